@@ -89,6 +89,14 @@ pub(crate) fn describe(target: &str) -> Result<Description> {
     })
 }
 
+/// What to do where a description cannot be followed.
+pub(crate) fn advice(error: &described::Error) -> &'static str {
+    match error {
+        described::Error::Memory { .. } => "correct the description's width and height, or free some memory",
+        _ => "name the session description (SDP) of uncompressed video: rtp:FILE.sdp",
+    }
+}
+
 /// Says what of the machine is not as it should be for so much data.
 pub(super) fn warn_of_machine(receiver: &Receiver, settings: &glassline_engine::raw::receive::Settings) {
     for (granted, path) in receiver.granted().iter().zip(&settings.paths) {

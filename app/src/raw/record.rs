@@ -1,6 +1,6 @@
 //! `glassline record`.
 
-use super::options::{ReceiveOptions, cannot_receive, describe, warn_of_machine};
+use super::options::{ReceiveOptions, advice as advice_on, cannot_receive, describe, warn_of_machine};
 use crate::stop::{Second, StopSignals};
 use crate::{failure, output};
 use anyhow::{Context, Result};
@@ -9,7 +9,6 @@ use glassline_engine::raw::look::Merged;
 use glassline_engine::raw::receive::{Receiver, Report};
 use glassline_engine::raw::record::{Container, Progress, Recording, WriteError, Writer};
 use glassline_io::clock::Clock;
-use glassline_io::process::available_memory;
 use glassline_media::quantity;
 use glassline_media::{FrameRate, Picture, Time};
 use serde::Serialize;
@@ -82,8 +81,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut options = args.receiving.options()?;
     options.pool = pool(args, container);
     options.layout = container.layout(video.format.pixels());
-    let settings = described::settings(&description, &options)
-        .map_err(|error| failure::usage(error, "name another description"))?;
+    let settings = described::settings(&description, &options).map_err(|error| {
+        let advice = advice_on(&error);
+        failure::usage(error, advice)
+    })?;
     let (pixels, size) = (video.format.pixels(), video.format.size());
     let mut example = Picture::new(pixels, size, Time::ZERO);
     (example.fields, example.colour) = (settings.fields, settings.colour);
@@ -135,8 +136,7 @@ fn pool(args: &Args, container: Container) -> PoolSize {
     if container == Container::Null {
         return PoolSize::Frames(FRAMES_UNWRITTEN);
     }
-    let bytes = available_memory().map_or(1 << 30, |bytes| bytes / 2);
-    PoolSize::Time { time: args.pool, bytes }
+    PoolSize::Time(args.pool)
 }
 
 fn cannot_write(error: WriteError, args: &Args) -> anyhow::Error {

@@ -45,6 +45,11 @@ impl Layout {
         self.entries.is_empty()
     }
 
+    /// Runs of samples of all packets.
+    pub(super) fn runs(&self) -> usize {
+        self.places.len()
+    }
+
     pub(super) fn get(&self, index: usize) -> Option<&Entry> {
         self.entries.get(index)
     }

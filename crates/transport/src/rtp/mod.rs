@@ -1,4 +1,4 @@
-//! RTP (RFC 3550): the packet, the order of packets, MPEG-TS in them (RFC 2250), and PCM sound (RFC 3190, ST 2110-30).
+//! RTP (RFC 3550): the packet, which source's are taken, the order of packets, MPEG-TS in them (RFC 2250), and PCM sound (RFC 3190, ST 2110-30).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -28,6 +28,7 @@ pub mod mpeg_ts;
 pub mod pcm;
 mod reorder;
 mod sequence;
+pub mod source;
 pub mod statistics;
 
 pub use reorder::{Counters, Reorder, Settings};

@@ -9,6 +9,7 @@
     )
 )]
 
+use super::source::Origin;
 use super::{Counters, Error, HEADER_BYTES, Header, Packet, Reorder, Settings};
 use glassline_media::container::ts::{PACKET_BYTES, SYNC_BYTE};
 use glassline_media::{Ticks, Time};
@@ -38,14 +39,14 @@ impl Depacketizer {
         self.reorder.reconfigure(settings);
     }
 
-    /// Takes a datagram and calls `out` with each row of TS packets whose turn has come.
+    /// Takes a datagram that came from there and then, and calls `out` with each row of TS packets whose turn has come.
     ///
     /// # Errors
     /// Why the datagram is of no use; it is counted.
     pub fn handle_datagram(
         &mut self,
         datagram: &[u8],
-        now: Time,
+        (from, now): (Origin, Time),
         out: &mut dyn FnMut(&[u8]),
     ) -> Result<(), Error> {
         let parsed = Packet::parse(datagram).and_then(|packet| match packet.header.payload_type {
@@ -54,7 +55,7 @@ impl Depacketizer {
         });
         let taken = parsed.and_then(|packet| {
             let checked = check(packet.payload);
-            self.reorder.push(&packet.header, checked.unwrap_or_default(), now, out);
+            self.reorder.push(&packet.header, checked.unwrap_or_default(), (from, now), out);
             checked
         });
         match taken {
@@ -62,7 +63,10 @@ impl Depacketizer {
             Ok(_) => self.refused_bytes = 0,
             Err(_) => {
                 self.refused = self.refused.saturating_add(1);
-                self.refused_bytes = self.refused_bytes.saturating_add(datagram.len() as u64);
+                // What others send says nothing of the source.
+                if self.reorder.listens_to(from) {
+                    self.refused_bytes = self.refused_bytes.saturating_add(datagram.len() as u64);
+                }
             }
         }
         taken.map(|_| ())
@@ -96,7 +100,7 @@ impl Depacketizer {
         self.refused
     }
 
-    /// Bytes of datagrams of no use since the last good one.
+    /// Bytes of datagrams of no use since the last good one, those of other senders than its own left out.
     pub fn refused_bytes_in_a_row(&self) -> u64 {
         self.refused_bytes
     }
@@ -204,7 +208,9 @@ mod tests {
             let header = Packet::parse(&datagram).unwrap().header;
             assert_eq!(header.timestamp, 0x1234_5678 + number * 1800);
             assert_eq!((header.sequence, header.ssrc), (0xFFFF_u16.wrapping_add(number as u16), ssrc));
-            receiver.handle_datagram(&datagram, at, &mut |payload| bytes += payload.len()).unwrap();
+            receiver
+                .handle_datagram(&datagram, (Origin::default(), at), &mut |payload| bytes += payload.len())
+                .unwrap();
         }
         assert_eq!((bytes, receiver.counters().lost, receiver.refused()), (3 * 1316, 0, 0));
         assert!(Packet::parse(&sender.next_header(Time::ZERO, true)).unwrap().header.marker);
@@ -228,12 +234,31 @@ mod tests {
     }
 
     #[test]
+    fn what_others_send_is_refused_and_says_nothing_of_the_source() {
+        let from = |address: &str| (Origin::of(address.parse().ok()), Time::from_millis(1));
+        let (source, other) = (from("10.0.0.5:5004"), from("10.0.0.9:5004"));
+        let mut sender = Packetizer::new(7);
+        let mut receiver = Depacketizer::new(Settings::default());
+        assert!(receiver.handle_datagram(&[0; 500], other, &mut |_| {}).is_err());
+        assert_eq!(receiver.refused_bytes_in_a_row(), 500, "nothing is listened to yet");
+        receiver.handle_datagram(&datagram(&mut sender, 1, Time::ZERO), source, &mut |_| {}).unwrap();
+        for _ in 0..1_000 {
+            assert!(receiver.handle_datagram(&[0; 1_316], other, &mut |_| {}).is_err());
+        }
+        assert_eq!((receiver.refused(), receiver.refused_bytes_in_a_row()), (1_001, 0));
+        assert!(receiver.handle_datagram(&[0; 188], source, &mut |_| {}).is_err());
+        assert_eq!(receiver.refused_bytes_in_a_row(), 188);
+    }
+
+    #[test]
     fn what_is_no_ts_is_refused_counted_and_no_loss() {
         let mut sender = Packetizer::new(7);
         let mut receiver = Depacketizer::new(Settings::default());
         let mut out = Vec::new();
         let mut take = |bytes: &[u8]| {
-            receiver.handle_datagram(bytes, Time::ZERO, &mut |payload| out.push(payload.len()))
+            receiver.handle_datagram(bytes, (Origin::default(), Time::ZERO), &mut |payload| {
+                out.push(payload.len())
+            })
         };
         take(&datagram(&mut sender, 1, Time::ZERO)).unwrap();
         assert_eq!(take(&[SYNC_BYTE; 188]), Err(Error::Version { found: 1 }));

@@ -17,6 +17,7 @@
     )
 )]
 
+use super::source::{Origin, SourceLock, Standing};
 use super::{Header, count, distance};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
@@ -51,7 +52,7 @@ pub struct Counters {
     pub late: u64,
     /// Packets that came again.
     pub duplicate: u64,
-    /// Packets out of all order, or of another sender, that no second one followed.
+    /// Packets of other sources than the one that is listened to ([`SourceLock`]), and packets out of all order.
     pub stray: u64,
     /// Times that the sender began anew.
     pub restarts: u64,
@@ -68,6 +69,8 @@ const BEHIND_MAX: i64 = -512;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reorder {
     settings: Settings,
+    #[serde(default)]
+    lock: SourceLock,
     session: Option<Session>,
     /// A packet that does not belong to the session. A second one that follows it begins another.
     candidate: Option<(Header, Vec<u8>)>,
@@ -146,7 +149,24 @@ impl Session {
 impl Reorder {
     /// Before the first packet.
     pub fn new(settings: Settings) -> Reorder {
-        Reorder { settings, session: None, candidate: None, counters: Counters::default() }
+        Reorder {
+            settings,
+            lock: SourceLock::new(),
+            session: None,
+            candidate: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// With a lock that knows which senders are allowed.
+    #[must_use]
+    pub fn with_lock(self, lock: SourceLock) -> Reorder {
+        Reorder { lock, ..self }
+    }
+
+    /// Whether a datagram from there may be of the source that is listened to; of any, while there is none.
+    pub fn listens_to(&self, from: Origin) -> bool {
+        self.lock.ssrc().is_none() || self.lock.is_at(from)
     }
 
     /// Applies new settings. A gap that is being waited for keeps its time.
@@ -164,17 +184,37 @@ impl Reorder {
         self.session.as_ref().map_or(0, |session| session.held.len())
     }
 
-    /// Takes a packet and calls `out` with each payload whose turn has come: nearly always this packet's own, as it is.
+    /// Takes a packet and calls `out` with each payload whose turn has come: nearly always this packet's own, as it is. An empty
+    /// payload keeps its packet's place in the order, and never makes a source the one that is listened to.
     ///
-    /// Another SSRC, or a number far from the expected one, begins a new session if the very next packet follows it
-    /// (both are then given out); alone it is dropped.
-    pub fn push(&mut self, header: &Header, payload: &[u8], now: Time, out: &mut dyn FnMut(&[u8])) {
+    /// Packets of other sources are dropped while the first one sends ([`SourceLock`]). Once that is silent, another SSRC, or a
+    /// number far from the expected one, begins a new session if the very next packet follows it (both are then given out);
+    /// alone it is dropped.
+    pub fn push(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        (from, now): (Origin, Time),
+        out: &mut dyn FnMut(&[u8]),
+    ) {
         count(&mut self.counters.received, 1);
+        let standing = self.lock.weigh(from, header.ssrc, now);
+        let is_first = self.lock.ssrc().is_none() || standing == Standing::Successor;
+        if standing == Standing::Stranger || (is_first && payload.is_empty()) {
+            count(&mut self.counters.stray, 1);
+            return;
+        }
         let session = self.session.get_or_insert_with(|| Session::new(header));
         let Some(distance) = session.distance(header) else {
-            self.consider(header, payload, out);
+            // A second count beside one that goes on is of no use, whichever SSRC it bears.
+            if self.lock.may_renumber(now) {
+                self.consider((header, payload), (from, now), out);
+            } else {
+                count(&mut self.counters.stray, 1);
+            }
             return;
         };
+        self.lock.renew(from, header.ssrc, now);
         count(&mut self.counters.stray, self.candidate.take().is_some().into());
         self.take(distance, payload, now, out);
     }
@@ -211,7 +251,12 @@ impl Reorder {
     }
 
     /// A packet of no session that is known.
-    fn consider(&mut self, header: &Header, payload: &[u8], out: &mut dyn FnMut(&[u8])) {
+    fn consider(
+        &mut self,
+        (header, payload): (&Header, &[u8]),
+        (from, now): (Origin, Time),
+        out: &mut dyn FnMut(&[u8]),
+    ) {
         let Some((first, first_payload)) = self.candidate.replace((*header, payload.to_vec())) else {
             return;
         };
@@ -219,7 +264,8 @@ impl Reorder {
             count(&mut self.counters.stray, 1);
             return;
         }
-        self.flush(out);
+        self.give_out(out);
+        self.lock.renew(from, header.ssrc, now);
         self.candidate = None;
         count(&mut self.counters.restarts, 1);
         let mut session = Session::new(&first);
@@ -245,8 +291,13 @@ impl Reorder {
         }
     }
 
-    /// Gives out all that is held, and forgets the sender: the next packet begins a session. The counters stay.
+    /// Gives out all that is held, and forgets the sender: the next packet, whoever sends it, begins a session. The counters stay.
     pub fn flush(&mut self, out: &mut dyn FnMut(&[u8])) {
+        self.lock.release();
+        self.give_out(out);
+    }
+
+    fn give_out(&mut self, out: &mut dyn FnMut(&[u8])) {
         let Some(mut session) = self.session.take() else { return };
         while !session.held.is_empty() {
             count(&mut self.counters.lost, session.skip(self.settings.window, out));

@@ -2,6 +2,7 @@
 
 use super::{DATAGRAM_BYTES_MAX, Error, Format};
 use crate::raw_video::MediaClock;
+use crate::rtp::source::{Origin, SourceLock};
 use crate::rtp::{self, Packet, Reorder};
 use glassline_media::{AudioBlock, Time, Utc};
 
@@ -90,7 +91,14 @@ impl Depacketizer {
         }
     }
 
-    /// Takes a datagram and calls `out` with each block whose turn has come. A packet of the stream with a payload of a wrong
+    /// With a lock that knows which senders are allowed.
+    #[must_use]
+    pub fn with_lock(mut self, lock: SourceLock) -> Depacketizer {
+        self.reorder = self.reorder.with_lock(lock);
+        self
+    }
+
+    /// Takes a datagram that came from there and then, and calls `out` with each block whose turn has come. A packet of the stream with a payload of a wrong
     /// size keeps its place in the order; it becomes silence.
     ///
     /// # Errors
@@ -98,15 +106,20 @@ impl Depacketizer {
     pub fn handle_datagram(
         &mut self,
         datagram: &[u8],
-        now: Time,
+        (from, now): (Origin, Time),
         out: &mut dyn FnMut(Block),
     ) -> Result<(), Error> {
-        let taken = self.take(datagram, now, out);
+        let taken = self.take(datagram, (from, now), out);
         count(&mut self.refused, u32::from(taken.is_err()));
         taken
     }
 
-    fn take(&mut self, datagram: &[u8], now: Time, out: &mut dyn FnMut(Block)) -> Result<(), Error> {
+    fn take(
+        &mut self,
+        datagram: &[u8],
+        (from, now): (Origin, Time),
+        out: &mut dyn FnMut(Block),
+    ) -> Result<(), Error> {
         if datagram.len() > DATAGRAM_BYTES_MAX {
             return Err(Error::Datagram { found: datagram.len() });
         }
@@ -124,7 +137,7 @@ impl Depacketizer {
             self.scratch.extend(packet.payload);
         }
         let player = &mut self.player;
-        self.reorder.push(&header, &self.scratch, now, &mut |held| player.play(held, out));
+        self.reorder.push(&header, &self.scratch, (from, now), &mut |held| player.play(held, out));
         if is_whole { Ok(()) } else { Err(Error::Payload { found, frame }) }
     }
 
