@@ -1,6 +1,7 @@
 //! One object, from nothing to whole.
 
 use super::passed_on::{self, is_passed_on};
+use super::memory::Memory;
 use super::pieces::Pieces;
 use crate::http1::Headers;
 pub use bytes::Bytes;
@@ -145,6 +146,16 @@ impl Object {
         Object::default()
     }
 
+    /// The same, whose memory `memory` counts.
+    pub fn counted(memory: Memory) -> Object {
+        Object { pieces: Pieces::counted(Some(memory)), ..Object::default() }
+    }
+
+    /// What counts its memory, if anything does.
+    pub fn memory(&self) -> Option<&Memory> {
+        self.pieces.memory()
+    }
+
     /// An object that is whole.
     pub fn whole(head: Head, bytes: Bytes) -> Object {
         let mut object = Object::new();
@@ -191,9 +202,14 @@ impl Object {
     /// Its bytes lie elsewhere from now on: `bytes` are the same. Without effect where it is not whole, or they are not as many.
     pub fn lie_in(&mut self, bytes: Bytes) {
         if self.is_whole && bytes.len() as u64 == self.pieces.end() {
-            self.pieces = Pieces::default();
+            self.pieces = Pieces::counted(self.pieces.memory().cloned());
             self.pieces.append(bytes);
         }
+    }
+
+    /// Lets go what lies before byte `before`, as far as whole runs do: nobody reads that any more.
+    pub fn trim(&mut self, before: u64) {
+        self.pieces.trim(before);
     }
 
     /// It will never be whole. Without effect where it is.

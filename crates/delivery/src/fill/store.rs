@@ -194,6 +194,21 @@ impl<V: Clone> Store<V> {
         }
     }
 
+    /// Lets go objects that are whole, those that were used longest ago first, until `is_enough`. Only those that are `free`:
+    /// what others hold takes memory still, and would have to be fetched again.
+    pub fn release(&mut self, is_free: impl Fn(&V) -> bool, mut is_enough: impl FnMut() -> bool) {
+        let free = self.entries.iter().filter(|entry| entry.until.is_some() && is_free(&entry.value));
+        let mut by_use: Vec<(u64, u64)> = free.map(|entry| (entry.used, entry.hash)).collect();
+        by_use.sort_unstable();
+        for (used, hash) in by_use {
+            if is_enough() {
+                return;
+            }
+            self.remove_if(hash, |entry| entry.used == used);
+            self.evicted += 1;
+        }
+    }
+
     /// What `is_it` knows is about to fail. Who asks next is not to join it.
     pub fn forget(&mut self, key: Key<'_>, is_it: impl FnOnce(&V) -> bool) {
         let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
