@@ -39,6 +39,7 @@ mod packaging;
 mod presence;
 mod publish;
 mod pull;
+mod resting;
 mod roster;
 mod settings;
 mod status;
