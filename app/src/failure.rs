@@ -100,7 +100,8 @@ mod tests {
     fn only_bad_usage_has_status_2() {
         assert_eq!(status(&failed("it broke", "mend it")), 1);
         assert_eq!(status(&anyhow::anyhow!("it broke")), 1);
-        let error = crate::config::Config::load("/no/such/file".as_ref()).unwrap_err();
+    use glassline_io::small_file::Accept;
+        let error = crate::config::Config::load("/no/such/file".as_ref(), Accept::AnyFile).unwrap_err();
         assert_eq!(status(&anyhow::Error::from(error).context("cannot serve")), 2);
     }
 }

@@ -50,6 +50,7 @@ mod score;
 mod send_raw;
 mod setup;
 mod site;
+mod small_files;
 mod soak;
 mod stages;
 mod tls;
