@@ -53,6 +53,7 @@ mod site;
 mod small_files;
 mod soak;
 mod stages;
+mod terminal;
 mod tls;
 mod viewers;
 mod vp8;
