@@ -22,7 +22,7 @@ const SOUND_TYPE: u8 = 97;
 const ANCILLARY_TYPE: u8 = 98;
 
 /// Starts `send-raw` of a small picture; returns it and the path and text of its description.
-fn send_raw(folder: &Scratch) -> (Running, String, String) {
+pub(crate) fn send_raw(folder: &Scratch) -> (Running, String, String) {
     let to = format!("rtp://127.0.0.1:{}", free_port());
     let sdp = folder.file("video.sdp");
     let arguments = ["send-raw", "test:320x180@25", &to, "--sdp", &sdp, "--format", "422-10"];

@@ -194,7 +194,6 @@ fn log_lost(peer: &str, reason: &CloseReason) {
     match reason {
         CloseReason::Unreachable | CloseReason::Local => {}
         CloseReason::Peer { reason, .. } => {
-            let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
             tracing::info!(peer, reason, "the peer has ended the link");
         }
         CloseReason::TimedOut => tracing::warn!(peer, "nothing comes from the peer any more"),

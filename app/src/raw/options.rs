@@ -82,7 +82,7 @@ pub(crate) fn describe(target: &str) -> Result<Description> {
     };
     described::read(Path::new(path)).map_err(|error| {
         let advice = match error {
-            described::Error::Read { .. } => "name a file with a session description (SDP)",
+            described::Error::Read(_) => "name a file with a session description (SDP)",
             _ => "see docs/raw-video.md for what is understood",
         };
         failure::usage(error, advice)

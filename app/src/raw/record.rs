@@ -12,7 +12,7 @@ use glassline_io::clock::Clock;
 use glassline_media::quantity;
 use glassline_media::{FrameRate, Picture, Time};
 use serde::Serialize;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// How often the line is written.
@@ -187,14 +187,14 @@ impl Lines {
         if self.is_shown && counters.packets > 0 {
             let (then, before) = self.before;
             let text = line(progress, &before, now.since(then), self.pool_frames);
-            let _ = write!(io::stderr(), "\r{:4} s  {text}\x1b[K", now.since(self.began).as_secs());
+            output::show_progress(&format!("{:4} s  {text}", now.since(self.began).as_secs()));
         }
         self.before = (now, *progress);
     }
 
     fn clear(&self) {
         if self.is_shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            output::clear_progress();
         }
     }
 }

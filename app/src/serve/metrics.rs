@@ -204,6 +204,12 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
         totals.refused_unanswered,
     );
     text.total(
+        "connections_gave_way_total",
+        "counter",
+        "Connections ended between two requests, for others to have a place.",
+        totals.gave_way,
+    );
+    text.total(
         "connections_timed_out_total",
         "counter",
         "Connections ended because a peer was too slow.",

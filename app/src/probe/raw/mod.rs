@@ -14,7 +14,7 @@ use glassline_engine::raw::look::{FlowReport, Look, Settings};
 use glassline_io::clock::Clock;
 use glassline_lab::inspect::SCHEMA;
 use serde::Serialize;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::Duration;
 
@@ -132,13 +132,13 @@ impl Line {
         if self.is_shown {
             self.is_written = true;
             let text = table::line(&look.report());
-            let _ = write!(io::stderr(), "\r{:4} s  {text}\x1b[K", passed.as_secs());
+            output::show_progress(&format!("{:4} s  {text}", passed.as_secs()));
         }
     }
 
     fn clear(&self) {
         if self.is_written {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            output::clear_progress();
         }
     }
 }

@@ -12,7 +12,7 @@ use glassline_delivery::push::{Event, Loss, Output as Action, Policy, Pusher, Ta
 use glassline_io::client::{self, Refused, Wire};
 use glassline_io::clock::Clock;
 use glassline_io::tls::{Connector, READ_BYTES_MIN};
-use glassline_media::Time;
+use glassline_media::{Time, printable};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -293,8 +293,7 @@ fn explanation(body: &[u8]) -> String {
             if line.starts_with(['<', '{']) { String::new() } else { line.chars().take(300).collect() }
         }),
     };
-    let words: String = words.chars().filter(|character| !character.is_control()).collect();
-    if words.is_empty() { words } else { format!(" ({words})") }
+    if words.is_empty() { words } else { format!(" ({})", printable::line(&words)) }
 }
 
 #[cfg(test)]

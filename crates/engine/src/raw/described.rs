@@ -4,14 +4,13 @@ use super::receive;
 use super::receive::FRAMES_LEAST;
 use glassline_io::nic;
 use glassline_io::process::available_memory;
+use glassline_io::small_file::{self, Accept, SmallFileError};
 use glassline_io::udp::Settings as From;
 use glassline_io::udp::flow::FlowSettings;
 use glassline_media::{FrameRate, Layout, Size};
 use glassline_transport::raw_video;
 use glassline_transport::rtp::source::SourceLock;
 use glassline_transport::sdp::{self, Description, Flow, SdpError, Video};
-use std::fs::File;
-use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -32,14 +31,9 @@ const USUAL_RATE: u64 = 60;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It cannot be read.
-    #[error("{name}: {error}")]
-    Read {
-        /// Its path.
-        name: String,
-        /// The system's words.
-        error: io::Error,
-    },
+    /// It cannot be read, or not within the bounds of such files.
+    #[error(transparent)]
+    Read(#[from] SmallFileError),
     /// It is no session description that we take.
     #[error("{name}: {error}")]
     Description {
@@ -118,17 +112,13 @@ impl Default for Options {
     }
 }
 
-/// Reads and parses a description.
+/// Reads and parses a description; a pipe will do as well as a file.
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::Description`].
 pub fn read(path: &Path) -> Result<Description, Error> {
-    let name = path.display().to_string();
-    let (mut text, most) = (String::new(), sdp::MAX_BYTES as u64 + 1);
-    File::open(path)
-        .and_then(|file| file.take(most).read_to_string(&mut text))
-        .map_err(|error| Error::Read { name: name.clone(), error })?;
-    Description::parse(&text).map_err(|error| Error::Description { name, error })
+    let text = small_file::read_text(path, Accept::AnyFile)?;
+    Description::parse(&text).map_err(|error| Error::Description { name: path.display().to_string(), error })
 }
 
 /// The uncompressed video of a description.

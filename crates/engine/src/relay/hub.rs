@@ -66,6 +66,9 @@ pub(super) struct HubState {
     began: Time,
     next_id: u64,
     counts: [u64; 10],
+    /// An older process does not count them.
+    #[serde(default)]
+    gave_way: u64,
 }
 
 /// How long a thread that rests after a panic takes to see that it is to halt.
@@ -128,13 +131,19 @@ impl Hub {
 
     /// What the next process needs of it beside the streams.
     pub(super) fn state(&self) -> HubState {
-        HubState { began: self.began, next_id: self.streams.next_id(), counts: self.counters.state() }
+        HubState {
+            began: self.began,
+            next_id: self.streams.next_id(),
+            counts: self.counters.state(),
+            gave_way: self.counters.gave_way.value(),
+        }
     }
 
     /// Goes on from what another process left.
     pub(super) fn inherit(&mut self, state: HubState, streams: Vec<Arc<Live>>) {
         self.began = state.began;
         self.counters = RelayCounters::restore(state.counts);
+        self.counters.gave_way.add(state.gave_way);
         self.streams = Streams::restore(state.next_id, streams);
     }
 
@@ -212,6 +221,7 @@ impl Hub {
             accepted: counters.accepted.value(),
             refused: counters.refused.value(),
             refused_unanswered: counters.refused_unanswered.value(),
+            gave_way: counters.gave_way.value(),
             requests: counters.requests.value(),
             errors: counters.errors.value(),
             timed_out: counters.timed_out.value(),

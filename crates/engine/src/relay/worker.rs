@@ -6,6 +6,7 @@ use crate::relay::fan_out::{FanOut, Served};
 use crate::relay::hub::Hub;
 use crate::relay::inboxes::{Message, WAKE};
 use crate::relay::live::{Live, Seat};
+use crate::relay::resting::Resting;
 use crate::relay::roster::Sampling;
 use crate::relay::strain::{Change, Strain};
 use crate::relay::turn::{TurnBuffers, TurnContext};
@@ -34,6 +35,8 @@ const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(5);
 /// Connections accepted in a row; then others get their turn. On a core that is busy sending a turn may take a
 /// while, and the kernel's queue of callers must not overflow meanwhile.
 const ACCEPTS_A_TURN: usize = 1024;
+/// Connections that are asked to give way to one newcomer at most: each may have its next request here already.
+const ASKED_TO_GIVE_WAY: usize = 8;
 
 pub(super) struct Worker {
     hub: Arc<Hub>,
@@ -48,6 +51,7 @@ pub(super) struct Worker {
     slots: Vec<Slot>,
     free: Vec<u32>,
     connections: usize,
+    resting: Resting,
     audiences: BTreeMap<u64, Audience>,
     again: Vec<u64>,
     /// Viewers that have had their share, and for whom there is more.
@@ -95,6 +99,7 @@ impl Worker {
             slots: Vec::new(),
             free: Vec::new(),
             connections: 0,
+            resting: Resting::default(),
             audiences: BTreeMap::new(),
             again: Vec::new(),
             unfinished: Vec::new(),
@@ -209,6 +214,7 @@ impl Worker {
         self.audiences.clear();
         self.buffers = TurnBuffers::new();
         let (mut free, mut all, mut viewers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut resting = Resting::default();
         for (number, slot) in self.slots.iter_mut().enumerate() {
             let Some(connection) = slot.connection.as_mut() else {
                 free.push(number as u32);
@@ -216,6 +222,9 @@ impl Worker {
             };
             let token = token(slot.generation, number as u32);
             all.push(token);
+            // Noted again, in the list that is made anew.
+            connection.leave_rest(token, &mut Resting::default());
+            connection.note_rest(token, &mut resting);
             if connection.publishes() {
                 self.publishers.push(token);
             }
@@ -226,6 +235,7 @@ impl Worker {
         }
         free.reverse();
         self.free = free;
+        self.resting = resting;
         let lost = self.connections.saturating_sub(all.len());
         self.hub.counters.connections.subtract(lost as u64);
         self.connections = all.len();
@@ -324,6 +334,7 @@ impl Worker {
         self.hub.counters.tls_apart.add(u64::from(is_apart));
         self.hub.counters.connections.increment();
         self.connections += 1;
+        connection.note_rest(token, &mut self.resting);
         if let Some((viewer, _)) = connection.viewer() {
             let live = Arc::clone(&viewer.live);
             self.seat_viewer(live, token);
@@ -446,6 +457,7 @@ impl Worker {
         let turn = contain(Border::Connection, || {
             let turn = act(connection, &mut context);
             connection.count_answers(&self.hub);
+            connection.note_rest(token, &mut self.resting);
             turn
         });
         let Ok(turn) = turn else {
@@ -505,7 +517,7 @@ impl Worker {
             let (socket, peer) = accepted;
             // Operators come in whoever else is there.
             let limit = if is_admin { 0 } else { self.settings.max_connections_per_address };
-            if self.connections >= self.limit || !self.hub.connects(peer.ip(), limit) {
+            if !self.may_connect(peer.ip(), limit) {
                 let words = "The server has as many connections as it may have, or as it may have from one address; \
                      try again later.";
                 self.refuse(&socket, tls, words);
@@ -542,6 +554,39 @@ impl Worker {
             self.connections += 1;
             fresh.push(token);
         }
+    }
+
+    /// Whether one more connection may come from `address`, which may have `limit`; it is counted then. Where there are as
+    /// many as there may be, the one that has rested longest between two requests gives way.
+    fn may_connect(&mut self, address: IpAddr, limit: usize) -> bool {
+        // An address that has all it may have takes a place from itself, never from others.
+        let connects = self.hub.connects(address, limit)
+            || (self.make_room(Some(address)) && self.hub.connects(address, limit));
+        if connects && self.connections >= self.limit && !self.make_room(None) {
+            self.hub.disconnected(address);
+            return false;
+        }
+        connects
+    }
+
+    /// Ends the connection that has rested longest: of those from `address`, or of all. Returns whether there is room now.
+    fn make_room(&mut self, address: Option<IpAddr>) -> bool {
+        let before = self.connections;
+        for _ in 0..ASKED_TO_GIVE_WAY {
+            let Some(token) = self.resting.longest(address) else { return false };
+            // Its next request may be here already, and is answered then.
+            self.turn(token);
+            if self.resting.longest(address) == Some(token)
+                && let Some(slot) = self.slot(token)
+            {
+                self.close(slot);
+                self.hub.counters.gave_way.increment();
+            }
+            if self.connections < before {
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether one more connection from `address` may come that has not been answered; it is counted then. Many may come
@@ -599,6 +644,7 @@ impl Worker {
             let _ = contain(Border::Connection, || act(&mut connection, &mut context));
         }
         let token = token(self.slots[slot].generation, slot as u32);
+        connection.leave_rest(token, &mut self.resting);
         if let Some((viewer, _)) = connection.viewer()
             && let Some(audience) = self.audiences.get_mut(&viewer.live.id)
         {
@@ -796,12 +842,14 @@ impl Worker {
         self.settings = self.hub.settings();
         self.look_at_load(now);
         for slot in 0..self.slots.len() {
-            let Some(connection) = self.slots[slot].connection.as_mut() else { continue };
+            let Slot { generation, connection: Some(connection) } = &mut self.slots[slot] else { continue };
             let mut context = self.buffers.context(&self.hub, &self.settings, self.fan_out.allowance, now);
+            let token = token(*generation, slot as u32);
             let over = contain(Border::Connection, || {
                 let over = connection.check_time(&mut context);
                 connection.end_if_written(now);
                 connection.count_answers(&self.hub);
+                connection.note_rest(token, &mut self.resting);
                 over
             });
             match over {

@@ -10,6 +10,7 @@ use glassline_delivery::fill::{Failure, Object, Slab};
 use glassline_io::client::Wire;
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker, Watch};
+use glassline_io::small_file::Accept;
 use glassline_io::tcp::Connection;
 use glassline_io::tls::{Connector, Roots, TlsError};
 use glassline_media::Time;
@@ -92,7 +93,7 @@ impl Fetcher {
         let mailbox = Mailbox::new(Waker::new(&poller, WAKE)?);
         let wants_tls = settings.groups().flatten().any(glassline_delivery::http1::Url::tls);
         let roots = settings.ca.clone().map_or(Roots::System, Roots::File);
-        let connector = wants_tls.then(|| Connector::new(&roots)).transpose()?;
+        let connector = wants_tls.then(|| Connector::new(&roots, Accept::RegularFile)).transpose()?;
         let seed = clock.utc().as_nanos();
         let mut groups = Vec::new();
         for group in settings.groups() {

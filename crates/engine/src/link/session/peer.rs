@@ -7,6 +7,7 @@ use crate::containment::{Border, contain};
 use crate::link::{ChannelStatistics, Channels, Link};
 use bytes::Bytes;
 use glassline_io::clock::Clock;
+use glassline_media::printable;
 use glassline_transport::link::{
     CloseReason, Error as LinkError, Event, LinkId, LinkStatistics, Options, Outcome, PathStatistics,
 };
@@ -96,7 +97,7 @@ impl Peer {
 
     fn learn_name(&self) {
         let name = self.link.peer_name().unwrap_or_default();
-        let name: String = String::from_utf8_lossy(&name).chars().filter(|c| !c.is_control()).collect();
+        let name = printable::line(&String::from_utf8_lossy(&name)).into_owned();
         *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
 

@@ -26,6 +26,7 @@ use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
 use crate::relay::presence::Purpose;
+use crate::relay::resting::Resting;
 use crate::relay::turn::TurnContext;
 use crate::relay::viewer::{Fed, Viewer};
 use crate::relay::wire::Wire;
@@ -75,6 +76,8 @@ pub(in crate::relay) struct Connection {
     admission: Admission,
     /// Whether it is counted among those of its address that have not been answered.
     asks: bool,
+    /// Since when it is noted to rest.
+    noted_rest: Option<Time>,
 }
 
 /// A place for a connection. The generation tells an old token from a new one's.
@@ -168,6 +171,7 @@ impl Connection {
             admission: Admission::default(),
             // Who lets it in has counted it.
             asks: !is_admin,
+            noted_rest: None,
         }
     }
 
@@ -197,6 +201,25 @@ impl Connection {
             _ => {}
         }
         self.asks = asks;
+    }
+
+    /// Since when it rests between two requests, with nothing left to send and nothing come: closing it loses nothing.
+    fn rests_since(&self) -> Option<Time> {
+        let is_quiet = matches!(self.role, Role::Exchange { .. })
+            && self.outgoing.is_empty()
+            && self.waiting_input.is_empty();
+        self.http.resting_since().filter(|_| is_quiet && self.socket.is_flushed())
+    }
+
+    /// Has `resting`, in which it is `token`, know whether and since when it rests, as it is now.
+    pub(in crate::relay) fn note_rest(&mut self, token: u64, resting: &mut Resting) {
+        let since = self.rests_since();
+        resting.change(token, self.peer.ip(), std::mem::replace(&mut self.noted_rest, since), since);
+    }
+
+    /// Has `resting` forget it.
+    pub(in crate::relay) fn leave_rest(&mut self, token: u64, resting: &mut Resting) {
+        resting.change(token, self.peer.ip(), self.noted_rest.take(), None);
     }
 
     /// Tells the access log, if there is one, that the exchange is over.

@@ -25,6 +25,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream::Mux;
 use glassline_io::poll::{Event, Poller, Waker};
+use glassline_io::small_file::Accept;
 use glassline_io::tcp::Connection as Socket;
 use glassline_io::tls::{Connector, Roots, Session, TlsError};
 use glassline_io::udp::Inbox;
@@ -57,12 +58,12 @@ pub struct Pull {
     pub ca: Option<PathBuf>,
 }
 
-/// Looks whether the authorities that `pulls` name can be read.
+/// Looks whether the authorities that `pulls` name can be read, as they are again when a source is asked: regular files.
 pub(super) fn check_authorities(pulls: &[Pull]) -> Result<(), TlsError> {
     pulls
         .iter()
         .filter_map(|pull| pull.ca.clone())
-        .try_for_each(|ca| Connector::new(&Roots::File(ca)).map(drop))
+        .try_for_each(|ca| Connector::new(&Roots::File(ca), Accept::RegularFile).map(drop))
 }
 
 /// What TLS connections to sources are made by. The authorities are read when they are first needed.
@@ -75,7 +76,7 @@ impl Trust {
         if let Some((_, connector)) = self.0.iter().find(|(known, _)| known == roots) {
             return connector.connect(host);
         }
-        let connector = Connector::new(roots)?;
+        let connector = Connector::new(roots, Accept::RegularFile)?;
         let session = connector.connect(host);
         self.0.push((roots.clone(), connector));
         session
