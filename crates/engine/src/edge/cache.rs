@@ -2,7 +2,9 @@
 //! what becomes of a request, `delivery::fill::Store` decides; here are its lock, and those who are woken.
 
 use super::{Growing, Wake};
-use glassline_delivery::fill::{CacheStatus, Freshness, Key, Lookup, Object, Store, StoreFigures, Wanted};
+use glassline_delivery::fill::{
+    CacheStatus, Freshness, Key, Lookup, Object, Store, StoreFigures, Via, Wanted,
+};
 use glassline_media::Time;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +29,7 @@ pub(super) struct Job {
     /// What of it came from the disk, which has no more.
     pub(super) begun: Option<Begun>,
     /// The servers by which the request came that asks for it.
-    pub(super) via: Option<String>,
+    pub(super) via: Via,
 }
 
 /// The part of an object that is there already.
@@ -117,6 +119,13 @@ impl Cache {
     pub(super) fn forget(&self, key: &str, growing: &Arc<Growing>) {
         let key = self.key(key);
         self.lock().forget(key, |known| Arc::ptr_eq(known, growing));
+    }
+
+    /// `growing` is about to become what was there before, of so many `bytes`, which may be given until `old_until`: nothing better
+    /// has come, so that keeps its place.
+    pub(super) fn fall_back(&self, key: &str, growing: &Arc<Growing>, bytes: u64, old_until: Time) {
+        let key = self.key(key);
+        self.lock().fall_back(key, |known| Arc::ptr_eq(known, growing), bytes, old_until);
     }
 
     /// What was done, and is held.

@@ -24,7 +24,7 @@ use crate::relay::access::{GONE, OpenRequest};
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
-use crate::relay::presence::Purpose;
+use crate::relay::presence::{Purpose, subscriber};
 use crate::relay::turn::TurnContext;
 use crate::relay::viewer::{Fed, Viewer};
 use crate::relay::wire::Wire;
@@ -598,6 +598,7 @@ impl Connection {
         self.leave_track(context);
         if let Role::Watching(viewer) = &self.role {
             viewer.live.viewer_leaves(self.seat.worker);
+            viewer.live.watchers().leave(subscriber(self.peer.ip()), context.now);
             self.admission.leave(self.peer.ip(), context.hub);
             let sent_bytes = viewer.sent_bytes;
             self.log(200, sent_bytes, context);
