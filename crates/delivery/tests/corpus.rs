@@ -7,6 +7,8 @@ use glassline_test_support::corpus;
 mod carried;
 #[path = "../../../fuzz/bodies/disk.rs"]
 mod disk;
+#[path = "../../../fuzz/bodies/forwarding.rs"]
+mod forwarding;
 #[path = "../../../fuzz/bodies/http1.rs"]
 mod http1;
 #[path = "../../../fuzz/bodies/ingest.rs"]
@@ -27,6 +29,11 @@ mod urls;
 #[test]
 fn carried_streams() {
     corpus::run("carried", carried::run);
+}
+
+#[test]
+fn what_goes_on_between_clients_and_upstream_servers() {
+    corpus::run("forwarding", forwarding::run);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::{Growing, Wake};
 use glassline_delivery::fill::{
-    CacheStatus, Failure, Freshness, Key, Lookup, Object, Store, StoreFigures, Wanted,
+    CacheStatus, Failure, Freshness, Key, Lookup, Object, Store, StoreFigures, Via, Wanted,
 };
 use glassline_media::Time;
 use std::fmt;
@@ -30,7 +30,7 @@ pub(super) struct Job {
     /// What of it came from the disk, which has no more.
     pub(super) begun: Option<Begun>,
     /// The servers by which the request came that asks for it.
-    pub(super) via: Option<String>,
+    pub(super) via: Via,
     /// Where it is kept.
     pub(super) cache: Arc<Cache>,
 }
@@ -145,6 +145,13 @@ impl Cache {
     pub(super) fn forget(&self, key: &str, growing: &Arc<Growing>) {
         let key = self.key(key);
         self.lock().forget(key, |known| Arc::ptr_eq(known, growing));
+    }
+
+    /// `growing` is about to become what was there before, of so many `bytes`, which may be given until `old_until`: nothing better
+    /// has come, so that keeps its place.
+    pub(super) fn fall_back(&self, key: &str, growing: &Arc<Growing>, bytes: u64, old_until: Time) {
+        let key = self.key(key);
+        self.lock().fall_back(key, |known| Arc::ptr_eq(known, growing), bytes, old_until);
     }
 
     /// What was done, and is held.

@@ -34,7 +34,8 @@ pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 use cache::{Cache, Job};
 use disk::Disk;
 use glassline_delivery::fill::disk::Found as OnDisk;
-use glassline_delivery::fill::{Located, Wanted, locate};
+use glassline_delivery::fill::{Located, Via, Wanted, has_passed, locate, server_name};
+use glassline_delivery::http1::Headers;
 use glassline_io::clock::Clock;
 use glassline_media::Time;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ impl Edge {
         let cache = Arc::new(Cache::new(settings.cache_bytes, wake));
         let disk = settings.disk.clone().map(|disk| Disk::new(disk, settings.groups()));
         let (counters, ends) = (Arc::new(FetchCounters::default()), Arc::new(AtomicBool::new(false)));
-        let name = format!("glassline-{seed:016x}");
+        let name = server_name(seed);
         let (fetcher, mailbox) = Fetcher::new(
             settings.clone(),
             Arc::clone(&cache),
@@ -78,7 +79,7 @@ impl Edge {
             Arc::clone(&counters),
             Arc::clone(&ends),
             clock,
-            format!("1.1 {name}"),
+            name.clone(),
         )?;
         let threads = Vec::new();
         let mut edge = Edge { settings, cache, counters, mailbox, ends, name, clock, disk, threads };
@@ -105,7 +106,7 @@ impl Edge {
 
     /// The object there, and what was found of it. It is fetched where it is not here; servers are
     /// then told by which others the request came (`via`, RFC 9110 §7.6.3), and this one.
-    pub fn find(&self, located: Located, via: Option<&str>, now: Time) -> (Arc<Growing>, CacheStatus) {
+    pub fn find(&self, located: Located, via: Via, now: Time) -> (Arc<Growing>, CacheStatus) {
         let key = located.key();
         let (growing, mut status, wanted) = self.cache.find(&key, now);
         if let Some(Wanted { value, old, old_until }) = wanted {
@@ -118,7 +119,7 @@ impl Edge {
                 old,
                 old_until,
                 begun: None,
-                via: via.map(str::to_owned),
+                via,
                 cache: Arc::clone(&self.cache),
             };
             // What the memory still has is not older than what the disk has.
@@ -136,9 +137,9 @@ impl Edge {
         (growing, status)
     }
 
-    /// Whether a request with this `Via` has passed here already.
-    pub fn is_loop(&self, via: &str) -> bool {
-        via.split(',').any(|hop| hop.split_whitespace().any(|word| word == self.name))
+    /// Whether a request with these fields has passed here already.
+    pub fn is_loop(&self, headers: &Headers) -> bool {
+        has_passed(headers, &self.name)
     }
 
     /// What was asked for here, and is kept.

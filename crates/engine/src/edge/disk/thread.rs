@@ -325,7 +325,7 @@ impl DiskThread {
             let (key, bytes, now) = (&reading.job.key, reading.filled, self.clock.now());
             self.cache.keep(key, &reading.into, bytes, reading.left, now);
         }
-        let head = is_first.then(|| reading.head.head.clone());
+        let head = is_first.then(|| reading.head.head.for_clients());
         reading.into.change(|object| {
             if let Some(head) = head {
                 object.begin(head, Some(reading.head.bytes));

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use glassline_delivery::fill::{Defaults, Download, Failure, Freshness, Object, Slab, Verdict};
 use glassline_delivery::http1::client::{Client, Event, Request};
 use glassline_delivery::http1::{HttpError, Limits, Method, Url};
+use glassline_media::Time;
 
 /// A job, across the servers that are asked for it.
 pub(super) struct Fetch {
@@ -18,7 +19,8 @@ pub(super) struct Fetch {
 }
 
 impl Fetch {
-    pub(super) fn new(job: Job) -> Fetch {
+    /// `now` decides whether what is there already may be given where nothing better comes.
+    pub(super) fn new(job: Job, now: Time) -> Fetch {
         let known = job.old.as_ref().and_then(|old| {
             let head = old.look(Object::progress).head?;
             head.field("etag").map(str::to_owned)
@@ -27,17 +29,19 @@ impl Fetch {
             Some(begun) => (Download::begun(&begun.etag, begun.filled, begun.total), begun.freshness),
             None => (Download::new(known.as_deref()), Freshness::default()),
         };
+        let download = download.with_spare(job.old.is_some() && now < job.old_until);
         Fetch { download, freshness, attempts: 0, failed: Vec::new(), job }
     }
 
-    /// The bytes of the next request to `url`, whose path stands in front, and what reads the answer. `via` tells who asks.
-    pub(super) fn request(&mut self, url: &Url, via: &str, limits: Limits) -> (Vec<u8>, Client) {
+    /// The bytes of the next request to `url`, whose path stands in front, and what reads the answer. `name` tells who asks.
+    ///
+    /// Others will read what comes of it, so that nothing of the first client's request goes into it but what is part of the
+    /// object's key (path, query, and `Host` where its route keeps that), and the names of servers, which are bounded and cannot
+    /// be made up ([`glassline_delivery::fill::Via`]).
+    pub(super) fn request(&mut self, url: &Url, name: &str, limits: Limits) -> (Vec<u8>, Client) {
         self.attempts += 1;
         let target = format!("{}{}", url.target().trim_end_matches('/'), self.job.target);
-        let via = match &self.job.via {
-            Some(before) => format!("{before}, {via}"),
-            None => via.to_owned(),
-        };
+        let via = self.job.via.then(name);
         let host = self.job.host.clone().unwrap_or_else(|| url.authority());
         let mut request = Request::kept_alive(Method::Get, &host, &target).with_header("Via", &via);
         if let Some(authorization) = url.authorization() {
@@ -124,8 +128,14 @@ impl Exchange {
                         }
                         Verdict::Resume { skip } => self.skip = skip,
                         Verdict::NotModified => {
-                            self.download.freshness = Freshness::of(200, &head.headers, path, &self.defaults);
-                            self.same = self.download.job.old.as_ref().map(|old| old.look(Object::clone));
+                            let old = self.download.job.old.as_ref().map(|old| old.look(Object::clone));
+                            let known = old.as_ref().and_then(|old| old.progress().head);
+                            if let (Some(old), Some(known)) = (old, known) {
+                                let (headers, defaults) = (&head.headers, &self.defaults);
+                                self.download.freshness =
+                                    Freshness::of_renewed(&known, headers, path, defaults);
+                                self.same = Some(old.under(known.renewed(headers)));
+                            }
                         }
                         Verdict::TryNext => stands = Stands::TryNext,
                         Verdict::Fail(failure) => stands = Stands::Failed(failure),

@@ -73,13 +73,14 @@ pub(in crate::edge) struct Fetcher {
     waiting: VecDeque<Fetch>,
     /// Connections that had more to read than a turn's share.
     again: Vec<u64>,
-    via: String,
+    /// What this server is called among others.
+    name: String,
     slab: Slab,
     scratch: Vec<u8>,
 }
 
 impl Fetcher {
-    /// A fetcher that has nothing to do. `via` tells servers who asks.
+    /// A fetcher that has nothing to do. `name` tells servers who asks.
     pub(in crate::edge) fn new(
         settings: UpstreamSettings,
         cache: Arc<Cache>,
@@ -87,7 +88,7 @@ impl Fetcher {
         counters: Arc<FetchCounters>,
         ends: Arc<AtomicBool>,
         clock: Clock,
-        via: String,
+        name: String,
     ) -> Result<(Fetcher, Arc<Mailbox>), FetcherError> {
         let poller = Poller::new()?;
         let mailbox = Mailbox::new(Waker::new(&poller, WAKE)?);
@@ -118,7 +119,7 @@ impl Fetcher {
             generations: 0,
             waiting: VecDeque::new(),
             again: Vec::new(),
-            via,
+            name,
             slab: Slab::default(),
             scratch: vec![0; READ_BYTES],
         };
@@ -183,7 +184,7 @@ impl Fetcher {
     fn begin(&mut self, job: Job, now: Time) {
         // A panic drops the job, which fails its object.
         let _ = contain(Border::Exchange, || {
-            let fetch = Fetch::new(job);
+            let fetch = Fetch::new(job, now);
             self.assign(fetch, now);
         });
     }
@@ -266,7 +267,7 @@ impl Fetcher {
             FetchCounters::add(&self.counters.resumed, 1);
         }
         let (bytes, client) =
-            fetch.request(&self.servers[line.server].url, &self.via, UpstreamSettings::limits());
+            fetch.request(&self.servers[line.server].url, &self.name, UpstreamSettings::limits());
         line.out = bytes;
         line.since = now;
         line.exchange =
@@ -351,7 +352,10 @@ impl Fetcher {
                     self.complete(slot, keeps, now);
                     return Ok(());
                 }
-                Stands::TryNext => return Err(io::Error::other("it answered that it cannot")),
+                Stands::TryNext => {
+                    self.turn_away(slot, now);
+                    return Ok(());
+                }
                 Stands::Failed(failure) => {
                     let Some((fetch, _)) = line.exchange.take().map(Exchange::into_parts) else {
                         return Ok(());
@@ -385,7 +389,12 @@ impl Fetcher {
             return self.fail(fetch, Failure::Malformed, now);
         }
         let bytes = same.as_ref().map_or_else(|| growing.look(Object::filled), Object::filled);
-        self.cache.keep(&fetch.job.key, &growing, bytes, fetch.freshness, now);
+        if fetch.download.is_of_request() {
+            // What is kept under this key, if anything is, is better.
+            self.cache.forget(&fetch.job.key, &growing);
+        } else {
+            self.cache.keep(&fetch.job.key, &growing, bytes, fetch.freshness, now);
+        }
         growing.change(|object| match same {
             Some(same) => *object = same,
             None => object.finish(),
@@ -411,6 +420,25 @@ impl Fetcher {
             self.servers[server].fail(now);
             fetch.failed.push(server);
         }
+        self.go_on(fetch, now);
+    }
+
+    /// The server has answered by the connection in `slot` that it does not have this object, or not now. That says nothing of
+    /// others, which a stranger who knows an address that it fails at would else take from it: the next one is asked for this one
+    /// alone.
+    fn turn_away(&mut self, slot: usize, now: Time) {
+        let Some(line) = self.lines[slot].as_mut() else { return };
+        let (server, exchange) = (line.server, line.exchange.take());
+        self.close(slot);
+        let Some((mut fetch, _)) = exchange.map(Exchange::into_parts) else { return };
+        let authority = self.servers[server].url.authority();
+        tracing::debug!(server = %authority, target = %fetch.job.target, "an upstream server cannot answer");
+        fetch.failed.push(server);
+        self.go_on(fetch, now);
+    }
+
+    /// Asks the next server for what is missing.
+    fn go_on(&mut self, mut fetch: Fetch, now: Time) {
         if !fetch.download.can_resume() {
             return self.fail(fetch, Failure::Upstream, now);
         }
@@ -438,11 +466,12 @@ impl Fetcher {
         FetchCounters::add(&self.counters.failed, 1);
         let Job { key, target, growing, old, old_until, .. } = &fetch.job;
         tracing::warn!(%target, %failure, "an object cannot be fetched");
-        self.cache.forget(key, growing);
         if let Some(old) = old.as_ref().filter(|_| now < *old_until && !fetch.download.has_begun()) {
             let same = old.look(Object::clone);
+            self.cache.fall_back(key, growing, same.filled(), *old_until);
             growing.change(|object| *object = same);
         } else {
+            self.cache.forget(key, growing);
             growing.change(|object| object.fail(failure));
         }
     }

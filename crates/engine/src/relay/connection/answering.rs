@@ -7,6 +7,7 @@ use crate::edge::{Growing, ObjectSource};
 use crate::relay::live::Live;
 use crate::relay::turn::TurnContext;
 use crate::relay::{ListenerRole, Settings};
+use glassline_delivery::fill::Via;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use glassline_delivery::policy::{StreamName, is_live_path};
@@ -37,14 +38,12 @@ fn find_upstream(
     context: &TurnContext<'_>,
 ) -> Option<Result<(Arc<Growing>, ObjectSource), Response>> {
     let edge = context.hub.edge()?;
-    if request.headers.all("via").any(|via| edge.is_loop(via)) {
+    if edge.is_loop(&request.headers) {
         let words = "The request has come by this server before: its upstream servers lead back to it. Mend [upstream].";
         return Some(Err(problem(508, "the servers ask each other in a circle", words)));
     }
     let located = edge.locate(request.headers.first("host"), &request.path, &request.query)?;
-    let via: Vec<&str> = request.headers.all("via").collect();
-    let via = (!via.is_empty()).then(|| via.join(", "));
-    let (growing, status) = edge.find(located, via.as_deref(), context.now);
+    let (growing, status) = edge.find(located, Via::of(&request.headers), context.now);
     Some(Ok((growing, ObjectSource::Upstream(status))))
 }
 
@@ -105,10 +104,11 @@ impl Connection {
             } else {
                 // Its playlists are written with the viewer's query.
                 let source = ObjectSource::Packaged;
-                self.find_presented(&name, rest, request, context).map(|growing| Asked::Object {
-                    growing,
-                    source,
-                    carries_token: false,
+                self.find_presented(&name, rest, request, context).map(|growing| {
+                    if request.method == Method::Get {
+                        self.note_fetched(&name, rest, context);
+                    }
+                    Asked::Object { growing, source, carries_token: false }
                 })
             };
             return match asked {

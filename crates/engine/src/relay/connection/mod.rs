@@ -25,7 +25,7 @@ use crate::relay::access::{GONE, OpenRequest};
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
-use crate::relay::presence::Purpose;
+use crate::relay::presence::{Purpose, subscriber};
 use crate::relay::resting::Resting;
 use crate::relay::turn::TurnContext;
 use crate::relay::viewer::{Fed, Viewer};
@@ -624,6 +624,7 @@ impl Connection {
         self.leave_track(context);
         if let Role::Watching(viewer) = &self.role {
             viewer.live.viewer_leaves(self.seat.worker);
+            viewer.live.watchers().leave(subscriber(self.peer.ip()), context.now);
             self.admission.leave(self.peer.ip(), context.hub);
         }
         if let Role::Awaiting(awaiting) = &self.role {
