@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-# Names of the benches: the programs in bench/. The soak takes ten minutes, the experiment hours: only who asks for them gets them.
+# Names of the benches: the programs in bench/. Soaks take from ten minutes on, the experiment hours: they run when asked for by name.
 BENCHES := $(patsubst bench/%,%,$(shell find bench -mindepth 1 -maxdepth 1 -type f -perm -u+x 2>/dev/null | sort))
 
 .PHONY: help
@@ -46,11 +46,11 @@ web: ## build the web page anew (web/dist is committed: building the program nee
 	cd web && npm ci --no-audit --no-fund && npm run build
 
 .PHONY: bench
-bench: ## every bench but the soak and the experiment; tables here, figures in target/bench/*.json
+bench: ## every bench but the soaks and the experiment; tables here, figures in target/bench/*.json
 	@scripts/setup bench
 	@mkdir -p $(TARGET_DIR)/bench
 	@[ -n "$(BENCHES)" ] || { echo "no bench in bench/ yet"; exit 1; }
-	@set -e; for name in $(filter-out soak experiment,$(BENCHES)); do echo "== $$name"; bench/$$name; done
+	@set -e; for name in $(filter-out soak soak-% experiment,$(BENCHES)); do echo "== $$name"; bench/$$name; done
 
 bench-%: ## one bench
 	@[ -f bench/$* ] && [ -x bench/$* ] || { echo "no bench '$*'; there are: $(or $(BENCHES),none)" >&2; exit 2; }

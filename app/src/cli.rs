@@ -4,6 +4,7 @@ use crate::{
     completions, decode, direct, encode, key, lab, link, logging, probe, raw, send_raw, serve, sign,
 };
 use clap::{CommandFactory, Parser, Subcommand};
+use glassline_engine::containment::Outside;
 
 /// Live video from glass to glass: encode, relay, watch, measure.
 #[derive(Debug, Parser)]
@@ -50,6 +51,15 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// What becomes of a panic that no border stops: servers of many go on without the thread, where a command has one thing to do
+    /// it has failed.
+    pub(crate) fn outside_of_borders(&self) -> Outside {
+        match self {
+            Command::Serve(_) | Command::Link(_) => Outside::EndsThread,
+            _ => Outside::EndsProcess,
+        }
+    }
+
     /// Runs the command to its end.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self {

@@ -5,6 +5,8 @@
 
 use crate::config::ConfigError;
 use crate::output;
+use glassline_media::printable;
+use std::borrow::Cow;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -70,6 +72,17 @@ fn status(error: &anyhow::Error) -> u8 {
     error.chain().find_map(asked).unwrap_or(FAILED)
 }
 
+/// Prints clap's explanation, of bad usage to standard error, and ends with its status. An argument may be the name of a file
+/// that somebody else has named: where it would steer the terminal, the explanation comes without colours and clean.
+pub(crate) fn explain_usage(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    if error.use_stderr() && matches!(printable::lines(&text), Cow::Owned(_)) {
+        output::print_to_stderr(&text);
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
+}
+
 /// Prints the error to standard error and returns the exit status. Says nothing, and succeeds, where the reader
 /// of standard output just went away (`glassline … | head`).
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
@@ -87,6 +100,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 mod tests {
     use super::*;
     use anyhow::Context;
+    use glassline_io::small_file::Accept;
 
     #[test]
     fn an_error_is_one_line_that_ends_in_what_to_do() {
@@ -100,7 +114,7 @@ mod tests {
     fn only_bad_usage_has_status_2() {
         assert_eq!(status(&failed("it broke", "mend it")), 1);
         assert_eq!(status(&anyhow::anyhow!("it broke")), 1);
-        let error = crate::config::Config::load("/no/such/file".as_ref()).unwrap_err();
+        let error = crate::config::Config::load("/no/such/file".as_ref(), Accept::AnyFile).unwrap_err();
         assert_eq!(status(&anyhow::Error::from(error).context("cannot serve")), 2);
     }
 }

@@ -6,6 +6,7 @@
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_io::secret_file::{self, SecretFileError};
+use glassline_io::small_file::{Accept, SmallFileError};
 use glassline_transport::link::{Key, public_key};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -131,15 +132,18 @@ pub(crate) fn read(path: &Path) -> Result<Secret> {
             "it wants one line of `shared` or `private` and 64 hexadecimal digits, as glassline key new writes it",
         )
     };
-    let text = secret_file::read_text(path).map_err(|error| match error {
+    let text = secret_file::read_text(path, Accept::AnyFile).map_err(|error| match error {
         SecretFileError::Exposed { file, mode, remedy } => failure::usage(
             format!("others may read the key {} (mode {mode:04o})", file.display()),
             format!("type: {remedy}   (and make another key if somebody may have done so)"),
         ),
-        SecretFileError::Unreadable { file, reason } => failure::usage(
+        SecretFileError::File(SmallFileError::Unreadable { file, reason }) => failure::usage(
             format!("cannot read the key {}: {reason}", file.display()),
             format!("make one: glassline key new {}", file.display()),
         ),
+        SecretFileError::File(error) => {
+            failure::usage(format!("the key: {error}"), "or make one: glassline key new FILE")
+        }
         _ => no_key(),
     })?;
     parse(&text).ok_or_else(no_key)

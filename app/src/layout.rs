@@ -1,10 +1,12 @@
 //! What tables are made of: text in columns.
 
+use glassline_media::printable;
 use std::fmt::Write;
 
-/// Names come from outside: nothing in them may steer the terminal.
+/// Names come from outside: nothing in them may begin another line. What would steer the terminal is written in digits
+/// here already, so that columns have the width of what is shown.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control()).collect()
+    printable::line(text).into_owned()
 }
 
 /// Lines of a name and what there is to say, names aligned.

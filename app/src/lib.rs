@@ -37,8 +37,11 @@ use std::process::ExitCode;
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
     // Bad usage ends here, with clap's explanation and status 2; `--help` and `--version` with status 0.
-    let cli = cli::Cli::parse();
-    match logging::start(&cli.log).and_then(|()| cli.command.run()) {
+    let cli = cli::Cli::try_parse().unwrap_or_else(|error| failure::explain_usage(&error));
+    glassline_engine::containment::watch(cli.command.outside_of_borders());
+    let outcome = logging::start(&cli.log).and_then(|()| cli.command.run());
+    logging::finish();
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report(&error),
     }

@@ -3,6 +3,11 @@
 
 use std::process::ExitCode;
 
+#[cfg(not(panic = "unwind"))]
+compile_error!(
+    "a panic has to unwind: it ends one connection, and must not end the program for all (engine::containment)"
+);
+
 fn main() -> ExitCode {
     glassline::main()
 }

@@ -3,6 +3,7 @@
 use crate::{config, failure, output};
 use anyhow::Result;
 use glassline_delivery::policy::{StreamName, Token};
+use glassline_io::small_file::Accept;
 use glassline_media::quantity;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "give an address that ends with /live/NAME.ts, /live/NAME/index.m3u8, /live/NAME/manifest.mpd or /watch/NAME",
         )
     })?;
-    let key = config::read_key(&args.key_file, "viewer key")?;
+    let key = config::read_key(&args.key_file, "viewer key", Accept::AnyFile)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let token = Token::sign(key.expose(), &name, (now + args.time).as_secs());
     let joint = if args.url.contains('?') { '&' } else { '?' };

@@ -2,6 +2,7 @@
 
 use crate::failure;
 use anyhow::Result;
+use glassline_io::small_file::Accept;
 use glassline_io::tls::{Connector, Roots};
 use std::path::PathBuf;
 
@@ -20,7 +21,7 @@ impl Trust {
     /// Where nobody is trusted, with what to do.
     pub(crate) fn connector(&self) -> Result<Connector> {
         let roots = self.ca.clone().map_or(Roots::System, Roots::File);
-        Connector::new(&roots).map_err(|error| match roots {
+        Connector::new(&roots, Accept::AnyFile).map_err(|error| match roots {
             Roots::File(_) => failure::usage(error, "check --ca"),
             Roots::System => failure::failed(error, "or give the authority's certificate by --ca FILE"),
         })

@@ -12,6 +12,7 @@ mod earlier;
 pub mod figures;
 pub mod http;
 pub mod machine;
+pub mod metrics;
 pub mod namespace;
 pub mod process;
 pub mod report;

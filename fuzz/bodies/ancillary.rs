@@ -3,6 +3,7 @@
 
 use glassline_media::Time;
 use glassline_transport::ancillary::{Depacketizer, Payload, Received, Settings};
+use glassline_transport::rtp::source::Origin;
 use glassline_transport::rtp::{self, Header};
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ pub fn run(data: &[u8]) {
         rest = tail;
         now += Duration::from_millis(u64::from(*time));
         receiver.handle_timeout(now, &mut out);
+        let from = Origin { path: usize::from(time >> 7), ..Origin::default() };
         let mut datagram = bytes.to_vec();
         if let ([one, two, count, bytes @ ..], true) = (bytes, time % 2 == 1) {
             let header = Header {
@@ -39,7 +41,7 @@ pub fn run(data: &[u8]) {
             let head = [0, 0, l0, l1, *count, *one & 0xC0, 0, 0];
             datagram = [&header.write()[..], &head, bytes].concat();
         }
-        let _ = receiver.handle_datagram(&datagram, now, &mut out);
+        let _ = receiver.handle_datagram(&datagram, (from, now), &mut out);
         if let Ok(packet) = rtp::Packet::parse(&datagram)
             && let Ok(payload) = Payload::parse(packet.payload)
         {

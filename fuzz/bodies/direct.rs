@@ -7,17 +7,18 @@
 use bytes::Bytes;
 use glassline_codec::vp8::{Limits, Serial};
 use glassline_direct::wire::{PictureHeader, Report};
-use glassline_direct::{Conditions, Receiver, Sender, SenderSettings};
+use glassline_direct::{Conditions, Fate, Receiver, Sender, SenderSettings};
 use glassline_media::{FrameRate, Picture, PixelFormat, Size, Time};
 use std::time::Duration;
 
-/// Takes the bytes. Panics where something is written that reads otherwise, or where an end holds more than it may.
+/// Takes the bytes. Panics where something is written that reads otherwise, where an end holds more than it may, or where the
+/// numbers of pictures that are shown do not rise.
 pub fn run(data: &[u8]) {
     let rate = FrameRate::new(25, 1).expect("a rate");
     let mut sender = Sender::new(SenderSettings { candidates: 1, speed: 10, ..SenderSettings::new(1, rate) });
     let mut receiver = Receiver::new(Limits { max_pixels: 1 << 14 });
     let size = Size::new(16, 16).expect("a size");
-    let (mut now, mut last) = (Time::from_millis(1), Bytes::new());
+    let (mut now, mut last, mut newest) = (Time::from_millis(1), Bytes::new(), None);
     let mut rest = data;
     while let Some((&[kind, count], behind)) = rest.split_first_chunk() {
         let (taken, behind) = behind.split_at(usize::from(count).min(behind.len()));
@@ -34,13 +35,13 @@ pub fn run(data: &[u8]) {
                     last = message;
                 }
             }
-            1 => _ = receiver.handle(now, &last),
+            1 => handle(&mut receiver, now, &last, &mut newest),
             2 => {
                 let mut damaged = last.to_vec();
                 let over = taken.len().min(damaged.len());
                 damaged[..over].copy_from_slice(&taken[..over]);
                 check_picture(&damaged);
-                let _ = receiver.handle(now, &damaged.into());
+                handle(&mut receiver, now, &damaged.into(), &mut newest);
             }
             3 => {
                 check_report(taken);
@@ -55,6 +56,16 @@ pub fn run(data: &[u8]) {
             }
         }
         assert!(receiver.states() <= 40 && sender.states().0 <= 33);
+    }
+}
+
+/// Hands over a message; `newest` is the run and the number of what was shown last.
+fn handle(receiver: &mut Receiver, now: Time, message: &Bytes, newest: &mut Option<(u32, u64)>) {
+    let Ok(Fate::Shown(pictures)) = receiver.handle(now, message) else { return };
+    for shown in pictures {
+        let (epoch, number) = (shown.header.epoch, shown.header.number);
+        assert!(newest.is_none_or(|(before, last)| before != epoch || last < number));
+        *newest = Some((epoch, number));
     }
 }
 

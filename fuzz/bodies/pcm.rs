@@ -3,6 +3,7 @@
 
 use glassline_media::Time;
 use glassline_transport::rtp::pcm::{Block, Depacketizer, Depth, Format, Settings};
+use glassline_transport::rtp::source::Origin;
 use glassline_transport::rtp::{self, Header};
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ pub fn run(data: &[u8]) {
         rest = tail;
         now += Duration::from_millis(u64::from(*time));
         receiver.handle_timeout(now, &mut out);
+        let from = Origin { path: usize::from(time >> 7), ..Origin::default() };
         let mut datagram = bytes.to_vec();
         if let ([one, two, three, bytes @ ..], true) = (bytes, time % 2 == 1) {
             let header = Header {
@@ -44,7 +46,7 @@ pub fn run(data: &[u8]) {
             };
             datagram = [&header.write(), bytes].concat();
         }
-        let _ = receiver.handle_datagram(&datagram, now, &mut out);
+        let _ = receiver.handle_datagram(&datagram, (from, now), &mut out);
         assert!(
             receiver.poll_timeout().is_none_or(|due| due > now),
             "a deadline that has passed is answered"

@@ -3,7 +3,8 @@
 //! byte: its low two bits say what it brings, the third one by which path, the fourth how it is received, and the others how
 //! much time has passed.
 //!
-//! * 0: a datagram, behind two bytes of length.
+//! * 0: a datagram, behind two bytes of length. Where the first of them has its highest bit, what follows is sent from another
+//!   address, until the next such record.
 //! * 1: a packet of a good stream, so many before or behind the last one.
 //! * 2: the same with bytes turned over: how many, then where and how.
 //! * 3: so many good packets in a row.
@@ -13,6 +14,8 @@ use glassline_transport::raw_video::{
     Arrival, Depacketizer, Format, MESSAGE_BYTES, Packetizer, PacketizerSettings, Packing, Piece, Plan,
     SCRATCH_BYTES, Scan, Settings, Store,
 };
+use glassline_transport::rtp::source::Origin;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 const SLOTS: usize = 4;
@@ -71,6 +74,8 @@ struct Receiver {
     /// Datagrams that have come and were not handed over, and their path.
     waiting: Vec<Vec<u8>>,
     path: usize,
+    /// Who sends what comes next.
+    from: Option<SocketAddr>,
     collected: usize,
     datagrams: u64,
     done: u64,
@@ -87,6 +92,7 @@ impl Receiver {
             now: Time::from_millis(1_000),
             waiting: Vec::new(),
             path: 0,
+            from: None,
             collected,
             datagrams: 0,
             done: 0,
@@ -106,7 +112,8 @@ impl Receiver {
             let count = if first.is_empty() { 1 } else { (same + usize::from(shorter)).min(most) };
             let bytes = datagrams[..count].concat();
             self.write(message, &bytes);
-            arrivals.push(Arrival { bytes: bytes.len(), datagram_bytes: first.len(), at: self.now });
+            let (at, from) = (self.now, self.from);
+            arrivals.push(Arrival { bytes: bytes.len(), datagram_bytes: first.len(), at, from });
             *datagrams = &datagrams[count..];
         }
         self.depacketizer.take(self.path, &self.plan, &arrivals, &self.scratch, &mut self.house);
@@ -145,7 +152,8 @@ impl Receiver {
             }
         } else {
             for datagram in &waiting {
-                self.depacketizer.take_datagram(self.path, datagram, self.now, &mut self.house);
+                let from = Origin { path: self.path, address: self.from };
+                self.depacketizer.take_datagram(from, datagram, self.now, &mut self.house);
                 self.drain();
             }
         }
@@ -222,10 +230,15 @@ pub fn run(data: &[u8]) {
         let path = usize::from(control >> 2 & 1).min(paths - 1);
         let is_planned = control >> 3 & 1 == 0;
         let time = Duration::from_millis(4 * u64::from(control >> 4));
-        if path != receiver.path || !is_planned || !time.is_zero() {
+        let turns = control & 3 == 0 && tail.first().is_some_and(|high| high >> 7 == 1);
+        if path != receiver.path || !is_planned || !time.is_zero() || turns {
             receiver.flush(is_planned);
         }
         receiver.path = path;
+        if turns {
+            let other = Some(SocketAddr::from(([10, 0, 0, 9], 5_000)));
+            receiver.from = if receiver.from.is_none() { other } else { None };
+        }
         if !time.is_zero() {
             receiver.pass(time);
         }
@@ -249,7 +262,7 @@ fn record<'a>(
 ) -> &'a [u8] {
     match (kind, tail) {
         (0, [high, low, tail @ ..]) => {
-            let length = usize::from(u16::from_be_bytes([*high, *low])).min(tail.len());
+            let length = usize::from(u16::from_be_bytes([*high & 0x7F, *low])).min(tail.len());
             let (bytes, tail) = tail.split_at(length);
             waiting.push(bytes.to_vec());
             tail

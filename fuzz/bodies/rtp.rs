@@ -3,6 +3,7 @@
 
 use glassline_media::Time;
 use glassline_transport::rtp::mpeg_ts::Depacketizer;
+use glassline_transport::rtp::source::Origin;
 use glassline_transport::rtp::{Header, Settings};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ pub fn run(data: &[u8]) {
         rest = tail;
         now += Duration::from_millis(u64::from(*time));
         receiver.handle_timeout(now, &mut |payload| given += payload.len());
+        let from = Origin::of(format!("10.0.0.{}:5000", time >> 6).parse().ok());
         let mut datagram = bytes.to_vec();
         if let ([one, two, bytes @ ..], true) = (bytes, time % 2 == 1) {
             let sequence = u16::from_be_bytes([*one % 4, *two]);
@@ -30,7 +32,7 @@ pub fn run(data: &[u8]) {
             datagram = [&header.write(), bytes].concat();
         }
         taken += datagram.len();
-        let _ = receiver.handle_datagram(&datagram, now, &mut |payload| given += payload.len());
+        let _ = receiver.handle_datagram(&datagram, (from, now), &mut |payload| given += payload.len());
         let deadline = receiver.poll_timeout();
         assert!(deadline.is_none_or(|due| due > now), "a deadline that has passed is answered");
     }

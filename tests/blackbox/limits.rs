@@ -147,6 +147,52 @@ fn streams_that_wait_for_their_publishers_give_way_where_all_places_are_taken() 
     viewer.read_exact(&mut got).unwrap();
 }
 
+#[test]
+fn log_lines_that_strangers_cause_are_counted() {
+    const REFUSED: u64 = 300;
+    let (mut server, _scratch) = serve_with("[publish]\nkey = 'the-right-one'\n");
+    for number in 0..REFUSED {
+        let target = format!("/live/s{number}.ts");
+        let fields = ["Content-Length: 0", "Authorization: Bearer a-wrong-one"];
+        assert_eq!(ask(server.address(), "PUT", &target, &fields).status, 401);
+    }
+    // What was counted and not told yet is told at the end.
+    server.process.signal("TERM");
+    server.process.wait();
+    let said = server.process.output();
+    let (counted, told): (Vec<&str>, Vec<&str>) = said
+        .lines()
+        .filter(|line| line.contains("publisher refused"))
+        .partition(|line| line.contains(" more like this in "));
+    let lines: u64 = counted
+        .iter()
+        .map(|line| {
+            let before = line.split(" more like this").next().unwrap();
+            before.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+        })
+        .sum();
+    assert_eq!(told.len() as u64 + lines, REFUSED, "{said}");
+    assert!((20..REFUSED as usize / 2).contains(&told.len()), "{} lines: {said}", told.len());
+}
+
+#[test]
+fn idle_connections_do_not_keep_newcomers_out() {
+    let (server, _scratch) = serve_with("workers = 1\n[viewer]\nmax_connections = 8\n");
+    let idle: Vec<TcpStream> = (0..40)
+        .map(|_| {
+            let mut stream = connect(server.address());
+            stream.write_all(b"GET /gen204 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            assert_eq!(read_head(&mut stream).status, 204);
+            stream
+        })
+        .collect();
+    let metrics = server.metrics();
+    // The 40, and the one that asks for the metrics.
+    assert_eq!(metrics.sum("glassline_connections_gave_way_total", ""), 33.0);
+    assert_eq!(metrics.sum("glassline_connections_refused_total", ""), 0.0);
+    drop(idle);
+}
+
 /// A server that may open so many descriptors and no more.
 fn with_descriptors(limit: u32, config: &str) -> (Server, Scratch) {
     let scratch = Scratch::new("few");

@@ -22,7 +22,7 @@ const SOUND_TYPE: u8 = 97;
 const ANCILLARY_TYPE: u8 = 98;
 
 /// Starts `send-raw` of a small picture; returns it and the path and text of its description.
-fn send_raw(folder: &Scratch) -> (Running, String, String) {
+pub(crate) fn send_raw(folder: &Scratch) -> (Running, String, String) {
     let to = format!("rtp://127.0.0.1:{}", free_port());
     let sdp = folder.file("video.sdp");
     let arguments = ["send-raw", "test:320x180@25", &to, "--sdp", &sdp, "--format", "422-10"];
@@ -234,6 +234,94 @@ fn it_ends_well_when_it_is_told_to_and_refuses_what_makes_no_sense() {
         assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
         assert!(outcome.stderr.contains(complaint), "{arguments:?}: {}", outcome.stderr);
     }
+}
+
+/// The most memory that a process has had.
+fn peak_bytes(id: u32) -> u64 {
+    let told = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = told.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn frames_of_any_size_are_looked_at_without_memory_for_them() {
+    let folder = Scratch::new("raw_probe_large");
+    let port = free_port();
+    let sdp = folder.write(
+        "large.sdp",
+        format!(
+            "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\nm=video {port} RTP/AVP 96\r\nc=IN IP4 127.0.0.1\r\n\
+             a=rtpmap:96 raw/90000\r\na=fmtp:96 sampling=RGB; width=16384; height=16384; exactframerate=60; depth=16; \
+             colorimetry=BT709\r\n"
+        ),
+    );
+    let target = format!("rtp:{sdp}");
+    let mut probe =
+        Running::start(Command::new(GLASSLINE).args(["probe", &target, "--duration", "1h", "--log", "info"]));
+    until("the socket", || UdpSocket::bind(("127.0.0.1", port)).is_err());
+    // One frame would take 1.6 GB.
+    let taken = peak_bytes(probe.id());
+    probe.signal("INT");
+    assert_eq!(probe.wait().code(), Some(1), "{}", probe.output());
+    assert!(probe.output().contains("no packet of the description has come"), "{}", probe.output());
+    assert!(taken < 256 << 20, "{taken} bytes");
+}
+
+/// Packets that look like those of `send-raw`'s 320x180 in 10 bits, from anywhere in numbers and time.
+fn forged(step: u32) -> Vec<u8> {
+    let mut random = step.wrapping_mul(2_654_435_761);
+    let mut next = || {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        random.to_be_bytes()
+    };
+    let (numbers, stamp, ssrc) = (next(), next(), next());
+    let mut packet = vec![0x80, VIDEO_TYPE, numbers[0], numbers[1]];
+    packet.extend(stamp);
+    packet.extend(ssrc);
+    // The high half of the number; 800 bytes, a whole line.
+    packet.extend([numbers[2], numbers[3], 800u16.to_be_bytes()[0], 800u16.to_be_bytes()[1]]);
+    packet.extend([0, (step % 180) as u8, 0, 0]);
+    packet.extend([0x99; 800]);
+    packet
+}
+
+#[test]
+fn packets_of_a_stranger_break_no_frame_and_are_told() {
+    let folder = Scratch::new("raw_stranger");
+    let (_sender, sdp, text) = send_raw(&folder);
+    let port: u16 = text.split("m=video ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let target = format!("rtp:{sdp}");
+    let recording = Running::start(Command::new(GLASSLINE).args([
+        "record",
+        &target,
+        "null:",
+        "--duration",
+        "4s",
+        "--json",
+        "--log",
+        "info",
+    ]));
+    let mut recording = recording;
+    until("the socket", || UdpSocket::bind(("127.0.0.1", port)).is_err());
+    // Once it listens to the camera, which sends a packet each fraction of a millisecond, strangers come too late.
+    let listens = Instant::now() + Duration::from_millis(500);
+    until("some frames", || Instant::now() > listens);
+    let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
+    let sending = Sending::start(move |step| {
+        for index in 0..10 {
+            let _ = stranger.send_to(&forged(step as u32 * 10 + index), ("127.0.0.1", port));
+        }
+    });
+    assert!(recording.wait().success(), "{}", recording.output());
+    let output = recording.output();
+    let line = output.lines().find(|line| line.starts_with('{')).unwrap();
+    let told: Value = serde_json::from_str(line).unwrap();
+    assert!(told["refused"].as_u64().unwrap() > 1_000, "{told}");
+    for field in ["lost", "incomplete_frames", "restarts", "late"] {
+        assert_eq!(told[field], 0, "{field}: {told}");
+    }
+    assert!(told["frames"].as_u64().unwrap() >= 95, "{told}");
+    drop(sending);
 }
 
 #[test]

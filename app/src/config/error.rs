@@ -1,8 +1,8 @@
 //! Why a configuration is refused.
 
 use glassline_io::secret_file::SecretFileError;
+use glassline_io::small_file::SmallFileError;
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 
 /// Where in a configuration something stands: printed as `FILE:LINE`, or as `FILE` where no line is to blame.
@@ -21,12 +21,20 @@ impl fmt::Display for Location {
     }
 }
 
+/// What to do about a file that the system does not give; all other errors say so themselves.
+fn advice(error: &SmallFileError) -> &'static str {
+    match error {
+        SmallFileError::Unreadable { .. } => "; check the path and that this user may read it",
+        _ => "",
+    }
+}
+
 /// Why a configuration is refused. Ends the program with status 2.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     /// The file, or a file that it names, cannot be read.
-    #[error("cannot read {}: {error}; check the path and that this user may read it", .file.display())]
-    Unreadable { file: PathBuf, error: io::Error },
+    #[error("{}{}", .0, advice(.0))]
+    File(SmallFileError),
     /// A file that holds a key is one that others may read, or holds none.
     #[error(transparent)]
     Secret(SecretFileError),
@@ -36,4 +44,10 @@ pub(crate) enum ConfigError {
     /// A value of the wrong kind or out of its range, or a text that is no TOML.
     #[error("{place}: {problem}")]
     Invalid { place: Location, problem: String },
+}
+
+impl From<SmallFileError> for ConfigError {
+    fn from(error: SmallFileError) -> ConfigError {
+        ConfigError::File(error)
+    }
 }

@@ -7,19 +7,18 @@ use super::de::{self, Problem, ReadError};
 use super::error::Location;
 use super::{Config, ConfigError, Secret, validate};
 use glassline_io::secret_file::{self, SecretFileError};
-use std::fs;
+use glassline_io::small_file::{Accept, Bounds, SmallFile};
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
-use zeroize::Zeroizing;
 
 impl Config {
-    /// Reads the file at `path`, and the key files that it may name.
-    pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
-        let text = Zeroizing::new(read(path)?);
-        let mut config = Config::parse(&text, path)?;
+    /// Reads the file at `path`, and the key files that it may name; all are to be what `accept` says.
+    pub(crate) fn load(path: &Path, accept: Accept) -> Result<Config, ConfigError> {
+        let file = SmallFile::open(path, accept, Bounds::default())?;
+        let is_private = secret_file::check(&file, path);
+        let mut config = Config::parse(&file.read_text()?, path)?;
         if config.holds_keys()
-            && let Ok(file) = fs::File::open(path)
-            && let Err(exposed) = secret_file::check(&file, path)
+            && let Err(exposed) = is_private
         {
             tracing::warn!("{exposed}; or have its keys in files of their own (key_file)");
         }
@@ -50,7 +49,7 @@ impl Config {
         });
         for (what, file, key) in general.into_iter().chain(own) {
             if let Some(file) = file {
-                *key = Some(read_key(&folder.join(file), what)?);
+                *key = Some(read_key(&folder.join(file), what, accept)?);
             }
         }
         Ok(config)
@@ -81,10 +80,10 @@ impl Config {
     }
 }
 
-/// The key in a file that holds nothing else, and that others may not read.
-pub(crate) fn read_key(file: &Path, what: &str) -> Result<Secret, ConfigError> {
-    let text = secret_file::read_text(file).map_err(|error| match error {
-        SecretFileError::Unreadable { file, reason } => ConfigError::Unreadable { file, error: reason },
+/// The key in a file that holds nothing else, that others may not read, and that is what `accept` says.
+pub(crate) fn read_key(file: &Path, what: &str, accept: Accept) -> Result<Secret, ConfigError> {
+    let text = secret_file::read_text(file, accept).map_err(|error| match error {
+        SecretFileError::File(error) => ConfigError::File(error),
         error => ConfigError::Secret(error),
     })?;
     let key = Secret::new(text.trim_end_matches(['\n', '\r']));
@@ -95,10 +94,6 @@ pub(crate) fn read_key(file: &Path, what: &str) -> Result<Secret, ConfigError> {
             problem: format!("the {what} {problem}"),
         }),
     }
-}
-
-fn read(path: &Path) -> Result<String, ConfigError> {
-    fs::read_to_string(path).map_err(|error| ConfigError::Unreadable { file: path.into(), error })
 }
 
 /// The line, from 1, on which the byte at `offset` stands.

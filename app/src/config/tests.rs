@@ -1,5 +1,6 @@
 use super::de::{Problem, from_table};
 use super::*;
+use glassline_io::small_file::Accept;
 use std::path::Path;
 use std::time::Duration;
 
@@ -496,7 +497,7 @@ fn https_alone_is_enough_and_its_files_are_beside_the_configuration() {
     let text =
         "listen = []\n[tls]\nlisten = ['[::]:8443']\ncertificates = [{ chain = 'a.pem', key = '/b.key' }]\n";
     std::fs::write(&file, text).unwrap();
-    let tls = Config::load(&file).unwrap().tls;
+    let tls = Config::load(&file, Accept::RegularFile).unwrap().tls;
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(tls.listen, ["[::]:8443".parse().unwrap()]);
     let files = &tls.certificates[0];
@@ -510,7 +511,7 @@ fn a_key_file_is_found_beside_the_configuration() {
     let file = folder.join("glassline.toml");
     std::fs::write(&file, "[publish]\nkey_file = 'publish.key'\n").unwrap();
 
-    let error = Config::load(&file).unwrap_err().to_string();
+    let error = Config::load(&file, Accept::RegularFile).unwrap_err().to_string();
     assert!(error.contains("publish.key: No such file"), "{error}");
     let mode = |file: &str, mode| {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
@@ -518,13 +519,13 @@ fn a_key_file_is_found_beside_the_configuration() {
     };
     std::fs::write(folder.join("publish.key"), "short\n").unwrap();
     mode("publish.key", 0o644);
-    let error = Config::load(&file).unwrap_err().to_string();
+    let error = Config::load(&file, Accept::RegularFile).unwrap_err().to_string();
     assert!(error.contains("others may read") && error.contains("; type: chmod 600 "), "{error}");
     mode("publish.key", 0o600);
-    let error = Config::load(&file).unwrap_err().to_string();
+    let error = Config::load(&file, Accept::RegularFile).unwrap_err().to_string();
     assert!(error.contains("publish.key:1: the publish key must be 8 to 256"), "{error}");
     std::fs::write(folder.join("publish.key"), "from-the-file\n").unwrap();
-    let key = Config::load(&file).unwrap().publish.key.unwrap();
+    let key = Config::load(&file, Accept::RegularFile).unwrap().publish.key.unwrap();
     assert_eq!(key.expose(), "from-the-file");
     std::fs::write(folder.join("viewer.key"), "for-viewers\n").unwrap();
     mode("viewer.key", 0o600);
@@ -533,13 +534,15 @@ fn a_key_file_is_found_beside_the_configuration() {
         "[stream.a]\npublish_key_file = 'publish.key'\nviewer_key_file = 'viewer.key'\n[stream.b]\nmark = 1\n",
     )
     .unwrap();
-    let streams = Config::load(&file).unwrap().stream;
+    let streams = Config::load(&file, Accept::RegularFile).unwrap().stream;
     assert_eq!(streams["a"].publish_key.as_ref().map(Secret::expose), Some("from-the-file"));
     assert_eq!(streams["a"].viewer_key.as_ref().map(Secret::expose), Some("for-viewers"));
     assert!(streams["b"].publish_key.is_none() && streams["b"].viewer_key.is_none());
 
     std::fs::remove_dir_all(&folder).unwrap();
-    assert!(matches!(Config::load(&file), Err(ConfigError::Unreadable { .. })));
+    assert!(
+        matches!(Config::load(&file, Accept::RegularFile), Err(ConfigError::File(error)) if error.is_not_found())
+    );
 }
 
 proptest::proptest! {

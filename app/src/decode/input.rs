@@ -1,11 +1,11 @@
 //! Frames out of an IVF file or pipe.
 
-use crate::failure;
+use crate::{failure, output};
 use anyhow::Result;
 use glassline_media::FrameRate;
 use glassline_media::container::ivf::{Frame, Header, Reader};
 use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read};
 use std::time::{Duration, Instant};
 
 /// Bytes that are read at once.
@@ -106,7 +106,7 @@ impl Progress {
         self.read_bytes += bytes as u64;
         if self.shown.elapsed() >= PROGRESS_INTERVAL {
             let percent = self.read_bytes.min(self.size_bytes) * 100 / self.size_bytes;
-            let _ = write!(io::stderr(), "\r{percent:3} % of {} kB", self.size_bytes / 1000);
+            output::show_progress(&format!("{percent:3} % of {} kB", self.size_bytes / 1000));
             self.shown = Instant::now();
         }
     }
@@ -114,7 +114,6 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        // Clears the line.
-        let _ = write!(io::stderr(), "\r\x1b[K");
+        output::clear_progress();
     }
 }

@@ -15,16 +15,18 @@ use glassline_engine::output::{Status as OutputStatus, StatusHandle};
 use glassline_io::local::{Listener, Removal};
 use glassline_media::quantity::Bitrate;
 use serde::Serialize;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 /// No command is longer.
 const LINE_MAX_BYTES: u64 = 1024;
+/// Connections at once; the one that has said nothing for longest ends for another one.
 const CONNECTIONS_MAX: usize = 8;
 /// A connection that says nothing for this long, or takes no answer, is ended.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -67,33 +69,102 @@ pub(super) fn listen(path: &Path, controls: Controls, outputs: Vec<StatusHandle>
 }
 
 fn serve(listener: &Listener, subject: &Arc<Subject>) {
-    let open = Arc::new(AtomicUsize::new(0));
+    let open = Arc::new(Open::default());
     while let Ok(stream) = listener.accept() {
-        if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-            open.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let (subject, count) = (Arc::clone(subject), Arc::clone(&open));
-        let started = thread::Builder::new().name("control".to_owned()).spawn(move || {
+        let Ok(number) = open.enter(&stream) else { continue };
+        let (subject, seat) = (Arc::clone(subject), Seat { open: Arc::clone(&open), number });
+        // Where no thread starts, the seat is dropped with what the thread would have done.
+        let _ = thread::Builder::new().name("control".to_owned()).spawn(move || {
             // Whoever goes in the middle has nobody to tell.
-            let _ = converse(stream, &subject);
-            count.fetch_sub(1, Ordering::Relaxed);
+            let _ = converse(stream, &subject, &seat);
         });
-        if started.is_err() {
-            open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The connections that are open. Where there are as many as there may be, the one that has said nothing for longest ends
+/// for a newcomer: what rests must not keep others out.
+#[derive(Default)]
+struct Open {
+    table: Mutex<Table>,
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct Table {
+    /// Each with the number of its last command, by the order in which they began.
+    connections: BTreeMap<u64, (UnixStream, u64)>,
+    next: u64,
+}
+
+impl Table {
+    fn take_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+impl Open {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets one more connection in, for which another one may have to end. Returns by what it is found again.
+    fn enter(&self, stream: &UnixStream) -> io::Result<u64> {
+        let stream = stream.try_clone()?;
+        let mut table = self.table();
+        while table.connections.len() >= CONNECTIONS_MAX {
+            let idlest = table.connections.values().min_by_key(|(_, last)| *last);
+            if let Some((stream, _)) = idlest {
+                // Its thread reads the end, or fails to write, and leaves.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+            table = self.left.wait(table).unwrap_or_else(PoisonError::into_inner);
+        }
+        let number = table.take_number();
+        table.connections.insert(number, (stream, number));
+        Ok(number)
+    }
+}
+
+/// A connection's place among those that are open.
+struct Seat {
+    open: Arc<Open>,
+    number: u64,
+}
+
+impl Seat {
+    /// It has given a command.
+    fn note_command(&self) {
+        let mut table = self.open.table();
+        let now = table.take_number();
+        if let Some((_, last)) = table.connections.get_mut(&self.number) {
+            *last = now;
         }
     }
 }
 
-fn converse(stream: UnixStream, subject: &Subject) -> std::io::Result<()> {
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.open.table().connections.remove(&self.number);
+        self.open.left.notify_one();
+    }
+}
+
+fn converse(stream: UnixStream, subject: &Subject, seat: &Seat) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let out = stream.try_clone()?;
-    answer_lines(stream, out, subject)
+    answer_lines(stream, out, subject, || seat.note_command())
 }
 
-/// Answers each line of `input` with a line in `out`, until the input ends or a line is too long.
-fn answer_lines(input: impl Read, mut out: impl Write, subject: &Subject) -> std::io::Result<()> {
+/// Answers each line of `input` with a line in `out`, until the input ends or a line is too long. `note_command` is told of
+/// each.
+fn answer_lines(
+    input: impl Read,
+    mut out: impl Write,
+    subject: &Subject,
+    mut note_command: impl FnMut(),
+) -> io::Result<()> {
     let mut lines = BufReader::new(input);
     loop {
         let mut line = Vec::new();
@@ -101,6 +172,7 @@ fn answer_lines(input: impl Read, mut out: impl Write, subject: &Subject) -> std
         if length == 0 {
             return Ok(());
         }
+        note_command();
         let is_cut = length as u64 == LINE_MAX_BYTES && line.last() != Some(&b'\n');
         let answer = if is_cut {
             refused("a command has at most 1023 bytes")
@@ -126,7 +198,7 @@ pub(crate) fn answers_to(input: impl Read) -> (Vec<u8>, bool, [Option<Bitrate>; 
     let subject = Subject { controls: controls.clone(), outputs: Vec::new() };
     let mut answers = Vec::new();
     // Memory takes all answers; where the input fails, the conversation is over as where it ends.
-    let _ = answer_lines(input, &mut answers, &subject);
+    let _ = answer_lines(input, &mut answers, &subject, || {});
     (answers, controls.take_key_frame(), [0, 1].map(|index| controls.take_bitrate(index)))
 }
 
@@ -215,6 +287,41 @@ mod tests {
         assert_eq!(ask(&mut stream, "keyframe"), json!({"ok": true}));
         drop(listening);
         assert!(!path.exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_rests_gives_way_to_newcomers() {
+        let folder = std::env::temp_dir().join(format!("glassline-control-idle-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("control");
+        let rate = Bitrate::from_bits_per_second(5_000_000);
+        let controls = Controls::new(vec![Status::new("64x48@25".to_owned(), rate, "fast")]);
+        let _listening = listen(&path, controls, Vec::new()).unwrap();
+        let connect = || {
+            let stream = UnixStream::connect(&path).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream
+        };
+        let mut first = connect();
+        assert_eq!(ask(&mut first, "keyframe"), json!({"ok": true}));
+        // They never say anything.
+        let mut silent: Vec<UnixStream> = Vec::new();
+        for _ in 0..5 {
+            silent.extend((1..CONNECTIONS_MAX).map(|_| connect()));
+            let mut newcomer = connect();
+            assert_eq!(ask(&mut newcomer, "keyframe"), json!({"ok": true}));
+        }
+        let ended = silent[0].read(&mut [0]).unwrap();
+        assert_eq!(ended, 0, "it rested longest");
+        let mut busy = connect();
+        for _ in 0..5 * CONNECTIONS_MAX {
+            assert_eq!(ask(&mut busy, "keyframe"), json!({"ok": true}));
+            let mut newcomer = connect();
+            assert_eq!(ask(&mut newcomer, "keyframe"), json!({"ok": true}));
+            silent.push(newcomer);
+        }
+        assert_eq!(ask(&mut busy, "keyframe"), json!({"ok": true}));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

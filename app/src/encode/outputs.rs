@@ -8,6 +8,7 @@ use glassline_engine::encode::Encoding;
 use glassline_engine::encode::sound::Audio;
 use glassline_engine::output::Target;
 use glassline_io::secret_file;
+use glassline_io::small_file::Accept;
 use std::path::Path;
 use zeroize::Zeroizing;
 
@@ -67,7 +68,7 @@ pub(super) fn check(input: &Input, outputs: &[Target]) -> Result<()> {
 
 /// Reads the key that publishers show: the file's first line.
 pub(crate) fn read_key(path: &Path) -> Result<Zeroizing<String>> {
-    let text = secret_file::read_text(path)
+    let text = secret_file::read_text(path, Accept::AnyFile)
         .map_err(|error| failure::usage(format_args!("key file: {error}"), "check --publish-key-file"))?;
     let key = text.lines().next().unwrap_or("").trim();
     // What RFC 6750 §2.1 lets a bearer token be made of.

@@ -5,15 +5,12 @@ use crate::output;
 use anyhow::{Context, Result};
 use glassline_engine::encode::{Controls, Encoding, Line, Progress, Row, Stats};
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 
 /// Has a line tell each second how it goes, where standard error is a terminal.
 pub(super) fn show_progress(encoding: &mut Encoding) {
     if std::io::stderr().is_terminal() {
-        encoding.report_progress(|progress| {
-            // A terminal that went away is no reason to end.
-            let _ = write!(std::io::stderr(), "\r\x1b[K{}", line(progress));
-        });
+        encoding.report_progress(|progress| output::show_progress(&line(progress)));
     }
 }
 

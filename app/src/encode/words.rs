@@ -47,11 +47,9 @@ pub(crate) fn input(error: capture::Error) -> Error {
                 "pipe its pictures as y4m into standard input (ffmpeg -f v4l2 -i DEVICE -f yuv4mpegpipe -)",
             );
         }
-        Wrong::Description(_) => {
-            return failure::usage(
-                error,
-                "name the session description (SDP) of uncompressed video: rtp:FILE.sdp",
-            );
+        Wrong::Description(reason) => {
+            let advice = crate::raw::advice(reason);
+            return failure::usage(error, advice);
         }
         Wrong::NoRate => return failure::usage(error, "say it: rtp:FILE.sdp?rate=50"),
         Wrong::Receive { error: reason, .. } => match reason.kind() {

@@ -257,7 +257,7 @@ fn run_shown(setup: &Setup, pictures: &mut Pictures, threads: &Threads, name: &s
     let outcome = run_experiment(setup, next, threads, |number, all| {
         if is_shown && told.elapsed() > Duration::from_secs(1) {
             told = Instant::now();
-            logging::show(format!("{name}picture {number} of {all}\n"));
+            logging::show(&format!("{name}picture {number} of {all}\n"));
         }
     });
     outcome.map_err(|error| failure::failed(error, "see glassline lab experiment --help"))

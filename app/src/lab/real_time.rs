@@ -181,7 +181,7 @@ pub(super) fn run(options: &Options, experiment: &Experiment<'_>) -> Result<()> 
     let is_shown = std::io::stderr().is_terminal();
     let show = |words: &str| {
         if is_shown {
-            logging::show(format!("{words}\n"));
+            logging::show(&format!("{words}\n"));
         }
     };
     show("preparing the video");

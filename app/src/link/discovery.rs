@@ -4,7 +4,7 @@
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_io::discovery::{Announcement, AnnouncementEvent, Browser, Change, Found, Service, check_name};
-use glassline_media::quantity;
+use glassline_media::{printable, quantity};
 use glassline_transport::link::wire::packet::VERSION;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ fn version(found: &Found) -> Option<u8> {
 /// A line for each address; nothing where there is nobody.
 fn table(rows: &[Row<'_>]) -> String {
     // Who announces chooses these: they must not steer a terminal.
-    let plain = |text: &str| text.chars().filter(|c| !c.is_control()).collect::<String>();
+    let plain = |text: &str| printable::line(text).into_owned();
     let mut lines = vec![["NAME".to_owned(), "ADDRESS".to_owned(), "HOST".to_owned()]];
     for row in rows {
         let name = match row.version {
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(lines.len(), 7);
         assert_eq!(
             lines[1].split_whitespace().collect::<Vec<_>>(),
-            ["ground[2J", "192.0.2.1:7000", "ground.local"]
+            ["ground\\u001b[2J", "192.0.2.1:7000", "ground\\u0007.local"]
         );
         assert!(lines[3].starts_with("next (version 7)  ") && lines[5].starts_with("odd (no version)"));
         assert_eq!(table(&[]), "");

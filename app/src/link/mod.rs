@@ -23,14 +23,13 @@ use discovery::{Discover, Wanted};
 pub(crate) use ends::{one_address, open as open_channels};
 use glassline_engine::link::session::Mode;
 use glassline_engine::link::{Endpoint, Local};
+use glassline_io::small_file::{Accept, Bounds, SmallFile, SmallFileError};
 use glassline_media::quantity;
 use glassline_transport::link::{Bonding, Dictionary, Settings};
 pub(crate) use identity::Identity;
 pub(crate) use reset::secret as reset_secret;
 pub(crate) use session::{Remote, Run};
 pub(crate) use stats::{Extra, Told};
-use std::fs::File;
-use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -184,14 +183,16 @@ struct Common {
 fn dictionary(path: &Path) -> Result<Arc<Dictionary>> {
     let advice = "make one of many typical messages, each in a file: zstd --train MESSAGES -o FILE";
     let cannot = |what: String| failure::usage(format!("the dictionary {}: {what}", path.display()), advice);
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| cannot(error.to_string()))?;
-    file.take(MAX_DICTIONARY + 1).read_to_end(&mut bytes).map_err(|error| cannot(error.to_string()))?;
+    let bounds = Bounds { max_bytes: MAX_DICTIONARY, ..Bounds::default() };
+    let bytes = SmallFile::open(path, Accept::AnyFile, bounds).and_then(SmallFile::read);
+    let bytes = bytes.map_err(|error| match error {
+        SmallFileError::TooLong { .. } => {
+            cannot("larger than 16 MiB; some 100 kB do all that can be done".into())
+        }
+        error => failure::usage(format!("the dictionary: {error}"), advice),
+    })?;
     if bytes.is_empty() {
         return Err(cannot("it is empty".into()));
-    }
-    if bytes.len() as u64 > MAX_DICTIONARY {
-        return Err(cannot("larger than 16 MiB; some 100 kB do all that can be done".into()));
     }
     let dictionary = Dictionary::new(&bytes);
     dictionary.map(Arc::new).ok_or_else(|| cannot("it begins as those of zstd --train do and is none".into()))

@@ -194,7 +194,6 @@ fn log_lost(peer: &str, reason: &CloseReason) {
     match reason {
         CloseReason::Unreachable | CloseReason::Local => {}
         CloseReason::Peer { reason, .. } => {
-            let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
             tracing::info!(peer, reason, "the peer has ended the link");
         }
         CloseReason::TimedOut => tracing::warn!(peer, "nothing comes from the peer any more"),
@@ -203,6 +202,9 @@ fn log_lost(peer: &str, reason: &CloseReason) {
             peer,
             "all links together hold more than there is room for, and this one most; it has ended: are its outputs taken from?"
         ),
+        CloseReason::Fault => {
+            tracing::error!(peer, "an internal fault has ended the link; the lines above say what it was")
+        }
         CloseReason::Violation(what) => tracing::error!(peer, "the peer breaks the protocol: {what}"),
     }
 }

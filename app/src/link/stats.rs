@@ -205,7 +205,7 @@ impl Stats {
             written().context("cannot write the statistics")?;
         }
         if self.shown {
-            logging::show(table(&line) + &text);
+            logging::show(&(table(&line) + &text));
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ use glassline_lab::inspect::{Analysis, FlightReport, Kind};
 use glassline_media::Time;
 use glassline_media::quantity;
 use source::{Reader, Source};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// Bytes that are read at once.
@@ -269,7 +269,7 @@ impl Progress {
         let first = *self.shown.get_or_insert(now);
         if self.size_bytes > 0 && now.since(first) >= PROGRESS_INTERVAL {
             let percent = bytes.min(self.size_bytes) * 100 / self.size_bytes;
-            let _ = write!(io::stderr(), "\r{percent:3} % of {} MiB", self.size_bytes >> 20);
+            output::show_progress(&format!("{percent:3} % of {} MiB", self.size_bytes >> 20));
             self.shown = Some(now);
         }
     }
@@ -278,8 +278,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.size_bytes > 0 {
-            // Clears the line.
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            output::clear_progress();
         }
     }
 }

@@ -82,11 +82,19 @@ pub(crate) fn describe(target: &str) -> Result<Description> {
     };
     described::read(Path::new(path)).map_err(|error| {
         let advice = match error {
-            described::Error::Read { .. } => "name a file with a session description (SDP)",
+            described::Error::Read(_) => "name a file with a session description (SDP)",
             _ => "see docs/raw-video.md for what is understood",
         };
         failure::usage(error, advice)
     })
+}
+
+/// What to do where a description cannot be followed.
+pub(crate) fn advice(error: &described::Error) -> &'static str {
+    match error {
+        described::Error::Memory { .. } => "correct the description's width and height, or free some memory",
+        _ => "name the session description (SDP) of uncompressed video: rtp:FILE.sdp",
+    }
 }
 
 /// Says what of the machine is not as it should be for so much data.

@@ -1,6 +1,6 @@
 //! `glassline record`.
 
-use super::options::{ReceiveOptions, cannot_receive, describe, warn_of_machine};
+use super::options::{ReceiveOptions, advice as advice_on, cannot_receive, describe, warn_of_machine};
 use crate::stop::{Second, StopSignals};
 use crate::{failure, output};
 use anyhow::{Context, Result};
@@ -9,11 +9,10 @@ use glassline_engine::raw::look::Merged;
 use glassline_engine::raw::receive::{Receiver, Report};
 use glassline_engine::raw::record::{Container, Progress, Recording, WriteError, Writer};
 use glassline_io::clock::Clock;
-use glassline_io::process::available_memory;
 use glassline_media::quantity;
 use glassline_media::{FrameRate, Picture, Time};
 use serde::Serialize;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// How often the line is written.
@@ -82,8 +81,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut options = args.receiving.options()?;
     options.pool = pool(args, container);
     options.layout = container.layout(video.format.pixels());
-    let settings = described::settings(&description, &options)
-        .map_err(|error| failure::usage(error, "name another description"))?;
+    let settings = described::settings(&description, &options).map_err(|error| {
+        let advice = advice_on(&error);
+        failure::usage(error, advice)
+    })?;
     let (pixels, size) = (video.format.pixels(), video.format.size());
     let mut example = Picture::new(pixels, size, Time::ZERO);
     (example.fields, example.colour) = (settings.fields, settings.colour);
@@ -135,8 +136,7 @@ fn pool(args: &Args, container: Container) -> PoolSize {
     if container == Container::Null {
         return PoolSize::Frames(FRAMES_UNWRITTEN);
     }
-    let bytes = available_memory().map_or(1 << 30, |bytes| bytes / 2);
-    PoolSize::Time { time: args.pool, bytes }
+    PoolSize::Time(args.pool)
 }
 
 fn cannot_write(error: WriteError, args: &Args) -> anyhow::Error {
@@ -187,14 +187,14 @@ impl Lines {
         if self.is_shown && counters.packets > 0 {
             let (then, before) = self.before;
             let text = line(progress, &before, now.since(then), self.pool_frames);
-            let _ = write!(io::stderr(), "\r{:4} s  {text}\x1b[K", now.since(self.began).as_secs());
+            output::show_progress(&format!("{:4} s  {text}", now.since(self.began).as_secs()));
         }
         self.before = (now, *progress);
     }
 
     fn clear(&self) {
         if self.is_shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            output::clear_progress();
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What `send-raw` tells of a run: a line each second, and a report.
 
+use crate::output;
 use anyhow::{Context, Result};
 use glassline_engine::raw::send::{Class, Launch, Monitor, RawSender, Statistics};
 use glassline_media::{Chroma, FrameRate, PixelFormat, Size};
 use glassline_transport::raw_video::{Format, Scan};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -251,11 +252,10 @@ impl Live {
             let mut before = monitor.statistics();
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LINE_INTERVAL) {
                 let now = monitor.statistics();
-                // A terminal that went away is no reason to end.
-                let _ = write!(std::io::stderr(), "\r\x1b[K{}", line(&before, &now));
+                output::show_progress(&line(&before, &now));
                 before = now;
             }
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
+            output::clear_progress();
         };
         let thread = thread::Builder::new().name("progress".into()).spawn(show);
         Ok(Live(Some((end, thread.context("cannot start the thread of the progress line")?))))

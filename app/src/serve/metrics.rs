@@ -1,6 +1,7 @@
 //! `GET /metrics`: the Prometheus text exposition format, version 0.0.4.
 
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
+use glassline_engine::containment::{self, Border};
 use glassline_engine::edge::{CacheStatus, ObjectSource, WAIT_EDGES_MS, WaitCounts};
 use glassline_engine::encode::EncoderStatus;
 use glassline_engine::relay::{Hub, IngestCounts, OutputStatus, SourceState, SourceStatus, StreamStatus};
@@ -138,6 +139,15 @@ fn stage_families(text: &mut Exposition, hub: &Hub, streams: &[StreamStatus]) {
     text.0.push_str(&viewers.0);
 }
 
+/// Panics by the border that has stopped each.
+fn panics(text: &mut Exposition) {
+    let name = "panics_total";
+    text.family(name, "counter", "Faults (panics) that ended what they came up in, and nothing else.");
+    for (border, count) in Border::ALL.into_iter().zip(containment::panic_counts()) {
+        let _ = writeln!(text.0, "glassline_{name}{{where=\"{}\"}} {count}", border.name());
+    }
+}
+
 /// What publishers of CMAF have put.
 fn ingest(text: &mut Exposition, counts: &IngestCounts) {
     let media = &counts.media;
@@ -194,6 +204,12 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
         totals.refused_unanswered,
     );
     text.total(
+        "connections_gave_way_total",
+        "counter",
+        "Connections ended between two requests, for others to have a place.",
+        totals.gave_way,
+    );
+    text.total(
         "connections_timed_out_total",
         "counter",
         "Connections ended because a peer was too slow.",
@@ -211,6 +227,7 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
         "Streams without publisher and viewers that ended early, for others to have a place.",
         totals.streams_displaced,
     );
+    panics(&mut text);
     ingest(&mut text, &totals.ingest);
     text.total("marks_in_use", "gauge", "Viewers with a mark of their own now.", totals.marks_in_use);
     text.total(

@@ -26,6 +26,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
 use glassline_engine::relay::{self, CertificateFiles, Listen, Output, Pull, Settings, StartError};
+use glassline_io::small_file::Accept;
 use glassline_io::tls::{Identities, TlsError};
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
@@ -85,10 +86,10 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The configuration with what the command line changes in it.
-    fn configuration(&self) -> Result<Config> {
+    /// The configuration with what the command line changes in it. Its files are to be what `accept` says.
+    fn configuration(&self, accept: Accept) -> Result<Config> {
         let mut config = match &self.config {
-            Some(path) => Config::load(path)?,
+            Some(path) => Config::load(path, accept)?,
             None => Config::default(),
         };
         if !self.listen.is_empty() {
@@ -232,9 +233,9 @@ fn outputs(config: &Config) -> Vec<Output> {
 /// Runs until SIGINT or SIGTERM, or until a new program has taken over; SIGHUP has the configuration read again,
 /// SIGUSR2 the program replaced.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let config = args.configuration()?;
+    let config = args.configuration(Accept::AnyFile)?;
     if args.test_config {
-        Identities::read(&certificates(&config)).map_err(|error| explain(error.into()))?;
+        Identities::read(&certificates(&config), Accept::AnyFile).map_err(|error| explain(error.into()))?;
         settings(&config).check_authorities().map_err(explain)?;
         let file = args
             .config
@@ -247,7 +248,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR2]).context("cannot wait for signals")?;
     let service = if args.upgrade { Service::take_over(config) } else { Service::start(config) }?;
     output::print(&service.where_to_look())?;
-    life::live(service, signals, || args.configuration())
+    life::live(service, signals, || args.configuration(Accept::RegularFile))
 }
 
 fn explain(error: StartError) -> anyhow::Error {
@@ -261,7 +262,7 @@ fn explain(error: StartError) -> anyhow::Error {
         StartError::Listen { reason, .. } if reason.kind() == ErrorKind::AddrNotAvailable => {
             "this machine has no such address: choose another with --listen"
         }
-        StartError::Tls(TlsError::Unreadable { .. }) => {
+        StartError::Tls(TlsError::File(_)) => {
             "check [tls] certificates and the streams' ca, and that this user may read them"
         }
         StartError::Tls(TlsError::Secret(_)) => "its owner alone has to read a private key",

@@ -50,7 +50,7 @@ impl PageSite {
         let may_know = |name: &StreamName| hub.may_know(name, door, peer, request);
         let is_operator = || hub.is_operator(door, peer, request).is_ok();
         match request.path.as_str() {
-            "/healthz" | "/readyz" => Response::ok("text/plain; charset=utf-8", "ok\n"),
+            "/healthz" | "/readyz" => health(hub.workers_down()),
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
             "/metrics" => {
                 Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub, &self.encoders.statuses()))
@@ -157,6 +157,16 @@ fn is_for_operators(path: &str) -> bool {
     }
 }
 
+/// Whether all workers serve: `down` of `all` are being started again.
+fn health((down, all): (usize, usize)) -> Response {
+    if down == 0 {
+        return Response::ok("text/plain; charset=utf-8", "ok\n");
+    }
+    let title = format!("{down} of {all} workers are being started again");
+    problem(503, &title, "A fault has ended them for a moment; the log says what it was. Ask again shortly.")
+        .with_header("Retry-After", "1")
+}
+
 fn not_here() -> Response {
     problem(
         404,
@@ -176,6 +186,14 @@ fn no_page() -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn health_tells_of_workers_that_are_started_again() {
+        assert_eq!((health((0, 2)).status, &*health((0, 2)).body), (200, &b"ok\n"[..]));
+        let down = health((1, 2));
+        assert_eq!(down.status, 503);
+        assert!(String::from_utf8_lossy(&down.body).contains("1 of 2 workers"));
+    }
 
     #[test]
     fn viewers_get_the_player_and_what_it_asks() {

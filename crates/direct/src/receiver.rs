@@ -79,10 +79,22 @@ struct Waiting {
 }
 
 /// Takes the messages of channel [`VIDEO`](crate::VIDEO).
+///
+/// Numbers of the pictures of one run of the sender rise, whatever comes: a run's place is taken by another one only with the
+/// first picture of that which can be shown, so that what was shown last is always known.
 pub struct Receiver {
     limits: Limits,
     workspace: Workspace,
-    epoch: Option<u32>,
+    /// The run of which a picture was shown last.
+    run: Option<Run>,
+    /// Another one that nothing could be shown of yet.
+    next: Option<Run>,
+    counters: ReceiverCounters,
+}
+
+/// What is known of one run of the sender.
+struct Run {
+    epoch: u32,
     rate: FrameRate,
     /// At which size pictures are to be shown, where they are not of that size.
     display: Option<Size>,
@@ -96,35 +108,30 @@ pub struct Receiver {
     lacking: Option<LackingPicture>,
     /// Something is to be told.
     is_due: bool,
-    counters: ReceiverCounters,
-    /// Counts at the begin of the sender's run.
-    before: ReceiverCounters,
+    /// Pictures that came whole, and of them those that were shown.
+    pictures: u64,
+    shown_pictures: u64,
+}
+
+/// What decodes, and what is counted, whichever run a picture is of.
+struct Shared<'a> {
+    limits: &'a Limits,
+    workspace: &'a mut Workspace,
+    counters: &'a mut ReceiverCounters,
 }
 
 impl std::fmt::Debug for Receiver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Receiver").field("shown", &self.shown).field("states", &self.states.len()).finish()
+        let shown = self.run.as_ref().and_then(|run| run.shown);
+        f.debug_struct("Receiver").field("shown", &shown).field("states", &self.states()).finish()
     }
 }
 
 impl Receiver {
     /// An end that holds nothing yet. `limits` bounds the pictures that it decodes.
     pub fn new(limits: Limits) -> Receiver {
-        Receiver {
-            limits,
-            workspace: Workspace::new(),
-            epoch: None,
-            rate: ASSUMED_RATE,
-            display: None,
-            states: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            newest: None,
-            shown: None,
-            lacking: None,
-            is_due: false,
-            counters: ReceiverCounters::default(),
-            before: ReceiverCounters::default(),
-        }
+        let (workspace, counters) = (Workspace::new(), ReceiverCounters::default());
+        Receiver { limits, workspace, run: None, next: None, counters }
     }
 
     /// Counts.
@@ -134,7 +141,11 @@ impl Receiver {
 
     /// States that are held.
     pub fn states(&self) -> usize {
-        self.states.len()
+        self.runs().map(|run| run.states.len()).sum()
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.run.iter().chain(&self.next)
     }
 
     /// Takes a message and decodes what it makes possible.
@@ -145,56 +156,103 @@ impl Receiver {
         let (header, frame) = PictureHeader::parse(message).inspect_err(|_| self.counters.malformed += 1)?;
         let frame = message.slice_ref(frame);
         self.counters.pictures += 1;
-        if self.epoch != Some(header.epoch) {
-            self.begin(header.epoch);
+        let is_next = self.run.as_ref().is_none_or(|run| run.epoch != header.epoch);
+        if is_next && self.next.as_ref().is_none_or(|next| next.epoch != header.epoch) {
+            self.next = Some(Run::new(header.epoch));
         }
-        self.is_due = true;
-        self.newest = self.newest.max(Some(header.number));
-        self.release(header.kept);
-        if self.shown.is_some_and(|shown| header.number <= shown) && !self.is_waited_for(header.number) {
-            self.counters.overtaken += 1;
+        let Some(run) = (if is_next { &mut self.next } else { &mut self.run }) else {
             return Ok(Fate::Overtaken);
+        };
+        let (limits, workspace) = (&self.limits, &mut self.workspace);
+        let fate =
+            run.handle(now, header, frame, &mut Shared { limits, workspace, counters: &mut self.counters });
+        if is_next && matches!(fate, Fate::Shown(_)) {
+            self.run = self.next.take();
+        }
+        Ok(fate)
+    }
+
+    /// When [`Receiver::handle_timeout`] is to be called, if at all.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.runs().filter_map(Run::poll_timeout).min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        for run in self.run.iter_mut().chain(&mut self.next) {
+            if run.poll_timeout().is_some_and(|at| at <= now) {
+                run.tell_lacking();
+            }
+        }
+    }
+
+    /// A message for channel [`REPORTS`](crate::REPORTS), where there is something to say: after each picture that came. Where
+    /// two runs of the sender have something, the newer one's is first.
+    pub fn poll_report(&mut self) -> Option<Vec<u8>> {
+        let run = self.next.iter_mut().chain(&mut self.run).find(|run| run.is_due)?;
+        run.is_due = false;
+        Some(run.report().to_bytes())
+    }
+}
+
+impl Run {
+    fn new(epoch: u32) -> Run {
+        Run {
+            epoch,
+            rate: ASSUMED_RATE,
+            display: None,
+            states: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            newest: None,
+            shown: None,
+            lacking: None,
+            is_due: false,
+            pictures: 0,
+            shown_pictures: 0,
+        }
+    }
+
+    fn handle(&mut self, now: Time, header: PictureHeader, frame: Bytes, shared: &mut Shared<'_>) -> Fate {
+        self.is_due = true;
+        self.pictures += 1;
+        self.newest = self.newest.max(Some(header.number));
+        self.release(header.kept, shared.counters);
+        if self.shown.is_some_and(|shown| header.number <= shown) && !self.is_waited_for(header.number) {
+            shared.counters.overtaken += 1;
+            return Fate::Overtaken;
         }
         if header.source.is_some_and(|source| !self.states.contains_key(&source)) {
-            self.wait(now, header, frame);
-            return Ok(Fate::Waits);
+            self.wait(now, header, frame, shared.counters);
+            return Fate::Waits;
         }
         let mut shown = Vec::new();
         let mut next = Some((header, frame));
         let mut damaged = false;
         while let Some((header, frame)) = next {
-            match self.decode(&header, &frame) {
+            match self.decode(&header, &frame, shared) {
                 None => damaged = true,
                 Some(picture) if self.shown.is_none_or(|shown| header.number > shown) => {
                     self.shown = Some(header.number);
-                    self.counters.shown += 1;
-                    self.counters.key += u64::from(header.source.is_none());
+                    self.shown_pictures += 1;
+                    shared.counters.shown += 1;
+                    shared.counters.key += u64::from(header.source.is_none());
                     let (rate, bytes, key) = (self.rate, frame.len(), header.source.is_none());
                     let size = self.display.unwrap_or(picture.size());
                     shown.push(Shown { header, rate, picture, size, bytes, key });
                 }
-                Some(_) => self.counters.overtaken += 1,
+                Some(_) => shared.counters.overtaken += 1,
             }
             next = self.next_ready();
         }
-        Ok(match shown.is_empty() {
+        match shown.is_empty() {
             false => Fate::Shown(shown),
             true if damaged => Fate::Damaged,
             true => Fate::Overtaken,
-        })
-    }
-
-    /// A new run of the sender: nothing of the old one is of use.
-    fn begin(&mut self, epoch: u32) {
-        self.epoch = Some(epoch);
-        self.states.clear();
-        self.waiting.clear();
-        (self.newest, self.shown, self.lacking) = (None, None, None);
-        self.before = self.counters;
+        }
     }
 
     /// Lets states go that the sender will not code against, and more where it wants too many.
-    fn release(&mut self, kept: u64) {
+    fn release(&mut self, kept: u64, counters: &mut ReceiverCounters) {
         // A header may lie about it: the newest stays in any case, since it is what the next one is coded against.
         let newest = self.states.keys().next_back().copied().unwrap_or(0);
         self.states = self.states.split_off(&kept.min(newest));
@@ -205,21 +263,20 @@ impl Receiver {
         }
         let before = self.waiting.len();
         self.waiting.retain(|_, waiting| waiting.header.source >= Some(kept));
-        let gone = before - self.waiting.len();
-        self.counters.lacking += gone as u64;
+        counters.lacking += (before - self.waiting.len()) as u64;
     }
 
     fn is_waited_for(&self, number: u64) -> bool {
         self.waiting.values().any(|waiting| waiting.header.source == Some(number))
     }
 
-    fn wait(&mut self, now: Time, header: PictureHeader, frame: Bytes) {
+    fn wait(&mut self, now: Time, header: PictureHeader, frame: Bytes, counters: &mut ReceiverCounters) {
         let waiting = Waiting { header, frame, since: now, is_told: false };
-        self.counters.lacking += u64::from(self.waiting.insert(header.number, waiting).is_some());
+        counters.lacking += u64::from(self.waiting.insert(header.number, waiting).is_some());
         while self.waiting.len() > WAITING_MAX {
             self.tell_lacking();
             self.waiting.pop_first();
-            self.counters.lacking += 1;
+            counters.lacking += 1;
         }
     }
 
@@ -233,14 +290,17 @@ impl Receiver {
     }
 
     /// Decodes a picture whose source is there, and keeps its state. `None` where it is damaged.
-    fn decode(&mut self, header: &PictureHeader, frame: &[u8]) -> Option<Picture> {
-        let takes =
-            |size: &Size| u64::from(size.width) * u64::from(size.height) <= self.limits.max_pixels.into();
+    fn decode(&mut self, header: &PictureHeader, frame: &[u8], shared: &mut Shared<'_>) -> Option<Picture> {
+        let (limits, workspace) = (shared.limits, &mut *shared.workspace);
+        let takes = |size: &Size| u64::from(size.width) * u64::from(size.height) <= limits.max_pixels.into();
         let decoded = header.size.as_ref().is_none_or(takes).then(|| {
-            let source = header.source.map_or_else(State::new, |source| self.states[&source].0.clone());
+            let source = match header.source {
+                None => State::new(),
+                Some(source) => self.states.get(&source)?.0.clone(),
+            };
             let size = header.size.filter(|_| header.source.is_some());
-            let source = size.map_or(source.clone(), |size| source.resampled(size, &mut self.workspace));
-            decode_in(&source, frame, &self.limits, &mut self.workspace).ok()
+            let source = size.map_or(source.clone(), |size| source.resampled(size, workspace));
+            decode_in(&source, frame, limits, workspace).ok()
         });
         let decoded = decoded.flatten();
         let whole = decoded.filter(|decoded| {
@@ -248,7 +308,7 @@ impl Receiver {
         });
         let picture = whole.and_then(|decoded| Some((decoded.picture?, decoded.state)));
         let Some((picture, state)) = picture else {
-            self.counters.damaged += 1;
+            shared.counters.damaged += 1;
             // The sender takes it for lost by what is said of it.
             self.lacking = Some(LackingPicture { number: header.number, source: header.number });
             return None;
@@ -275,38 +335,24 @@ impl Receiver {
         self.waiting.values_mut().for_each(|waiting| waiting.is_told = true);
     }
 
-    /// When [`Receiver::handle_timeout`] is to be called, if at all.
-    pub fn poll_timeout(&self) -> Option<Time> {
+    fn poll_timeout(&self) -> Option<Time> {
         let untold = self.waiting.values().filter(|waiting| !waiting.is_told);
         untold.map(|waiting| waiting.since + LACKING_PATIENCE).min()
     }
 
-    /// Time has passed.
-    pub fn handle_timeout(&mut self, now: Time) {
-        if self.poll_timeout().is_some_and(|at| at <= now) {
-            self.tell_lacking();
-        }
-    }
-
-    /// A message for channel [`REPORTS`](crate::REPORTS), where there is something to say: after each picture that came.
-    pub fn poll_report(&mut self) -> Option<Vec<u8>> {
-        let epoch = self.epoch.filter(|_| self.is_due)?;
-        self.is_due = false;
+    fn report(&self) -> Report {
         let decoded = self.states.iter().next_back().map(|(number, (_, tag))| DecodedPicture {
             number: *number,
             state: *tag,
             held: self.states.len() as u64,
         });
-        let shown = self.counters.shown - self.before.shown;
-        let passed = self.counters.pictures - self.before.pictures;
-        let report = Report {
-            epoch,
+        Report {
+            epoch: self.epoch,
             newest: self.newest,
             decoded,
             lacking: self.lacking,
-            shown,
-            passed: passed.saturating_sub(shown),
-        };
-        Some(report.to_bytes())
+            shown: self.shown_pictures,
+            passed: self.pictures.saturating_sub(self.shown_pictures),
+        }
     }
 }

@@ -28,6 +28,15 @@
 //!           passed    pictures that came whole and were not shown
 //! ```
 //! `v` is an integer of variable length (RFC 9000 §16); other numbers are big-endian.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use glassline_codec::vp8::StateHash;
 use glassline_media::stamps::STAGE_LONGEST;
@@ -79,16 +88,16 @@ pub(crate) fn no_stages() -> Stamps {
 
 /// Appends the block of stamps: what of `stamps` was passed behind capture.
 pub(crate) fn write_stamps(stamps: &Stamps, out: &mut Vec<u8>) {
-    let at = out.len();
-    out.extend_from_slice(&[0, STAMPS_VERSION]);
+    let mut block = vec![STAMPS_VERSION];
     for stage in Stage::ALL {
         if let Some(after) = stamps.between(Stage::Captured, stage).filter(|_| stage != Stage::Captured) {
-            out.push(stage.code());
-            varint::write(after.as_micros().min(u128::from(u32::MAX)) as u64, out);
+            block.push(stage.code());
+            varint::write(after.as_micros().min(0xFFFF_FFFF) as u64, &mut block);
         }
     }
     // Seventeen stages of nine bytes at most.
-    out[at] = (out.len() - at - 1) as u8;
+    out.push(u8::try_from(block.len()).unwrap_or(u8::MAX));
+    out.append(&mut block);
 }
 
 /// Reads a block of stamps, onto a clock whose origin is the capture; one of another version tells nothing.
@@ -138,7 +147,7 @@ pub struct PictureHeader {
 }
 
 /// The longest side of a picture that VP8 codes.
-const SIDE_MAX: u64 = (1 << 14) - 1;
+const SIDE_MAX: u32 = (1 << 14) - 1;
 
 /// The largest number of a picture: at a thousand a second, for a hundred thousand years.
 pub(crate) const NUMBER_MAX: u64 = 1 << 52;
@@ -149,7 +158,8 @@ impl PictureHeader {
 
     /// Appends the header; the frame follows.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let flags = u8::from(self.source.is_none()) * KEY + u8::from(self.size.is_some()) * SIZE;
+        let flag = |is: bool, flag| if is { flag } else { 0 };
+        let flags = flag(self.source.is_none(), KEY) | flag(self.size.is_some(), SIZE);
         out.extend_from_slice(&[VERSION, flags]);
         out.extend_from_slice(&self.epoch.to_be_bytes());
         varint::write(self.number, out);
@@ -181,24 +191,28 @@ impl PictureHeader {
         let epoch = u32::from_be_bytes(reader.array().ok_or(missing("epoch"))?);
         let number = reader.varint_up_to(NUMBER_MAX).ok_or(missing("number"))?;
         let back = reader.varint_up_to(number).ok_or(missing("source"))?;
-        let kept = number - reader.varint_up_to(number).ok_or(missing("oldest source"))?;
+        let kept =
+            reader.varint().and_then(|kept| number.checked_sub(kept)).ok_or(missing("oldest source"))?;
         let source = match (flags & !SIZE, back) {
             (KEY, 0) => None,
-            (0, 1..) if number - back >= kept => Some(number - back),
+            (0, 1..) => {
+                let source = number.checked_sub(back).filter(|source| *source >= kept);
+                Some(source.ok_or(missing("source"))?)
+            }
             _ => return Err(missing("source")),
         };
         let target = StateTag(reader.array().ok_or(missing("target state"))?);
         let captured = Utc::from_micros(reader.varint_up_to(NUMBER_MAX).ok_or(missing("time of capture"))?);
         let mut rate = None;
         if source.is_none() {
-            let mut part = || reader.varint_up_to(u64::from(u32::MAX)).ok_or(missing("frame rate"));
+            let mut part = || reader.u32_up_to(u32::MAX).ok_or(missing("frame rate"));
             // None where it is 0.
-            rate = FrameRate::new(part()? as u32, part()? as u32);
+            rate = FrameRate::new(part()?, part()?);
         }
         let mut size = None;
         if flags & SIZE != 0 {
-            let mut side = || reader.varint_up_to(SIDE_MAX).ok_or(missing("size"));
-            let (width, height) = (side()? as u32, side()? as u32);
+            let mut side = || reader.u32_up_to(SIDE_MAX).ok_or(missing("size"));
+            let (width, height) = (side()?, side()?);
             size = Some(Size::new(width, height).map_err(|_| missing("size"))?);
         }
         let passed = parse_stamps(&mut reader).ok_or(missing("block of stamps"))?;
@@ -252,10 +266,11 @@ impl Report {
 
     /// The message.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let flags = u8::from(self.decoded.is_some()) * DECODED + u8::from(self.lacking.is_some()) * LACKING;
+        let flag = |is: bool, flag| if is { flag } else { 0 };
+        let flags = flag(self.decoded.is_some(), DECODED) | flag(self.lacking.is_some(), LACKING);
         let mut out = vec![VERSION, flags];
         out.extend_from_slice(&self.epoch.to_be_bytes());
-        varint::write(self.newest.map_or(0, |newest| newest + 1), &mut out);
+        varint::write(self.newest.map_or(0, |newest| newest.saturating_add(1)), &mut out);
         if let Some(decoded) = self.decoded {
             varint::write(decoded.number, &mut out);
             out.extend_from_slice(&decoded.state.0);

@@ -368,6 +368,37 @@ fn ends_that_begin_anew_go_on_with_one_key_frame() {
 }
 
 #[test]
+fn another_run_begins_with_its_first_picture_that_can_be_shown() {
+    let mut ends = Ends::plain();
+    let mut old = Vec::new();
+    for _ in 0..4 {
+        let message = ends.send(4_000).message.unwrap();
+        old.push(message.clone());
+        if old.len() < 4 {
+            assert_eq!(ends.receive(&message).len(), 1);
+            ends.report();
+        }
+    }
+    // The sender begins anew, and its second picture overtakes the first: the old run goes on meanwhile.
+    ends.sender = Sender::new(SenderSettings::new(8, rate()));
+    let new = [ends.send(4_000).message.unwrap(), ends.send(4_000).message.unwrap()];
+    assert!(ends.receive(&new[1]).is_empty());
+    let report = Report::parse(&ends.receiver.poll_report().unwrap()).unwrap();
+    assert_eq!((report.epoch, report.newest, report.shown, report.passed), (8, Some(1), 0, 1));
+    // None of what was shown is shown again.
+    assert!(ends.receive(&old[0]).is_empty());
+    let shown = |shown: Vec<Shown>| -> Vec<_> {
+        shown.iter().map(|shown| (shown.header.epoch, shown.header.number)).collect()
+    };
+    assert_eq!(shown(ends.receive(&old[3])), [(7, 3)]);
+    assert_eq!(shown(ends.receive(&new[0])), [(8, 0), (8, 1)]);
+    // A picture of the old run that comes late waits for its source, and takes nothing from the new one.
+    assert!(ends.receive(&old[2]).is_empty());
+    let message = ends.send(4_000).message.unwrap();
+    assert_eq!(shown(ends.receive(&message)), [(8, 2)]);
+}
+
+#[test]
 fn a_receiver_that_lies_costs_quality_and_nothing_else() {
     let mut ends = Ends::plain();
     for number in 0..100 {

@@ -108,6 +108,93 @@ fn a_viewer_gets_what_the_publisher_sends_from_the_key_frame_on() {
     assert_eq!((status.viewers, status.live, status.sessions), (1, true, 1));
 }
 
+/// A connection that asks for `path` and has its answer, and the answer.
+fn keep_alive(relay: &Relay, path: &str) -> (TcpStream, String) {
+    let mut stream = connect(relay);
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let head = read_head(&mut stream);
+    let mut body = vec![0; path.len()];
+    if head.starts_with("HTTP/1.1 200 ") {
+        stream.read_exact(&mut body).unwrap();
+    }
+    (stream, head)
+}
+
+fn has_ended(stream: &mut TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let ended = matches!(stream.read(&mut [0]), Ok(0));
+    stream.set_nonblocking(false).unwrap();
+    ended
+}
+
+#[test]
+fn the_connection_that_rested_longest_gives_way_to_a_newcomer_and_nothing_else_does() {
+    let relay = relay_with(|settings| {
+        (settings.workers, settings.max_connections, settings.max_unanswered_per_address) = (1, 6, 0);
+    });
+    let (mut source, mut publisher) = (Source::default(), publish(&relay, "/live/a.ts"));
+    publisher.write_all(&[source.tables(), source.picture(true, 2)].concat()).unwrap();
+    until("the stream", || bytes_in(&relay) > 0);
+    let mut viewer = watch(&relay, "a");
+    let mut began = connect(&relay);
+    began.write_all(b"GET /began HTTP/1.1\r\n").unwrap();
+    let mut resting: Vec<TcpStream> = (0..3).map(|_| keep_alive(&relay, "/first").0).collect();
+    assert_eq!(relay.hub().totals().connections, 6);
+    // The first asks again, and the second has rested longest by then.
+    write!(resting[0], "GET /again HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    read_head(&mut resting[0]);
+    resting[0].read_exact(&mut [0; 6]).unwrap();
+    let (newcomer, head) = keep_alive(&relay, "/new");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    until("its end", || has_ended(&mut resting[1]));
+    assert!(!has_ended(&mut resting[0]) && !has_ended(&mut resting[2]));
+    // Of a hundred each is answered.
+    let others: Vec<TcpStream> = (0..100)
+        .map(|_| keep_alive(&relay, "/other"))
+        .map(|(stream, head)| {
+            assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+            stream
+        })
+        .collect();
+    let totals = relay.hub().totals();
+    assert_eq!((totals.connections, totals.gave_way, totals.refused), (6, 101, 0));
+    drop((newcomer, others, resting));
+    until("room", || relay.hub().totals().connections == 3);
+    // Requests that have begun leave no room.
+    let _began: Vec<TcpStream> = (0..3)
+        .map(|_| {
+            let mut stream = connect(&relay);
+            stream.write_all(b"GET /").unwrap();
+            stream
+        })
+        .collect();
+    until("them", || relay.hub().totals().connections == 6);
+    assert!(read_head(&mut connect(&relay)).starts_with("HTTP/1.1 503 "));
+    began.write_all(b"Host: localhost\r\n\r\n").unwrap();
+    assert!(read_head(&mut began).starts_with("HTTP/1.1 200 "));
+    let picture = source.picture(false, 3);
+    publisher.write_all(&picture).unwrap();
+    let mut got = vec![0; (1 + 1 + 2 + 3) * PACKET_BYTES];
+    viewer.read_exact(&mut got).unwrap();
+    assert!(got.ends_with(&picture));
+}
+
+#[test]
+fn an_address_that_has_all_it_may_takes_places_from_itself() {
+    let relay = relay_with(|settings| {
+        (settings.workers, settings.max_connections_per_address) = (1, 2);
+    });
+    let mut first = keep_alive(&relay, "/first").0;
+    let mut began = connect(&relay);
+    began.write_all(b"GET /").unwrap();
+    until("both", || relay.hub().totals().connections == 2);
+    let (mut second, head) = keep_alive(&relay, "/second");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    until("the first one's end", || has_ended(&mut first));
+    second.write_all(b"GET /").unwrap();
+    assert!(read_head(&mut connect(&relay)).starts_with("HTTP/1.1 503 "));
+}
+
 #[test]
 fn a_viewer_may_come_before_the_first_key_frame() {
     let relay = relay();

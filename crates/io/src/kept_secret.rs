@@ -1,5 +1,6 @@
 //! A secret that a machine makes for itself, once, and keeps in a file: 32 random bytes that nobody else has to know.
 
+use crate::small_file::Accept;
 use crate::{random, secret_file};
 use secret_file::SecretFileError;
 use std::ffi::OsString;
@@ -44,8 +45,7 @@ pub enum KeptSecretError {
 /// The file cannot be made or read, holds something else, or others may read it.
 pub fn read_or_make(path: &Path) -> Result<Zeroizing<[u8; 32]>, KeptSecretError> {
     match read(path) {
-        Err(KeptSecretError::File(SecretFileError::Unreadable { reason, .. }))
-            if reason.kind() == ErrorKind::NotFound => {}
+        Err(KeptSecretError::File(SecretFileError::File(error))) if error.is_not_found() => {}
         other => return other,
     }
     match make(path) {
@@ -56,7 +56,7 @@ pub fn read_or_make(path: &Path) -> Result<Zeroizing<[u8; 32]>, KeptSecretError>
 }
 
 fn read(path: &Path) -> Result<Zeroizing<[u8; 32]>, KeptSecretError> {
-    let text = secret_file::read_text(path)?;
+    let text = secret_file::read_text(path, Accept::RegularFile)?;
     parse(&text).ok_or_else(|| KeptSecretError::Malformed { file: path.into() })
 }
 

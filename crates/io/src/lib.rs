@@ -31,6 +31,7 @@ pub mod random;
 pub mod resolve;
 pub mod secret_file;
 pub mod serial;
+pub mod small_file;
 pub mod spool;
 pub mod tcp;
 pub mod timer;

@@ -10,17 +10,13 @@
 //! ```
 //! What is no file on disk (a pipe, a terminal, a file of /proc) is between whoever made it and us, and has no such mode.
 
-use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
+use crate::small_file::{Accept, Bounds, SmallFile, SmallFileError};
+use rustix::fs::{FileType, Stat, fstat};
 use rustix::process::{getegid, geteuid, getgroups};
-use std::fs::File;
-use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use zeroize::Zeroizing;
-
-/// The longest file of a secret, in bytes. PEM files of a few keys have some thousands.
-pub const SECRET_MAX_BYTES: u64 = 1 << 20;
 
 /// What others, and a group, may do with a file; what the file's group may do with it without having to.
 const OF_OTHERS: u32 = 0o007;
@@ -31,14 +27,9 @@ const GROUP_CHANGES: u32 = 0o030;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SecretFileError {
-    /// It cannot be read.
-    #[error("cannot read {}: {reason}", .file.display())]
-    Unreadable {
-        /// The file.
-        file: PathBuf,
-        /// What the system says.
-        reason: io::Error,
-    },
+    /// It cannot be read, or not within the bounds of such files.
+    #[error(transparent)]
+    File(#[from] SmallFileError),
     /// More people may read it than have to.
     #[error("others may read {} (mode {mode:04o}), which is a secret; type: {remedy}", .file.display())]
     Exposed {
@@ -49,12 +40,6 @@ pub enum SecretFileError {
         /// The command that mends it, for a shell.
         remedy: String,
     },
-    /// It is longer than a secret is.
-    #[error("{} has more than {SECRET_MAX_BYTES} bytes, which no secret has", .file.display())]
-    TooLong {
-        /// The file.
-        file: PathBuf,
-    },
     /// It is no text.
     #[error("{} is no UTF-8 text", .file.display())]
     NoText {
@@ -63,50 +48,24 @@ pub enum SecretFileError {
     },
 }
 
-/// Reads a file that holds a secret. Permissions are those of the file that is read, not of what has its name by then.
-/// The bytes are overwritten when they are dropped.
+/// Reads a file that holds a secret, with the bounds of [`small_file`](crate::small_file). Permissions are those of the
+/// file that is read, not of what has its name by then. The bytes are overwritten when they are dropped.
 ///
 /// # Errors
 /// [`SecretFileError::Exposed`] where others may read it; at the start, so that nothing of it has been used by then.
-pub fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, SecretFileError> {
-    let unreadable = |reason| SecretFileError::Unreadable { file: path.into(), reason };
-    let mut file = File::from(
-        open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(|e| unreadable(e.into()))?,
-    );
+/// [`SecretFileError::File`] where it cannot be read, or is not what is accepted.
+pub fn read(path: &Path, accept: Accept) -> Result<Zeroizing<Vec<u8>>, SecretFileError> {
+    let file = SmallFile::open(path, accept, Bounds::default())?;
     check(&file, path)?;
-    // A buffer that grows would leave copies behind that nobody overwrites.
-    let length = file.metadata().map_err(unreadable)?.len().clamp(8 << 10, SECRET_MAX_BYTES);
-    let mut bytes = Zeroizing::new(Vec::with_capacity(length as usize + 1));
-    loop {
-        if bytes.len() as u64 > SECRET_MAX_BYTES {
-            return Err(SecretFileError::TooLong { file: path.into() });
-        }
-        if bytes.len() == bytes.capacity() {
-            let mut larger = Zeroizing::new(Vec::with_capacity(2 * bytes.capacity()));
-            larger.extend_from_slice(&bytes);
-            bytes = larger;
-        }
-        let (filled, room) = (bytes.len(), bytes.capacity());
-        bytes.resize(room, 0);
-        let read = loop {
-            match file.read(&mut bytes[filled..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other.map_err(unreadable)?,
-            }
-        };
-        bytes.truncate(filled + read);
-        if read == 0 {
-            return Ok(bytes);
-        }
-    }
+    Ok(file.read()?)
 }
 
 /// The same of a text.
 ///
 /// # Errors
 /// As [`read`], and where it is no UTF-8.
-pub fn read_text(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
-    let mut bytes = read(path)?;
+pub fn read_text(path: &Path, accept: Accept) -> Result<Zeroizing<String>, SecretFileError> {
+    let mut bytes = read(path, accept)?;
     String::from_utf8(std::mem::take(&mut *bytes)).map(Zeroizing::new).map_err(|error| {
         drop(Zeroizing::new(error.into_bytes()));
         SecretFileError::NoText { file: path.into() }
@@ -116,10 +75,10 @@ pub fn read_text(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
 /// Refuses an open file that more people may read than have to; `path` is only named in the error.
 ///
 /// # Errors
-/// [`SecretFileError::Exposed`], and `Unreadable` where the system does not tell its permissions.
+/// [`SecretFileError::Exposed`], and `File` where the system does not tell its permissions.
 pub fn check(file: impl AsFd, path: &Path) -> Result<(), SecretFileError> {
     let stat = fstat(file)
-        .map_err(|error| SecretFileError::Unreadable { file: path.into(), reason: error.into() })?;
+        .map_err(|error| SmallFileError::Unreadable { file: path.into(), reason: error.into() })?;
     if !matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile) {
         return Ok(());
     }
@@ -183,7 +142,7 @@ fn quoted(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, OpenOptions, Permissions};
+    use std::fs::{self, File, OpenOptions, Permissions};
     use std::io::Write;
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 
@@ -215,33 +174,44 @@ mod tests {
     fn what_others_may_read_is_refused_until_the_command_that_it_names_has_run() {
         let folder = Folder::new("exposed");
         let path = folder.file("it's a key", b"secret\n");
-        assert_eq!(*read(&path).unwrap(), b"secret\n");
+        assert_eq!(*read(&path, Accept::AnyFile).unwrap(), b"secret\n");
         for mode in [0o604, 0o644, 0o601, 0o620, 0o666, 0o777] {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            let SecretFileError::Exposed { mode: told, remedy, .. } = read(&path).unwrap_err() else {
+            let SecretFileError::Exposed { mode: told, remedy, .. } =
+                read(&path, Accept::AnyFile).unwrap_err()
+            else {
                 panic!("mode {mode:o}")
             };
             assert_eq!(told, mode);
             let status = std::process::Command::new("sh").args(["-c", &remedy]).status().unwrap();
             assert!(status.success(), "{remedy}");
-            assert_eq!(*read_text(&path).unwrap(), "secret\n", "{remedy}");
+            assert_eq!(*read_text(&path, Accept::AnyFile).unwrap(), "secret\n", "{remedy}");
         }
         fs::set_permissions(&path, Permissions::from_mode(0o400)).unwrap();
-        read(&path).unwrap();
-        let error = read(&folder.0.join("none")).unwrap_err().to_string();
+        read(&path, Accept::AnyFile).unwrap();
+        let error = read(&folder.0.join("none"), Accept::AnyFile).unwrap_err().to_string();
         assert!(error.contains("none: No such file"), "{error}");
     }
 
     #[test]
     fn what_is_long_is_whole_and_what_is_too_long_is_refused() {
         let folder = Folder::new("long");
-        let content: Vec<u8> = (0..SECRET_MAX_BYTES).map(|index| index as u8).collect();
-        assert_eq!(*read(&folder.file("long", &content)).unwrap(), content);
+        let content: Vec<u8> = (0..Bounds::default().max_bytes).map(|index| index as u8).collect();
+        assert_eq!(*read(&folder.file("long", &content), Accept::AnyFile).unwrap(), content);
         let path = folder.file("longer", &[content.clone(), vec![1]].concat());
-        assert!(matches!(read(&path), Err(SecretFileError::TooLong { .. })));
-        assert!(matches!(read_text(&folder.0.join("long")), Err(SecretFileError::NoText { .. })));
+        assert!(matches!(
+            read(&path, Accept::AnyFile),
+            Err(SecretFileError::File(SmallFileError::TooLong { .. }))
+        ));
+        assert!(matches!(
+            read_text(&folder.0.join("long"), Accept::AnyFile),
+            Err(SecretFileError::NoText { .. })
+        ));
         // No end, and no file.
-        assert!(matches!(read(Path::new("/dev/zero")), Err(SecretFileError::TooLong { .. })));
+        assert!(matches!(
+            read(Path::new("/dev/zero"), Accept::AnyFile),
+            Err(SecretFileError::File(SmallFileError::TooLong { .. }))
+        ));
     }
 
     #[test]
@@ -278,6 +248,6 @@ mod tests {
         writer.write_all(b"secret").unwrap();
         drop(writer);
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
-        assert_eq!(*read(Path::new(&path)).unwrap(), b"secret");
+        assert_eq!(*read(Path::new(&path), Accept::AnyFile).unwrap(), b"secret");
     }
 }

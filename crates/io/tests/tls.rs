@@ -1,6 +1,7 @@
 //! TLS over sockets, from outside: what a client sends arrives, what it is sent is right, and bounds hold.
 #![allow(clippy::unwrap_used)]
 
+use glassline_io::small_file::Accept;
 use glassline_io::tcp::{Connection, Listener};
 use glassline_io::tls::{
     Acceptor, CertificateFiles, Identities, READ_BYTES_MIN, Received, Session, TlsError,
@@ -27,7 +28,7 @@ fn acceptor(identities: &[&Identity]) -> (Acceptor, Scratch) {
     }
     let files: Vec<_> = names.iter().map(|name| files(&folder, name)).collect();
     let acceptor = Acceptor::new().unwrap();
-    acceptor.use_identities(Identities::read(&files).unwrap());
+    acceptor.use_identities(Identities::read(&files, Accept::AnyFile).unwrap());
     (acceptor, folder)
 }
 
@@ -162,7 +163,7 @@ fn the_name_chooses_the_certificate_and_the_first_is_for_others() {
 
     let third = Identity::new(&["a.example"]);
     third.write(&folder, "third");
-    acceptor.use_identities(Identities::read(&[files(&folder, "third")]).unwrap());
+    acceptor.use_identities(Identities::read(&[files(&folder, "third")], Accept::RegularFile).unwrap());
     assert_eq!(handshake("a.example", &[&third]), Some(third.der.clone()));
 }
 
@@ -209,7 +210,7 @@ fn bad_files_are_told_without_their_secrets() {
     }
     let complaint = |chain: &str, key: &str| {
         let files = CertificateFiles { chain: folder.path().join(chain), key: folder.path().join(key) };
-        let error: TlsError = Identities::read(&[files]).unwrap_err();
+        let error: TlsError = Identities::read(&[files], Accept::RegularFile).unwrap_err();
         let text = format!("{error} {error:?}");
         assert!(!text.contains("very-secret"), "{text}");
         error.to_string()
@@ -229,5 +230,5 @@ fn bad_files_are_told_without_their_secrets() {
         assert!(said.contains("others may read") && said.contains("; type: chmod 600 /"), "{mode:o}: {said}");
     }
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    Identities::read(&[files(&folder, "one")]).unwrap();
+    Identities::read(&[files(&folder, "one")], Accept::RegularFile).unwrap();
 }

@@ -1,6 +1,7 @@
 //! The client's side of TLS: whom it trusts, and that bytes go both ways.
 #![allow(clippy::unwrap_used)]
 
+use glassline_io::small_file::Accept;
 use glassline_io::tcp::{Connection, Listener};
 use glassline_io::tls::{
     Acceptor, CertificateFiles, Connector, Identities, READ_BYTES_MIN, Received, Roots, Session, TlsError,
@@ -23,7 +24,7 @@ impl Echo {
         let path = |end: &str| folder.path().join(format!("server.{end}"));
         let files = CertificateFiles { chain: path("pem"), key: path("key") };
         let acceptor = Acceptor::new().unwrap();
-        acceptor.use_identities(Identities::read(&[files]).unwrap());
+        acceptor.use_identities(Identities::read(&[files], Accept::AnyFile).unwrap());
         let listener = Listener::bind_group("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
         let address = listener.local_address().unwrap();
         Echo { address, thread: spawn(move || echo(&listener, &acceptor)) }
@@ -88,7 +89,7 @@ fn shake_hands(connector: &Connector, address: SocketAddr, host: &str) -> io::Re
 
 fn trusting(identity: &Identity, folder: &Scratch) -> Connector {
     let file = folder.write("ca.pem", &identity.chain);
-    Connector::new(&Roots::File(file.into())).unwrap()
+    Connector::new(&Roots::File(file.into()), Accept::AnyFile).unwrap()
 }
 
 #[test]
@@ -135,12 +136,15 @@ fn a_stranger_and_one_of_another_name_are_refused() {
 #[test]
 fn what_is_no_root_and_no_name_is_told() {
     let folder = Scratch::new("tls-client");
-    let read = |text: &str| Connector::new(&Roots::File(folder.write("ca.pem", text).into())).unwrap_err();
+    let read = |text: &str| {
+        let roots = Roots::File(folder.write("ca.pem", text).into());
+        Connector::new(&roots, Accept::AnyFile).unwrap_err()
+    };
     for text in ["", "no PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
         assert!(matches!(read(text), TlsError::Lacks { .. }), "{text:?}");
     }
-    let none = Connector::new(&Roots::File(folder.path().join("none.pem"))).unwrap_err();
-    assert!(matches!(none, TlsError::Unreadable { .. }), "{none}");
+    let none = Connector::new(&Roots::File(folder.path().join("none.pem")), Accept::AnyFile).unwrap_err();
+    assert!(matches!(&none, TlsError::File(error) if error.is_not_found()), "{none}");
     let connector = trusting(&Identity::new(&["a.example"]), &folder);
     assert!(matches!(connector.connect("a b").unwrap_err(), TlsError::Name(_)));
 }

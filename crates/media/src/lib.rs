@@ -15,6 +15,7 @@ pub mod container;
 pub mod measure;
 pub mod picture;
 pub mod pixels;
+pub mod printable;
 pub mod quantity;
 pub mod samples;
 pub mod stamps;

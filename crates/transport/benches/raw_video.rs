@@ -9,6 +9,7 @@ use glassline_transport::raw_video::{
     Arrival, Depacketizer, Format, Packetizer, PacketizerSettings, Packing, Piece, Plan, SCRATCH_BYTES, Scan,
     Settings, Store,
 };
+use glassline_transport::rtp::source::Origin;
 use std::time::{Duration, Instant};
 
 const SLOTS: usize = 3;
@@ -110,7 +111,7 @@ impl Bench {
                 }
                 self.packets += (message.len() / DATAGRAM_BYTES) as u32;
                 let (bytes, at) = (message.len(), Time::from_millis(1));
-                arrivals.push(Arrival { bytes, datagram_bytes: DATAGRAM_BYTES, at });
+                arrivals.push(Arrival { bytes, datagram_bytes: DATAGRAM_BYTES, at, from: None });
             }
             let began = Instant::now();
             self.depacketizer.take(0, plan, &arrivals, scratch, &mut self.house);
@@ -122,7 +123,12 @@ impl Bench {
     fn unplanned(&mut self, datagrams: &[u8]) {
         let began = Instant::now();
         for datagram in datagrams.chunks(DATAGRAM_BYTES) {
-            self.depacketizer.take_datagram(0, datagram, Time::from_millis(1), &mut self.house);
+            self.depacketizer.take_datagram(
+                Origin::default(),
+                datagram,
+                Time::from_millis(1),
+                &mut self.house,
+            );
         }
         self.spent[1] += began.elapsed();
         self.packets += (datagrams.len() / DATAGRAM_BYTES) as u32;

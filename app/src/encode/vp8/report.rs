@@ -1,11 +1,12 @@
 //! What was encoded, how large it is, and how long it took.
 
 use crate::durations::{Durations, Milliseconds};
+use crate::output;
 use anyhow::{Context, Result};
 use glassline_engine::capture::Format;
 use glassline_engine::output::Target;
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// How often the progress line changes.
@@ -95,7 +96,7 @@ impl Report {
         self.times.push(coded.took);
         if self.shown.is_some_and(|shown| shown.elapsed() >= PROGRESS_INTERVAL) {
             self.shown = Some(Instant::now());
-            let _ = write!(std::io::stderr(), "\r\x1b[K{}", self.progress());
+            output::show_progress(&self.progress());
         }
     }
 
@@ -157,7 +158,7 @@ impl Report {
 
     fn clear_progress(&mut self) {
         if self.shown.take().is_some() {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
+            output::clear_progress();
         }
     }
 }

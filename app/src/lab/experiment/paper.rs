@@ -152,7 +152,7 @@ fn figures(summary: &Summary) -> String {
 /// Below what a terminal shows of a run.
 fn tell(line: &str) {
     if std::io::stderr().is_terminal() {
-        logging::show(String::new());
+        logging::show("");
     }
     output::print_to_stderr(line);
 }

@@ -1,5 +1,6 @@
 //! What only links have, as it stands on the command line.
 
+use glassline_io::small_file::{Accept, Bounds, SmallFile};
 use glassline_media::quantity::{self, Bitrate, QuantityError};
 use glassline_transport::emulator::{
     Loss, OutageEffect, OutageTimes, Outages, Queue, Reorder, Service, Trace,
@@ -87,13 +88,10 @@ impl FromStr for Speed {
 
 /// Reads no more than a trace may have, from whatever the path names.
 pub(in crate::lab) fn read_trace(path: &str) -> Result<Trace, String> {
-    use std::io::Read;
-    let file = std::fs::File::open(path)
-        .map_err(|error| format!("cannot read the trace {path}: {error}; or write a rate, such as 5M"))?;
-    let mut text = Vec::new();
-    file.take(Trace::MAX_TEXT_BYTES as u64 + 1)
-        .read_to_end(&mut text)
-        .map_err(|error| format!("cannot read the trace {path}: {error}"))?;
+    let bounds = Bounds { max_bytes: Trace::MAX_TEXT_BYTES as u64, ..Bounds::default() };
+    let text = SmallFile::open(path.as_ref(), Accept::AnyFile, bounds)
+        .and_then(SmallFile::read)
+        .map_err(|error| format!("the trace: {error}; or write a rate, such as 5M"))?;
     Trace::parse(&text).map_err(|error| format!("{path} is no trace of Mahimahi's: {error}"))
 }
 

@@ -1,8 +1,9 @@
 //! A load in this process, from the first viewer to the report, and how far it is meanwhile.
 
+use crate::output;
 use anyhow::Result;
 use glassline_lab::load::{Load, Progress, Settings, Tally};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -92,7 +93,7 @@ impl Line {
     /// Shows how long it has been running, and `text`.
     pub(super) fn write(&mut self, text: &str) {
         if self.shown {
-            let _ = write!(io::stderr(), "\r{:4} s: {text}\x1b[K", self.began.elapsed().as_secs());
+            output::show_progress(&format!("{:4} s: {text}", self.began.elapsed().as_secs()));
         }
     }
 }
@@ -100,7 +101,7 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         if self.shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            output::clear_progress();
         }
     }
 }

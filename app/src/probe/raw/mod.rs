@@ -10,12 +10,11 @@ use crate::raw::{cannot_receive, describe};
 use crate::stop::StopSignals;
 use crate::{failure, output};
 use anyhow::{Context, Result};
-use glassline_engine::raw::described::PoolSize;
 use glassline_engine::raw::look::{FlowReport, Look, Settings};
 use glassline_io::clock::Clock;
 use glassline_lab::inspect::SCHEMA;
 use serde::Serialize;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::Duration;
 
@@ -23,8 +22,6 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(50);
 /// How often the line is written.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
-/// Frames that wait for nobody.
-const FRAMES: usize = 8;
 
 /// What was found; `--json` writes exactly this.
 #[derive(Clone, Debug, Serialize)]
@@ -65,8 +62,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             "for MPEG-TS over RTP name rtp://ADDRESS:PORT as a source of glassline serve",
         ));
     }
-    let mut options = args.receiving.options()?;
-    options.pool = PoolSize::Frames(FRAMES);
+    let options = args.receiving.options()?;
     let settings = Settings { options, is_ptp: args.ptp, rate: None };
     let clock = Clock::new();
     let mut signals = StopSignals::catch()?;
@@ -136,13 +132,13 @@ impl Line {
         if self.is_shown {
             self.is_written = true;
             let text = table::line(&look.report());
-            let _ = write!(io::stderr(), "\r{:4} s  {text}\x1b[K", passed.as_secs());
+            output::show_progress(&format!("{:4} s  {text}", passed.as_secs()));
         }
     }
 
     fn clear(&self) {
         if self.is_written {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            output::clear_progress();
         }
     }
 }

@@ -97,7 +97,7 @@ fn a_stream_as_it_should_be_has_no_warnings_and_a_verdict() {
         warnings: Vec::new(),
     };
     let text = table::write(&report);
-    assert!(text.starts_with("rtp:a.sdp\n") && text.contains("Video at 239.1.1.1:5004\n"), "{text}");
+    assert!(text.starts_with("rtp:a\\u001b.sdp\n") && text.contains("Video at 239.1.1.1:5004\n"), "{text}");
     assert!(
         text.contains("narrow without PTP: Cinst up to 3 of 4, VRX 0 to 5 of 8, first packet 0 to 120 µs")
     );

@@ -78,6 +78,11 @@ fn because(flow: &FlowReport, path: &PathReport) -> String {
     if strangers.payload > 0 {
         reasons.push("what they carry does not fit into the described format".to_owned());
     }
+    if strangers.source > 0 {
+        let listed =
+            if strangers.sources.is_empty() { "another".to_owned() } else { strangers.sources.join(", ") };
+        reasons.push(format!("another sender's packets come to the same port, from {listed}"));
+    }
     if reasons.is_empty() { "they contradict themselves".to_owned() } else { reasons.join(", and ") }
 }
 
@@ -115,7 +120,7 @@ fn path_warnings(flow: &FlowReport, path: &PathReport, all: &mut Vec<String>) {
         all.push(format!("{at}: this path lost {} packets", path.lost));
     }
     let strangers = &path.strangers;
-    let others = strangers.not_rtp + strangers.payload_type + strangers.payload;
+    let others = strangers.not_rtp + strangers.payload_type + strangers.payload + strangers.source;
     if others > 0 && path.packets > strangers.payload {
         all.push(format!(
             "{at}: {others} datagrams are not of the described stream because {}",

@@ -117,13 +117,16 @@ impl<'a, 'b> Collector<'a, 'b> {
         Collector { state: Mutex::new(State { order, sink, buffers, bytes: 0, panic: None }) }
     }
 
-    /// Takes a unit that `write` appends to an empty buffer. Never panics: a panic of the sink is kept until
+    /// Takes a unit that `write` appends to an empty buffer. Never panics: a panic of `write` or of the sink is kept until
     /// [`Collector::finish`], since it must not run through x264.
     pub(super) fn take(&self, head: Head, write: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = self.lock().buffers.pop().unwrap_or_default();
         bytes.clear();
         // Outside of the lock: x264's threads write their slices at the same time.
-        write(&mut bytes);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| write(&mut bytes))) {
+            self.lock().panic.get_or_insert(panic);
+            return;
+        }
         self.lock().give(|order, give| order.push(Piece { head, bytes }, give));
     }
 
@@ -226,6 +229,16 @@ mod tests {
         let panic = catch_unwind(AssertUnwindSafe(|| collector.finish().bytes)).unwrap_err();
         assert_eq!(panic.downcast_ref::<&str>(), Some(&"the sink's own"));
         assert_eq!(calls, 1);
+    }
+
+    #[test]
+    fn a_panic_of_what_writes_a_unit_waits_for_the_end_too() {
+        let mut sink = |_: NalUnit<'_>| {};
+        let collector = Collector::new(20, false, Vec::new(), &mut sink);
+        collector.take(head(SLICE, 0, 9), |_| panic!("the writer's own"));
+        collector.take(head(SLICE, 10, 19), |bytes| bytes.push(0));
+        let panic = catch_unwind(AssertUnwindSafe(|| collector.finish().bytes)).unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"the writer's own"));
     }
 
     proptest! {

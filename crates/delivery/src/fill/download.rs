@@ -18,26 +18,11 @@
 
 use super::object::{Failure, Head};
 use super::selection::VERY_LARGE;
+use super::status::is_of_request;
 use crate::http1::client;
 
-/// Fields of an answer that are between its two ends alone (RFC 9110 §7.6.1), or that we say ourselves.
-const HOP_BY_HOP: [&str; 15] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "content-length",
-    "content-range",
-    "server",
-    "server-timing",
-    "age",
-    "set-cookie",
-];
+/// A longer entity tag is not sent back: the request has to fit into what servers take.
+const ETAG_BYTES_MAX: usize = 1024;
 
 /// What comes of an answer's head.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +50,10 @@ pub struct Download {
     /// The tag of what has begun.
     etag: Option<String>,
     has_begun: bool,
+    /// What is known already is of use where nothing better comes.
+    has_spare: bool,
+    /// The answer that has begun says something of the request rather than of the object.
+    is_of_request: bool,
     /// Bytes that have come.
     filled: u64,
     total: Option<u64>,
@@ -73,18 +62,32 @@ pub struct Download {
 impl Download {
     /// An object of which nothing is there; `known` is the entity tag of one that has grown stale.
     pub fn new(known: Option<&str>) -> Download {
-        Download { known: known.map(str::to_owned), ..Download::default() }
+        let known = known.filter(|tag| tag.len() <= ETAG_BYTES_MAX).map(str::to_owned);
+        Download { known, ..Download::default() }
+    }
+
+    /// The same, where what is known already may be given if nothing better comes. Then no answer takes its place that says
+    /// something of the request alone ([`Download::is_of_request`]).
+    #[must_use]
+    pub fn with_spare(self, has_spare: bool) -> Download {
+        Download { has_spare, ..self }
     }
 
     /// An object whose first `filled` bytes are there from elsewhere, of `total`, under this entity tag.
     pub fn begun(etag: &str, filled: u64, total: u64) -> Download {
         let etag = Some(etag).filter(|etag| etag.starts_with('"')).map(str::to_owned);
-        Download { known: None, etag, has_begun: true, filled, total: Some(total) }
+        Download { etag, has_begun: true, filled, total: Some(total), ..Download::default() }
     }
 
     /// Whether its head has come.
     pub fn has_begun(&self) -> bool {
         self.has_begun
+    }
+
+    /// Whether the answer that has begun says something of the request, or of how it was asked, rather than of the object: 400,
+    /// 414, 429, 431 and their like. It is for those who have asked; it is not kept, nor put in the place of what is.
+    pub fn is_of_request(&self) -> bool {
+        self.is_of_request
     }
 
     /// Whether a break can be mended by another request.
@@ -116,7 +119,8 @@ impl Download {
     /// What an answer's head comes to.
     pub fn handle_head(&mut self, head: &client::Head) -> Verdict {
         let headers = &head.headers;
-        let strong = headers.first("etag").filter(|tag| tag.starts_with('"')).map(str::to_owned);
+        let etag = headers.first("etag").filter(|tag| tag.len() <= ETAG_BYTES_MAX);
+        let strong = etag.filter(|tag| tag.starts_with('"')).map(str::to_owned);
         let length = headers.first("content-length").and_then(|length| length.parse::<u64>().ok());
         if self.has_begun {
             if strong.is_none() || strong != self.etag {
@@ -131,7 +135,14 @@ impl Download {
             };
         }
         match head.status {
-            304 if self.known.is_some() => return Verdict::NotModified,
+            // One that speaks of another version says nothing of this one (RFC 9111 §4.3.4).
+            304 if self
+                .known
+                .as_deref()
+                .is_some_and(|known| etag.is_none_or(|told| is_like(told, known))) =>
+            {
+                return Verdict::NotModified;
+            }
             // Nobody asked for a part, or for what it knows.
             206 | 304 => return Verdict::Fail(Failure::Malformed),
             // A circle is the configuration's, and to be seen by who asks.
@@ -139,14 +150,12 @@ impl Download {
             500.. => return Verdict::TryNext,
             _ => {}
         }
-        (self.has_begun, self.etag, self.total) = (true, strong, length);
-        let mut kept = Head::of_status(head.status);
-        for (name, value) in headers.iter() {
-            if !HOP_BY_HOP.iter().any(|it| it.eq_ignore_ascii_case(name)) {
-                kept = kept.with(name, value);
-            }
+        self.is_of_request = is_of_request(head.status);
+        if self.is_of_request && self.has_spare {
+            return Verdict::Fail(Failure::Upstream);
         }
-        Verdict::Begin(kept, length)
+        (self.has_begun, self.etag, self.total) = (true, strong, length);
+        Verdict::Begin(Head::of_answer(head.status, headers), length)
     }
 
     /// Whether all has come that was announced, where the connection, or the answer, has ended.
@@ -155,17 +164,24 @@ impl Download {
     }
 }
 
+/// Whether two entity tags are of the same, by the weak comparison (RFC 9110 §8.8.3.2).
+fn is_like(tag: &str, other: &str) -> bool {
+    let opaque = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag).to_owned();
+    opaque(tag) == opaque(other)
+}
+
 fn range_start(value: Option<&str>) -> Option<u64> {
     value?.trim().strip_prefix("bytes ")?.split_once('-')?.0.trim().parse().ok()
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::http1::client::{Event, Request};
     use crate::http1::{Limits, Method};
 
-    fn head(status: u16, fields: &str) -> client::Head {
+    /// The head of an answer with these lines behind its first one.
+    pub(crate) fn answer(status: u16, fields: &str) -> client::Head {
         let wire = format!("HTTP/1.1 {status} x\r\n{fields}\r\n");
         let mut client = Request::new(Method::Get, "h", "/").client(Limits::DEFAULT);
         match client.next(&mut wire.as_bytes()) {
@@ -179,18 +195,18 @@ mod tests {
         let mut download = Download::new(None);
         assert!(download.request_fields().is_empty() && download.can_resume());
         let fields = "Content-Type: video/mp4\r\nETag: \"1\"\r\nConnection: close\r\nContent-Length: 5\r\nSet-Cookie: a\r\n";
-        let Verdict::Begin(head, Some(5)) = download.handle_head(&head(200, fields)) else { panic!() };
+        let Verdict::Begin(head, Some(5)) = download.handle_head(&answer(200, fields)) else { panic!() };
         assert_eq!(head.lines().to_ascii_lowercase(), "content-type: video/mp4\r\netag: \"1\"\r\n");
     }
 
     #[test]
     fn what_broke_off_goes_on_where_it_is_the_same() {
         let mut begun = Download::new(None);
-        begun.handle_head(&head(200, "ETag: \"1\"\r\n"));
+        begun.handle_head(&answer(200, "ETag: \"1\"\r\n"));
         begun.took(7);
         let fields = begun.request_fields();
         assert_eq!(fields, [("Range", "bytes=7-9007199254740991".into()), ("If-Range", "\"1\"".to_owned())]);
-        let verdict = |status, fields: &str| begun.clone().handle_head(&head(status, fields));
+        let verdict = |status, fields: &str| begun.clone().handle_head(&answer(status, fields));
         let part = "ETag: \"1\"\r\nContent-Range: bytes 7-99/100\r\n";
         assert_eq!(verdict(206, part), Verdict::Resume { skip: 0 });
         assert_eq!(verdict(200, "ETag: \"1\"\r\n"), Verdict::Resume { skip: 7 });
@@ -205,7 +221,7 @@ mod tests {
         let mut begun = Download::begun("\"1\"", 7, 100);
         let fields = begun.request_fields();
         assert_eq!(fields, [("Range", "bytes=7-9007199254740991".into()), ("If-Range", "\"1\"".to_owned())]);
-        let part = head(206, "ETag: \"1\"\r\nContent-Range: bytes 7-99/100\r\n");
+        let part = answer(206, "ETag: \"1\"\r\nContent-Range: bytes 7-99/100\r\n");
         assert_eq!(begun.handle_head(&part), Verdict::Resume { skip: 0 });
         begun.took(93);
         assert!(begun.is_whole() && begun.can_resume());
@@ -216,7 +232,7 @@ mod tests {
     fn without_a_strong_tag_nothing_is_put_together() {
         for fields in ["", "ETag: W/\"1\"\r\n"] {
             let mut download = Download::new(None);
-            download.handle_head(&head(200, fields));
+            download.handle_head(&answer(200, fields));
             download.took(1);
             assert!(!download.can_resume(), "{fields}");
         }
@@ -226,17 +242,45 @@ mod tests {
     fn what_is_stale_is_asked_about() {
         let mut download = Download::new(Some("\"1\""));
         assert_eq!(download.request_fields(), [("If-None-Match", "\"1\"".to_owned())]);
-        assert_eq!(download.handle_head(&head(304, "")), Verdict::NotModified);
-        assert_eq!(Download::new(None).handle_head(&head(304, "")), Verdict::Fail(Failure::Malformed));
-        assert_eq!(Download::new(None).handle_head(&head(502, "")), Verdict::TryNext);
-        assert!(matches!(Download::new(None).handle_head(&head(508, "")), Verdict::Begin(..)));
+        assert_eq!(download.handle_head(&answer(304, "")), Verdict::NotModified);
+        assert_eq!(Download::new(None).handle_head(&answer(304, "")), Verdict::Fail(Failure::Malformed));
+        assert_eq!(Download::new(None).handle_head(&answer(502, "")), Verdict::TryNext);
+        assert!(matches!(Download::new(None).handle_head(&answer(508, "")), Verdict::Begin(..)));
+    }
+
+    #[test]
+    fn what_another_version_is_said_of_does_not_still_hold() {
+        for (told, holds) in [("\"1\"", true), ("W/\"1\"", true), ("\"2\"", false), ("W/\"2\"", false)] {
+            let verdict =
+                Download::new(Some("\"1\"")).handle_head(&answer(304, &format!("ETag: {told}\r\n")));
+            assert_eq!(verdict == Verdict::NotModified, holds, "{told}");
+        }
+        let long = format!("\"{}\"", "x".repeat(2000));
+        assert!(Download::new(Some(&long)).request_fields().is_empty(), "the request has to fit");
+    }
+
+    #[test]
+    fn what_a_request_has_caused_takes_no_good_objects_place() {
+        for status in [400, 408, 413, 414, 416, 417, 421, 425, 426, 429, 431, 508] {
+            let mut alone = Download::new(None);
+            assert!(matches!(alone.handle_head(&answer(status, "")), Verdict::Begin(..)), "{status}");
+            assert!(alone.is_of_request() && alone.has_begun());
+            let mut spared = Download::new(Some("\"1\"")).with_spare(true);
+            assert_eq!(spared.handle_head(&answer(status, "")), Verdict::Fail(Failure::Upstream), "{status}");
+            assert!(!spared.has_begun());
+        }
+        for status in [200, 302, 403, 404, 410] {
+            let mut new = Download::new(Some("\"1\"")).with_spare(true);
+            assert!(matches!(new.handle_head(&answer(status, "")), Verdict::Begin(..)), "{status}");
+            assert!(!new.is_of_request());
+        }
     }
 
     #[test]
     fn fewer_bytes_than_announced_are_not_whole() {
         let mut download = Download::new(None);
         assert!(!download.is_whole());
-        download.handle_head(&head(200, "Content-Length: 5\r\n"));
+        download.handle_head(&answer(200, "Content-Length: 5\r\n"));
         download.took(4);
         assert!(!download.is_whole());
         download.took(1);

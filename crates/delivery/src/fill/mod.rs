@@ -10,27 +10,41 @@
 //! woken by whoever holds the object. [`Selection`] is what of an object a request is for (`Range`, conditions), and
 //! [`Framing`] how its bytes are laid into a connection. [`Download`] says how an object comes from
 //! servers that break off, and [`Freshness`] how long it is of use. [`Store`] decides
-//! what is kept of objects from elsewhere, and [`disk`] what of them also lies in files; [`locate`] says which servers have one. The bytes live in [`Slab`]s, memory that many small objects share
+//! what is kept of objects from elsewhere, and [`disk`] what of them also lies in files; [`locate`] says which servers have one. [`Memory`]
+//! counts what objects take, [`Standing`] says how far one may fill ahead of its readers, and [`FairQueue`] whose request is
+//! next. What is packaged here lives in [`Slab`]s, memory that many small objects share
 //! and that is given back as a whole: an object costs no descriptor, and bytes that were given to a socket never change.
 
 pub mod disk;
 mod download;
 mod framing;
 mod freshness;
+mod key_query;
+mod memory;
 mod object;
+mod passed_on;
 mod pieces;
+mod queue;
 mod route;
 mod selection;
 mod slab;
+mod status;
 mod store;
 mod target;
+mod via;
+mod window;
 
 pub use download::{Download, Verdict};
 pub use framing::Framing;
 pub use freshness::{Defaults, Freshness};
+pub use key_query::KeyQuery;
+pub use memory::{Charge, Memory};
 pub use object::{Bytes, Failure, Head, Object, Progress};
+pub use queue::FairQueue;
 pub use route::{Located, Route, RouteError, locate};
 pub use selection::{Selection, SelectionError, VERY_LARGE};
 pub use slab::Slab;
 pub use store::{CacheStatus, Key, Lookup, OVERHEAD_BYTES, Store, StoreFigures, Wanted};
 pub use target::upstream_target;
+pub use via::{HOPS_MAX, Via, has_passed, server_name};
+pub use window::{Budget, Pace, Standing, WINDOW_MIN_BYTES};

@@ -9,7 +9,10 @@
     )
 )]
 
+use super::passed_on::{self, is_passed_on};
+use super::memory::Memory;
 use super::pieces::Pieces;
+use crate::http1::Headers;
 pub use bytes::Bytes;
 use std::sync::Arc;
 use thiserror::Error;
@@ -45,8 +48,27 @@ impl Head {
         self
     }
 
-    /// The head of this status whose fields are these `lines`, as [`Head::lines`] has given them; `None` where they are
-    /// no such lines.
+    /// The head for clients of an upstream server's answer with this status: the fields that say something of the object. Those
+    /// that act on more than the answer stay behind, as do those that are between the two ends of a connection.
+    pub fn of_answer(status: u16, headers: &Headers) -> Head {
+        passed_on::head(status, headers)
+    }
+
+    /// It as an answer that it still holds (304), with these fields, updates it (RFC 9111 §3.2).
+    #[must_use]
+    pub fn renewed(&self, headers: &Headers) -> Head {
+        passed_on::renewed(self, headers)
+    }
+
+    /// It without what does not go on to clients ([`Head::of_answer`]): files of earlier versions have more.
+    #[must_use]
+    pub fn for_clients(&self) -> Head {
+        let passed = self.fields().filter(|(name, _)| is_passed_on(name));
+        passed.fold(Head::of_status(self.status), |head, (name, value)| head.with(name, value))
+    }
+
+    /// The head of this status whose fields are these `lines`, as [`Head::lines`] has given them;
+    /// `None` where they are no such lines.
     pub fn of_lines(status: u16, lines: &str) -> Option<Head> {
         let mut head = Head::of_status(status);
         for line in lines.split_inclusive("\r\n") {
@@ -70,10 +92,14 @@ impl Head {
         &self.lines
     }
 
+    /// Names and values of its fields, in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.lines.split_terminator("\r\n").filter_map(|line| line.split_once(": "))
+    }
+
     /// The value of the first field of this name, in any case.
     pub fn field(&self, name: &str) -> Option<&str> {
-        let fields = self.lines.lines().filter_map(|line| line.split_once(": "));
-        fields.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+        self.fields().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 
@@ -93,6 +119,9 @@ pub enum Failure {
     /// It is larger than objects may be.
     #[error("it is larger than an object may be")]
     TooLarge,
+    /// A fault of this program's own has ended it.
+    #[error("an internal fault of this server has ended it")]
+    Fault,
 }
 
 /// How far an object has come.
@@ -126,6 +155,16 @@ impl Object {
         Object::default()
     }
 
+    /// The same, whose memory `memory` counts.
+    pub fn counted(memory: Memory) -> Object {
+        Object { pieces: Pieces::counted(Some(memory)), ..Object::default() }
+    }
+
+    /// What counts its memory, if anything does.
+    pub fn memory(&self) -> Option<&Memory> {
+        self.pieces.memory()
+    }
+
     /// An object that is whole.
     pub fn whole(head: Head, bytes: Bytes) -> Object {
         let mut object = Object::new();
@@ -133,6 +172,12 @@ impl Object {
         object.append(bytes);
         object.finish();
         object
+    }
+
+    /// The same bytes under another head.
+    #[must_use]
+    pub fn under(self, head: Head) -> Object {
+        Object { head: Some(Arc::new(head)), ..self }
     }
 
     /// Its head is known, and perhaps how many bytes will come. Without effect where it has begun.
@@ -167,9 +212,14 @@ impl Object {
     /// Its bytes lie elsewhere from now on: `bytes` are the same. Without effect where it is not whole, or they are not as many.
     pub fn lie_in(&mut self, bytes: Bytes) {
         if self.is_whole && bytes.len() as u64 == self.pieces.end() {
-            self.pieces = Pieces::default();
+            self.pieces = Pieces::counted(self.pieces.memory().cloned());
             self.pieces.append(bytes);
         }
+    }
+
+    /// Lets go what lies before byte `before`, as far as whole runs do: nobody reads that any more.
+    pub fn trim(&mut self, before: u64) {
+        self.pieces.trim(before);
     }
 
     /// It will never be whole. Without effect where it is.
@@ -226,6 +276,8 @@ mod tests {
     fn a_head_is_made_of_its_lines_again() {
         let head = Head::new("video/mp4").with("ETag", "\"1\"").with("X-Empty", "");
         assert_eq!(Head::of_lines(200, head.lines()), Some(head));
+        let old = Head::new("video/mp4").with("Set-Cookie", "a").with("ETag", "\"1\"");
+        assert_eq!(old.for_clients(), Head::new("video/mp4").with("ETag", "\"1\""));
         assert_eq!(Head::of_lines(404, ""), Some(Head::of_status(404)));
         for lines in ["A: b", "A b\r\n", ": b\r\n", "A: b\r\n\r\n", "A: b\nC: d\r\n", "A B: c\r\n", "\r\n"] {
             assert_eq!(Head::of_lines(200, lines), None, "{lines:?}");

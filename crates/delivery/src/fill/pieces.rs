@@ -9,7 +9,8 @@
     )
 )]
 
-use bytes::{Bytes, BytesMut};
+use super::memory::Memory;
+use bytes::Bytes;
 
 /// Neighbours up to this many bytes together become one: a source that sends byte by byte shall not cost a piece a byte,
 /// nor a reader behind it a system call.
@@ -21,9 +22,21 @@ pub(super) struct Pieces {
     /// Where each begins, and its bytes; none is empty.
     runs: Vec<(u64, Bytes)>,
     end: u64,
+    /// What counts the memory of runs that are made here.
+    memory: Option<Memory>,
 }
 
 impl Pieces {
+    /// No bytes, whose memory is to be counted.
+    pub(super) fn counted(memory: Option<Memory>) -> Pieces {
+        Pieces { memory, ..Pieces::default() }
+    }
+
+    /// What counts their memory, if anything does.
+    pub(super) fn memory(&self) -> Option<&Memory> {
+        self.memory.as_ref()
+    }
+
     /// How many bytes there are.
     pub(super) fn end(&self) -> u64 {
         self.end
@@ -41,22 +54,33 @@ impl Pieces {
         // Like the carry of a binary counter: a run is copied only into one that is twice as long.
         while let [.., (begin, one), (_, other)] = &self.runs[..]
             && one.len() <= other.len().saturating_mul(2)
-            && let both_bytes = one.len().saturating_add(other.len())
-            && both_bytes <= MERGED_BYTES
+            && one.len().saturating_add(other.len()) <= MERGED_BYTES
         {
-            let mut both = BytesMut::with_capacity(both_bytes);
-            both.extend_from_slice(one);
-            both.extend_from_slice(other);
-            let merged = (*begin, both.freeze());
+            let both = [&one[..], &other[..]].concat();
+            let both = match &self.memory {
+                Some(memory) => memory.hold(both),
+                None => Bytes::from(both),
+            };
+            let merged = (*begin, both);
             self.runs.truncate(self.runs.len().saturating_sub(2));
             self.runs.push(merged);
         }
     }
 
-    /// Appends to `into` what is there from `from` up to `to`, or up to the end. Returns how many bytes that is.
+    /// Lets go the runs that end at `before` at the latest.
+    pub(super) fn trim(&mut self, before: u64) {
+        let past = self.runs.partition_point(|(begin, bytes)| end_of(*begin, bytes) <= before);
+        self.runs.drain(..past);
+    }
+
+    /// Appends to `into` what is there from `from` up to `to`, or up to the end. Returns how many bytes that is: none where
+    /// byte `from` was let go.
     pub(super) fn read(&self, from: u64, to: u64, into: &mut Vec<Bytes>) -> u64 {
         let to = to.min(self.end);
         let first = self.runs.partition_point(|(begin, bytes)| end_of(*begin, bytes) <= from);
+        if self.runs.get(first).is_some_and(|(begin, _)| *begin > from) {
+            return 0;
+        }
         let mut at = from;
         for (begin, bytes) in &self.runs[first..] {
             if at >= to {
@@ -97,6 +121,24 @@ mod tests {
             pieces.append(Bytes::copy_from_slice(&[n as u8]));
         }
         assert!(pieces.runs() <= 40, "{}", pieces.runs());
+    }
+
+    #[test]
+    fn what_was_let_go_is_not_read_and_not_counted() {
+        let memory = Memory::default();
+        let mut pieces = Pieces::counted(Some(memory.clone()));
+        for n in 0..100u8 {
+            pieces.append(memory.hold(vec![n; 3000]));
+        }
+        assert_eq!((pieces.end(), memory.bytes()), (300_000, 300_000));
+        pieces.trim(200_000);
+        let (mut got, kept) = (Vec::new(), memory.bytes());
+        assert!((100_000..=100_000 + MERGED_BYTES as u64).contains(&kept), "{kept}");
+        assert_eq!(pieces.read(0, 300_000, &mut got), 0);
+        assert_eq!(pieces.read(200_000, 300_000, &mut got), 100_000);
+        assert_eq!((got[0][0], pieces.end()), (66, 300_000));
+        drop((pieces, got));
+        assert_eq!(memory.bytes(), 0);
     }
 
     proptest! {

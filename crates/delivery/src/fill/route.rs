@@ -184,7 +184,7 @@ pub fn locate<'a>(
     upstream_target(path, "")?;
     let stripped = path.strip_prefix(&*route.strip).unwrap_or(path);
     let stripped = if stripped.is_empty() { "/" } else { stripped };
-    if is_live_path(stripped) && !is_live_path(path) {
+    if stripped != path && is_live_path(stripped) {
         return None;
     }
     let host = field.filter(|_| route.keeps_host).map(str::to_ascii_lowercase);
@@ -273,6 +273,8 @@ mod tests {
         assert_eq!(target(&sports, "/sports/%6Cive/a/1.m4s"), None);
         assert_eq!(target(&sports, "/sports//live/a/1.m4s"), None);
         assert_eq!(target(&strip("/sports", "/sports"), "/sports").as_deref(), Some("/?q"));
+        let within = strip("/live", "/live");
+        assert_eq!(target(&within, "/live/live/closed/1.m4s"), None, "another stream's rules were looked at");
         let live = strip("/live/eu/", "/live");
         assert_eq!(target(&live, "/live/eu/1.m4s").as_deref(), Some("/eu/1.m4s?q"));
     }
@@ -285,7 +287,7 @@ mod tests {
             let routes = [route("a", "/a/"), stripped];
             if let Some(located) = locate(routes.iter(), Some(&host), &path, "") {
                 prop_assert!(path.ends_with(&located.target) || located.target == "/");
-                prop_assert!(is_live_path(&path) || !is_live_path(&located.target));
+                prop_assert!(path == located.target || !is_live_path(&located.target));
             }
         }
     }

@@ -194,12 +194,43 @@ impl<V: Clone> Store<V> {
         }
     }
 
+    /// Lets go objects that are whole, those that were used longest ago first, until `is_enough`. Only those that are `free`:
+    /// what others hold takes memory still, and would have to be fetched again.
+    pub fn release(&mut self, is_free: impl Fn(&V) -> bool, mut is_enough: impl FnMut() -> bool) {
+        let free = self.entries.iter().filter(|entry| entry.until.is_some() && is_free(&entry.value));
+        let mut by_use: Vec<(u64, u64)> = free.map(|entry| (entry.used, entry.hash)).collect();
+        by_use.sort_unstable();
+        for (used, hash) in by_use {
+            if is_enough() {
+                return;
+            }
+            self.remove_if(hash, |entry| entry.used == used);
+            self.evicted += 1;
+        }
+    }
+
     /// What `is_it` knows is about to fail. Who asks next is not to join it.
     pub fn forget(&mut self, key: Key<'_>, is_it: impl FnOnce(&V) -> bool) {
         let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
         entry.refreshes = false;
         if is_it(&entry.value) {
             self.remove(key);
+        }
+    }
+
+    /// What `is_it` knows has failed, and has become what was there before again, of so many `bytes`, which may be given until
+    /// `old_until` where no server can be reached. It has its place again, and who asks next has it asked about.
+    pub fn fall_back(&mut self, key: Key<'_>, is_it: impl FnOnce(&V) -> bool, bytes: u64, old_until: Time) {
+        let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
+        entry.refreshes = false;
+        if is_it(&entry.value) {
+            entry.until = Some([Time::ZERO, Time::ZERO, old_until]);
+            let bytes = bytes.saturating_add(OVERHEAD_BYTES);
+            let before = std::mem::replace(&mut entry.bytes, bytes);
+            self.bytes = (self.bytes - before).saturating_add(bytes);
+            if self.bytes > self.bytes_max {
+                self.evict(self.bytes_max - self.bytes_max / ROOM_MADE);
+            }
         }
     }
 
@@ -309,6 +340,28 @@ mod tests {
     }
 
     #[test]
+    fn what_was_good_keeps_its_place_while_no_server_has_better() {
+        let mut store = Store::new(1 << 20);
+        store.find(key("/a"), at(0), || 1);
+        store.keep(key("/a"), 1, 10, freshness(5, 0, 60), at(0));
+        for now in [6, 20, 64] {
+            let wanted = store.find(key("/a"), at(now), || now).wanted.unwrap();
+            assert_eq!((wanted.old.is_some(), wanted.old_until), (true, at(65)), "{now} s");
+            store.fall_back(key("/a"), |value| *value == now, 10, wanted.old_until);
+        }
+        assert_eq!(store.figures().bytes, 10 + OVERHEAD_BYTES);
+        // One that is asked about beside it stays as it is.
+        let mut store = Store::new(1 << 20);
+        store.find(key("/a"), at(0), || 1);
+        store.keep(key("/a"), 1, 10, freshness(5, 60, 60), at(0));
+        assert!(store.find(key("/a"), at(6), || 2).wanted.is_some());
+        store.fall_back(key("/a"), |value| *value == 2, 10, at(65));
+        let again = store.find(key("/a"), at(7), || 3);
+        assert_eq!((again.value, again.status), (1, CacheStatus::Stale));
+        assert!(again.wanted.is_some());
+    }
+
+    #[test]
     fn names_that_strangers_choose_do_not_pile_up() {
         let mut store = Store::new(1 << 30);
         for number in 0..10_000u64 {
@@ -340,6 +393,7 @@ mod tests {
         Find(u8),
         Keep(u8, u16, u8),
         Forget(u8),
+        FallBack(u8, u16),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -347,6 +401,7 @@ mod tests {
             (0u8..12).prop_map(Step::Find),
             (0u8..12, any::<u16>(), 0u8..20).prop_map(|(name, bytes, fresh)| Step::Keep(name, bytes, fresh)),
             (0u8..12).prop_map(Step::Forget),
+            (0u8..12, any::<u16>()).prop_map(|(name, bytes)| Step::FallBack(name, bytes)),
         ]
     }
 
@@ -362,7 +417,7 @@ mod tests {
             let mut now = 0;
             for (step, pause) in steps {
                 now += pause;
-                let name = match step { Step::Find(name) | Step::Keep(name, ..) | Step::Forget(name) => name };
+                let name = match step { Step::Find(name) | Step::Keep(name, ..) | Step::Forget(name) | Step::FallBack(name, _) => name };
                 let text = format!("/{name}");
                 let key = Key { text: &text, hash: u64::from(name) % hashes };
                 match step {
@@ -371,6 +426,9 @@ mod tests {
                         store.keep(key, name, bytes.into(), freshness(fresh.into(), 2, 5), at(now));
                     }
                     Step::Forget(name) => store.forget(key, |value| *value == name),
+                    Step::FallBack(name, bytes) => {
+                        store.fall_back(key, |value| *value == name, bytes.into(), at(now + 3));
+                    }
                 }
                 let counted: u64 = store.entries.iter().map(|entry| entry.bytes).sum();
                 prop_assert_eq!(store.figures().bytes, counted);

@@ -9,17 +9,13 @@
     )
 )]
 
-use crate::policy::{TOKEN_PARAMETERS, is_live_path};
-use percent_encoding::percent_decode_str;
+use crate::policy::{PathReading, TOKEN_PARAMETERS};
 
 /// The path and query of the object that a request for `path` with `query` is about: without what only concerns this server and
-/// this viewer, so that all viewers' requests for it are one. `None` of a path that leads upwards, or that a server which reads
-/// escapes (RFC 3986 §2.1) or joins slashes would take for a stream's: whether it may be watched was not looked at.
+/// this viewer, so that all viewers' requests for it are one. `None` of a path that is not the same to all who read it
+/// ([`PathReading::Ambiguous`]): a server might take it for that of a stream which was not looked at.
 pub fn upstream_target(path: &str, query: &str) -> Option<String> {
-    let plain = percent_decode_str(path).decode_utf8_lossy().replace('\\', "/");
-    let mut parts = plain.split('/').filter(|part| !part.is_empty());
-    let leads_up = parts.clone().any(|part| matches!(part, "." | ".."));
-    if leads_up || (parts.next() == Some("live") && !is_live_path(path)) {
+    if PathReading::of(path) == PathReading::Ambiguous {
         return None;
     }
     let is_of_viewer = |pair: &str| {
@@ -60,6 +56,11 @@ mod tests {
             "/live%2Fa/1.m4s",
             "/live\\a/1.m4s",
             "/%5clive/a",
+            "/LIVE/a/1.m4s",
+            "/live;x/a/1.m4s",
+            "/.%00/live/a",
+            "/live/open/..;/closed/1.m4s",
+            "live/a/1.m4s",
         ] {
             assert_eq!(target(path, ""), None, "{path}");
         }

@@ -114,6 +114,18 @@ impl Headers {
         self.all(name).flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(token))
     }
 
+    /// Whether `Connection` names the field `name`, which then is between the two ends of one connection, whatever it says
+    /// (RFC 9110 §7.6.1).
+    pub fn is_of_connection(&self, name: &str) -> bool {
+        self.has_token("connection", name)
+    }
+
+    /// The same with a field more.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Headers {
+        self.0.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Whether the connection stays open after this exchange (RFC 9112 §9.3).
     pub(super) fn keeps_alive(&self, version: Version) -> bool {
         match version {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod body;
 pub mod client;
+mod date;
 mod error;
 mod head;
 mod host;
@@ -23,6 +24,7 @@ mod response;
 pub mod server;
 pub(crate) mod url;
 
+pub use date::parse_date;
 pub use error::HttpError;
 pub use head::{Headers, Method, Version};
 pub use host::Host;

@@ -171,6 +171,13 @@ impl Server {
         matches!(self.state, State::Head { first: false }) && self.head.is_empty()
     }
 
+    /// Since when the connection rests between two requests: the last one is answered, and nothing of the next one has
+    /// come. `None` where it does not.
+    #[must_use]
+    pub fn resting_since(&self) -> Option<Time> {
+        self.has_answered().then_some(self.since)
+    }
+
     /// When this connection has waited too long for a head, or for the rest of a body; a body that is a stream has no such
     /// time, which is the caller's business. Changes with [`Server::next`] and [`Server::done`].
     #[must_use]
@@ -413,14 +420,18 @@ mod tests {
     #[test]
     fn a_slow_head_and_a_long_rest_time_out() {
         let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
+        assert_eq!(server.resting_since(), None, "it has asked for nothing yet");
         assert_eq!(server.poll_timeout(), Some(Time::ZERO + Duration::from_secs(10)));
         let mut input = &b"GET / HTTP/1.1\r\nHost: h\r\n\r\nGE"[..];
         while let Some(event) = server.next(&mut input, Time::from_millis(5000)).unwrap() {
             if event == Event::End {
+                assert_eq!(server.resting_since(), None);
                 server.done(Time::from_millis(5000));
                 assert_eq!(server.poll_timeout(), Some(Time::from_millis(65_000)));
+                assert_eq!(server.resting_since(), Some(Time::from_millis(5000)));
             }
         }
+        assert_eq!(server.resting_since(), None, "the next request has begun");
         assert_eq!(server.poll_timeout(), Some(Time::from_millis(15_000)));
         assert!(server.end().is_err());
     }

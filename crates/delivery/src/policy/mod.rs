@@ -4,6 +4,7 @@ mod caller;
 mod marks;
 mod meter;
 mod network;
+mod path;
 mod publish;
 mod rules;
 mod secret;
@@ -11,10 +12,13 @@ mod slow;
 mod version;
 mod watch;
 
+#[cfg(test)]
+pub(crate) use caller::tests::request as test_request;
 pub use caller::{Caller, Distrust, Hosts, KnownHosts};
 pub use marks::{MarkRange, MarkRangeError, Marking, Marks};
 pub use meter::Meter;
 pub use network::{NetworkError, Networks};
+pub use path::PathReading;
 pub use publish::{PublishPolicy, Refusal};
 pub use rules::{Rules, StreamRules};
 pub use secret::Secret;

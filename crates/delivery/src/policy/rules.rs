@@ -28,9 +28,12 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules of the stream `name`.
+    /// The rules of the stream `name`. One whose name differs by case alone from one that has rules of its own has the same:
+    /// a server behind this one may know both as one.
     pub fn of(&self, name: &StreamName) -> &StreamRules {
-        self.own.get(name).unwrap_or(&self.general)
+        let is_like = |known: &StreamName| known.as_str().eq_ignore_ascii_case(name.as_str());
+        let of_like = || self.own.iter().find(|(known, _)| is_like(known)).map(|(_, rules)| rules);
+        self.own.get(name).or_else(of_like).unwrap_or(&self.general)
     }
 
     /// All of them, the general ones first.
@@ -58,6 +61,7 @@ mod tests {
         let own = BTreeMap::from([(name("stage"), with_key("the-stage's-key"))]);
         let mut rules = Rules { general: with_key("everybody's-key"), own };
         assert_eq!(rules.of(&name("stage")).publish.key.as_deref(), Some("the-stage's-key"));
+        assert_eq!(rules.of(&name("STAGE")).publish.key.as_deref(), Some("the-stage's-key"));
         assert_eq!(rules.of(&name("hall")).publish.key.as_deref(), Some("everybody's-key"));
         let shown = format!("{rules:?}");
         assert!(!shown.contains("-key"), "{shown}");

@@ -351,6 +351,9 @@ impl Pusher {
     /// still to come where `ends_picture`.
     pub fn push(&mut self, packets: &[u8], joinable: bool, ends_picture: bool, now: Time) -> Taken {
         let State::Open(connection) = &mut self.state else { return Taken::LeftOut };
+        if connection.finishing {
+            return Taken::LeftOut;
+        }
         if !connection.started && !joinable || connection.reply.since.is_some() {
             return Taken::Waiting;
         }
@@ -425,7 +428,8 @@ impl Pusher {
             State::Waiting { .. } | State::Connecting => {
                 self.end(if hurried { Ok(()) } else { Err(PushFailure::NotReached) });
             }
-            State::Open(connection) if connection.reply.since.is_some() => {
+            // Said again, it is no other end; and where the answer has begun, nothing more is sent.
+            State::Open(connection) if connection.finishing || connection.reply.since.is_some() => {
                 connection.finishing = true;
             }
             State::Open(connection) => {

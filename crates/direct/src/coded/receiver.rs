@@ -24,9 +24,23 @@ pub struct ReceivedUnit {
 }
 
 /// Takes the access units of channel [`VIDEO`](crate::VIDEO).
+///
+/// Numbers of one run of the sender rise, whatever comes: a run's place is taken by another one only with the first unit of
+/// that which can be given, so that what was given last is always known.
 #[derive(Debug, Default)]
 pub struct CodedReceiver {
-    epoch: Option<u32>,
+    /// The run of which a unit was given last.
+    run: Option<Run>,
+    /// Another one that nothing could be given of yet.
+    next: Option<Run>,
+    shown: u64,
+    passed: u64,
+}
+
+/// What is known of one run of the sender.
+#[derive(Debug, Default)]
+struct Run {
+    epoch: u32,
     waiting: BTreeMap<u64, (UnitHeader, Bytes, Time)>,
     /// The newest that was given, and the newest of those that others refer to.
     given: Option<u64>,
@@ -51,21 +65,73 @@ impl CodedReceiver {
     pub fn handle(&mut self, now: Time, message: &Bytes) -> Result<Vec<ReceivedUnit>, WireError> {
         let (header, data) = UnitHeader::parse(message)?;
         let data = message.slice_ref(data);
-        if self.epoch != Some(header.epoch) {
-            *self = CodedReceiver { epoch: Some(header.epoch), ..CodedReceiver::default() };
+        let epoch = header.epoch;
+        let is_next = self.run.as_ref().is_none_or(|run| run.epoch != epoch);
+        if is_next && self.next.as_ref().is_none_or(|next| next.epoch != epoch) {
+            self.next = Some(Run { epoch, ..Run::default() });
         }
+        let Some(run) = (if is_next { &mut self.next } else { &mut self.run }) else {
+            return Ok(Vec::new());
+        };
+        let passed = run.passed;
+        let units = run.handle(now, header, data);
+        self.passed += run.passed - passed;
+        self.shown += units.len() as u64;
+        if is_next && !units.is_empty() {
+            self.run = self.next.take();
+        }
+        Ok(units)
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.run.iter().chain(&self.next)
+    }
+
+    fn runs_mut(&mut self) -> impl Iterator<Item = &mut Run> {
+        self.run.iter_mut().chain(&mut self.next)
+    }
+
+    /// When [`CodedReceiver::handle_timeout`] is to be called, if at all.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let waiting = self.runs().flat_map(|run| run.waiting.values());
+        waiting.map(|(_, _, since)| *since + PATIENCE).min()
+    }
+
+    /// Time has passed: what waits for too long is given up, and the sender is told.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let passed: u64 = self.runs_mut().map(|run| run.expire(now)).sum();
+        self.passed += passed;
+    }
+
+    /// A message for channel [`REPORTS`](crate::REPORTS), where there is something to say. Where two runs of the sender have
+    /// something, the newer one's is first.
+    pub fn poll_report(&mut self) -> Option<Vec<u8>> {
+        let run = self.next.iter_mut().chain(&mut self.run).find(|run| run.is_due)?;
+        run.is_due = false;
+        let Run { epoch, newest, lacking, shown, passed, .. } = *run;
+        Some(Report { epoch, newest, decoded: None, lacking, shown, passed }.to_bytes())
+    }
+
+    /// Units that were given, and those that came and were not, of all runs.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.shown, self.passed)
+    }
+}
+
+impl Run {
+    fn handle(&mut self, now: Time, header: UnitHeader, data: Bytes) -> Vec<ReceivedUnit> {
         self.is_due = true;
         self.newest = self.newest.max(Some(header.number));
         if self.given >= Some(header.number) {
             self.passed += 1;
-            return Ok(Vec::new());
+            return Vec::new();
         }
         self.waiting.insert(header.number, (header, data, now));
         while self.waiting.len() > WAITING_MAX {
             self.waiting.pop_first();
             self.passed += 1;
         }
-        Ok(self.give())
+        self.give()
     }
 
     /// Gives what can be decoded.
@@ -94,13 +160,8 @@ impl CodedReceiver {
         }
     }
 
-    /// When [`CodedReceiver::handle_timeout`] is to be called, if at all.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        self.waiting.values().map(|(_, _, since)| *since + PATIENCE).min()
-    }
-
-    /// Time has passed: what waits for too long is given up, and the sender is told.
-    pub fn handle_timeout(&mut self, now: Time) {
+    /// Gives up what waits for too long; returns how much.
+    fn expire(&mut self, now: Time) -> u64 {
         let before = self.waiting.len();
         let mut lacking = None;
         self.waiting.retain(|number, (header, _, since)| {
@@ -110,24 +171,13 @@ impl CodedReceiver {
             }
             stays
         });
-        self.passed += (before - self.waiting.len()) as u64;
+        let gone = (before - self.waiting.len()) as u64;
+        self.passed += gone;
         if lacking.is_some() {
             self.lacking = lacking;
             self.is_due = true;
         }
-    }
-
-    /// A message for channel [`REPORTS`](crate::REPORTS), where there is something to say.
-    pub fn poll_report(&mut self) -> Option<Vec<u8>> {
-        let epoch = self.epoch.filter(|_| self.is_due)?;
-        self.is_due = false;
-        let CodedReceiver { newest, lacking, shown, passed, .. } = *self;
-        Some(Report { epoch, newest, decoded: None, lacking, shown, passed }.to_bytes())
-    }
-
-    /// Units that were given, and those that came and were not.
-    pub fn counts(&self) -> (u64, u64) {
-        (self.shown, self.passed)
+        gone
     }
 }
 
@@ -212,7 +262,58 @@ mod tests {
         assert_eq!(sender.counters().skipped, 1);
     }
 
+    #[test]
+    fn another_run_begins_with_its_first_unit_that_can_be_given() {
+        let message = |epoch: u32, numbers: std::ops::Range<u64>| {
+            let mut sender = CodedSender::new(epoch, None);
+            numbers
+                .map(|number| sender.message(&unit(number, number == 0, true), 0).unwrap())
+                .collect::<Vec<_>>()
+        };
+        let (old, new) = (message(1, 0..4), message(2, 0..2));
+        let (mut receiver, now) = (CodedReceiver::new(), Time::from_millis(10));
+        for message in &old[..3] {
+            assert_eq!(receiver.handle(now, message).unwrap().len(), 1);
+        }
+        // A unit of the next run overtakes its key frame: the old run goes on meanwhile, and none of its units comes twice.
+        assert!(receiver.handle(now, &new[1]).unwrap().is_empty());
+        let report = Report::parse(&receiver.poll_report().unwrap()).unwrap();
+        assert_eq!((report.epoch, report.newest, report.shown), (2, Some(1), 0));
+        assert!(receiver.handle(now, &old[0]).unwrap().is_empty());
+        assert_eq!(numbers(&receiver.handle(now, &old[3]).unwrap()), [3]);
+        assert_eq!(numbers(&receiver.handle(now, &new[0]).unwrap()), [0, 1]);
+        assert_eq!(receiver.counts(), (6, 1));
+        // What comes late of the old one waits for what it needs, and takes nothing from the new one.
+        assert!(receiver.handle(now, &old[2]).unwrap().is_empty());
+        assert!(receiver.handle(now, &new[1]).unwrap().is_empty());
+        receiver.handle_timeout(receiver.poll_timeout().unwrap());
+        assert_eq!((receiver.counts(), receiver.poll_timeout()), ((6, 3), None));
+    }
+
     proptest! {
+        /// Of however many runs, and in whatever order their units come.
+        #[test]
+        fn numbers_of_one_run_rise(order in prop::collection::vec((0usize..3, 0usize..12, 0u64..200), 0..100)) {
+            let messages: Vec<Vec<Bytes>> = (0..3)
+                .map(|epoch| {
+                    let mut sender = CodedSender::new(epoch, None);
+                    (0..12).map(|number| sender.message(&unit(number, number % 6 == 0, true), 0).unwrap()).collect()
+                })
+                .collect();
+            let (mut receiver, mut now, mut newest) = (CodedReceiver::new(), Time::ZERO, None);
+            for (run, number, wait) in order {
+                now += Duration::from_millis(wait);
+                receiver.handle_timeout(now);
+                for unit in receiver.handle(now, &messages[run][number]).unwrap() {
+                    let (epoch, number) = (unit.header.epoch, unit.header.number);
+                    prop_assert!(newest.is_none_or(|(before, last)| before != epoch || last < number));
+                    newest = Some((epoch, number));
+                }
+                let (shown, passed) = receiver.counts();
+                prop_assert!(shown + passed <= 100);
+            }
+        }
+
         #[test]
         fn whatever_comes_goes_on_in_order_and_with_what_it_needs(
             order in prop::collection::vec((0usize..60, 0u64..40), 0..150),
@@ -235,7 +336,7 @@ mod tests {
                         reference = Some(number);
                     }
                 }
-                prop_assert!(receiver.waiting.len() <= WAITING_MAX);
+                prop_assert!(receiver.runs().all(|run| run.waiting.len() <= WAITING_MAX));
             }
         }
     }

@@ -12,6 +12,15 @@
 //!           unit      Annex B, start codes included
 //! ```
 //! `epoch`, `v` and the stamps are those of [`crate::wire`].
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use crate::wire::{NUMBER_MAX, WireError, parse_stamps, version, write_stamps};
 use glassline_media::{FrameRate, Stamps, Utc};
@@ -85,12 +94,12 @@ impl UnitHeader {
         let back = reader.varint_up_to(number).ok_or(missing("needed unit"))?;
         let needs = match (flags & KEY != 0, back) {
             (true, 0) => None,
-            (false, 1..) => Some(number - back),
+            (false, 1..) => number.checked_sub(back),
             _ => return Err(missing("needed unit")),
         };
         let captured = Utc::from_micros(reader.varint_up_to(NUMBER_MAX).ok_or(missing("time of capture"))?);
-        let mut part = || reader.varint_up_to(u64::from(u32::MAX)).ok_or(missing("frame rate"));
-        let rate = FrameRate::new(part()? as u32, part()? as u32);
+        let mut part = || reader.u32_up_to(u32::MAX).ok_or(missing("frame rate"));
+        let rate = FrameRate::new(part()?, part()?);
         let passed = parse_stamps(&mut reader).ok_or(missing("block of stamps"))?;
         let unit = reader.take_rest();
         if unit.is_empty() {

@@ -9,6 +9,15 @@
 //!           captured  when the first sample that it gives was captured; UTC in microseconds
 //!           earlier   packets before it that are repeated here, the oldest first
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use crate::wire::{NUMBER_MAX, WireError, version};
 use bytes::Bytes;
@@ -43,7 +52,7 @@ pub struct SoundHeader {
 impl SoundHeader {
     /// How long each packet sounds.
     pub fn frame_time(&self) -> Duration {
-        FRAME_UNIT * u32::from(self.frame)
+        FRAME_UNIT.saturating_mul(self.frame.into())
     }
 }
 
@@ -65,7 +74,7 @@ impl SoundMessage {
         varint::write(captured.as_micros(), &mut out);
         let (last, earlier) = self.packets.split_last().map_or((&[][..], &[][..]), |(last, all)| (last, all));
         let earlier = &earlier[earlier.len().saturating_sub(EARLIER_MAX)..];
-        out.push(earlier.len() as u8);
+        out.push(u8::try_from(earlier.len()).unwrap_or(u8::MAX));
         for packet in earlier {
             varint::write(packet.len() as u64, &mut out);
             out.extend_from_slice(packet);
@@ -94,8 +103,8 @@ impl SoundMessage {
         let count = count.filter(|count| u64::from(*count) <= number).ok_or(missing("repeated packets"))?;
         let mut packets = Vec::new();
         for _ in 0..count {
-            let length = reader.varint_up_to(message.len() as u64).ok_or(missing("repeated packet"))?;
-            let packet = reader.bytes(length as usize).filter(|packet| !packet.is_empty());
+            let length = reader.length_up_to(message.len()).ok_or(missing("repeated packet"))?;
+            let packet = reader.bytes(length).filter(|packet| !packet.is_empty());
             packets.push(message.slice_ref(packet.ok_or(missing("repeated packet"))?));
         }
         let last = reader.take_rest();

@@ -1,5 +1,6 @@
 //! What can be wrong with an input.
 
+use crate::containment::Panicked;
 use glassline_io::capture::CaptureError;
 #[cfg(feature = "alsa")]
 use glassline_io::capture::alsa::AlsaError;
@@ -24,6 +25,9 @@ impl From<glassline_media::quantity::QuantityError> for ParseError {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A fault of this program's own has ended it.
+    #[error(transparent)]
+    Fault(#[from] Panicked),
     /// A file cannot be opened.
     #[error("{name}: {error}")]
     Open {

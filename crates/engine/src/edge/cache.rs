@@ -2,11 +2,14 @@
 //! what becomes of a request, `delivery::fill::Store` decides; here are its lock, and those who are woken.
 
 use super::{Growing, Wake};
-use glassline_delivery::fill::{CacheStatus, Freshness, Key, Lookup, Object, Store, StoreFigures, Wanted};
+use glassline_delivery::fill::{
+    CacheStatus, Failure, Freshness, Key, Lookup, Object, Store, StoreFigures, Wanted,
+};
 use glassline_media::Time;
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// An object to be fetched.
 #[derive(Debug)]
@@ -28,6 +31,19 @@ pub(super) struct Job {
     pub(super) begun: Option<Begun>,
     /// The servers by which the request came that asks for it.
     pub(super) via: Option<String>,
+    /// Where it is kept.
+    pub(super) cache: Arc<Cache>,
+}
+
+/// A job that is dropped before its object is over was dropped by a panic: the object fails, so that its readers do not wait for
+/// it, and who asks next begins anew.
+impl Drop for Job {
+    fn drop(&mut self) {
+        if !self.growing.look(Object::is_over) {
+            self.cache.forget(&self.key, &self.growing);
+            self.growing.change(|object| object.fail(Failure::Fault));
+        }
+    }
 }
 
 /// The part of an object that is there already.
@@ -55,6 +71,7 @@ pub struct CacheFigures {
 
 /// See the module.
 pub(super) struct Cache {
+    bytes_max: u64,
     kept: Mutex<Store<Arc<Growing>>>,
     /// Strangers choose what objects are called, and cannot foresee its hashes.
     hasher: RandomState,
@@ -62,15 +79,26 @@ pub(super) struct Cache {
     requests: [AtomicU64; CacheStatus::ALL.len()],
 }
 
+impl fmt::Debug for Cache {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Cache").field("bytes_max", &self.bytes_max).finish_non_exhaustive()
+    }
+}
+
 impl Cache {
     pub(super) fn new(bytes_max: u64, wake: Arc<dyn Wake>) -> Cache {
         let kept = Mutex::new(Store::new(bytes_max));
-        Cache { kept, hasher: RandomState::new(), wake, requests: Default::default() }
+        Cache { bytes_max, kept, hasher: RandomState::new(), wake, requests: Default::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Store<Arc<Growing>>> {
-        // Each change leaves it whole, whatever panicked in between.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(|poisoned| {
+            // A panic has left the store half-written. It begins anew: who reads an object keeps that object.
+            let mut store = poisoned.into_inner();
+            *store = Store::new(self.bytes_max);
+            self.kept.clear_poison();
+            store
+        })
     }
 
     fn key<'a>(&self, text: &'a str) -> Key<'a> {

@@ -1,11 +1,11 @@
 //! An object that fills, and who waits for more of it.
 
-use glassline_delivery::fill::{Bytes, Object};
+use glassline_delivery::fill::{Bytes, Failure, Object};
 use glassline_io::spool::Frozen;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::{fmt, io};
 
 /// Somebody who reads an object: a thread, and what that thread knows the reader by.
@@ -110,16 +110,21 @@ impl Growing {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        // An object is as good after each change as before it, whatever panicked in between.
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock().unwrap_or_else(|poisoned| self.fail_broken(poisoned.into_inner()))
     }
 
-    /// Changes the object, and wakes all who wait for that.
-    pub fn change<T>(&self, change: impl FnOnce(&mut Object) -> T) -> T {
-        let mut shared = self.lock();
-        let changed = change(&mut shared.object);
-        let waiting = std::mem::take(&mut shared.waiting);
-        drop(shared);
+    /// A panic has left the object half-written: it fails, and its readers are woken.
+    #[cold]
+    fn fail_broken<'a>(&self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
+        let mut object = Object::new();
+        object.fail(Failure::Fault);
+        shared.object = object;
+        self.shared.clear_poison();
+        self.wake_all(std::mem::take(&mut shared.waiting));
+        shared
+    }
+
+    fn wake_all(&self, waiting: BTreeSet<Reader>) {
         let mut waiting = waiting.into_iter().peekable();
         while let Some(Reader { thread, token }) = waiting.next() {
             let mut tokens = vec![token];
@@ -128,6 +133,15 @@ impl Growing {
             }
             self.wake.wake(thread, tokens);
         }
+    }
+
+    /// Changes the object, and wakes all who wait for that.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Object) -> T) -> T {
+        let mut shared = self.lock();
+        let changed = change(&mut shared.object);
+        let waiting = std::mem::take(&mut shared.waiting);
+        drop(shared);
+        self.wake_all(waiting);
         changed
     }
 
@@ -184,6 +198,7 @@ impl Growing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::containment::{Border, contain};
     use glassline_delivery::fill::Head;
 
     #[derive(Default)]
@@ -193,6 +208,25 @@ mod tests {
         fn wake(&self, thread: usize, readers: Vec<u64>) {
             self.0.lock().unwrap().push((thread, readers));
         }
+    }
+
+    #[test]
+    fn a_panic_under_the_lock_fails_the_object_and_wakes_its_readers() {
+        let woken = Arc::new(Woken::default());
+        let growing = Growing::new(Object::new(), Arc::clone(&woken) as Arc<dyn Wake>);
+        let wait = |_: &Object| None::<()>;
+        assert_eq!(growing.look_or_wait(Reader { thread: 1, token: 4 }, wait), None);
+        let torn = contain(Border::Exchange, || {
+            growing.change(|object| {
+                object.begin(Head::new("video/mp4"), None);
+                panic!("a test's");
+            })
+        });
+        assert!(torn.is_err());
+        assert_eq!(growing.look(|object| object.progress().failure), Some(Failure::Fault));
+        assert_eq!(*woken.0.lock().unwrap(), [(1, vec![4])]);
+        // It goes on as any object that has failed.
+        assert_eq!(growing.waiting(), 0);
     }
 
     #[test]

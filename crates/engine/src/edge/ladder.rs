@@ -7,11 +7,12 @@ use super::{Found, Wake};
 use glassline_delivery::playlist::{Object, Variant};
 use glassline_delivery::policy::StreamName;
 use glassline_media::Time;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The versions of one capture.
 pub struct Ladder {
     state: Mutex<State>,
+    wake: Arc<dyn Wake>,
 }
 
 struct State {
@@ -25,13 +26,21 @@ struct State {
 impl Ladder {
     /// Of no version yet.
     pub fn new(wake: Arc<dyn Wake>) -> Ladder {
-        let playlists = Playlists::new(wake);
-        Ladder { state: Mutex::new(State { versions: Vec::new(), playlists, looked: None }) }
+        let playlists = Playlists::new(Arc::clone(&wake));
+        Ladder { state: Mutex::new(State { versions: Vec::new(), playlists, looked: None }), wake }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic leaves playlists that are rendered again at the next change.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(|poisoned| {
+            // A panic has left the playlists half-written: who waits for them is told, and they begin anew.
+            let mut state = poisoned.into_inner();
+            let broken = std::mem::replace(&mut state.playlists, Playlists::new(Arc::clone(&self.wake)));
+            self.state.clear_poison();
+            drop(state);
+            let mut broken = broken;
+            broken.end();
+            self.lock()
+        })
     }
 
     /// When it was last looked which versions there are.

@@ -119,6 +119,7 @@ impl Edge {
                 old_until,
                 begun: None,
                 via: via.map(str::to_owned),
+                cache: Arc::clone(&self.cache),
             };
             // What the memory still has is not older than what the disk has.
             match &self.disk {

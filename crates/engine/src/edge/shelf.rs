@@ -39,6 +39,9 @@ impl Neighbour {
 /// A presentation that is made while it is read.
 pub struct Shelf {
     contents: Mutex<Contents>,
+    settings: Settings,
+    /// When it began, in seconds of UTC.
+    epoch: u64,
     wake: Arc<dyn Wake>,
     wanted_at: AtomicU64,
     /// When its segments of MPEG-TS were last asked for, as nanoseconds; 0: they are not kept.
@@ -73,16 +76,10 @@ impl Shelf {
     pub fn new(settings: Settings, wake: Arc<dyn Wake>, now: Time, utc: Utc) -> Shelf {
         let seconds = utc.as_nanos() / 1_000_000_000;
         let settings = settings.clamped();
-        let first = seconds * 1000 / settings.segment.as_millis().max(1) as u64;
         Shelf {
-            contents: Mutex::new(Contents {
-                // The epoch's number is that of the discontinuity, too: players index by it, so that it must be small. What
-                // is kept under its name is not kept for an hour.
-                intake: TsIntake::new(settings).starting_at((seconds % 3600) as u32, first),
-                objects: BTreeMap::new(),
-                playlists: Playlists::new(Arc::clone(&wake)),
-                transport: Transport::default(),
-            }),
+            contents: Mutex::new(Contents::new(settings.clone(), &wake, seconds)),
+            settings: settings.clone(),
+            epoch: seconds,
             wake,
             wanted_at: AtomicU64::new(now.as_nanos()),
             transport_wanted_at: AtomicU64::new(0),
@@ -136,8 +133,20 @@ impl Shelf {
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents> {
-        // Each event leaves it whole; a panic between two loses one at most.
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.contents.lock().unwrap_or_else(|poisoned| self.end_broken(poisoned.into_inner()))
+    }
+
+    /// A panic has left the presentation half-written: it ends, and nothing of it can be had any more.
+    #[cold]
+    fn end_broken<'a>(&self, mut contents: MutexGuard<'a, Contents>) -> MutexGuard<'a, Contents> {
+        self.has_ended.store(true, Ordering::Release);
+        for growing in std::mem::take(&mut contents.objects).into_values() {
+            growing.change(|object| object.fail(Failure::Fault));
+        }
+        contents.playlists.end();
+        *contents = Contents::new(self.settings.clone(), &self.wake, self.epoch);
+        self.contents.clear_poison();
+        contents
     }
 
     /// When it was last asked for.
@@ -331,6 +340,19 @@ impl Shelf {
 }
 
 impl Contents {
+    /// Nothing yet, of an epoch that began at so many seconds of UTC.
+    fn new(settings: Settings, wake: &Arc<dyn Wake>, epoch: u64) -> Contents {
+        let first = epoch * 1000 / settings.segment.as_millis().max(1) as u64;
+        Contents {
+            // The epoch's number is that of the discontinuity, too: players index by it, so that it must be small. What
+            // is kept under its name is not kept for an hour.
+            intake: TsIntake::new(settings).starting_at((epoch % 3600) as u32, first),
+            objects: BTreeMap::new(),
+            playlists: Playlists::new(Arc::clone(wake)),
+            transport: Transport::default(),
+        }
+    }
+
     /// Does something with the playlists and what they tell.
     fn with_told<T>(&mut self, others: &[Report], act: impl FnOnce(&mut Playlists, Told<'_>) -> T) -> T {
         let transport = self.transport.range();

@@ -20,6 +20,7 @@ use crate::capture::{
     self, Consumer as _, FfmpegInput, Format, Input, Request as SourceRequest, SoundInput, Source,
     TONE_CHANNELS,
 };
+use crate::containment::{Border, contain};
 use crate::output::{Liveness, Output};
 use glassline_io::clock::Clock;
 use std::sync::Arc;
@@ -304,7 +305,8 @@ impl Running {
     ) -> std::io::Result<()> {
         let feed = Arc::clone(&self.feed);
         let run = move || {
-            let ended = pipeline.run(&queue, &mut *output);
+            let ended = contain(Border::Encoder, || pipeline.run(&queue, &mut *output));
+            let ended = ended.unwrap_or_else(|panicked| Err(panicked.into()));
             // One that fails ends source and other renditions.
             if ended.is_err() {
                 feed.stop();

@@ -1,6 +1,7 @@
 //! Why a stream cannot be encoded.
 
 use super::sound::SoundError;
+use crate::containment::Panicked;
 use crate::relay::ClaimError;
 use crate::{capture, output};
 use glassline_codec::CodecError;
@@ -56,6 +57,9 @@ pub enum Error {
         /// Why.
         error: ClaimError,
     },
+    /// A fault of this program's own has ended it.
+    #[error(transparent)]
+    Fault(#[from] Panicked),
     /// The system gives no thread.
     #[error("cannot start the {what}'s thread: {error}")]
     Thread {

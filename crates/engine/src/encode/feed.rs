@@ -222,6 +222,10 @@ impl Consumer for Feed {
     /// What waits is still coded. The failure, if there is one, comes after that.
     fn end(&self, ended: Result<(), capture::Error>) {
         self.begin(Beginning::Over);
+        if let Err(fault @ capture::Error::Fault(_)) = ended {
+            // What was half done when the source panicked is not flushed.
+            return self.end_all(Err(fault.into()));
+        }
         let rest = || self.file_audio.rest(|block| self.push_sound(block)).map(drop);
         let ended = ended.and_then(|()| rest()).map_err(Error::from);
         let mut sound = self.sound.lock().expect(UNPOISONED);

@@ -10,6 +10,7 @@ use super::stall::{StallEvent, Watch};
 use super::stats::Stats;
 use super::{Error, Result, sound};
 use crate::capture::Format;
+use crate::containment::{Border, inject};
 use crate::output::{Demand, Output, Packets};
 use glassline_codec::CodecError;
 use glassline_codec::h264::x264;
@@ -120,6 +121,7 @@ impl Pipeline {
                 Popped::Timeout => self.idle(queue.is_live(), output)?,
                 Popped::Work(work) => match *work {
                     Work::Picture { picture, pts, stamps, key } => {
+                        inject(Border::Encoder, || format!("picture {}.", self.stats.pictures()));
                         let dropped = queue.dropped();
                         self.tell_stall(|watch, now| watch.picture(now));
                         self.obey(key)?;

@@ -11,6 +11,7 @@
 use super::control::{Controls, Status};
 use super::encoding::{Encoding, Stopper};
 use super::{ControlError, Error, Request, Result};
+use crate::containment::{Border, contain};
 use crate::output::{Output, RelayOutput};
 use crate::relay::Hub;
 use glassline_delivery::policy::StreamName;
@@ -263,7 +264,8 @@ impl Encoder {
         let mut pause = FIRST_PAUSE;
         loop {
             let begun = Instant::now();
-            let ended = self.encode(hub);
+            let ended = contain(Border::Encoder, || self.encode(hub));
+            let ended = ended.unwrap_or_else(|panicked| Err(panicked.into()));
             let mut state = self.lock();
             if state.stopping {
                 break;

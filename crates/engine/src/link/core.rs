@@ -4,7 +4,7 @@ use glassline_io::clock::Clock;
 use glassline_io::poll::Waker;
 use glassline_transport::link::{CloseReason, Endpoint, Error, Event, Link, LinkId};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
 
 /// Events that wait for [`super::Link::events`], at most; beyond, the oldest go.
 const MAX_EVENTS: usize = 1 << 16;
@@ -126,9 +126,21 @@ impl Shared {
         Shared { state: Mutex::new(state), waker, clock: Clock::new(), accepted: Condvar::new() }
     }
 
-    /// The state. A thread that panicked with it has left it whole: the core is changed by calls that do not panic.
+    /// The state. Where a thread has panicked with it, the link that it was at work for has ended.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.whole(self.state.lock())
+    }
+
+    fn whole<'a>(&'a self, locked: LockResult<MutexGuard<'a, State>>) -> MutexGuard<'a, State> {
+        locked.unwrap_or_else(|poisoned| {
+            let mut state = poisoned.into_inner();
+            state.endpoint.recover();
+            state.distribute();
+            state.peers.values().for_each(Peer::wake_all);
+            self.accepted.notify_all();
+            self.state.clear_poison();
+            state
+        })
     }
 
     /// Waits at `condvar`, once; nobody may rely on a reason for the wake.
@@ -139,10 +151,13 @@ impl Shared {
         until: glassline_media::Time,
     ) -> MutexGuard<'a, State> {
         if until == glassline_media::Time::NEVER {
-            return condvar.wait(state).unwrap_or_else(PoisonError::into_inner);
+            return self.whole(condvar.wait(state));
         }
         let left = until - self.clock.now();
-        condvar.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+        match condvar.wait_timeout(state, left) {
+            Ok((state, _)) => state,
+            Err(poisoned) => self.whole(Err(PoisonError::new(poisoned.into_inner().0))),
+        }
     }
 
     /// Lets the state go; the thread sees what has changed in it.

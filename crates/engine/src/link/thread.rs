@@ -1,6 +1,7 @@
 //! The thread of an endpoint: what comes goes into the core, what the core has goes out, and between both it sleeps.
 
 use super::core::Shared;
+use crate::containment::{Border, contain, inject};
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::timer::Timer;
 use glassline_io::udp::{Arrivals, Port};
@@ -82,16 +83,11 @@ impl Worker {
     /// Works until nobody wants the endpoint any more.
     pub(super) fn run(mut self) {
         let failed = loop {
-            let came = self.receive();
-            let (left, is_over) = self.transmit();
-            if is_over {
-                break None;
-            }
-            if !came
-                && left < TRANSMITS
-                && let Err(error) = self.sleep(left > 0)
-            {
-                break Some(error);
+            // The link whose work has panicked ends as soon as the lock is taken next.
+            match contain(Border::Link, || self.work()) {
+                Ok(Ok(false)) | Err(_) => {}
+                Ok(Ok(true)) => break None,
+                Ok(Err(error)) => break Some(error),
             }
         };
         if let Some(error) = failed {
@@ -101,6 +97,16 @@ impl Worker {
         state.ended = true;
         state.peers.values().for_each(|peer| peer.wake_all());
         self.shared.accepted.notify_all();
+    }
+
+    /// Takes what has come, sends what may leave, and sleeps where there was nothing to do. `true`: all is over.
+    fn work(&mut self) -> io::Result<bool> {
+        let came = self.receive();
+        let (left, is_over) = self.transmit();
+        if !is_over && !came && left < TRANSMITS {
+            self.sleep(left > 0)?;
+        }
+        Ok(is_over)
     }
 
     /// Takes what has come at each port that may have something. `true`: something came.
@@ -143,6 +149,7 @@ impl Worker {
                 let (from, mark) = (Path { remote: arrival.from, via }, Ecn::from_bits(arrival.mark));
                 self.latest = self.latest.max(arrival.at);
                 state.endpoint.handle_marked_datagram(self.latest, from, mark, arrival.bytes);
+                inject(Border::Link, || format!("from {}", arrival.from));
                 taken += 1;
             }
             if state.distribute() {

@@ -119,6 +119,7 @@ impl DatagramOutput {
 impl Output for DatagramOutput {
     fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
         let line = &*self.0;
+        line.status.check_whole(line.state.is_poisoned())?;
         let mut state = line.lock();
         let now = line.registration.now();
         let unit = state.frame(packets.bytes, now + line.patience());
@@ -139,6 +140,7 @@ impl Output for DatagramOutput {
     }
 
     fn finish(&mut self) -> Result<()> {
+        self.0.status.check_whole(self.0.state.is_poisoned())?;
         self.0.wait(self.0.lock());
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Why an output cannot be opened, or takes nothing more.
 
+use crate::containment::Panicked;
 use crate::relay::PushError as RelayError;
 use glassline_delivery::output::DestinationError;
 pub use glassline_delivery::push::PushFailure;
@@ -73,6 +74,14 @@ pub enum Error {
     Hangs {
         /// The output's.
         name: String,
+    },
+    /// A fault of this program's own has ended it.
+    #[error("{name}: {panicked}")]
+    Fault {
+        /// The output's.
+        name: String,
+        /// What the fault was.
+        panicked: Panicked,
     },
     /// The system gives no thread, or no poller.
     #[error("cannot start an output's thread: {0}")]

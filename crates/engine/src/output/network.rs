@@ -9,6 +9,7 @@
 //! does not fit holds neither it nor the other outputs.
 
 use super::{Error, Result};
+use crate::containment::{Border, contain};
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker, Watch};
 use glassline_media::Time;
@@ -94,7 +95,6 @@ impl Drop for Network {
         self.shared.over.store(true, Ordering::Relaxed);
         self.shared.waker.wake();
         if let Some(thread) = self.thread.take() {
-            // It panics where an endpoint does, which standard error has told.
             let _ = thread.join();
         }
     }
@@ -134,7 +134,12 @@ impl Shared {
         let mut ready = Vec::new();
         while !self.over.load(Ordering::Relaxed) {
             let now = self.clock.now();
-            let next = self.all().iter().filter_map(|endpoint| endpoint.poll_timeout()).min();
+            let times = self.all().into_iter().filter_map(|(token, endpoint)| {
+                let mut time = None;
+                self.serve(token, || time = endpoint.poll_timeout());
+                time
+            });
+            let next = times.min();
             if let Err(error) = self.poller.wait(next.map(|next| next.since(now)), &mut ready) {
                 tracing::error!(%error, "epoll failed; what sockets do not take at once is lost from now on");
                 return;
@@ -145,20 +150,29 @@ impl Shared {
             for event in &ready {
                 let endpoint = self.lock().get(&event.token).and_then(Weak::upgrade);
                 if let Some(endpoint) = endpoint {
-                    endpoint.handle_ready(self.clock.now());
+                    self.serve(event.token, || endpoint.handle_ready(self.clock.now()));
                 }
             }
-            for endpoint in self.all() {
-                let now = self.clock.now();
-                if endpoint.poll_timeout().is_some_and(|time| time <= now) {
-                    endpoint.handle_ready(now);
-                }
+            for (token, endpoint) in self.all() {
+                self.serve(token, || {
+                    let now = self.clock.now();
+                    if endpoint.poll_timeout().is_some_and(|time| time <= now) {
+                        endpoint.handle_ready(now);
+                    }
+                });
             }
         }
     }
 
-    fn all(&self) -> Vec<Arc<dyn Endpoint>> {
-        self.lock().values().filter_map(Weak::upgrade).collect()
+    /// Serves the endpoint at `token`. One at which that panics is served no more: its lock tells its writer of the fault.
+    fn serve(&self, token: u64, serve: impl FnOnce()) {
+        if contain(Border::Output, serve).is_err() {
+            self.lock().remove(&token);
+        }
+    }
+
+    fn all(&self) -> Vec<(u64, Arc<dyn Endpoint>)> {
+        self.lock().iter().filter_map(|(token, endpoint)| Some((*token, endpoint.upgrade()?))).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Weak<dyn Endpoint>>> {

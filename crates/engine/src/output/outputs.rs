@@ -6,6 +6,7 @@ use super::network::Network;
 use super::push::PushOutput;
 use super::threaded::ThreadedOutput;
 use super::{Credentials, Demand, Error, Liveness, Output, Packets, Result, Target};
+use crate::containment::{Border, Panicked, contain};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,6 +74,15 @@ impl StatusHandle {
     /// A run of packets was left out.
     pub(super) fn left_out(&self) {
         self.0.left_out.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Fails where a panic has left the output half-written: where its lock `is_poisoned`.
+    pub(super) fn check_whole(&self, is_poisoned: bool) -> Result<()> {
+        if !is_poisoned {
+            return Ok(());
+        }
+        let panicked = Panicked { message: "the log has said what it was".to_owned() };
+        Err(Error::Fault { name: self.name().to_owned(), panicked })
     }
 
     /// How it does.
@@ -173,7 +183,10 @@ impl Outputs {
     fn each(&mut self, mut act: impl FnMut(&mut Box<dyn Output>) -> Result<()>) {
         let several = self.entries.iter().filter(|entry| entry.output.is_some()).count() > 1;
         for Entry { status, output } in &mut self.entries {
-            let Some(Err(failure)) = output.as_mut().map(&mut act) else { continue };
+            let Some(output_in_use) = output.as_mut() else { continue };
+            let acted = contain(Border::Output, || act(output_in_use))
+                .unwrap_or_else(|panicked| Err(Error::Fault { name: status.name().to_owned(), panicked }));
+            let Err(failure) = acted else { continue };
             *output = None;
             status.set(State::Failed);
             if several && matches!(failure, Error::ReaderGone) {

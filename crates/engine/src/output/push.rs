@@ -12,7 +12,7 @@ use glassline_delivery::push::{Event, Loss, Output as Action, Policy, Pusher, Ta
 use glassline_io::client::{self, Refused, Wire};
 use glassline_io::clock::Clock;
 use glassline_io::tls::{Connector, READ_BYTES_MIN};
-use glassline_media::Time;
+use glassline_media::{Time, printable};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -75,6 +75,7 @@ impl PushOutput {
 impl Output for PushOutput {
     fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
         let line = &self.0;
+        line.check_whole()?;
         let mut shared = line.wait_for_server(line.lock());
         let Packets { bytes, joinable, ends_picture } = *packets;
         match shared.pusher.push(bytes, joinable, ends_picture, line.registration.now()) {
@@ -95,6 +96,7 @@ impl Output for PushOutput {
 
     fn finish(&mut self) -> Result<()> {
         let line = &self.0;
+        line.check_whole()?;
         let mut shared = line.lock();
         shared.pusher.finish(line.liveness.is_stopped(), line.registration.now());
         line.drive(&mut shared);
@@ -102,6 +104,7 @@ impl Output for PushOutput {
         while shared.pusher.result().is_none() {
             // The pusher's own deadlines end it.
             shared = line.changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
+            line.check_whole()?;
         }
         line.check(&shared)
     }
@@ -121,6 +124,11 @@ impl Endpoint for Line {
 }
 
 impl Line {
+    /// A panic under the lock ends the output: what it has left half-written is sent no more.
+    fn check_whole(&self) -> Result<()> {
+        self.status.check_whole(self.shared.is_poisoned())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -285,8 +293,7 @@ fn explanation(body: &[u8]) -> String {
             if line.starts_with(['<', '{']) { String::new() } else { line.chars().take(300).collect() }
         }),
     };
-    let words: String = words.chars().filter(|character| !character.is_control()).collect();
-    if words.is_empty() { words } else { format!(" ({words})") }
+    if words.is_empty() { words } else { format!(" ({})", printable::line(&words)) }
 }
 
 #[cfg(test)]

@@ -237,5 +237,5 @@ fn words_of_an_answer() {
     assert_eq!(explanation(b"<html><body>No</body></html>"), "");
     assert_eq!(explanation(b"\nNo such mount\r\nmore"), " (No such mount)");
     assert_eq!(explanation(br#"{"title":"Taken"}"#), " (Taken)");
-    assert_eq!(explanation(b"a\x1b[31mb"), " (a[31mb)");
+    assert_eq!(explanation(b"a\x1b[31mb"), " (a\\u001b[31mb)");
 }

@@ -4,6 +4,7 @@
 //! Where the queue is full the output leaves pictures out until the next place to join, which is announced in the stream.
 
 use super::{Demand, Error, Output, Packets, Result, State, StatusHandle};
+use crate::containment::{Border, contain};
 use glassline_delivery::stream::Seams;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -61,7 +62,14 @@ impl ThreadedOutput {
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new().name("output".to_owned());
-        let thread = thread.spawn(move || serve(output, &theirs)).map_err(Error::Thread)?;
+        let name = status.name().to_owned();
+        let run = move || {
+            let ended = contain(Border::Output, || serve(output, &theirs));
+            let ended = ended.unwrap_or_else(|panicked| Err(Error::Fault { name, panicked }));
+            theirs.lock().ended = Some(ended);
+            theirs.changed.notify_all();
+        };
+        let thread = thread.spawn(run).map_err(Error::Thread)?;
         Ok(ThreadedOutput {
             shared,
             status,
@@ -137,8 +145,8 @@ impl Output for ThreadedOutput {
 }
 
 /// The thread: writes what waits until the end of the stream, or until the output fails.
-fn serve(mut output: Box<dyn Output>, shared: &Shared) {
-    let ended = loop {
+fn serve(mut output: Box<dyn Output>, shared: &Shared) -> Result<()> {
+    loop {
         let run = {
             let mut waiting = shared.lock();
             loop {
@@ -152,13 +160,9 @@ fn serve(mut output: Box<dyn Output>, shared: &Shared) {
                 waiting = shared.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
             }
         };
-        let Some(Run { bytes, joinable, ends_picture }) = run else { break output.finish() };
-        if let Err(error) = output.write(&Packets { bytes: &bytes, joinable, ends_picture }) {
-            break Err(error);
-        }
-    };
-    shared.lock().ended = Some(ended);
-    shared.changed.notify_all();
+        let Some(Run { bytes, joinable, ends_picture }) = run else { return output.finish() };
+        output.write(&Packets { bytes: &bytes, joinable, ends_picture })?;
+    }
 }
 
 #[cfg(test)]

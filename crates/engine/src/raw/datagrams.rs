@@ -4,6 +4,7 @@ use glassline_io::udp::Granted;
 use glassline_io::udp::flow::{Flow, FlowSettings, Room, wait_any};
 use glassline_media::Time;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Datagrams of a call.
@@ -20,6 +21,8 @@ pub(crate) struct Datagram<'a> {
     pub(crate) at: Time,
     /// Datagrams that the socket had dropped before it, modulo 2³².
     pub(crate) drops: u32,
+    /// Who sent it.
+    pub(crate) from: Option<SocketAddr>,
 }
 
 /// The paths of one flow.
@@ -69,7 +72,7 @@ impl Datagrams {
             let places = self.memory.chunks_exact(DATAGRAM_BYTES);
             for (received, bytes) in self.room.received().iter().zip(places) {
                 let bytes = bytes.get(..received.bytes).unwrap_or(bytes);
-                take(path, Datagram { bytes, at: received.at, drops: received.drops });
+                take(path, Datagram { bytes, at: received.at, drops: received.drops, from: received.from });
             }
         }
         Ok(count)

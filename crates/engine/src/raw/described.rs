@@ -1,14 +1,16 @@
 //! From a session description to what a receiver is to be told.
 
 use super::receive;
+use super::receive::FRAMES_LEAST;
 use glassline_io::nic;
+use glassline_io::process::available_memory;
+use glassline_io::small_file::{self, Accept, SmallFileError};
 use glassline_io::udp::Settings as From;
 use glassline_io::udp::flow::FlowSettings;
-use glassline_media::Layout;
+use glassline_media::{FrameRate, Layout, Size};
 use glassline_transport::raw_video;
+use glassline_transport::rtp::source::SourceLock;
 use glassline_transport::sdp::{self, Description, Flow, SdpError, Video};
-use std::fs::File;
-use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -16,6 +18,12 @@ use thiserror::Error;
 
 /// How long the kernel's room for what was not read yet is to last at the stream's rate, at least.
 const SOCKET_TIME: Duration = Duration::from_millis(50);
+/// Room that a socket is asked for at most, whatever rate a description says: what lasts for that long at 86 Gbit/s.
+const SOCKET_BYTES_MAX: usize = 512 << 20;
+/// Frames take no more than one part in so many of the memory that is free.
+const MEMORY_PARTS: u64 = 2;
+/// What they take at most where the system does not tell how much is free.
+const MEMORY_BYTES_UNKNOWN: u64 = 1 << 30;
 /// The rate where a description says none.
 const USUAL_RATE: u64 = 60;
 
@@ -23,14 +31,9 @@ const USUAL_RATE: u64 = 60;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It cannot be read.
-    #[error("{name}: {error}")]
-    Read {
-        /// Its path.
-        name: String,
-        /// The system's words.
-        error: io::Error,
-    },
+    /// It cannot be read, or not within the bounds of such files.
+    #[error(transparent)]
+    Read(#[from] SmallFileError),
     /// It is no session description that we take.
     #[error("{name}: {error}")]
     Description {
@@ -45,6 +48,19 @@ pub enum Error {
         /// What else it has.
         skipped: Vec<String>,
     },
+    /// Its frames are too large for this machine.
+    #[error(
+        "frames of {size} take {frame_bytes} bytes each, and {FRAMES_LEAST} of them are more than the {most_bytes} bytes that \
+         frames may take here, half of the memory that is free"
+    )]
+    Memory {
+        /// Of the frames.
+        size: Size,
+        /// Bytes of one.
+        frame_bytes: u64,
+        /// What all may take.
+        most_bytes: u64,
+    },
 }
 
 fn but(what: &[String]) -> String {
@@ -56,13 +72,8 @@ fn but(what: &[String]) -> String {
 pub enum PoolSize {
     /// So many.
     Frames(usize),
-    /// As many as come in so much time, but no more bytes than this.
-    Time {
-        /// How long.
-        time: Duration,
-        /// At most.
-        bytes: u64,
-    },
+    /// As many as come in so much time.
+    Time(Duration),
 }
 
 /// What a description does not say.
@@ -78,8 +89,10 @@ pub struct Options {
     pub processor: Option<usize>,
     /// Whether pictures are in pgroups or in planes.
     pub layout: Layout,
-    /// Frames that there is memory for.
+    /// Frames that there is memory for; fewer where [`Options::memory_bytes`] has no room for them.
     pub pool: PoolSize,
+    /// Bytes that frames may take at most; `None`: half of the memory that is free.
+    pub memory_bytes: Option<u64>,
     /// By how much one path may be later than the other.
     pub skew: Duration,
 }
@@ -93,22 +106,19 @@ impl Default for Options {
             processor: None,
             layout: Layout::Pgroups,
             pool: PoolSize::Frames(8),
+            memory_bytes: None,
             skew: Duration::from_millis(50),
         }
     }
 }
 
-/// Reads and parses a description.
+/// Reads and parses a description; a pipe will do as well as a file.
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::Description`].
 pub fn read(path: &Path) -> Result<Description, Error> {
-    let name = path.display().to_string();
-    let (mut text, most) = (String::new(), sdp::MAX_BYTES as u64 + 1);
-    File::open(path)
-        .and_then(|file| file.take(most).read_to_string(&mut text))
-        .map_err(|error| Error::Read { name: name.clone(), error })?;
-    Description::parse(&text).map_err(|error| Error::Description { name, error })
+    let text = small_file::read_text(path, Accept::AnyFile)?;
+    Description::parse(&text).map_err(|error| Error::Description { name: path.display().to_string(), error })
 }
 
 /// The uncompressed video of a description.
@@ -122,31 +132,57 @@ pub fn video(description: &Description) -> Result<(&Flow, &Video), Error> {
 /// What a receiver of a description's video is told.
 ///
 /// # Errors
-/// [`Error::NoVideo`].
+/// [`Error::NoVideo`]; [`Error::Memory`] where not even the fewest frames that a receiver works with have room.
 pub fn settings(description: &Description, options: &Options) -> Result<receive::Settings, Error> {
     let (flow, video) = video(description)?;
-    Ok(video_settings(flow, video, options))
+    let frames = frames(video, options)?;
+    Ok(receive::Settings { frames, ..video_settings(flow, video, options) })
 }
 
-/// What a receiver of a flow of video is told.
-pub fn video_settings(flow: &Flow, video: &Video, options: &Options) -> receive::Settings {
-    let frames_a_second = video
-        .rate
-        .map_or(USUAL_RATE, |rate| u64::from(rate.numerator()).div_ceil(u64::from(rate.denominator())));
-    let frame_bytes = video.format.frame_bytes() as u64;
+/// Frames that there is memory for.
+fn frames(video: &Video, options: &Options) -> Result<usize, Error> {
+    let (pixels, size) = (video.format.pixels(), video.format.size());
     let pixels = match options.layout {
-        Layout::Pgroups => video.format.pixels(),
-        Layout::Planar => video.format.pixels().to_planar(),
+        Layout::Pgroups => pixels,
+        Layout::Planar => pixels.to_planar(),
     };
-    let memory_bytes = pixels.packed_bytes(video.format.size()) as u64;
-    let frames = match options.pool {
-        PoolSize::Frames(frames) => frames,
-        PoolSize::Time { time, bytes } => {
-            let frames = (u128::from(frames_a_second) * time.as_millis()).div_ceil(1000);
-            usize::try_from(frames.min(u128::from(bytes / memory_bytes.max(1)))).unwrap_or(usize::MAX)
+    let frame_bytes = pixels.packed_bytes(size) as u64;
+    let free = || available_memory().map_or(MEMORY_BYTES_UNKNOWN, |bytes| bytes / MEMORY_PARTS);
+    let most_bytes = options.memory_bytes.unwrap_or_else(free);
+    let most = usize::try_from(most_bytes / frame_bytes.max(1)).unwrap_or(usize::MAX);
+    if most < FRAMES_LEAST {
+        return Err(Error::Memory { size, frame_bytes, most_bytes });
+    }
+    Ok(match options.pool {
+        PoolSize::Frames(frames) => frames.min(most),
+        PoolSize::Time(time) => {
+            let frames = (u128::from(frames_a_second(video)) * time.as_millis()).div_ceil(1000);
+            usize::try_from(frames).unwrap_or(usize::MAX).min(most)
         }
-    };
-    let lasting = (u128::from(frames_a_second * frame_bytes) * SOCKET_TIME.as_millis() / 1000) as usize;
+    })
+}
+
+fn frames_a_second(video: &Video) -> u64 {
+    let whole = |rate: FrameRate| u64::from(rate.numerator()).div_ceil(u64::from(rate.denominator()));
+    video.rate.map_or(USUAL_RATE, whole)
+}
+
+/// Whose packets of a flow are taken: those of the senders that the description names, or of the first that sends.
+pub fn lock(flow: &Flow) -> SourceLock {
+    let paths = flow.paths.iter().enumerate();
+    paths.fold(SourceLock::new(), |lock, (index, path)| lock.with_allowed(index, path.sources.clone()))
+}
+
+/// The same for one path by itself.
+pub fn path_lock(path: &sdp::Path) -> SourceLock {
+    SourceLock::new().with_allowed(0, path.sources.clone())
+}
+
+/// What a receiver of a flow of video is told that keeps no frames, or the fewest.
+pub fn video_settings(flow: &Flow, video: &Video, options: &Options) -> receive::Settings {
+    let bytes_a_second = u128::from(frames_a_second(video)) * video.format.frame_bytes() as u128;
+    let lasting = usize::try_from(bytes_a_second * SOCKET_TIME.as_millis() / 1000).unwrap_or(usize::MAX);
+    let socket_bytes = lasting.clamp(FlowSettings::BUFFER_BYTES, SOCKET_BYTES_MAX);
     receive::Settings {
         stream: raw_video::Settings {
             format: video.format,
@@ -154,12 +190,13 @@ pub fn video_settings(flow: &Flow, video: &Video, options: &Options) -> receive:
             paths: flow.paths.len(),
             skew: options.skew,
         },
-        paths: paths(flow, options, lasting.max(FlowSettings::BUFFER_BYTES)),
+        paths: paths(flow, options, socket_bytes),
+        lock: lock(flow),
         direct: direct_offset(flow),
         colour: video.colour,
         fields: video.field_order(),
         layout: options.layout,
-        frames,
+        frames: FRAMES_LEAST,
         processor: options.processor,
     }
 }
@@ -193,6 +230,8 @@ pub fn addresses(flow: &Flow) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use glassline_media::Time;
+    use glassline_transport::rtp::source::{Origin, Standing};
 
     const TEXT: &str = "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=Camera\r\nt=0 0\r\na=group:DUP one two\r\n\
         m=video 5004 RTP/AVP 112\r\nc=IN IP4 239.1.1.1/32\r\na=source-filter: incl IN IP4 239.1.1.1 192.0.2.1\r\n\
@@ -206,8 +245,10 @@ mod tests {
     #[test]
     fn a_description_says_what_to_receive() {
         let description = Description::parse(TEXT).unwrap();
-        let pool = PoolSize::Time { time: Duration::from_secs(2), bytes: 1 << 40 };
-        let options = Options { interfaces: vec!["a".into(), "b".into()], pool, ..Options::default() };
+        let pool = PoolSize::Time(Duration::from_secs(2));
+        let memory_bytes = Some(1 << 40);
+        let interfaces = vec!["a".into(), "b".into()];
+        let options = Options { interfaces, pool, memory_bytes, ..Options::default() };
         let found = settings(&description, &options).unwrap();
         assert_eq!((found.stream.paths, found.stream.payload_type, found.frames), (2, 112, 100));
         assert_eq!(found.direct, Some(7));
@@ -218,9 +259,25 @@ mod tests {
         );
         assert_eq!((one.from.sender, two.from.sender), ("192.0.2.1".parse().ok(), None));
         assert_eq!((one.from.interface.as_deref(), two.from.interface.as_deref()), (Some("a"), Some("b")));
-        let little =
-            Options { pool: PoolSize::Time { time: Duration::from_secs(2), bytes: 16 << 20 }, ..options };
-        assert_eq!(settings(&description, &little).unwrap().frames, 3);
+        let little = Options { memory_bytes: Some(26 << 20), ..options };
+        assert_eq!(settings(&description, &little).unwrap().frames, 5);
+        let lock = |from: &str| found.lock.weigh(Origin::of(from.parse().ok()), 7, Time::ZERO);
+        assert_eq!((lock("192.0.2.1:5004"), lock("192.0.2.2:5004")), (Standing::Known, Standing::Stranger));
+    }
+
+    #[test]
+    fn frames_that_have_no_room_are_refused_before_memory_is_taken_for_them() {
+        let text = TEXT.replace("width=1920; height=1080", "width=16384; height=16384");
+        let description = Description::parse(&text).unwrap();
+        let one = 16_384 * 16_384 * 5 / 2;
+        for pool in [PoolSize::Frames(24), PoolSize::Time(Duration::from_secs(3_600))] {
+            let options = Options { pool, memory_bytes: Some(4 * one - 1), ..Options::default() };
+            let error = settings(&description, &options).unwrap_err().to_string();
+            assert!(error.contains("16384x16384") && error.contains("671088640 bytes each"), "{error}");
+            let options = Options { memory_bytes: Some(4 * one), ..options };
+            let found = settings(&description, &options).unwrap();
+            assert_eq!((found.frames, found.paths[0].buffer_bytes), (4, SOCKET_BYTES_MAX));
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use glassline_io::udp::Settings as From;
 use glassline_io::udp::flow::FlowSettings;
 use glassline_media::{Chroma, Colour, Layout, PixelFormat, Size};
 use glassline_transport::raw_video::{self, Format, Packetizer, PacketizerSettings, Packing, Scan};
+use glassline_transport::rtp::source::SourceLock;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -33,9 +34,10 @@ pub(super) fn settings(format: Format, to: &[SocketAddr], frames: usize) -> Sett
         ..FlowSettings::of(From { address: *address, interface: None, sender: None })
     };
     let paths = to.iter().map(path).collect();
+    let lock = SourceLock::new();
     let (direct, fields, processor) = (None, None, None);
     let layout = Layout::Pgroups;
-    Settings { stream, paths, direct, colour: Colour::BT709, fields, layout, frames, processor }
+    Settings { stream, paths, lock, direct, colour: Colour::BT709, fields, layout, frames, processor }
 }
 
 pub(super) struct Sender {
@@ -52,6 +54,15 @@ impl Sender {
             PacketizerSettings { format, payload_type, ssrc, first_sequence, datagram_bytes, packing };
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         Sender { packetizer: Packetizer::new(settings).unwrap(), socket, format }
+    }
+
+    /// Packets of a frame, with all samples of one value.
+    pub(super) fn datagrams(&mut self, number: u32, sample: u8) -> Vec<Vec<u8>> {
+        let frame = |packet: raw_video::OutPacket<'_>| {
+            let samples = packet.bytes - packet.head.len();
+            [packet.head, &vec![sample; samples]].concat()
+        };
+        self.packetizer.frame([number * 1500; 2]).map(frame).collect()
     }
 
     pub(super) fn bytes(&self, number: u32) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! The certificates that a relay shows, and how it notices that their files have changed.
 
+use glassline_io::small_file::Accept;
 use glassline_io::tls::{Acceptor, CertificateFiles, Identities, Session, TlsError};
 use glassline_media::Time;
 use std::fs;
@@ -39,11 +40,11 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// Reads `files`, all of which have to be good.
-    pub(super) fn read(files: &[CertificateFiles]) -> Result<Fresh, TlsError> {
+    /// Reads `files`, all of which have to be good, and what `accept` says.
+    pub(super) fn read(files: &[CertificateFiles], accept: Accept) -> Result<Fresh, TlsError> {
         // Looked at first: what changes meanwhile is noticed the next time.
         let looked = Looked::at(files);
-        Ok(Fresh { looked, identities: Identities::read(files)? })
+        Ok(Fresh { looked, identities: Identities::read(files, accept)? })
     }
 }
 
@@ -108,7 +109,7 @@ impl Certificates {
         // Whatever comes of it, it is not tried and told again before they change once more.
         *looked = now;
         drop(looked);
-        match Fresh::read(files) {
+        match Fresh::read(files, Accept::RegularFile) {
             Ok(fresh) => {
                 self.show(fresh);
                 tracing::info!("certificates have changed and were read again");

@@ -49,6 +49,8 @@ pub(super) struct RelayCounters {
     pub(super) tls_failed: Counter,
     /// Connections now whose TLS another process does.
     pub(super) tls_apart: Counter,
+    /// Handed over beside [`RelayCounters::state`].
+    pub(super) gave_way: Counter,
 }
 
 impl RelayCounters {

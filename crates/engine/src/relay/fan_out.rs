@@ -1,5 +1,6 @@
 //! A stream's news to a worker's viewers: the one loop whose price counts.
 
+use crate::containment::{Border, contain, inject};
 use crate::relay::SendPath;
 use crate::relay::connection::Slot;
 use crate::relay::viewer::{Allowance, Fed};
@@ -29,6 +30,17 @@ pub(super) struct Served {
     pub(super) unfinished: Vec<usize>,
     /// They have had their burst, and there is more for them then.
     pub(super) paced: Vec<(Time, usize)>,
+    /// A panic was stopped at them: they are to be closed as well.
+    pub(super) broken: Vec<usize>,
+}
+
+impl Served {
+    /// Serves the viewer in `slot`; one at which that panics is to be closed, and no other.
+    fn one(&mut self, slot: usize, serve: impl FnOnce(&mut Served)) {
+        if contain(Border::Connection, || serve(self)).is_err() {
+            self.broken.push(slot);
+        }
+    }
 }
 
 impl FanOut {
@@ -59,30 +71,36 @@ impl FanOut {
     ) -> Served {
         let mut served = Served::default();
         for slot in order {
-            let connection = slots.get_mut(slot).and_then(|slot| slot.connection.as_mut());
-            let Some((viewer, wire)) = connection.and_then(|connection| connection.viewer()) else {
-                continue;
-            };
-            // One that its worker comes back to anyway needs no more than that.
-            if viewer.is_expected || (viewer.is_blocked() && !viewer.live.has_ended()) {
-                continue;
-            }
-            viewer.try_path(wire.tcp(), now);
-            if let Some(at) = viewer.waits_until(self.allowance.pacing, now) {
-                served.paced.push((at, slot));
-                continue;
-            }
-            let batch = self.batch.as_ref().filter(|_| wire.is_direct());
-            match batch.and_then(|_| viewer.next_piece(COPIED_BYTES, self.allowance.pacing, now)) {
-                Some(piece) => self.waiting.push((slot, piece)),
-                None => feed(slot, slots, now, self.allowance, &mut served),
-            }
+            served.one(slot, |served| self.begin(slot, slots, now, served));
             if self.waiting.len() == BATCH_SENDS {
                 self.send_waiting(slots, now, &mut served);
             }
         }
         self.send_waiting(slots, now, &mut served);
         served
+    }
+
+    /// Sends what there is for the viewer in `slot`, or has it wait for the batch.
+    fn begin(&mut self, slot: usize, slots: &mut [Slot], now: Time, served: &mut Served) {
+        let connection = slots.get_mut(slot).and_then(|slot| slot.connection.as_mut());
+        let Some((viewer, wire)) = connection.and_then(|connection| connection.viewer()) else {
+            return;
+        };
+        inject(Border::Connection, || format!("serve:{}", viewer.live.name));
+        // One that its worker comes back to anyway needs no more than that.
+        if viewer.is_expected || (viewer.is_blocked() && !viewer.live.has_ended()) {
+            return;
+        }
+        viewer.try_path(wire.tcp(), now);
+        if let Some(at) = viewer.waits_until(self.allowance.pacing, now) {
+            served.paced.push((at, slot));
+            return;
+        }
+        let batch = self.batch.as_ref().filter(|_| wire.is_direct());
+        match batch.and_then(|_| viewer.next_piece(COPIED_BYTES, self.allowance.pacing, now)) {
+            Some(piece) => self.waiting.push((slot, piece)),
+            None => feed(slot, slots, now, self.allowance, served),
+        }
     }
 
     fn send_waiting(&mut self, slots: &mut [Slot], now: Time, served: &mut Served) {
@@ -95,27 +113,39 @@ impl FanOut {
             self.waiting.iter().map(|(slot, piece)| Send { socket: socket(*slot), piece }).collect();
         let carried = batch.send(&sends, &mut self.outcomes);
         for ((slot, piece), outcome) in self.waiting.iter().zip(&self.outcomes) {
-            let connection = slots[*slot].connection.as_mut();
-            let Some((viewer, _)) = connection.and_then(|connection| connection.viewer()) else {
-                continue;
-            };
-            match outcome {
-                Outcome::Bytes(bytes) => {
-                    viewer.took(Some(*bytes), self.allowance.pacing, now);
-                    if *bytes < piece.len() || viewer.has_news() {
-                        feed(*slot, slots, now, self.allowance, served);
-                    }
-                }
-                Outcome::Blocked => viewer.took(None, self.allowance.pacing, now),
-                Outcome::NotTried => feed(*slot, slots, now, self.allowance, served),
-                Outcome::Failed(_) => served.over.push(*slot),
-            }
+            served.one(*slot, |served| take(*slot, piece, outcome, slots, now, self.allowance, served));
         }
         self.waiting.clear();
         if let Err(error) = carried {
             tracing::warn!(%error, "io_uring failed; sending to viewers one by one");
             self.batch = None;
         }
+    }
+}
+
+/// Does what came of sending `piece` to the viewer in `slot`.
+fn take(
+    slot: usize,
+    piece: &Piece,
+    outcome: &Outcome,
+    slots: &mut [Slot],
+    now: Time,
+    allowance: Allowance,
+    served: &mut Served,
+) {
+    let Some((viewer, _)) = slots[slot].connection.as_mut().and_then(|connection| connection.viewer()) else {
+        return;
+    };
+    match outcome {
+        Outcome::Bytes(bytes) => {
+            viewer.took(Some(*bytes), allowance.pacing, now);
+            if *bytes < piece.len() || viewer.has_news() {
+                feed(slot, slots, now, allowance, served);
+            }
+        }
+        Outcome::Blocked => viewer.took(None, allowance.pacing, now),
+        Outcome::NotTried => feed(slot, slots, now, allowance, served),
+        Outcome::Failed(_) => served.over.push(slot),
     }
 }
 

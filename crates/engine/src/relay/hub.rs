@@ -30,8 +30,9 @@ use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 /// What runs through a relay.
 pub struct Hub {
@@ -55,6 +56,8 @@ pub struct Hub {
     site: Arc<dyn Site>,
     began: Time,
     phase: AtomicU8,
+    /// A bit for each of the first 64 workers that is being started again after a panic.
+    workers_down: AtomicU64,
 }
 
 /// See [`Hub::state`].
@@ -63,7 +66,13 @@ pub(super) struct HubState {
     began: Time,
     next_id: u64,
     counts: [u64; 10],
+    /// An older process does not count them.
+    #[serde(default)]
+    gave_way: u64,
 }
+
+/// How long a thread that rests after a panic takes to see that it is to halt.
+const REST: Duration = Duration::from_millis(20);
 
 /// What the relay's threads are to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,19 +124,26 @@ impl Hub {
             site,
             began: clock.now(),
             phase: AtomicU8::new(Phase::Running as u8),
+            workers_down: AtomicU64::new(0),
         };
         Ok((hub, pollers))
     }
 
     /// What the next process needs of it beside the streams.
     pub(super) fn state(&self) -> HubState {
-        HubState { began: self.began, next_id: self.streams.next_id(), counts: self.counters.state() }
+        HubState {
+            began: self.began,
+            next_id: self.streams.next_id(),
+            counts: self.counters.state(),
+            gave_way: self.counters.gave_way.value(),
+        }
     }
 
     /// Goes on from what another process left.
     pub(super) fn inherit(&mut self, state: HubState, streams: Vec<Arc<Live>>) {
         self.began = state.began;
         self.counters = RelayCounters::restore(state.counts);
+        self.counters.gave_way.add(state.gave_way);
         self.streams = Streams::restore(state.next_id, streams);
     }
 
@@ -205,6 +221,7 @@ impl Hub {
             accepted: counters.accepted.value(),
             refused: counters.refused.value(),
             refused_unanswered: counters.refused_unanswered.value(),
+            gave_way: counters.gave_way.value(),
             requests: counters.requests.value(),
             errors: counters.errors.value(),
             timed_out: counters.timed_out.value(),
@@ -371,6 +388,39 @@ impl Hub {
         for live in self.streams.end_abandoned(self.settings().return_window, self.clock.now()) {
             tracing::info!(stream = %live.name, viewers = live.viewers(), "stream ended: its publisher did not return");
             self.inboxes.announce(&live, None);
+        }
+    }
+
+    /// Streams that a panic has ended since the last call, whose viewers are to be told.
+    pub(super) fn take_broken(&self) -> Vec<Arc<Live>> {
+        let mut broken = self.streams.all();
+        broken.retain(|live| live.take_broken());
+        for live in &broken {
+            tracing::error!(stream = %live.name, viewers = live.viewers(), "stream ended by a fault");
+        }
+        broken
+    }
+
+    /// Worker `index` is being started again after a panic, or has been.
+    pub(super) fn worker_is_down(&self, index: usize, is_down: bool) {
+        let bit = 1 << (index % 64);
+        if is_down {
+            self.workers_down.fetch_or(bit, Ordering::AcqRel);
+        } else {
+            self.workers_down.fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+
+    /// How many workers are being started again after a panic, and how many there are.
+    pub fn workers_down(&self) -> (usize, usize) {
+        (self.workers_down.load(Ordering::Acquire).count_ones() as usize, self.inboxes.workers())
+    }
+
+    /// Lets `pause` pass on the calling thread, or as much of it as the relay runs.
+    pub(super) fn rest(&self, pause: Duration) {
+        let until = self.clock.now() + pause;
+        while self.is_running() && self.clock.now() < until {
+            std::thread::sleep(until.since(self.clock.now()).min(REST));
         }
     }
 

@@ -65,6 +65,8 @@ struct Core {
     /// Some worker will call [`IngestSession::handle_timeout`] then.
     armed: Option<Time>,
     over: Option<Over>,
+    /// A panic has left its tracks half-written; the next look at all publishers ends it.
+    is_broken: bool,
 }
 
 /// Why a publisher is no longer one.
@@ -88,6 +90,9 @@ pub(super) enum Over {
     /// There is no room for what it sends.
     #[error("no room for the stream's bytes")]
     NoRoom,
+    /// A fault of this program's own.
+    #[error("an internal fault of this server has ended it")]
+    Fault,
 }
 
 /// Why a request is not taken.
@@ -116,6 +121,7 @@ impl Refused {
             Refused::Over(Over::NoRoom) => {
                 (507, "The server is out of memory for this stream; publish again later.")
             }
+            Refused::Over(Over::Fault) => (500, "Publish again; the server's log says what the fault was."),
             Refused::Ingest(error) => (error.status(), error.advice()),
         }
     }
@@ -185,6 +191,7 @@ impl Ingests {
             meter,
             armed: None,
             over: None,
+            is_broken: false,
         };
         let (name, first) = (name.clone(), request.clone());
         let session = Arc::new(IngestSession { name: name.clone(), owner, first, core: Mutex::new(core) });
@@ -263,7 +270,12 @@ impl Core {
             seat.as_ref().is_some_and(|(live, session)| live.is_held_by(*session))
         };
         let needed = if self.is_ladder { &self.seats[..] } else { &self.seats[..1] };
-        self.over.is_none() && needed.iter().any(held)
+        self.standing().is_none() && needed.iter().any(held)
+    }
+
+    /// Why it takes no more, if so.
+    fn standing(&self) -> Option<Over> {
+        self.over.or(self.is_broken.then_some(Over::Fault))
     }
 
     /// Marks it as over. Returns whether it was before.
@@ -276,8 +288,14 @@ impl Core {
 
 impl IngestSession {
     fn lock(&self) -> MutexGuard<'_, Core> {
-        // A panic under this lock would be our bug; what is read is then as good as before it.
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock().unwrap_or_else(|poisoned| {
+            // A panic has left the tracks half-written: nothing of them is read any more, and no more is taken.
+            let mut core = poisoned.into_inner();
+            core.ingest = Ingest::new();
+            core.is_broken = true;
+            self.core.clear_poison();
+            core
+        })
     }
 
     /// The stream that was asked for.
@@ -288,6 +306,9 @@ impl IngestSession {
     /// A request for `path` begins. Returns its number.
     pub(super) fn begin(&self, path: &str, now: Time) -> Result<u64, Refused> {
         let mut core = self.lock();
+        if let Some(over) = core.standing() {
+            return Err(over.into());
+        }
         core.last_bytes = now;
         Ok(core.ingest.begin(path, now)?)
     }
@@ -301,7 +322,7 @@ impl IngestSession {
         now: Time,
     ) -> (Result<(), Refused>, Option<Time>) {
         let mut core = self.lock();
-        if let Some(over) = core.over {
+        if let Some(over) = core.standing() {
             return (Err(over.into()), None);
         }
         core.last_bytes = now;
@@ -329,7 +350,7 @@ impl IngestSession {
     /// The last byte of a request has come. The time is as that of [`IngestSession::push`].
     pub(super) fn end(&self, body: u64, hub: &Hub, now: Time) -> (Result<Ended, Refused>, Option<Time>) {
         let mut core = self.lock();
-        if let Some(over) = core.over {
+        if let Some(over) = core.standing() {
             return (Err(over.into()), None);
         }
         core.last_bytes = now;
@@ -341,7 +362,7 @@ impl IngestSession {
     /// What has become of a request that waits, or of its publisher; `None` while nothing has.
     pub(super) fn outcome(&self, body: u64) -> Option<Result<(), Refused>> {
         let core = self.lock();
-        match core.over {
+        match core.standing() {
             Some(over) => Some(Err(over.into())),
             None if !core.holds() => Some(Err(Over::Evicted.into())),
             None => Some(core.ingest.outcome(body)?.map_err(Refused::from)),
@@ -351,7 +372,7 @@ impl IngestSession {
     /// Forgets a request. The time is as that of [`IngestSession::push`].
     pub(super) fn close(&self, body: u64, hub: &Hub, now: Time) -> Option<Time> {
         let mut core = self.lock();
-        if core.over.is_some() {
+        if core.standing().is_some() {
             return None;
         }
         core.ingest.close(body, now);
@@ -369,7 +390,7 @@ impl IngestSession {
     pub(super) fn handle_timeout(&self, hub: &Hub, now: Time) -> Option<Time> {
         let mut core = self.lock();
         core.armed = None;
-        if core.over.is_some() {
+        if core.standing().is_some() {
             return None;
         }
         core.ingest.handle_timeout(now);
@@ -475,7 +496,7 @@ impl Hub {
         self.ingests.lock().retain(|_, session| {
             let core = session.lock();
             let patience = silence + core.ingest.expected_quiet();
-            let how = match core.over {
+            let how = match core.standing() {
                 Some(over) => Some(over),
                 None if !core.holds() => Some(Over::Evicted),
                 None if core.ingest.is_over() => Some(Over::Ended),

@@ -1,5 +1,6 @@
 //! One stream while it lives: the pure core, the bytes, and who holds the publisher's seat.
 
+use crate::containment::{Border, inject};
 use crate::relay::counters::StreamCounters;
 use crate::relay::inboxes::THREADS_BESIDE;
 use crate::relay::status::StreamStatus;
@@ -7,7 +8,7 @@ use crate::relay::telemetry::{Telemetry, TelemetryState};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::stream_media_type;
 use glassline_delivery::stream::{
-    self, Block, Entry, Moment, Mux, OffsetTime, Pacing, Prebuffer, Stream, StreamError,
+    self, Backlog, Block, Entry, FlushPolicy, Moment, Mux, OffsetTime, Pacing, Prebuffer, Stream, StreamError,
 };
 use glassline_delivery::telemetry::stages::{PassedPicture, RelayFigures, ViewerFigures};
 use glassline_io::clock::Clock;
@@ -36,6 +37,14 @@ pub enum PushError {
     Spool(#[from] io::Error),
 }
 
+/// How a stream is kept of which nothing is kept any more.
+const OVER: stream::Settings = stream::Settings {
+    backlog: Backlog { time: Duration::ZERO, bytes: 0 },
+    flush: FlushPolicy::Frame,
+    pacing: Pacing::Off,
+    prebuffer: Prebuffer::NONE,
+};
+
 /// Where a publisher's connection is, so that it can be told to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seat {
@@ -62,6 +71,9 @@ pub(super) struct Live {
     /// Whether viewers are paced whatever their paths take.
     paces_all: AtomicBool,
     ended: AtomicBool,
+    /// A panic under the lock has ended it.
+    is_broken: AtomicBool,
+    is_broken_told: AtomicBool,
     /// One for each thread that has an inbox: workers, outputs, packager.
     audiences: Box<[Audience]>,
 }
@@ -190,6 +202,8 @@ impl Live {
             pace_bps: AtomicU64::new(0),
             paces_all: AtomicBool::new(paces_all),
             ended: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
+            is_broken_told: AtomicBool::new(false),
             audiences: audiences(workers),
         }
     }
@@ -251,6 +265,8 @@ impl Live {
             pace_bps: AtomicU64::new(state.pace_bps),
             paces_all: AtomicBool::new(paces_all),
             ended: AtomicBool::new(state.ended),
+            is_broken: AtomicBool::new(false),
+            is_broken_told: AtomicBool::new(false),
             audiences: audiences(workers),
         })
     }
@@ -277,12 +293,38 @@ impl Live {
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {
-        // A panic under this lock would be our bug; the stream is then as good as before it.
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock().unwrap_or_else(|poisoned| self.end_broken(poisoned.into_inner()))
+    }
+
+    /// A panic has left the stream's state half-written: the stream ends with what viewers were shown before. The caller of
+    /// [`Live::take_broken`] tells the workers.
+    #[cold]
+    fn end_broken<'a>(&self, mut core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
+        let now = Clock::new().now();
+        self.is_broken.store(true, Ordering::Release);
+        self.end();
+        core.stream = Stream::new(self.mux, OVER, now);
+        core.holder = None;
+        core.armed = None;
+        core.gone_since = now;
+        self.core.clear_poison();
+        core
+    }
+
+    /// Whether a panic has ended the stream since the last call.
+    pub(super) fn take_broken(&self) -> bool {
+        if self.core.is_poisoned() {
+            drop(self.lock());
+        }
+        self.is_broken.load(Ordering::Acquire) && !self.is_broken_told.swap(true, Ordering::AcqRel)
     }
 
     /// Lets viewers see all that was appended.
     fn flush(&self, core: &mut Core) {
+        if self.is_broken.load(Ordering::Acquire) {
+            // Part of what was appended may be missing.
+            return;
+        }
         core.stream.flushed();
         if core.stream.wants_moment() {
             let clock = Clock::new();
@@ -384,6 +426,13 @@ impl Live {
         }
     }
 
+    /// Gives up the seat of the publisher whose connection is at `seat`, and that could not do so itself. Returns whether there was
+    /// one; the caller then tells the workers.
+    pub(super) fn release_seat(&self, seat: Seat, now: Time) -> bool {
+        let holder = self.lock().holder.filter(|holder| holder.seat == Some(seat));
+        holder.inspect(|holder| self.release(holder.session, now)).is_some()
+    }
+
     /// What the publisher of `session` sends from here on does not continue what it has sent. Returns its session from now
     /// on; `None` where the seat is no longer its. The caller then tells the workers.
     pub(super) fn begin_anew(&self, session: u64, now: Time) -> Option<u64> {
@@ -424,6 +473,7 @@ impl Live {
         if core.holder.as_ref().is_none_or(|holder| holder.session != session) || self.has_ended() {
             return Err(PushError::Evicted);
         }
+        inject(Border::Connection, || format!("append:{}", self.name));
         let Core { stream, spool, .. } = core;
         let mut appended = Ok(());
         let pushed = stream.push(bytes, now, &mut |run| {
@@ -493,6 +543,11 @@ impl Live {
         core.armed = None;
         let is_time = core.stream.poll_timeout().is_some_and(|at| at <= now);
         self.flush_if(&mut core, is_time)
+    }
+
+    /// When some worker is to call [`Live::handle_timeout`].
+    pub(super) fn armed(&self) -> Option<Time> {
+        self.lock().armed
     }
 
     /// Where a viewer begins that is moved.
@@ -677,6 +732,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::containment::contain;
     use crate::relay::test_streams::{claimed, live, name};
     use glassline_delivery::stream::{Backlog, FlushPolicy};
     use glassline_test_support::synthetic;
@@ -711,6 +767,42 @@ mod tests {
         assert_eq!(live.pause(at(111)).wake_at, Some(at(211)));
         assert_eq!(live.handle_timeout(at(112)), Flushed { news: false, wake_at: None });
         assert_eq!(live.handle_timeout(at(211)), Flushed { news: true, wake_at: None });
+    }
+
+    #[test]
+    fn a_panic_under_the_lock_ends_the_stream_with_what_was_shown() {
+        let live = live(0, "a", 1);
+        let session = claimed(&live);
+        let mut source = Source::default();
+        let bytes = [source.tables(), source.picture(true, 3)].concat();
+        live.push(session, &bytes, Time::ZERO).expect("a transport stream");
+        live.pause(Time::ZERO);
+        let shown = live.chain.head();
+        assert!(!live.take_broken() && shown == bytes.len() as u64);
+        let torn = contain(Border::Connection, || {
+            let mut core = live.lock();
+            core.spool.append(b"half of a packet").expect("room");
+            panic!("a test's");
+        });
+        assert!(torn.is_err());
+        assert!(live.take_broken(), "it is found out without anybody's call");
+        assert!(!live.take_broken(), "and told once");
+        assert!(live.has_ended() && !live.is_held_by(session));
+        assert!(matches!(live.push(session, &bytes, Time::ZERO), Err(PushError::Evicted)));
+        assert_eq!(live.give_way(), None);
+        assert_eq!(live.chain.head(), shown, "what was half written is never shown");
+        assert_eq!(live.newest_entry(), None);
+    }
+
+    #[test]
+    fn the_seat_of_a_connection_that_has_gone_is_given_up() {
+        let live = live(0, "a", 1);
+        let seat = Seat { worker: 0, token: 7 };
+        let Claim::Granted { session, .. } = live.claim(Some(seat), false, Time::ZERO) else {
+            panic!("nobody is here")
+        };
+        assert!(!live.release_seat(Seat { worker: 1, token: 7 }, Time::ZERO) && live.is_held_by(session));
+        assert!(live.release_seat(seat, Time::ZERO) && !live.is_held_by(session));
     }
 
     #[test]

@@ -39,6 +39,7 @@ mod packaging;
 mod presence;
 mod publish;
 mod pull;
+mod resting;
 mod roster;
 mod settings;
 mod status;
@@ -76,6 +77,7 @@ use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::StreamName;
 use glassline_io::clock::Clock;
+use glassline_io::small_file::Accept;
 use glassline_io::tcp::Listener;
 use glassline_io::tls::TlsError;
 use handover::Inherited;
@@ -197,7 +199,7 @@ impl Relay {
         prepare: impl FnOnce() -> Result<Arc<dyn Site>, E>,
     ) -> Result<Relay, E> {
         let count = worker_count(&settings);
-        let certificates = Fresh::read(&settings.certificates).map_err(StartError::from)?;
+        let certificates = Fresh::read(&settings.certificates, Accept::AnyFile).map_err(StartError::from)?;
         let opened = Relay::open(&[], &settings.listen, count)?;
         let site = prepare()?;
         settings.check_means()?;
@@ -223,7 +225,7 @@ impl Relay {
     /// changed.
     pub fn reload(&mut self, settings: Settings) -> Result<(), StartError> {
         settings.check_means()?;
-        let certificates = Fresh::read(&settings.certificates)?;
+        let certificates = Fresh::read(&settings.certificates, Accept::RegularFile)?;
         let opened = Relay::open(&self.listening, &settings.listen, self.workers.len())?;
         self.hub.certificates.show(certificates);
         let mut threads = self.halt();
@@ -282,7 +284,7 @@ impl Relay {
         settings.check_means()?;
         let count = worker_count(&settings);
         let listen = settings.listen.clone();
-        let certificates = Fresh::read(&settings.certificates).map_err(StartError::from)?;
+        let certificates = Fresh::read(&settings.certificates, Accept::AnyFile).map_err(StartError::from)?;
         let Inherited { hub, threads, listeners } =
             handover::unpack(settings, site, count, message, descriptors)?;
         hub.certificates.show(certificates);

@@ -8,6 +8,7 @@
 //! A presentation begins when it is first asked for, with what the stream's backlog holds, and ends some time after it was
 //! last asked for: a stream that nobody watches so costs nothing.
 
+use crate::containment::{Border, contain, inject};
 use crate::edge::{Ladder, Missing, Neighbour, Shelf, Wake};
 use crate::relay::hub::Hub;
 use crate::relay::inboxes::Message;
@@ -52,6 +53,9 @@ impl Default for PackagingSettings {
         }
     }
 }
+
+/// How long the thread rests after a panic outside of any presentation.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);
 
 /// The presentations, by their streams' names, and the ladders, by those of their captures.
 #[derive(Default)]
@@ -198,6 +202,17 @@ impl Packaging {
 
     /// Packages until the hub says otherwise. Returns all that it has, where that is to be taken over.
     fn run(mut self) -> Packaging {
+        while contain(Border::Worker, || self.package_until_told()).is_err() {
+            self.hub.rest(PAUSE_AFTER_PANIC);
+            // News that were on their way may be lost.
+            let lives: Vec<_> = self.hub.streams.all();
+            lives.iter().for_each(|live| live.heard(self.hub.inboxes.packager()));
+            self.next_look = Time::ZERO;
+        }
+        self
+    }
+
+    fn package_until_told(&mut self) {
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
         while self.hub.is_running() {
             let wait = self.next_look.since(self.hub.clock.now());
@@ -209,8 +224,8 @@ impl Packaging {
                 self.hub.inboxes.collect(self.hub.inboxes.packager(), &mut messages);
                 for message in messages.drain(..) {
                     match message {
-                        Message::Flushed(live) => self.handle_news(&live),
-                        Message::Package(name) => self.begin(&name),
+                        Message::Flushed(live) => self.of_stream(&live.name, |it| it.handle_news(&live)),
+                        Message::Package(name) => self.of_stream(&name, |it| it.begin(&name)),
                         Message::FlushAt(..) | Message::Evicted(_) | Message::Grown(_) => {}
                     }
                 }
@@ -221,7 +236,23 @@ impl Packaging {
                 self.next_look = now + LOOK;
             }
         }
-        self
+    }
+
+    /// Does something with the presentation of the stream `name`. Where that panics, this presentation ends and no other.
+    fn of_stream(&mut self, name: &StreamName, act: impl FnOnce(&mut Packaging)) {
+        if contain(Border::Output, || act(self)).is_ok() {
+            return;
+        }
+        self.hub.shelves.remove(name);
+        let Some(following) = self.following.remove(name) else { return };
+        let _ = contain(Border::Output, || following.shelf.finish(self.hub.clock.utc()));
+        if let Some((live, _)) = &following.place {
+            live.set_is_packaged(false);
+        }
+        tracing::error!(stream = %name, "its presentation was ended by a fault; the next request begins another");
+        for live in self.hub.take_broken() {
+            self.hub.inboxes.announce(&live, None);
+        }
     }
 
     /// Somebody wants the stream's presentation.
@@ -253,6 +284,7 @@ impl Packaging {
     /// A stream has grown, ended or begun.
     fn handle_news(&mut self, live: &Arc<Live>) {
         live.heard(self.hub.inboxes.packager());
+        inject(Border::Output, || format!("package:{}", live.name));
         let Some(following) = self.following.get(&live.name) else {
             live.set_is_packaged(false);
             return;
@@ -311,6 +343,13 @@ impl Packaging {
             is_wanted
         });
         self.hub.shelves.forget_ladders();
+        if !on_demand {
+            // One that a fault has ended begins again.
+            let lives = self.hub.streams.all().into_iter();
+            for live in lives.filter(|live| live.mux == Mux::MpegTs && !live.has_ended()) {
+                drop(self.hub.shelf(&live.name));
+            }
+        }
     }
 
     /// A stream of the same name has begun behind the end of one: what was said of that one is over.

@@ -151,6 +151,8 @@ pub struct Totals {
     pub refused: u64,
     /// Of these, because too many from one address had not been answered.
     pub refused_unanswered: u64,
+    /// Connections ended that rested between two requests, to make room for others.
+    pub gave_way: u64,
     /// Requests.
     pub requests: u64,
     /// Requests answered with an error.

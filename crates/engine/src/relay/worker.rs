@@ -1,10 +1,12 @@
 //! A worker: one thread, one epoll, its listeners and its connections.
 
-use crate::relay::connection::{Connection, Slot, Turn};
+use crate::containment::{Border, contain, inject_armed};
+use crate::relay::connection::{Connection, LAST_ACTS, Slot, Turn};
 use crate::relay::fan_out::{FanOut, Served};
 use crate::relay::hub::Hub;
 use crate::relay::inboxes::{Message, WAKE};
 use crate::relay::live::{Live, Seat};
+use crate::relay::resting::Resting;
 use crate::relay::roster::Sampling;
 use crate::relay::strain::{Change, Strain};
 use crate::relay::turn::{TurnBuffers, TurnContext};
@@ -33,6 +35,8 @@ const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(5);
 /// Connections accepted in a row; then others get their turn. On a core that is busy sending a turn may take a
 /// while, and the kernel's queue of callers must not overflow meanwhile.
 const ACCEPTS_A_TURN: usize = 1024;
+/// Connections that are asked to give way to one newcomer at most: each may have its next request here already.
+const ASKED_TO_GIVE_WAY: usize = 8;
 
 pub(super) struct Worker {
     hub: Arc<Hub>,
@@ -47,6 +51,7 @@ pub(super) struct Worker {
     slots: Vec<Slot>,
     free: Vec<u32>,
     connections: usize,
+    resting: Resting,
     audiences: BTreeMap<u64, Audience>,
     again: Vec<u64>,
     /// Viewers that have had their share, and for whom there is more.
@@ -94,6 +99,7 @@ impl Worker {
             slots: Vec::new(),
             free: Vec::new(),
             connections: 0,
+            resting: Resting::default(),
             audiences: BTreeMap::new(),
             again: Vec::new(),
             unfinished: Vec::new(),
@@ -134,11 +140,37 @@ impl Worker {
         self.listening = false;
     }
 
-    /// Serves until the hub says otherwise. Returns all that it has, where that is to be taken over.
+    /// Serves until the hub says otherwise. Returns all that it has, where that is to be taken over. A panic outside of any
+    /// connection's turn costs no connection: the worker goes on with all of them after a pause, which is longer each time.
     pub(super) fn run(mut self) -> Worker {
-        self.fan_out = FanOut::new(self.settings.send_path, self.index);
+        let mut restarts = Restarts::default();
+        loop {
+            self.fan_out = FanOut::new(self.settings.send_path, self.index);
+            if contain(Border::Worker, || self.serve_until_told()).is_ok() {
+                break;
+            }
+            self.hub.worker_is_down(self.index, true);
+            let pause = restarts.pause(self.hub.clock.now());
+            tracing::error!(worker = self.index, ?pause, "a worker is started again after a fault");
+            self.hub.rest(pause);
+            // What was half done is made anew; should that not succeed either, there is another round.
+            let _ = contain(Border::Worker, || self.recover());
+            self.hub.worker_is_down(self.index, false);
+        }
+        if self.hub.is_stopping() {
+            for slot in 0..self.slots.len() {
+                self.close(slot);
+            }
+        }
+        // A queue to the kernel belongs to the thread.
+        self.fan_out = FanOut::one_by_one();
+        self
+    }
+
+    fn serve_until_told(&mut self) {
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
         while self.hub.is_running() {
+            inject_armed(Border::Worker);
             let now = self.hub.clock.now();
             let paced = self.paced.peek().map_or(self.next_sweep, |Reverse((at, _))| *at);
             let ingests = self.buffers.ingests_due.iter().map(|(at, _)| *at);
@@ -169,14 +201,82 @@ impl Worker {
                 self.next_sweep = now + SWEEP;
             }
         }
-        if self.hub.is_stopping() {
-            for slot in 0..self.slots.len() {
-                self.close(slot);
+    }
+
+    /// Makes all that it knows about its connections anew out of the connections themselves, none of which was at work when the
+    /// panic came, and has each of them look for what it may have missed.
+    fn recover(&mut self) {
+        self.round.clear();
+        self.paced.clear();
+        self.unfinished.clear();
+        self.again.clear();
+        self.publishers.clear();
+        self.audiences.clear();
+        self.buffers = TurnBuffers::new();
+        let (mut free, mut all, mut viewers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut resting = Resting::default();
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            let Some(connection) = slot.connection.as_mut() else {
+                free.push(number as u32);
+                continue;
+            };
+            let token = token(slot.generation, number as u32);
+            all.push(token);
+            // Noted again, in the list that is made anew.
+            connection.leave_rest(token, &mut Resting::default());
+            connection.note_rest(token, &mut resting);
+            if connection.publishes() {
+                self.publishers.push(token);
+            }
+            if let Some((viewer, _)) = connection.viewer() {
+                viewer.is_expected = false;
+                viewers.push((Arc::clone(&viewer.live), token));
             }
         }
-        // A queue to the kernel belongs to the thread.
-        self.fan_out = FanOut::one_by_one();
-        self
+        free.reverse();
+        self.free = free;
+        self.resting = resting;
+        let lost = self.connections.saturating_sub(all.len());
+        self.hub.counters.connections.subtract(lost as u64);
+        self.connections = all.len();
+        for (live, token) in viewers {
+            self.seat_viewer(live, token);
+        }
+        for live in self.hub.streams.all() {
+            // News that were on their way to this worker may be lost.
+            live.heard(self.index);
+            self.buffers.due.extend(live.armed().map(|at| (at, Arc::clone(&live))));
+        }
+        self.buffers.news.extend(self.audiences.values().map(|audience| Arc::clone(&audience.live)));
+        self.serve_woken(&all);
+        self.again.extend(all);
+        // Time at rest was neither idle nor busy.
+        let now = self.hub.clock.now();
+        self.strain.forget(now);
+        self.next_sweep = now;
+    }
+
+    /// Closes the connection in `slot`, whose turn has panicked, and ends what it has left half-written.
+    fn close_broken(&mut self, slot: usize) {
+        let seat = Seat { worker: self.index, token: token(self.slots[slot].generation, slot as u32) };
+        self.close(slot);
+        let now = self.hub.clock.now();
+        for live in self.hub.streams.all() {
+            if live.release_seat(seat, now) {
+                self.hub.inboxes.announce(&live, None);
+            }
+        }
+        self.look_after_panic();
+    }
+
+    /// A panic was stopped at a connection: streams that it has left half-written have ended, which their viewers are told.
+    fn look_after_panic(&mut self) {
+        let own = self.index;
+        for live in self.hub.take_broken() {
+            if self.hub.inboxes.announce(&live, Some(own)) {
+                self.buffers.news.push(live);
+            }
+        }
     }
 
     /// Takes the settings of the moment, and other listeners. To be called while it is halted.
@@ -234,6 +334,7 @@ impl Worker {
         self.hub.counters.tls_apart.add(u64::from(is_apart));
         self.hub.counters.connections.increment();
         self.connections += 1;
+        connection.note_rest(token, &mut self.resting);
         if let Some((viewer, _)) = connection.viewer() {
             let live = Arc::clone(&viewer.live);
             self.seat_viewer(live, token);
@@ -353,8 +454,15 @@ impl Worker {
         let Some(connection) = self.slots[slot].connection.as_mut() else { return };
         let now = self.hub.clock.now();
         let mut context = self.buffers.context(&self.hub, &self.settings, self.fan_out.allowance, now);
-        let turn = act(connection, &mut context);
-        connection.count_answers(&self.hub);
+        let turn = contain(Border::Connection, || {
+            let turn = act(connection, &mut context);
+            connection.count_answers(&self.hub);
+            connection.note_rest(token, &mut self.resting);
+            turn
+        });
+        let Ok(turn) = turn else {
+            return self.close_broken(slot);
+        };
         if connection.publishes() && !self.publishers.contains(&token) {
             self.publishers.push(token);
         }
@@ -364,8 +472,13 @@ impl Worker {
             Turn::HasMore => self.unfinished.push(token),
             Turn::Later(at) => self.expect(slot, at),
             Turn::Rests => {
-                connection.end_if_written(now);
-                connection.count_answers(&self.hub);
+                let ended = contain(Border::Connection, || {
+                    connection.end_if_written(now);
+                    connection.count_answers(&self.hub);
+                });
+                if ended.is_err() {
+                    self.close_broken(slot);
+                }
             }
             Turn::Watches => {
                 if let Some((viewer, _)) = connection.viewer() {
@@ -404,7 +517,7 @@ impl Worker {
             let (socket, peer) = accepted;
             // Operators come in whoever else is there.
             let limit = if is_admin { 0 } else { self.settings.max_connections_per_address };
-            if self.connections >= self.limit || !self.hub.connects(peer.ip(), limit) {
+            if !self.may_connect(peer.ip(), limit) {
                 let words = "The server has as many connections as it may have, or as it may have from one address; \
                      try again later.";
                 self.refuse(&socket, tls, words);
@@ -441,6 +554,39 @@ impl Worker {
             self.connections += 1;
             fresh.push(token);
         }
+    }
+
+    /// Whether one more connection may come from `address`, which may have `limit`; it is counted then. Where there are as
+    /// many as there may be, the one that has rested longest between two requests gives way.
+    fn may_connect(&mut self, address: IpAddr, limit: usize) -> bool {
+        // An address that has all it may have takes a place from itself, never from others.
+        let connects = self.hub.connects(address, limit)
+            || (self.make_room(Some(address)) && self.hub.connects(address, limit));
+        if connects && self.connections >= self.limit && !self.make_room(None) {
+            self.hub.disconnected(address);
+            return false;
+        }
+        connects
+    }
+
+    /// Ends the connection that has rested longest: of those from `address`, or of all. Returns whether there is room now.
+    fn make_room(&mut self, address: Option<IpAddr>) -> bool {
+        let before = self.connections;
+        for _ in 0..ASKED_TO_GIVE_WAY {
+            let Some(token) = self.resting.longest(address) else { return false };
+            // Its next request may be here already, and is answered then.
+            self.turn(token);
+            if self.resting.longest(address) == Some(token)
+                && let Some(slot) = self.slot(token)
+            {
+                self.close(slot);
+                self.hub.counters.gave_way.increment();
+            }
+            if self.connections < before {
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether one more connection from `address` may come that has not been answered; it is counted then. Many may come
@@ -492,9 +638,13 @@ impl Worker {
     fn close(&mut self, slot: usize) {
         let Some(mut connection) = self.slots[slot].connection.take() else { return };
         let now = self.hub.clock.now();
-        let mut context = self.buffers.context(&self.hub, &self.settings, self.fan_out.allowance, now);
-        connection.close(&mut context);
+        // Each act by itself, so that one that panics keeps no other from giving back what the connection had.
+        for act in LAST_ACTS {
+            let mut context = self.buffers.context(&self.hub, &self.settings, self.fan_out.allowance, now);
+            let _ = contain(Border::Connection, || act(&mut connection, &mut context));
+        }
         let token = token(self.slots[slot].generation, slot as u32);
+        connection.leave_rest(token, &mut self.resting);
         if let Some((viewer, _)) = connection.viewer()
             && let Some(audience) = self.audiences.get_mut(&viewer.live.id)
         {
@@ -546,8 +696,14 @@ impl Worker {
             return;
         }
         for (at, session) in std::mem::take(&mut self.buffers.ingests_due) {
-            let next = if at > now { Some(at) } else { session.handle_timeout(&self.hub, now) };
-            self.buffers.ingests_due.extend(next.map(|at| (at, session)));
+            let next = contain(Border::Connection, || {
+                if at > now { Some(at) } else { session.handle_timeout(&self.hub, now) }
+            });
+            match next {
+                Ok(next) => self.buffers.ingests_due.extend(next.map(|at| (at, session))),
+                // The next look at all publishers of CMAF finds it broken, and ends it.
+                Err(_) => self.look_after_panic(),
+            }
         }
     }
 
@@ -561,10 +717,13 @@ impl Worker {
                 self.buffers.due.push((at, live));
                 continue;
             }
-            let flushed = live.handle_timeout(now);
-            self.buffers
-                .context(&self.hub, &self.settings, self.fan_out.allowance, now)
-                .notify(&live, flushed, self.index);
+            match contain(Border::Connection, || live.handle_timeout(now)) {
+                Ok(flushed) => self
+                    .buffers
+                    .context(&self.hub, &self.settings, self.fan_out.allowance, now)
+                    .notify(&live, flushed, self.index),
+                Err(_) => self.look_after_panic(),
+            }
         }
         self.serve_news();
     }
@@ -636,6 +795,9 @@ impl Worker {
         for slot in served.over {
             self.close(slot);
         }
+        for slot in served.broken {
+            self.close_broken(slot);
+        }
         for slot in served.unfinished {
             self.unfinished.push(token(self.slots[slot].generation, slot as u32));
         }
@@ -680,13 +842,20 @@ impl Worker {
         self.settings = self.hub.settings();
         self.look_at_load(now);
         for slot in 0..self.slots.len() {
-            let Some(connection) = self.slots[slot].connection.as_mut() else { continue };
+            let Slot { generation, connection: Some(connection) } = &mut self.slots[slot] else { continue };
             let mut context = self.buffers.context(&self.hub, &self.settings, self.fan_out.allowance, now);
-            let over = connection.check_time(&mut context);
-            connection.end_if_written(now);
-            connection.count_answers(&self.hub);
-            if over {
-                self.close(slot);
+            let token = token(*generation, slot as u32);
+            let over = contain(Border::Connection, || {
+                let over = connection.check_time(&mut context);
+                connection.end_if_written(now);
+                connection.count_answers(&self.hub);
+                connection.note_rest(token, &mut self.resting);
+                over
+            });
+            match over {
+                Ok(true) => self.close(slot),
+                Ok(false) => {}
+                Err(_) => self.close_broken(slot),
             }
         }
         self.sampling.look(&self.hub.roster, self.index, &mut self.slots, now);
@@ -704,6 +873,48 @@ impl Worker {
     }
 }
 
+/// How long a worker pauses before it is started again after a panic: hardly at all, and longer each time that this comes soon
+/// after the last, so that a fault that returns at once takes little of the processor.
+#[derive(Default)]
+struct Restarts {
+    last: Time,
+    pause: Duration,
+}
+
+impl Restarts {
+    const FIRST: Duration = Duration::from_millis(5);
+    const LONGEST: Duration = Duration::from_secs(1);
+    /// After this long without a panic the pauses begin anew.
+    const CALM: Duration = Duration::from_secs(10);
+
+    fn pause(&mut self, now: Time) -> Duration {
+        let is_calm = self.pause.is_zero() || now.since(self.last) >= Restarts::CALM;
+        self.pause = if is_calm { Restarts::FIRST } else { (self.pause * 2).min(Restarts::LONGEST) };
+        self.last = now;
+        self.pause
+    }
+}
+
 fn audience_is_sound(audiences: &BTreeMap<u64, Audience>) -> bool {
     audiences.iter().all(|(id, audience)| *id == audience.live.id && !audience.tokens.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_between_restarts_grow_to_a_bound_and_begin_anew_after_calm() {
+        let mut restarts = Restarts::default();
+        let mut now = Time::from_millis(1);
+        let pauses: Vec<_> = (0..10)
+            .map(|_| {
+                let pause = restarts.pause(now);
+                now = now + pause;
+                pause.as_millis()
+            })
+            .collect();
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        assert_eq!(restarts.pause(now + Restarts::CALM), Restarts::FIRST);
+    }
 }

@@ -1,15 +1,16 @@
 //! Certificates and their keys, from files.
 
 use crate::secret_file::{self, SecretFileError};
+use crate::small_file::{self, Accept, SmallFileError};
 use rustls::client::verify_server_name;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::{fmt, fs, io};
 use thiserror::Error;
 
 /// Where a certificate and its key lie, both in PEM.
@@ -25,14 +26,9 @@ pub struct CertificateFiles {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read.
-    #[error("cannot read {file}: {reason}", file = file.display())]
-    Unreadable {
-        /// The file.
-        file: PathBuf,
-        /// What the system says.
-        reason: io::Error,
-    },
+    /// A file cannot be read, or not within the bounds of such files.
+    #[error(transparent)]
+    File(#[from] SmallFileError),
     /// A file holds something else.
     #[error("{file} holds no {what}", file = file.display())]
     Lacks {
@@ -78,10 +74,9 @@ pub struct Identities {
 impl Identities {
     /// Reads them; the first is for whoever asks for a name that none has, or for none. All are good, and no key's file
     /// is one that others may read ([`secret_file`]), or it fails.
-    pub fn read(files: &[CertificateFiles]) -> Result<Identities, TlsError> {
-        Ok(Identities {
-            keys: files.iter().map(|files| read(files).map(Arc::new)).collect::<Result<_, _>>()?,
-        })
+    pub fn read(files: &[CertificateFiles], accept: Accept) -> Result<Identities, TlsError> {
+        let keys = files.iter().map(|files| read(files, accept).map(Arc::new));
+        Ok(Identities { keys: keys.collect::<Result<_, _>>()? })
     }
 
     /// Whether one of the certificates is for the DNS name `name`.
@@ -114,7 +109,7 @@ fn has_name(key: &CertifiedKey, name: &ServerName<'_>) -> bool {
     certificate.is_some_and(|certificate| verify_server_name(&certificate, name).is_ok())
 }
 
-fn read(files: &CertificateFiles) -> Result<CertifiedKey, TlsError> {
+fn read(files: &CertificateFiles, accept: Accept) -> Result<CertifiedKey, TlsError> {
     let lacks = |file: &Path, what| TlsError::Lacks { file: file.into(), what };
     let unusable = |error: rustls::Error| {
         let reason = match error {
@@ -124,9 +119,9 @@ fn read(files: &CertificateFiles) -> Result<CertifiedKey, TlsError> {
         };
         TlsError::Unusable { files: files.clone(), reason }
     };
-    let chain = contents(&files.chain)?;
-    let key = secret_file::read(&files.key).map_err(|error| match error {
-        SecretFileError::Unreadable { file, reason } => TlsError::Unreadable { file, reason },
+    let chain = small_file::read(&files.chain, accept)?;
+    let key = secret_file::read(&files.key, accept).map_err(|error| match error {
+        SecretFileError::File(error) => TlsError::File(error),
         error => TlsError::Secret(error),
     })?;
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&chain)
@@ -138,10 +133,6 @@ fn read(files: &CertificateFiles) -> Result<CertifiedKey, TlsError> {
     let key = PrivateKeyDer::from_pem_slice(&key)
         .map_err(|_| lacks(&files.key, "private key in PEM, or one that is encrypted"))?;
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(unusable)
-}
-
-pub(super) fn contents(file: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(file).map_err(|reason| TlsError::Unreadable { file: file.into(), reason })
 }
 
 /// Chooses the certificate for each handshake.

@@ -1,7 +1,7 @@
 //! The client's side: whom to trust, and sessions with servers.
 
-use super::certificates::contents;
 use super::{Session, TlsError};
+use crate::small_file::{self, Accept};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -28,14 +28,14 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// A client of HTTP/1.1 over TLS that trusts `roots`.
+    /// A client of HTTP/1.1 over TLS that trusts `roots`; a file of them is to be what `accept` says.
     ///
     /// # Errors
-    /// [`TlsError::Unreadable`] and [`TlsError::Lacks`] of a file; [`TlsError::NoRoots`] where the system trusts nobody.
-    pub fn new(roots: &Roots) -> Result<Connector, TlsError> {
+    /// [`TlsError::File`] and [`TlsError::Lacks`] of a file; [`TlsError::NoRoots`] where the system trusts nobody.
+    pub fn new(roots: &Roots, accept: Accept) -> Result<Connector, TlsError> {
         let roots = match roots {
             Roots::System => of_system()?,
-            Roots::File(file) => of_file(file)?,
+            Roots::File(file) => of_file(file, accept)?,
         };
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -75,9 +75,9 @@ fn of_system() -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-fn of_file(file: &Path) -> Result<RootCertStore, TlsError> {
+fn of_file(file: &Path, accept: Accept) -> Result<RootCertStore, TlsError> {
     let lacks = || TlsError::Lacks { file: file.into(), what: "certificate in PEM" };
-    let pem = contents(file)?;
+    let pem = small_file::read(file, accept)?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         roots.add(certificate.map_err(|_| lacks())?).map_err(|_| lacks())?;

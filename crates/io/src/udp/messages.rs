@@ -58,7 +58,7 @@ pub(super) fn receive<const N: usize>(
     for (message, envelope) in messages.iter_mut().zip(envelopes.iter_mut().flat_map(|all| all.iter_mut())) {
         let header = &mut message.msg_hdr;
         (header.msg_control, header.msg_controllen) = envelope.control.room();
-        (header.msg_name, header.msg_namelen) = (envelope.name.0.as_mut_ptr().cast(), NAME_BYTES as u32);
+        (header.msg_name, header.msg_namelen) = envelope.name.room();
     }
     let received = wait_is_none(|| {
         // SAFETY: each message names one vector and, where there is an envelope, its control buffer and room for an
@@ -88,13 +88,18 @@ pub(super) fn receive<const N: usize>(
 const NAME_BYTES: usize = 28;
 
 /// Room for an address as the kernel writes it.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(8))]
-struct Name([u8; NAME_BYTES + 4]);
+pub(super) struct Name([u8; NAME_BYTES + 4]);
 
 impl Name {
+    /// Room for the kernel to write to, and its bytes.
+    pub(super) fn room(&mut self) -> (*mut libc::c_void, u32) {
+        (self.0.as_mut_ptr().cast(), NAME_BYTES as u32)
+    }
+
     /// The address in the first `length` bytes; `None` if it is none of IP's.
-    fn address(&self, length: usize) -> Option<SocketAddr> {
+    pub(super) fn address(&self, length: usize) -> Option<SocketAddr> {
         let bytes = self.0.get(..length.min(NAME_BYTES))?;
         let family = i32::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));
         let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);

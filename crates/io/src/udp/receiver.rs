@@ -121,6 +121,8 @@ mod tests {
         let mut inbox = Inbox::default();
         receiver.receive(&mut inbox).unwrap();
         assert!(inbox.datagrams().eq(parts) && !inbox.is_full());
+        let from = sender.local_addr().ok();
+        assert!(inbox.received().eq(parts.map(|part| (from, part))));
         assert!(is_empty(&receiver));
         assert_eq!(receiver.dropped().unwrap(), 0);
     }

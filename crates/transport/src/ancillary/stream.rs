@@ -1,6 +1,7 @@
 //! Payloads out of datagrams, and into them.
 
 use super::{Error, Field, HEADER_BYTES, Packet, Payload};
+use crate::rtp::source::{Origin, SourceLock};
 use crate::rtp::{self, Header, Reorder};
 use glassline_media::Time;
 
@@ -69,7 +70,14 @@ impl Depacketizer {
         }
     }
 
-    /// Takes a datagram and calls `out` with each payload whose turn has come. A packet of the stream that is no payload keeps
+    /// With a lock that knows which senders are allowed.
+    #[must_use]
+    pub fn with_lock(mut self, lock: SourceLock) -> Depacketizer {
+        self.reorder = self.reorder.with_lock(lock);
+        self
+    }
+
+    /// Takes a datagram that came from there and then, and calls `out` with each payload whose turn has come. A packet of the stream that is no payload keeps
     /// its place in the order. ANC packets with a wrong checksum are given out too: who reads them decides.
     ///
     /// # Errors
@@ -77,15 +85,20 @@ impl Depacketizer {
     pub fn handle_datagram(
         &mut self,
         datagram: &[u8],
-        now: Time,
+        (from, now): (Origin, Time),
         out: &mut dyn FnMut(Received),
     ) -> Result<(), Error> {
-        let taken = self.take(datagram, now, out);
+        let taken = self.take(datagram, (from, now), out);
         self.counters.refused += u64::from(taken.is_err());
         taken
     }
 
-    fn take(&mut self, datagram: &[u8], now: Time, out: &mut dyn FnMut(Received)) -> Result<(), Error> {
+    fn take(
+        &mut self,
+        datagram: &[u8],
+        (from, now): (Origin, Time),
+        out: &mut dyn FnMut(Received),
+    ) -> Result<(), Error> {
         let packet = rtp::Packet::parse(datagram)?;
         let header = packet.header;
         if header.payload_type != self.payload_type {
@@ -100,7 +113,7 @@ impl Depacketizer {
             self.scratch.extend(packet.payload);
         }
         let counters = &mut self.counters;
-        self.reorder.push(&header, &self.scratch, now, &mut |held| give_out(counters, held, out));
+        self.reorder.push(&header, &self.scratch, (from, now), &mut |held| give_out(counters, held, out));
         parsed.map(|_| ())
     }
 

@@ -1,6 +1,7 @@
 //! ANC packets through payloads and datagrams.
 
 use super::*;
+use crate::rtp::source::Origin;
 use glassline_media::Time;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -134,7 +135,11 @@ fn a_frames_packets_come_in_order_and_the_last_one_is_marked() {
     sent.swap(1, 2);
     let mut got = Vec::new();
     for bytes in &sent {
-        receiver.handle_datagram(bytes, Time::from_millis(1), &mut |received| got.push(received)).unwrap();
+        receiver
+            .handle_datagram(bytes, (Origin::default(), Time::from_millis(1)), &mut |received| {
+                got.push(received)
+            })
+            .unwrap();
     }
     let found: Vec<Packet> = got.iter().flat_map(|received| received.payload.packets.clone()).collect();
     assert_eq!(found, packets);
@@ -160,7 +165,8 @@ fn what_is_wrong_is_counted() {
     sent[1][17] = 0x40;
     sent[2].pop();
     let mut count = 0;
-    let mut take = |bytes: &[u8]| receiver.handle_datagram(bytes, Time::ZERO, &mut |_| count += 1);
+    let mut take =
+        |bytes: &[u8]| receiver.handle_datagram(bytes, (Origin::default(), Time::ZERO), &mut |_| count += 1);
     take(&sent[0]).unwrap();
     take(&sent[1]).unwrap();
     assert!(matches!(take(&sent[2]), Err(Error::Length { .. })));

@@ -43,7 +43,9 @@ use std::time::Duration;
 /// Channels of a link are numbered from 0 to one less than this.
 pub const MAX_CHANNELS: usize = 64;
 /// The largest message, bytes.
-pub const MAX_MESSAGE: usize = 16 << 20;
+pub const MAX_MESSAGE: usize = MAX_MESSAGE_BYTES as usize;
+/// The same, as it stands on the wire.
+pub(crate) const MAX_MESSAGE_BYTES: u32 = 16 << 20;
 /// The longest name of an endpoint, bytes.
 pub const MAX_NAME: usize = 64;
 /// The most bytes of datagrams that one [`Endpoint::poll_transmit`] gives: what a kernel takes at once (UDP GSO).
@@ -213,6 +215,8 @@ pub enum CloseReason {
     Reset,
     /// All links together held more than [`Settings::endpoint_bytes`], and this one most. What came on it is dropped.
     NoRoom,
+    /// A fault of this program's own has ended it: see [`Endpoint::recover`].
+    Fault,
 }
 
 /// Codes of a CLOSE frame.

@@ -2,6 +2,10 @@
 
 use std::ops::Range;
 
+/// Runs that a frame has at most, as many as a frame of UHD has where each other packet is lost. What would be one more is as if
+/// it had not come: a sender whose samples are strewn over a frame costs no more memory and time than that.
+pub(super) const RUNS_MAX: usize = 16_384;
+
 /// Runs of bytes that are there, ascending, with gaps between them. What comes in order costs the same however large the frame
 /// is; a frame has one run more than it has holes.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +25,7 @@ impl Coverage {
         if range.is_empty() {
             return 0;
         }
+        let is_full = self.runs.len() >= RUNS_MAX;
         match self.runs.last_mut() {
             Some(last) if last.end == range.start => {
                 self.bytes += range.len();
@@ -29,6 +34,7 @@ impl Coverage {
                 return added;
             }
             Some(last) if last.end > range.start => {}
+            _ if is_full => return 0,
             _ => {
                 self.bytes += range.len();
                 let added = range.len();
@@ -44,6 +50,9 @@ impl Coverage {
             .iter()
             .fold(range, |joined, run| joined.start.min(run.start)..joined.end.max(run.end));
         let added = joined.len() - before;
+        if first == end && is_full {
+            return 0;
+        }
         if first == end {
             self.runs.insert(first, joined);
         } else {
@@ -85,6 +94,21 @@ impl Coverage {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn samples_that_are_strewn_are_a_bounded_number_of_runs() {
+        let mut coverage = Coverage::default();
+        let wanted = 2 * RUNS_MAX;
+        // From the end to the beginning: each run is in front of all others.
+        let added: usize = (0..wanted).rev().map(|at| coverage.add(4 * at..4 * at + 2)).sum();
+        assert_eq!((coverage.runs.len(), coverage.bytes(), added), (RUNS_MAX, 2 * RUNS_MAX, 2 * RUNS_MAX));
+        assert_eq!(coverage.add(4 * wanted..4 * wanted + 2), 0);
+        // What is left out is told as missing, and comes where it joins what is there.
+        assert!(!coverage.has(&(0..2)));
+        assert_eq!(coverage.holes(4 * wanted).len(), RUNS_MAX + 1);
+        assert_eq!(coverage.add(0..4 * wanted), 4 * wanted - 2 * RUNS_MAX);
+        assert_eq!(coverage.holes(4 * wanted), []);
+    }
 
     proptest! {
         #[test]

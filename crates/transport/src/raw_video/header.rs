@@ -1,4 +1,13 @@
 //! The payload header (RFC 4175 §4.2).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use thiserror::Error;
 
@@ -70,13 +79,13 @@ impl PayloadHeader {
         let (extension, rest) = payload.split_first_chunk::<EXTENSION_BYTES>()?;
         let mut segments = rest.as_chunks::<SEGMENT_BYTES>().0.iter().take(SEGMENTS_MAX).map(Segment::read);
         let (first, mut continues) = segments.next()?;
-        let (mut last, mut count) = (first, 1);
+        let (mut last, mut bytes) = (first, EXTENSION_BYTES + SEGMENT_BYTES);
         while continues {
             (last, continues) = segments.next()?;
-            count += 1;
+            bytes = bytes.saturating_add(SEGMENT_BYTES);
         }
         let extended_sequence = u16::from_be_bytes(*extension);
-        Some(PayloadHeader { extended_sequence, first, last, bytes: EXTENSION_BYTES + count * SEGMENT_BYTES })
+        Some(PayloadHeader { extended_sequence, first, last, bytes })
     }
 }
 
@@ -111,13 +120,14 @@ pub(super) fn parse<'a>(
     segments.clear();
     let short = HeaderError::Short { bytes: payload.len() };
     let (extension, rest) = payload.split_first_chunk::<EXTENSION_BYTES>().ok_or(short)?;
-    let mut said = 0;
+    let mut said = 0usize;
     for bytes in rest.as_chunks::<SEGMENT_BYTES>().0 {
         let (segment, continues) = Segment::read(bytes);
-        said += usize::from(segment.length);
+        said = said.saturating_add(segment.length.into());
         segments.push(segment);
         if !continues {
-            let (heads, samples) = rest.split_at(segments.len() * SEGMENT_BYTES);
+            let heads_bytes = segments.len().saturating_mul(SEGMENT_BYTES);
+            let (heads, samples) = rest.split_at_checked(heads_bytes).ok_or(short)?;
             if samples.len() < said {
                 return Err(HeaderError::Samples { found: samples.len(), said });
             }

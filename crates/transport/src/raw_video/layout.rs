@@ -22,7 +22,7 @@ pub(super) struct Entry {
 impl Entry {
     /// Bytes in front of its samples.
     pub(super) fn head_bytes(&self) -> usize {
-        usize::from(self.rtp_bytes) + EXTENSION_BYTES + self.heads.len()
+        usize::from(self.rtp_bytes).saturating_add(EXTENSION_BYTES).saturating_add(self.heads.len())
     }
 }
 
@@ -43,6 +43,11 @@ impl Layout {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Runs of samples of all packets.
+    pub(super) fn runs(&self) -> usize {
+        self.places.len()
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&Entry> {

@@ -1,5 +1,6 @@
 //! Where the kernel is to put what it receives.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 
 /// The most that one message of `recvmmsg` brings: what the kernel has collected of a row of datagrams.
@@ -39,6 +40,8 @@ pub struct Arrival {
     pub datagram_bytes: usize,
     /// When it came.
     pub at: glassline_media::Time,
+    /// Who sent it, where the system tells. The kernel collects datagrams of one sender alone.
+    pub from: Option<SocketAddr>,
 }
 
 /// A packet that is expected.

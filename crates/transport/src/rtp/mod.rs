@@ -1,4 +1,4 @@
-//! RTP (RFC 3550): the packet, the order of packets, MPEG-TS in them (RFC 2250), and PCM sound (RFC 3190, ST 2110-30).
+//! RTP (RFC 3550): the packet, which source's are taken, the order of packets, MPEG-TS in them (RFC 2250), and PCM sound (RFC 3190, ST 2110-30).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -14,11 +14,21 @@
 //! | P: |                                      padding … |  length  |
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 pub mod mpeg_ts;
 pub mod pcm;
 mod reorder;
 mod sequence;
+pub mod source;
 pub mod statistics;
 
 pub use reorder::{Counters, Reorder, Settings};
@@ -29,6 +39,11 @@ use thiserror::Error;
 
 /// Bytes of a header without contributing sources and extension.
 pub const HEADER_BYTES: usize = 12;
+
+/// Counts `more`; a count that has come to its end stays there.
+fn count(counter: &mut u64, more: u64) {
+    *counter = counter.saturating_add(more);
+}
 
 /// Why a datagram is no RTP packet that we take.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -132,27 +147,31 @@ impl<'a> Packet<'a> {
             timestamp: u32::from_be_bytes([t0, t1, t2, t3]),
             ssrc: u32::from_be_bytes(source),
         };
-        let words = |bytes: &'a [u8], count: usize, at: usize| match bytes.split_at_checked(4 * count) {
-            Some((words, rest)) => Ok((words.as_chunks::<4>().0, rest, at + 4 * count)),
-            None => Err(short(at + 4 * count)),
+        let words = |bytes: &'a [u8], count: usize, at: usize| {
+            let length = count.saturating_mul(4);
+            let end = at.saturating_add(length);
+            let (words, rest) = bytes.split_at_checked(length).ok_or(short(end))?;
+            Ok((words.as_chunks::<4>().0, rest, end))
         };
         let (contributing, rest, at) = words(rest, usize::from(first & 0x0F), HEADER_BYTES)?;
         let (extension, payload) = if first & 0x10 == 0 {
             (None, rest)
         } else {
             let (head, rest, at) = words(rest, 1, at)?;
-            let [p0, p1, l0, l1] = head[0];
+            let Some(&[p0, p1, l0, l1]) = head.first() else { return Err(short(at)) };
             let (extension, rest, _) = words(rest, usize::from(u16::from_be_bytes([l0, l1])), at)?;
             (Some((u16::from_be_bytes([p0, p1]), extension)), rest)
         };
-        let padding = match payload.last() {
-            _ if first & 0x20 == 0 => 0,
-            Some(&count) if count > 0 && usize::from(count) <= payload.len() => usize::from(count),
-            last => {
-                return Err(Error::Padding { found: last.copied().unwrap_or(0), room: payload.len() });
+        let padding = if first & 0x20 == 0 { None } else { Some(payload.last().copied().unwrap_or(0)) };
+        let payload = match padding {
+            None => payload,
+            Some(found) => {
+                let wrong = Error::Padding { found, room: payload.len() };
+                let end = payload.len().checked_sub(found.into()).filter(|_| found > 0).ok_or(wrong)?;
+                payload.get(..end).ok_or(wrong)?
             }
         };
-        Ok(Packet { header, contributing, extension, payload: &payload[..payload.len() - padding] })
+        Ok(Packet { header, contributing, extension, payload })
     }
 }
 

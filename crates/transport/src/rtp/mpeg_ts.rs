@@ -1,5 +1,15 @@
 //! MPEG-TS in RTP: payload type 33 (RFC 3551 §6), whole packets of 188 bytes, a clock of 90 kHz (RFC 2250 §2).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
+use super::source::Origin;
 use super::{Counters, Error, HEADER_BYTES, Header, Packet, Reorder, Settings};
 use glassline_media::container::ts::{PACKET_BYTES, SYNC_BYTE};
 use glassline_media::{Ticks, Time};
@@ -29,14 +39,14 @@ impl Depacketizer {
         self.reorder.reconfigure(settings);
     }
 
-    /// Takes a datagram and calls `out` with each row of TS packets whose turn has come.
+    /// Takes a datagram that came from there and then, and calls `out` with each row of TS packets whose turn has come.
     ///
     /// # Errors
     /// Why the datagram is of no use; it is counted.
     pub fn handle_datagram(
         &mut self,
         datagram: &[u8],
-        now: Time,
+        (from, now): (Origin, Time),
         out: &mut dyn FnMut(&[u8]),
     ) -> Result<(), Error> {
         let parsed = Packet::parse(datagram).and_then(|packet| match packet.header.payload_type {
@@ -45,15 +55,18 @@ impl Depacketizer {
         });
         let taken = parsed.and_then(|packet| {
             let checked = check(packet.payload);
-            self.reorder.push(&packet.header, checked.unwrap_or_default(), now, out);
+            self.reorder.push(&packet.header, checked.unwrap_or_default(), (from, now), out);
             checked
         });
         match taken {
             Ok([]) => {}
             Ok(_) => self.refused_bytes = 0,
             Err(_) => {
-                self.refused += 1;
-                self.refused_bytes += datagram.len() as u64;
+                self.refused = self.refused.saturating_add(1);
+                // What others send says nothing of the source.
+                if self.reorder.listens_to(from) {
+                    self.refused_bytes = self.refused_bytes.saturating_add(datagram.len() as u64);
+                }
             }
         }
         taken.map(|_| ())
@@ -87,7 +100,7 @@ impl Depacketizer {
         self.refused
     }
 
-    /// Bytes of datagrams of no use since the last good one.
+    /// Bytes of datagrams of no use since the last good one, those of other senders than its own left out.
     pub fn refused_bytes_in_a_row(&self) -> u64 {
         self.refused_bytes
     }
@@ -135,7 +148,9 @@ impl Packetizer {
         };
         let step = 0x9E37_79B9_7F4A_7C15;
         let (one, two) = (mix(seed.wrapping_add(step)), mix(seed.wrapping_add(step).wrapping_add(step)));
-        Packetizer { ssrc: one as u32, sequence: (one >> 32) as u16, offset: two as u32 }
+        let ([s0, s1, s2, s3, _, _, n0, n1], [o0, o1, o2, o3, ..]) = (one.to_le_bytes(), two.to_le_bytes());
+        let (ssrc, offset) = (u32::from_le_bytes([s0, s1, s2, s3]), u32::from_le_bytes([o0, o1, o2, o3]));
+        Packetizer { ssrc, sequence: u16::from_le_bytes([n0, n1]), offset }
     }
 
     /// SSRC, the next sequence number and what is added to the time: what another process needs to go on as this sender.
@@ -160,7 +175,7 @@ impl Packetizer {
             marker: jumps,
             payload_type: PAYLOAD_TYPE,
             sequence: self.sequence,
-            timestamp: (at.0 as u32).wrapping_add(self.offset),
+            timestamp: ((at.0.cast_unsigned() & 0xFFFF_FFFF) as u32).wrapping_add(self.offset),
             ssrc: self.ssrc,
         };
         self.sequence = self.sequence.wrapping_add(1);
@@ -193,7 +208,9 @@ mod tests {
             let header = Packet::parse(&datagram).unwrap().header;
             assert_eq!(header.timestamp, 0x1234_5678 + number * 1800);
             assert_eq!((header.sequence, header.ssrc), (0xFFFF_u16.wrapping_add(number as u16), ssrc));
-            receiver.handle_datagram(&datagram, at, &mut |payload| bytes += payload.len()).unwrap();
+            receiver
+                .handle_datagram(&datagram, (Origin::default(), at), &mut |payload| bytes += payload.len())
+                .unwrap();
         }
         assert_eq!((bytes, receiver.counters().lost, receiver.refused()), (3 * 1316, 0, 0));
         assert!(Packet::parse(&sender.next_header(Time::ZERO, true)).unwrap().header.marker);
@@ -217,12 +234,31 @@ mod tests {
     }
 
     #[test]
+    fn what_others_send_is_refused_and_says_nothing_of_the_source() {
+        let from = |address: &str| (Origin::of(address.parse().ok()), Time::from_millis(1));
+        let (source, other) = (from("10.0.0.5:5004"), from("10.0.0.9:5004"));
+        let mut sender = Packetizer::new(7);
+        let mut receiver = Depacketizer::new(Settings::default());
+        assert!(receiver.handle_datagram(&[0; 500], other, &mut |_| {}).is_err());
+        assert_eq!(receiver.refused_bytes_in_a_row(), 500, "nothing is listened to yet");
+        receiver.handle_datagram(&datagram(&mut sender, 1, Time::ZERO), source, &mut |_| {}).unwrap();
+        for _ in 0..1_000 {
+            assert!(receiver.handle_datagram(&[0; 1_316], other, &mut |_| {}).is_err());
+        }
+        assert_eq!((receiver.refused(), receiver.refused_bytes_in_a_row()), (1_001, 0));
+        assert!(receiver.handle_datagram(&[0; 188], source, &mut |_| {}).is_err());
+        assert_eq!(receiver.refused_bytes_in_a_row(), 188);
+    }
+
+    #[test]
     fn what_is_no_ts_is_refused_counted_and_no_loss() {
         let mut sender = Packetizer::new(7);
         let mut receiver = Depacketizer::new(Settings::default());
         let mut out = Vec::new();
         let mut take = |bytes: &[u8]| {
-            receiver.handle_datagram(bytes, Time::ZERO, &mut |payload| out.push(payload.len()))
+            receiver.handle_datagram(bytes, (Origin::default(), Time::ZERO), &mut |payload| {
+                out.push(payload.len())
+            })
         };
         take(&datagram(&mut sender, 1, Time::ZERO)).unwrap();
         assert_eq!(take(&[SYNC_BYTE; 188]), Err(Error::Version { found: 1 }));

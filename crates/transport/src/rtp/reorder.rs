@@ -7,8 +7,18 @@
 //! ```
 //! A packet that comes in its turn is given out at once, without a copy. One that comes early is held until those
 //! before it have come, or until the first that waits has waited for the window; then the gap is given up.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
-use super::{Header, distance};
+use super::source::{Origin, SourceLock, Standing};
+use super::{Header, count, distance};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -42,7 +52,7 @@ pub struct Counters {
     pub late: u64,
     /// Packets that came again.
     pub duplicate: u64,
-    /// Packets out of all order, or of another sender, that no second one followed.
+    /// Packets of other sources than the one that is listened to ([`SourceLock`]), and packets out of all order.
     pub stray: u64,
     /// Times that the sender began anew.
     pub restarts: u64,
@@ -52,11 +62,15 @@ pub struct Counters {
 const AHEAD_MAX: i64 = 3000;
 /// How far back it is known what has come; what lies before is no late packet but another count.
 const RECENT: u64 = 512;
+/// The lowest of them.
+const BEHIND_MAX: i64 = -512;
 
 /// Gives out one sender's packets in order, each once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reorder {
     settings: Settings,
+    #[serde(default)]
+    lock: SourceLock,
     session: Option<Session>,
     /// A packet that does not belong to the session. A second one that follows it begins another.
     candidate: Option<(Header, Vec<u8>)>,
@@ -79,7 +93,7 @@ struct Session {
 impl Session {
     fn new(header: &Header) -> Session {
         // One turn ahead, so that looking back never ends below zero.
-        let next = (1 << 16) + u64::from(header.sequence);
+        let next = 1 << 16 | u64::from(header.sequence);
         Session {
             ssrc: header.ssrc,
             next,
@@ -92,7 +106,7 @@ impl Session {
     /// How far from its turn a packet is; `None` where it is not of this session.
     fn distance(&self, header: &Header) -> Option<i64> {
         let ahead = distance(self.next, u64::from(header.sequence), 16);
-        (header.ssrc == self.ssrc && (-(RECENT as i64)..=AHEAD_MAX).contains(&ahead)).then_some(ahead)
+        (header.ssrc == self.ssrc && (BEHIND_MAX..=AHEAD_MAX).contains(&ahead)).then_some(ahead)
     }
 
     fn came(&self, number: u64) -> bool {
@@ -107,7 +121,7 @@ impl Session {
         } else {
             self.recent[word] &= !bit;
         }
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
     }
 
     /// Gives out what is held and whose turn has come.
@@ -128,14 +142,31 @@ impl Session {
             self.advance(false);
         }
         self.drain(window, out);
-        end - before
+        end.saturating_sub(before)
     }
 }
 
 impl Reorder {
     /// Before the first packet.
     pub fn new(settings: Settings) -> Reorder {
-        Reorder { settings, session: None, candidate: None, counters: Counters::default() }
+        Reorder {
+            settings,
+            lock: SourceLock::new(),
+            session: None,
+            candidate: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// With a lock that knows which senders are allowed.
+    #[must_use]
+    pub fn with_lock(self, lock: SourceLock) -> Reorder {
+        Reorder { lock, ..self }
+    }
+
+    /// Whether a datagram from there may be of the source that is listened to; of any, while there is none.
+    pub fn listens_to(&self, from: Origin) -> bool {
+        self.lock.ssrc().is_none() || self.lock.is_at(from)
     }
 
     /// Applies new settings. A gap that is being waited for keeps its time.
@@ -153,18 +184,38 @@ impl Reorder {
         self.session.as_ref().map_or(0, |session| session.held.len())
     }
 
-    /// Takes a packet and calls `out` with each payload whose turn has come: nearly always this packet's own, as it is.
+    /// Takes a packet and calls `out` with each payload whose turn has come: nearly always this packet's own, as it is. An empty
+    /// payload keeps its packet's place in the order, and never makes a source the one that is listened to.
     ///
-    /// Another SSRC, or a number far from the expected one, begins a new session if the very next packet follows it
-    /// (both are then given out); alone it is dropped.
-    pub fn push(&mut self, header: &Header, payload: &[u8], now: Time, out: &mut dyn FnMut(&[u8])) {
-        self.counters.received += 1;
+    /// Packets of other sources are dropped while the first one sends ([`SourceLock`]). Once that is silent, another SSRC, or a
+    /// number far from the expected one, begins a new session if the very next packet follows it (both are then given out);
+    /// alone it is dropped.
+    pub fn push(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        (from, now): (Origin, Time),
+        out: &mut dyn FnMut(&[u8]),
+    ) {
+        count(&mut self.counters.received, 1);
+        let standing = self.lock.weigh(from, header.ssrc, now);
+        let is_first = self.lock.ssrc().is_none() || standing == Standing::Successor;
+        if standing == Standing::Stranger || (is_first && payload.is_empty()) {
+            count(&mut self.counters.stray, 1);
+            return;
+        }
         let session = self.session.get_or_insert_with(|| Session::new(header));
         let Some(distance) = session.distance(header) else {
-            self.consider(header, payload, out);
+            // A second count beside one that goes on is of no use, whichever SSRC it bears.
+            if self.lock.may_renumber(now) {
+                self.consider((header, payload), (from, now), out);
+            } else {
+                count(&mut self.counters.stray, 1);
+            }
             return;
         };
-        self.counters.stray += u64::from(self.candidate.take().is_some());
+        self.lock.renew(from, header.ssrc, now);
+        count(&mut self.counters.stray, self.candidate.take().is_some().into());
         self.take(distance, payload, now, out);
     }
 
@@ -175,42 +226,48 @@ impl Reorder {
             out(payload);
             session.advance(true);
             if !session.held.is_empty() {
-                counters.reordered += 1;
+                count(&mut counters.reordered, 1);
                 session.drain(window, out);
             }
         } else if distance < 0 {
-            let again = session.came(session.next - distance.unsigned_abs());
-            counters.duplicate += u64::from(again);
-            counters.late += u64::from(!again);
+            let again = session.came(session.next.saturating_sub(distance.unsigned_abs()));
+            count(&mut counters.duplicate, again.into());
+            count(&mut counters.late, (!again).into());
         } else {
-            let number = session.next + distance.unsigned_abs();
+            let number = session.next.saturating_add(distance.unsigned_abs());
             if session.held.contains_key(&number) {
-                counters.duplicate += 1;
+                count(&mut counters.duplicate, 1);
                 return;
             }
-            counters.reordered +=
-                u64::from(session.held.last_key_value().is_some_and(|(last, _)| *last > number));
+            let is_behind = session.held.last_key_value().is_some_and(|(last, _)| *last > number);
+            count(&mut counters.reordered, is_behind.into());
             session.deadline = session.deadline.min(now + window);
             session.held.insert(number, (now, payload.to_vec()));
             while session.held.len() > self.settings.packets {
-                counters.lost += session.skip(window, out);
+                count(&mut counters.lost, session.skip(window, out));
             }
             self.handle_timeout(now, out);
         }
     }
 
     /// A packet of no session that is known.
-    fn consider(&mut self, header: &Header, payload: &[u8], out: &mut dyn FnMut(&[u8])) {
+    fn consider(
+        &mut self,
+        (header, payload): (&Header, &[u8]),
+        (from, now): (Origin, Time),
+        out: &mut dyn FnMut(&[u8]),
+    ) {
         let Some((first, first_payload)) = self.candidate.replace((*header, payload.to_vec())) else {
             return;
         };
         if (first.ssrc, first.sequence.wrapping_add(1)) != (header.ssrc, header.sequence) {
-            self.counters.stray += 1;
+            count(&mut self.counters.stray, 1);
             return;
         }
-        self.flush(out);
+        self.give_out(out);
+        self.lock.renew(from, header.ssrc, now);
         self.candidate = None;
-        self.counters.restarts += 1;
+        count(&mut self.counters.restarts, 1);
         let mut session = Session::new(&first);
         out(&first_payload);
         out(payload);
@@ -230,15 +287,20 @@ impl Reorder {
     pub fn handle_timeout(&mut self, now: Time, out: &mut dyn FnMut(&[u8])) {
         let due = |session: &&mut Session| session.deadline <= now && !session.held.is_empty();
         while let Some(session) = self.session.as_mut().filter(due) {
-            self.counters.lost += session.skip(self.settings.window, out);
+            count(&mut self.counters.lost, session.skip(self.settings.window, out));
         }
     }
 
-    /// Gives out all that is held, and forgets the sender: the next packet begins a session. The counters stay.
+    /// Gives out all that is held, and forgets the sender: the next packet, whoever sends it, begins a session. The counters stay.
     pub fn flush(&mut self, out: &mut dyn FnMut(&[u8])) {
+        self.lock.release();
+        self.give_out(out);
+    }
+
+    fn give_out(&mut self, out: &mut dyn FnMut(&[u8])) {
         let Some(mut session) = self.session.take() else { return };
         while !session.held.is_empty() {
-            self.counters.lost += session.skip(self.settings.window, out);
+            count(&mut self.counters.lost, session.skip(self.settings.window, out));
         }
     }
 }

@@ -15,11 +15,15 @@ impl Bench {
 
     /// Packet `number` of a sender whose first one has the sequence number `first`.
     fn push(&mut self, ssrc: u32, first: u16, number: u32, at_ms: u64) {
+        self.push_from(Origin::default(), ssrc, first, number, at_ms);
+    }
+
+    fn push_from(&mut self, from: Origin, ssrc: u32, first: u16, number: u32, at_ms: u64) {
         let sequence = first.wrapping_add(number as u16);
         let header = Header { marker: false, payload_type: 33, sequence, timestamp: 0, ssrc };
         let out = &mut self.out;
         let mut keep = |payload: &[u8]| out.push(u32::from_be_bytes(payload.try_into().unwrap()));
-        self.reorder.push(&header, &number.to_be_bytes(), Time::from_millis(at_ms), &mut keep);
+        self.reorder.push(&header, &number.to_be_bytes(), (from, Time::from_millis(at_ms)), &mut keep);
     }
 
     fn timeout(&mut self, at_ms: u64) {
@@ -102,13 +106,13 @@ fn no_more_is_held_than_allowed_and_a_window_of_nothing_holds_nothing() {
 fn a_sender_that_begins_anew_is_followed_from_its_first_packet() {
     let mut bench = Bench::new(50, 512);
     [0, 1, 3].into_iter().for_each(|number| bench.push(7, 100, number, 0));
-    // Another sender: what is held of the old one comes first.
-    bench.push(8, 40_000, 10, 1);
+    // Another sender, once the first one is silent: what is held of the old one comes first.
+    bench.push(8, 40_000, 10, 200);
     assert_eq!(bench.took(), [0, 1]);
-    bench.push(8, 40_000, 11, 2);
+    bench.push(8, 40_000, 11, 201);
     assert_eq!(bench.took(), [3, 10, 11]);
     // The same one, far away.
-    [30_000, 30_001, 30_002].into_iter().for_each(|number| bench.push(8, 40_000, number, 3));
+    [30_000, 30_001, 30_002].into_iter().for_each(|number| bench.push(8, 40_000, number, 401));
     assert_eq!(bench.took(), [30_000, 30_001, 30_002]);
     let counters = bench.reorder.counters();
     assert_eq!((counters.restarts, counters.lost, counters.stray), (2, 1, 0));
@@ -124,7 +128,38 @@ fn strays_change_nothing() {
     }
     bench.push(9, 5, 500, 0);
     let counters = bench.reorder.counters();
-    assert_eq!((counters.restarts, counters.stray, counters.lost), (0, 10, 0));
+    assert_eq!((counters.restarts, counters.stray, counters.lost), (0, 11, 0));
+}
+
+/// Rows of packets in their order, which a count of two in a row would follow: of another SSRC, of the same one by other
+/// numbers, and of the same one with the right numbers from another address.
+#[test]
+fn another_sender_takes_nothing_over_while_the_first_one_sends() {
+    let from = |address: &str| Origin::of(address.parse().ok());
+    let (sender, near, far) = (from("10.0.0.5:5004"), from("10.0.0.5:40000"), from("10.0.0.9:5004"));
+    let mut bench = Bench::new(50, 512);
+    for number in 0..1_000 {
+        let at_ms = u64::from(number) * 20;
+        bench.push_from(sender, 7, 0, number, at_ms);
+        for step in 0..3 {
+            bench.push_from(far, 9, 300, 3 * number + step, at_ms + 1);
+            bench.push_from(near, 9, 300, 3 * number + step, at_ms + 1);
+            bench.push_from(sender, 7, 30_000, 3 * number + step, at_ms + 1);
+            bench.push_from(far, 7, 0, number + 1 + step, at_ms + 1);
+        }
+        assert_eq!(bench.took(), [number]);
+    }
+    let counters = bench.reorder.counters();
+    let expected = Counters { received: 13_000, stray: 12_000, ..Counters::default() };
+    assert_eq!(counters, expected);
+    // It is silent for a second: the next one is followed from its first packet, and what was between counts as no loss.
+    let end = 999 * 20;
+    bench.push_from(far, 9, 300, 0, end + 999);
+    bench.push_from(far, 9, 300, 1, end + 1_000);
+    bench.push_from(far, 9, 300, 2, end + 1_001);
+    assert_eq!(bench.took(), [1, 2]);
+    let counters = bench.reorder.counters();
+    assert_eq!((counters.restarts, counters.lost, counters.stray), (1, 0, 12_001));
 }
 
 proptest! {

@@ -10,14 +10,17 @@
 //! Headers and arrival times come in, counters go out. A packet in its turn costs a few nanoseconds: one comparison, and a
 //! word of the window every 64 packets. Nothing is allocated.
 
-use super::{Header, distance};
+use super::{Header, count, distance};
 use glassline_media::Time;
 use std::time::Duration;
 
 /// Words of the window; each remembers 64 numbers.
 const WORDS: u64 = 64;
+const WORDS_KEPT: usize = 64;
 /// How far back it is known what is missing. What lies before is no late packet but another count.
-const WINDOW: i64 = WORDS as i64 * 64;
+const WINDOW: i64 = 64 * 64;
+/// How far back a number is looked for: the oldest word of the window may be begun only.
+const BEHIND_MAX: i64 = 64 - WINDOW;
 /// How far a number may jump ahead and still be the sender's next one (RFC 3550 A.1, MAX_DROPOUT).
 const DROPOUT_MAX: u32 = 3000;
 
@@ -133,7 +136,7 @@ struct Session {
     duplicates: u64,
     reordered: u64,
     /// Which of the newest numbers are missing, by the number modulo [`WINDOW`].
-    missing: [u64; WORDS as usize],
+    missing: [u64; WORDS_KEPT],
     /// The longest loss that has left the window, and how long the one is that is just leaving it.
     longest: u64,
     run: u64,
@@ -144,7 +147,7 @@ struct Session {
 impl Session {
     fn new(ssrc: u32, number: u32) -> Session {
         // One turn of 32 bits ahead, so that looking back never ends below zero.
-        let first = (1 << 32) + u64::from(number);
+        let first = 1 << 32 | u64::from(number);
         Session {
             ssrc,
             base: first,
@@ -152,7 +155,7 @@ impl Session {
             received: 1,
             duplicates: 0,
             reordered: 0,
-            missing: [0; WORDS as usize],
+            missing: [0; WORDS_KEPT],
             longest: 0,
             run: 0,
             last_arrival: Time::ZERO,
@@ -161,7 +164,12 @@ impl Session {
     }
 
     const fn place(number: u64) -> (usize, u64) {
-        ((number / 64 % WORDS) as usize, 1 << (number % 64))
+        (Session::word(number / 64), 1 << (number % 64))
+    }
+
+    /// Where the bits of a word of numbers stand: its low bits.
+    const fn word(word: u64) -> usize {
+        (word & (WORDS - 1)) as usize
     }
 
     /// The numbers from `first` to before `end`, which are within the window, are missing.
@@ -176,33 +184,35 @@ impl Session {
     fn advance(&mut self, number: u64) {
         let (old, new) = (self.highest / 64, number / 64);
         // Of the word that is begun before any leaves: it may be among those.
-        self.miss(self.highest + 1, number.min(64 * (old + 1)));
-        for word in old + 1..=new.min(old + WORDS) {
-            let leaves = std::mem::take(&mut self.missing[(word % WORDS) as usize]);
+        let behind = old.saturating_add(1);
+        self.miss(self.highest.saturating_add(1), number.min(behind.saturating_mul(64)));
+        for word in behind..=new.min(old.saturating_add(WORDS)) {
+            let leaves = std::mem::take(&mut self.missing[Session::word(word)]);
             settle(leaves, &mut self.run, &mut self.longest);
         }
         // A gap that is wider than the window: words that were never in it, all missing.
-        self.run += 64 * (new - old).saturating_sub(WORDS);
-        self.miss(64 * (old + 1).max((new + 1).saturating_sub(WORDS)), number);
+        count(&mut self.run, new.saturating_sub(old).saturating_sub(WORDS).saturating_mul(64));
+        let oldest = new.saturating_add(1).saturating_sub(WORDS);
+        self.miss(behind.max(oldest).saturating_mul(64), number);
         self.highest = number;
-        self.received += 1;
+        count(&mut self.received, 1);
     }
 
     /// A number that is not above the highest, and within the window. Returns whether it was missing.
     fn look_back(&mut self, number: u64) -> bool {
         if number < self.base {
-            self.miss(number + 1, self.base);
+            self.miss(number.saturating_add(1), self.base);
             self.base = number;
         } else {
             let (word, bit) = Session::place(number);
             if self.missing[word] & bit == 0 {
-                self.duplicates += 1;
+                count(&mut self.duplicates, 1);
                 return false;
             }
             self.missing[word] &= !bit;
         }
-        self.received += 1;
-        self.reordered += 1;
+        count(&mut self.received, 1);
+        count(&mut self.reordered, 1);
         true
     }
 
@@ -210,15 +220,15 @@ impl Session {
     fn longest_loss(&self) -> u64 {
         let (mut run, mut longest) = (self.run, self.longest);
         let newest = self.highest / 64;
-        for word in newest + 1 - WORDS..=newest {
-            settle(self.missing[(word % WORDS) as usize], &mut run, &mut longest);
+        for word in newest.saturating_sub(WORDS - 1)..=newest {
+            settle(self.missing[Session::word(word)], &mut run, &mut longest);
         }
         longest.max(run)
     }
 
     fn counters(&self) -> Counters {
         Counters {
-            expected: self.highest - self.base + 1,
+            expected: self.highest.saturating_sub(self.base).saturating_add(1),
             received: self.received,
             duplicates: self.duplicates,
             reordered: self.reordered,
@@ -235,18 +245,18 @@ fn settle(missing: u64, run: &mut u64, longest: &mut u64) {
         *longest = (*longest).max(std::mem::take(run));
         return;
     }
-    let (mut rest, mut left) = (missing, 64);
+    let (mut rest, mut left) = (missing, 64u32);
     while left > 0 {
         let came = rest.trailing_zeros().min(left);
         if came > 0 {
             *longest = (*longest).max(std::mem::take(run));
         }
         rest = rest.checked_shr(came).unwrap_or(0);
-        left -= came;
+        left = left.saturating_sub(came);
         let gone = rest.trailing_ones().min(left);
-        *run += u64::from(gone);
+        count(run, gone.into());
         rest = rest.checked_shr(gone).unwrap_or(0);
-        left -= gone;
+        left = left.saturating_sub(gone);
     }
 }
 
@@ -267,7 +277,7 @@ impl Statistics {
     /// packets a second passes that in 6 ms. Of 16-bit numbers, no more than 32,767 can be told.
     #[must_use]
     pub fn with_dropout_max(mut self, packets: u32) -> Statistics {
-        self.dropout_max = i64::from(packets.min(i32::MAX as u32));
+        self.dropout_max = i64::from(packets.min(0x7FFF_FFFF));
         self
     }
 
@@ -284,7 +294,7 @@ impl Statistics {
         let dropout_max = self.dropout_max;
         self.count(header, number, now, |highest| {
             let wide = distance(highest, u64::from(number), 32);
-            if (-WINDOW + 64..=dropout_max).contains(&wide) {
+            if (BEHIND_MAX..=dropout_max).contains(&wide) {
                 wide
             } else {
                 distance(highest, u64::from(number), 16)
@@ -298,8 +308,7 @@ impl Statistics {
             return self.number(|number| Arrival::Next { number });
         };
         let distance = distance(session.highest);
-        // The oldest word of the window may be begun only.
-        if session.ssrc != header.ssrc || !(-WINDOW + 64..=self.dropout_max).contains(&distance) {
+        if session.ssrc != header.ssrc || !(BEHIND_MAX..=self.dropout_max).contains(&distance) {
             return self.consider(header, number, now);
         }
         let number = session.highest.wrapping_add_signed(distance);
@@ -310,7 +319,7 @@ impl Statistics {
             }
             2.. => {
                 session.advance(number);
-                Arrival::Gap { number, missing: distance.unsigned_abs() - 1 }
+                Arrival::Gap { number, missing: distance.unsigned_abs().saturating_sub(1) }
             }
             _ if session.look_back(number) => Arrival::Late { number },
             _ => Arrival::Duplicate { number },
@@ -321,7 +330,7 @@ impl Statistics {
         self.jitter_nanos += (change - self.jitter_nanos) / 16.0;
         (session.last_arrival, session.last_timestamp) = (now, header.timestamp);
         if self.candidate.take().is_some() {
-            self.before.strays += 1;
+            count(&mut self.before.strays, 1);
         }
         arrival
     }
@@ -331,18 +340,18 @@ impl Statistics {
         let follows = Some((header.ssrc, number));
         let stray = self.candidate.replace((header.ssrc, number.wrapping_add(1)));
         if stray != follows
-            && stray.map(|(ssrc, next)| (ssrc, next as u16)) != Some((header.ssrc, number as u16))
+            && stray.map(|(ssrc, next)| (ssrc, next & 0xFFFF)) != Some((header.ssrc, number & 0xFFFF))
         {
-            self.before.strays += u64::from(stray.is_some());
+            count(&mut self.before.strays, stray.is_some().into());
             return Arrival::Stray;
         }
         self.candidate = None;
         self.before = self.counters();
-        self.before.restarts += 1;
+        count(&mut self.before.restarts, 1);
         self.begin(header, number, now);
         if let Some(session) = &mut self.session {
-            session.base -= 1;
-            session.received += 1;
+            session.base = session.base.saturating_sub(1);
+            count(&mut session.received, 1);
         }
         self.number(|number| Arrival::Restart { number })
     }
@@ -363,10 +372,10 @@ impl Statistics {
         let Some(session) = &self.session else { return *before };
         let now = session.counters();
         Counters {
-            expected: before.expected + now.expected,
-            received: before.received + now.received,
-            duplicates: before.duplicates + now.duplicates,
-            reordered: before.reordered + now.reordered,
+            expected: before.expected.saturating_add(now.expected),
+            received: before.received.saturating_add(now.received),
+            duplicates: before.duplicates.saturating_add(now.duplicates),
+            reordered: before.reordered.saturating_add(now.reordered),
             strays: before.strays,
             restarts: before.restarts,
             longest_loss: before.longest_loss.max(now.longest_loss),
@@ -380,6 +389,11 @@ impl Statistics {
 
     /// The interarrival jitter (RFC 3550 §6.4.1): how much, smoothed over 16 packets, the distances of packets differ from
     /// those of their time stamps. Where packets of one picture share a time stamp, it holds their spacing too.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast of a float saturates"
+    )]
     pub fn jitter(&self) -> Duration {
         Duration::from_nanos(self.jitter_nanos as u64)
     }

@@ -1,4 +1,13 @@
 //! The parameters of uncompressed audio (RFC 3190, AES67, ST 2110-30).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::error::SectionError;
 use super::parameters::{Parameters, decimal};
@@ -67,7 +76,7 @@ impl Audio {
 
     /// The value of `a=ptime`: milliseconds, to the microsecond.
     pub(super) fn ptime(&self) -> String {
-        let micros = (self.packet_time.as_nanos() + 500) / 1000;
+        let micros = self.packet_time.as_nanos().saturating_add(500) / 1000;
         let text = format!("{}.{:03}", micros / 1000, micros % 1000);
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
@@ -75,7 +84,7 @@ impl Audio {
 
 /// The nearest whole number of samples.
 fn samples(nanos: u128, rate_hz: u32) -> u32 {
-    let samples = (nanos * u128::from(rate_hz) + u128::from(NANOS / 2)) / u128::from(NANOS);
+    let samples = nanos.saturating_mul(rate_hz.into()).saturating_add(500_000_000) / 1_000_000_000;
     u32::try_from(samples).unwrap_or(u32::MAX)
 }
 
@@ -86,5 +95,6 @@ fn parse_packet_time(text: &str, rate_hz: u32) -> Option<Duration> {
         return None;
     }
     let samples = samples(u128::from(nanos), rate_hz);
-    (samples > 0).then(|| Duration::from_nanos(u64::from(samples) * NANOS / u64::from(rate_hz)))
+    let nanos = u64::from(samples).saturating_mul(NANOS).checked_div(rate_hz.into())?;
+    (samples > 0).then(|| Duration::from_nanos(nanos))
 }

@@ -20,6 +20,15 @@
 //! ```
 //! Read are descriptions of ST 2110-20, -30 and -40, of TR-03, and those that only know RFC 4175. What is written plays in
 //! FFmpeg and GStreamer too. Lines are `sdp_types`' business, their meaning is ours.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod ancillary;
 mod audio;
@@ -124,8 +133,8 @@ impl Flow {
         match self.reference_clock.as_ref()? {
             ReferenceClock::Ptp { .. } => Some(offset),
             ReferenceClock::Ntp(_) => {
-                let ticks = NTP_BEFORE_PTP_S * u64::from(self.media.rate_hz());
-                Some(offset.wrapping_add(ticks as u32))
+                let ticks = NTP_BEFORE_PTP_S.wrapping_mul(self.media.rate_hz().into());
+                Some(offset.wrapping_add((ticks & 0xFFFF_FFFF) as u32))
             }
             ReferenceClock::LocalMac(address) => ours.contains(address).then_some(offset),
             ReferenceClock::Other(_) => None,

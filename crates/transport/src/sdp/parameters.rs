@@ -1,11 +1,22 @@
 //! The parameters of `a=fmtp`, and numbers in them.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::error::SectionError;
 use glassline_media::FrameRate;
 use std::str::FromStr;
 
-/// Frames a second beyond which nobody sends.
+/// Frames a second at most.
 const MAX_RATE: u64 = 1000;
+/// Seconds from a frame to the next at most: a stream that is away for longer has begun anew.
+const MAX_FRAME_SECONDS: u64 = 60;
 
 /// `name=value; name; …` (RFC 4855 §3, ST 2110-20 §7.1); names are matched as they are written in the standards.
 pub(super) struct Parameters<'a>(&'a str);
@@ -59,9 +70,12 @@ pub(super) fn frame_rate(name: &'static str, value: &str) -> Result<FrameRate, S
         None => thousandths(value).and_then(|rate| u32::try_from(rate).ok()).map(over_1001),
     };
     rate.and_then(|(above, below)| FrameRate::new(above, below))
-        .filter(|rate| u64::from(rate.numerator()) <= MAX_RATE * u64::from(rate.denominator()))
+        .filter(|rate| {
+            let (frames, seconds) = (u64::from(rate.numerator()), u64::from(rate.denominator()));
+            frames <= MAX_RATE * seconds && seconds <= MAX_FRAME_SECONDS * frames
+        })
         .ok_or_else(|| {
-            SectionError::value(name, value, "it is frames a second up to 1000, as 25 or 60000/1001")
+            SectionError::value(name, value, "it is frames a second from 1/60 to 1000, as 25 or 60000/1001")
         })
 }
 
@@ -88,7 +102,7 @@ pub(super) fn decimal(value: &str, places: u32) -> Option<u64> {
     if whole.is_empty() || !are_digits(whole) || !are_digits(part) {
         return None;
     }
-    let digits = part.bytes().map(|digit| u64::from(digit - b'0')).chain(std::iter::repeat(0));
+    let digits = part.bytes().map(|digit| u64::from(digit.saturating_sub(b'0'))).chain(std::iter::repeat(0));
     digits
         .take(places as usize)
         .try_fold(whole.parse::<u64>().ok()?, |sum, digit| sum.checked_mul(10)?.checked_add(digit))

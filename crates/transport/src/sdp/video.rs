@@ -1,4 +1,13 @@
 //! The parameters of uncompressed video (RFC 4175 §6, ST 2110-20 §7, ST 2110-21 §8).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::colour;
 use super::error::SectionError;
@@ -170,7 +179,10 @@ impl Video {
 /// ST 2110-20 §7.2: whole rates as one number.
 fn exact(rate: FrameRate) -> String {
     let (above, below) = (rate.numerator(), rate.denominator());
-    if above.is_multiple_of(below) { (above / below).to_string() } else { rate.to_string() }
+    match above.checked_div(below) {
+        Some(whole) if above.is_multiple_of(below) => whole.to_string(),
+        _ => rate.to_string(),
+    }
 }
 
 fn format(parameters: &Parameters) -> Result<Format, SectionError> {

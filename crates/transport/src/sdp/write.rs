@@ -18,7 +18,7 @@ fn session(description: &Description) -> Session {
     let mut session = Session::new(origin, name);
     session.times.push(Time::new(0, 0));
     for (number, flow) in description.flows.iter().enumerate() {
-        let mids = mids(number + 1, flow.paths.len());
+        let mids = mids(number.saturating_add(1), flow.paths.len());
         if flow.paths.len() > 1 {
             session.attributes.push(Attribute::with_value("group", format!("DUP {}", mids.join(" "))));
         }

@@ -232,6 +232,30 @@ fn the_link_that_holds_most_gives_way_where_an_endpoint_has_no_room() {
     assert_eq!(hall.listener.held_bytes(), 0);
 }
 
+#[test]
+fn a_fault_ends_the_link_that_was_at_work_and_no_other() {
+    let mut hall = Hall::new(Settings::new(Credentials::Insecure), 3);
+    (0..100).for_each(|_| hall.turn());
+    let ids: Vec<LinkId> = hall.listener.links().map(|link| link.0).collect();
+    assert_eq!(ids.len(), 3);
+    // Whatever was called of this link last has panicked.
+    hall.listener.link_mut(ids[1]).unwrap();
+    hall.listener.recover();
+    assert!(hall.listener.link(ids[1]).is_none());
+    hall.turn();
+    assert_eq!(hall.closed, [CloseReason::Fault]);
+    (0..3).for_each(|number| hall.send(number, 100));
+    (0..100).for_each(|_| hall.turn());
+    for id in [ids[0], ids[2]] {
+        let link = hall.listener.link_mut(id).unwrap();
+        assert!(link.receive(0).is_some(), "the others go on");
+    }
+    // What belongs to no link ends all of them: nothing that is left is half-written.
+    hall.listener.handle_datagram(hall.now, path(99), &mut [0; 40]);
+    hall.listener.recover();
+    assert_eq!(hall.listener.links().count(), 0);
+}
+
 fn network(seed: u64) -> Network {
     let config = LinkConfig::rate(50_000_000).with_delay(Duration::from_millis(10));
     Network::symmetric(config, seed).unwrap()

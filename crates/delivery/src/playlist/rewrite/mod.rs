@@ -31,8 +31,8 @@ use crate::policy::TOKEN_PARAMETERS;
 pub const PLAYLIST_BYTES_MAX: usize = 4 << 20;
 /// What a playlist may become. An upstream server that writes very many short addresses gets no further.
 const WRITTEN_BYTES_MAX: usize = 16 << 20;
-/// Longer tokens are none of ours.
-const TOKEN_BYTES_MAX: usize = 1024;
+/// Longer tokens are none of ours, which have about 80 with their time; what has is put behind each address.
+const TOKEN_BYTES_MAX: usize = 256;
 
 /// A kind of text with addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +73,11 @@ impl ViewerToken {
     /// has a meaning in a playlist, in XML or in DASH's templates.
     pub fn of(query: &str) -> Option<ViewerToken> {
         let mut written = form_urlencoded::Serializer::new(String::new());
-        let pairs = form_urlencoded::parse(query.as_bytes());
-        written.extend_pairs(pairs.filter(|(name, _)| TOKEN_PARAMETERS.contains(&&**name)));
+        let pairs = || form_urlencoded::parse(query.as_bytes());
+        // Of several the first one counts (`http1::server::Request::parameter`).
+        written.extend_pairs(
+            TOKEN_PARAMETERS.iter().filter_map(|known| pairs().find(|(name, _)| name == known)),
+        );
         let written = written.finish();
         (!written.is_empty() && written.len() <= TOKEN_BYTES_MAX).then_some(ViewerToken(written))
     }
@@ -131,6 +134,7 @@ mod tests {
     #[test]
     fn a_token_is_what_is_in_the_query_and_nothing_else() {
         assert_eq!(token().0, "expires=7&token=Zq_-9");
+        assert_eq!(ViewerToken::of("token=a&token=b&expires=7&token=c").unwrap().0, "expires=7&token=a");
         assert_eq!(ViewerToken::of("a=1&_HLS_msn=7"), None);
         assert_eq!(ViewerToken::of("token=a%22%3C%24%0A&x").unwrap().0, "token=a%22%3C%24%0A");
         assert_eq!(ViewerToken::of(&format!("token={}", "a".repeat(2000))), None);
@@ -223,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_would_become_too_long_stays_as_it_is() {
-        let long = ViewerToken::of(&format!("token={}", "a".repeat(900))).unwrap();
+        let long = ViewerToken::of(&format!("token={}", "a".repeat(200))).unwrap();
         let text = format!("#EXTM3U\n{}", "a\n".repeat(100_000));
         assert_eq!(with_token(PlaylistKind::Hls, &text, &long, &ASKED), None);
         assert_eq!(hls(&format!("#EXTM3U\n{}", "a".repeat(PLAYLIST_BYTES_MAX))), None);

@@ -6,6 +6,7 @@ use super::live::{LiveSound, Raw, Timer as _, pump};
 use super::rtp::RtpSound;
 use super::wav_file::{WavFile, time_of};
 use crate::capture::{Consumer, Error, FfmpegInput, Item, Pace, ParseError, Result};
+use crate::containment::{Border, contain};
 use crate::raw::described::{self, Options};
 use glassline_io::clock::Clock;
 use glassline_media::container::wav;
@@ -189,11 +190,13 @@ fn spawn<C: Consumer + 'static>(
     let consumer = Arc::clone(consumer);
     thread::Builder::new()
         .name("sound".to_owned())
-        .spawn(move || match run(&consumer) {
-            // Pictures go on without it.
-            Ok(()) if !consumer.is_stopped() => tracing::info!("the sound has ended"),
-            Ok(()) => {}
-            Err(error) => tracing::error!("the sound has ended: {error:#}"),
+        .spawn(move || {
+            match contain(Border::Encoder, || run(&consumer)).unwrap_or_else(|it| Err(it.into())) {
+                // Pictures go on without it.
+                Ok(()) if !consumer.is_stopped() => tracing::info!("the sound has ended"),
+                Ok(()) => {}
+                Err(error) => tracing::error!("the sound has ended: {error:#}"),
+            }
         })
         .map_err(|error| Error::Thread { what: "sound", error })?;
     Ok(())

@@ -10,6 +10,7 @@ use glassline_media::samples::Format;
 use glassline_transport::raw_video::MediaClock;
 use glassline_transport::rtp;
 use glassline_transport::rtp::pcm::{self, Block, Depacketizer, Depth};
+use glassline_transport::rtp::source::Origin;
 use glassline_transport::sdp::{Audio, Flow};
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ impl RtpSound {
             next: None,
             has_leapt: false,
         };
-        let depacketizer = Depacketizer::new(settings);
+        let depacketizer = Depacketizer::new(settings).with_lock(described::lock(flow));
         Ok(RtpSound { datagrams, depacketizer, blocks, addresses, clock, told: (0, Time::ZERO) })
     }
 
@@ -126,10 +127,11 @@ impl LiveSound for RtpSound {
         let due = self.depacketizer.poll_timeout().map_or(PATIENCE, |due| due.since(now));
         let RtpSound { datagrams, depacketizer, blocks, .. } = self;
         blocks.has_leapt = false;
-        let taken = datagrams.receive(due.min(PATIENCE), &mut |_, datagram| {
+        let taken = datagrams.receive(due.min(PATIENCE), &mut |path, datagram| {
             let mut push = |block| blocks.push(&block, samples);
             // What is refused is counted; nobody is helped by a line for each.
-            let _ = depacketizer.handle_datagram(datagram.bytes, datagram.at, &mut push);
+            let origin = Origin { path, address: datagram.from };
+            let _ = depacketizer.handle_datagram(datagram.bytes, (origin, datagram.at), &mut push);
         });
         taken.map_err(|error| Error::Receive { addresses: self.addresses.clone(), error })?;
         let now = self.clock.now();

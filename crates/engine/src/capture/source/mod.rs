@@ -20,6 +20,7 @@ mod tests;
 mod timeline;
 
 use super::{Consumer, FfmpegInput, Input, Item, Result, SOUND_RATE_HZ, TONE_CHANNELS};
+use crate::containment::{Border, contain};
 use crate::raw;
 use glassline_io::capture::Capture;
 use glassline_io::clock::Clock;
@@ -321,10 +322,15 @@ impl Source {
     /// Hands pictures, and the test pattern's tone, to `consumer` until the source ends or nobody wants more; tells it then
     /// how that ended. Takes as long as that takes.
     pub fn run(self, consumer: &dyn Consumer) {
+        let ended = contain(Border::Encoder, || self.hand_over_all(consumer));
+        consumer.end(ended.unwrap_or_else(|panicked| Err(panicked.into())));
+    }
+
+    fn hand_over_all(self, consumer: &dyn Consumer) -> Result<()> {
         let Source { kind, format, length, clock, wall, pixels: _, begin } = self;
         let rate = format.rate;
         let mut outlet = Outlet { consumer, clock, wall, rate, number: 0, last: None, again: false };
-        let ended = match kind {
+        match kind {
             Kind::Test { sound } => {
                 run_test(format, sound, (begin, length), &outlet);
                 Ok(())
@@ -350,8 +356,7 @@ impl Source {
             Kind::Capture { mut capture, mut prepare } => {
                 device::run(&mut *capture, &mut prepare, length, &mut outlet)
             }
-        };
-        consumer.end(ended);
+        }
     }
 }
 

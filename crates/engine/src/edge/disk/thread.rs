@@ -6,6 +6,7 @@ use super::super::cache::{Begun, Job};
 use super::super::upstream::Mailbox;
 use super::super::{Cache, Growing};
 use super::{Disk, Task, count, lock};
+use crate::containment::{Border, contain};
 use bytes::Bytes;
 use glassline_delivery::fill::disk::{
     BLOCK_BYTES, FILES_MAX, FileError, FileHead, Found, HEAD_BYTES_MAX, Kept, Name, OpenSeal, Seal,
@@ -34,6 +35,9 @@ const LOOKED_AT_A_TURN: usize = 16;
 const HEAD_BYTES: usize = 4096;
 /// A file that is being written and was not for so long was left behind by a process that has ended.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
+
+/// How long the thread rests after a panic.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);
 
 const WHOLE: &str = "obj";
 const UNFINISHED: &str = "tmp";
@@ -133,7 +137,17 @@ impl DiskThread {
 
     /// Works until it is told to end.
     pub(super) fn run(mut self) {
-        self.open();
+        // An object whose turn has panicked is dropped with its job, which fails it.
+        while contain(Border::Worker, || self.work_until_told()).is_err() {
+            std::thread::sleep(PAUSE_AFTER_PANIC);
+        }
+        self.end();
+    }
+
+    fn work_until_told(&mut self) {
+        if !self.is_open {
+            self.open();
+        }
         while let Some(write) = self.next_tasks() {
             if let Some(task) = write {
                 self.begin_write(task);
@@ -153,6 +167,9 @@ impl DiskThread {
                 self.scan_on(scan);
             }
         }
+    }
+
+    fn end(mut self) {
         if let Some(writing) = self.writing.take() {
             // Nobody would find it.
             drop(fs::remove_file(&writing.path));

@@ -5,10 +5,12 @@ use super::super::disk::Disk;
 use super::exchange::{Exchange, Fetch, Stands};
 use super::server::Server;
 use super::{FetchCounters, Mailbox, UpstreamSettings};
+use crate::containment::{Border, contain, inject};
 use glassline_delivery::fill::{Failure, Object, Slab};
 use glassline_io::client::Wire;
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker, Watch};
+use glassline_io::small_file::Accept;
 use glassline_io::tcp::Connection;
 use glassline_io::tls::{Connector, Roots, TlsError};
 use glassline_media::Time;
@@ -20,6 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const WAKE: u64 = u64::MAX;
+/// How long the thread rests after a panic outside of any exchange.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);
 /// Bytes of a read.
 const READ_BYTES: usize = 128 << 10;
 /// Reads of one connection in a row; then others get their turn.
@@ -89,7 +93,7 @@ impl Fetcher {
         let mailbox = Mailbox::new(Waker::new(&poller, WAKE)?);
         let wants_tls = settings.groups().flatten().any(glassline_delivery::http1::Url::tls);
         let roots = settings.ca.clone().map_or(Roots::System, Roots::File);
-        let connector = wants_tls.then(|| Connector::new(&roots)).transpose()?;
+        let connector = wants_tls.then(|| Connector::new(&roots, Accept::RegularFile)).transpose()?;
         let seed = clock.utc().as_nanos();
         let mut groups = Vec::new();
         for group in settings.groups() {
@@ -123,6 +127,25 @@ impl Fetcher {
 
     /// Fetches until it is told to end.
     pub(in crate::edge) fn run(mut self) {
+        while contain(Border::Worker, || self.fetch_until_told()).is_err() {
+            std::thread::sleep(PAUSE_AFTER_PANIC);
+            // Edges may be lost: each connection has a turn.
+            let tokens = self
+                .lines
+                .iter()
+                .enumerate()
+                .filter_map(|(slot, line)| Some(token(slot, line.as_ref()?.generation)));
+            self.again = tokens.collect();
+        }
+        for fetch in self.waiting.drain(..) {
+            fetch.job.growing.change(|object| object.fail(Failure::Upstream));
+        }
+        for exchange in self.lines.into_iter().flatten().filter_map(|line| line.exchange) {
+            exchange.download.job.growing.change(|object| object.fail(Failure::Upstream));
+        }
+    }
+
+    fn fetch_until_told(&mut self) {
         let mut ready = Vec::new();
         let mut next_sweep = Time::ZERO;
         while !self.ends.load(Ordering::Acquire) {
@@ -150,12 +173,6 @@ impl Fetcher {
             }
             self.assign_waiting(now);
         }
-        for fetch in self.waiting.drain(..) {
-            fetch.job.growing.change(|object| object.fail(Failure::Upstream));
-        }
-        for exchange in self.lines.into_iter().flatten().filter_map(|line| line.exchange) {
-            exchange.download.job.growing.change(|object| object.fail(Failure::Upstream));
-        }
     }
 
     /// The numbers of the servers that may have it.
@@ -164,14 +181,17 @@ impl Fetcher {
     }
 
     fn begin(&mut self, job: Job, now: Time) {
-        let fetch = Fetch::new(job);
-        self.assign(fetch, now);
+        // A panic drops the job, which fails its object.
+        let _ = contain(Border::Exchange, || {
+            let fetch = Fetch::new(job);
+            self.assign(fetch, now);
+        });
     }
 
     fn assign_waiting(&mut self, now: Time) {
         for _ in 0..self.waiting.len() {
             if let Some(fetch) = self.waiting.pop_front() {
-                self.assign(fetch, now);
+                let _ = contain(Border::Exchange, || self.assign(fetch, now));
             }
         }
     }
@@ -261,11 +281,16 @@ impl Fetcher {
         if line.generation != (token >> 32) as u32 {
             return;
         }
-        if let Err(error) = self.try_turn(slot, now) {
-            self.lose(slot, &error.to_string(), now);
+        let turned = contain(Border::Exchange, || {
+            if let Err(error) = self.try_turn(slot, now) {
+                self.lose(slot, &error.to_string(), now);
+            }
+            let exchange = self.lines[slot].as_mut().and_then(|line| line.exchange.as_mut());
+            exchange.into_iter().for_each(Exchange::deliver);
+        });
+        if turned.is_err() {
+            self.close(slot);
         }
-        let exchange = self.lines[slot].as_mut().and_then(|line| line.exchange.as_mut());
-        exchange.into_iter().for_each(Exchange::deliver);
     }
 
     fn try_turn(&mut self, slot: usize, now: Time) -> io::Result<()> {
@@ -316,6 +341,7 @@ impl Fetcher {
                 }
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it broke off"));
             }
+            inject(Border::Exchange, || exchange.download.job.target.clone());
             FetchCounters::add(&counters.bytes, count as u64);
             let mut input = &scratch[..count];
             match exchange.take(&mut input, slab).map_err(io::Error::other)? {

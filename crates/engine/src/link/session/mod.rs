@@ -23,6 +23,7 @@ pub use delays::Delays;
 pub use peer::{ChannelFigures, PeerStatistics};
 
 use super::{Endpoint, Link};
+use crate::containment::{Border, Panicked, contain};
 use bytes::Bytes;
 use glassline_transport::link::{CloseReason, Error as LinkError, Event, MAX_CHANNELS, Options};
 use peers::Peers;
@@ -52,6 +53,9 @@ pub enum Error {
         /// What is wrong.
         what: &'static str,
     },
+    /// A fault of this program's own has ended it.
+    #[error(transparent)]
+    Fault(#[from] Panicked),
     /// The system has no thread left.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
@@ -380,7 +384,10 @@ impl Session {
         let run = Run::new(Arc::clone(&shared), endpoint, mode, all_inputs);
         let thread = thread::Builder::new()
             .name("link session".into())
-            .spawn(move || run.run(inputs, &inbox))
+            .spawn(move || {
+                let ended = contain(Border::Worker, || run.run(inputs, &inbox));
+                ended.unwrap_or_else(|panicked| Err(panicked.into()))
+            })
             .map_err(Error::Thread)?;
         Ok(Session { shared, messages, events, addresses, thread: Some(thread) })
     }

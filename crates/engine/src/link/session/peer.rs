@@ -3,9 +3,11 @@
 use super::delays::{DelayMeter, Delays};
 use super::shared::{Message, Shared};
 use super::{CONTROL, Error, SessionEvent};
+use crate::containment::{Border, contain};
 use crate::link::{ChannelStatistics, Channels, Link};
 use bytes::Bytes;
 use glassline_io::clock::Clock;
+use glassline_media::printable;
 use glassline_transport::link::{
     CloseReason, Error as LinkError, Event, LinkId, LinkStatistics, Options, Outcome, PathStatistics,
 };
@@ -14,11 +16,13 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// What sessions tell each other on [`CONTROL`]: all inputs here have ended, and what they gave has arrived.
 const END: &[u8] = b"end";
+/// What the peer is told of a link that a fault of ours has ended.
+const FAULT: &str = "an internal fault of the peer has ended the link";
 /// For waits that end by events.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -93,7 +97,7 @@ impl Peer {
 
     fn learn_name(&self) {
         let name = self.link.peer_name().unwrap_or_default();
-        let name: String = String::from_utf8_lossy(&name).chars().filter(|c| !c.is_control()).collect();
+        let name = printable::line(&String::from_utf8_lossy(&name)).into_owned();
         *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
@@ -141,35 +145,51 @@ impl Peer {
 /// Serves a link until it has ended: a thread for what happens to it, one for each output, one for the rest.
 pub(super) fn serve(shared: &Arc<Shared>, peer: &Arc<Peer>) {
     let (shared, peer) = (Arc::clone(shared), Arc::clone(peer));
-    thread::spawn(move || {
+    let link = Arc::clone(&peer);
+    spawn(&link, move || {
         let mut rest = Channels::ALL;
         let mut writers = Vec::new();
         for index in 0..shared.services.len() {
             rest = shared.services[index].service.takes().into_iter().fold(rest, Channels::without);
-            let (shared, peer) = (Arc::clone(&shared), Arc::clone(&peer));
-            writers.push(thread::spawn(move || shared.services[index].serve(&shared, &peer.link)));
+            let (shared, own) = (Arc::clone(&shared), Arc::clone(&peer));
+            writers.push(spawn(&peer, move || shared.services[index].serve(&shared, &own.link)));
         }
         for &channel in shared.outputs.keys() {
             rest = rest.without(channel);
-            let (shared, peer) = (Arc::clone(&shared), Arc::clone(&peer));
-            writers.push(thread::spawn(move || write(&shared, &peer, channel)));
+            let (shared, own) = (Arc::clone(&shared), Arc::clone(&peer));
+            writers.push(spawn(&peer, move || write(&shared, &own, channel)));
         }
         writers.push({
-            let (shared, peer) = (Arc::clone(&shared), Arc::clone(&peer));
-            thread::spawn(move || take_rest(&shared, &peer, rest))
+            let (shared, own) = (Arc::clone(&shared), Arc::clone(&peer));
+            spawn(&peer, move || take_rest(&shared, &own, rest))
         });
-        while !peer.link.has_ended() {
-            if let Some(event) = peer.link.wait_event(LONG) {
-                handle(&shared, &peer, event);
+        let handled = contain(Border::Link, || {
+            while !peer.link.has_ended() {
+                if let Some(event) = peer.link.wait_event(LONG) {
+                    handle(&shared, &peer, event);
+                }
             }
+            peer.link.events().into_iter().for_each(|event| handle(&shared, &peer, event));
+        });
+        if handled.is_err() {
+            peer.link.close(FAULT);
         }
-        peer.link.events().into_iter().for_each(|event| handle(&shared, &peer, event));
         // All that came is written before it counts as over.
         for writer in writers {
             let _ = writer.join();
         }
         shared.notify(Message::Over(peer.id()));
     });
+}
+
+/// Runs something for a link on a thread of its own. Where that panics, the link ends and no other.
+fn spawn(peer: &Arc<Peer>, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let peer = Arc::clone(peer);
+    thread::spawn(move || {
+        if contain(Border::Link, run).is_err() {
+            peer.link.close(FAULT);
+        }
+    })
 }
 
 fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
@@ -229,8 +249,9 @@ fn connected(shared: &Arc<Shared>, peer: &Arc<Peer>, again: bool) {
 
 /// Tells the peer that there will be no more, once all is delivered.
 pub(super) fn finish(shared: &Arc<Shared>, peer: &Arc<Peer>) {
-    let (shared, peer) = (Arc::clone(shared), Arc::clone(peer));
-    thread::spawn(move || {
+    let (shared, link) = (Arc::clone(shared), Arc::clone(peer));
+    spawn(&link.clone(), move || {
+        let peer = link;
         while let Ok(is_idle) = peer.link.flush(LONG) {
             if is_idle {
                 peer.end_sent.store(true, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 use super::peer::{self, Peer};
 use super::shared::{Message, Shared};
 use super::{CONTROL, Error, Input, Mode, SessionEvent};
+use crate::containment::{Border, contain};
 use crate::link::{Endpoint, Link};
 use glassline_transport::link::{LinkId, Options};
 use std::net::SocketAddr;
@@ -56,7 +57,11 @@ impl Run {
     ) -> Result<(), Error> {
         for (channel, input) in inputs {
             let shared = Arc::clone(&self.shared);
-            thread::spawn(move || read(&shared, channel, input));
+            thread::spawn(move || {
+                if let Err(panicked) = contain(Border::Link, || read(&shared, channel, input)) {
+                    shared.notify(Message::Failed(panicked.into()));
+                }
+            });
         }
         let ended = self.begin().and_then(|()| self.work(inbox));
         self.end(inbox);

@@ -3,6 +3,7 @@
 use super::peer::PeerStatistics;
 use super::peers::Peers;
 use super::{CONTROL, Error, Link, Output, Served, Service, SessionEvent};
+use crate::containment::{Border, contain};
 use glassline_transport::link::{LinkId, Options};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -53,7 +54,13 @@ impl Running {
 
     /// Serves a link, and tells the main thread what came of it.
     pub(super) fn serve(&self, shared: &Shared, link: &Link) {
-        match self.service.serve(link) {
+        // What it shares with other links may be half-written, so that the whole session ends.
+        let served = contain(Border::Link, || self.service.serve(link));
+        let served = match served {
+            Ok(served) => served,
+            Err(panicked) => return shared.notify(Message::Failed(panicked.into())),
+        };
+        match served {
             Ok(Served::All) => {
                 if self.service.is_input() && !self.has_ended.swap(true, Ordering::Relaxed) {
                     shared.notify(Message::InputEnded);

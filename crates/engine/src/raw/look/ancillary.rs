@@ -4,13 +4,16 @@ use super::Clocks;
 use super::audio::merged;
 use super::path::Path;
 use super::report::{AncillaryReport, KindReport, Merged, Spread};
+use crate::raw::described;
 use glassline_io::clock::Clock;
 use glassline_media::Time;
 use glassline_transport::ancillary::{Depacketizer, Kind, Packet, Received, Settings};
 use glassline_transport::raw_video::MediaClock;
 use glassline_transport::rtp;
+use glassline_transport::rtp::source::Origin;
 use glassline_transport::sdp::{Ancillary, Flow};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Kinds and lines that are listed; a sender may send any.
@@ -73,13 +76,15 @@ impl Found {
 impl AncillarySeen {
     pub(super) fn new(flow: &Flow, ancillary: &Ancillary, skew: Duration, clock: Clock) -> AncillarySeen {
         let reorder = rtp::Settings { window: skew, ..rtp::Settings::default() };
+        let path = |path| Path::new(flow.payload_type, 90_000, described::path_lock(path));
+        let depacketizer = Depacketizer::new(Settings { payload_type: flow.payload_type, reorder });
         AncillarySeen {
             described: ancillary.data_ids.clone(),
-            paths: flow.paths.iter().map(|_| Path::new(flow.payload_type, 90_000)).collect(),
-            depacketizer: Depacketizer::new(Settings { payload_type: flow.payload_type, reorder }),
+            paths: flow.paths.iter().map(path).collect(),
+            depacketizer: depacketizer.with_lock(described::lock(flow)),
             found: Found {
                 clock,
-                media_clock: MediaClock::new(crate::raw::described::direct_offset(flow)),
+                media_clock: MediaClock::new(described::direct_offset(flow)),
                 clocks: Clocks::default(),
                 payloads: 0,
                 frames: 0,
@@ -91,11 +96,18 @@ impl AncillarySeen {
         }
     }
 
-    pub(super) fn take(&mut self, path: usize, bytes: &[u8], (at, drops): (Time, u32)) {
+    pub(super) fn take(
+        &mut self,
+        path: usize,
+        bytes: &[u8],
+        (at, drops, from): (Time, u32, Option<SocketAddr>),
+    ) {
+        let origin = Origin { path, address: from };
         let Some(path) = self.paths.get_mut(path) else { return };
-        let is_of_stream = path.push(bytes, (bytes.len(), at, drops), true).is_some();
+        let is_of_stream = path.push(bytes, (bytes.len(), at, drops, from), true).is_some();
         let found = &mut self.found;
-        let taken = self.depacketizer.handle_datagram(bytes, at, &mut |received| found.push(&received));
+        let taken =
+            self.depacketizer.handle_datagram(bytes, (origin, at), &mut |received| found.push(&received));
         if is_of_stream && taken.is_err() {
             path.refuse_payload();
         }

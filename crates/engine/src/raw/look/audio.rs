@@ -3,12 +3,15 @@
 use super::Clocks;
 use super::path::Path;
 use super::report::{AudioReport, Merged, Spread};
+use crate::raw::described;
 use glassline_io::clock::Clock;
 use glassline_media::Time;
 use glassline_transport::raw_video::MediaClock;
 use glassline_transport::rtp::pcm::{Block, Depacketizer, Depth, Format, Settings};
+use glassline_transport::rtp::source::Origin;
 use glassline_transport::rtp::{self, Packet};
 use glassline_transport::sdp::{Audio, Flow};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// What is found of a flow of sound.
@@ -78,15 +81,15 @@ impl AudioSeen {
         let format = Format::new(depth, audio.channels, audio.rate_hz).ok()?;
         let reorder = rtp::Settings { window: skew, ..rtp::Settings::default() };
         let settings = Settings { format, payload_type: flow.payload_type, reorder };
-        let path = |_| Path::new(flow.payload_type, audio.rate_hz);
+        let path = |path| Path::new(flow.payload_type, audio.rate_hz, described::path_lock(path));
         Some(AudioSeen {
             audio: audio.clone(),
             format,
             paths: flow.paths.iter().map(path).collect(),
-            depacketizer: Depacketizer::new(settings),
+            depacketizer: Depacketizer::new(settings).with_lock(described::lock(flow)),
             levels: Levels {
                 clock,
-                media_clock: MediaClock::with_rate(crate::raw::described::direct_offset(flow), audio.rate_hz),
+                media_clock: MediaClock::with_rate(described::direct_offset(flow), audio.rate_hz),
                 clocks: Clocks::default(),
                 peaks: vec![0.0; usize::from(audio.channels)],
                 run: None,
@@ -97,15 +100,21 @@ impl AudioSeen {
         })
     }
 
-    pub(super) fn take(&mut self, path: usize, bytes: &[u8], (at, drops): (Time, u32)) {
+    pub(super) fn take(
+        &mut self,
+        path: usize,
+        bytes: &[u8],
+        (at, drops, from): (Time, u32, Option<SocketAddr>),
+    ) {
+        let origin = Origin { path, address: from };
         let Some(path) = self.paths.get_mut(path) else { return };
-        let Some(seen) = path.push(bytes, (bytes.len(), at, drops), false) else {
+        let Some(seen) = path.push(bytes, (bytes.len(), at, drops, from), false) else {
             // It is counted there too.
-            let _ = self.depacketizer.handle_datagram(bytes, at, &mut |_| {});
+            let _ = self.depacketizer.handle_datagram(bytes, (origin, at), &mut |_| {});
             return;
         };
         let levels = &mut self.levels;
-        let taken = self.depacketizer.handle_datagram(bytes, at, &mut |block| levels.push(&block));
+        let taken = self.depacketizer.handle_datagram(bytes, (origin, at), &mut |block| levels.push(&block));
         if taken.is_err() {
             path.refuse_payload();
             return;

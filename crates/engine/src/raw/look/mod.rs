@@ -32,6 +32,7 @@ use glassline_media::{FrameRate, Time};
 use glassline_transport::sdp::{Description, Flow, Media};
 use path::Path;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -217,7 +218,7 @@ impl Data {
         }
     }
 
-    fn take(&mut self, path: usize, bytes: &[u8], arrival: (Time, u32)) {
+    fn take(&mut self, path: usize, bytes: &[u8], arrival: (Time, u32, Option<SocketAddr>)) {
         match self {
             Data::Audio(seen) => seen.take(path, bytes, arrival),
             Data::Ancillary(seen) => seen.take(path, bytes, arrival),
@@ -261,7 +262,8 @@ impl DataLook {
                 let due = locked(&shared).poll_timeout();
                 let wait = due.map_or(PATIENCE, |due| due.since(clock.now())).min(PATIENCE);
                 let mut take = |path: usize, datagram: super::datagrams::Datagram<'_>| {
-                    locked(&shared).take(path, datagram.bytes, (datagram.at, datagram.drops));
+                    let super::datagrams::Datagram { bytes, at, drops, from } = datagram;
+                    locked(&shared).take(path, bytes, (at, drops, from));
                 };
                 if let Err(error) = datagrams.receive(wait, &mut take) {
                     *locked(&failing) = Some(error.to_string());

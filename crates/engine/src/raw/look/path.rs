@@ -3,8 +3,10 @@
 use super::report::{PathReport, StrangerReport};
 use glassline_media::Time;
 use glassline_transport::raw_video::PayloadHeader;
+use glassline_transport::rtp::source::{Origin, SourceLock, Standing};
 use glassline_transport::rtp::statistics::{Arrival, Statistics};
 use glassline_transport::rtp::{HEADER_BYTES, Header, Packet};
+use std::net::SocketAddr;
 
 /// A jump of more packets than this is another count: 20 ms of the fastest stream there is.
 const DROPOUT_MAX: u32 = 32_000;
@@ -12,13 +14,14 @@ const DROPOUT_MAX: u32 = 32_000;
 const HEAD_BYTES: usize = 256;
 /// Padding follows (P).
 const PADDING: u8 = 0x20;
-/// Payload types that are named at most.
-const TYPES_MAX: usize = 8;
+/// Payload types, and senders, that are named at most.
+const NAMED_MAX: usize = 8;
 
 /// What is counted of a path.
 #[derive(Debug)]
 pub(super) struct Path {
     payload_type: u8,
+    lock: SourceLock,
     statistics: Statistics,
     datagrams: u64,
     bytes: u64,
@@ -42,9 +45,11 @@ pub(super) struct Seen<'a> {
 }
 
 impl Path {
-    pub(super) fn new(payload_type: u8, rate_hz: u32) -> Path {
+    /// `lock` decides whose packets are of the stream.
+    pub(super) fn new(payload_type: u8, rate_hz: u32, lock: SourceLock) -> Path {
         Path {
             payload_type,
+            lock,
             statistics: Statistics::new(rate_hz).with_dropout_max(DROPOUT_MAX),
             datagrams: 0,
             bytes: 0,
@@ -56,11 +61,12 @@ impl Path {
     }
 
     /// Takes a datagram of `bytes` bytes, of which `head` is the beginning; `None` where it is not of the stream.
+    /// The others are when it came, what the kernel had dropped before, and who sent it.
     /// `is_extended`: its payload begins with the high half of its sequence number.
     pub(super) fn push<'a>(
         &mut self,
         head: &'a [u8],
-        (bytes, at, drops): (usize, Time, u32),
+        (bytes, at, drops, from): (usize, Time, u32, Option<SocketAddr>),
         is_extended: bool,
     ) -> Option<Seen<'a>> {
         self.datagrams += 1;
@@ -73,11 +79,22 @@ impl Path {
         if header.payload_type != self.payload_type {
             self.strangers.payload_type += 1;
             let types = &mut self.strangers.payload_types;
-            if types.len() < TYPES_MAX && !types.contains(&header.payload_type) {
+            if types.len() < NAMED_MAX && !types.contains(&header.payload_type) {
                 types.push(header.payload_type);
             }
             return None;
         }
+        let origin = Origin::of(from);
+        if self.lock.weigh(origin, header.ssrc, at) == Standing::Stranger {
+            self.strangers.source += 1;
+            let named = from.map(|from| from.to_string());
+            let sources = &mut self.strangers.sources;
+            if let Some(named) = named.filter(|named| sources.len() < NAMED_MAX && !sources.contains(named)) {
+                sources.push(named);
+            }
+            return None;
+        }
+        self.lock.renew(origin, header.ssrc, at);
         let arrival = match payload {
             [high, low, ..] if is_extended => {
                 self.statistics.push_extended(&header, u16::from_be_bytes([*high, *low]), at)
@@ -153,9 +170,9 @@ mod tests {
 
     #[test]
     fn what_is_of_the_stream_is_told_from_what_is_not() {
-        let mut path = Path::new(96, 90_000);
+        let mut path = Path::new(96, 90_000, SourceLock::new());
         let mut push = |bytes: &[u8], millis| {
-            path.push(bytes, (bytes.len(), Time::from_millis(millis), 3), false).is_some()
+            path.push(bytes, (bytes.len(), Time::from_millis(millis), 3, None), false).is_some()
         };
         assert!(push(&packet(1, 96), 0) && push(&packet(3, 96), 1_000));
         assert!(!push(&packet(4, 97), 1_000) && !push(&packet(4, 33), 1_000) && !push(&packet(5, 97), 1_000));
@@ -167,11 +184,31 @@ mod tests {
         assert_eq!(report.bitrate_bps, Some(112.0 * 8.0));
     }
 
+    #[test]
+    fn packets_of_another_sender_are_told_and_counted_nowhere_else() {
+        let mut path = Path::new(96, 90_000, SourceLock::new());
+        let address = |last: u8, port: u16| Some(SocketAddr::from(([10, 0, 0, last], port)));
+        for number in 0..100u16 {
+            let at = Time::from_millis(10 * u64::from(number));
+            let bytes = packet(number, 96);
+            assert!(path.push(&bytes, (bytes.len(), at, 0, address(5, 5_004)), false).is_some());
+            for port in 0..3 {
+                let foreign = packet(number.wrapping_mul(500), 96);
+                let from = address(9, 6_000 + number * 3 + port);
+                assert!(path.push(&foreign, (foreign.len(), at, 0, from), false).is_none());
+            }
+        }
+        let report = path.report();
+        assert_eq!((report.packets, report.lost, report.restarts, report.strays), (100, 0, 0, 0));
+        assert_eq!((report.strangers.source, report.strangers.sources.len()), (300, NAMED_MAX));
+        assert_eq!(report.strangers.sources[0], "10.0.0.9:6000");
+    }
+
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), is_extended: bool) {
-            let mut path = Path::new(96, 90_000);
-            let seen = path.push(&bytes, (bytes.len(), Time::ZERO, 0), is_extended);
+            let mut path = Path::new(96, 90_000, SourceLock::new());
+            let seen = path.push(&bytes, (bytes.len(), Time::ZERO, 0, None), is_extended);
             prop_assert!(seen.is_none_or(|seen| seen.rtp_bytes + seen.payload.len() == bytes.len()));
         }
     }

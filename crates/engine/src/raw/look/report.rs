@@ -133,6 +133,10 @@ pub struct StrangerReport {
     pub payload_types: Vec<u8>,
     /// Payloads that are not of the described format.
     pub payload: u64,
+    /// Packets of another sender, or with another SSRC, than the one that is listened to.
+    pub source: u64,
+    /// Which senders these are, the first eight of them.
+    pub sources: Vec<String>,
 }
 
 /// From the least to the most.

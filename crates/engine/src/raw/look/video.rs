@@ -5,7 +5,7 @@ use super::path::Path;
 use super::report::{Merged, PathReport, Range, Spread, VideoReport};
 use super::{Clocks, Settings, locked};
 use crate::raw::described;
-use crate::raw::receive::{Message, Receiver, Tap, Watch};
+use crate::raw::receive::{Message, Observer, Tap, Watch};
 use glassline_io::clock::Clock;
 use glassline_io::udp::Granted;
 use glassline_media::{Chroma, Time};
@@ -70,7 +70,9 @@ impl Tap for SharedTap {
 impl Seen {
     fn see(&mut self, path: usize, message: &Message<'_>) {
         let Some(VideoPath { path, frames, evenness }) = self.paths.get_mut(path) else { return };
-        let Some(seen) = path.push(message.head, (message.bytes, message.at, message.drops), true) else {
+        let Some(seen) =
+            path.push(message.head, (message.bytes, message.at, message.drops, message.from), true)
+        else {
             return;
         };
         let header = seen.raw_video();
@@ -185,8 +187,8 @@ impl VideoLook {
         receive.paths.iter_mut().for_each(|path| path.is_collected = false);
         let video = Video { rate: video.rate.or(settings.rate), ..*video };
         let scan = video.format.scan();
-        let path = || VideoPath {
-            path: Path::new(flow.payload_type, 90_000),
+        let path = |path| VideoPath {
+            path: Path::new(flow.payload_type, 90_000, described::path_lock(path)),
             frames: Frames::new(scan),
             evenness: None,
         };
@@ -194,17 +196,17 @@ impl VideoLook {
             video,
             clock,
             ptp: described::direct_offset(flow).filter(|_| settings.is_ptp),
-            paths: flow.paths.iter().map(|_| path()).collect(),
+            paths: flow.paths.iter().map(path).collect(),
             datagram_bytes: None,
             block_bytes: None,
             is_block: true,
             has_lines: false,
         }));
-        let receiver = Receiver::start_tapped(&receive, clock, Some(Box::new(SharedTap(seen.clone()))))?;
-        let (watch, granted) = (receiver.watch(), receiver.granted().to_vec());
+        let observer = Observer::start(&receive, clock, Box::new(SharedTap(seen.clone())))?;
+        let (watch, granted) = (observer.watch(), observer.granted().to_vec());
         let ages = Arc::new(Mutex::new(Ages::default()));
         let shared = ages.clone();
-        let run = move || consume(receiver, &shared);
+        let run = move || consume(observer, &shared);
         let thread = std::thread::Builder::new().name("look".to_owned()).spawn(run)?;
         Ok(VideoLook { video, watch, seen, ages, granted, thread: Some(thread) })
     }
@@ -278,10 +280,10 @@ fn packing_name(is_block: bool) -> &'static str {
     if is_block { "block" } else { "general" }
 }
 
-/// Takes frames until there are no more.
-fn consume(mut receiver: Receiver, ages: &Mutex<Ages>) {
+/// Takes what is told of frames until there are no more.
+fn consume(mut observer: Observer, ages: &Mutex<Ages>) {
     loop {
-        let frame = match receiver.next(PATIENCE) {
+        let frame = match observer.next(PATIENCE) {
             Ok(Some(frame)) => frame,
             Ok(None) => continue,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return,
@@ -290,7 +292,7 @@ fn consume(mut receiver: Receiver, ages: &Mutex<Ages>) {
                 return;
             }
         };
-        let age = frame.began.since(frame.picture.captured);
+        let age = frame.began.since(frame.captured);
         let mut ages = locked(ages);
         ages.captured_by = Some(if frame.is_related { "stamps" } else { "arrivals" });
         if frame.is_related {

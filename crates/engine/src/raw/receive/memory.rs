@@ -30,6 +30,16 @@ impl FramePool {
         Ok(FramePool { pixels, size, planes: planes.collect::<io::Result<_>>()? })
     }
 
+    /// Frames without any bytes, as many as are wanted: what is written to them is gone.
+    pub(super) fn of_nothing(format: &Format) -> FramePool {
+        FramePool { pixels: format.pixels(), size: format.size(), planes: Vec::new() }
+    }
+
+    /// Whether its frames have bytes.
+    pub(super) fn has_bytes(&self) -> bool {
+        !self.planes.is_empty()
+    }
+
     /// Memory for one more frame; `None` where all of it is held.
     pub(super) fn take(&self) -> Option<FrameMemory> {
         let mut blocks = [None, None, None];
@@ -68,7 +78,7 @@ pub(super) struct FrameMemory {
 }
 
 impl FrameMemory {
-    /// The bytes of its pgroups; none where it has planes.
+    /// The bytes of its pgroups; none where it has planes, or nothing.
     pub(super) fn packed_mut(&mut self) -> &mut [u8] {
         match (&mut self.blocks, self.pixels.layout) {
             ([Some(block), ..], Layout::Pgroups) => block.bytes_mut(),
@@ -79,6 +89,7 @@ impl FrameMemory {
     /// Writes whole pgroups of the frame, which begin at byte `at` of it; `unpacker` is there where it has planes.
     pub(super) fn write(&mut self, at: usize, bytes: &[u8], unpacker: Option<&mut FrameUnpacker>) {
         match unpacker {
+            None if self.blocks[0].is_none() => {}
             None => self.packed_mut()[at..at + bytes.len()].copy_from_slice(bytes),
             Some(unpacker) => {
                 let [luma, blue, red] = &mut self.blocks;

@@ -10,6 +10,7 @@
 mod conceal;
 mod memory;
 mod network;
+mod observe;
 mod slots;
 mod tap;
 #[cfg(test)]
@@ -23,8 +24,10 @@ use glassline_io::udp::flow::{Flow, FlowSettings};
 use glassline_media::pixels::FrameUnpacker;
 use glassline_media::{Colour, FieldOrder, Layout, Picture, Time};
 use glassline_transport::raw_video::{self, Counters, Depacketizer, Done, MediaClock};
+use glassline_transport::rtp::source::SourceLock;
 use memory::{FrameMemory, FramePool};
 use network::{Network, Shared};
+pub use observe::{Observed, Observer};
 use slots::Slots;
 use std::io;
 use std::sync::Arc;
@@ -34,7 +37,9 @@ use std::time::Duration;
 pub use tap::{Message, Tap};
 
 /// Frames that the depacketizer and the concealment hold by themselves.
-const FRAMES_LEAST: usize = 4;
+pub(super) const FRAMES_LEAST: usize = 4;
+/// Frames that wait to be told of where they are not kept; beyond that they are counted alone.
+const OBSERVED_MAX: usize = 64;
 
 /// What is received, and with what.
 #[derive(Clone, Debug)]
@@ -43,6 +48,8 @@ pub struct Settings {
     pub stream: raw_video::Settings,
     /// Its paths, as many as the stream has.
     pub paths: Vec<FlowSettings>,
+    /// Whose packets are taken.
+    pub lock: SourceLock,
     /// What is added to the media clock where time stamps are those of a clock that all share ([`MediaClock::new`]).
     pub direct: Option<u32>,
     /// What its samples mean.
@@ -159,20 +166,31 @@ impl Receiver {
         clock: Clock,
         tap: Option<Box<dyn Tap>>,
     ) -> io::Result<Receiver> {
-        assert_eq!(settings.paths.len(), settings.stream.paths, "a flow for each path");
-        let is_polling = settings.paths.iter().any(|path| path.busy_poll.is_some());
         let format = settings.stream.format;
         // Before the sockets, which packets come to from then on: it may take a second.
         let pool = FramePool::new(&format, settings.layout, settings.frames.max(FRAMES_LEAST))?;
-        let (count, is_huge) = (pool.count(), pool.is_huge());
         let unpacker =
             FrameUnpacker::new(format.pixels(), format.size()).filter(|_| settings.layout == Layout::Planar);
+        Receiver::open(settings, clock, tap, (pool, unpacker))
+    }
+
+    fn open(
+        settings: &Settings,
+        clock: Clock,
+        tap: Option<Box<dyn Tap>>,
+        (pool, unpacker): (FramePool, Option<FrameUnpacker>),
+    ) -> io::Result<Receiver> {
+        assert_eq!(settings.paths.len(), settings.stream.paths, "a flow for each path");
+        let is_polling = settings.paths.iter().any(|path| path.busy_poll.is_some());
+        let format = settings.stream.format;
+        let (count, is_huge) = (pool.count(), pool.is_huge());
         let slots = Slots::new(pool, unpacker.clone());
         let flows: Vec<Flow> = settings.paths.iter().map(Flow::open).collect::<io::Result<_>>()?;
         let granted = flows.iter().map(Flow::buffer).collect();
-        let (out, frames) = mpsc::channel();
+        // As many as there is memory for never fill it.
+        let (out, frames) = mpsc::sync_channel(count.max(OBSERVED_MAX));
         let shared = Arc::new(Shared::default());
-        let depacketizer = Depacketizer::new(settings.stream);
+        let depacketizer = Depacketizer::new(settings.stream).with_lock(settings.lock.clone());
         let network =
             Network::new((flows, is_polling), depacketizer, slots, (clock, tap), (out, shared.clone()))?;
         let (processor, (pinned, is_pinned)) = (settings.processor, mpsc::channel());
@@ -244,8 +262,12 @@ impl Receiver {
     /// # Errors
     /// Why nothing comes any more; `UnexpectedEof` where it was [stopped](Receiver::stop).
     pub fn next(&mut self, timeout: Duration) -> io::Result<Option<Frame>> {
+        Ok(self.next_arrived(timeout)?.map(|arrived| self.frame(arrived)))
+    }
+
+    fn next_arrived(&mut self, timeout: Duration) -> io::Result<Option<Arrived>> {
         match self.frames.recv_timeout(timeout) {
-            Ok(arrived) => Ok(Some(self.frame(arrived))),
+            Ok(arrived) => Ok(Some(arrived)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => match self.thread.take().map(JoinHandle::join) {
                 Some(Ok(Err(error))) => Err(error),

@@ -4,12 +4,12 @@ use super::slots::Slots;
 use super::{Arrived, Message, Report, Tap};
 use glassline_io::clock::Clock;
 use glassline_io::pages::{Block, Pool};
-use glassline_io::udp::flow::{Flow, Room, wait_any};
+use glassline_io::udp::flow::{Flow, Received, Room, wait_any};
 use glassline_media::{Memory, Time};
 use glassline_transport::raw_video::{Arrival, Depacketizer, Piece, Plan, SCRATCH_BYTES};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub(super) struct Network {
     arrivals: Vec<Arrival>,
     clock: Clock,
     tap: Option<Box<dyn Tap>>,
-    out: Sender<Arrived>,
+    out: SyncSender<Arrived>,
     shared: Arc<Shared>,
     report: Report,
     drops_asked: Time,
@@ -65,7 +65,7 @@ impl Network {
         depacketizer: Depacketizer,
         slots: Slots,
         (clock, tap): (Clock, Option<Box<dyn Tap>>),
-        (out, shared): (Sender<Arrived>, Arc<Shared>),
+        (out, shared): (SyncSender<Arrived>, Arc<Shared>),
     ) -> io::Result<Network> {
         let scratch = Pool::new(SCRATCH_BYTES, 1)?.take().ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Network {
@@ -144,6 +144,7 @@ impl Network {
             bytes: received.bytes,
             datagram_bytes: received.segment_bytes(),
             at: received.at,
+            from: received.from,
         }));
         if messages > 0 {
             self.show(path);
@@ -161,7 +162,8 @@ impl Network {
             let Some(Piece::Scratch(range)) = self.plan.pieces(index).first() else { continue };
             let head = &self.scratch.bytes()[range.clone()];
             let head = &head[..head.len().min(received.bytes)];
-            tap.see(path, &Message { head, bytes: received.bytes, at: received.at, drops: received.drops });
+            let &Received { bytes, at, drops, from, .. } = received;
+            tap.see(path, &Message { head, bytes, at, drops, from });
         }
     }
 
@@ -173,7 +175,7 @@ impl Network {
             if done.is_partial {
                 continue;
             }
-            if self.out.send(Arrived { memory, done }).is_err() {
+            if let Err(TrySendError::Disconnected(_)) = self.out.try_send(Arrived { memory, done }) {
                 return false;
             }
         }

@@ -72,7 +72,7 @@ impl Store for Slots {
     }
 
     fn takes_aim(&self) -> bool {
-        self.unpacker.is_none()
+        self.unpacker.is_none() && self.pool.has_bytes()
     }
 
     fn write(&mut self, slot: usize, at: usize, bytes: &[u8]) {

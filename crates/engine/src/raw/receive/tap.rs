@@ -1,6 +1,7 @@
 //! A look at what a receiver gets, as it comes and before anything is made of it.
 
 use glassline_media::Time;
+use std::net::SocketAddr;
 
 /// A message of a path, as the kernel gave it.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,8 @@ pub struct Message<'a> {
     pub at: Time,
     /// Datagrams that the socket had dropped before it, modulo 2³².
     pub drops: u32,
+    /// Who sent it.
+    pub from: Option<SocketAddr>,
 }
 
 /// Sees each message. Of a flow that is not collected ([`FlowSettings::is_collected`]) that is each datagram.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::raw::testing::{LONG, Sender, format, free, settings, wait_for};
 use glassline_media::pixels::Packer;
+use std::cell::Cell;
 use std::net::UdpSocket;
 
 fn next(receiver: &mut Receiver) -> Frame {
@@ -230,6 +231,90 @@ fn what_waits_in_the_socket_is_not_given_up_when_the_thread_was_held_up() {
         let counters = receiver.report().counters;
         assert_eq!((counters.frames, counters.incomplete, counters.lost), (1, 0, 0), "{paths} paths");
     }
+}
+
+/// Packets that others send to the same port, in the middle of each frame: with the stream's own SSRC and numbers, with another
+/// SSRC, and from the future.
+#[test]
+fn strangers_packets_are_in_no_frame() {
+    for layout in [Layout::Pgroups, Layout::Planar] {
+        let (format, to) = (format(8), [free()]);
+        let settings = Settings { layout, ..settings(format, &to, 8) };
+        let mut receiver = Receiver::start(&settings, Clock::new()).unwrap();
+        let mut sender = Sender::new(format);
+        let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
+        let (mut before, mut sent_foreign) = (Sender::new(format), 0);
+        for number in 0..40 {
+            let mut foreign = before.datagrams(number, 0x99);
+            foreign.truncate(10);
+            for (index, datagram) in foreign.iter_mut().enumerate() {
+                // The stream's own; another SSRC; the future.
+                match index % 3 {
+                    0 => {}
+                    1 => datagram[11] ^= 1,
+                    _ => datagram[4] ^= 0x40,
+                }
+            }
+            // Not before the stream has begun: whoever is first is listened to.
+            if number == 0 {
+                foreign.clear();
+            }
+            let (gone, packets) = (Cell::new(0), sender.packetizer.layout().len());
+            let frame = sender.send(number, &to, |_, index| {
+                if index > 0 && index % 5 == 0 && index < packets - 1 {
+                    if let Some(datagram) = foreign.get(gone.get()) {
+                        stranger.send_to(datagram, to[0]).unwrap();
+                        gone.set(gone.get() + 1);
+                    }
+                }
+                false
+            });
+            sent_foreign += gone.get();
+            let got = next(&mut receiver);
+            assert!(packed(&got.picture) == frame && got.lost == 0, "frame {number}");
+        }
+        let counters = receiver.report().counters;
+        assert!(sent_foreign > 300, "{sent_foreign}");
+        assert_eq!((counters.frames, counters.lost, counters.restarts), (40, 0, 0), "{counters:?}");
+        assert_eq!((counters.refused, counters.incomplete), (sent_foreign as u64, 0), "{counters:?}");
+    }
+}
+
+#[test]
+fn an_observer_follows_the_largest_frames_without_memory_for_them() {
+    let size = glassline_media::Size::new(16_384, 16_384).unwrap();
+    let pixels = glassline_media::PixelFormat::pgroups(glassline_media::Chroma::Rgb, 16).unwrap();
+    let format = raw_video::Format::new(pixels, size, raw_video::Scan::Progressive).unwrap();
+    let (address, begun) = (free(), resident_bytes());
+    let settings = settings(format, &[address], 4);
+    let mut observer = Observer::start(&settings, Clock::new(), Box::new(HeldUp(None))).unwrap();
+    let taken = resident_bytes().saturating_sub(begun);
+    assert!(taken < format.frame_bytes() as u64 / 4, "{taken} bytes");
+    let mut sender = Sender::new(format);
+    // Nobody waits for 400,000 packets: of each frame only the beginning is sent.
+    let watch = observer.watch();
+    let heads: Vec<Vec<Vec<u8>>> = (0..3)
+        .map(|number| {
+            let packets = sender.packetizer.frame([number * 1500; 2]).take(100);
+            packets.map(|packet| [packet.head, &vec![7; packet.bytes - packet.head.len()]].concat()).collect()
+        })
+        .collect();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for frame in &heads {
+        frame.iter().for_each(|datagram| drop(socket.send_to(datagram, address).unwrap()));
+    }
+    wait_for("packets come", || watch.report().counters.packets == 300);
+    let observed = observer.next(LONG).unwrap().expect("the first frame within 20 s");
+    assert!(observed.captured <= observed.began && !observed.is_related);
+    let counters = watch.report().counters;
+    assert_eq!((counters.in_place, counters.refused), (0, 0), "{counters:?}");
+}
+
+/// Memory that this process has.
+fn resident_bytes() -> u64 {
+    let told = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = told.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() << 10
 }
 
 #[test]

@@ -11,6 +11,7 @@ use glassline_media::quantity::Bitrate;
 use glassline_media::{Chroma, Picture, PixelFormat, Time};
 use glassline_test_support::program::Scratch;
 use glassline_transport::raw_video::{self, Depacketizer, Format, MediaClock, Packing, Scan, Store};
+use glassline_transport::rtp::source::Origin;
 use std::net::UdpSocket;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -62,7 +63,7 @@ fn frames(format: Format, datagrams: &[Vec<u8>]) -> Vec<(Vec<u8>, u32)> {
     let mut depacketizer = Depacketizer::new(settings);
     let (mut memory, mut out) = (Memory(vec![0; format.frame_bytes()]), Vec::new());
     for datagram in datagrams {
-        depacketizer.take_datagram(0, datagram, Time::from_millis(1), &mut memory);
+        depacketizer.take_datagram(Origin::default(), datagram, Time::from_millis(1), &mut memory);
         while let Some(done) = depacketizer.poll() {
             assert_eq!((done.slot, done.holes), (Some(0), Vec::new()));
             out.push((memory.0.clone(), done.timestamp));

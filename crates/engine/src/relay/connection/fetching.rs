@@ -321,6 +321,10 @@ fn refusal(failure: Option<Failure>) -> Response {
         None | Some(Failure::Ended) => {
             problem(404, &title, "Read the playlist again; it says what there is.")
         }
+        Some(Failure::Fault) => {
+            problem(500, &title, "Try again shortly; the server's log says what the fault was.")
+                .with_header("Retry-After", "1")
+        }
         Some(_) => {
             let words = "Try again shortly; the server's log says what its upstream servers answered.";
             problem(502, &title, words).with_header("Retry-After", "1")

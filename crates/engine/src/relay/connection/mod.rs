@@ -19,12 +19,14 @@ mod watching;
 
 pub(super) use state::ConnectionState;
 
+use crate::containment::{Border, arm, inject};
 use crate::relay::Settings;
 use crate::relay::access::{GONE, OpenRequest};
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
 use crate::relay::presence::Purpose;
+use crate::relay::resting::Resting;
 use crate::relay::turn::TurnContext;
 use crate::relay::viewer::{Fed, Viewer};
 use crate::relay::wire::Wire;
@@ -74,6 +76,8 @@ pub(in crate::relay) struct Connection {
     admission: Admission,
     /// Whether it is counted among those of its address that have not been answered.
     asks: bool,
+    /// Since when it is noted to rest.
+    noted_rest: Option<Time>,
 }
 
 /// A place for a connection. The generation tells an old token from a new one's.
@@ -167,6 +171,7 @@ impl Connection {
             admission: Admission::default(),
             // Who lets it in has counted it.
             asks: !is_admin,
+            noted_rest: None,
         }
     }
 
@@ -196,6 +201,25 @@ impl Connection {
             _ => {}
         }
         self.asks = asks;
+    }
+
+    /// Since when it rests between two requests, with nothing left to send and nothing come: closing it loses nothing.
+    fn rests_since(&self) -> Option<Time> {
+        let is_quiet = matches!(self.role, Role::Exchange { .. })
+            && self.outgoing.is_empty()
+            && self.waiting_input.is_empty();
+        self.http.resting_since().filter(|_| is_quiet && self.socket.is_flushed())
+    }
+
+    /// Has `resting`, in which it is `token`, know whether and since when it rests, as it is now.
+    pub(in crate::relay) fn note_rest(&mut self, token: u64, resting: &mut Resting) {
+        let since = self.rests_since();
+        resting.change(token, self.peer.ip(), std::mem::replace(&mut self.noted_rest, since), since);
+    }
+
+    /// Has `resting` forget it.
+    pub(in crate::relay) fn leave_rest(&mut self, token: u64, resting: &mut Resting) {
+        resting.change(token, self.peer.ip(), self.noted_rest.take(), None);
     }
 
     /// Tells the access log, if there is one, that the exchange is over.
@@ -429,6 +453,8 @@ impl Connection {
     }
 
     fn begin_request(&mut self, request: Box<Request>, context: &mut TurnContext<'_>) {
+        inject(Border::Connection, || request.path.clone());
+        arm(Border::Worker, || request.path.clone());
         self.asked = context.hub.asked(&request);
         if staging::is_report(&request) {
             match self.begin_report(&request, context) {
@@ -592,32 +618,48 @@ impl Connection {
         }
     }
 
-    /// The last act: whatever it was, it is no longer.
-    pub(in crate::relay) fn close(&mut self, context: &mut TurnContext<'_>) {
+    /// Gives back what it had in its stream or its object.
+    fn leave_role(&mut self, context: &mut TurnContext<'_>) {
         self.leave_seat(context, "was cut off");
         self.leave_track(context);
         if let Role::Watching(viewer) = &self.role {
             viewer.live.viewer_leaves(self.seat.worker);
             self.admission.leave(self.peer.ip(), context.hub);
-            let sent_bytes = viewer.sent_bytes;
-            self.log(200, sent_bytes, context);
         }
         if let Role::Awaiting(awaiting) = &self.role {
             awaiting.leave(self.seat);
         }
         if let Role::Fetching(fetching) = &self.role {
             fetching.leave(self.seat);
-            let (status, bytes) = fetching.sent().unwrap_or((GONE, 0));
-            self.log(status, bytes, context);
         }
-        self.log(GONE, 0, context);
+    }
+
+    fn log_end(&mut self, context: &mut TurnContext<'_>) {
+        let (status, bytes) = match &self.role {
+            Role::Watching(viewer) => (200, viewer.sent_bytes),
+            Role::Fetching(fetching) => fetching.sent().unwrap_or((GONE, 0)),
+            _ => (GONE, 0),
+        };
+        self.log(status, bytes, context);
+    }
+
+    fn end_socket(&mut self, context: &mut TurnContext<'_>) {
         if self.socket.is_handshaking() {
             context.hub.counters.tls_failed.increment();
         }
         self.socket.take_leave();
+    }
+
+    /// It is no longer counted among those of its address.
+    fn leave_address(&mut self, context: &mut TurnContext<'_>) {
+        context.hub.disconnected(self.peer.ip());
         if std::mem::take(&mut self.asks) {
             context.hub.answered(self.peer.ip());
         }
-        context.hub.disconnected(self.peer.ip());
     }
 }
+
+/// What a connection does at its end, in order. Each act is independent of the others: a connection whose turn has panicked may be
+/// half-written, and has to give back all that it can.
+pub(in crate::relay) const LAST_ACTS: [fn(&mut Connection, &mut TurnContext<'_>); 4] =
+    [Connection::leave_role, Connection::log_end, Connection::end_socket, Connection::leave_address];

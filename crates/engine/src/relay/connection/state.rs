@@ -150,6 +150,7 @@ impl Connection {
             published_bytes: state.published_bytes,
             admission: state.admission,
             asks: false,
+            noted_rest: None,
         })
     }
 

@@ -118,6 +118,11 @@ impl Feed {
         }
     }
 
+    /// An output that a fault has ended, and that is opened again after a pause.
+    pub(super) fn begun_anew(entry: Arc<OutputEntry>, seed: u64, now: Time) -> Feed {
+        Feed { has_begun: true, retry_at: now + RETRY, ..Feed::new(entry, seed) }
+    }
+
     pub(super) fn entry(&self) -> &Arc<OutputEntry> {
         &self.entry
     }

@@ -17,6 +17,7 @@ pub(super) use feed::OutputHandover;
 pub use table::OutputStatus;
 pub(super) use table::OutputTable;
 
+use crate::containment::{Border, contain, inject};
 use crate::datagrams::Framer;
 use crate::relay::hub::Hub;
 use crate::relay::inboxes::Message;
@@ -29,6 +30,7 @@ use glassline_media::Time;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A stream that is sent somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,9 @@ pub struct Output {
     /// Where it goes.
     pub destination: Destination,
 }
+
+/// How long the thread rests after a panic outside of any output.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);
 
 /// The thread, seen from outside.
 pub(super) enum Sending {
@@ -113,6 +118,15 @@ impl Feeder {
 
     /// Sends until the hub says otherwise. Returns all that it has, where that is to be taken over.
     fn run(mut self) -> Feeder {
+        while contain(Border::Worker, || self.feed_until_told()).is_err() {
+            self.hub.rest(PAUSE_AFTER_PANIC);
+            // News that were on their way may be lost.
+            self.hub.streams.all().iter().for_each(|live| self.handle_news(live));
+        }
+        self
+    }
+
+    fn feed_until_told(&mut self) {
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
         while self.hub.is_running() {
             let now = self.hub.clock.now();
@@ -129,23 +143,47 @@ impl Feeder {
                     }
                 }
             }
-            for feed in &mut self.feeds {
+            for index in 0..self.feeds.len() {
                 let now = self.hub.clock.now();
-                if feed.poll_timeout() <= now {
-                    feed.handle_timeout(now);
+                if self.feeds[index].poll_timeout() <= now {
+                    self.of_feed(index, |feed| {
+                        inject(Border::Output, || feed.entry().destination.to_string());
+                        feed.handle_timeout(now);
+                    });
                 }
             }
         }
-        self
+    }
+
+    /// Does something with one output. Where that panics, this output is begun anew after a pause, and no other is touched.
+    fn of_feed(&mut self, index: usize, act: impl FnOnce(&mut Feed)) {
+        let feed = &mut self.feeds[index];
+        if contain(Border::Output, || act(feed)).is_ok() {
+            return;
+        }
+        let entry = Arc::clone(feed.entry());
+        tracing::error!(stream = %entry.name, output = %entry.destination, "an output is begun anew after a fault");
+        let seed = Framer::seed(self.hub.clock) ^ index as u64;
+        self.feeds[index] = Feed::begun_anew(entry, seed, self.hub.clock.now());
+        let (entry, settings) = (Arc::clone(self.feeds[index].entry()), self.hub.settings());
+        self.feeds[index].reconfigure(settings.of_stream(&entry.name).pacing);
+        for live in self.hub.take_broken() {
+            self.hub.inboxes.announce(&live, None);
+        }
+        if let Some(live) = self.hub.streams.find(&entry.name) {
+            self.feeds[index].handle_news(&live);
+        }
     }
 
     /// A stream has grown, ended or begun.
     fn handle_news(&mut self, live: &Arc<Live>) {
         live.heard(self.hub.inboxes.outputs());
         let mut is_wanted = false;
-        for feed in self.feeds.iter_mut().filter(|feed| feed.entry().name == live.name) {
-            feed.handle_news(live);
-            is_wanted = true;
+        for index in 0..self.feeds.len() {
+            if self.feeds[index].entry().name == live.name {
+                self.of_feed(index, |feed| feed.handle_news(live));
+                is_wanted = true;
+            }
         }
         live.set_has_outputs(is_wanted);
     }

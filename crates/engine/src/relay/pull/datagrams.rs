@@ -13,8 +13,10 @@ use glassline_delivery::pull::{Policy, PullError, Source, UdpAddress};
 use glassline_io::poll::{Poller, Watch};
 use glassline_io::udp::{Receiver, Settings};
 use glassline_media::Time;
+use glassline_media::container::ts::SYNC_BYTE;
 use glassline_transport::rtp;
 use glassline_transport::rtp::mpeg_ts::{Depacketizer, is_surely_rtp};
+use glassline_transport::rtp::source::{Origin, SourceLock, Standing};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,6 +27,8 @@ use std::time::Duration;
 const DROPS_TIME: Duration = Duration::from_secs(1);
 /// Datagrams of no use after which a source is given up for a while, in bytes.
 const REFUSED_BYTES: u64 = 64 << 10;
+/// Bare TS packets have no SSRC: their sender is told by its address alone.
+const NO_SSRC: u32 = 0;
 
 pub(super) struct Datagrams {
     index: usize,
@@ -35,6 +39,8 @@ pub(super) struct Datagrams {
     rtp: Option<Depacketizer>,
     /// Whether what comes now is RTP.
     is_rtp: bool,
+    /// Whose bare TS packets are taken.
+    lock: SourceLock,
     policy: Policy,
     backoff: Backoff,
     seats: Seats,
@@ -52,6 +58,8 @@ pub(super) struct DatagramsState {
     sessions: Vec<u64>,
     rtp: Option<Depacketizer>,
     is_rtp: bool,
+    #[serde(default)]
+    lock: SourceLock,
     received: u64,
     dropped: u64,
     live: Option<(Time, Time)>,
@@ -91,6 +99,7 @@ impl Datagrams {
             settings: Settings { address, interface, sender },
             rtp: is_rtp.then(|| Depacketizer::new(patience(policy))),
             is_rtp,
+            lock: SourceLock::new(),
             policy,
             backoff: Backoff::new(policy.retry_min, policy.retry_max, seed),
             seats,
@@ -110,6 +119,7 @@ impl Datagrams {
             sessions: self.seats.sessions(),
             rtp: self.rtp.clone(),
             is_rtp: self.is_rtp,
+            lock: self.lock.clone(),
             received: self.received,
             dropped: self.dropped,
             live: open.live,
@@ -133,7 +143,7 @@ impl Datagrams {
         let socket = Receiver::from_descriptor(socket);
         let (live, dropped) = (state.live, state.dropped_of_socket);
         self.state = State::Open(Box::new(Open { socket, live, dropped, next_drops: Time::ZERO }));
-        (self.note, self.rtp, self.is_rtp) = (state.note, state.rtp, state.is_rtp);
+        (self.note, self.rtp, self.is_rtp, self.lock) = (state.note, state.rtp, state.is_rtp, state.lock);
         (self.received, self.dropped) = (state.received, state.dropped);
         self.reconfigure(self.policy);
         self.publish_status();
@@ -210,6 +220,7 @@ impl Datagrams {
 
     fn leave(&mut self) {
         self.seats.leave();
+        self.lock.release();
         self.is_rtp = matches!(self.entry.source, Source::Rtp(_));
         if let Some(rtp) = &mut self.rtp {
             rtp.reset();
@@ -253,8 +264,9 @@ impl Datagrams {
             open.socket.receive(context.inbox).map_err(lost)?;
             context.gathered.clear();
             let mut refusal = None;
-            for datagram in context.inbox.datagrams() {
+            for (sender, datagram) in context.inbox.received() {
                 self.received += 1;
+                let from = Origin::of(sender);
                 let is_first = open.live.is_none() && context.gathered.is_empty();
                 if is_first && !self.is_rtp && is_surely_rtp(datagram) {
                     self.is_rtp = true;
@@ -262,9 +274,11 @@ impl Datagrams {
                 }
                 let mut gather = |packets: &[u8]| context.gathered.extend_from_slice(packets);
                 match self.rtp.as_mut().filter(|_| self.is_rtp) {
-                    None => gather(datagram),
+                    None if takes_bare(&mut self.lock, from, datagram, context.now) => gather(datagram),
+                    None => {}
                     Some(rtp) => {
-                        refusal = rtp.handle_datagram(datagram, context.now, &mut gather).err().or(refusal);
+                        let taken = rtp.handle_datagram(datagram, (from, context.now), &mut gather);
+                        refusal = taken.err().or(refusal);
                     }
                 }
             }
@@ -344,6 +358,18 @@ impl Open {
         let Ok(dropped) = self.socket.dropped() else { return 0 };
         u64::from(dropped.wrapping_sub(std::mem::replace(&mut self.dropped, dropped)))
     }
+}
+
+/// Whether a datagram of bare TS packets is of the sender that is listened to, which the first one with a packet at its
+/// beginning is.
+fn takes_bare(lock: &mut SourceLock, from: Origin, datagram: &[u8], now: Time) -> bool {
+    if lock.weigh(from, NO_SSRC, now) == Standing::Stranger {
+        return false;
+    }
+    if lock.is_at(from) || datagram.first() == Some(&SYNC_BYTE) {
+        lock.renew(from, NO_SSRC, now);
+    }
+    true
 }
 
 fn patience(policy: Policy) -> rtp::Settings {

@@ -16,6 +16,7 @@ pub(super) use seats::LogThrottle;
 pub(super) use table::PullTable;
 pub use table::{RtpCounts, SourceState, SourceStatus};
 
+use crate::containment::{Border, contain, inject};
 use crate::relay::hub::Hub;
 use crate::relay::tls_ends::Pair;
 use datagrams::{Datagrams, DatagramsState};
@@ -24,6 +25,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream::Mux;
 use glassline_io::poll::{Event, Poller, Waker};
+use glassline_io::small_file::Accept;
 use glassline_io::tcp::Connection as Socket;
 use glassline_io::tls::{Connector, Roots, Session, TlsError};
 use glassline_io::udp::Inbox;
@@ -36,6 +38,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use table::PullEntry;
 use upstream::{Upstream, UpstreamState};
 
@@ -55,12 +58,12 @@ pub struct Pull {
     pub ca: Option<PathBuf>,
 }
 
-/// Looks whether the authorities that `pulls` name can be read.
+/// Looks whether the authorities that `pulls` name can be read, as they are again when a source is asked: regular files.
 pub(super) fn check_authorities(pulls: &[Pull]) -> Result<(), TlsError> {
     pulls
         .iter()
         .filter_map(|pull| pull.ca.clone())
-        .try_for_each(|ca| Connector::new(&Roots::File(ca)).map(drop))
+        .try_for_each(|ca| Connector::new(&Roots::File(ca), Accept::RegularFile).map(drop))
 }
 
 /// What TLS connections to sources are made by. The authorities are read when they are first needed.
@@ -73,12 +76,15 @@ impl Trust {
         if let Some((_, connector)) = self.0.iter().find(|(known, _)| known == roots) {
             return connector.connect(host);
         }
-        let connector = Connector::new(roots)?;
+        let connector = Connector::new(roots, Accept::RegularFile)?;
         let session = connector.connect(host);
         self.0.push((roots.clone(), connector));
         session
     }
 }
+
+/// When a source is asked again that has panicked.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// The token under which the thread is woken; sources have smaller ones.
 const WAKE: u64 = u64::MAX;
@@ -260,6 +266,8 @@ pub(super) struct Fetcher {
     /// What the datagrams of one call come to.
     gathered: Vec<u8>,
     again: Vec<u64>,
+    /// Sources that have panicked, and when they are asked again.
+    broken: Vec<(Time, Arc<PullEntry>)>,
 }
 
 impl Fetcher {
@@ -281,6 +289,7 @@ impl Fetcher {
             inbox: Inbox::default(),
             gathered: Vec::new(),
             again: Vec::new(),
+            broken: Vec::new(),
         })
     }
 
@@ -344,6 +353,14 @@ impl Fetcher {
     }
 
     fn run(mut self) -> Fetcher {
+        while contain(Border::Worker, || self.fetch_until_told()).is_err() {
+            // The next bytes of each source bring it back.
+            self.hub.rest(PAUSE_AFTER_PANIC);
+        }
+        self
+    }
+
+    fn fetch_until_told(&mut self) {
         let mut ready = Vec::new();
         let mut next_timeout = Time::ZERO;
         while self.hub.is_running() {
@@ -369,11 +386,11 @@ impl Fetcher {
                         }
                     });
                 }
+                let begins = self.begin_again(now);
                 let timeouts = self.fetches.iter().flatten().map(Fetch::poll_timeout);
-                next_timeout = timeouts.min().unwrap_or(Time::NEVER);
+                next_timeout = timeouts.min().unwrap_or(Time::NEVER).min(begins);
             }
         }
-        self
     }
 
     /// Handles an event. Returns the time limit that came of it.
@@ -413,20 +430,54 @@ impl Fetcher {
     fn with(&mut self, index: usize, act: impl FnOnce(&mut Fetch, &mut PullContext<'_>)) -> Time {
         let Some(fetch) = self.fetches.get_mut(index).and_then(Option::as_mut) else { return Time::NEVER };
         let now = self.hub.clock.now();
-        act(
-            fetch,
-            &mut PullContext {
-                hub: &self.hub,
-                poller: &self.poller,
-                waker: &self.waker,
-                answers: &self.answers.0,
-                trust: &mut self.trust,
-                scratch: &mut self.scratch,
-                inbox: &mut self.inbox,
-                gathered: &mut self.gathered,
-                now,
-            },
-        );
-        fetch.poll_timeout()
+        let mut context = PullContext {
+            hub: &self.hub,
+            poller: &self.poller,
+            waker: &self.waker,
+            answers: &self.answers.0,
+            trust: &mut self.trust,
+            scratch: &mut self.scratch,
+            inbox: &mut self.inbox,
+            gathered: &mut self.gathered,
+            now,
+        };
+        let timeout = contain(Border::Exchange, || {
+            inject(Border::Exchange, || fetch.entry().source.to_string());
+            act(fetch, &mut context);
+            fetch.poll_timeout()
+        });
+        timeout.unwrap_or_else(|_| self.end_broken(index, now))
+    }
+
+    /// The source `index` has panicked: it is asked again after a pause, as if it had ended. Returns when that is.
+    fn end_broken(&mut self, index: usize, now: Time) -> Time {
+        if let Some(fetch) = self.fetches[index].take() {
+            let entry = Arc::clone(fetch.entry());
+            tracing::error!(source = %entry.source, "a source is asked again after a fault");
+            self.broken.push((now + PAUSE_AFTER_PANIC, entry));
+            // What it drops gives its streams' places back.
+            let _ = contain(Border::Exchange, || drop(fetch));
+        }
+        for live in self.hub.take_broken() {
+            self.hub.inboxes.announce(&live, None);
+        }
+        now + PAUSE_AFTER_PANIC
+    }
+
+    /// Begins again with the sources that have panicked and have rested. Returns when the next is due.
+    fn begin_again(&mut self, now: Time) -> Time {
+        let policy = self.hub.settings().pull_policy;
+        let (due, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.broken).into_iter().partition(|(at, _)| *at <= now);
+        self.broken = left;
+        for (_, entry) in due {
+            let is_wanted = self.table.iter().any(|wanted| Arc::ptr_eq(wanted, &entry));
+            let is_there = self.fetches.iter().flatten().any(|fetch| Arc::ptr_eq(&entry, fetch.entry()));
+            if is_wanted && !is_there {
+                let index = self.fetches.len();
+                self.fetches.push(Some(Fetch::new(&self.hub, index, entry, policy)));
+            }
+        }
+        self.broken.iter().map(|(at, _)| *at).min().unwrap_or(Time::NEVER)
     }
 }

@@ -4,11 +4,13 @@ use crate::clock::Clock;
 use crate::tcp::wait_is_none;
 use crate::udp::control::Control;
 use crate::udp::empty_message;
+use crate::udp::messages::Name;
 use crate::udp::stamps::{Moment, Stamps};
 use glassline_media::Time;
 use socket2::Socket;
 use std::io;
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
@@ -35,6 +37,8 @@ pub struct Received {
     pub at: Time,
     /// Datagrams that the socket had dropped before it for want of room since it was opened, modulo 2³².
     pub drops: u32,
+    /// Who sent it, of all datagrams that it was made of. An address of IPv4 is one, whatever the socket is.
+    pub from: Option<SocketAddr>,
 }
 
 impl Received {
@@ -68,6 +72,7 @@ pub struct Room {
     places: Vec<Place>,
     messages: Vec<libc::mmsghdr>,
     controls: Vec<Control>,
+    names: Vec<Name>,
     received: Vec<Received>,
     /// Empty before the first discard.
     dump: Vec<u8>,
@@ -180,17 +185,21 @@ impl<'a> Batch<'a> {
         if self.open.pieces > 0 {
             self.end_message();
         }
-        let Room { vectors, places, messages, controls, .. } = &mut *self.room;
+        let Room { vectors, places, messages, controls, names, .. } = &mut *self.room;
         let count = places.len().min(MESSAGES_MAX);
         if messages.len() < count {
             messages.resize(count, empty_message());
             controls.resize(count, Control::default());
+            names.resize(count, Name::default());
         }
-        for ((message, control), place) in messages.iter_mut().zip(controls).zip(&places[..count]) {
+        for (((message, control), name), place) in
+            messages.iter_mut().zip(controls).zip(names).zip(&places[..count])
+        {
             let range: Range<usize> = place.first..place.first + place.pieces;
             let header = &mut message.msg_hdr;
             (header.msg_iov, header.msg_iovlen) = (vectors[range].as_mut_ptr(), place.pieces);
             (header.msg_control, header.msg_controllen) = control.room();
+            (header.msg_name, header.msg_namelen) = name.room();
         }
         count
     }
@@ -201,8 +210,8 @@ impl<'a> Batch<'a> {
         let count = self.lay_out();
         let messages = self.room.messages.as_mut_ptr();
         let received = wait_is_none(|| {
-            // SAFETY: `lay_out` has had each of the first `count` messages name its own control buffer and its own run of
-            // vectors, with their lengths. Each vector is a piece that this batch has borrowed mutably and keeps borrowed, or
+            // SAFETY: `lay_out` has had each of the first `count` messages name its own control buffer, its own room for an
+            // address and its own run of vectors, with their lengths. Each vector is a piece that this batch has borrowed mutably and keeps borrowed, or
             // the dump, which belongs to the room and which nobody reads or writes otherwise; that some vectors are to the
             // same bytes of it does not matter, since the kernel alone writes there. Nothing of the lists changes before the
             // call is over. There is no time limit to point to.
@@ -227,19 +236,23 @@ impl<'a> Batch<'a> {
 
     /// Reads what the kernel says of the first `count` messages.
     fn note(&mut self, count: usize) {
-        let Room { places, messages, controls, received, stamps, .. } = &mut *self.room;
+        let Room { places, messages, controls, names, received, stamps, .. } = &mut *self.room;
         let moment = Moment::read(Clock::new());
         let are_believed = stamps.begin(moment);
-        for ((message, control), place) in messages[..count].iter().zip(controls).zip(places) {
+        for (((message, control), name), place) in
+            messages[..count].iter().zip(controls).zip(names).zip(places)
+        {
             let told = control.read(message.msg_hdr.msg_controllen);
             let length = message.msg_len as usize;
             let bytes = length.min(place.bytes);
+            let from = name.address(message.msg_hdr.msg_namelen as usize);
             received.push(Received {
                 bytes,
                 cut_off: length - bytes,
                 segment: told.segment,
                 at: stamps.arrival(moment, told.stamp.filter(|_| are_believed)),
                 drops: told.drops,
+                from: from.map(|from| SocketAddr::new(from.ip().to_canonical(), from.port())),
             });
         }
     }

@@ -65,6 +65,7 @@ fn datagrams_are_scattered_in_the_order_of_their_pieces() {
         for message in room.received() {
             assert!(!message.is_truncated() && message.segment.is_none() && message.drops == 0);
             assert_eq!((message.datagrams(), message.segment_bytes()), (1, message.bytes));
+            assert_eq!(message.from, Some(from.local_addr().unwrap()));
         }
     }
 }
@@ -227,6 +228,35 @@ fn messages_bear_when_they_came_and_not_when_they_are_read() {
             break;
         }
         assert!(Instant::now() < deadline, "sent at {begun:?}, there at {there:?}, told {times:?}");
+    }
+}
+
+#[test]
+fn each_message_tells_its_sender_and_one_of_ipv4_by_its_own_address() {
+    for address in ["127.0.0.1:0", "[::]:0"] {
+        let flow = Flow::open(&FlowSettings::at(address.parse().unwrap())).unwrap();
+        let port = flow.local_address().unwrap().port();
+        let senders: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        for sender in senders.iter().chain(&senders) {
+            sender.send_to(b"x", ("127.0.0.1", port)).unwrap();
+        }
+        let (mut room, mut told) = (Room::new(), Vec::new());
+        while told.len() < 6 {
+            assert!(flow.wait(SOON).unwrap());
+            let mut batch = room.batch();
+            for _ in 0..6 {
+                batch.discard(100);
+                batch.end_message();
+            }
+            flow.receive(&mut batch).unwrap();
+            // Those of one sender in a row may be one message.
+            told.extend(
+                room.received().iter().flat_map(|one| std::iter::repeat_n(one.from, one.datagrams())),
+            );
+        }
+        let expected: Vec<_> =
+            senders.iter().chain(&senders).map(|sender| sender.local_addr().ok()).collect();
+        assert_eq!(told, expected, "{address}");
     }
 }
 

@@ -324,14 +324,12 @@ impl Receiver {
     }
 
     fn complete(&mut self, now: Time, message: u64, whole: Whole) -> Result<bool, Overrun> {
-        self.counters.messages += 1;
-        self.counters.bytes += whole.bytes.len() as u64;
         if message == self.next {
-            self.next += 1;
-            self.deliver(message, whole);
+            self.deliver_next(message, whole);
             self.advance();
             return self.bounded(true);
         }
+        self.count(&whole);
         if !self.options.ordered {
             self.insert_gone(message);
             self.deliver(message, whole);
@@ -344,6 +342,21 @@ impl Receiver {
         self.handle_timeout(now);
         let readable = self.ready.len() > before;
         self.bounded(readable)
+    }
+
+    /// Counts a message that became whole.
+    #[inline]
+    fn count(&mut self, whole: &Whole) {
+        self.counters.messages += 1;
+        self.counters.bytes += whole.bytes.len() as u64;
+    }
+
+    /// Delivers the message for which the order has waited. Whatever refuses what comes behind it, it is counted.
+    #[inline]
+    fn deliver_next(&mut self, message: u64, whole: Whole) {
+        self.count(&whole);
+        self.next += 1;
+        self.deliver(message, whole);
     }
 
     fn deliver(&mut self, message: u64, whole: Whole) {

@@ -199,6 +199,34 @@ fn a_row_is_its_messages_each_once_and_in_order() {
     assert_eq!(handle_row(&mut receiver, &row(1 << 40, &[b"far ahead"])), Err(Overrun));
 }
 
+/// Of a row, one message of which is refused, those before it have come: they are held, counted, and can be taken.
+#[test]
+fn a_row_that_is_refused_half_way_leaves_what_came_before_in_order() {
+    let long = vec![0; 10_001];
+    for (reliable, ordered) in [(true, true), (true, false), (false, true), (false, false)] {
+        // With nothing before it, and with a message that came out of its order.
+        for early in [false, true] {
+            let mut receiver = receiver(reliable, ordered, Some(Duration::from_secs(10)));
+            if early {
+                receiver.handle_data(Time::ZERO, &whole(5, b"five")).unwrap();
+            }
+            let refused = handle_row(&mut receiver, &row(0, &[b"zero", b"one", &long]));
+            assert_eq!(refused, Err(Overrun), "{reliable} {ordered} {early}");
+            let ready: u64 = receiver.ready.iter().map(|(_, whole)| whole.cost()).sum();
+            assert_eq!(receiver.ready_bytes, ready, "{reliable} {ordered} {early}");
+            let waiting: u64 = receiver.waiting.values().map(|(whole, _)| whole.cost()).sum();
+            assert_eq!(receiver.held, waiting, "{reliable} {ordered} {early}");
+            assert_eq!(receiver.counters.messages, 2 + u64::from(early));
+            let taken = take(&mut receiver);
+            assert!(
+                taken.ends_with(&["zero".into(), "one".into()]),
+                "{reliable} {ordered} {early}: {taken:?}"
+            );
+            assert_eq!(receiver.ready_bytes, 0);
+        }
+    }
+}
+
 #[test]
 fn what_is_kept_for_messages_to_come_has_the_room_that_those_held_leave() {
     let options = Options { max_size: 1 << 20, ..Options::default() };

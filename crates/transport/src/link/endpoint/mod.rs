@@ -118,6 +118,8 @@ pub struct Endpoint {
     /// Answers to handshakes: where to, what.
     answers: VecDeque<(Path, Vec<u8>)>,
     events: VecDeque<(LinkId, Event)>,
+    /// The link whose state may be half-written if a call panics.
+    at_work: Option<u32>,
     counters: EndpointCounters,
     /// Which link is asked first for what it has to send.
     turn: usize,
@@ -152,6 +154,7 @@ impl Endpoint {
             pending: BTreeMap::new(),
             answers: VecDeque::new(),
             events: VecDeque::new(),
+            at_work: None,
             counters: EndpointCounters::default(),
             turn: 0,
             memory: 0,
@@ -194,6 +197,7 @@ impl Endpoint {
     /// The link `id`, if it has not gone.
     pub fn link_mut(&mut self, id: LinkId) -> Option<&mut Link> {
         let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation)?;
+        self.at_work = Some(id.index);
         slot.link.as_mut()
     }
 
@@ -232,6 +236,33 @@ impl Endpoint {
         self.pending.len()
     }
 
+    /// A call of this endpoint, or of a link of [`Endpoint::link_mut`], has panicked: ends the link that was at work, whose state may
+    /// be half-written, with [`CloseReason::Fault`]. Where it was at work for none, all links end. Its peer is not told: it notices
+    /// by [`Settings::idle`], or by the reset that answers its next data.
+    pub fn recover(&mut self) {
+        match self.at_work.take() {
+            Some(index) => self.drop_broken(index),
+            None => {
+                (0..self.slots.len() as u32).for_each(|index| self.drop_broken(index));
+                self.routes.clear();
+                self.pending.clear();
+                self.answers.clear();
+            }
+        }
+        self.memory = self.held_bytes();
+    }
+
+    fn drop_broken(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize) else { return };
+        slot.attempts = [None, None];
+        (slot.peer, slot.targets) = (None, [None; 2]);
+        let was_there = slot.link.take().is_some();
+        self.routes.retain(|_, route| *route != Route::Link(index));
+        if was_there {
+            self.events.push_back((self.id(index), Event::Closed { reason: CloseReason::Fault }));
+        }
+    }
+
     /// Takes a datagram, which is opened in place. What is not from a peer is dropped and counted.
     pub fn handle_datagram(&mut self, now: Time, from: Path, datagram: &mut [u8]) {
         self.handle_marked_datagram(now, from, Ecn::NotCapable, datagram);
@@ -239,6 +270,7 @@ impl Endpoint {
 
     /// As [`Endpoint::handle_datagram`], where it is known what mark its IP packet bore.
     pub fn handle_marked_datagram(&mut self, now: Time, from: Path, mark: Ecn, datagram: &mut [u8]) {
+        self.at_work = None;
         // What can be refused without a key is: a gate's MAC is most of what a stranger's datagram costs.
         let size = datagram.len();
         let body = if Packet::is_gated(datagram) { size.saturating_sub(GATE) } else { size };
@@ -265,6 +297,7 @@ impl Endpoint {
     fn handle_data(&mut self, now: Time, from: Path, to: ConnectionId, mark: Ecn, datagram: &mut [u8]) {
         match self.routes.get(&to) {
             Some(&Route::Link(index)) => {
+                self.at_work = Some(index);
                 let Some(link) = self.slots.get_mut(index as usize).and_then(|slot| slot.link.as_mut())
                 else {
                     return;
@@ -308,6 +341,7 @@ impl Endpoint {
             let memory = |slot: &Slot| slot.link.as_ref().map_or(0, Link::memory);
             let most = (0u32..).zip(&self.slots).max_by_key(|(_, slot)| memory(slot));
             let Some(index) = most.map(|most| most.0) else { return };
+            self.at_work = Some(index);
             if let Some(link) = &mut self.slots[index as usize].link {
                 link.give_way(now);
             }
@@ -335,6 +369,7 @@ impl Endpoint {
     }
 
     fn poll_link(&mut self, now: Time, index: u32, out: &mut Vec<u8>) -> Option<Transmit> {
+        self.at_work = Some(index);
         let slot = self.slots.get_mut(index as usize)?;
         for attempt in slot.attempts.iter_mut().flatten() {
             if let Some(transmit) = attempt.poll_transmit(now, out) {
@@ -348,6 +383,7 @@ impl Endpoint {
     pub fn poll_event(&mut self) -> Option<(LinkId, Event)> {
         if self.events.is_empty() {
             for index in 0..self.slots.len() as u32 {
+                self.at_work = Some(index);
                 if let Some(link) = &mut self.slots[index as usize].link {
                     link.tell_passed_over();
                 }
@@ -383,8 +419,10 @@ impl Endpoint {
 
     /// Does what is due by `now`.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.at_work = None;
         self.expire_pending(now);
         for index in 0..self.slots.len() as u32 {
+            self.at_work = Some(index);
             let slot = &mut self.slots[index as usize];
             if let Some(link) = &mut slot.link
                 && link.next_timeout() <= now

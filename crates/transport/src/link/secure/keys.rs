@@ -1,4 +1,13 @@
 //! The keys of data packets: AES-128-GCM, a counter as nonce, replaced from time to time, and no packet taken twice.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use zeroize::Zeroizing;
@@ -68,7 +77,8 @@ impl Sealer {
     /// which no other packet ever has. Cost: the AES of its bytes, in place.
     pub(crate) fn seal(&mut self, start: usize, out: &mut Vec<u8>) -> u64 {
         let number = self.next;
-        self.next += 1;
+        // Below 2⁶² in any lifetime.
+        self.next = self.next.saturating_add(1);
         let (header, text) = out[start..].split_at_mut(DATA_HEADER);
         let nonce = self.phase.nonce(number);
         let tag = self.phase.key.seal_in_place_separate_tag(nonce, Aad::from(&*header), text);
@@ -79,7 +89,7 @@ impl Sealer {
     /// Goes on with the next key if this one has sealed `limit` packets and the other end, by its acknowledgement up
     /// to `acked`, has seen it.
     pub(crate) fn update(&mut self, limit: u64, acked: Option<u64>) {
-        if self.next - self.first >= limit && acked.is_some_and(|acked| acked >= self.first) {
+        if self.next.saturating_sub(self.first) >= limit && acked.is_some_and(|acked| acked >= self.first) {
             self.phase = self.phase.next();
             self.odd = !self.odd;
             self.first = self.next;
@@ -148,7 +158,7 @@ impl Opener {
             (false, false, None) => return Err(Refused::Forged),
         };
         let (header, sealed) = datagram.split_at_mut(DATA_HEADER);
-        let length = sealed.len() - TAG;
+        let length = sealed.len().checked_sub(TAG).ok_or(Refused::Forged)?;
         let nonce = phase.nonce(number);
         phase.key.open_in_place(nonce, Aad::from(&*header), sealed).map_err(|_| Refused::Forged)?;
         self.window.insert(number);
@@ -178,28 +188,36 @@ impl Default for Window {
 impl Window {
     const WORDS: usize = 128;
     /// How far back a packet may come late.
-    const REACH: u64 = (Window::WORDS as u64 - 1) * 64;
+    /// Words before the newest one.
+    const EARLIER: u64 = Window::WORDS as u64 - 1;
+    const REACH: u64 = Window::EARLIER * 64;
+
+    /// Where the bits of a word of numbers stand: its low bits.
+    const fn place(word: u64) -> usize {
+        (word & Window::EARLIER) as usize
+    }
 
     fn is_new(&self, number: u64) -> bool {
         let Some(largest) = self.largest else { return true };
         number > largest
-            || largest - number < Window::REACH
-                && self.bits[(number / 64) as usize % Window::WORDS] & 1 << (number % 64) == 0
+            || largest.abs_diff(number) < Window::REACH
+                && self.bits[Window::place(number / 64)] & 1 << (number % 64) == 0
     }
 
     fn insert(&mut self, number: u64) {
         match self.largest {
             Some(largest) if number <= largest => {}
             largest => {
-                let from = largest.map_or(0, |largest| largest / 64 + 1);
-                let words = (number / 64 + 1).saturating_sub(from).min(Window::WORDS as u64);
-                for word in 0..words {
-                    self.bits[(number / 64 - word) as usize % Window::WORDS] = 0;
+                // Of the words up to the number's own those that are new, no more than there are.
+                let last = number / 64;
+                let from = largest.map_or(0, |largest| (largest / 64).saturating_add(1));
+                for word in from.max(last.saturating_sub(Window::EARLIER))..=last {
+                    self.bits[Window::place(word)] = 0;
                 }
                 self.largest = Some(number);
             }
         }
-        self.bits[(number / 64) as usize % Window::WORDS] |= 1 << (number % 64);
+        self.bits[Window::place(number / 64)] |= 1 << (number % 64);
     }
 }
 

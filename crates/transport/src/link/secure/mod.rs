@@ -4,6 +4,15 @@
 //! * [`noise`]: the handshake (`NNpsk0` or `IK`), its randomness handed in.
 //! * [`keys`]: the keys of data packets, their update, and the window that turns replays away.
 //! * [`token`]: what a Retry gives, and what a Reset is believed by.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 pub mod gate;
 pub mod keys;

@@ -2,6 +2,15 @@
 //!
 //! `Noise_NNpsk0_25519_AESGCM_SHA256` for a key that both share, `Noise_IK_25519_AESGCM_SHA256` for key pairs. Ciphers
 //! and hashes are `ring`'s, the curve is `curve25519-dalek`'s, and randomness is the caller's.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use curve25519_dalek::montgomery::MontgomeryPoint;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -182,7 +191,7 @@ impl Handshake {
 
     /// The next message, with `payload` encrypted in it.
     pub(crate) fn write(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
-        let mut message = vec![0; payload.len() + 256];
+        let mut message = vec![0; payload.len().saturating_add(256)];
         let length = self.state.write_message(payload, &mut message).ok()?;
         message.truncate(length);
         Some(message)
@@ -367,7 +376,7 @@ impl types::Cipher for Aes256 {
         text.copy_from_slice(plain);
         let tag = self.0.seal_in_place_separate_tag(Aes256::nonce(nonce), Aad::from(clear), text);
         rest[..16].copy_from_slice(tag.expect("Noise's messages are short").as_ref());
-        plain.len() + 16
+        plain.len().saturating_add(16)
     }
 
     fn decrypt(&self, nonce: u64, clear: &[u8], sealed: &[u8], out: &mut [u8]) -> Result<usize, snow::Error> {

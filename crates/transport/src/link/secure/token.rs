@@ -1,4 +1,13 @@
 //! Tokens: proof of an address without state, and proof that a listener has lost a link's state.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use glassline_media::Time;
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -93,8 +102,8 @@ impl Identity {
     /// Whether an endpoint with our secret, this one or one before it, has given `id` out. Cost: a hash.
     pub(crate) fn is_ours(&self, id: ConnectionId) -> bool {
         self.key.as_ref().is_some_and(|key| {
-            let mark: [u8; 4] = expand_with(key, "connection", &((id.0 >> 32) as u32).to_be_bytes());
-            u32::from_be_bytes(mark) == id.0 as u32
+            let [h0, h1, h2, h3, low @ ..] = id.0.to_be_bytes();
+            expand_with::<4>(key, "connection", &[h0, h1, h2, h3]) == low
         })
     }
 

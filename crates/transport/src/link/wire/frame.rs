@@ -1,8 +1,18 @@
 //! The frames inside a data packet. Each begins with a byte that tells its kind; integers are [`super::varint`]s.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
+use super::packet::MAX_DATAGRAM;
 use super::row::{ROW, Row};
 use super::varint::{self, Reader};
-use crate::link::{MAX_CHANNELS, MAX_MESSAGE, Options};
+use crate::link::{MAX_CHANNELS, MAX_MESSAGE_BYTES, Options};
 
 const PADDING: u8 = 0x00;
 const PING: u8 = 0x01;
@@ -155,7 +165,8 @@ impl Ack<'_> {
     /// The ranges of received numbers, first and last one included, from the newest down.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut reader = Reader::new(self.rest);
-        let mut low = self.largest - self.first;
+        // It was no more than that when it was parsed.
+        let mut low = self.largest.saturating_sub(self.first);
         let head = (low, self.largest);
         std::iter::once(head).chain(std::iter::from_fn(move || {
             let (gap, length) = (reader.varint()?, reader.varint()?);
@@ -168,14 +179,14 @@ impl Ack<'_> {
     fn parse<'a>(reader: &mut Reader<'a>) -> Option<Ack<'a>> {
         let (largest, delay_us) = (reader.varint()?, reader.varint()?);
         let (received_us, arrival_ns) = (reader.varint()?, reader.varint()?);
-        let count = reader.varint_up_to(MAX_RANGES as u64 - 1)?;
-        let first = reader.varint_up_to(largest)?;
-        let (start, mut low) = (*reader, largest - first);
+        let count = reader.length_up_to(MAX_RANGES - 1)?;
+        let first = reader.varint()?;
+        let (start, mut low) = (*reader, largest.checked_sub(first)?);
         for _ in 0..count {
             let high = low.checked_sub(reader.varint()?)?.checked_sub(2)?;
             low = high.checked_sub(reader.varint()?)?;
         }
-        let rest = { start }.bytes(start.left() - reader.left())?;
+        let rest = reader.taken_since(start);
         Some(Ack { largest, delay_us, received_us, arrival_ns, first, rest })
     }
 }
@@ -193,12 +204,13 @@ pub fn write_ack(
     let mut ranges = ranges.take(count);
     let Some((mut low, largest)) = ranges.next() else { return };
     out.push(ACK);
-    for value in [largest, delay_us, received_us, arrival_ns, count as u64 - 1, largest - low] {
+    let (rest, length) = (count.saturating_sub(1) as u64, largest.saturating_sub(low));
+    for value in [largest, delay_us, received_us, arrival_ns, rest, length] {
         varint::write(value, out);
     }
     for (next_low, high) in ranges {
-        varint::write(low - high - 2, out);
-        varint::write(high - next_low, out);
+        varint::write(low.saturating_sub(high).saturating_sub(2), out);
+        varint::write(high.saturating_sub(next_low), out);
         low = next_low;
     }
 }
@@ -206,7 +218,8 @@ pub fn write_ack(
 /// The largest size of an ACK with `ranges` ranges, bytes.
 pub const fn ack_size(ranges: usize) -> usize {
     // The kind, four numbers, how many ranges follow, the first one's length, two numbers for each of the others.
-    1 + 4 * 8 + 1 + 8 + ranges.saturating_sub(1) * 16
+    const HEAD: usize = 1 + 4 * 8 + 1 + 8;
+    HEAD.saturating_add(ranges.saturating_sub(1).saturating_mul(16))
 }
 
 /// Room that a [`Data`] frame's head takes at most, bytes.
@@ -215,8 +228,9 @@ pub const DATA_HEAD: usize = 1 + 2 + 8 + 4 + 4 + 4;
 /// Bytes of the head of the frame that carries `length` bytes of a message, its length given.
 pub fn data_head(message: u64, total: u32, offset: u32, length: usize) -> usize {
     let whole = length == total as usize;
-    let head = 1 + 1 + varint::size(message) + varint::size(length as u64);
-    if whole { head } else { head + varint::size(u64::from(total)) + varint::size(u64::from(offset)) }
+    let part = [u64::from(total), u64::from(offset)].map(|value| if whole { 0 } else { varint::size(value) });
+    let sizes = [varint::size(message), varint::size(length as u64), part[0], part[1]];
+    sizes.iter().fold(2, |head, size| head.saturating_add(*size))
 }
 
 impl Data<'_> {
@@ -252,24 +266,23 @@ impl Data<'_> {
         let channel = channel(reader)?;
         let message = reader.varint()?;
         let part = if kind & FRAGMENT == FRAGMENT {
-            Some((
-                reader.varint_up_to(MAX_MESSAGE as u64)? as u32,
-                reader.varint_up_to(MAX_MESSAGE as u64)? as u32,
-            ))
+            Some((reader.u32_up_to(MAX_MESSAGE_BYTES)?, reader.u32_up_to(MAX_MESSAGE_BYTES)?))
         } else {
             None
         };
         let bytes = if kind & TO_THE_END != 0 {
             reader.take_rest()
         } else {
-            let length = reader.varint_up_to(super::packet::MAX_DATAGRAM as u64)? as usize;
+            let length = reader.length_up_to(MAX_DATAGRAM)?;
             reader.bytes(length)?
         };
-        let (total, offset) = part.unwrap_or((bytes.len() as u32, 0));
-        let fits = u64::from(offset) + bytes.len() as u64 <= u64::from(total);
+        let length = u32::try_from(bytes.len()).ok()?;
+        let Some((total, offset)) = part else {
+            return Some(Data { channel, message, total: length, offset: 0, bytes });
+        };
+        let fits = offset.checked_add(length).is_some_and(|end| end <= total);
         // An empty part would name a message without bringing it on.
-        let useful = part.is_none() || !bytes.is_empty();
-        (fits && useful).then_some(Data { channel, message, total, offset, bytes })
+        (fits && length > 0).then_some(Data { channel, message, total, offset, bytes })
     }
 }
 
@@ -281,25 +294,28 @@ impl Parity<'_> {
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&[PARITY | if self.packed { PARITY_PACKED } else { 0 }, self.channel]);
         varint::write(self.message, out);
-        for value in [self.total, self.count, self.index, self.bytes.len() as u32] {
-            varint::write(u64::from(value), out);
-        }
+        self.numbers().into_iter().for_each(|value| varint::write(value, out));
         out.extend_from_slice(self.bytes);
     }
 
     /// How many bytes the frame takes.
     pub fn size(&self) -> usize {
-        let sizes = [self.total, self.count, self.index, self.bytes.len() as u32];
-        let sizes: usize = sizes.iter().map(|value| varint::size(u64::from(*value))).sum();
-        2 + varint::size(self.message) + sizes + self.bytes.len()
+        let sizes = self.numbers().map(varint::size);
+        let head = sizes.iter().fold(2, |sum: usize, size| sum.saturating_add(*size));
+        head.saturating_add(varint::size(self.message)).saturating_add(self.bytes.len())
+    }
+
+    /// The numbers behind that of the message, in their order on the wire.
+    fn numbers(&self) -> [u64; 4] {
+        [self.total.into(), self.count.into(), self.index.into(), self.bytes.len() as u64]
     }
 
     fn parse<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Parity<'a>> {
         let (channel, message) = (channel(reader)?, reader.varint()?);
-        let total = reader.varint_up_to(MAX_MESSAGE as u64)? as u32;
-        let count = reader.varint_up_to(MAX_MESSAGE as u64)? as u32;
-        let index = reader.varint_up_to(u64::from(count).checked_sub(1)?)? as u32;
-        let length = reader.varint_up_to(super::packet::MAX_DATAGRAM as u64)? as usize;
+        let total = reader.u32_up_to(MAX_MESSAGE_BYTES)?;
+        let count = reader.u32_up_to(MAX_MESSAGE_BYTES)?;
+        let index = reader.u32_up_to(count.checked_sub(1)?)?;
+        let length = reader.length_up_to(MAX_DATAGRAM)?;
         let bytes = reader.bytes(length)?;
         Some(Parity { channel, message, packed: kind & PARITY_PACKED != 0, total, count, index, bytes })
     }
@@ -327,8 +343,8 @@ impl<'a> Frame<'a> {
             CHALLENGE => Frame::Challenge(reader.array()?),
             RESPONSE => Frame::Response(reader.array()?),
             CLOSE => {
-                let (code, length) = (reader.varint()?, reader.varint_up_to(MAX_REASON as u64)?);
-                Frame::Close { code, reason: reader.bytes(length as usize)? }
+                let (code, length) = (reader.varint()?, reader.length_up_to(MAX_REASON)?);
+                Frame::Close { code, reason: reader.bytes(length)? }
             }
             OPEN => Frame::Open { channel: channel(reader)?, options: Options::parse(reader)? },
             CONSUMED => Frame::Consumed { channel: channel(reader)?, next: reader.varint()? },

@@ -1,7 +1,16 @@
 //! What of a channel's options the other end learns: the body of OPEN.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::varint::{self, Reader};
-use crate::link::{Compression, MAX_MESSAGE, Options};
+use crate::link::{Compression, MAX_MESSAGE_BYTES, Options};
 use std::time::Duration;
 
 const RELIABLE: u8 = 1;
@@ -16,16 +25,18 @@ impl Options {
         out.push(self.priority);
         varint::write(u64::from(self.weight), out);
         varint::write(u64::from(self.max_size), out);
-        let receive_ms =
-            self.max_receive_time.map_or(0, |time| time.as_millis().min(u128::from(u32::MAX)) as u64 + 1);
+        // One more than the milliseconds, so that 0 is none.
+        let receive_ms = self
+            .max_receive_time
+            .map_or(0, |time| time.as_millis().min(0xFFFF_FFFF).saturating_add(1) as u64);
         varint::write(receive_ms, out);
     }
 
     pub(crate) fn parse(reader: &mut Reader<'_>) -> Option<Options> {
         let flags = reader.byte()?;
         let priority = reader.byte()?;
-        let weight = reader.varint_up_to(u64::from(u16::MAX))?.max(1) as u16;
-        let max_size = reader.varint_up_to(MAX_MESSAGE as u64)? as u32;
+        let weight = reader.u16_up_to(u16::MAX)?.max(1);
+        let max_size = reader.u32_up_to(MAX_MESSAGE_BYTES)?;
         let receive_ms = reader.varint_up_to(u64::from(u32::MAX) + 1)?;
         Some(Options {
             reliable: flags & RELIABLE != 0,

@@ -1,4 +1,13 @@
 //! The outside of a datagram: what can be read without a key. docs/wire-link.md has the byte diagrams.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::varint::Reader;
 
@@ -156,7 +165,8 @@ impl<'a> Packet<'a> {
 pub fn write_data_header(to: ConnectionId, key_phase: bool, number: u64, out: &mut Vec<u8>) {
     out.push(FIXED | if key_phase { KEY_PHASE } else { 0 });
     out.extend_from_slice(&to.0.to_be_bytes());
-    out.extend_from_slice(&(number as u32).to_be_bytes());
+    let [_, _, _, _, low @ ..] = number.to_be_bytes();
+    out.extend_from_slice(&low);
 }
 
 /// The whole packet number whose low half is `low` and that is nearest to the one after `largest`
@@ -166,10 +176,10 @@ pub fn expand_number(low: u32, largest: Option<u64>) -> u64 {
     const WINDOW: u64 = 1 << 32;
     let expected = largest.map_or(0, |largest| largest.saturating_add(1));
     let candidate = (expected & !(WINDOW - 1)) | u64::from(low);
-    if candidate + WINDOW / 2 <= expected && candidate < (1 << 62) - WINDOW {
-        candidate + WINDOW
-    } else if candidate > expected + WINDOW / 2 && candidate >= WINDOW {
-        candidate - WINDOW
+    if candidate.saturating_add(WINDOW / 2) <= expected && candidate < (1 << 62) - WINDOW {
+        candidate.saturating_add(WINDOW)
+    } else if candidate > expected.saturating_add(WINDOW / 2) {
+        candidate.checked_sub(WINDOW).unwrap_or(candidate)
     } else {
         candidate
     }
@@ -180,13 +190,11 @@ pub fn expand_number(low: u32, largest: Option<u64>) -> u64 {
 pub fn write_connect(connect: &Connect<'_>, gate_bytes: usize) -> Vec<u8> {
     let mut out = vec![CONNECT, VERSION, connect.pattern.code()];
     out.extend_from_slice(&connect.from.0.to_be_bytes());
-    let token = &connect.token[..connect.token.len().min(MAX_TOKEN)];
-    out.push(token.len() as u8);
-    out.extend_from_slice(token);
-    let noise = &connect.noise[..connect.noise.len().min(usize::from(u16::MAX))];
-    out.extend_from_slice(&(noise.len() as u16).to_be_bytes());
-    out.extend_from_slice(noise);
-    out.resize(out.len().max(CONNECT_SIZE - gate_bytes), 0);
+    write_token(connect.token, &mut out);
+    let length = u16::try_from(connect.noise.len()).unwrap_or(u16::MAX);
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend(connect.noise.iter().take(length.into()));
+    out.resize(out.len().max(CONNECT_SIZE.saturating_sub(gate_bytes)), 0);
     out
 }
 
@@ -210,10 +218,15 @@ pub fn write_accept(to: ConnectionId, noise: &[u8]) -> Vec<u8> {
 pub fn write_retry(to: ConnectionId, token: &[u8]) -> Vec<u8> {
     let mut out = vec![RETRY, VERSION];
     out.extend_from_slice(&to.0.to_be_bytes());
-    let token = &token[..token.len().min(MAX_TOKEN)];
-    out.push(token.len() as u8);
-    out.extend_from_slice(token);
+    write_token(token, &mut out);
     out
+}
+
+/// Appends a token and its length; one longer than [`MAX_TOKEN`] is cut.
+fn write_token(token: &[u8], out: &mut Vec<u8>) {
+    let length = u8::try_from(token.len().min(MAX_TOKEN)).unwrap_or(u8::MAX);
+    out.push(length);
+    out.extend(token.iter().take(length.into()));
 }
 
 /// A Reset: 26 bytes, less than any data packet that it answers.

@@ -1,4 +1,13 @@
 //! What the two ends tell each other inside the handshake, encrypted: a row of (number, length, value).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::packet::ConnectionId;
 use super::varint::{self, Reader};
@@ -18,7 +27,7 @@ const SECOND: u64 = 1;
 const BOTH: u64 = 2;
 
 /// The smallest datagram size that an end may name: every path carries it (RFC 9000 §14).
-pub const MIN_DATAGRAM: u64 = 1200;
+pub const MIN_DATAGRAM: u16 = 1200;
 
 /// One end's parameters. What is not named keeps its default; what is not known is passed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +92,7 @@ impl Parameters {
     /// Reads all of `bytes`; `None` if they are malformed or out of range.
     pub fn parse(bytes: &[u8]) -> Option<Parameters> {
         let mut found = Parameters {
-            max_datagram: MIN_DATAGRAM as u16,
+            max_datagram: MIN_DATAGRAM,
             window_bytes: 0,
             idle_ms: 0,
             name: Vec::new(),
@@ -103,7 +112,7 @@ impl Parameters {
             match number {
                 MAX_DATAGRAM_SIZE => {
                     found.max_datagram =
-                        u16::try_from(integer()?).ok().filter(|size| u64::from(*size) >= MIN_DATAGRAM)?;
+                        u16::try_from(integer()?).ok().filter(|size| *size >= MIN_DATAGRAM)?;
                 }
                 WINDOW => found.window_bytes = integer()?,
                 IDLE => found.idle_ms = integer()?,

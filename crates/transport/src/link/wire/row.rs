@@ -3,6 +3,15 @@
 //! ```text
 //! 0x1A | channel (1) | first message (varint) | how many (1) | their lengths (varints) | their bytes
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::packet::MAX_DATAGRAM;
 use super::varint::{self, Reader};
@@ -31,7 +40,7 @@ impl<'a> Row<'a> {
     /// How long each message is, in the order of their numbers.
     pub fn lengths(&self) -> impl Iterator<Item = usize> + use<'a> {
         let mut lengths = Reader::new(self.lengths);
-        std::iter::from_fn(move || lengths.varint().map(|length| length as usize))
+        std::iter::from_fn(move || lengths.length_up_to(MAX_DATAGRAM))
     }
 
     #[inline]
@@ -39,11 +48,11 @@ impl<'a> Row<'a> {
         let channel = reader.byte().filter(|channel| usize::from(*channel) < MAX_CHANNELS)?;
         let first = reader.varint()?;
         let count = reader.byte().filter(|count| (1..=MAX_ROW).contains(&usize::from(*count)))?;
-        let (start, mut size) = (*reader, 0);
+        let (start, mut size) = (*reader, 0usize);
         for _ in 0..count {
-            size += reader.varint_up_to(MAX_DATAGRAM as u64)? as usize;
+            size = size.checked_add(reader.length_up_to(MAX_DATAGRAM)?)?;
         }
-        let lengths = { start }.bytes(start.left() - reader.left())?;
+        let lengths = reader.taken_since(start);
         Some(Row { channel, first, count, lengths, bytes: reader.bytes(size)? })
     }
 
@@ -59,7 +68,7 @@ impl<'a> Row<'a> {
 
 /// Bytes of a row's head but for the lengths.
 pub const fn row_head(first: u64) -> usize {
-    1 + 1 + varint::size(first) + 1
+    3usize.saturating_add(varint::size(first))
 }
 
 /// Appends the head of a row; the messages follow, each of its length, at most [`MAX_ROW`].
@@ -72,7 +81,7 @@ pub fn write_row_head(
 ) {
     out.extend_from_slice(&[ROW, channel]);
     varint::write(first, out);
-    out.push(lengths.len() as u8);
+    out.push(u8::try_from(lengths.len()).unwrap_or(u8::MAX));
     lengths.for_each(|length| varint::write(length as u64, out));
 }
 

@@ -1,4 +1,13 @@
 //! Integers of variable length as QUIC has them (RFC 9000 §16): the first two bits tell 1, 2, 4 or 8 bytes, big-endian.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 /// The largest integer that fits: 2⁶² − 1.
 pub const MAX: u64 = (1 << 62) - 1;
@@ -16,11 +25,12 @@ pub const fn size(value: u64) -> usize {
 /// Appends `value`; what exceeds [`MAX`] is written as [`MAX`].
 #[inline]
 pub fn write(value: u64, out: &mut Vec<u8>) {
+    let [a, b, c, d, e, f, g, h] = value.min(MAX).to_be_bytes();
     match value {
-        0..0x40 => out.push(value as u8),
-        0x40..0x4000 => out.extend_from_slice(&(0x4000 | value as u16).to_be_bytes()),
-        0x4000..0x4000_0000 => out.extend_from_slice(&(0x8000_0000 | value as u32).to_be_bytes()),
-        _ => out.extend_from_slice(&(0xC000_0000_0000_0000 | value.min(MAX)).to_be_bytes()),
+        0..0x40 => out.push(h),
+        0x40..0x4000 => out.extend_from_slice(&[0x40 | g, h]),
+        0x4000..0x4000_0000 => out.extend_from_slice(&[0x80 | e, f, g, h]),
+        _ => out.extend_from_slice(&[0xC0 | a, b, c, d, e, f, g, h]),
     }
 }
 
@@ -92,6 +102,31 @@ impl<'a> Reader<'a> {
     pub fn varint_up_to(&mut self, limit: u64) -> Option<u64> {
         self.varint().filter(|value| *value <= limit)
     }
+
+    /// The same of a number that has 32 bits.
+    #[inline]
+    pub fn u32_up_to(&mut self, limit: u32) -> Option<u32> {
+        self.varint().and_then(|value| u32::try_from(value).ok()).filter(|value| *value <= limit)
+    }
+
+    /// The same of a number that has 16 bits.
+    #[inline]
+    pub fn u16_up_to(&mut self, limit: u16) -> Option<u16> {
+        self.varint().and_then(|value| u16::try_from(value).ok()).filter(|value| *value <= limit)
+    }
+
+    /// The same of a number of bytes, or of what is counted in memory.
+    #[inline]
+    pub fn length_up_to(&mut self, limit: usize) -> Option<usize> {
+        self.varint().and_then(|value| usize::try_from(value).ok()).filter(|value| *value <= limit)
+    }
+
+    /// The bytes that were taken off since `start`, which is an earlier state of this reader.
+    #[inline]
+    pub fn taken_since(&self, start: Reader<'a>) -> &'a [u8] {
+        let count = start.left().saturating_sub(self.left());
+        start.rest.get(..count).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -119,6 +154,21 @@ mod tests {
             write(value, &mut bytes);
             prop_assert_eq!(bytes.len(), size(value));
             prop_assert_eq!(Reader::new(&bytes).varint(), Some(value));
+        }
+
+        #[test]
+        fn a_narrow_number_is_read_where_it_fits(value in 0..=MAX, narrow in 0u32..62, limit: u32) {
+            let value = value >> narrow;
+            let mut bytes = Vec::new();
+            write(value, &mut bytes);
+            let reader = Reader::new(&bytes);
+            let fits = |limit: u64| Some(value).filter(|value| *value <= limit);
+            prop_assert_eq!({ reader }.u32_up_to(limit).map(u64::from), fits(limit.into()));
+            prop_assert_eq!({ reader }.u16_up_to(limit as u16).map(u64::from), fits(u64::from(limit as u16)));
+            prop_assert_eq!({ reader }.length_up_to(limit as usize).map(|value| value as u64), fits(limit.into()));
+            let mut after = reader;
+            after.varint();
+            prop_assert_eq!(after.taken_since(reader), &bytes[..]);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! * `planned`: the kernel has put it where a plan said, and its header says that it belongs there. A few comparisons.
 //! * `unplanned`: all else, and all of it until one frame has come whole. It is parsed and copied.
 
+mod continuity;
 mod planned;
 mod unplanned;
 
@@ -11,6 +12,8 @@ use super::frame::Frame;
 use super::header::Segment;
 use super::layout::Layout;
 use super::plan::{Arrival, MESSAGES_MAX, Plan};
+use crate::rtp::source::{Origin, SourceLock};
+use continuity::{Continuity, Whole};
 use glassline_media::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,6 +28,8 @@ const STALL: Duration = Duration::from_millis(100);
 const FRAMES_MAX: usize = 16;
 /// How far two fields of a frame may be apart, in ticks of 90 kHz: those of one frame a second.
 const FIELDS_APART: u32 = 45_000;
+/// What is behind the last frame that is out by no more than this is late, and no new stream: a second, at any rate there is.
+const LATE_TICKS: u32 = 90_000;
 /// From so many datagrams a message on, one message is worth a call.
 const MANY: usize = 8;
 
@@ -74,7 +79,7 @@ pub struct Counters {
     pub duplicates: u64,
     /// Packets whose frame was out already.
     pub late: u64,
-    /// Datagrams that are no packets of this stream.
+    /// Datagrams that are no packets of this stream, those of other sources among them.
     pub refused: u64,
     /// Frames that are out and whole.
     pub frames: u64,
@@ -146,7 +151,8 @@ struct Recording {
 pub struct Depacketizer {
     settings: Settings,
     paths: Vec<Path>,
-    ssrc: Option<u32>,
+    lock: SourceLock,
+    continuity: Continuity,
     /// Whether the payload's extended sequence numbers are believed; some senders leave them zero.
     is_wide: bool,
     /// How the sender cuts frames, once it is known.
@@ -162,9 +168,6 @@ pub struct Depacketizer {
     next_number: u64,
     /// The last frame that is out.
     out: Option<Out>,
-    /// Packets in a row that are of no use.
-    strangers: u32,
-    latest: Time,
     counters: Counters,
     done: VecDeque<Done>,
     /// Room.
@@ -184,7 +187,8 @@ impl Depacketizer {
         Depacketizer {
             settings,
             paths: (0..settings.paths).map(|_| path()).collect(),
-            ssrc: None,
+            lock: SourceLock::new(),
+            continuity: Continuity::default(),
             is_wide: true,
             learned: None,
             first_byte: 0,
@@ -194,14 +198,18 @@ impl Depacketizer {
             spare: None,
             next_number: 0,
             out: None,
-            strangers: 0,
-            latest: Time::ZERO,
             counters: Counters::default(),
             done: VecDeque::new(),
             segments: Vec::new(),
             places: Vec::new(),
             gathered: Vec::new(),
         }
+    }
+
+    /// With a lock that knows which senders are allowed.
+    #[must_use]
+    pub fn with_lock(self, lock: SourceLock) -> Depacketizer {
+        Depacketizer { lock, ..self }
     }
 
     /// What has come.
@@ -211,7 +219,13 @@ impl Depacketizer {
 
     /// The sender's synchronization source, once one has come.
     pub fn ssrc(&self) -> Option<u32> {
-        self.ssrc
+        self.lock.ssrc()
+    }
+
+    /// Runs of samples that are remembered of a frame whose cutting is being learned.
+    #[cfg(test)]
+    pub(super) fn recorded_runs(&self) -> usize {
+        self.recording.as_ref().map_or(0, |recording| recording.layout.runs())
     }
 
     /// How the sender cuts frames, once one came whole.
@@ -236,17 +250,26 @@ impl Depacketizer {
             let datagram_bytes = arrival.datagram_bytes.max(1);
             let mut offset = 0;
             let mut aims = plan.aims(message).iter();
+            // A stranger's bytes may lie where a frame's belong. There they are no more than a hole: what was planned for all
+            // messages from this one on is void, and what they bring is copied to where it belongs.
+            let is_source = self.lock.is_at(Origin { path, address: arrival.from });
             while offset < arrival.bytes {
                 let bytes = datagram_bytes.min(arrival.bytes - offset);
-                let is_hit =
-                    aims.next().is_some_and(|aim| self.hit(path, aim, bytes, scratch, arrival.at, store));
+                let is_hit = is_source
+                    && aims.next().is_some_and(|aim| self.hit(path, aim, bytes, scratch, arrival.at, store));
                 if !is_hit {
+                    if offset > 0 {
+                        self.lock.touch(path, arrival.at);
+                    }
                     self.gather(plan, (message, offset), arrivals, scratch, store);
                     self.take_gathered(path, (message, offset), arrivals, store);
                     self.pace(path, arrivals, false);
                     return;
                 }
                 offset += bytes;
+            }
+            if offset > 0 {
+                self.lock.touch(path, arrival.at);
             }
         }
         self.pace(path, arrivals, true);
@@ -332,6 +355,7 @@ impl Depacketizer {
                 let length = self.learned.as_ref().map_or(u64::MAX, |learned| learned.len() as u64);
                 sequence < frame.base.saturating_add(length)
                     && is_later(timestamp, other)
+                    && self.continuity.allows_field(other, timestamp)
                     && timestamp.wrapping_sub(other) < FIELDS_APART
             }
             _ => false,
@@ -352,8 +376,6 @@ impl Depacketizer {
             frame.unique += 1;
             self.counters.packets += 1;
         }
-        self.strangers = 0;
-        self.latest = at;
         let is_whole = frame.coverage.bytes() == self.settings.format.frame_bytes();
         let is_past = is_whole || frame.unique >= REORDERED_PACKETS;
         let given_up = match self.paths.len() {
@@ -396,6 +418,10 @@ impl Depacketizer {
             self.learned = Some(recording.layout);
             self.misfits = 0;
         }
+        if is_whole {
+            let (first, next) = (frame.lowest, frame.highest + 1);
+            self.continuity.note(Whole { timestamp: frame.timestamp(), first, next, began: frame.began });
+        }
         let planned = self.learned.as_ref().map(|learned| frame.base + learned.len() as u64 - 1);
         // A whole frame ends where it ends; of another one the last packet may be missing.
         let end = frame.end.or(planned).unwrap_or(frame.highest).max(frame.highest);
@@ -434,11 +460,11 @@ impl Depacketizer {
     }
 
     /// The stream begins anew. What there is of it goes out.
-    fn restart(&mut self, ssrc: u32) {
+    fn restart(&mut self) {
         self.finish();
         self.paths.iter_mut().for_each(|path| path.next = None);
-        (self.ssrc, self.out, self.recording) = (Some(ssrc), None, None);
-        (self.is_wide, self.strangers) = (true, 0);
+        (self.out, self.recording, self.is_wide) = (None, None, true);
+        self.continuity = Continuity::default();
         self.counters.restarts += 1;
     }
 }

@@ -88,7 +88,7 @@ impl Depacketizer {
         if *first != self.first_byte
             || *second != marker_and_type
             || u16::from_be_bytes([*s0, *s1]) != next as u16
-            || Some(u32::from_be_bytes(*source)) != self.ssrc
+            || Some(u32::from_be_bytes(*source)) != self.lock.ssrc()
             || (self.is_wide && payload[..EXTENSION_BYTES] != ((next >> 16) as u16).to_be_bytes())
             || payload[EXTENSION_BYTES..] != *learned.heads(entry)
             || (*first != 2 << 6 && more.len() != behind_fixed(*first, more))
@@ -145,7 +145,8 @@ impl Depacketizer {
         let is_next = self.spare.as_ref().is_some_and(|spare| spare.number == aim.frame) && aim.entry == 0;
         let last = self.frames.back().map(Frame::newest_timestamp).or(self.out.map(|out| out.timestamp));
         let is_newer = last.is_none_or(|last| is_later(timestamp, last));
-        if !is_next || !is_newer || self.frames.len() >= FRAMES_MAX {
+        let goes_on = self.continuity.allows(timestamp, sequence, at);
+        if !is_next || !is_newer || !goes_on || self.frames.len() >= FRAMES_MAX {
             return None;
         }
         let mut frame = self.spare.take()?;

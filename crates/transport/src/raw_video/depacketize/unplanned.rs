@@ -4,17 +4,19 @@ use super::super::frame::Frame;
 use super::super::header::{self, Segment};
 use super::super::layout::Layout;
 use super::super::plan::{Arrival, Piece, Plan};
-use super::{Depacketizer, FRAMES_MAX, Out, Recording, Store, is_later};
+use super::continuity::Continuity;
+use super::{Depacketizer, FRAMES_MAX, LATE_TICKS, Out, Recording, Store, is_later};
+use crate::rtp::source::{Origin, Standing};
 use crate::rtp::{HEADER_BYTES, Packet, distance};
 use glassline_media::Time;
-use std::time::Duration;
 
-/// So many packets in a row that belong to frames long past, or come from another sender, are a stream that begins anew.
-const BEGINS_ANEW: u32 = 32;
-/// After so much silence any packet is.
-const SILENCE: Duration = Duration::from_millis(50);
-/// What is behind the last frame that is out by no more than this is late, and no new stream: a second, at any rate there is.
-const LATE_TICKS: u32 = 90_000;
+/// So many packets in a row that are cut otherwise than the layout says are a sender that cuts frames anew.
+const MISFITS_MAX: u32 = 32;
+/// A layout is learned of senders whose runs of samples have so many bytes in the mean, or of frames that have few runs. It
+/// takes about as much memory as a frame then, whatever the sender does; other senders' packets are copied.
+const RUN_BYTES_MEAN: usize = 32;
+const RUNS_FREE: usize = 4_096;
+/// What is behind the last frame that is out by no more than this is late, and no new stream.
 const LATE_PACKETS: u64 = 1 << 22;
 
 /// Half a turn of sequence numbers of 16 bits.
@@ -28,9 +30,9 @@ enum Belongs {
     Newer,
     /// To one that is out.
     Out,
-    /// To none that there can be.
+    /// To none of this stream.
     Elsewhere,
-    /// To a stream that begins with it.
+    /// To a stream that begins with it, since the source was silent.
     Anew,
 }
 
@@ -79,16 +81,16 @@ impl Depacketizer {
             let (bytes, later) = rest.split_at(left.min(rest.len()));
             rest = later;
             for datagram in bytes.chunks(arrival.datagram_bytes.max(1)) {
-                self.take_datagram(path, datagram, arrival.at, store);
+                self.take_datagram(Origin { path, address: arrival.from }, datagram, arrival.at, store);
             }
         }
         self.gathered = gathered;
     }
 
     /// Takes one datagram by itself, which nothing was planned for.
-    pub fn take_datagram(&mut self, path: usize, datagram: &[u8], at: Time, store: &mut dyn Store) {
+    pub fn take_datagram(&mut self, from: Origin, datagram: &[u8], at: Time, store: &mut dyn Store) {
         let mut segments = std::mem::take(&mut self.segments);
-        if self.try_take(path, datagram, at, store, &mut segments).is_none() {
+        if self.try_take(from, datagram, at, store, &mut segments).is_none() {
             self.counters.refused += 1;
         }
         self.segments = segments;
@@ -97,12 +99,14 @@ impl Depacketizer {
     /// `None`: it is no packet of this stream.
     fn try_take(
         &mut self,
-        path: usize,
+        from: Origin,
         datagram: &[u8],
         at: Time,
         store: &mut dyn Store,
         segments: &mut Vec<Segment>,
     ) -> Option<()> {
+        let path = from.path;
+        self.paths.get(path)?;
         let packet = Packet::parse(datagram).ok()?;
         let header = packet.header;
         if header.payload_type != self.settings.payload_type {
@@ -113,25 +117,32 @@ impl Depacketizer {
         for segment in &*segments {
             self.places.push(self.settings.format.place(segment)?);
         }
-        self.accept_sender(header.ssrc, at)?;
         let field = usize::from(segments.first()?.field);
         let stamp = (header.timestamp, field);
-        let mut sequence = self.extend(path, (header.sequence, extension), at);
+        match self.lock.weigh(from, header.ssrc, at) {
+            Standing::Stranger => return None,
+            Standing::Successor => self.restart(),
+            Standing::Known => {}
+        }
+        let (mut sequence, mut is_wide) = self.extend(path, (header.sequence, extension), at);
         let belongs = self.find_frame(stamp, sequence, at);
         if matches!(belongs, Belongs::Anew) {
-            self.restart(header.ssrc);
-            sequence = self.extend(path, (header.sequence, extension), at);
+            self.restart();
+            (sequence, is_wide) = self.extend(path, (header.sequence, extension), at);
         }
         let is_reordered = self.paths[path].next.is_some_and(|next| sequence < next);
-        if !matches!(belongs, Belongs::Elsewhere) {
-            let next = &mut self.paths[path].next;
-            *next = Some(next.unwrap_or(0).max(sequence + 1));
-        }
         let place = match belongs {
+            Belongs::Elsewhere => return None,
             Belongs::Open(place) => Some(place),
             Belongs::Newer | Belongs::Anew => self.begin_frame(stamp, sequence, heads, at, store),
-            Belongs::Out | Belongs::Elsewhere => None,
+            Belongs::Out => None,
         };
+        self.lock.renew(from, header.ssrc, at);
+        self.is_wide = is_wide;
+        // What belongs to a frame that is out tells nothing of what comes next.
+        let known = if place.is_some() { u64::MAX } else { self.out.map_or(0, |out| out.next) };
+        let next = &mut self.paths[path].next;
+        *next = Some(next.unwrap_or(0).max((sequence + 1).min(known)));
         let Some(place) = place else {
             self.counters.late += 1;
             return Some(());
@@ -158,50 +169,41 @@ impl Depacketizer {
         Some(())
     }
 
-    /// Whether packets of a sender are taken: one at a time, and another one once the first has gone.
-    fn accept_sender(&mut self, ssrc: u32, at: Time) -> Option<()> {
-        match self.ssrc {
-            None => self.ssrc = Some(ssrc),
-            Some(known) if known == ssrc => {}
-            Some(_) => {
-                self.strangers += 1;
-                if self.strangers < BEGINS_ANEW && at.since(self.latest) < SILENCE {
-                    return None;
-                }
-                self.restart(ssrc);
-            }
-        }
-        Some(())
-    }
-
-    /// A sequence number that does not wrap.
-    fn extend(&mut self, path: usize, (sequence, extension): (u16, u16), at: Time) -> u64 {
+    /// A sequence number that does not wrap, and whether extended numbers are believed behind it.
+    fn extend(&self, path: usize, (sequence, extension): (u16, u16), at: Time) -> (u64, bool) {
         let wide = u64::from(extension) << 16 | u64::from(sequence);
         let nearest = |next: u64, bits| next.saturating_add_signed(distance(next, wide, bits));
         let Some(next) = self.paths[path].next else {
             // The other path may be ahead by far. One turn ahead of zero, looking back never ends below it.
             let highest = self.paths.iter().filter_map(|path| path.next).max();
-            return highest.map_or(1 << 32 | wide, |next| nearest(next, if self.is_wide { 32 } else { 16 }));
+            let number =
+                highest.map_or(1 << 32 | wide, |next| nearest(next, if self.is_wide { 32 } else { 16 }));
+            return (number, self.is_wide);
         };
         let (narrow, long) = (nearest(next, 16), nearest(next, 32));
-        if self.is_wide {
+        let is_wide = if self.is_wide {
             // The high half has stayed where it was when the low one wrapped, or is anything.
-            let most = LATE_PACKETS.saturating_mul(1 + at.since(self.latest).as_secs());
-            self.is_wide = long + HALF_TURN > next && long < next.saturating_add(most);
+            let most = LATE_PACKETS.saturating_mul(1 + at.since(self.lock.latest()).as_secs());
+            long + HALF_TURN > next && long < next.saturating_add(most)
         } else {
             // It has gone on with the low one.
             let has_wrapped = narrow >= next && narrow >> 16 != (next - 1) >> 16;
-            self.is_wide = has_wrapped && long == narrow;
-        }
-        if self.is_wide { long } else { narrow }
+            has_wrapped && long == narrow
+        };
+        (if is_wide { long } else { narrow }, is_wide)
     }
 
     /// Which frame a packet belongs to.
     fn find_frame(&mut self, stamp: (u32, usize), sequence: u64, at: Time) -> Belongs {
         let (timestamp, field) = stamp;
+        let elsewhere = if self.lock.may_renumber(at) { Belongs::Anew } else { Belongs::Elsewhere };
         let same = |frame: &Frame| frame.timestamps[field] == Some(timestamp);
         if let Some(place) = self.frames.iter().rposition(same) {
-            return Belongs::Open(place);
+            return if self.is_near(&self.frames[place], sequence) {
+                Belongs::Open(place)
+            } else {
+                elsewhere
+            };
         }
         let is_other = |place: &usize| self.is_other_field(*place, stamp, sequence);
         if let Some(place) = (0..self.frames.len()).rev().find(is_other) {
@@ -209,18 +211,23 @@ impl Depacketizer {
             return Belongs::Open(place);
         }
         let Some(Out { next, timestamp: last, .. }) = self.out else { return Belongs::Newer };
+        let packets = self.learned.as_ref().map_or(HALF_TURN, |learned| learned.len() as u64);
         if is_later(timestamp, last) && sequence >= next {
-            return Belongs::Newer;
+            let goes_on = self.continuity.allows(timestamp, sequence, at);
+            return if goes_on { Belongs::Newer } else { elsewhere };
         }
         // The other path brings what is long out; a stream that begins anew is somewhere else.
-        if last.wrapping_sub(timestamp) <= LATE_TICKS && next.saturating_sub(sequence) <= LATE_PACKETS {
+        let is_behind = (next.saturating_sub(LATE_PACKETS)..next.saturating_add(packets)).contains(&sequence);
+        if last.wrapping_sub(timestamp) <= LATE_TICKS && is_behind {
             return Belongs::Out;
         }
-        self.strangers += 1;
-        if self.strangers < BEGINS_ANEW && at.since(self.latest) < SILENCE {
-            return Belongs::Elsewhere;
-        }
-        Belongs::Anew
+        elsewhere
+    }
+
+    /// Whether a number can be that of a packet of a frame, as far as the layout tells how many it has.
+    fn is_near(&self, frame: &Frame, sequence: u64) -> bool {
+        let Some(packets) = self.learned.as_ref().map(|learned| learned.len() as u64) else { return true };
+        (frame.base.saturating_sub(packets)..frame.base.saturating_add(2 * packets)).contains(&sequence)
     }
 
     /// The place of a new frame. `None`: there are newer ones, as many as can be.
@@ -244,7 +251,9 @@ impl Depacketizer {
         let start = known.map(|index| sequence.saturating_sub(index as u64));
         // Without a layout to look it up, the frame begins where the one before it has ended.
         let before = self.frames.back().map_or(self.out.map(|out| out.end), |frame| Some(frame.end? + 1));
-        frame.base = start.or(before.filter(|next| *next <= sequence)).unwrap_or(sequence);
+        let packets = self.learned.as_ref().map_or(u64::MAX, |learned| learned.len() as u64);
+        let is_its = |next: &u64| sequence.checked_sub(*next).is_some_and(|index| index < packets);
+        frame.base = start.or(before.filter(is_its)).unwrap_or(sequence);
         self.frames.insert(place, frame);
         Some(place)
     }
@@ -257,10 +266,10 @@ impl Depacketizer {
             let fits =
                 index.and_then(|index| learned.get(index)).is_some_and(|entry| learned.heads(entry) == heads);
             self.misfits = if fits { 0 } else { self.misfits + 1 };
-            if self.misfits < BEGINS_ANEW {
+            if self.misfits < MISFITS_MAX {
                 return;
             }
-            self.learned = None;
+            (self.learned, self.continuity) = (None, Continuity::default());
         }
         if frame.coverage.bytes() == 0 && self.places.first().is_some_and(|place| place.start == 0) {
             self.recording =
@@ -274,7 +283,11 @@ impl Depacketizer {
             // The other path has brought it before.
             return;
         }
-        if recording.next != sequence {
+        let runs_max = RUNS_FREE + self.settings.format.frame_bytes() / RUN_BYTES_MEAN;
+        if recording.next != sequence
+            || samples_of(&self.places) == 0
+            || recording.layout.runs() + self.places.len() > runs_max
+        {
             self.recording = None;
             return;
         }
@@ -285,4 +298,9 @@ impl Depacketizer {
         self.first_byte =
             2 << 6 | u8::from(packet.extension.is_some()) << 4 | packet.contributing.len() as u8;
     }
+}
+
+/// Bytes of ranges together.
+fn samples_of(places: &[std::ops::Range<usize>]) -> usize {
+    places.iter().map(std::ops::Range::len).sum()
 }

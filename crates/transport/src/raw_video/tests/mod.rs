@@ -1,10 +1,13 @@
 //! Frames through packets, whatever happens to these on their way.
 
 mod losses;
+mod strangers;
 
 use super::*;
+use crate::rtp::source::Origin;
 use glassline_media::{Chroma, PixelFormat, Size, Time};
 use proptest::prelude::*;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -47,6 +50,8 @@ struct Receiver {
     scratch: Vec<u8>,
     house: House,
     now: Time,
+    /// Who sends what is received next.
+    from: Option<SocketAddr>,
     out: Vec<Out>,
     /// Packets that are missing in each of them.
     lost: Vec<u64>,
@@ -61,6 +66,7 @@ impl Receiver {
             scratch: vec![0; SCRATCH_BYTES],
             house: House::new(&format, slots),
             now: Time::from_millis(1_000),
+            from: None,
             out: Vec::new(),
             lost: Vec::new(),
         }
@@ -97,7 +103,8 @@ impl Receiver {
                 rest = &rest[now..];
             }
             assert!(rest.is_empty(), "a message has room for all that the kernel brings");
-            arrivals.push(Arrival { bytes: bytes.len(), datagram_bytes: first.len(), at: self.now });
+            let (at, from) = (self.now, self.from);
+            arrivals.push(Arrival { bytes: bytes.len(), datagram_bytes: first.len(), at, from });
             *datagrams = &datagrams[count..];
         }
         self.depacketizer.take(path, &self.plan, &arrivals, &self.scratch, &mut self.house);

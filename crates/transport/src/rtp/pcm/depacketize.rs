@@ -2,9 +2,9 @@
 
 use super::{DATAGRAM_BYTES_MAX, Error, Format};
 use crate::raw_video::MediaClock;
+use crate::rtp::source::{Origin, SourceLock};
 use crate::rtp::{self, Packet, Reorder};
 use glassline_media::{AudioBlock, Time, Utc};
-use std::time::Duration;
 
 /// Silence that fills a gap at most, in seconds, and in the long run no more than time passes: a sender whose stamps leap does
 /// not make much of little. A longer gap is a stream that begins anew.
@@ -65,6 +65,11 @@ pub struct Depacketizer {
     scratch: Vec<u8>,
 }
 
+/// Counts `more`.
+fn count(counter: &mut u64, more: u32) {
+    *counter = counter.saturating_add(more.into());
+}
+
 impl Depacketizer {
     /// Before the first datagram.
     pub fn new(settings: Settings) -> Depacketizer {
@@ -86,7 +91,14 @@ impl Depacketizer {
         }
     }
 
-    /// Takes a datagram and calls `out` with each block whose turn has come. A packet of the stream with a payload of a wrong
+    /// With a lock that knows which senders are allowed.
+    #[must_use]
+    pub fn with_lock(mut self, lock: SourceLock) -> Depacketizer {
+        self.reorder = self.reorder.with_lock(lock);
+        self
+    }
+
+    /// Takes a datagram that came from there and then, and calls `out` with each block whose turn has come. A packet of the stream with a payload of a wrong
     /// size keeps its place in the order; it becomes silence.
     ///
     /// # Errors
@@ -94,15 +106,20 @@ impl Depacketizer {
     pub fn handle_datagram(
         &mut self,
         datagram: &[u8],
-        now: Time,
+        (from, now): (Origin, Time),
         out: &mut dyn FnMut(Block),
     ) -> Result<(), Error> {
-        let taken = self.take(datagram, now, out);
-        self.refused += u64::from(taken.is_err());
+        let taken = self.take(datagram, (from, now), out);
+        count(&mut self.refused, u32::from(taken.is_err()));
         taken
     }
 
-    fn take(&mut self, datagram: &[u8], now: Time, out: &mut dyn FnMut(Block)) -> Result<(), Error> {
+    fn take(
+        &mut self,
+        datagram: &[u8],
+        (from, now): (Origin, Time),
+        out: &mut dyn FnMut(Block),
+    ) -> Result<(), Error> {
         if datagram.len() > DATAGRAM_BYTES_MAX {
             return Err(Error::Datagram { found: datagram.len() });
         }
@@ -120,7 +137,7 @@ impl Depacketizer {
             self.scratch.extend(packet.payload);
         }
         let player = &mut self.player;
-        self.reorder.push(&header, &self.scratch, now, &mut |held| player.play(held, out));
+        self.reorder.push(&header, &self.scratch, (from, now), &mut |held| player.play(held, out));
         if is_whole { Ok(()) } else { Err(Error::Payload { found, frame }) }
     }
 
@@ -169,25 +186,24 @@ impl Player {
         let [t0, t1, t2, t3, arrived @ ..] = *prefix;
         let timestamp = u32::from_be_bytes([t0, t1, t2, t3]);
         let arrived = Time::from_nanos(u64::from_be_bytes(arrived));
-        // A datagram has fewer samples than that.
-        let samples = (payload.len() / self.format.frame_bytes()) as u32;
+        let Some(samples) = self.samples_in(payload.len()) else { return };
         let gap = timestamp.wrapping_sub(self.next.unwrap_or(timestamp));
         self.earn(arrived);
         let is_jump = gap > self.credit;
         if is_jump {
-            self.counters.jumps += 1;
+            count(&mut self.counters.jumps, 1);
             self.clock = MediaClock::with_rate(None, self.format.rate_hz());
         }
         // A packet is sent once its last sample is there.
         let sent = Time::from_nanos(arrived.as_nanos().saturating_sub(self.nanos(samples)));
         let captured = self.clock.captured(timestamp, sent, Utc::default());
         if !is_jump {
-            self.credit -= gap;
+            self.credit = self.credit.saturating_sub(gap);
             self.fill(gap, timestamp, captured, out);
         }
         let mut audio = self.block(captured, samples);
         self.format.depth().decode(payload, &mut audio.samples);
-        self.counters.samples += u64::from(samples);
+        count(&mut self.counters.samples, samples);
         self.next = Some(timestamp.wrapping_add(samples));
         out(Block { audio, timestamp, is_silence: false });
     }
@@ -195,34 +211,41 @@ impl Player {
     /// Silence may be made for the time that has passed.
     fn earn(&mut self, arrived: Time) {
         let (rate, passed) = (self.format.rate_hz(), arrived.since(self.latest));
-        let samples = passed.as_nanos().min(1_000_000_000) as u64 * u64::from(rate) / 1_000_000_000;
-        // Not more than `rate`, by the line above.
-        self.credit = self.credit.saturating_add(samples as u32).min(SILENCE_SECONDS * rate);
+        let samples =
+            (passed.as_nanos().min(1_000_000_000) as u64).saturating_mul(rate.into()) / 1_000_000_000;
+        let samples = u32::try_from(samples).unwrap_or(u32::MAX);
+        self.credit = self.credit.saturating_add(samples).min(SILENCE_SECONDS.saturating_mul(rate));
         self.latest = if self.latest == Time::NEVER { arrived } else { self.latest.max(arrived) };
     }
 
     /// Puts silence in front of what was captured at `end`.
     fn fill(&mut self, gap: u32, timestamp: u32, end: Time, out: &mut dyn FnMut(Block)) {
-        let most = (SILENCE_BYTES / self.format.frame_bytes()).max(1) as u32;
+        let most = self.samples_in(SILENCE_BYTES).unwrap_or(0).max(1);
         let mut left = gap;
         while left > 0 {
             let samples = left.min(most);
             let captured = Time::from_nanos(end.as_nanos().saturating_sub(self.nanos(left)));
             let mut audio = self.block(captured, samples);
-            audio.samples.resize(samples as usize * usize::from(audio.channels), 0.0);
-            self.counters.silence += u64::from(samples);
+            audio.samples.resize((samples as usize).saturating_mul(audio.channels.into()), 0.0);
+            count(&mut self.counters.silence, samples);
             out(Block { audio, timestamp: timestamp.wrapping_sub(left), is_silence: true });
-            left -= samples;
+            left = left.saturating_sub(samples);
         }
     }
 
     fn block(&self, captured: Time, samples: u32) -> AudioBlock {
         let channels = self.format.channels();
-        let room = samples as usize * usize::from(channels);
+        let room = (samples as usize).saturating_mul(channels.into());
         AudioBlock { samples: Vec::with_capacity(room), channels, rate_hz: self.format.rate_hz(), captured }
     }
 
     fn nanos(&self, samples: u32) -> u64 {
-        Duration::from_secs(u64::from(samples)).as_nanos() as u64 / u64::from(self.format.rate_hz())
+        let nanos = u64::from(samples).saturating_mul(1_000_000_000);
+        nanos.checked_div(self.format.rate_hz().into()).unwrap_or(0)
+    }
+
+    /// How many samples of each channel so many bytes are.
+    fn samples_in(&self, bytes: usize) -> Option<u32> {
+        u32::try_from(bytes.checked_div(self.format.frame_bytes())?).ok()
     }
 }

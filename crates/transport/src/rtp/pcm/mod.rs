@@ -75,8 +75,8 @@ impl Depth {
     }
 
     /// Appends the bytes of samples: the nearest value, clipped at full scale. What is no number becomes silence.
+    #[expect(clippy::cast_possible_truncation, reason = "a cast clips, and makes zero of what is no number")]
     pub fn encode(self, samples: &[f32], out: &mut Vec<u8>) {
-        // A cast clips, and makes zero of what is no number.
         match self {
             Depth::L16 => {
                 let whole = |sample: &f32| (sample * 32_768.0).round() as i16;
@@ -133,7 +133,7 @@ impl Format {
 
     /// Bytes of one sample of each channel.
     pub fn frame_bytes(&self) -> usize {
-        self.depth.bytes() * usize::from(self.channels)
+        self.depth.bytes().saturating_mul(self.channels.into())
     }
 }
 

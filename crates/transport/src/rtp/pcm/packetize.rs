@@ -19,7 +19,8 @@ impl PacketTime {
     /// Samples of each channel in a packet. Rates of 44.1 kHz's family have as many as those of 48 kHz's, so that their packets
     /// last a little longer (AES67 §7.2.1).
     pub fn samples(self, rate_hz: u32) -> u32 {
-        let even = if rate_hz.is_multiple_of(44_100) { rate_hz / 44_100 * 48_000 } else { rate_hz };
+        let even =
+            if rate_hz.is_multiple_of(44_100) { (rate_hz / 44_100).saturating_mul(48_000) } else { rate_hz };
         match self {
             PacketTime::Millisecond => (even / 1_000).max(1),
             PacketTime::Eighth => (even / 8_000).max(1),
@@ -63,7 +64,8 @@ impl Packetizer {
     /// [`Error::Datagram`] where a packet time of so many channels does not fit into a datagram.
     pub fn new(settings: PacketizerSettings) -> Result<Packetizer, Error> {
         let samples = settings.packet_time.samples(settings.format.rate_hz());
-        let found = HEADER_BYTES + samples as usize * settings.format.frame_bytes();
+        let found =
+            (samples as usize).saturating_mul(settings.format.frame_bytes()).saturating_add(HEADER_BYTES);
         if found > DATAGRAM_BYTES_MAX {
             return Err(Error::Datagram { found });
         }
@@ -77,6 +79,11 @@ impl Packetizer {
         })
     }
 
+    /// Samples of all channels in a packet.
+    fn packet_values(&self) -> usize {
+        (self.samples as usize).saturating_mul(self.settings.format.channels().into())
+    }
+
     /// Samples of each channel in a packet.
     pub fn packet_samples(&self) -> u32 {
         self.samples
@@ -84,7 +91,8 @@ impl Packetizer {
 
     /// From one packet to the next, rounded down to the nanosecond.
     pub fn packet_time(&self) -> Duration {
-        Duration::from_secs(u64::from(self.samples)) / self.settings.format.rate_hz()
+        let rate_hz = self.settings.format.rate_hz();
+        Duration::from_secs(u64::from(self.samples)).checked_div(rate_hz).unwrap_or_default()
     }
 
     /// The time stamp of the next packet.
@@ -103,10 +111,10 @@ impl Packetizer {
         if channels != format.channels() || rate_hz != format.rate_hz() || !is_whole {
             return Err(Error::Samples { found, channels, rate_hz });
         }
-        let size = self.samples as usize * usize::from(channels);
+        let size = self.packet_values();
         let mut samples = &block.samples[..];
         if !self.rest.is_empty() {
-            let (now, later) = samples.split_at(samples.len().min(size - self.rest.len()));
+            let (now, later) = samples.split_at(samples.len().min(size.saturating_sub(self.rest.len())));
             self.rest.extend_from_slice(now);
             samples = later;
             if self.rest.len() == size {
@@ -129,7 +137,7 @@ impl Packetizer {
             return;
         }
         let mut rest = std::mem::take(&mut self.rest);
-        rest.resize(self.samples as usize * usize::from(self.settings.format.channels()), 0.0);
+        rest.resize(self.packet_values(), 0.0);
         self.send(&rest, out);
     }
 

@@ -5,7 +5,6 @@ use glassline_media::Time;
 
 use super::{Overrun, Part, Receiver, Whole};
 use crate::link::Compression;
-use crate::link::channel::MESSAGE_COST;
 use crate::link::channel::assembly::Assembly;
 use crate::link::channel::fec::Gathered;
 use crate::link::wire::frame::{Data, Parity};
@@ -74,20 +73,17 @@ impl Receiver {
     /// Takes whole messages in a row.
     pub(crate) fn handle_row(&mut self, now: Time, row: &Row<'_>) -> Result<bool, Overrun> {
         let count = u64::from(row.count);
-        if row.first == self.next && self.is_even() && row.first + count <= self.limit() {
+        if row.first == self.next && self.is_even() && row.first.saturating_add(count) <= self.limit() {
             // Nothing is missing before them, and none of them has come.
             let mut all = self.blocks.copy(now, row.bytes);
             for (message, length) in (row.first..).zip(row.lengths()) {
-                if length > self.options.max_size as usize {
+                // Each message is counted with its own delivery: a later one of the row may be refused.
+                if length > self.options.max_size as usize || length > all.len() {
                     return Err(Overrun);
                 }
                 let bytes = all.split_to(length).freeze();
-                self.ready.push_back((message, Whole { bytes, packed: false, first: now, last: now }));
+                self.deliver_next(message, Whole { bytes, packed: false, first: now, last: now });
             }
-            self.next += count;
-            self.ready_bytes += row.bytes.len() as u64 + count * MESSAGE_COST;
-            self.counters.messages += count;
-            self.counters.bytes += row.bytes.len() as u64;
             return self.bounded(true);
         }
         let (mut readable, mut rest) = (false, row.bytes);

@@ -2,8 +2,21 @@
 //!
 //! It starts with what the command line says; a command with a configuration then hands over its `[log]` section
 //! by [`configure`], at start and again whenever the configuration is read anew.
+//!
+//! What comes from outside is written so that it steers no terminal ([`fields`]), and what strangers cause again and again is
+//! counted and told now and then ([`limit`]).
+
+mod fields;
+mod json;
+mod limit;
+mod recurring;
+
+#[cfg(test)]
+mod format_tests;
 
 use anyhow::{Context, Result};
+use glassline_media::printable;
+use limit::Limit;
 use serde::Deserialize;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -99,7 +112,7 @@ impl Options {
     }
 }
 
-type Filtered = Layered<reload::Layer<Targets, Registry>, Registry>;
+type Filtered = Layered<Limit, Layered<reload::Layer<Targets, Registry>, Registry>>;
 type Writer = Box<dyn Layer<Filtered> + Send + Sync>;
 
 /// The running log: what the command line said, and the means to change the rest. The filter stands beside the
@@ -108,6 +121,7 @@ struct Running {
     options: Options,
     filter: reload::Handle<Targets, Registry>,
     writer: reload::Handle<Writer, Filtered>,
+    limit: Limit,
 }
 
 static RUNNING: OnceLock<Running> = OnceLock::new();
@@ -116,9 +130,11 @@ static RUNNING: OnceLock<Running> = OnceLock::new();
 pub(crate) fn start(options: &Options) -> Result<()> {
     let (filter, filter_handle) = reload::Layer::new(targets(options, &Filter::default()));
     let (writer, writer_handle) = reload::Layer::new(writer(options, Format::default()));
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(filter).with(writer))
-        .context("the log can be started once only")?;
-    let _ = RUNNING.set(Running { options: options.clone(), filter: filter_handle, writer: writer_handle });
+    let limit = Limit::new();
+    let layers = tracing_subscriber::registry().with(filter).with(limit.clone()).with(writer);
+    tracing::subscriber::set_global_default(layers).context("the log can be started once only")?;
+    let (filter, writer) = (filter_handle, writer_handle);
+    let _ = RUNNING.set(Running { options: options.clone(), filter, writer, limit });
     Ok(())
 }
 
@@ -130,6 +146,13 @@ pub(crate) fn configure(format: Format, filter: &Filter) -> Result<()> {
         running.writer.reload(writer(&running.options, format))?;
     }
     Ok(())
+}
+
+/// Tells what was only counted so far. Called last of all.
+pub(crate) fn finish() {
+    if let Some(running) = RUNNING.get() {
+        running.limit.finish();
+    }
 }
 
 /// The options' filter, or else `default`.
@@ -144,9 +167,9 @@ fn writer(options: &Options, format: Format) -> Writer {
     match options.log_format.unwrap_or(format) {
         Format::Text => {
             let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            writer.with_ansi(colours).with_target(false).boxed()
+            writer.fmt_fields(fields::text()).with_ansi(colours).with_target(false).boxed()
         }
-        Format::Json => writer.json().flatten_event(true).boxed(),
+        Format::Json => writer.event_format(json::Json).boxed(),
     }
 }
 
@@ -155,7 +178,8 @@ static VIEW: Mutex<String> = Mutex::new(String::new());
 
 /// Shows `text`, whole lines, on standard error, which is a terminal, in place of what was shown before. Lines of the log
 /// stand above it. Nothing, for an empty one.
-pub(crate) fn show(text: String) {
+pub(crate) fn show(text: &str) {
+    let text = printable::lines(text).into_owned();
     let mut view = VIEW.lock().unwrap_or_else(PoisonError::into_inner);
     let shown = format!("{}{}", erase(&view), unbroken(&text));
     *view = text;
