@@ -9,8 +9,8 @@
     )
 )]
 
-use super::passed_on::{self, is_passed_on};
 use super::memory::Memory;
+use super::passed_on::{self, is_passed_on};
 use super::pieces::Pieces;
 use crate::http1::Headers;
 pub use bytes::Bytes;
