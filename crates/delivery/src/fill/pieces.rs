@@ -1,4 +1,13 @@
 //! Bytes that grow at their end and are read at any place.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::memory::Memory;
 use bytes::Bytes;
@@ -40,12 +49,12 @@ impl Pieces {
             return;
         }
         let begin = self.end;
-        self.end += bytes.len() as u64;
+        self.end = end_of(begin, &bytes);
         self.runs.push((begin, bytes));
         // Like the carry of a binary counter: a run is copied only into one that is twice as long.
         while let [.., (begin, one), (_, other)] = &self.runs[..]
-            && one.len() <= other.len() * 2
-            && one.len() + other.len() <= MERGED_BYTES
+            && one.len() <= other.len().saturating_mul(2)
+            && one.len().saturating_add(other.len()) <= MERGED_BYTES
         {
             let both = [&one[..], &other[..]].concat();
             let both = match &self.memory {
@@ -53,14 +62,14 @@ impl Pieces {
                 None => Bytes::from(both),
             };
             let merged = (*begin, both);
-            self.runs.truncate(self.runs.len() - 2);
+            self.runs.truncate(self.runs.len().saturating_sub(2));
             self.runs.push(merged);
         }
     }
 
     /// Lets go the runs that end at `before` at the latest.
     pub(super) fn trim(&mut self, before: u64) {
-        let past = self.runs.partition_point(|(begin, bytes)| begin + bytes.len() as u64 <= before);
+        let past = self.runs.partition_point(|(begin, bytes)| end_of(*begin, bytes) <= before);
         self.runs.drain(..past);
     }
 
@@ -68,7 +77,7 @@ impl Pieces {
     /// byte `from` was let go.
     pub(super) fn read(&self, from: u64, to: u64, into: &mut Vec<Bytes>) -> u64 {
         let to = to.min(self.end);
-        let first = self.runs.partition_point(|(begin, bytes)| begin + bytes.len() as u64 <= from);
+        let first = self.runs.partition_point(|(begin, bytes)| end_of(*begin, bytes) <= from);
         if self.runs.get(first).is_some_and(|(begin, _)| *begin > from) {
             return 0;
         }
@@ -77,9 +86,13 @@ impl Pieces {
             if at >= to {
                 break;
             }
-            let (skip, stop) = ((at - begin) as usize, ((to - begin) as usize).min(bytes.len()));
-            into.push(bytes.slice(skip..stop));
-            at = begin + stop as u64;
+            // Both lie in this run or, the second, behind it.
+            let inside = |place: u64| {
+                let offset = usize::try_from(place.saturating_sub(*begin));
+                offset.unwrap_or(usize::MAX).min(bytes.len())
+            };
+            into.push(bytes.slice(inside(at)..inside(to)));
+            at = end_of(*begin, bytes).min(to);
         }
         at.saturating_sub(from)
     }
@@ -89,6 +102,11 @@ impl Pieces {
     pub(super) fn runs(&self) -> usize {
         self.runs.len()
     }
+}
+
+/// Behind the last byte of a run that begins at `begin`.
+fn end_of(begin: u64, bytes: &Bytes) -> u64 {
+    begin.saturating_add(bytes.len() as u64)
 }
 
 #[cfg(test)]

@@ -7,6 +7,15 @@
 //!     │                                                       │  └── key frame comes ◄── leaves pictures out
 //!     └───── closed, or nothing taken for too long ───────────┘        an answer of 4xx ends it: Over
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::{Answer, Loss, PushFailure};
 use crate::backoff::Backoff;
@@ -342,6 +351,9 @@ impl Pusher {
     /// still to come where `ends_picture`.
     pub fn push(&mut self, packets: &[u8], joinable: bool, ends_picture: bool, now: Time) -> Taken {
         let State::Open(connection) = &mut self.state else { return Taken::LeftOut };
+        if connection.finishing {
+            return Taken::LeftOut;
+        }
         if !connection.started && !joinable || connection.reply.since.is_some() {
             return Taken::Waiting;
         }
@@ -387,7 +399,7 @@ impl Pusher {
     /// The first `bytes` of [`Pusher::transmit`] were sent; 0 where the socket takes nothing.
     pub fn handle_sent(&mut self, bytes: usize, now: Time) {
         let State::Open(connection) = &mut self.state else { return };
-        connection.sent = (connection.sent + bytes).min(connection.pending.len());
+        connection.sent = connection.sent.saturating_add(bytes).min(connection.pending.len());
         if connection.unsent().is_empty() {
             connection.pending.clear();
             connection.sent = 0;
@@ -416,7 +428,8 @@ impl Pusher {
             State::Waiting { .. } | State::Connecting => {
                 self.end(if hurried { Ok(()) } else { Err(PushFailure::NotReached) });
             }
-            State::Open(connection) if connection.reply.since.is_some() => {
+            // Said again, it is no other end; and where the answer has begun, nothing more is sent.
+            State::Open(connection) if connection.finishing || connection.reply.since.is_some() => {
                 connection.finishing = true;
             }
             State::Open(connection) => {

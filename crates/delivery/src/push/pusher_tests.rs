@@ -326,3 +326,14 @@ proptest! {
         prop_assert_eq!((answer.status, &*answer.body), (403, &b"no way"[..]));
     }
 }
+
+#[test]
+fn a_stream_ends_once_however_often_that_is_said() {
+    let mut pusher = connected(Policy::LIVE);
+    assert_eq!(pusher.push(b"KEY", true, true, at(1)), Taken::Taken(3));
+    for hurried in [false, true, true] {
+        pusher.finish(hurried, at(2));
+        assert_eq!(pusher.push(b"KEY", true, true, at(2)), Taken::LeftOut);
+    }
+    assert_eq!(text(&send(&mut pusher, at(3))), "3\r\nKEY\r\n0\r\n\r\n");
+}

@@ -236,6 +236,15 @@ pub(super) fn adts_frame(bytes: usize) -> Vec<u8> {
 }
 
 #[test]
+fn a_track_may_have_the_largest_number() {
+    let media = Media::Opus { channels: 2 };
+    let mut file = Vec::new();
+    write_init(Brand::File, &[Track { id: u32::MAX, media }], &mut file);
+    let header = find(&file, &[b"moov", b"mvhd"]).unwrap();
+    assert_eq!(header[header.len() - 4..], u32::MAX.to_be_bytes(), "one that is free is to be looked for");
+}
+
+#[test]
 fn a_chunk_tells_when_it_was_captured() {
     let sample = Sample { bytes: 3, duration: 1800, composition_offset: -90, is_sync: true, roll: 0 };
     let run = Run { track_id: 1, decode_time: 5, samples: &[sample], data: b"abc" };
