@@ -70,6 +70,12 @@ fn write_matrix(out: &mut Vec<u8>) {
     }
 }
 
+/// A number that no track has; the largest number there is where a track has it, which says that one is to be looked for
+/// (14496-12 §8.2.2.3).
+fn next_track_id(tracks: &[Track]) -> u32 {
+    tracks.iter().map(|track| track.id).max().unwrap_or(0).saturating_add(1)
+}
+
 fn write_movie_header(tracks: &[Track], out: &mut Vec<u8>) {
     full(out, b"mvhd", 0, 0, |out| {
         out.zeros(8);
@@ -80,7 +86,7 @@ fn write_movie_header(tracks: &[Track], out: &mut Vec<u8>) {
         out.zeros(10);
         write_matrix(out);
         out.zeros(24);
-        out.u32(tracks.iter().map(|track| track.id).max().unwrap_or(0) + 1);
+        out.u32(next_track_id(tracks));
     });
 }
 
