@@ -6,6 +6,15 @@
 //!                                                                                └► 200 ─► Resume, n bytes passed over
 //! ```
 //! An object is put together from two answers only where both say by one strong entity tag that they are of the same bytes.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::object::{Failure, Head};
 use super::selection::VERY_LARGE;
@@ -101,7 +110,7 @@ impl Download {
 
     /// `bytes` more of the object have come.
     pub fn took(&mut self, bytes: u64) {
-        self.filled += bytes;
+        self.filled = self.filled.saturating_add(bytes);
     }
 
     /// What an answer's head comes to.

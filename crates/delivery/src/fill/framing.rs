@@ -1,4 +1,13 @@
 //! How an object's bytes are laid into a connection (RFC 9112 §6, §7.1).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::object::Bytes;
 use crate::http1::body::LAST_CHUNK;

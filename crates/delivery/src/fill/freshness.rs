@@ -1,4 +1,13 @@
 //! How long what an upstream server answered may be given to others (RFC 9111, RFC 5861).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use crate::http1::Headers;
 use glassline_media::Time;

@@ -1,4 +1,13 @@
 //! One object, from nothing to whole.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::pieces::Pieces;
 pub use bytes::Bytes;
@@ -138,7 +147,8 @@ impl Object {
         if self.is_whole || self.failure.is_some() {
             return;
         }
-        if self.announced.is_some_and(|all| self.pieces.end() + bytes.len() as u64 > all) {
+        let end = self.pieces.end().saturating_add(bytes.len() as u64);
+        if self.announced.is_some_and(|all| end > all) {
             self.fail(Failure::Malformed);
             return;
         }

@@ -1,4 +1,13 @@
 //! Bytes that grow at their end and are read at any place.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use bytes::{Bytes, BytesMut};
 
@@ -27,18 +36,19 @@ impl Pieces {
             return;
         }
         let begin = self.end;
-        self.end += bytes.len() as u64;
+        self.end = end_of(begin, &bytes);
         self.runs.push((begin, bytes));
         // Like the carry of a binary counter: a run is copied only into one that is twice as long.
         while let [.., (begin, one), (_, other)] = &self.runs[..]
-            && one.len() <= other.len() * 2
-            && one.len() + other.len() <= MERGED_BYTES
+            && one.len() <= other.len().saturating_mul(2)
+            && let both_bytes = one.len().saturating_add(other.len())
+            && both_bytes <= MERGED_BYTES
         {
-            let mut both = BytesMut::with_capacity(one.len() + other.len());
+            let mut both = BytesMut::with_capacity(both_bytes);
             both.extend_from_slice(one);
             both.extend_from_slice(other);
             let merged = (*begin, both.freeze());
-            self.runs.truncate(self.runs.len() - 2);
+            self.runs.truncate(self.runs.len().saturating_sub(2));
             self.runs.push(merged);
         }
     }
@@ -46,15 +56,19 @@ impl Pieces {
     /// Appends to `into` what is there from `from` up to `to`, or up to the end. Returns how many bytes that is.
     pub(super) fn read(&self, from: u64, to: u64, into: &mut Vec<Bytes>) -> u64 {
         let to = to.min(self.end);
-        let first = self.runs.partition_point(|(begin, bytes)| begin + bytes.len() as u64 <= from);
+        let first = self.runs.partition_point(|(begin, bytes)| end_of(*begin, bytes) <= from);
         let mut at = from;
         for (begin, bytes) in &self.runs[first..] {
             if at >= to {
                 break;
             }
-            let (skip, stop) = ((at - begin) as usize, ((to - begin) as usize).min(bytes.len()));
-            into.push(bytes.slice(skip..stop));
-            at = begin + stop as u64;
+            // Both lie in this run or, the second, behind it.
+            let inside = |place: u64| {
+                let offset = usize::try_from(place.saturating_sub(*begin));
+                offset.unwrap_or(usize::MAX).min(bytes.len())
+            };
+            into.push(bytes.slice(inside(at)..inside(to)));
+            at = end_of(*begin, bytes).min(to);
         }
         at.saturating_sub(from)
     }
@@ -64,6 +78,11 @@ impl Pieces {
     pub(super) fn runs(&self) -> usize {
         self.runs.len()
     }
+}
+
+/// Behind the last byte of a run that begins at `begin`.
+fn end_of(begin: u64, bytes: &Bytes) -> u64 {
+    begin.saturating_add(bytes.len() as u64)
 }
 
 #[cfg(test)]

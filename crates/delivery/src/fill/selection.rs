@@ -1,4 +1,13 @@
 //! What of an object a request is for: conditions and ranges (RFC 9110 §13, §14), also while it grows (RFC 8673).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::object::Progress;
 use crate::http1::server::Request;
@@ -60,7 +69,8 @@ impl Selection {
                 Ok(Selection::Part { from: range.start, to: Some(range.end) })
             }
             (Some(ByteRange::Between(from, last)), None) => {
-                Ok(Selection::Part { from, to: (last < VERY_LARGE).then_some(last + 1) })
+                let end = last.checked_add(1).filter(|_| last < VERY_LARGE);
+                Ok(Selection::Part { from, to: end })
             }
             (Some(ByteRange::From(_) | ByteRange::Last(_)), None) => Ok(Selection::Whole),
         }
@@ -127,6 +137,10 @@ mod tests {
         let wanted = |from, to| Ok(Selection::Part { from, to });
         assert_eq!(of("Range: bytes=50-9007199254740991\r\n", &growing), wanted(50, None));
         assert_eq!(of("Range: bytes=500-599\r\n", &growing), wanted(500, Some(600)));
+        for last in [u64::MAX - 1, u64::MAX] {
+            assert_eq!(of(&format!("Range: bytes=0-{last}\r\n"), &growing), wanted(0, None));
+        }
+        assert_eq!(of("Range: bytes=0-99999999999999999999\r\n", &growing), wanted(0, None));
         assert_eq!(of("Range: bytes=50-\r\n", &growing), Ok(Selection::Whole));
         assert_eq!(of("Range: bytes=-50\r\n", &growing), Ok(Selection::Whole));
     }

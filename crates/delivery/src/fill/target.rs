@@ -1,4 +1,13 @@
 //! What an upstream server is asked for.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use crate::policy::{TOKEN_PARAMETERS, is_live_path};
 use percent_encoding::percent_decode_str;

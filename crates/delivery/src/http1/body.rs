@@ -120,13 +120,13 @@ impl Decoder {
                 State::UntilClose => return Ok(Some(Piece::Data(std::mem::take(input)))),
                 State::Length(left) => {
                     let data = take_up_to(input, left);
-                    let left = left - data.len() as u64;
+                    let left = left.saturating_sub(data.len() as u64);
                     self.state = if left == 0 { State::Done } else { State::Length(left) };
                     return Ok(Some(Piece::Data(data)));
                 }
                 State::Data(left) => {
                     let data = take_up_to(input, left);
-                    let left = left - data.len() as u64;
+                    let left = left.saturating_sub(data.len() as u64);
                     self.state =
                         if left == 0 { State::DataEnd { return_seen: false } } else { State::Data(left) };
                     return Ok(Some(Piece::Data(data)));
@@ -149,7 +149,7 @@ impl Decoder {
     }
 
     fn between_data(&mut self, byte: u8) -> Result<State, HttpError> {
-        self.line_bytes += 1;
+        self.line_bytes = self.line_bytes.saturating_add(1);
         if self.line_bytes > LINE_BYTES {
             return Err(HttpError::BadChunk("size line or trailers of more than 4096 bytes"));
         }
@@ -165,7 +165,7 @@ impl Decoder {
                         return Err(HttpError::BadChunk("size is too large"));
                     }
                     let value = value << 4 | u64::from(char::from(byte).to_digit(16).unwrap_or(0));
-                    return Ok(State::Size { value, digits: digits + 1, part });
+                    return Ok(State::Size { value, digits: digits.saturating_add(1), part });
                 }
                 if digits == 0 {
                     return Err(HttpError::BadChunk("size is no hexadecimal number"));

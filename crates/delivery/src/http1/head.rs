@@ -189,10 +189,11 @@ impl HeadBuffer {
         if maybe_whole {
             let end = end_of_head(&self.bytes, before)?;
             // Only whole lines: half a one may be wrong already, but how much of it is here is the chop's doing.
-            let lines = self.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let last = self.bytes.iter().rposition(|byte| *byte == b'\n');
+            let lines = last.map_or(0, |at| at.saturating_add(1));
             let head = &self.bytes[..end.unwrap_or(lines)];
             if let Some((length, head)) = parse(head)? {
-                *input = &input[length - before..];
+                *input = &input[length.saturating_sub(before)..];
                 // Most connections have said all that they will, and there may be very many: no room is kept for more.
                 self.bytes = Vec::new();
                 return Ok(Some(head));
@@ -233,7 +234,7 @@ impl HeadBuffer {
 fn end_of_head(bytes: &[u8], from: usize) -> Result<Option<usize>, HttpError> {
     for (at, _) in bytes.iter().enumerate().skip(from).filter(|(_, byte)| **byte == b'\n') {
         match &bytes[..at] {
-            [.., b'\r', b'\n', b'\r'] => return Ok(Some(at + 1)),
+            [.., b'\r', b'\n', b'\r'] => return Ok(at.checked_add(1)),
             [.., b'\r'] => {}
             _ => return Err(HttpError::BareLineEnd),
         }

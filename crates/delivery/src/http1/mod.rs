@@ -2,6 +2,15 @@
 //!
 //! [`server`] reads requests, [`client`] reads responses; both use [`body`] for what follows the head. What is
 //! written is plain bytes made by [`Response`], [`client::Request`] and [`body::write_chunk`].
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 use serde::{Deserialize, Serialize};
 
 pub mod body;

@@ -48,7 +48,7 @@ fn thousandths(weight: &str) -> Option<u16> {
         return None;
     }
     let rest = format!("{rest:0<3}").parse::<u16>().ok()?;
-    Some(whole + rest).filter(|weight| *weight <= 1000)
+    rest.checked_add(whole).filter(|weight| *weight <= 1000)
 }
 
 /// Whether the client has the representation with this entity tag already (RFC 9110 §13.1.2, weak comparison).
@@ -129,9 +129,11 @@ impl Response {
         if range.is_empty() {
             return unsatisfiable(length);
         }
-        let told = format!("bytes {}-{}/{length}", range.start, range.end - 1);
+        let told = format!("bytes {}-{}/{length}", range.start, range.end.saturating_sub(1));
+        // Both are at most the body's length, which memory holds.
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
         self.status = 206;
-        self.body = self.body.slice(range.start as usize..range.end as usize);
+        self.body = self.body.slice(place(range.start)..place(range.end));
         self.with_header("Content-Range", told)
     }
 }

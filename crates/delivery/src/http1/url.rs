@@ -102,7 +102,7 @@ impl Url {
             return Err(UrlError::Characters);
         }
         let path = self.target.split('?').next().unwrap_or("/");
-        let folder = &path[..path.rfind('/').map_or(0, |slash| slash + 1)];
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| &path[..=folder.len()]);
         let mut url = match location.split_once("://") {
             // A scheme has no slash and no question mark: else the "://" belongs to a path or query.
             Some((scheme, _)) if !scheme.contains(['/', '?']) => location.parse()?,
@@ -210,10 +210,13 @@ pub(crate) fn split_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
 fn unescape(text: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, tail @ ..] = rest {
-        let digit = |at: usize| tail.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+        let digit = |at: usize| {
+            let digit = tail.get(at).and_then(|digit| char::from(*digit).to_digit(16))?;
+            u8::try_from(digit).ok()
+        };
         match (first, digit(0), digit(1)) {
             (b'%', Some(high), Some(low)) => {
-                bytes.push((high * 16 + low) as u8);
+                bytes.push(high << 4 | low);
                 rest = &tail[2..];
             }
             _ => {

@@ -11,9 +11,10 @@ pub(super) fn time_of(sample: &ReadSample, track: &ReadTrack, said: &ProducerTim
     if !said.is_capture() || said.track_id != track.id {
         return None;
     }
-    let presented = i128::from(sample.decode_time) + i128::from(sample.composition_offset);
-    let later = (presented - i128::from(said.media_time)) * 1_000_000_000 / i128::from(track.timescale);
-    u64::try_from(i128::from(said.utc.as_nanos()) + later).ok().map(Utc::from_nanos)
+    let presented = i128::from(sample.decode_time).checked_add(sample.composition_offset.into())?;
+    let later = presented.checked_sub(said.media_time.into())?.checked_mul(1_000_000_000)?;
+    let later = later.checked_div(track.timescale.into())?;
+    u64::try_from(i128::from(said.utc.as_nanos()).checked_add(later)?).ok().map(Utc::from_nanos)
 }
 
 /// The picture with a message that says when it was captured, in front of its first slice; `None` where it has one, or no
@@ -27,10 +28,10 @@ pub(super) fn with_time(unit: &AccessUnit, captured: Utc) -> Option<AccessUnit> 
         if says {
             return None;
         }
-        before = nal.offset + nal.bytes.len();
+        before = nal.offset.checked_add(nal.bytes.len())?;
     }
     // Zero bytes in front of a start code belong to it.
-    let mut data = Vec::with_capacity(unit.data.len() + 64);
+    let mut data = Vec::with_capacity(unit.data.len().saturating_add(64));
     data.extend_from_slice(&unit.data[..before]);
     h264::write_capture_utc_nal(captured, &mut data);
     data.extend_from_slice(&unit.data[before..]);

@@ -35,7 +35,7 @@ pub(super) struct Shape {
 impl Shape {
     /// What stands behind the name of a version of a stream: `720p50`.
     pub(super) fn name(self) -> String {
-        format!("{}p{}", self.height, (self.millirate + 500) / 1000)
+        format!("{}p{}", self.height, self.millirate.saturating_add(500) / 1000)
     }
 }
 
@@ -72,16 +72,19 @@ impl Lane {
         let in_band = || Media::of(self.order.first()?, true).ok();
         let media = self.track.media.clone().or_else(in_band)?;
         let Media::H264 { parsed, .. } = media else { return None };
-        let stated = parsed.frame_rate.map(|rate| (rate.as_f64() * 1000.0).round() as u64);
-        let ticks = self.unit_ticks.0.max(0) as u64;
-        let seen = (u64::from(Ticks::RATE) * 1000).checked_div(ticks);
+        let stated = parsed.frame_rate.and_then(|rate| {
+            let (pictures, seconds) = (u64::from(rate.numerator()), u64::from(rate.denominator()));
+            pictures.saturating_mul(1000).saturating_add(seconds / 2).checked_div(seconds)
+        });
+        let ticks = u64::try_from(self.unit_ticks.0).unwrap_or(0);
+        let seen = u64::from(Ticks::RATE).saturating_mul(1000).checked_div(ticks);
         Some(Shape { height: parsed.height_px, millirate: stated.or(seen).unwrap_or(0) })
     }
 
     /// Bits a second as names tell them, where the header says it: `2M`, `500k`.
     pub(super) fn bitrate(&self) -> Option<Bitrate> {
-        let thousands = (u64::from(self.track.bitrate_bps?) + 500) / 1000;
-        Some(Bitrate::from_bits_per_second(thousands.max(1) * 1000))
+        let thousands = u64::from(self.track.bitrate_bps?).saturating_add(500) / 1000;
+        Some(Bitrate::from_bits_per_second(thousands.max(1).saturating_mul(1000)))
     }
 
     /// The first unit that waits, where there is one.

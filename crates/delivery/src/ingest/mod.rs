@@ -15,6 +15,15 @@
 //! * a segment that has overtaken its header, a second.
 //!
 //! Called by `engine::relay`, which has the connections and gives the packets to streams.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod body;
 mod capture;
@@ -81,6 +90,13 @@ pub struct Counters {
     pub gaps: u64,
     /// Tracks that were not taken.
     pub refused_tracks: u64,
+}
+
+impl Counters {
+    /// So many tracks were not taken.
+    fn refuse(&mut self, tracks: usize) {
+        self.refused_tracks = self.refused_tracks.saturating_add(tracks as u64);
+    }
 }
 
 /// What goes out. Streams are counted from 0, which is the one that was asked for.
@@ -166,7 +182,7 @@ impl Ingest {
             return Err(IngestError::TooManyBodies { limit: BODIES_MAX });
         }
         let id = self.next_body;
-        self.next_body += 1;
+        self.next_body = self.next_body.wrapping_add(1);
         self.bodies.insert(id, Body::new(path, now));
         Ok(id)
     }
@@ -177,7 +193,7 @@ impl Ingest {
     /// Why the request is refused. Nothing more of it is taken.
     pub fn push(&mut self, id: u64, bytes: &[u8], now: Time) -> Result<(), IngestError> {
         let Some(mut body) = self.bodies.remove(&id) else { return Ok(()) };
-        body.bytes += bytes.len() as u64;
+        body.bytes = body.bytes.saturating_add(bytes.len() as u64);
         let taken = self.take(id, &mut body, bytes, now);
         if let Err(error) = &taken {
             self.fail(id, &mut body, error.clone());
@@ -269,17 +285,17 @@ impl Ingest {
 
     /// Bytes that are held, by boxes that are not complete and by units that wait.
     pub fn held_bytes(&self) -> usize {
-        self.bodies.values().map(Body::held_bytes).sum::<usize>() + self.waiting_bytes()
+        sum(self.bodies.values().map(Body::held_bytes)).saturating_add(self.waiting_bytes())
     }
 
     fn waiting_bytes(&self) -> usize {
-        let lanes: usize = self.lanes.iter().map(|lane| lane.order.bytes()).sum();
-        lanes + self.streams.iter().map(|stream| stream.program.bytes()).sum::<usize>()
+        let lanes = self.lanes.iter().map(|lane| lane.order.bytes());
+        sum(lanes.chain(self.streams.iter().map(|stream| stream.program.bytes())))
     }
 
     fn take(&mut self, id: u64, body: &mut Body, bytes: &[u8], now: Time) -> Result<(), IngestError> {
-        let held: usize = self.bodies.values().map(Body::held_bytes).sum();
-        if held + body.held_bytes() + bytes.len() > HELD_MAX_BYTES {
+        let others = self.bodies.values().map(Body::held_bytes);
+        if sum(others.chain([body.held_bytes(), bytes.len()])) > HELD_MAX_BYTES {
             return Err(IngestError::TooMuch { limit: HELD_MAX_BYTES });
         }
         match &mut body.state {
@@ -295,7 +311,7 @@ impl Ingest {
                 }
             },
             State::Waits(waiting) => {
-                if waiting.len() + bytes.len() > WAITING_BODY_MAX_BYTES {
+                if waiting.len().saturating_add(bytes.len()) > WAITING_BODY_MAX_BYTES {
                     return Err(IngestError::NoHeader);
                 }
                 waiting.extend_from_slice(bytes);
@@ -370,7 +386,7 @@ impl Ingest {
         {
             // What came faster than it lasts has come at once, and so may what follows.
             let lasts = duration(end - first);
-            if now.since(body.began) < lasts / 2 {
+            if now.since(body.began).saturating_mul(2) < lasts {
                 self.quiet = self.quiet.max(lasts.min(QUIET_MAX));
             }
         }
@@ -431,7 +447,7 @@ impl Ingest {
         let free = || (0..self.headers.len()).find(is_free).filter(|_| self.headers.len() >= HEADERS_MAX);
         let known = known.or_else(free);
         if known.is_none() && self.headers.len() >= HEADERS_MAX {
-            self.counters.refused_tracks += tracks.len() as u64;
+            self.counters.refuse(tracks.len());
             return Err(IngestError::TooManyTracks { limit: HEADERS_MAX });
         }
         // The tracks that this header had go on as those that it has now.
@@ -442,7 +458,7 @@ impl Ingest {
             match self.place(track, &mut own, &lanes, now) {
                 Ok(lane) => lanes.push((track.id, lane)),
                 Err(error) => {
-                    self.counters.refused_tracks += 1;
+                    self.counters.refuse(1);
                     refusal = refusal.or(Some(error));
                 }
             }
@@ -463,8 +479,9 @@ impl Ingest {
                 Ok(at)
             }
             None => {
+                let at = self.headers.len();
                 self.headers.push(header);
-                Ok(self.headers.len() - 1)
+                Ok(at)
             }
         }
     }
@@ -506,8 +523,9 @@ impl Ingest {
         if self.lanes.len() >= TRACKS_MAX {
             return Err(IngestError::TooManyTracks { limit: TRACKS_MAX });
         }
+        let at = self.lanes.len();
         self.lanes.push(Lane::new(track.clone(), codec, now));
-        Ok(self.lanes.len() - 1)
+        Ok(at)
     }
 
     /// The sound is coded in another way from here on.
@@ -521,7 +539,7 @@ impl Ingest {
     }
 
     fn take_chunk(&mut self, id: u64, body: &mut Body, chunk: &Chunk, now: Time) -> Result<(), IngestError> {
-        self.counters.chunks += 1;
+        self.counters.chunks = self.counters.chunks.saturating_add(1);
         let State::Reads(reader) = &body.state else { return Ok(()) };
         let mut span = body.span;
         for run in &chunk.runs {
@@ -541,7 +559,7 @@ impl Ingest {
             for sample in &run.samples {
                 let duration = lasting(sample, track);
                 let Some(unit) = unit_of(sample, track, chunk) else {
-                    self.counters.bad_samples += 1;
+                    self.counters.bad_samples = self.counters.bad_samples.saturating_add(1);
                     continue;
                 };
                 if lane.unit_ticks.0 == 0 {
@@ -664,7 +682,7 @@ impl Ingest {
 
     /// Takes no more of a track: its requests are told with the next chunk.
     fn refuse(&mut self, at: usize, error: IngestError) {
-        self.counters.refused_tracks += 1;
+        self.counters.refuse(1);
         let lane = &mut self.lanes[at];
         lane.order = order::Order::default();
         lane.refused = Some(error);
@@ -717,16 +735,22 @@ fn unit_of(sample: &ReadSample, track: &ReadTrack, chunk: &Chunk) -> Option<Acce
 
 /// How long a sample lasts, in ticks of 90 kHz.
 fn lasting(sample: &ReadSample, track: &ReadTrack) -> Ticks {
-    let ticks = u64::from(sample.duration) * u64::from(Ticks::RATE) / u64::from(track.timescale);
-    Ticks(ticks as i64)
+    let ticks = i64::from(sample.duration).saturating_mul(Ticks::RATE.into());
+    Ticks(ticks.checked_div(track.timescale.into()).unwrap_or(0))
 }
 
 /// How long a run lasts, up to [`QUIET_MAX`].
 fn lasts(run: &ReadRun, track: &ReadTrack) -> Duration {
-    let ticks: u64 = run.samples.iter().map(|sample| u64::from(sample.duration)).sum();
-    Duration::from_millis(ticks.saturating_mul(1000) / u64::from(track.timescale)).min(QUIET_MAX)
+    let ticks = run.samples.iter().fold(0, |sum: u64, sample| sum.saturating_add(sample.duration.into()));
+    let millis = ticks.saturating_mul(1000).checked_div(track.timescale.into());
+    Duration::from_millis(millis.unwrap_or(0)).min(QUIET_MAX)
 }
 
 fn duration(ticks: Ticks) -> Duration {
-    Duration::from_micros(ticks.0.max(0) as u64 * 100 / 9)
+    Duration::from_micros(u64::try_from(ticks.0).unwrap_or(0).saturating_mul(100) / 9)
+}
+
+/// Of lengths that come from outside.
+fn sum(bytes: impl Iterator<Item = usize>) -> usize {
+    bytes.fold(0, usize::saturating_add)
 }

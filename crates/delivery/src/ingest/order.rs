@@ -46,21 +46,21 @@ impl Order {
     pub(super) fn push(&mut self, mut arrived: Arrived, counters: &mut Counters) {
         let dts = arrived.unit.dts;
         let newest = self.held.back().map(|held| held.unit.dts).or(self.last.map(|(dts, ..)| dts));
-        if newest.is_some_and(|newest| (dts - newest).0.abs() > JUMP) {
+        if newest.is_some_and(|newest| (dts - newest).0.saturating_abs() > JUMP) {
             self.ready.append(&mut self.held);
             self.last = None;
             arrived.jumps = true;
         }
         if self.last.is_some_and(|(last, ..)| dts <= last) {
-            counters.late_units += 1;
+            counters.late_units = counters.late_units.saturating_add(1);
             return;
         }
         let place = self.held.partition_point(|held| held.unit.dts < dts);
         if self.held.get(place).is_some_and(|held| held.unit.dts == dts) {
-            counters.late_units += 1;
+            counters.late_units = counters.late_units.saturating_add(1);
             return;
         }
-        self.bytes += arrived.unit.data.len();
+        self.bytes = self.bytes.saturating_add(arrived.unit.data.len());
         self.open.insert(arrived.body);
         self.held.insert(place, arrived);
     }
@@ -79,11 +79,11 @@ impl Order {
                     return None;
                 }
                 let next = self.held.pop_front()?;
-                counters.gaps += u64::from(self.is_behind_gap(&next));
+                counters.gaps = counters.gaps.saturating_add(self.is_behind_gap(&next).into());
                 next
             }
         };
-        self.bytes -= next.unit.data.len();
+        self.bytes = self.bytes.saturating_sub(next.unit.data.len());
         self.last = Some((next.unit.dts, next.unit.dts + next.duration, next.body));
         Some(next)
     }

@@ -40,9 +40,9 @@ pub(super) fn likeness(header: &str, segment: &str) -> i32 {
         match left.iter().position(|other| other == word) {
             Some(at) => {
                 left.remove(at);
-                score += 2;
+                score = i32::saturating_add(score, 2);
             }
-            None => score -= 1,
+            None => score = score.saturating_sub(1),
         }
     }
     score

@@ -54,9 +54,9 @@ impl Side {
     /// By how much a unit is ahead of the time that has passed: a bucket that leaks.
     fn ahead(&mut self, dts: Ticks, at: Time) -> i64 {
         let ahead = self.pace.map_or(0, |(last, last_at, ahead)| {
-            let passed =
-                i64::try_from(at.since(last_at).as_micros()).unwrap_or(i64::MAX).min(1 << 40) * 9 / 100;
-            (ahead + (dts - last).0 - passed * LEAK_PERCENT / 100).max(0)
+            let passed = Ticks::from_time(Time::ZERO + at.since(last_at)).0;
+            let leaked = passed.saturating_mul(LEAK_PERCENT) / 100;
+            ahead.saturating_add((dts - last).0).saturating_sub(leaked).max(0)
         });
         self.pace = Some((dts, at, ahead));
         ahead
@@ -120,7 +120,7 @@ impl Program {
             self.sides[1] = Some(Side::default());
         }
         self.sound = sound.or(self.sound);
-        self.version = (self.version + 1) % 32;
+        self.version = self.version.wrapping_add(1) % 32;
         self.muxer = self.new_muxer();
         Written::Seam
     }
@@ -135,7 +135,7 @@ impl Program {
         counters: &mut Counters,
         out: &mut Vec<Written>,
     ) -> bool {
-        let is_far = self.clock.is_some_and(|clock| (unit.dts - clock).0.abs() > FAR);
+        let is_far = self.clock.is_some_and(|clock| (unit.dts - clock).0.saturating_abs() > FAR);
         if is_far && jumps {
             // What waits belongs to the times before.
             self.drain(Time::NEVER, out);
@@ -145,14 +145,14 @@ impl Program {
             }
             out.push(self.change(false, None));
         } else if is_far {
-            counters.stray_units += 1;
+            counters.stray_units = counters.stray_units.saturating_add(1);
             return false;
         }
         let (own, other) = if unit.codec.is_video() { (0, 1) } else { (1, 0) };
-        let ahead = self.newest(other).map_or(i64::MIN, |newest| newest.0 - LEAD.0);
+        let ahead = self.newest(other).map_or(i64::MIN, |newest| (newest - LEAD).0);
         let Some(side) = &mut self.sides[own] else { return true };
         side.is_behind &= unit.dts.0 < ahead;
-        self.bytes += unit.data.len();
+        self.bytes = self.bytes.saturating_add(unit.data.len());
         // The clock that others are compared with begins with what comes first.
         self.clock = self.clock.or(Some(unit.dts));
         let ahead = side.ahead(unit.dts, at);
@@ -174,13 +174,13 @@ impl Program {
                 break;
             }
             if self.waits_for(index).is_some()
-                && let Some(other) = &mut self.sides[1 - index]
+                && let Some(other) = &mut self.sides[index ^ 1]
             {
                 other.is_behind = true;
             }
             let Some(side) = &mut self.sides[index] else { break };
             let Some(Waiting { unit, .. }) = side.queue.pop_front() else { break };
-            self.bytes -= unit.data.len();
+            self.bytes = self.bytes.saturating_sub(unit.data.len());
             side.newest = Some(unit.dts);
             self.clock = self.clock.max(Some(unit.dts));
             if let Some(muxer) = &mut self.muxer {
@@ -207,7 +207,7 @@ impl Program {
     /// Until when the first unit of a side waits for the other one, if it does.
     fn waits_for(&self, side: usize) -> Option<Time> {
         let Waiting { unit, at, ahead } = self.sides[side].as_ref()?.queue.front()?;
-        let other = self.sides[1 - side].as_ref()?;
+        let other = self.sides[side ^ 1].as_ref()?;
         let is_near = other.newest.is_some_and(|newest| (unit.dts - newest).0 <= LEAD.0);
         (*ahead > LEAD.0 && other.queue.is_empty() && !other.is_behind && !is_near).then(|| *at + WAIT)
     }

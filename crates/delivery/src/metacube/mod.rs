@@ -16,6 +16,15 @@
 //!                     └─ 2: PTS i64, time base numerator u64, denominator u64 (of the next block)
 //! ```
 //! Over HTTP a response says `Content-Encoding: metacube`; nothing is negotiated, the address decides.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod reader;
 
@@ -108,7 +117,8 @@ pub fn header(size: u32, flags: Flags) -> [u8; HEADER_BYTES] {
 /// Appends `bytes` as one block, or as several where they are 4 GiB or more.
 pub fn write_block(bytes: &[u8], flags: Flags, out: &mut Vec<u8>) {
     for part in bytes.chunks(u32::MAX as usize) {
-        out.extend_from_slice(&header(part.len() as u32, flags));
+        let size = u32::try_from(part.len()).unwrap_or(u32::MAX);
+        out.extend_from_slice(&header(size, flags));
         out.extend_from_slice(part);
     }
 }

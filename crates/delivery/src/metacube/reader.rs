@@ -58,23 +58,23 @@ impl Reader {
                     let payload = self.metadata.get(..size as usize);
                     match payload.and_then(Metadata::parse) {
                         Some(metadata) => return Some(Event::Metadata(metadata)),
-                        None => self.unknown_metadata += 1,
+                        None => self.unknown_metadata = self.unknown_metadata.saturating_add(1),
                     }
                 }
                 _ if input.is_empty() => return None,
                 State::Data(left) => {
-                    let data = take(input, left as usize);
-                    self.state = State::Data(left - data.len() as u32);
+                    let (data, left) = take_of(input, left);
+                    self.state = State::Data(left);
                     return Some(Event::Data(data));
                 }
                 State::Metadata { size, left } => {
-                    let data = take(input, left as usize);
-                    let at = (size - left) as usize;
+                    let at = size.saturating_sub(left) as usize;
+                    let (data, left) = take_of(input, left);
                     // What is longer than all that is known is read past.
-                    if let Some(room) = self.metadata.get_mut(at..at + data.len()) {
+                    if let Some(room) = self.metadata.get_mut(at..at.saturating_add(data.len())) {
                         room.copy_from_slice(data);
                     }
-                    self.state = State::Metadata { size, left: left - data.len() as u32 };
+                    self.state = State::Metadata { size, left };
                 }
                 State::Header => {
                     if let Some(event) = self.take_header(input) {
@@ -108,17 +108,18 @@ impl Reader {
             let skipped = take(input, begins.unwrap_or(input.len()));
             self.count_garbage(skipped.len());
         }
-        let part = take(input, HEADER_BYTES - self.held_bytes);
-        self.held[self.held_bytes..self.held_bytes + part.len()].copy_from_slice(part);
-        self.held_bytes += part.len();
+        let room = self.held.get_mut(self.held_bytes..).unwrap_or_default();
+        let part = take(input, room.len());
+        room.iter_mut().zip(part).for_each(|(room, byte)| *room = *byte);
+        self.held_bytes = self.held_bytes.saturating_add(part.len());
         self.keep_from(0);
         if self.held_bytes < HEADER_BYTES {
             return None;
         }
-        let field = |at: usize| u16::from_be_bytes([self.held[at], self.held[at + 1]]);
-        let size = u32::from(field(8)) << 16 | u32::from(field(10));
-        let flags = Flags(field(12));
-        if field(14) != checksum(size, flags) {
+        let [.., size_0, size_1, size_2, size_3, flags_0, flags_1, sum_0, sum_1] = self.held;
+        let size = u32::from_be_bytes([size_0, size_1, size_2, size_3]);
+        let flags = Flags(u16::from_be_bytes([flags_0, flags_1]));
+        if u16::from_be_bytes([sum_0, sum_1]) != checksum(size, flags) {
             // The next block may begin inside what looked like a header.
             self.keep_from(1);
             return None;
@@ -137,19 +138,25 @@ impl Reader {
     fn keep_from(&mut self, start: usize) {
         let held = &self.held[..self.held_bytes];
         let may_begin = |at: &usize| {
-            let front = &held[*at..held.len().min(*at + SYNC.len())];
-            SYNC.starts_with(front)
+            let rest = &held[*at..];
+            SYNC.starts_with(&rest[..rest.len().min(SYNC.len())])
         };
         let from = (start..held.len()).find(may_begin).unwrap_or(held.len());
         self.held.copy_within(from..self.held_bytes, 0);
-        self.held_bytes -= from;
+        self.held_bytes = self.held_bytes.saturating_sub(from);
         self.count_garbage(from);
     }
 
     fn count_garbage(&mut self, bytes: usize) {
-        self.garbage_bytes += bytes as u64;
-        self.garbage_run += bytes as u64;
+        self.garbage_bytes = self.garbage_bytes.saturating_add(bytes as u64);
+        self.garbage_run = self.garbage_run.saturating_add(bytes as u64);
     }
+}
+
+/// Takes what is there of `left` bytes. Returns it, and how many are left.
+fn take_of<'a>(input: &mut &'a [u8], left: u32) -> (&'a [u8], u32) {
+    let data = take(input, usize::try_from(left).unwrap_or(usize::MAX));
+    (data, u32::try_from(data.len()).map_or(0, |taken| left.saturating_sub(taken)))
 }
 
 fn take<'a>(input: &mut &'a [u8], at_most: usize) -> &'a [u8] {

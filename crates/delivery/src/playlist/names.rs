@@ -11,6 +11,15 @@
 //! ts.m3u8, ts/N.ts          segments of MPEG-TS, for players that know no others
 //! ```
 //! Each object has one address: numbers have no sign and no zeros in front.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use crate::packager::RenditionName;
 use std::fmt;

@@ -1,4 +1,13 @@
 //! A viewer's query: the directives of HLS in it, and what is carried into the addresses of a playlist.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use std::fmt;
 

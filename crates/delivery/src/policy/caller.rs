@@ -3,6 +3,15 @@
 //! Loopback and networks that are named are trusted for where they are. That is worth nothing where somebody else stands
 //! behind the address: a web page whose name its owner lets point to this machine (DNS rebinding: the browser then sends
 //! the page's own name as `Host`, and as `Origin` too), or whoever a proxy passes on.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use crate::http1::server::Request;
 use crate::http1::{Host, Method};

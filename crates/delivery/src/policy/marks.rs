@@ -1,4 +1,13 @@
 //! Marks for viewers' connections (`SO_MARK`): by them the system's traffic control knows whose packets are whose.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -44,7 +53,7 @@ impl MarkRange {
 
     /// From `first` to `last`; `None` where that is no range, or too long a one.
     pub fn new(first: u32, last: u32) -> Option<MarkRange> {
-        let fits = first > 0 && first <= last && last - first < Self::MAX_MARKS;
+        let fits = first > 0 && first <= last && last.saturating_sub(first) < Self::MAX_MARKS;
         fits.then_some(MarkRange { first, last })
     }
 
@@ -122,7 +131,7 @@ impl Marks {
     pub fn give_back(&mut self, mark: u32) -> bool {
         let was_held = self.held.remove(&mark);
         if was_held {
-            self.events += 1;
+            self.events = self.events.saturating_add(1);
             self.freed.insert(mark, self.events);
             for (_, marks) in self.free.iter_mut().filter(|(range, _)| range.contains(mark)) {
                 marks.insert((self.events, mark));

@@ -1,5 +1,14 @@
 //! Which streams are versions of one capture: by their names, as `glassline encode --rendition` and `[encode.NAME]` give
 //! them, whoever publishes them and from wherever.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::StreamName;
 use std::cmp::Reverse;
@@ -47,7 +56,13 @@ fn bits(text: &str) -> Option<u64> {
     };
     let mut parts = digits.splitn(2, '.');
     parts.all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())).then_some(())?;
-    Some((digits.parse::<f64>().ok()? * unit).round() as u64)
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast of a floating-point number saturates, and its digits have no sign"
+    )]
+    let bits = (digits.parse::<f64>().ok()? * unit).round() as u64;
+    Some(bits)
 }
 
 #[cfg(test)]

@@ -1,4 +1,13 @@
 //! What of a source's `Content-Type` is passed on to viewers.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 /// The longest that is passed on, in bytes.
 const LONGEST: usize = 128;
@@ -18,14 +27,14 @@ pub fn stream_media_type(media_type: &str) -> Option<&str> {
 /// `*( OWS ";" OWS token "=" ( token / quoted-string ) )`. Nothing else may follow: browsers take the last of several
 /// types that commas part.
 fn are_parameters(mut text: &str) -> bool {
-    let trimmed = |text: &str| text.trim_start_matches([' ', '\t']).len();
+    const SPACE: [char; 2] = [' ', '\t'];
     loop {
         if text.is_empty() {
             return true;
         }
         let next = || {
-            let rest = text[text.len() - trimmed(text)..].strip_prefix(';')?;
-            let (_, rest) = token(&rest[rest.len() - trimmed(rest)..])?;
+            let rest = text.trim_start_matches(SPACE).strip_prefix(';')?;
+            let (_, rest) = token(rest.trim_start_matches(SPACE))?;
             let rest = rest.strip_prefix('=')?;
             match rest.strip_prefix('"') {
                 Some(quoted) => Some(&quoted[end_of_quotes(quoted)?..]),
@@ -44,7 +53,7 @@ fn end_of_quotes(quoted: &str) -> Option<usize> {
     let mut bytes = quoted.bytes().enumerate();
     loop {
         match bytes.next()? {
-            (at, b'"') => return Some(at + 1),
+            (at, b'"') => return at.checked_add(1),
             (_, b'\\') => bytes.next().filter(|(_, byte)| (b' '..=b'~').contains(byte)).map(drop)?,
             (_, byte) if (b' '..=b'~').contains(&byte) => {}
             _ => return None,

@@ -7,6 +7,15 @@
 //!                            └───► 200 ─► Body ─► ended ─────┘  (each step may fail, or be silent too long)
 //! ```
 //! Where several servers have the stream, a failure leads to the next one at once, and to a wait when all have failed.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::PullError;
 use crate::backoff::Backoff;
@@ -320,7 +329,8 @@ impl Puller {
                     metacube::Event::Metadata(metadata) => emit(Event::Metadata(metadata)),
                 }
             }
-            self.counts.garbage_bytes += blocks.garbage_bytes() - garbage_before;
+            let garbage = blocks.garbage_bytes().saturating_sub(garbage_before);
+            self.counts.garbage_bytes = self.counts.garbage_bytes.saturating_add(garbage);
             if blocks.garbage_run() > GARBAGE_LIMIT_BYTES {
                 return Err(PullError::NotMetacube { bytes: blocks.garbage_run() });
             }
@@ -345,7 +355,7 @@ impl Puller {
         let State::Head { client, .. } = state else { return Ok(None) };
         let blocks = metacube.then(metacube::Reader::new);
         self.state = State::Body(Box::new(Body { client, blocks, began: now, newest_byte: now }));
-        self.counts.sessions += 1;
+        self.counts.sessions = self.counts.sessions.saturating_add(1);
         self.error = None;
         Ok(Some(metacube))
     }
@@ -361,7 +371,7 @@ impl Puller {
         if self.visited.len() > REDIRECT_LIMIT {
             return Err(PullError::TooManyRedirects { limit: REDIRECT_LIMIT });
         }
-        self.counts.redirects += 1;
+        self.counts.redirects = self.counts.redirects.saturating_add(1);
         self.outputs.push_back(Output::Close);
         self.connect(url, now);
         Ok(())
@@ -381,15 +391,15 @@ impl Puller {
             self.backoff.reset();
             self.failed_in_a_row = 0;
         }
-        let servers = self.alternates.len() + 1;
-        self.turn = (self.turn + 1) % servers;
-        self.failed_in_a_row += 1;
-        self.counts.failures += 1;
+        // Number 0 is the source itself.
+        self.turn = if self.turn < self.alternates.len() { self.turn.saturating_add(1) } else { 0 };
+        self.failed_in_a_row = self.failed_in_a_row.saturating_add(1);
+        self.counts.failures = self.counts.failures.saturating_add(1);
         self.error = Some(error);
         // What was to be done on this connection is void; it was perhaps opened already.
         self.outputs.clear();
         self.outputs.push_back(Output::Close);
-        let until = if self.failed_in_a_row < servers {
+        let until = if self.failed_in_a_row <= self.alternates.len() {
             now
         } else {
             self.failed_in_a_row = 0;

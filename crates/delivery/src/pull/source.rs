@@ -6,6 +6,15 @@
 //! rtp://…                                                          the same, with RTP
 //! ```
 //! Neither `Display` nor `Debug` shows user, password or query: these go into logs and answers.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use crate::http1::url::split_port;
 use crate::http1::{Url, UrlError};

@@ -1,4 +1,13 @@
 //! Why a stream does not get to its server.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use std::fmt;
 use thiserror::Error;

@@ -7,6 +7,15 @@
 //!     │                                                       │  └── key frame comes ◄── leaves pictures out
 //!     └───── closed, or nothing taken for too long ───────────┘        an answer of 4xx ends it: Over
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::{Answer, Loss, PushFailure};
 use crate::backoff::Backoff;
@@ -387,7 +396,7 @@ impl Pusher {
     /// The first `bytes` of [`Pusher::transmit`] were sent; 0 where the socket takes nothing.
     pub fn handle_sent(&mut self, bytes: usize, now: Time) {
         let State::Open(connection) = &mut self.state else { return };
-        connection.sent = (connection.sent + bytes).min(connection.pending.len());
+        connection.sent = connection.sent.saturating_add(bytes).min(connection.pending.len());
         if connection.unsent().is_empty() {
             connection.pending.clear();
             connection.sent = 0;

@@ -1,5 +1,14 @@
 //! What an upstream's Metacube blocks say of a mux that is not known: which of them is the header, and at which a viewer
 //! may begin. A block is a record.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use glassline_media::container::split::{Error, HEADER_MAX_BYTES};
 use serde::{Deserialize, Serialize};
@@ -51,7 +60,7 @@ impl Blocks {
         let count = usize::try_from(self.left).unwrap_or(usize::MAX).min(input.len());
         let (part, rest) = input.split_at(count);
         *input = rest;
-        self.left -= count as u64;
+        self.left = self.left.saturating_sub(count as u64);
         match &mut self.header {
             None if part.is_empty() => None,
             None => Some(Part::Data(part, self.left == 0)),

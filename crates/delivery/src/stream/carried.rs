@@ -9,6 +9,15 @@
 //! ├─record─┼─record─┼─recor┊     ├─record─┼─record─┤
 //!                          ╰─────┴ seam: viewers of publisher 1 end here
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::blocks::{Block, Blocks, Part};
 use super::{Entry, Mux, PATIENCE_FOR_KEY_FRAME, Point, StreamError, Tape};
@@ -106,7 +115,7 @@ impl Records {
                 .map_err(|error| StreamError::Carried { mux: *mux, error }),
             Intake::Blocks(blocks) => track.take_blocks(blocks, bytes, tape),
         };
-        while track.ends.front().is_some_and(|end| end + ENDS_KEPT_BYTES < tape.past.tail()) {
+        while track.ends.front().is_some_and(|end| end.saturating_add(ENDS_KEPT_BYTES) < tape.past.tail()) {
             track.ends.pop_front();
         }
         pushed
@@ -170,11 +179,11 @@ impl Track {
             }
             Split::RecordEnd { at } => {
                 session.in_picture = false;
-                let at = session.base + at;
+                let at = session.base.saturating_add(at);
                 self.end_record(at);
             }
             Split::Join { at, key_frame } => {
-                let offset = session.base + at;
+                let offset = session.base.saturating_add(at);
                 if key_frame || tape.past.lacks_entry_since(self.began, PATIENCE_FOR_KEY_FRAME, tape.now) {
                     let point = Point::Header(Arc::clone(&self.header));
                     tape.past.add_entry(Entry { offset, point }, tape.now);
@@ -187,14 +196,14 @@ impl Track {
             }
             Split::Data(data) => {
                 (tape.append)(data);
-                *tape.head += data.len() as u64;
+                *tape.head = tape.head.saturating_add(data.len() as u64);
             }
         }
     }
 
     fn end_record(&mut self, at: u64) {
         self.last_end = at;
-        if self.ends.back().is_none_or(|last| at - last >= END_INTERVAL_BYTES) {
+        if self.ends.back().is_none_or(|last| at.saturating_sub(*last) >= END_INTERVAL_BYTES) {
             self.ends.push_back(at);
         }
     }
@@ -213,7 +222,7 @@ impl Track {
                     // What it is, nobody knows; it is not to wait for more.
                     (tape.burst.picture_starts, tape.burst.video) = (true, true);
                     (tape.append)(data);
-                    *tape.head += data.len() as u64;
+                    *tape.head = tape.head.saturating_add(data.len() as u64);
                     if is_last {
                         self.end_record(*tape.head);
                     }

@@ -1,5 +1,14 @@
 //! MPEG-TS on its way into the file: whole packets alone, entries at key frames and recovery points,
 //! seams between publishers announced.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::details::DetailsProbe;
 use super::pictures::PictureLog;
@@ -76,19 +85,21 @@ impl Packets {
         counters: &mut Counters,
     ) -> Result<(), StreamError> {
         let skipped_before = self.aligner.skipped_bytes();
-        let (mut aligner, mut packets) = (std::mem::take(&mut self.aligner), 0);
+        let (mut aligner, mut has_packets) = (std::mem::take(&mut self.aligner), false);
         aligner.push(bytes, &mut |run| {
-            packets += run.len() / PACKET_BYTES;
+            has_packets |= run.len() >= PACKET_BYTES;
             self.take_run(run, tape);
         });
         self.aligner = aligner;
         let skipped = self.aligner.skipped_bytes();
-        counters.garbage_bytes += skipped - skipped_before;
-        counters.continuity_errors = self.session.errors_before + self.session.scanner.continuity_errors();
-        if packets > 0 {
+        counters.garbage_bytes =
+            counters.garbage_bytes.saturating_add(skipped.saturating_sub(skipped_before));
+        counters.continuity_errors =
+            self.session.errors_before.saturating_add(self.session.scanner.continuity_errors());
+        if has_packets {
             self.session.garbage_at_last_packet = skipped;
         }
-        let garbage = skipped - self.session.garbage_at_last_packet;
+        let garbage = skipped.saturating_sub(self.session.garbage_at_last_packet);
         if garbage > GARBAGE_LIMIT_BYTES {
             return Err(StreamError::NotMpegTs { bytes: garbage });
         }
@@ -96,17 +107,19 @@ impl Packets {
     }
 
     fn take_run(&mut self, run: &[u8], tape: &mut Tape<'_>) {
-        let mut appended = 0;
         let (packets, _) = run.as_chunks::<PACKET_BYTES>();
-        for (index, packet) in packets.iter().enumerate() {
+        // What is not appended yet, and how much of it was looked at.
+        let (mut rest, mut looked_bytes) = (run, 0);
+        for packet in packets {
             let session = &mut self.session;
             let scan = session.scanner.scan(packet);
             if scan.first_of_pid && session.announce_seams {
-                (tape.append)(&run[appended..index * PACKET_BYTES]);
-                appended = index * PACKET_BYTES;
+                let (looked, behind) = rest.split_at(looked_bytes);
+                (tape.append)(looked);
+                (rest, looked_bytes) = (behind, 0);
                 let seam = seam_packet(packet);
                 (tape.append)(&seam);
-                *tape.head += seam.len() as u64;
+                *tape.head = tape.head.saturating_add(seam.len() as u64);
             }
             tape.burst.video |= scan.video;
             if scan.video_unit_start {
@@ -114,7 +127,7 @@ impl Packets {
                 tape.burst.picture_starts = true;
             }
             if scan.video {
-                let end = *tape.head + PACKET_BYTES as u64;
+                let end = tape.head.saturating_add(PACKET_BYTES as u64);
                 self.pictures.push(&scan, packet, session.scanner.program(), end, tape.now);
             }
             if let Some(details) = session.probe.look(&scan, packet, session.scanner.program()) {
@@ -131,9 +144,10 @@ impl Packets {
                 let entry = Entry { offset: *tape.head, point: Point::Packets(point) };
                 tape.past.add_entry(entry, tape.now);
             }
-            *tape.head += PACKET_BYTES as u64;
+            *tape.head = tape.head.saturating_add(PACKET_BYTES as u64);
+            looked_bytes = looked_bytes.saturating_add(PACKET_BYTES);
         }
-        (tape.append)(&run[appended..]);
+        (tape.append)(rest);
     }
 
     /// When pictures passed.

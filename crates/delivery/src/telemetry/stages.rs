@@ -4,6 +4,15 @@
 //! Comes in: pictures that have passed ([`PassedPicture`]), what their senders say ([`Stamps`]), and viewers' reports as
 //! they came by HTTP ([`ViewerReport::parse`]), all with their times. Goes out: counts of all time, and percentiles of each
 //! ten seconds of the last ten minutes. All of it is bounded, whatever comes.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use glassline_media::stamps::{STAGE_EDGES_MICROS, STAGE_LONGEST, StageCount};
 use glassline_media::{Stage, Stamps, Time, Utc};
@@ -14,9 +23,12 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// What percentiles are of.
-pub const STEP: Duration = Duration::from_secs(10);
+pub const STEP: Duration = Duration::from_nanos(STEP_NANOS);
+const STEP_NANOS: u64 = 10_000_000_000;
 /// Steps that are kept.
 pub const STEPS: usize = 60;
+/// How long they last together.
+const KEPT: Duration = Duration::from_nanos(STEP_NANOS * STEPS as u64);
 /// Bytes of a viewer's report at most.
 pub const REPORT_MAX_BYTES: usize = 4 << 10;
 /// Pictures that a report may count in one bucket.
@@ -150,8 +162,8 @@ impl PassedPicture {
     /// the clocks disagree.
     pub fn after_capture_us(&self, stage: Stage) -> Option<i64> {
         let utc = self.at(stage)?.as_nanos().wrapping_add(self.ahead_ns);
-        let after = i128::from(utc) - i128::from(self.captured.as_micros()) * 1000;
-        Some(after.div_euclid(1000) as i64)
+        let captured = i128::from(self.captured.as_micros()).checked_mul(1000)?;
+        i64::try_from(i128::from(utc).checked_sub(captured)?.div_euclid(1000)).ok()
     }
 }
 
@@ -201,7 +213,7 @@ impl<T> Default for Steps<T> {
 impl<T: Tally> Steps<T> {
     /// What gathers at `now`.
     fn running(&mut self, now: Time) -> &mut T {
-        let number = now.as_nanos() / STEP.as_nanos() as u64;
+        let number = now.as_nanos() / STEP_NANOS;
         if let Some((former, tally)) = self.running.take_if(|(running, _)| *running != number) {
             self.past.push_back(step(former, &tally));
             while self.past.len() >= STEPS {
@@ -214,13 +226,13 @@ impl<T: Tally> Steps<T> {
     /// The steps of the last ten minutes in which something came, oldest first, the running one as far as it has come.
     pub fn all(&self, now: Time) -> Vec<Step> {
         let running = self.running.as_ref().map(|(number, tally)| step(*number, tally));
-        let is_near = |step: &Step| now.since(step.begins) <= STEP * STEPS as u32 && !step.parts.is_empty();
+        let is_near = |step: &Step| now.since(step.begins) <= KEPT && !step.parts.is_empty();
         self.past.iter().cloned().chain(running).filter(is_near).collect()
     }
 }
 
 fn step(number: u64, tally: &impl Tally) -> Step {
-    let begins = Time::from_nanos(number.saturating_mul(STEP.as_nanos() as u64));
+    let begins = Time::from_nanos(number.saturating_mul(STEP_NANOS));
     Step { begins, reports: tally.reports(), parts: tally.parts() }
 }
 
@@ -251,7 +263,7 @@ impl Tally for Samples {
 /// By nearest rank; of at least one sample.
 fn percentiles(samples: &mut [u32]) -> Percentiles {
     let mut rank = |hundredths: usize| {
-        let index = (samples.len() * hundredths).div_ceil(100).saturating_sub(1);
+        let index = samples.len().saturating_mul(hundredths).div_ceil(100).saturating_sub(1);
         *samples.select_nth_unstable(index).1
     };
     Percentiles { p50_us: rank(50), p99_us: rank(99) }
@@ -378,7 +390,7 @@ impl Tally for Reported {
 /// Percentiles of what was only counted, as if each bucket's pictures lay evenly in it; those of the last one lie at its
 /// edge.
 fn percentiles_of_counts(counts: &[u64; BUCKETS]) -> Option<Percentiles> {
-    let all: u64 = counts.iter().sum();
+    let all = counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
     if all == 0 {
         return None;
     }
@@ -389,19 +401,30 @@ fn percentiles_of_counts(counts: &[u64; BUCKETS]) -> Option<Percentiles> {
             let count = *count as f64;
             if count > 0.0 && below + count >= rank {
                 let (low, high) = bucket_ends(bucket);
-                return (low + (high - low) * (rank - below) / count) as u32;
+                return whole(low + (high - low) * (rank - below) / count);
             }
             below += count;
         }
-        bucket_ends(BUCKETS - 1).1 as u32
+        whole(bucket_ends(BUCKETS - 1).1)
     };
     Some(Percentiles { p50_us: estimate(50), p99_us: estimate(99) })
 }
 
+/// Whole microseconds; what does not fit is the largest number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast of a floating-point number saturates"
+)]
+fn whole(micros: f64) -> u32 {
+    micros as u32
+}
+
 /// Where a bucket begins and ends, in microseconds; the last one is taken for its lower edge.
 fn bucket_ends(bucket: usize) -> (f64, f64) {
-    let edge = |index: usize| STAGE_EDGES_MICROS[index.min(STAGE_EDGES_MICROS.len() - 1)] as f64;
-    (if bucket == 0 { 0.0 } else { edge(bucket - 1) }, edge(bucket))
+    const LAST: usize = STAGE_EDGES_MICROS.len() - 1;
+    let edge = |index: usize| STAGE_EDGES_MICROS[index.min(LAST)] as f64;
+    (bucket.checked_sub(1).map_or(0.0, edge), edge(bucket))
 }
 
 /// Who has reported in the running second.
@@ -434,8 +457,8 @@ impl ViewerFigures {
         if *of_address >= REPORTS_A_SECOND_OF_ADDRESS {
             return false;
         }
-        *of_address += 1;
-        self.second.reports += 1;
+        *of_address = of_address.saturating_add(1);
+        self.second.reports = self.second.reports.saturating_add(1);
         true
     }
 
@@ -454,12 +477,13 @@ impl ViewerFigures {
         for (part, counts) in &report.0 {
             let ever = &mut self.counts[*part as usize];
             for (bucket, count) in counts.iter().enumerate() {
-                running.parts[*part as usize][bucket] += count;
-                ever.buckets[bucket] += count;
+                let running = &mut running.parts[*part as usize][bucket];
+                *running = running.saturating_add(*count);
+                ever.buckets[bucket] = ever.buckets[bucket].saturating_add(*count);
                 let (low, high) = bucket_ends(bucket);
-                // Bounded by the count's own limit: no overflow.
-                let each = Duration::from_micros(((low + high) / 2.0) as u64);
-                ever.sum = ever.sum.saturating_add(each * *count as u32);
+                let each = Duration::from_micros(whole((low + high) / 2.0).into());
+                let times = u32::try_from(*count).unwrap_or(u32::MAX);
+                ever.sum = ever.sum.saturating_add(each.saturating_mul(times));
             }
         }
     }

@@ -17,6 +17,15 @@
 //! Numbers are big-endian. A block's digest depends on the file and on its place, so that a block of another file, or from
 //! another place, is no block: whoever reads knows of each block that it is right before the first byte of it is handed on.
 //! Status 200 is not written down: no other is kept.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::super::freshness::Freshness;
 use super::super::object::Head;
@@ -83,21 +92,22 @@ impl FileHead {
     /// The bytes at the file's begin, and what seals the blocks that follow; `None` where they would be too many.
     pub fn write(&self) -> Option<(Vec<u8>, Seal)> {
         let (key, fields) = (self.key.as_bytes(), self.head.lines().as_bytes());
-        let head_bytes = FIXED_BYTES + key.len() + fields.len() + DIGEST_BYTES;
+        let head_bytes = head_length(key.len(), fields.len());
         if head_bytes > HEAD_BYTES_MAX {
             return None;
         }
+        let length = |bytes: usize| Some(u32::try_from(bytes).ok()?.to_be_bytes());
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let Freshness { fresh, stale_while_revalidate, stale_if_error } = self.freshness;
         let mut out = Vec::with_capacity(head_bytes);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&(head_bytes as u32).to_be_bytes());
+        out.extend_from_slice(&length(head_bytes)?);
         let durations = [fresh, stale_while_revalidate, stale_if_error].map(millis);
         for number in [self.bytes, self.came.as_nanos()].into_iter().chain(durations) {
             out.extend_from_slice(&number.to_be_bytes());
         }
-        for length in [key.len(), fields.len()] {
-            out.extend_from_slice(&(length as u32).to_be_bytes());
+        for text in [key, fields] {
+            out.extend_from_slice(&length(text.len())?);
         }
         out.extend_from_slice(key);
         out.extend_from_slice(fields);
@@ -118,18 +128,18 @@ impl FileHead {
         if !fixed.starts_with(MAGIC) {
             return Err(FileError::Magic);
         }
-        let [head_bytes, key_bytes, field_bytes] = [8, 52, 56].map(|at| number::<4>(fixed, at) as usize);
-        let text_bytes = key_bytes.saturating_add(field_bytes);
-        let wanted = text_bytes.saturating_add(FIXED_BYTES + DIGEST_BYTES);
+        let [head_bytes, key_bytes, field_bytes] =
+            [8, 52, 56].map(|at| usize::try_from(number::<4>(fixed, at)).unwrap_or(usize::MAX));
+        let wanted = head_length(key_bytes, field_bytes);
         if head_bytes != wanted || wanted > HEAD_BYTES_MAX {
             return Err(FileError::Lengths);
         }
         let head = bytes
             .get(..head_bytes)
             .ok_or(FileError::Short { found: bytes.len() as u64, wanted: wanted as u64 })?;
-        let (told, written) = head.split_at(head_bytes - DIGEST_BYTES);
+        let (told, written) = head.split_last_chunk::<DIGEST_BYTES>().ok_or(FileError::Lengths)?;
         let digest = digest([told]);
-        if digest != written {
+        if digest != *written {
             return Err(FileError::Digest);
         }
         let [bytes, came, fresh, revalidate, error] = [12, 20, 28, 36, 44].map(|at| number::<8>(fixed, at));
@@ -140,7 +150,7 @@ impl FileHead {
         let text = |from: usize, to: usize| {
             told.get(from..to).and_then(|text| std::str::from_utf8(text).ok()).ok_or(FileError::Text)
         };
-        let fields_at = FIXED_BYTES + key_bytes;
+        let fields_at = FIXED_BYTES.saturating_add(key_bytes);
         let head = FileHead {
             key: text(FIXED_BYTES, fields_at)?.to_owned(),
             came: Utc::from_nanos(came),
@@ -157,7 +167,7 @@ impl FileHead {
 
     /// Bytes of the whole file.
     pub fn file_bytes(&self) -> u64 {
-        let head = FIXED_BYTES + self.key.len() + self.head.lines().len() + DIGEST_BYTES;
+        let head = head_length(self.key.len(), self.head.lines().len());
         file_length(head, self.bytes).unwrap_or(u64::MAX)
     }
 
@@ -182,7 +192,7 @@ impl Seal {
     /// What stands in front of the next block, [`BLOCK_BYTES`] of the object but for the last one.
     pub fn next(&mut self, block: &[u8]) -> [u8; DIGEST_BYTES] {
         let digest = digest([&self.file[..], &self.number.to_be_bytes(), block]);
-        self.number += 1;
+        self.number = self.number.saturating_add(1);
         digest
     }
 }
@@ -201,7 +211,10 @@ impl OpenSeal {
     pub fn sealed_bytes(&self) -> usize {
         match self.left {
             0 => 0,
-            left => DIGEST_BYTES + usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK_BYTES),
+            left => {
+                let block = usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK_BYTES);
+                DIGEST_BYTES.saturating_add(block)
+            }
         }
     }
 
@@ -219,8 +232,8 @@ impl OpenSeal {
         if digest([&self.file[..], &self.number.to_be_bytes(), block]) != told {
             return Err(FileError::Digest);
         }
-        self.number += 1;
-        self.left -= block.len() as u64;
+        self.number = self.number.saturating_add(1);
+        self.left = self.left.saturating_sub(block.len() as u64);
         Ok(block)
     }
 }
@@ -235,7 +248,12 @@ fn digest<const PARTS: usize>(parts: [&[u8]; PARTS]) -> Digest {
 
 /// The big-endian number of `BYTES` bytes at `at`, which are there.
 fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..at + BYTES].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    bytes[at..].iter().take(BYTES).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Bytes of a file's head, whose key and fields have so many.
+fn head_length(key_bytes: usize, field_bytes: usize) -> usize {
+    key_bytes.saturating_add(field_bytes).saturating_add(FIXED_BYTES + DIGEST_BYTES)
 }
 
 fn file_length(head_bytes: usize, bytes: u64) -> Option<u64> {

@@ -48,7 +48,7 @@ pub(super) fn carry(text: &str, token: &str, asked: &AskedServer<'_>, out: &mut 
 
 /// Writes `text` up to the first `end`, and returns what follows.
 fn copy_through<'a>(text: &'a str, end: &str, out: &mut Written) -> Option<&'a str> {
-    let (copied, rest) = text.split_at_checked(text.find(end)? + end.len())?;
+    let (copied, rest) = text.split_at_checked(text.find(end)?.checked_add(end.len())?)?;
     out.push(copied)?;
     Some(rest)
 }

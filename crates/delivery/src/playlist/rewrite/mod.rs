@@ -9,6 +9,15 @@
 //! A server that checks tokens asks its upstream without them, so what comes names its objects without them; whoever plays
 //! it asks this server for those, and needs the token there. It goes only where it came from: into relative addresses, and
 //! absolute ones of the server that the viewer has asked. Where an address could be read in two ways, it is left alone.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod address;
 mod dash;
@@ -82,7 +91,7 @@ pub fn with_token(
     if text.len() > PLAYLIST_BYTES_MAX {
         return None;
     }
-    let mut written = Written(String::with_capacity(text.len() + text.len() / 2));
+    let mut written = Written(String::with_capacity(text.len().saturating_add(text.len() / 2)));
     match kind {
         PlaylistKind::Hls => hls::carry(text, &token.0, asked, &mut written)?,
         // Only the separator has a meaning in XML.
@@ -96,7 +105,7 @@ struct Written(String);
 
 impl Written {
     fn push(&mut self, text: &str) -> Option<()> {
-        (self.0.len() + text.len() <= WRITTEN_BYTES_MAX).then(|| self.0.push_str(text))
+        (self.0.len().saturating_add(text.len()) <= WRITTEN_BYTES_MAX).then(|| self.0.push_str(text))
     }
 }
 
