@@ -35,7 +35,7 @@ fn what_has_no_end_or_is_too_long_is_refused_with_the_bound() {
         let description = format!("rtp:{file}");
         for arguments in [
             &["serve", "--test-config", "--config", file][..],
-            &["record", &description, "-o", "/dev/null"],
+            &["record", &description, "null:"],
             &["probe", "https://127.0.0.1:1/", "--ca", file],
         ] {
             let refused = glassline(arguments);

@@ -139,7 +139,7 @@ fn summary<K: Clone>(kind: &K, window: &mut Window, now: Time) -> Option<Summary
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Time {
+    fn at(seconds: u64) -> Time {
         Time::from_millis(seconds * 1000)
     }
 
