@@ -29,12 +29,12 @@ fn path(text: &str) {
     // A server that does all at once, as long as it changes something.
     let (mut seen, mut before) = (path.to_owned(), String::new());
     while seen != before {
-        before = std::mem::replace(&mut seen, read_leniently(&seen));
+        let next = read_leniently(&seen);
+        before = std::mem::replace(&mut seen, next);
     }
     if let Some((name, _)) = StreamName::of_presentation_path(&seen) {
         let decided = StreamName::of_presentation_path(path).map(|(name, _)| name);
-        let is_same =
-            decided.is_some_and(|decided| decided.as_str().eq_ignore_ascii_case(name.as_str()));
+        let is_same = decided.is_some_and(|decided| decided.as_str().eq_ignore_ascii_case(name.as_str()));
         assert!(is_same, "{path} is read as {seen}");
     }
 }

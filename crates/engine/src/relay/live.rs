@@ -783,7 +783,7 @@ mod tests {
     #[test]
     fn a_panic_under_the_lock_ends_the_stream_with_what_was_shown() {
         let live = live(0, "a", 1);
-        let session = claimed(&live);
+        let session = claimed(&live, Time::ZERO);
         let mut source = Source::default();
         let bytes = [source.tables(), source.picture(true, 3)].concat();
         live.push(session, &bytes, Time::ZERO).expect("a transport stream");
@@ -802,7 +802,7 @@ mod tests {
         assert!(matches!(live.push(session, &bytes, Time::ZERO), Err(PushError::Evicted)));
         assert_eq!(live.give_way(), None);
         assert_eq!(live.chain.head(), shown, "what was half written is never shown");
-        assert_eq!(live.newest_entry(), None);
+        assert!(live.newest_entry().is_none());
     }
 
     #[test]
