@@ -7,6 +7,8 @@ use glassline_test_support::corpus;
 mod carried;
 #[path = "../../../fuzz/bodies/disk.rs"]
 mod disk;
+#[path = "../../../fuzz/bodies/download.rs"]
+mod download;
 #[path = "../../../fuzz/bodies/forwarding.rs"]
 mod forwarding;
 #[path = "../../../fuzz/bodies/http1.rs"]
@@ -21,6 +23,8 @@ mod push;
 mod redirects;
 #[path = "../../../fuzz/bodies/rewrite.rs"]
 mod rewrite;
+#[path = "../../../fuzz/bodies/selection.rs"]
+mod selection;
 #[path = "../../../fuzz/bodies/stages.rs"]
 mod stages;
 #[path = "../../../fuzz/bodies/urls.rs"]
@@ -79,4 +83,14 @@ fn files_of_a_cache() {
 #[test]
 fn playlists_of_upstreams() {
     corpus::run("rewrite", rewrite::run);
+}
+
+#[test]
+fn answers_while_an_object_is_fetched() {
+    corpus::run("download", download::run);
+}
+
+#[test]
+fn conditions_and_ranges_of_clients() {
+    corpus::run("selection", selection::run);
 }
