@@ -72,7 +72,7 @@ impl Presence {
 }
 
 /// What counts as one address: of IPv6 the 64 bits that a subscriber is given (RFC 6177).
-fn subscriber(address: IpAddr) -> IpAddr {
+pub(super) fn subscriber(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

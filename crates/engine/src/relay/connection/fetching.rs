@@ -2,7 +2,7 @@
 
 use super::answering::{guarded, shared_with};
 use super::{Connection, Role, Turn};
-use crate::edge::{CacheStatus, Growing, Held, ObjectSource, Reader};
+use crate::edge::{CacheStatus, Held, ObjectSource, Reader, Reading};
 use crate::relay::Settings;
 use crate::relay::live::Seat;
 use crate::relay::turn::TurnContext;
@@ -30,7 +30,7 @@ const TOGETHER_BYTES: usize = 128 << 10;
 /// A request whose object is on its way to the peer.
 #[derive(Debug)]
 pub(in crate::relay) struct Fetching {
-    growing: Arc<Growing>,
+    growing: Reading,
     source: ObjectSource,
     request: Box<Request>,
     keeps_alive: bool,
@@ -137,7 +137,7 @@ impl Fetching {
         }
         let mut pieces = Vec::new();
         let share = if body.file.is_some() { WITH_HEAD_BYTES } else { SHARE_BYTES };
-        let seen = self.growing.look_or_wait(reader(seat), |object| {
+        let seen = self.growing.look_or_wait(reader(seat), (body.at, body.at), |object| {
             let count = object.read(body.at, to.min(body.at + share), &mut pieces);
             (count > 0 || object.is_over()).then(|| (count, object.failure()))
         });
@@ -168,7 +168,7 @@ impl Fetching {
     fn begin(&mut self, seat: Seat, settings: &Settings, now: Time) -> Step {
         let head_only = self.request.method == Method::Head;
         let least = if self.token == Carrying::WhenWhole { PLAYLIST_BYTES_MAX as u64 } else { 0 };
-        let seen = self.growing.look_or_wait(reader(seat), |object: &Object| {
+        let seen = self.growing.look_or_wait(reader(seat), (0, least), |object: &Object| {
             let has_begun = object.filled() > least || object.is_over();
             has_begun.then(|| object.progress())
         });
@@ -217,7 +217,8 @@ impl Fetching {
             .ok()
             .and_then(|text| rewrite::with_token(kind, text, &token, &asked));
         if let Some(written) = written {
-            self.growing = self.growing.beside(Object::whole(head.clone(), Bytes::from(written)));
+            let written = self.growing.hold(written.into_bytes());
+            self.growing = Reading::new(self.growing.beside(Object::whole(head.clone(), written)));
         }
     }
 
@@ -333,7 +334,7 @@ impl Connection {
     /// that is wanted.
     pub(super) fn fetch(
         &mut self,
-        growing: Arc<Growing>,
+        growing: Reading,
         source: ObjectSource,
         request: Box<Request>,
         carries_token: bool,
