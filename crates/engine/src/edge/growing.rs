@@ -152,6 +152,11 @@ impl Growing {
         self.resume_if(is_awaited);
     }
 
+    /// See [`Reading::holds_others_up`](super::Reading::holds_others_up).
+    pub(super) fn is_held_up_by(&self, seat: usize) -> bool {
+        self.lock().readers.are_held_up_by(seat)
+    }
+
     fn resume_if(&self, is_awaited: bool) {
         if let (true, Some(feeder)) = (is_awaited, &self.feeder) {
             feeder.resume();

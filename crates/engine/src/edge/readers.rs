@@ -69,6 +69,15 @@ impl Readers {
         self.resume_at = Some(place);
     }
 
+    /// Whether the object slides and others wait for the reader in `seat`.
+    pub(super) fn are_held_up_by(&self, seat: usize) -> bool {
+        let place = self.places[seat];
+        self.is_sliding
+            && self.resume_at.is_some()
+            && self.count > 1
+            && place.is_some_and(|place| place <= self.slowest(place) && place < self.furthest)
+    }
+
     fn slowest(&self, where_none: u64) -> u64 {
         self.places.iter().flatten().copied().min().unwrap_or(where_none)
     }
@@ -120,6 +129,11 @@ impl Reading {
         Reading { growing, seat }
     }
 
+    /// Whether memory is short, and others that read the object wait for this one.
+    pub fn holds_others_up(&self) -> bool {
+        self.growing.is_held_up_by(self.seat)
+    }
+
     /// Looks at the object as `reader`, who has read what is before byte `place`, cannot go on before byte `wants` is there,
     /// and waits from now on if `look` returns `None`.
     pub fn look_or_wait<T>(
@@ -156,6 +170,7 @@ mod tests {
         readers.is_sliding = true;
         readers.await_reader(300_000);
         assert!(!readers.go_on(other, 200_000, 200_000, &mut object), "the slowest one is not there yet");
+        assert!(!readers.are_held_up_by(one) && readers.are_held_up_by(other));
         let mut got = Vec::new();
         assert_eq!(
             (object.read(100_000, 200_000, &mut got), object.read(200_000, 300_000, &mut got)),

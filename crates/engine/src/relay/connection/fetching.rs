@@ -24,6 +24,9 @@ use std::time::Duration;
 /// Bytes of an object that are given to a socket in one go; then others get their turn.
 const SHARE_BYTES: u64 = 512 << 10;
 
+/// How long a client that takes nothing may hold up others that read the same object, where memory is short.
+const HOLD_UP_MAX: Duration = Duration::from_secs(5);
+
 /// Bytes that leave together at most.
 const TOGETHER_BYTES: usize = 128 << 10;
 
@@ -39,6 +42,8 @@ pub(in crate::relay) struct Fetching {
     body: Option<Body>,
     /// Its object had not begun when it was asked for.
     was_waited_for: bool,
+    /// Where it was when it was last looked after, and since when.
+    moved: (u64, Time),
     /// It has had its share, and there is more for it.
     has_more: bool,
     /// What becomes of the viewer's token.
@@ -97,6 +102,16 @@ impl Fetching {
     /// How long it waits already for something that has not begun.
     pub(super) fn waits_since(&self) -> Option<Time> {
         self.body.is_none().then_some(self.since)
+    }
+
+    /// Whether its peer has taken nothing for too long while others wait for it: memory is short then, and their object keeps
+    /// only what the slowest of them needs. Called now and then.
+    pub(super) fn is_in_the_way(&mut self, now: Time) -> bool {
+        let Some(body) = &self.body else { return false };
+        if body.at != self.moved.0 || !self.growing.holds_others_up() {
+            self.moved = (body.at, now);
+        }
+        now.since(self.moved.1) >= HOLD_UP_MAX
     }
 
     /// The request, if nothing of the answer has left.
@@ -348,6 +363,7 @@ impl Connection {
             since: now,
             body: None,
             was_waited_for: false,
+            moved: (0, now),
             has_more: false,
             token: if carries_token { Carrying::IfPlaylist } else { Carrying::Not },
             is_secure: self.socket.is_secured(),

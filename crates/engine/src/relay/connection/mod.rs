@@ -577,8 +577,13 @@ impl Connection {
                     let response = problem(503, "it takes too long", words).with_header("Retry-After", "1");
                     self.finish_answer(&guarded(response), false, context);
                     let _ = self.outgoing.flush(&mut self.socket);
+                    return false;
                 }
-                false
+                let is_in_the_way = fetching.is_in_the_way(now);
+                if is_in_the_way {
+                    tracing::info!(peer = %self.peer, "a client was dropped: others waited for it while memory was short");
+                }
+                is_in_the_way
             }
             Role::Awaiting(awaiting) => {
                 if now.since(awaiting.since) >= settings.object_timeout {
