@@ -511,7 +511,7 @@ impl Connection {
     /// Looks after the connection's patience. Returns whether it is over.
     pub(in crate::relay) fn check_time(&mut self, context: &mut TurnContext<'_>) -> bool {
         let (now, settings) = (context.now, context.settings);
-        match &self.role {
+        match &mut self.role {
             Role::Exchange { .. } | Role::Reporting(_) => {
                 if !self.outgoing.is_empty() {
                     return false;
