@@ -1,11 +1,13 @@
 //! One request to an upstream server, and what of the object comes by it.
 
 use super::super::cache::Job;
-use bytes::Bytes;
-use glassline_delivery::fill::{Defaults, Download, Failure, Freshness, Object, Slab, Verdict};
+use glassline_delivery::fill::{Defaults, Download, Failure, Freshness, Object, Verdict};
 use glassline_delivery::http1::client::{Client, Event, Request};
 use glassline_delivery::http1::{HttpError, Limits, Method, Url};
 use glassline_media::Time;
+
+/// What comes in one turn is put together to runs of at most this: what all have read is let go in whole runs.
+const RUN_BYTES: usize = 64 << 10;
 
 /// A job, across the servers that are asked for it.
 pub(super) struct Fetch {
@@ -74,7 +76,7 @@ pub(super) struct Exchange {
     client: Client,
     skip: u64,
     /// What has come and was not handed on yet.
-    taken: Vec<Bytes>,
+    taken: Vec<Vec<u8>>,
     /// What was known still holds.
     same: Option<Object>,
     object_bytes: u64,
@@ -110,7 +112,7 @@ impl Exchange {
     }
 
     /// Takes bytes of the answer. Those of the object wait for [`Exchange::deliver`]. What is left of `input` belongs to nothing.
-    pub(super) fn take(&mut self, input: &mut &[u8], slab: &mut Slab) -> Result<Stands, HttpError> {
+    pub(super) fn take(&mut self, input: &mut &[u8]) -> Result<Stands, HttpError> {
         let mut stands = Stands::Goes;
         self.has_answer = true;
         let result = loop {
@@ -150,7 +152,7 @@ impl Exchange {
                     data = &data[skipped as usize..];
                     if !data.is_empty() {
                         self.download.download.took(data.len() as u64);
-                        self.taken.push(slab.store(data));
+                        self.gather(data);
                     }
                 }
                 Ok(Some(Event::End)) => {
@@ -165,14 +167,24 @@ impl Exchange {
         result.map(|()| stands)
     }
 
+    fn gather(&mut self, data: &[u8]) {
+        match self.taken.last_mut() {
+            Some(last) if last.len() + data.len() <= RUN_BYTES => last.extend_from_slice(data),
+            _ => self.taken.push(data.to_vec()),
+        }
+    }
+
+    /// Bytes that wait for [`Exchange::deliver`].
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.taken.iter().map(|run| run.len() as u64).sum()
+    }
+
     /// Hands on what was taken, together: each change wakes all who wait.
     pub(super) fn deliver(&mut self) {
         if !self.taken.is_empty() {
-            let taken = std::mem::take(&mut self.taken);
-            self.download
-                .job
-                .growing
-                .change(|object| taken.into_iter().for_each(|piece| object.append(piece)));
+            let growing = &self.download.job.growing;
+            let taken: Vec<_> = self.taken.drain(..).map(|run| growing.hold(run)).collect();
+            growing.change(|object| taken.into_iter().for_each(|run| object.append(run)));
         }
     }
 
