@@ -153,9 +153,9 @@ impl Edge {
                         // The thread that fetches looks after it, should the disk be too slow.
                         self.mailbox.wake();
                     }
-                    Err(job) => self.mailbox.send(*job),
+                    Err(job) => self.mailbox.send(job),
                 },
-                _ => self.mailbox.send(job),
+                _ => self.mailbox.send(Box::new(job)),
             }
         }
         self.cache.count(status);

@@ -77,8 +77,8 @@ impl Shelf {
         let seconds = utc.as_nanos() / 1_000_000_000;
         let settings = settings.clamped();
         Shelf {
-            contents: Mutex::new(Contents::new(settings.clone(), &wake, seconds)),
-            settings: settings.clone(),
+            contents: Mutex::new(Contents::new(settings, &wake, seconds)),
+            settings,
             epoch: seconds,
             wake,
             wanted_at: AtomicU64::new(now.as_nanos()),
@@ -144,7 +144,7 @@ impl Shelf {
             growing.change(|object| object.fail(Failure::Fault));
         }
         contents.playlists.end();
-        *contents = Contents::new(self.settings.clone(), &self.wake, self.epoch);
+        *contents = Contents::new(self.settings, &self.wake, self.epoch);
         self.contents.clear_poison();
         contents
     }

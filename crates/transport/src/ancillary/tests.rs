@@ -137,7 +137,7 @@ fn a_frames_packets_come_in_order_and_the_last_one_is_marked() {
     for bytes in &sent {
         receiver
             .handle_datagram(bytes, (Origin::default(), Time::from_millis(1)), &mut |received| {
-                got.push(received)
+                got.push(received);
             })
             .unwrap();
     }

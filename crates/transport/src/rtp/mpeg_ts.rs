@@ -248,7 +248,7 @@ mod tests {
         let mut out = Vec::new();
         let mut take = |bytes: &[u8]| {
             receiver.handle_datagram(bytes, (Origin::default(), Time::ZERO), &mut |payload| {
-                out.push(payload.len())
+                out.push(payload.len());
             })
         };
         take(&datagram(&mut sender, 1, Time::ZERO)).unwrap();

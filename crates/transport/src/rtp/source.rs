@@ -199,8 +199,7 @@ impl SourceLock {
     /// Longer than the pauses within the stream, as far as they are known.
     fn resume_silence(&self) -> Duration {
         let nanos = self.pauses_nanos[0].max(self.pauses_nanos[1]);
-        let pause = Duration::from_nanos(nanos).min(SOURCE_SILENCE);
-        (pause + pause / 2).clamp(RESUME_SILENCE, RESTART_SILENCE)
+        Duration::from_nanos(nanos.saturating_add(nanos / 2)).clamp(RESUME_SILENCE, RESTART_SILENCE)
     }
 
     /// Forgets the source; who is allowed stays.

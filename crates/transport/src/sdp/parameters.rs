@@ -63,7 +63,7 @@ pub(super) fn frame_rate(name: &'static str, value: &str) -> Result<FrameRate, S
     rate.and_then(|(above, below)| FrameRate::new(above, below))
         .filter(|rate| {
             let (frames, seconds) = (u64::from(rate.numerator()), u64::from(rate.denominator()));
-            frames <= MAX_RATE * seconds && seconds <= MAX_FRAME_SECONDS * frames
+            frames <= seconds.saturating_mul(MAX_RATE) && seconds <= frames.saturating_mul(MAX_FRAME_SECONDS)
         })
         .ok_or_else(|| {
             SectionError::value(name, value, "it is frames a second from 1/60 to 1000, as 25 or 60000/1001")

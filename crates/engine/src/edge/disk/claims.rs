@@ -48,14 +48,14 @@ impl Claims {
 
 impl Claim {
     /// The job for who fetches the rest; `Err` where what was handed on cannot be gone on with by another one.
-    pub(super) fn into_fetch(self) -> Result<Job, Job> {
+    pub(super) fn into_fetch(self) -> Result<Box<Job>, Box<Job>> {
         let Claim { mut job, begun, .. } = self;
         match begun {
             Some(begun) if begun.etag.starts_with('"') => job.begun = Some(begun),
-            Some(_) => return Err(job),
+            Some(_) => return Err(Box::new(job)),
             None => {}
         }
-        Ok(job)
+        Ok(Box::new(job))
     }
 }
 
@@ -82,7 +82,7 @@ impl Disk {
     }
 
     /// Takes from the disk what does not come in time: jobs to be fetched, and those that nobody can complete.
-    pub(in crate::edge) fn take_overdue(&self, now: Time) -> Vec<Result<Job, Job>> {
+    pub(in crate::edge) fn take_overdue(&self, now: Time) -> Vec<Result<Box<Job>, Box<Job>>> {
         let hangs = self.hangs(now);
         let mut claims = lock(&self.claims);
         let directory = self.settings.directory.display();

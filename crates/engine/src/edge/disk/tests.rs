@@ -3,7 +3,7 @@
 use super::super::{CacheStatus, Edge, Reading, UpstreamSettings, Wake};
 use super::DiskSettings;
 use super::files::gate;
-use glassline_delivery::fill::Object;
+use glassline_delivery::fill::{Object, Via};
 use glassline_io::clock::Clock;
 use glassline_test_support::program::Scratch;
 use glassline_test_support::wait::until;
@@ -44,7 +44,7 @@ fn origin() -> (String, Arc<AtomicUsize>) {
 
 fn find(edge: &Edge, clock: Clock) -> (Reading, CacheStatus) {
     let located = edge.locate(None, "/a.m4s", "").unwrap();
-    edge.find(located, None, IpAddr::V4(Ipv4Addr::LOCALHOST), clock.now())
+    edge.find(located, Via::default(), IpAddr::V4(Ipv4Addr::LOCALHOST), clock.now())
 }
 
 fn wait_for(reading: &Reading) {
@@ -79,7 +79,7 @@ fn a_disk_that_hangs_holds_no_request_up() {
     assert_eq!((asked.load(Ordering::SeqCst), edge.disk_figures().unwrap().late), (2, 1));
     // While it hangs it is not asked, and does not hold the end up.
     let other = edge.locate(None, "/b.m4s", "").unwrap();
-    let (reading, status) = edge.find(other, None, IpAddr::V4(Ipv4Addr::LOCALHOST), clock.now());
+    let (reading, status) = edge.find(other, Via::default(), IpAddr::V4(Ipv4Addr::LOCALHOST), clock.now());
     wait_for(&reading);
     assert_eq!((status, edge.disk_figures().unwrap().late), (CacheStatus::Miss, 1));
     drop(edge);

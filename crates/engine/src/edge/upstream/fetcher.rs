@@ -206,8 +206,8 @@ impl Fetcher {
     fn handle_news(&mut self, news: News, now: Time) {
         match news {
             // Behind those that wait.
-            News::Job(job) if self.waiting.has(job.group) => self.waiting.push(Fetch::new(job, now)),
-            News::Job(job) => self.assign(Fetch::new(job, now), now),
+            News::Job(job) if self.waiting.has(job.group) => self.waiting.push(Fetch::new(*job, now)),
+            News::Job(job) => self.assign(Fetch::new(*job, now), now),
             News::Joins(ticket, address) => self.waiting.join(ticket, address),
         }
     }

@@ -144,7 +144,7 @@ impl FetchCounters {
 /// What the thread is told.
 pub(super) enum News {
     /// An object is to be fetched.
-    Job(Job),
+    Job(Box<Job>),
     /// Somebody of this address waits, too, for the one that has this number among those that wait.
     Joins(u64, IpAddr),
 }
@@ -160,7 +160,7 @@ impl Mailbox {
         Arc::new(Mailbox { news: Mutex::default(), waker })
     }
 
-    pub(super) fn send(&self, job: Job) {
+    pub(super) fn send(&self, job: Box<Job>) {
         self.tell(News::Job(job));
     }
 
