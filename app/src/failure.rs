@@ -6,7 +6,7 @@
 use crate::config::ConfigError;
 use crate::output;
 use glassline_media::printable;
-use std::borrow::Cow;
+use std::ffi::OsString;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -75,9 +75,9 @@ fn status(error: &anyhow::Error) -> u8 {
 /// Prints clap's explanation, of bad usage to standard error, and ends with its status. An argument may be the name of a file
 /// that somebody else has named: where it would steer the terminal, the explanation comes without colours and clean.
 pub(crate) fn explain_usage(error: &clap::Error) -> ! {
-    let text = error.render().to_string();
-    if error.use_stderr() && matches!(printable::lines(&text), Cow::Owned(_)) {
-        output::print_to_stderr(&text);
+    let is_hostile = |argument: OsString| argument.to_string_lossy().chars().any(printable::is_control);
+    if error.use_stderr() && std::env::args_os().any(is_hostile) {
+        output::print_to_stderr(&error.render().to_string());
         std::process::exit(error.exit_code());
     }
     error.exit()

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 /// What a test's origin was asked: the target, and the head as it came.
 pub(crate) struct Asked {
     pub(crate) target: String,
-    head: String,
+    pub(crate) head: String,
 }
 
 impl Asked {

@@ -51,7 +51,8 @@ fn origin() -> Origin {
 
 /// An edge whose files are in `disk`.
 fn edge(scratch: &Scratch, origin: &Origin, disk: &str, more: &str) -> Server {
-    let (origin, text) = (origin.url(), "cache = '1MiB'\nnegative_ttl = '0s'\n");
+    // A busy machine shall not send the tests to the origin.
+    let (origin, text) = (origin.url(), "cache = '1MiB'\nnegative_ttl = '0s'\ndisk_timeout = '10s'\n");
     let config = format!("[upstream]\nservers = ['{origin}']\ndisk = '{disk}'\n{text}{more}");
     serve(&["--config", &scratch.write("glassline.toml", config)])
 }

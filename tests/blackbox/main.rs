@@ -16,6 +16,8 @@ mod draining;
 mod edge;
 mod edge_disk;
 mod edge_ladder;
+mod edge_memory;
+mod edge_requests;
 mod edge_routes;
 mod encode;
 mod encode_inside;

@@ -148,7 +148,7 @@ fn another_sender_is_followed_and_a_stray_one_is_not() {
     let junk = vec![0x55; 1_316];
     for step in 1..20 {
         (0..50).for_each(|number| other.send(20_000 + 50 * step + number));
-        (0..100).for_each(|_| drop(other.socket.send_to(&junk, to).unwrap()));
+        (0..100).for_each(|_| _ = other.socket.send_to(&junk, to).unwrap());
         sender.send(next + step);
         until_bytes(bytes(0..next + 1 + step));
     }
@@ -180,7 +180,7 @@ fn bare_packets_of_another_sender_are_not_mixed_in() {
         sent += picture.len() as u64;
         ours.send_to(&picture, to).unwrap();
         until("its picture", || server.count("rtp", "bytes_in") == sent);
-        (0..5).for_each(|step| drop(other.send_to(&SHAPE.picture(90 + step), to).unwrap()));
+        (0..5).for_each(|step| _ = other.send_to(&SHAPE.picture(90 + step), to).unwrap());
         other.send_to(&[0x55; 500], to).unwrap();
     }
     until("all datagrams", || source(&server, "rtp")["datagrams"] == 50 * 7);

@@ -133,6 +133,10 @@ fn connections_are_limited_by_address() {
     let mut first = connect(server.address());
     let mut second = connect(server.address());
     assert_eq!((ask(&mut first), ask(&mut second)), (204, 204));
+    // One that rests would give way to another one.
+    for stream in [&mut first, &mut second] {
+        stream.write_all(b"GET /").unwrap();
+    }
     assert_eq!(read_head(&mut connect(server.address())).status, 503);
     // Operators come in all the same.
     let output = server.process.output();

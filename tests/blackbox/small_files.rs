@@ -35,12 +35,12 @@ fn what_has_no_end_or_is_too_long_is_refused_with_the_bound() {
         let description = format!("rtp:{file}");
         for arguments in [
             &["serve", "--test-config", "--config", file][..],
-            &["record", &description, "-o", "/dev/null"],
+            &["record", &description, "null:"],
             &["probe", "https://127.0.0.1:1/", "--ca", file],
         ] {
             let refused = glassline(arguments);
             assert_eq!(refused.status, Some(2), "{arguments:?}: {}", refused.stderr);
-            let words = format!("{file} has more than 1048576 bytes");
+            let words = format!("{file} is too long: at most 1048576 bytes");
             assert!(refused.stderr.contains(&words), "{arguments:?}: {}", refused.stderr);
         }
     }

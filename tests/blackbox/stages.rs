@@ -46,10 +46,16 @@ fn captured(picture: &Value) -> u64 {
     picture["captured_us"].as_u64().expect("a time")
 }
 
+const JSON: &str = "Content-Type: application/json\r\n";
+
 fn report(server: &Server, target: &str, body: &str) -> Answer {
+    report_with(server, target, JSON, body)
+}
+
+fn report_with(server: &Server, target: &str, fields: &str, body: &str) -> Answer {
     let length = body.len();
     let request = format!(
-        "POST {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        "POST {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}Content-Length: {length}\r\n\r\n{body}"
     );
     raw(server.address(), request.as_bytes()).expect("an answer")
 }
@@ -142,6 +148,7 @@ fn what_viewers_report_is_in_the_metrics_and_nonsense_is_refused() {
         (json!({ "stages": { "brain": counts(0, 1) } }).to_string(), 400, "brain"),
         (json!({ "stages": { "network": [1, 2, 3] } }).to_string(), 400, "13 buckets"),
         (json!({ "stages": { "network": counts(0, 10_001) } }).to_string(), 400, "10000"),
+        (json!({ "stages": { "network": counts(0, 4_801) } }).to_string(), 400, "400 for each of 12 s"),
         (json!({ "stages": {}, "who": "me" }).to_string(), 400, "who"),
         ("[".to_owned(), 400, "no report"),
     ] {
@@ -155,11 +162,13 @@ fn what_viewers_report_is_in_the_metrics_and_nonsense_is_refused() {
     // A body whose length is not told.
     let chunk = format!("{:x}\r\n{}\r\n", 3000, " ".repeat(3000));
     let chunked = format!(
-        "POST /live/a/stages HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}{chunk}0\r\n\r\n"
+        "POST /live/a/stages HTTP/1.1\r\nHost: h\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n{chunk}{chunk}0\r\n\r\n"
     );
     assert_eq!(raw(server.address(), chunked.as_bytes()).unwrap().status, 413);
 
     let good = json!({ "stages": { "network": counts(4, 490), "total": counts(8, 500) } }).to_string();
+    // Eight viewers have seen as much as a report of two seconds is about after a quarter of a second.
+    let _viewers: Vec<TcpStream> = (0..8).map(|_| watch(&server, "/live/a.ts")).collect();
     let mut taken = 0;
     until("a report that is taken", || {
         let answer = report(&server, "/live/a/stages", &good);
@@ -193,8 +202,11 @@ fn what_viewers_report_is_in_the_metrics_and_nonsense_is_refused() {
     let length = good.len();
     let mut answered = Vec::new();
     for _ in 0..2 {
-        write!(stream, "POST /live/a/stages HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n{good}")
-            .unwrap();
+        write!(
+            stream,
+            "POST /live/a/stages HTTP/1.1\r\nHost: h\r\n{JSON}Content-Length: {length}\r\n\r\n{good}"
+        )
+        .unwrap();
         let head = read_head(&mut stream);
         answered.push(head.status);
         if head.status != 204 {
@@ -215,13 +227,49 @@ fn who_may_not_watch_neither_asks_nor_reports() {
     let signed = glassline(&["sign", &server.url("/live/a.ts"), "--key-file", &key, "--for", "1h"]).text();
     let query = signed.trim().split_once('?').unwrap().1;
     let body = "{\"stages\": {}}";
+    let _viewers: Vec<TcpStream> = (0..4).map(|_| watch(&server, &format!("/live/a.ts?{query}"))).collect();
     for (query, known, taken) in [(String::new(), 401, 401), (format!("?{query}"), 200, 204)] {
         assert_eq!(get(server.address(), &format!("/live/a/stages.json{query}")).status, known, "{query}");
-        assert_eq!(report(&server, &format!("/live/a/stages{query}"), body).status, taken, "{query}");
+        let mut status = 429;
+        until("an answer to a report", || {
+            status = report(&server, &format!("/live/a/stages{query}"), body).status;
+            status != 429
+        });
+        assert_eq!(status, taken, "{query}");
         // And nobody learns by asking which streams there are.
         let other = get(server.address(), &format!("/live/none/stages.json{query}")).status;
         assert_eq!(other, 401, "{query}");
     }
+}
+
+#[test]
+fn who_does_not_watch_reports_nothing_and_no_other_page_has_its_readers_report() {
+    let server = serve(&[]);
+    let mut publisher = publish(server.address(), "/live/a.ts");
+    publisher.write_all(&Shape { packets: 5, group: 5 }.picture(0)).unwrap();
+    until("its bytes", || server.count("a", "bytes_in") > 0);
+    let body = json!({ "stages": { "total": counts(8, 100) } }).to_string();
+    assert_eq!(report(&server, "/live/a/stages", &body).status, 403, "nothing of it goes there");
+    let _viewers: Vec<TcpStream> = (0..8).map(|_| watch(&server, "/live/a.ts")).collect();
+    for (fields, status) in [
+        ("Origin: http://elsewhere.example\r\n", 403),
+        ("Origin: null\r\n", 403),
+        ("Sec-Fetch-Site: cross-site\r\n", 403),
+        ("Sec-Fetch-Site: same-site\r\n", 403),
+    ] {
+        let refused = report_with(&server, "/live/a/stages", &format!("{JSON}{fields}"), &body);
+        assert_eq!(refused.status, status, "{fields}");
+    }
+    // What a form of another page could send.
+    for fields in ["", "Content-Type: text/plain\r\n", "Content-Type: multipart/form-data\r\n"] {
+        assert_eq!(report_with(&server, "/live/a/stages", fields, &body).status, 415, "{fields}");
+    }
+    let own = format!("{JSON}Origin: http://h\r\nSec-Fetch-Site: same-origin\r\n");
+    until("a report of the server's own page", || {
+        let answer = report_with(&server, "/live/a/stages", &own, &body);
+        assert!(matches!(answer.status, 204 | 429), "{}", answer.text());
+        answer.status == 204
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::problem::{Problem, problem};
 use super::section::duration;
-use glassline_delivery::fill::{Route, RouteError};
+use glassline_delivery::fill::{KeyQuery, Route, RouteError};
 use glassline_delivery::http1::Url;
 use glassline_delivery::packager;
 use glassline_engine::edge::{self, DiskSettings, UpstreamSettings};
@@ -62,6 +62,8 @@ pub(crate) struct Upstream {
     pub(crate) servers: Vec<Url>,
     /// What is asked for elsewhere.
     pub(crate) route: Vec<UpstreamRoute>,
+    /// Which parameters of a query are part of an object's name; unset: all.
+    pub(crate) key_query: Option<Vec<String>>,
     /// The authorities that may vouch for them over TLS; once loaded, relative to where the program runs.
     pub(crate) ca: Option<PathBuf>,
     /// What is kept in memory at most.
@@ -70,6 +72,9 @@ pub(crate) struct Upstream {
     pub(crate) disk: Option<PathBuf>,
     /// What those files may take.
     pub(crate) disk_size: ByteSize,
+    /// How long the disk is waited for.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) disk_timeout: Duration,
     /// What one object may have.
     pub(crate) max_object: ByteSize,
     /// How long segments are kept whose server says nothing of it.
@@ -94,16 +99,21 @@ pub(crate) struct Upstream {
 /// What files may take where nothing is said: little enough for the disk of a small machine.
 const DISK_SIZE_MEBIBYTES: u64 = 10 << 10;
 
+/// A disk answers within some milliseconds, and an upstream server soon after that.
+const DISK_TIMEOUT: Duration = Duration::from_millis(100);
+
 impl Default for Upstream {
     fn default() -> Upstream {
         let usual = UpstreamSettings::new(Vec::new());
         Upstream {
             servers: usual.servers,
             route: Vec::new(),
+            key_query: None,
             ca: usual.ca,
             cache: ByteSize::from_mebibytes(usual.cache_bytes >> 20),
             disk: None,
             disk_size: ByteSize::from_mebibytes(DISK_SIZE_MEBIBYTES),
+            disk_timeout: DISK_TIMEOUT,
             max_object: ByteSize::from_mebibytes(usual.object_bytes >> 20),
             media_ttl: usual.defaults.media,
             other_ttl: usual.defaults.other,
@@ -122,7 +132,12 @@ impl Upstream {
         settings.ca.clone_from(&self.ca);
         (settings.cache_bytes, settings.object_bytes) = (self.cache.bytes(), self.max_object.bytes());
         let disk_bytes = self.disk_size.bytes();
-        settings.disk = self.disk.clone().map(|directory| DiskSettings { directory, bytes: disk_bytes });
+        settings.disk = self.disk.clone().map(|directory| DiskSettings {
+            directory,
+            bytes: disk_bytes,
+            timeout: self.disk_timeout,
+        });
+        settings.key_query = self.key_query.clone().map_or_else(KeyQuery::default, KeyQuery::only);
         settings.defaults.media = self.media_ttl;
         settings.defaults.other = self.other_ttl;
         settings.defaults.negative = self.negative_ttl;

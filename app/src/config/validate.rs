@@ -148,6 +148,7 @@ impl Config {
                 return out_of(key, bytes, least, most);
             }
         }
+        duration("upstream.disk_timeout", upstream.disk_timeout, millis(10), seconds(10))?;
         duration("upstream.media_ttl", upstream.media_ttl, seconds(0), seconds(86_400))?;
         duration("upstream.other_ttl", upstream.other_ttl, seconds(0), seconds(86_400))?;
         duration("upstream.negative_ttl", upstream.negative_ttl, seconds(0), seconds(3600))?;

@@ -13,7 +13,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 /// Lines of a kind that are told as they come.
-pub(super) const AT_ONCE: u64 = 20;
+pub(super) const AT_ONCE: u64 = 50;
 /// How often it is told how many more there were.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -139,7 +139,7 @@ fn summary<K: Clone>(kind: &K, window: &mut Window, now: Time) -> Option<Summary
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Time {
+    fn at(seconds: u64) -> Time {
         Time::from_millis(seconds * 1000)
     }
 
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn the_first_are_told_and_the_rest_is_one_line_an_interval() {
         let mut recurring = Recurring::default();
-        assert_eq!(offer(&mut recurring, 19, at(0)), 19);
+        assert_eq!(offer(&mut recurring, AT_ONCE - 1, at(0)), AT_ONCE - 1);
         assert_eq!(recurring.poll_timeout(), None, "nothing is left to say");
         assert_eq!(recurring.offer("refused", at(1)), Verdict::Tell);
         assert_eq!(recurring.offer("refused", at(1)), Verdict::CountFirst);
@@ -167,12 +167,15 @@ mod tests {
         };
         assert_eq!(recurring.handle_timeout(at(10)), [summary]);
         // It goes on: none is told, until an interval had few.
-        assert_eq!(offer(&mut recurring, 21, at(11)), 0);
-        assert_eq!(recurring.handle_timeout(at(20)).iter().map(|told| told.lines).collect::<Vec<_>>(), [21]);
-        assert_eq!(offer(&mut recurring, 20, at(21)), 0);
-        assert_eq!(recurring.handle_timeout(at(30))[0].lines, 20);
+        assert_eq!(offer(&mut recurring, AT_ONCE + 1, at(11)), 0);
+        assert_eq!(
+            recurring.handle_timeout(at(20)).iter().map(|told| told.lines).collect::<Vec<_>>(),
+            [AT_ONCE + 1]
+        );
+        assert_eq!(offer(&mut recurring, AT_ONCE, at(21)), 0);
+        assert_eq!(recurring.handle_timeout(at(30))[0].lines, AT_ONCE);
         assert_eq!(recurring.poll_timeout(), None);
-        assert_eq!(offer(&mut recurring, 30, at(31)), 20);
+        assert_eq!(offer(&mut recurring, AT_ONCE + 10, at(31)), AT_ONCE);
     }
 
     #[test]
@@ -181,7 +184,7 @@ mod tests {
         for second in 0..1000 {
             assert_eq!(offer(&mut recurring, 2, at(second)), 2, "{second}");
         }
-        offer(&mut recurring, 21, at(2000));
+        offer(&mut recurring, AT_ONCE + 1, at(2000));
         assert_eq!(recurring.handle_timeout(at(2010)).len(), 1);
         assert_eq!(recurring.handle_timeout(at(2020)), []);
         assert!(recurring.0.is_empty());
@@ -190,7 +193,7 @@ mod tests {
     #[test]
     fn the_end_tells_what_was_counted() {
         let mut recurring = Recurring::default();
-        offer(&mut recurring, 25, at(0));
+        offer(&mut recurring, AT_ONCE + 5, at(0));
         recurring.offer("once", at(0));
         let told = recurring.finish(at(3));
         assert_eq!(told.len(), 1);

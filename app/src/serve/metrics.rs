@@ -262,6 +262,8 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
     viewer_families(&mut text, &streams);
     source_families(&mut text, &streams);
     output_families(&mut text, &streams);
+    let help = "The most memory that streams, objects from upstream servers and connections take by the configuration, in bytes (docs/serve.md).";
+    text.total("memory_budget_bytes", "gauge", help, hub.memory_budget_bytes());
     object_families(&mut text, hub);
     text.0
 }
@@ -485,9 +487,13 @@ fn object_families(text: &mut Exposition, hub: &Hub) {
     let help = "Objects that broke off and were gone on with, from the same server or the next.";
     text.total("upstream_resumed_total", "counter", help, fetched.resumed);
     text.total("upstream_failed_total", "counter", "Objects that no server could give.", fetched.failed);
+    let help = "Objects that were not fetched on, since nobody read them any more.";
+    text.total("upstream_cancelled_total", "counter", help, fetched.cancelled);
     text.total("upstream_bytes_total", "counter", "Bytes from upstream servers.", fetched.bytes);
     text.total("cache_objects", "gauge", "Objects that are kept or on their way.", kept.objects);
     text.total("cache_bytes", "gauge", "Bytes that are kept.", kept.bytes);
+    let help = "Bytes that objects of upstream servers take: kept, on their way, or still read by clients.";
+    text.total("cache_held_bytes", "gauge", help, kept.held_bytes);
     text.total("cache_evicted_total", "counter", "Objects that made room for others.", kept.evicted);
     let name = "cache_requests_total";
     text.family(name, "counter", "Requests for objects of upstream servers, by what was found of them here.");
@@ -510,6 +516,8 @@ fn object_families(text: &mut Exposition, hub: &Hub) {
     let help =
         "Objects that were not written: the disk was too slow, too small, or had failed shortly before.";
     text.total("cache_disk_skipped_total", "counter", help, disk.skipped);
+    let help = "Objects that were fetched since the disk did not give them, or the rest of them, in time.";
+    text.total("cache_disk_late_total", "counter", help, disk.late);
 }
 
 /// What is told of the places that streams are sent to. URLs of outputs need no escape.

@@ -9,6 +9,8 @@ mod carried;
 mod disk;
 #[path = "../../../fuzz/bodies/download.rs"]
 mod download;
+#[path = "../../../fuzz/bodies/forwarding.rs"]
+mod forwarding;
 #[path = "../../../fuzz/bodies/http1.rs"]
 mod http1;
 #[path = "../../../fuzz/bodies/ingest.rs"]
@@ -31,6 +33,11 @@ mod urls;
 #[test]
 fn carried_streams() {
     corpus::run("carried", carried::run);
+}
+
+#[test]
+fn what_goes_on_between_clients_and_upstream_servers() {
+    corpus::run("forwarding", forwarding::run);
 }
 
 #[test]

@@ -28,6 +28,7 @@ pub mod privileges;
 pub mod process;
 pub mod qdisc;
 pub mod random;
+pub mod regular_file;
 pub mod resolve;
 pub mod secret_file;
 pub mod serial;

@@ -96,6 +96,17 @@ fn become_real_time() -> bool {
     unsafe { libc::sched_setscheduler(0, policy, &raw const lowest) == 0 }
 }
 
+/// Gives back to the system what of this process' memory is free, where its allocator keeps that for later use (glibc). Takes
+/// some milliseconds, in which other threads may wait for memory: for moments in which much has become free.
+#[allow(unsafe_code)]
+pub fn return_memory() {
+    // SAFETY: it takes no memory of ours, and may be called by any thread at any time (malloc_trim(3)).
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Processor time of the calling thread so far, user and system.
 pub fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);

@@ -65,7 +65,7 @@ pub enum SmallFileError {
         kind: &'static str,
     },
     /// It is longer than such files are.
-    #[error("{} has more than {max_bytes} bytes, the most that is read of such a file; name the right one", .file.display())]
+    #[error("{} is too long: at most {max_bytes} bytes are read of such a file; name the right one", .file.display())]
     TooLong {
         /// The file.
         file: PathBuf,

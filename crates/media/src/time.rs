@@ -28,7 +28,7 @@ impl Time {
 
     /// The time `millis` milliseconds after the origin.
     pub const fn from_millis(millis: u64) -> Time {
-        Time(millis * 1_000_000)
+        Time(millis.saturating_mul(1_000_000))
     }
 
     /// Nanoseconds since the origin.
@@ -80,7 +80,7 @@ impl Utc {
 
     /// The point `micros` microseconds after 1970-01-01T00:00:00Z.
     pub const fn from_micros(micros: u64) -> Utc {
-        Utc(micros * 1000)
+        Utc(micros.saturating_mul(1000))
     }
 
     /// Nanoseconds since the Unix epoch.
@@ -96,7 +96,8 @@ impl Utc {
 
 /// A media time stamp: 90 kHz ticks, the unit of PTS and DTS (ISO/IEC 13818-1 §2.4.3.7), unwrapped to 64 bits.
 ///
-/// The 33-bit form on the wire is [`Ticks::wrapped`]; [`Ticks::unwrap_near`] undoes it.
+/// The 33-bit form on the wire is [`Ticks::wrapped`]; [`Ticks::unwrap_near`] undoes it. Sums saturate: what is added to a
+/// stamp comes from a stream's own words, and may be anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Ticks(pub i64);
 
@@ -118,11 +119,12 @@ impl Ticks {
 
     /// The unwrapped stamp nearest to `reference` whose low 33 bits are `wrapped`.
     pub const fn unwrap_near(wrapped: u64, reference: Ticks) -> Ticks {
-        let mut delta = (wrapped as i64 - reference.0).rem_euclid(Self::WRAP);
+        // Both wrap at a multiple of the stamps' own wrap.
+        let mut delta = wrapped.cast_signed().wrapping_sub(reference.0).rem_euclid(Self::WRAP);
         if delta >= Self::WRAP / 2 {
             delta -= Self::WRAP;
         }
-        Ticks(reference.0 + delta)
+        Ticks(reference.0.saturating_add(delta))
     }
 
     /// Seconds, for people and plots.
@@ -134,14 +136,14 @@ impl Ticks {
 impl Sub<Ticks> for Ticks {
     type Output = Ticks;
     fn sub(self, other: Ticks) -> Ticks {
-        Ticks(self.0 - other.0)
+        Ticks(self.0.saturating_sub(other.0))
     }
 }
 
 impl Add<Ticks> for Ticks {
     type Output = Ticks;
     fn add(self, other: Ticks) -> Ticks {
-        Ticks(self.0 + other.0)
+        Ticks(self.0.saturating_add(other.0))
     }
 }
 
@@ -220,6 +222,14 @@ mod tests {
         ) {
             let stamp = Ticks(reference + delta);
             prop_assert_eq!(Ticks::unwrap_near(stamp.wrapped(), Ticks(reference)), stamp);
+        }
+
+        #[test]
+        fn no_stamp_overflows(wrapped: u64, reference: i64, other: i64) {
+            let near = Ticks::unwrap_near(wrapped, Ticks(reference));
+            prop_assert!(near.0.abs_diff(reference) <= Ticks::WRAP.unsigned_abs() / 2);
+            prop_assert_eq!(Ticks(reference) + Ticks(other), Ticks(reference.saturating_add(other)));
+            prop_assert_eq!(Ticks(reference) - Ticks(other), Ticks(reference.saturating_sub(other)));
         }
     }
 }

@@ -1,8 +1,9 @@
 //! An HTTP client for tests, made without any code of the product, so that it can judge the product.
 
 use crate::wait::PATIENCE;
+use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 
 /// A whole answer.
 #[derive(Clone, Debug)]
@@ -45,6 +46,20 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream.set_read_timeout(Some(PATIENCE)).expect("a time limit for reading");
     stream.set_write_timeout(Some(PATIENCE)).expect("a time limit for writing");
     stream.set_nodelay(true).expect("no delay");
+    stream
+}
+
+/// The same from an address of this machine.
+///
+/// # Panics
+/// Where nobody listens, or the address is not this machine's.
+pub fn connect_from(source: IpAddr, address: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::new(source, 0).into()).unwrap_or_else(|error| panic!("{source}: {error}"));
+    socket.connect_timeout(&address.into(), PATIENCE).unwrap_or_else(|error| panic!("{address}: {error}"));
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit for reading");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a time limit for writing");
     stream
 }
 

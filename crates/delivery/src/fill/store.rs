@@ -388,6 +388,32 @@ mod tests {
         assert_eq!(store.find(key("/b"), at(1), || "").status, CacheStatus::Miss);
     }
 
+    #[test]
+    fn what_is_held_is_not_released() {
+        let mut store = Store::new(1 << 20);
+        for name in ["/a", "/b", "/c", "/d"] {
+            store.find(key(name), at(0), || name);
+            if name != "/d" {
+                store.keep(key(name), name, 10_000, freshness(60, 0, 0), at(0));
+            }
+        }
+        let mut looks = 0;
+        store.release(
+            |name| *name != "/a",
+            || {
+                looks += 1;
+                looks > 1
+            },
+        );
+        let found = ["/a", "/b", "/c", "/d"].map(|name| store.find(key(name), at(1), || name).status);
+        use CacheStatus::{Hit, Joined, Miss};
+        assert_eq!(
+            found,
+            [Hit, Miss, Hit, Joined],
+            "the oldest that nobody holds, and no more than is needed"
+        );
+    }
+
     #[derive(Clone, Debug)]
     enum Step {
         Find(u8),

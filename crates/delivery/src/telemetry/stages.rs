@@ -14,6 +14,7 @@
     )
 )]
 
+use super::watchers::REPORTED_MAX;
 use glassline_media::stamps::{STAGE_EDGES_MICROS, STAGE_LONGEST, StageCount};
 use glassline_media::{Stage, Stamps, Time, Utc};
 use serde::{Deserialize, Serialize};
@@ -37,7 +38,9 @@ pub const REPORT_COUNT_MAX: u64 = 10_000;
 pub const REPORTS_A_SECOND: u32 = 200;
 /// Those of one address, behind which may be a household.
 pub const REPORTS_A_SECOND_OF_ADDRESS: u32 = 10;
-/// Values of a part in a step; those beyond are left out. More than 400 pictures a second are no video.
+/// Pictures that a viewer may see in a second: more are no video.
+const PICTURES_A_SECOND_MAX: u64 = 400;
+/// Values of a part in a step; those beyond are left out.
 const SAMPLES_MAX: usize = 4096;
 /// Buckets of a distribution: one for each of [`STAGE_EDGES_MICROS`], and one for what is beyond.
 pub const BUCKETS: usize = STAGE_EDGES_MICROS.len() + 1;
@@ -331,6 +334,16 @@ pub enum ReportError {
         /// Its length.
         found: usize,
     },
+    /// More pictures than a viewer can have seen.
+    #[error(
+        "{part} counts {found} pictures, more than {PICTURES_A_SECOND_MAX} for each of {} s", REPORTED_MAX.as_secs()
+    )]
+    Pictures {
+        /// Of which part.
+        part: &'static str,
+        /// All its counts together.
+        found: u64,
+    },
     /// A count that no viewer reaches.
     #[error("{part} counts {found} pictures in one bucket, more than {REPORT_COUNT_MAX}")]
     Count {
@@ -360,13 +373,28 @@ impl ViewerReport {
             let (part, found) = (known.name(), counts.len());
             let counts: [u64; BUCKETS] =
                 counts.try_into().map_err(|_| ReportError::Length { part, found })?;
-            match counts.into_iter().find(|count| *count > REPORT_COUNT_MAX) {
-                Some(found) => Err(ReportError::Count { part, found }),
-                None => Ok((known, counts)),
+            if let Some(found) = counts.into_iter().find(|count| *count > REPORT_COUNT_MAX) {
+                return Err(ReportError::Count { part, found });
             }
+            let found = counts.into_iter().fold(0, u64::saturating_add);
+            if least_time(found) > REPORTED_MAX {
+                return Err(ReportError::Pictures { part, found });
+            }
+            Ok((known, counts))
         };
         form.stages.into_iter().map(part).collect::<Result<_, _>>().map(ViewerReport)
     }
+
+    /// How long its viewer has to have watched to see so many pictures.
+    pub fn least_time(&self) -> Duration {
+        let pictures = |counts: &[u64; BUCKETS]| counts.iter().copied().fold(0, u64::saturating_add);
+        least_time(self.0.iter().map(|(_, counts)| pictures(counts)).max().unwrap_or(0))
+    }
+}
+
+/// The shortest time in which so many pictures are shown.
+fn least_time(pictures: u64) -> Duration {
+    Duration::from_millis(pictures.saturating_mul(1000).div_ceil(PICTURES_A_SECOND_MAX))
 }
 
 /// Counts of a step's reports.
@@ -612,6 +640,12 @@ mod tests {
         assert_eq!(refused("{\"stages\": {\"mux\": [1]}}"), ReportError::Length { part: "mux", found: 1 });
         let many = format!("{{\"stages\": {{\"mux\": {}}}}}", counts(0, 10_001));
         assert_eq!(refused(&many), ReportError::Count { part: "mux", found: 10_001 });
+        let many = format!("{{\"stages\": {{\"mux\": {}}}}}", counts(0, 4_801));
+        assert_eq!(refused(&many), ReportError::Pictures { part: "mux", found: 4_801 });
+        let all: Vec<u64> = (0..BUCKETS).map(|_| 4_800 / BUCKETS as u64).collect();
+        let most = format!("{{\"stages\": {{\"mux\": {all:?}, \"total\": {}}}}}", counts(0, 4_800));
+        assert_eq!(report(&most).unwrap().least_time(), REPORTED_MAX);
+        assert_eq!(good.least_time(), Duration::from_millis(1250));
     }
 
     #[test]

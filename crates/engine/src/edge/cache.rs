@@ -1,19 +1,24 @@
 //! What upstream servers answered, or are answering: one object for each address, whoever asks for it. What is kept, and
 //! what becomes of a request, `delivery::fill::Store` decides; here are its lock, and those who are woken.
 
-use super::{Growing, Wake};
+use super::readers::Feeder;
+use super::{Growing, Reading, Wake};
 use glassline_delivery::fill::{
-    CacheStatus, Failure, Freshness, Key, Lookup, Object, Store, StoreFigures, Wanted,
+    Budget, CacheStatus, Failure, Freshness, Key, Lookup, Memory, Object, Pace, Store, StoreFigures, Via,
+    Wanted,
 };
 use glassline_media::Time;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// An object to be fetched.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Job {
+    /// The address that it is fetched for: what counts as one.
+    pub(super) asker: IpAddr,
     /// What it is kept under.
     pub(super) key: String,
     /// Which servers have it: 0 are those for everything else, those of the routes follow.
@@ -23,6 +28,8 @@ pub(super) struct Job {
     /// What the server is called by, where that is not its own name.
     pub(super) host: Option<String>,
     pub(super) growing: Arc<Growing>,
+    /// It is to come though nobody reads it yet: what is here has grown old.
+    pub(super) refresh: Option<Arc<Reading>>,
     /// What was there, which may still hold.
     pub(super) old: Option<Arc<Growing>>,
     /// Until when that may be given where no server can be reached.
@@ -30,14 +37,20 @@ pub(super) struct Job {
     /// What of it came from the disk, which has no more.
     pub(super) begun: Option<Begun>,
     /// The servers by which the request came that asks for it.
-    pub(super) via: Option<String>,
-    /// Where it is kept.
-    pub(super) cache: Arc<Cache>,
+    pub(super) via: Via,
+    pub(super) _unfinished: Arc<Unfinished>,
 }
 
-/// A job that is dropped before its object is over was dropped by a panic: the object fails, so that its readers do not wait for
-/// it, and who asks next begins anew.
-impl Drop for Job {
+/// What all copies of a job share. Where the last of them goes before the object is over, a panic has dropped it: the object
+/// fails, so that its readers do not wait for it, and the next request begins anew.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    pub(super) cache: Arc<Cache>,
+    pub(super) key: String,
+    pub(super) growing: Arc<Growing>,
+}
+
+impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.growing.look(Object::is_over) {
             self.cache.forget(&self.key, &self.growing);
@@ -47,7 +60,7 @@ impl Drop for Job {
 }
 
 /// The part of an object that is there already.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Begun {
     pub(super) etag: String,
     pub(super) filled: u64,
@@ -67,15 +80,23 @@ pub struct CacheFigures {
     pub bytes: u64,
     /// Objects that made room for others.
     pub evicted: u64,
+    /// Bytes that all objects take: those that are kept, those on their way, and those that clients, sockets or files to
+    /// be written still hold.
+    pub held_bytes: u64,
 }
+
+/// Where memory is short, this part of it is made free.
+const ROOM_MADE: u64 = 16;
 
 /// See the module.
 pub(super) struct Cache {
-    bytes_max: u64,
     kept: Mutex<Store<Arc<Growing>>>,
     /// Strangers choose what objects are called, and cannot foresee its hashes.
     hasher: RandomState,
     wake: Arc<dyn Wake>,
+    feeder: Arc<dyn Feeder>,
+    memory: Memory,
+    bytes_max: u64,
     requests: [AtomicU64; CacheStatus::ALL.len()],
 }
 
@@ -86,9 +107,65 @@ impl fmt::Debug for Cache {
 }
 
 impl Cache {
-    pub(super) fn new(bytes_max: u64, wake: Arc<dyn Wake>) -> Cache {
+    pub(super) fn new(bytes_max: u64, wake: Arc<dyn Wake>, feeder: Arc<dyn Feeder>) -> Cache {
         let kept = Mutex::new(Store::new(bytes_max));
-        Cache { bytes_max, kept, hasher: RandomState::new(), wake, requests: Default::default() }
+        let released = Arc::clone(&feeder);
+        let memory = Memory::new(move || released.resume());
+        let (hasher, requests) = (RandomState::new(), Default::default());
+        Cache { kept, hasher, wake, feeder, memory, bytes_max, requests }
+    }
+
+    /// The memory of all objects.
+    fn budget(&self) -> Budget {
+        Budget { bytes_max: self.bytes_max, held_bytes: self.memory.bytes() }
+    }
+
+    /// Bytes that all objects take.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.memory.bytes()
+    }
+
+    /// What is to be done for `growing`, for which `pending` bytes have come that it does not have yet.
+    pub(super) fn pace(&self, growing: &Growing, pending: u64) -> Pace {
+        let mut pace = growing.pace(self.budget(), pending);
+        if pace == Pace::WaitForRoom {
+            // Before the look that finds no room.
+            self.memory.await_release();
+            self.make_room();
+            pace = growing.pace(self.budget(), pending);
+        }
+        pace
+    }
+
+    /// Lets go what nobody reads, where memory is short. Returns whether there is room now.
+    pub(super) fn make_room(&self) -> bool {
+        if self.budget().is_full() {
+            let is_free = |growing: &Arc<Growing>| growing.readers() == 0;
+            // More than has to be, since the search looks at all.
+            let wanted = self.bytes_max / ROOM_MADE;
+            self.lock().release(is_free, || self.budget().free_bytes() >= wanted);
+        }
+        !self.budget().is_full()
+    }
+
+    /// `growing` lets go what all of its readers have read: nobody else is to find it.
+    pub(super) fn slide(&self, key: &str, growing: &Arc<Growing>) {
+        let key = self.key(key);
+        let mut kept = self.lock();
+        kept.forget(key, |known| Arc::ptr_eq(known, growing));
+        growing.slide();
+    }
+
+    /// Nobody is to find `growing` any more, since nobody reads it. Returns whether that is so.
+    pub(super) fn abandon(&self, key: &str, growing: &Arc<Growing>) -> bool {
+        let key = self.key(key);
+        // Who asks sits down under this lock.
+        let mut kept = self.lock();
+        let is_unread = growing.readers() == 0;
+        if is_unread {
+            kept.forget(key, |known| Arc::ptr_eq(known, growing));
+        }
+        is_unread
     }
 
     fn lock(&self) -> MutexGuard<'_, Store<Arc<Growing>>> {
@@ -107,18 +184,16 @@ impl Cache {
 
     /// An object that readers of this cache wait for.
     pub(super) fn fresh(&self) -> Arc<Growing> {
-        Growing::new(Object::new(), Arc::clone(&self.wake))
+        Growing::fed(self.memory.clone(), Arc::clone(&self.wake), Arc::clone(&self.feeder))
     }
 
     /// The object of this key. Where it is to be fetched, or asked about, also what to do for it.
-    pub(super) fn find(
-        &self,
-        key: &str,
-        now: Time,
-    ) -> (Arc<Growing>, CacheStatus, Option<Wanted<Arc<Growing>>>) {
+    pub(super) fn find(&self, key: &str, now: Time) -> (Reading, CacheStatus, Option<Wanted<Arc<Growing>>>) {
         let key = self.key(key);
-        let Lookup { value, status, wanted } = self.lock().find(key, now, || self.fresh());
-        (value, status, wanted)
+        let mut kept = self.lock();
+        let Lookup { value, status, wanted } = kept.find(key, now, || self.fresh());
+        // Under the lock: nobody takes it for one that is not read.
+        (Reading::new(value), status, wanted)
     }
 
     /// A request came to this.
@@ -137,8 +212,13 @@ impl Cache {
         freshness: Freshness,
         now: Time,
     ) {
+        // A part of it is gone, and another one may be on its way under the key.
+        if growing.is_sliding() {
+            return;
+        }
         let key = self.key(key);
         self.lock().keep(key, Arc::clone(growing), bytes, freshness, now);
+        self.make_room();
     }
 
     /// `growing` is about to fail. Who asks next is not to join it.
@@ -147,10 +227,17 @@ impl Cache {
         self.lock().forget(key, |known| Arc::ptr_eq(known, growing));
     }
 
+    /// `growing` is about to become what was there before, of so many `bytes`, which may be given until `old_until`: nothing better
+    /// has come, so that keeps its place.
+    pub(super) fn fall_back(&self, key: &str, growing: &Arc<Growing>, bytes: u64, old_until: Time) {
+        let key = self.key(key);
+        self.lock().fall_back(key, |known| Arc::ptr_eq(known, growing), bytes, old_until);
+    }
+
     /// What was done, and is held.
     pub(super) fn figures(&self) -> CacheFigures {
         let StoreFigures { objects, bytes, evicted } = self.lock().figures();
         let requests = std::array::from_fn(|at| self.requests[at].load(Ordering::Relaxed));
-        CacheFigures { requests, objects, bytes, evicted }
+        CacheFigures { requests, objects, bytes, evicted, held_bytes: self.memory.bytes() }
     }
 }

@@ -1,10 +1,13 @@
 //! An object that fills, and who waits for more of it.
 
-use glassline_delivery::fill::{Bytes, Failure, Object};
+use super::readers::{Feeder, Readers};
+use glassline_delivery::fill::{
+    Budget, Bytes, Charge, Failure, Memory, OVERHEAD_BYTES, Object, Pace, Standing,
+};
 use glassline_io::spool::Frozen;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::{fmt, io};
 
@@ -32,6 +35,12 @@ pub struct Growing {
     /// How often it was asked for as a whole, up to [`FREEZE_AT`].
     asked: AtomicU32,
     frozen: OnceLock<Option<Arc<Held>>>,
+    /// What fills it, where that pauses for readers and for memory.
+    feeder: Option<Arc<dyn Feeder>>,
+    /// Its number among those that wait for a connection to a server; 0 where it does not.
+    ticket: AtomicU64,
+    /// What it takes beside its bytes.
+    _overhead: Option<Charge>,
 }
 
 /// An object is put into a file of its own, for `sendfile`, when it is asked for so often: what is asked for once costs more
@@ -44,18 +53,22 @@ const FREEZE_BYTES: std::ops::RangeInclusive<u64> = 32 << 10..=16 << 20;
 const FROZEN_MAX: usize = 128;
 static FROZEN: AtomicUsize = AtomicUsize::new(0);
 
-/// An object's bytes in a file of their own.
+/// An object's bytes in a file of their own, which is memory too.
 #[derive(Debug)]
-pub struct Held(Frozen);
+pub struct Held {
+    frozen: Frozen,
+    _charge: Option<Charge>,
+}
 
 impl Held {
-    fn of(pieces: &[Bytes]) -> Option<Held> {
+    fn of(pieces: &[Bytes], memory: Option<&Memory>) -> Option<Held> {
         let is_room = FROZEN.fetch_add(1, Ordering::Relaxed) < FROZEN_MAX;
         let frozen = if is_room { Frozen::of(pieces.iter().map(|piece| &piece[..])).ok() } else { None };
         if frozen.is_none() {
             FROZEN.fetch_sub(1, Ordering::Relaxed);
         }
-        frozen.map(Held)
+        let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+        frozen.map(|frozen| Held { frozen, _charge: memory.map(|memory| memory.charge(bytes)) })
     }
 
     /// See [`Frozen::send`].
@@ -63,7 +76,7 @@ impl Held {
     /// # Errors
     /// The socket's.
     pub fn send(&self, socket: impl AsFd, from: u64, to: u64) -> io::Result<Option<usize>> {
-        self.0.send(socket, from, to)
+        self.frozen.send(socket, from, to)
     }
 }
 
@@ -78,13 +91,14 @@ struct Lent(Arc<Held>);
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        self.0.0.as_ref()
+        self.0.frozen.as_ref()
     }
 }
 
 struct Shared {
     object: Object,
     waiting: BTreeSet<Reader>,
+    readers: Readers,
 }
 
 impl fmt::Debug for Growing {
@@ -96,12 +110,103 @@ impl fmt::Debug for Growing {
 impl Growing {
     /// `object`, whose readers are woken by `wake`.
     pub fn new(object: Object, wake: Arc<dyn Wake>) -> Arc<Growing> {
-        Arc::new(Growing {
-            shared: Mutex::new(Shared { object, waiting: BTreeSet::new() }),
+        Arc::new(Growing::with(object, wake, None))
+    }
+
+    /// An object that `feeder` is about to fill, and whose memory counts.
+    pub(super) fn fed(memory: Memory, wake: Arc<dyn Wake>, feeder: Arc<dyn Feeder>) -> Arc<Growing> {
+        let overhead = memory.charge(OVERHEAD_BYTES);
+        let growing = Growing::with(Object::counted(memory), wake, Some(feeder));
+        Arc::new(Growing { _overhead: Some(overhead), ..growing })
+    }
+
+    fn with(object: Object, wake: Arc<dyn Wake>, feeder: Option<Arc<dyn Feeder>>) -> Growing {
+        Growing {
+            shared: Mutex::new(Shared { object, waiting: BTreeSet::new(), readers: Readers::default() }),
             wake,
             asked: AtomicU32::new(0),
             frozen: OnceLock::new(),
-        })
+            feeder,
+            ticket: AtomicU64::new(0),
+            _overhead: None,
+        }
+    }
+
+    /// How many read it.
+    pub(super) fn readers(&self) -> usize {
+        self.lock().readers.count()
+    }
+
+    pub(super) fn sit_down(&self, place: u64) -> usize {
+        self.lock().readers.sit_down(place)
+    }
+
+    pub(super) fn leave_seat(&self, seat: usize) {
+        let Shared { object, readers, .. } = &mut *self.lock();
+        let is_awaited = readers.leave(seat, object);
+        self.resume_if(is_awaited);
+    }
+
+    /// See [`Reading::look_or_wait`](super::Reading::look_or_wait).
+    pub(super) fn go_on(&self, seat: usize, (place, wants): (u64, u64)) {
+        let Shared { object, readers, .. } = &mut *self.lock();
+        let is_awaited = readers.go_on(seat, place, wants, object);
+        self.resume_if(is_awaited);
+    }
+
+    /// See [`Reading::holds_others_up`](super::Reading::holds_others_up).
+    pub(super) fn is_held_up_by(&self, seat: usize) -> bool {
+        self.lock().readers.are_held_up_by(seat)
+    }
+
+    fn resume_if(&self, is_awaited: bool) {
+        if let (true, Some(feeder)) = (is_awaited, &self.feeder) {
+            feeder.resume();
+        }
+    }
+
+    /// What is to be done for it, where all objects stand so, and `pending` bytes have come that it does not have yet. Where
+    /// it is to wait, its feeder is told when that may be over.
+    pub(super) fn pace(&self, budget: Budget, pending: u64) -> Pace {
+        let Shared { object, readers, .. } = &mut *self.lock();
+        let pace = readers.standing(object.filled() + pending).pace(budget);
+        match pace {
+            Pace::Fill(_) => {}
+            Pace::WaitForReader(place) => readers.await_reader(place),
+            Pace::WaitForRoom => readers.await_reader(0),
+        }
+        pace
+    }
+
+    /// How it stands to its readers.
+    pub(super) fn standing(&self) -> Standing {
+        let Shared { object, readers, .. } = &*self.lock();
+        readers.standing(object.filled())
+    }
+
+    /// From now on what all of its readers have read is let go. Nobody else may come to read it.
+    pub(super) fn slide(&self) {
+        let Shared { object, readers, .. } = &mut *self.lock();
+        readers.is_sliding = true;
+        readers.slide_on(object);
+    }
+
+    /// Whether a part of it may be gone.
+    pub(super) fn is_sliding(&self) -> bool {
+        self.lock().readers.is_sliding
+    }
+
+    /// Its number among those that wait for a connection to a server; 0 where it does not.
+    pub(super) fn ticket(&self) -> &AtomicU64 {
+        &self.ticket
+    }
+
+    /// `bytes` as memory that counts where this one's does.
+    pub fn hold(&self, bytes: Vec<u8>) -> Bytes {
+        match self.lock().object.memory() {
+            Some(memory) => memory.hold(bytes),
+            None => Bytes::from(bytes),
+        }
     }
 
     /// `object`, for one of the readers of this one alone.
@@ -159,11 +264,12 @@ impl Growing {
 
     fn freeze(&self) -> Option<Arc<Held>> {
         let mut pieces = Vec::new();
-        let is_worth_it = self.look(|object| {
-            object.read(0, u64::MAX, &mut pieces);
-            object.progress().is_whole && FREEZE_BYTES.contains(&object.filled())
+        let (is_worth_it, memory) = self.look(|object| {
+            let count = object.read(0, u64::MAX, &mut pieces);
+            let is_all_there = object.progress().is_whole && count == object.filled();
+            (is_all_there && FREEZE_BYTES.contains(&count), object.memory().cloned())
         });
-        let held = Arc::new(if is_worth_it { Held::of(&pieces) } else { None }?);
+        let held = Arc::new(if is_worth_it { Held::of(&pieces, memory.as_ref()) } else { None }?);
         // What it was made of is let go.
         self.lock().object.lie_in(Bytes::from_owner(Lent(Arc::clone(&held))));
         Some(held)
@@ -265,7 +371,7 @@ mod tests {
         let mut pieces = Vec::new();
         growing.look(|object| object.read(0, u64::MAX, &mut pieces));
         assert_eq!(pieces.concat(), bytes);
-        assert_eq!(pieces[0].as_ptr(), held.0.as_ref().as_ptr(), "they are kept once");
+        assert_eq!(pieces[0].as_ptr(), held.frozen.as_ref().as_ptr(), "they are kept once");
         // What is small, or not whole, stays where it is.
         let small = Growing::new(Object::whole(Head::new("video/mp4"), Bytes::from_static(b"x")), woken);
         assert!((0..=FREEZE_AT + 1).all(|_| small.frozen().is_none()));

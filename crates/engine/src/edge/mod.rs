@@ -15,6 +15,7 @@ mod disk;
 mod growing;
 mod ladder;
 mod playlists;
+mod readers;
 mod shelf;
 mod transport;
 mod upstream;
@@ -26,19 +27,23 @@ pub use glassline_delivery::fill::CacheStatus;
 pub use growing::{Growing, Held, Reader, Wake};
 pub use ladder::Ladder;
 pub use playlists::Found;
+pub use readers::Reading;
 pub use shelf::{Neighbour, Shelf};
 pub use transport::Missing;
 pub use upstream::{FetchFigures, FetcherError, UpstreamRoute, UpstreamSettings};
 pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 
-use cache::{Cache, Job};
+use cache::{Cache, Job, Unfinished};
 use disk::Disk;
 use glassline_delivery::fill::disk::Found as OnDisk;
-use glassline_delivery::fill::{Located, Wanted, locate};
+use glassline_delivery::fill::{Located, Via, Wanted, has_passed, locate, server_name};
+use glassline_delivery::http1::Headers;
 use glassline_io::clock::Clock;
 use glassline_media::Time;
-use std::sync::Arc;
+use readers::Feeder;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use upstream::{FetchCounters, Fetcher, Mailbox};
 
@@ -67,10 +72,11 @@ impl Edge {
         clock: Clock,
         seed: u64,
     ) -> Result<Edge, FetcherError> {
-        let cache = Arc::new(Cache::new(settings.cache_bytes, wake));
-        let disk = settings.disk.clone().map(|disk| Disk::new(disk, settings.groups()));
+        let feeders = Arc::new(Feeders::default());
+        let cache = Arc::new(Cache::new(settings.cache_bytes, wake, Arc::clone(&feeders) as Arc<dyn Feeder>));
+        let disk = settings.disk.clone().map(|disk| Disk::new(disk, settings.cache_bytes, settings.groups()));
         let (counters, ends) = (Arc::new(FetchCounters::default()), Arc::new(AtomicBool::new(false)));
-        let name = format!("glassline-{seed:016x}");
+        let name = server_name(seed);
         let (fetcher, mailbox) = Fetcher::new(
             settings.clone(),
             Arc::clone(&cache),
@@ -78,8 +84,10 @@ impl Edge {
             Arc::clone(&counters),
             Arc::clone(&ends),
             clock,
-            format!("1.1 {name}"),
+            name.clone(),
         )?;
+        let _ = feeders.fetch.set(Arc::clone(&mailbox));
+        disk.iter().for_each(|disk| drop(feeders.disk.set(Arc::clone(disk))));
         let threads = Vec::new();
         let mut edge = Edge { settings, cache, counters, mailbox, ends, name, clock, disk, threads };
         edge.threads.push(std::thread::Builder::new().name("fetch".into()).spawn(move || fetcher.run())?);
@@ -99,46 +107,64 @@ impl Edge {
     /// for it.
     pub fn locate(&self, host: Option<&str>, path: &str, query: &str) -> Option<Located> {
         let routes = self.settings.routes.iter().map(|route| &route.rule);
-        let located = locate(routes, host, path, query)?;
+        let located = locate(routes, host, path, &self.settings.key_query.select(query))?;
         (located.route.is_some() || !self.settings.servers.is_empty()).then_some(located)
     }
 
     /// The object there, and what was found of it. It is fetched where it is not here; servers are
-    /// then told by which others the request came (`via`, RFC 9110 §7.6.3), and this one.
-    pub fn find(&self, located: Located, via: Option<&str>, now: Time) -> (Arc<Growing>, CacheStatus) {
+    /// then told by which others the request came (`via`, RFC 9110 §7.6.3), and this one. Where all connections are in use,
+    /// those who ask take turns by `address`: what counts as one.
+    pub fn find(&self, located: Located, via: Via, address: IpAddr, now: Time) -> (Reading, CacheStatus) {
         let key = located.key();
-        let (growing, mut status, wanted) = self.cache.find(&key, now);
+        let (reading, mut status, wanted) = self.cache.find(&key, now);
+        let ticket = reading.ticket().load(Ordering::Acquire);
+        if status == CacheStatus::Joined && ticket != 0 {
+            self.mailbox.join(ticket, address);
+        }
         if let Some(Wanted { value, old, old_until }) = wanted {
+            let unfinished = Arc::new(Unfinished {
+                cache: Arc::clone(&self.cache),
+                key: key.to_string(),
+                growing: Arc::clone(&value),
+            });
             let job = Job {
                 key: key.into_owned(),
                 group: located.route.map_or(0, |route| route + 1),
                 target: located.target,
                 host: located.host,
+                refresh: (!Arc::ptr_eq(&value, &reading))
+                    .then(|| Arc::new(Reading::of_all(Arc::clone(&value)))),
+                asker: address,
                 growing: value,
                 old,
                 old_until,
                 begun: None,
-                via: via.map(str::to_owned),
-                cache: Arc::clone(&self.cache),
+                via,
+                _unfinished: unfinished,
             };
             // What the memory still has is not older than what the disk has.
             match &self.disk {
-                Some(disk) if job.old.is_none() => match disk.read(job, self.clock.utc()) {
-                    Ok(OnDisk::Fresh) => status = CacheStatus::Disk,
-                    // It is read, and then asked about.
-                    Ok(OnDisk::Old) => {}
+                Some(disk) if job.old.is_none() => match disk.read(job, self.clock.utc(), self.clock.now()) {
+                    Ok(found) => {
+                        // What is old is read, and then asked about.
+                        if found == OnDisk::Fresh {
+                            status = CacheStatus::Disk;
+                        }
+                        // The thread that fetches looks after it, should the disk be too slow.
+                        self.mailbox.wake();
+                    }
                     Err(job) => self.mailbox.send(*job),
                 },
                 _ => self.mailbox.send(job),
             }
         }
         self.cache.count(status);
-        (growing, status)
+        (reading, status)
     }
 
-    /// Whether a request with this `Via` has passed here already.
-    pub fn is_loop(&self, via: &str) -> bool {
-        via.split(',').any(|hop| hop.split_whitespace().any(|word| word == self.name))
+    /// Whether a request with these fields has passed here already.
+    pub fn is_loop(&self, headers: &Headers) -> bool {
+        has_passed(headers, &self.name)
     }
 
     /// What was asked for here, and is kept.
@@ -157,12 +183,39 @@ impl Edge {
     }
 }
 
+/// The disk's thread, whose name tells it from the other one.
+const DISK_THREAD: &str = "disk";
+/// How often it is looked whether a thread has ended.
+const END_LOOK: std::time::Duration = std::time::Duration::from_millis(2);
+
+/// The threads that fill objects.
+#[derive(Default)]
+struct Feeders {
+    fetch: OnceLock<Arc<Mailbox>>,
+    disk: OnceLock<Arc<Disk>>,
+}
+
+impl Feeder for Feeders {
+    fn resume(&self) {
+        self.fetch.get().into_iter().for_each(|mailbox| mailbox.wake());
+        self.disk.get().into_iter().for_each(|disk| disk.wake());
+    }
+}
+
 impl Drop for Edge {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Release);
         self.mailbox.wake();
         self.disk.iter().for_each(|disk| disk.end());
+        let hangs = || self.disk.as_ref().is_some_and(|disk| disk.hangs(self.clock.now()));
         for thread in self.threads.drain(..) {
+            while !thread.is_finished() && !hangs() {
+                std::thread::sleep(END_LOOK);
+            }
+            if !thread.is_finished() && thread.thread().name() == Some(DISK_THREAD) {
+                // It ends when the disk answers again.
+                continue;
+            }
             // One that panicked has said so on standard error.
             drop(thread.join());
         }

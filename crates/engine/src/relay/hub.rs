@@ -5,11 +5,13 @@ use crate::relay::access::{Access, OpenRequest};
 use crate::relay::certificates::Certificates;
 use crate::relay::counters::RelayCounters;
 use crate::relay::demand::Demands;
+use crate::relay::descriptors::Division;
 use crate::relay::first_bytes::{FirstByteReport, FirstByteRooms};
 use crate::relay::inboxes::{Inboxes, Message};
 use crate::relay::ingest::Ingests;
 use crate::relay::live::Live;
 use crate::relay::marking::Marker;
+use crate::relay::memory;
 use crate::relay::output;
 use crate::relay::packaging::Shelves;
 use crate::relay::presence::{Presence, Purpose};
@@ -297,6 +299,13 @@ impl Hub {
     /// What is known of the outputs.
     pub(super) fn outputs(&self) -> Arc<output::OutputTable> {
         Arc::clone(&self.outputs.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The most memory that streams, objects from upstream servers and connections take by the settings.
+    pub fn memory_budget_bytes(&self) -> u64 {
+        let settings = self.settings();
+        let division = Division::of(glassline_io::process::raise_descriptor_limit(), &settings);
+        memory::budget_bytes(&settings, division.connections)
     }
 
     /// The settings of the moment. Who asks often keeps them for a turn.

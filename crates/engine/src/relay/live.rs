@@ -11,6 +11,7 @@ use glassline_delivery::stream::{
     self, Backlog, Block, Entry, FlushPolicy, Moment, Mux, OffsetTime, Pacing, Prebuffer, Stream, StreamError,
 };
 use glassline_delivery::telemetry::stages::{PassedPicture, RelayFigures, ViewerFigures};
+use glassline_delivery::telemetry::watchers::Watchers;
 use glassline_io::clock::Clock;
 use glassline_io::spool::{self, Chain, LinkFile, Spool};
 use glassline_media::Time;
@@ -61,6 +62,8 @@ pub(super) struct Live {
     pub(super) counters: StreamCounters,
     pub(super) telemetry: Telemetry,
     viewer_figures: Mutex<ViewerFigures>,
+    /// Where viewers are, of this process alone: they are counted anew as they come.
+    watchers: Mutex<Watchers>,
     began: Time,
     core: Mutex<Core>,
     tail: AtomicU64,
@@ -186,6 +189,7 @@ impl Live {
             counters: StreamCounters::default(),
             telemetry: Telemetry::new(now),
             viewer_figures: Mutex::default(),
+            watchers: Mutex::default(),
             began: now,
             core: Mutex::new(Core {
                 stream,
@@ -257,6 +261,7 @@ impl Live {
             counters: StreamCounters::restore(state.counts),
             telemetry: Telemetry::restore(state.telemetry),
             viewer_figures: Mutex::new(state.viewer_figures),
+            watchers: Mutex::default(),
             began: state.began,
             core: Mutex::new(Core { stream, spool, media_type, holder, sessions, gone_since, armed: None }),
             tail: AtomicU64::new(tail),
@@ -369,6 +374,12 @@ impl Live {
     /// Gives `read` what the stages of all pictures add up to; nothing of other muxes than MPEG-TS.
     pub(super) fn relay_figures<T>(&self, read: impl FnOnce(&RelayFigures) -> T) -> Option<T> {
         self.lock().stream.relay_figures().map(read)
+    }
+
+    /// Where those are who watch, by subscribers' addresses ([`crate::relay::presence::subscriber`]).
+    pub(super) fn watchers(&self) -> MutexGuard<'_, Watchers> {
+        // They are as good after each change as before it, whatever panicked in between.
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What viewers report.
@@ -772,7 +783,7 @@ mod tests {
     #[test]
     fn a_panic_under_the_lock_ends_the_stream_with_what_was_shown() {
         let live = live(0, "a", 1);
-        let session = claimed(&live);
+        let session = claimed(&live, Time::ZERO);
         let mut source = Source::default();
         let bytes = [source.tables(), source.picture(true, 3)].concat();
         live.push(session, &bytes, Time::ZERO).expect("a transport stream");
@@ -791,7 +802,7 @@ mod tests {
         assert!(matches!(live.push(session, &bytes, Time::ZERO), Err(PushError::Evicted)));
         assert_eq!(live.give_way(), None);
         assert_eq!(live.chain.head(), shown, "what was half written is never shown");
-        assert_eq!(live.newest_entry(), None);
+        assert!(live.newest_entry().is_none());
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod ingest;
 mod listen;
 mod live;
 mod marking;
+mod memory;
 mod outgoing;
 mod output;
 mod packaging;

@@ -49,7 +49,7 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 
-    fn at(seconds: i64) -> Option<Time> {
+    fn at(seconds: u64) -> Option<Time> {
         Some(Time::from_millis(seconds * 1000))
     }
 

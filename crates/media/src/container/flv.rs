@@ -12,6 +12,15 @@
 //!   it is another than before. A stream whose headers take more bytes than the stream is refused.
 //! * **Record**: a tag with the size behind it.
 //! * **Join**: a video tag with a key frame; any audio tag as long as no video has shown.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::split::{Boundary, Error, HEADER_MAX_BYTES, Walk};
 use serde::{Deserialize, Serialize};
@@ -156,7 +165,8 @@ impl Header {
     }
 
     fn length(&self) -> u64 {
-        (self.front.len() + self.sequence.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()) as u64
+        let sequence = self.sequence.iter().map(|(_, bytes)| bytes.len());
+        sequence.fold(self.front.len(), usize::saturating_add) as u64
     }
 
     /// The header, where it has changed since it was last asked for. Each costs its length out of what the stream may
@@ -165,7 +175,7 @@ impl Header {
         if !std::mem::take(&mut self.has_changed) {
             return Ok(None);
         }
-        let (grown, found) = (at - self.counted_at, self.length());
+        let (grown, found) = (at.saturating_sub(self.counted_at), self.length());
         let allowance = self.allowance_bytes.saturating_add(grown).min(HEADERS_BURST_BYTES);
         let left = allowance.checked_sub(found).ok_or(Error::HeaderChanges { found, at })?;
         (self.allowance_bytes, self.counted_at) = (left, at);
@@ -201,7 +211,8 @@ impl Scanner {
                         let (what, expected) = ("the FLV header's length", "9");
                         return Err(Error::Unexpected { what, found: offset, expected, at: 0 });
                     }
-                    self.walk.expect(offset - FILE_HEADER_BYTES as u64 + BACK_POINTER_BYTES, true)?;
+                    let left = offset.saturating_sub(FILE_HEADER_BYTES as u64);
+                    self.walk.expect(left.saturating_add(BACK_POINTER_BYTES), true)?;
                     self.state = State::Offset;
                 }
                 State::Offset => {
@@ -241,12 +252,13 @@ impl Scanner {
             let expected = "8 (audio), 9 (video) or 18 (script data)";
             return Err(Error::Unexpected { what: "an FLV tag's type", found: kind.into(), expected, at });
         }
-        if !self.walk.gather(input, TAG_HEADER_BYTES + kind_bytes) {
+        if !self.walk.gather(input, kind_bytes.saturating_add(TAG_HEADER_BYTES)) {
             return Ok(None);
         }
         let Some(tag) = Tag::of(kind, &self.walk.head()[TAG_HEADER_BYTES..]) else { return Ok(None) };
         let keep = tag.is_header() || tag == Tag::Script && !self.body_began;
-        self.walk.expect(u64::from(size) - kind_bytes as u64 + BACK_POINTER_BYTES, keep)?;
+        let left = u64::from(size).saturating_sub(kind_bytes as u64);
+        self.walk.expect(left.saturating_add(BACK_POINTER_BYTES), keep)?;
         Ok(Some(tag))
     }
 

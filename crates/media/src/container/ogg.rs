@@ -8,6 +8,15 @@
 //!   others begin (chaining), theirs replace them for whom joins later.
 //! * **Record**: a page.
 //! * **Join**: a page that begins with a packet: with a key frame's where there are pictures.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::split::{Boundary, Error, Walk};
 use serde::{Deserialize, Serialize};
@@ -42,8 +51,12 @@ impl Codec {
             [1, b'v', b'o', b'r', b'b', b'i', b's', ..] => (Codec::Sound, 3),
             [b'O', b'p', b'u', b's', b'H', b'e', b'a', b'd', ..] => (Codec::Sound, 2),
             // The number of further ones stands in the first: at byte 68, little-endian; at byte 7, big-endian.
-            [b'S', b'p', b'e', b'e', b'x', b' ', b' ', b' ', ..] => (Codec::Sound, 2 + byte(68).min(16)),
-            [0x7F, b'F', b'L', b'A', b'C', ..] => (Codec::Sound, 1 + (byte(7) << 8 | byte(8)).max(1)),
+            [b'S', b'p', b'e', b'e', b'x', b' ', b' ', b' ', ..] => {
+                (Codec::Sound, byte(68).min(16).saturating_add(2))
+            }
+            [0x7F, b'F', b'L', b'A', b'C', ..] => {
+                (Codec::Sound, (byte(7) << 8 | byte(8)).max(1).saturating_add(1))
+            }
             [b'f', b'i', b's', b'h', b'e', b'a', b'd', 0, ..] => (Codec::Skeleton, 1),
             _ => (Codec::Unknown, 1),
         }
@@ -157,17 +170,18 @@ impl Scanner {
         let (flags, segments) = (head[5], usize::from(head[26]));
         let serial = u32::from_le_bytes([head[14], head[15], head[16], head[17]]);
         let granule = head[6..14].iter().rev().fold(0_i64, |granule, byte| granule << 8 | i64::from(*byte));
-        let head_bytes = PAGE_HEAD_BYTES + segments;
+        let head_bytes = segments.saturating_add(PAGE_HEAD_BYTES);
         if !self.walk.gather(input, head_bytes) {
             return Ok(None);
         }
         let lengths = &self.walk.head()[PAGE_HEAD_BYTES..head_bytes];
-        let packets = lengths.iter().filter(|length| **length < 255).count() as u32;
-        let payload_bytes = lengths.iter().map(|length| u64::from(*length)).sum::<u64>();
+        let packets = lengths.iter().map(|length| u32::from(*length < 255)).sum::<u32>();
+        let payload_bytes = lengths.iter().map(|length| usize::from(*length)).sum::<usize>();
         let wanted = if flags & BEGINS != 0 { IDENTIFICATION_BYTES } else { 1 };
-        if !self.walk.gather(input, head_bytes + wanted.min(payload_bytes as usize)) {
+        if !self.walk.gather(input, head_bytes.saturating_add(wanted.min(payload_bytes))) {
             return Ok(None);
         }
+        let payload_bytes = payload_bytes as u64;
         Ok(Some(Page { flags, granule, serial, packets, payload_bytes, head_bytes }))
     }
 
@@ -178,7 +192,7 @@ impl Scanner {
             self.chained = Some(Vec::new());
         }
         let keep = is_header && self.chained.is_some();
-        let gathered = self.walk.head().len() - page.head_bytes;
+        let gathered = self.walk.head().len().saturating_sub(page.head_bytes);
         if !is_header {
             if !self.body_began {
                 self.body_began = true;
@@ -187,7 +201,7 @@ impl Scanner {
             marks.extend(self.chained.take().map(Boundary::Header));
             self.tell_joins(page, marks);
         }
-        self.walk.expect(page.payload_bytes - gathered as u64, keep)
+        self.walk.expect(page.payload_bytes.saturating_sub(gathered as u64), keep)
     }
 
     /// Whether a page belongs to the streams' headers; what it brings of them is noted.

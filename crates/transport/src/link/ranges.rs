@@ -2,16 +2,45 @@
 //! which packets are acknowledged.
 //!
 //! Each operation takes logarithmic time in the number of ranges, whatever a peer made of them.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::steps::step;
 use std::collections::BTreeMap;
-use std::ops::{Add, Bound, Sub};
+use std::ops::Bound;
 
 /// What a [`Ranges`] is a set of.
-pub(crate) trait Number: Copy + Ord + Default + Add<Output = Self> + Sub<Output = Self> {}
+pub(crate) trait Number: Copy + Ord + Default {
+    /// The sum, or the largest number.
+    fn plus(self, other: Self) -> Self;
+    /// The difference, or zero.
+    fn minus(self, other: Self) -> Self;
+}
 
-impl Number for u32 {}
-impl Number for u64 {}
+impl Number for u32 {
+    fn plus(self, other: u32) -> u32 {
+        self.saturating_add(other)
+    }
+    fn minus(self, other: u32) -> u32 {
+        self.saturating_sub(other)
+    }
+}
+
+impl Number for u64 {
+    fn plus(self, other: u64) -> u64 {
+        self.saturating_add(other)
+    }
+    fn minus(self, other: u64) -> u64 {
+        self.saturating_sub(other)
+    }
+}
 
 /// A set of numbers. Small where loss is rare: what comes in order is one range. An empty one is a pointer, since each
 /// message under way has two of them.
@@ -40,7 +69,7 @@ impl<N: Number> Ranges<N> {
             if *high >= end {
                 return known;
             }
-            known = *high - start;
+            known = high.minus(start);
             merged.0 = low;
             // What comes in order makes that range longer, unless it reaches the next.
             *high = end;
@@ -49,7 +78,7 @@ impl<N: Number> Ranges<N> {
         while let Some((&low, &high)) = parts.range((Bound::Excluded(merged.0), Bound::Included(end))).next()
         {
             step();
-            known = known + (high.min(end) - low);
+            known = known.plus(high.min(end).minus(low));
             merged.1 = merged.1.max(high);
             parts.remove(&low);
             is_there = false;
@@ -57,7 +86,7 @@ impl<N: Number> Ranges<N> {
         if !is_there {
             parts.insert(merged.0, merged.1);
         }
-        end - start - known
+        end.minus(start).minus(known)
     }
 
     /// Takes `start..end` away.

@@ -1,4 +1,13 @@
 //! Which packets came, and when to say so.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use glassline_media::Time;
 use std::time::Duration;
@@ -33,7 +42,7 @@ impl Received {
     #[inline]
     pub(crate) fn insert(&mut self, now: Time, number: u64, eliciting: bool) {
         match self.ranges.last_mut() {
-            Some(last) if number == last.1 + 1 => last.1 = number,
+            Some(last) if number == last.1.saturating_add(1) => last.1 = number,
             Some(last) if number > last.1 => {
                 self.disorder |= eliciting;
                 self.ranges.push((number, number));
@@ -51,7 +60,7 @@ impl Received {
             self.ranges.remove(0);
         }
         if eliciting {
-            self.asked += 1;
+            self.asked = self.asked.saturating_add(1);
             self.asked_at.get_or_insert(now);
         }
     }
@@ -61,16 +70,16 @@ impl Received {
         if self.ranges[at].0 <= number {
             return;
         }
-        let joins_before = at > 0 && self.ranges[at - 1].1 + 1 == number;
-        let joins_after = self.ranges[at].0 == number + 1;
-        match (joins_before, joins_after) {
-            (true, true) => {
-                self.ranges[at - 1].1 = self.ranges[at].1;
+        let before = at.checked_sub(1).filter(|at| self.ranges[*at].1.saturating_add(1) == number);
+        let joins_after = self.ranges[at].0 == number.saturating_add(1);
+        match (before, joins_after) {
+            (Some(before), true) => {
+                self.ranges[before].1 = self.ranges[at].1;
                 self.ranges.remove(at);
             }
-            (true, false) => self.ranges[at - 1].1 = number,
-            (false, true) => self.ranges[at].0 = number,
-            (false, false) => self.ranges.insert(at, (number, number)),
+            (Some(before), false) => self.ranges[before].1 = number,
+            (None, true) => self.ranges[at].0 = number,
+            (None, false) => self.ranges.insert(at, (number, number)),
         }
     }
 
@@ -80,7 +89,7 @@ impl Received {
         if self.asked >= MANY || self.disorder {
             return asked_at;
         }
-        let spacing = (rtt / 16).min(Duration::from_millis(4));
+        let spacing = divided(rtt, 16).min(Duration::from_millis(4));
         let patience = max_delay(rtt);
         if self.asked >= 2 {
             asked_at.max(self.acked_at + spacing).min(asked_at + patience)
@@ -124,7 +133,11 @@ impl Received {
 
 /// How long an acknowledgement may wait on a way of `rtt`: a fourth of it, between 1 and 10 ms. Both ends reckon so.
 pub(crate) fn max_delay(rtt: Duration) -> Duration {
-    (rtt / 4).clamp(Duration::from_millis(1), Duration::from_millis(10))
+    divided(rtt, 4).clamp(Duration::from_millis(1), Duration::from_millis(10))
+}
+
+fn divided(time: Duration, by: u32) -> Duration {
+    time.checked_div(by).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,13 +1,4 @@
 //! MPEG-TS in RTP: payload type 33 (RFC 3551 §6), whole packets of 188 bytes, a clock of 90 kHz (RFC 2250 §2).
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use super::source::Origin;
 use super::{Counters, Error, HEADER_BYTES, Header, Packet, Reorder, Settings};

@@ -7,15 +7,6 @@
 //! ```
 //! A packet that comes in its turn is given out at once, without a copy. One that comes early is held until those
 //! before it have come, or until the first that waits has waited for the window; then the gap is given up.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use super::source::{Origin, SourceLock, Standing};
 use super::{Header, count, distance};

@@ -1,13 +1,4 @@
 //! Numbers that wrap, against a count that does not.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 /// How far from `from` the nearest number is whose low `bits` (1 to 64) are those of `value`: half a turn back to half a turn less
 /// one ahead. Added to `from`, it unwraps a sequence number (RFC 3550 A.1) over as many wraps as there were.

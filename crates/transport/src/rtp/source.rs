@@ -36,7 +36,7 @@ pub const RESTART_SILENCE: Duration = Duration::from_millis(200);
 /// After so much silence, at least, a source goes on from the same address with another SSRC or other numbers.
 pub const RESUME_SILENCE: Duration = Duration::from_millis(50);
 /// Pauses of so much time, and of as much before it, are remembered.
-const PAUSES_TIME: Duration = Duration::from_secs(1);
+const PAUSES_NANOS: u64 = 1_000_000_000;
 /// Paths of a stream at most (ST 2022-7).
 pub const PATHS_MAX: usize = 2;
 
@@ -86,8 +86,9 @@ pub struct SourceLock {
     paths: [PathLock; PATHS_MAX],
     /// When the source's newest packet came, by any path.
     latest: Time,
-    /// The longest pause between its packets, of the time before and of the time since then.
-    pauses: [Duration; 2],
+    /// The longest pause between its packets, of the time before and of the time since then. In nanoseconds, since a division a
+    /// packet is not for nothing.
+    pauses_nanos: [u64; 2],
     since: Time,
 }
 
@@ -133,6 +134,14 @@ impl SourceLock {
 
     /// What the sender of a packet that came at `now` is.
     pub fn weigh(&self, origin: Origin, ssrc: u32, now: Time) -> Standing {
+        // Who is allowed was looked at before it was locked.
+        if self.ssrc == Some(ssrc) && self.is_at(origin) {
+            return Standing::Known;
+        }
+        self.weigh_other(origin, ssrc, now)
+    }
+
+    fn weigh_other(&self, origin: Origin, ssrc: u32, now: Time) -> Standing {
         let Some(path) = self.paths.get(origin.path) else { return Standing::Stranger };
         let ip = origin.address.map(|address| address.ip().to_canonical());
         if !path.allowed.is_empty() && !ip.is_some_and(|ip| path.allowed.contains(&ip)) {
@@ -169,11 +178,12 @@ impl SourceLock {
     /// Good packets of the locked source came by `path`, from [its address](SourceLock::is_at).
     #[inline]
     pub fn touch(&mut self, path: usize, now: Time) {
-        if now.since(self.since) >= PAUSES_TIME {
-            (self.since, self.pauses) = (now, [self.pauses[1], Duration::ZERO]);
+        let nanos = |since: Time| now.as_nanos().saturating_sub(since.as_nanos());
+        if nanos(self.since) >= PAUSES_NANOS {
+            (self.since, self.pauses_nanos) = (now, [self.pauses_nanos[1], 0]);
         }
         if self.latest != Time::ZERO {
-            self.pauses[1] = self.pauses[1].max(now.since(self.latest));
+            self.pauses_nanos[1] = self.pauses_nanos[1].max(nanos(self.latest));
         }
         self.latest = self.latest.max(now);
         if let Some(path) = self.paths.get_mut(path) {
@@ -188,14 +198,15 @@ impl SourceLock {
 
     /// Longer than the pauses within the stream, as far as they are known.
     fn resume_silence(&self) -> Duration {
-        let pause = self.pauses[0].max(self.pauses[1]).min(SOURCE_SILENCE);
+        let nanos = self.pauses_nanos[0].max(self.pauses_nanos[1]);
+        let pause = Duration::from_nanos(nanos).min(SOURCE_SILENCE);
         (pause + pause / 2).clamp(RESUME_SILENCE, RESTART_SILENCE)
     }
 
     /// Forgets the source; who is allowed stays.
     pub fn release(&mut self) {
         self.ssrc = None;
-        (self.latest, self.since, self.pauses) = (Time::ZERO, Time::ZERO, [Duration::ZERO; 2]);
+        (self.latest, self.since, self.pauses_nanos) = (Time::ZERO, Time::ZERO, [0; 2]);
         for path in &mut self.paths {
             (path.address, path.latest) = (None, Time::ZERO);
         }

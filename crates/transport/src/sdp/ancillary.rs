@@ -1,13 +1,4 @@
 //! The parameters of ancillary data (RFC 8331 §4, ST 2110-40).
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use super::error::SectionError;
 use super::parameters::Parameters;

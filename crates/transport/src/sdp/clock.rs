@@ -1,13 +1,4 @@
 //! Which clock time stamps are of (RFC 7273).
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use std::fmt;
 

@@ -1,13 +1,4 @@
 //! Colour as ST 2110-20 §7.5 names it, and as H.273 numbers it.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use super::parameters::Parameters;
 use glassline_media::{Chroma, Colour, PixelFormat};

@@ -1,13 +1,4 @@
 //! The parameters of `a=fmtp`, and numbers in them.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use super::error::SectionError;
 use glassline_media::FrameRate;

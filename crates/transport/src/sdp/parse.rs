@@ -1,13 +1,4 @@
 //! Text to descriptions.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use super::error::{SdpError, SectionError};
 use super::parameters::Parameters;

@@ -1,13 +1,4 @@
 //! The parameters of uncompressed video (RFC 4175 §6, ST 2110-20 §7, ST 2110-21 §8).
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use super::colour;
 use super::error::SectionError;

@@ -9,16 +9,21 @@
 //! for last, room in the memory is made at once, and what is written is what comes from upstream servers, once. What is old
 //! before long is not worth it: playlists, refusals, answers that say so.
 
+mod claims;
+mod files;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 use super::Cache;
 use super::cache::Job;
 use super::upstream::Mailbox;
+use claims::Claims;
 use glassline_delivery::fill::disk::{Found, Index, Name};
 use glassline_delivery::fill::{Freshness, Object};
 use glassline_delivery::http1::Url;
 use glassline_io::clock::Clock;
-use glassline_media::Utc;
+use glassline_media::{Time, Utc};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +36,8 @@ use thread::DiskThread;
 const LASTS_MIN: Duration = Duration::from_secs(30);
 /// Bytes that wait to be written at most: a disk that is too slow shall not hold the memory.
 const UNWRITTEN_BYTES_MAX: u64 = 128 << 20;
+/// The same as a part of what the memory may take.
+const UNWRITTEN_SHARE: u64 = 4;
 /// Objects that wait to be read at most; others are fetched.
 const READS_MAX: usize = 4096;
 
@@ -41,6 +48,8 @@ pub struct DiskSettings {
     pub directory: PathBuf,
     /// Bytes that its files may take.
     pub bytes: u64,
+    /// How long an object, or its next block, is waited for; then it is fetched from upstream servers.
+    pub timeout: Duration,
 }
 
 /// What was done with files.
@@ -53,6 +62,7 @@ struct DiskCounters {
     damaged: AtomicU64,
     errors: AtomicU64,
     skipped: AtomicU64,
+    late: AtomicU64,
 }
 
 /// What stands in front of the addresses of a server's objects.
@@ -86,12 +96,14 @@ pub struct DiskFigures {
     pub errors: u64,
     /// Objects that were not written because too much waited for the disk, or because it had failed shortly before.
     pub skipped: u64,
+    /// Objects that were fetched since the disk did not give them, or the rest of them, in time.
+    pub late: u64,
 }
 
 /// What the thread is to do.
 enum Task {
     /// Reads the object for this job.
-    Read { name: Name, found: Found, job: Box<Job> },
+    Read { name: Name, found: Found, claim: u64 },
     /// Writes an object that is whole.
     Write { name: Name, key: String, object: Object, freshness: Freshness, came: Utc },
     /// Removes a file whose object is another one by now.
@@ -117,6 +129,10 @@ pub(super) struct Disk {
     tasks: Mutex<Tasks>,
     news: Condvar,
     counters: DiskCounters,
+    claims: Mutex<Claims>,
+    /// Since when the thread is at what it does, in nanoseconds; 0 while it waits for something to do.
+    step_since_nanos: AtomicU64,
+    unwritten_bytes_max: u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -126,7 +142,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Disk {
     /// Objects come from `groups` of servers, of each of which the first one gives them their names.
-    pub(super) fn new<'a>(settings: DiskSettings, groups: impl Iterator<Item = &'a [Url]>) -> Arc<Disk> {
+    pub(super) fn new<'a>(
+        settings: DiskSettings,
+        cache_bytes: u64,
+        groups: impl Iterator<Item = &'a [Url]>,
+    ) -> Arc<Disk> {
         Arc::new(Disk {
             origins: groups.map(|servers| servers.first().map(origin).unwrap_or_default()).collect(),
             index: Mutex::new(Index::new(settings.bytes)),
@@ -134,6 +154,9 @@ impl Disk {
             tasks: Mutex::default(),
             news: Condvar::new(),
             counters: DiskCounters::default(),
+            claims: Mutex::default(),
+            step_since_nanos: AtomicU64::new(0),
+            unwritten_bytes_max: UNWRITTEN_BYTES_MAX.min(cache_bytes / UNWRITTEN_SHARE),
         })
     }
 
@@ -145,7 +168,12 @@ impl Disk {
         clock: Clock,
     ) -> std::io::Result<JoinHandle<()>> {
         let thread = DiskThread::new(Arc::clone(self), cache, fetch, clock);
-        std::thread::Builder::new().name("disk".into()).spawn(move || thread.run())
+        std::thread::Builder::new().name(super::DISK_THREAD.into()).spawn(move || thread.run())
+    }
+
+    /// Memory was released, or readers have gone on: what was paused may go on.
+    pub(super) fn wake(&self) {
+        self.news.notify_one();
     }
 
     /// Ends the thread, after what it is doing.
@@ -164,14 +192,19 @@ impl Disk {
     }
 
     /// Has the object for `job` read, where it is there and of use; else the job comes back, to be fetched.
-    pub(super) fn read(&self, job: Job, now: Utc) -> Result<Found, Box<Job>> {
+    /// Where the disk hangs it is not asked.
+    pub(super) fn read(&self, job: Job, utc: Utc, now: Time) -> Result<Found, Box<Job>> {
+        if self.hangs(now) {
+            return Err(Box::new(job));
+        }
         let name = Name::of(&self.key(&job));
-        let Some(found) = lock(&self.index).find(name, now) else { return Err(Box::new(job)) };
+        let Some(found) = lock(&self.index).find(name, utc) else { return Err(Box::new(job)) };
         let mut tasks = lock(&self.tasks);
         if tasks.reads.len() >= READS_MAX || tasks.ends {
             return Err(Box::new(job));
         }
-        tasks.reads.push_back(Task::Read { name, found, job: Box::new(job) });
+        let claim = lock(&self.claims).insert(job, now);
+        tasks.reads.push_back(Task::Read { name, found, claim });
         drop(tasks);
         self.news.notify_one();
         Ok(found)
@@ -187,7 +220,7 @@ impl Disk {
             freshness.lasts() >= LASTS_MIN && object.progress().head.is_some_and(|head| head.status() == 200);
         let mut tasks = lock(&self.tasks);
         let bytes = object.filled();
-        if is_worth_it && tasks.unwritten_bytes + bytes <= UNWRITTEN_BYTES_MAX {
+        if is_worth_it && tasks.unwritten_bytes + bytes <= self.unwritten_bytes_max {
             tasks.unwritten_bytes += bytes;
             tasks.writes.push_back(Task::Write { name, key, object, freshness, came });
         } else {
@@ -209,7 +242,8 @@ impl Disk {
             let index = lock(&self.index);
             (index.files(), index.bytes())
         };
-        let DiskCounters { read, written, written_bytes, evicted, damaged, errors, skipped } = &self.counters;
+        let DiskCounters { read, written, written_bytes, evicted, damaged, errors, skipped, late } =
+            &self.counters;
         DiskFigures {
             objects,
             bytes,
@@ -220,6 +254,7 @@ impl Disk {
             damaged: value(damaged),
             errors: value(errors),
             skipped: value(skipped),
+            late: value(late),
         }
     }
 }

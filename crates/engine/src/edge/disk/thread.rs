@@ -2,24 +2,26 @@
 //! waited for, and, where none is or now and then all the same, one of an object to be written, or a look at files of an
 //! earlier run.
 
-use super::super::cache::{Begun, Job};
+use super::super::cache::Begun;
+use super::super::readers::Reading as Reader;
 use super::super::upstream::Mailbox;
 use super::super::{Cache, Growing};
-use super::{Disk, Task, count, lock};
+use super::claims::Claim;
+use super::{Disk, Task, count, files, lock};
 use crate::containment::{Border, contain};
-use bytes::Bytes;
 use glassline_delivery::fill::disk::{
     BLOCK_BYTES, FILES_MAX, FileError, FileHead, Found, HEAD_BYTES_MAX, Kept, Name, OpenSeal, Seal,
 };
-use glassline_delivery::fill::{Failure, Freshness, Object};
+use glassline_delivery::fill::{Failure, Freshness, Object, Pace};
 use glassline_io::clock::Clock;
+use glassline_io::regular_file;
 use glassline_media::{Time, Utc};
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions, ReadDir};
+use std::fs::{self, File, ReadDir};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Objects that are read at once, block by block in turn.
@@ -31,6 +33,8 @@ const REST: Duration = Duration::from_secs(30);
 /// Files of an earlier run that are looked at in one go.
 const LISTED_A_TURN: usize = 256;
 const LOOKED_AT_A_TURN: usize = 16;
+/// How long readings rest that are all ahead of their readers, where nothing tells of a change.
+const REST_OF_READS: Duration = Duration::from_millis(100);
 /// Enough of a file for nearly every head.
 const HEAD_BYTES: usize = 4096;
 /// A file that is being written and was not for so long was left behind by a process that has ended.
@@ -52,6 +56,8 @@ pub(super) struct DiskThread {
     scan: Option<Scan>,
     reading: VecDeque<Reading>,
     writing: Option<Writing>,
+    /// Of those that are read, so many in a row were ahead of their readers.
+    resting: usize,
     /// Blocks that were read since anything else was done.
     blocks: usize,
     /// Nothing is written until then.
@@ -70,7 +76,8 @@ enum Scan {
 /// An object on its way from its file.
 struct Reading {
     name: Name,
-    job: Job,
+    /// The number of its job among the disk's claims: that is the thread's for as long as it is there.
+    claim: u64,
     found: Found,
     file: File,
     head: FileHead,
@@ -80,6 +87,8 @@ struct Reading {
     left: Freshness,
     /// What is filled: the object that is waited for, or the old one that is asked about.
     into: Arc<Growing>,
+    /// What is asked about is wanted as a whole.
+    _whole: Option<Reader>,
     filled: u64,
 }
 
@@ -128,6 +137,7 @@ impl DiskThread {
             is_open: false,
             scan: None,
             reading: VecDeque::new(),
+            resting: 0,
             writing: None,
             blocks: 0,
             rests_until: Time::ZERO,
@@ -149,11 +159,13 @@ impl DiskThread {
             self.open();
         }
         while let Some(write) = self.next_tasks() {
+            self.disk.begin_step(self.clock.now());
             if let Some(task) = write {
                 self.begin_write(task);
             }
             if let Some(reading) = self.reading.pop_front() {
                 self.blocks += 1;
+                self.disk.begin_step(self.clock.now());
                 self.read_on(reading);
                 if self.blocks < BLOCKS_BETWEEN && !self.reading.is_empty() {
                     continue;
@@ -161,8 +173,10 @@ impl DiskThread {
             }
             self.blocks = 0;
             if let Some(writing) = self.writing.take() {
+                self.disk.begin_step(self.clock.now());
                 self.write_on(writing);
             }
+            self.disk.begin_step(self.clock.now());
             if let Some(scan) = self.scan.take() {
                 self.scan_on(scan);
             }
@@ -174,12 +188,8 @@ impl DiskThread {
             // Nobody would find it.
             drop(fs::remove_file(&writing.path));
         }
-        let unread: Vec<Task> = lock(&self.disk.tasks).reads.drain(..).collect();
-        let jobs = unread.into_iter().filter_map(|task| match task {
-            Task::Read { job, .. } => Some(*job),
-            _ => None,
-        });
-        for job in jobs.chain(std::mem::take(&mut self.reading).into_iter().map(|reading| reading.job)) {
+        let unread: Vec<Claim> = lock(&self.disk.claims).take_all().collect();
+        for Claim { job, .. } in unread {
             self.cache.forget(&job.key, &job.growing);
             job.growing.change(|object| object.fail(Failure::Upstream));
         }
@@ -201,17 +211,24 @@ impl DiskThread {
             if let Some(Task::Write { object, .. }) = &write {
                 tasks.unwritten_bytes -= object.filled();
             }
-            let is_busy = !self.reading.is_empty() || self.writing.is_some() || self.scan.is_some();
+            let is_busy = self.reading.len() > self.resting || self.writing.is_some() || self.scan.is_some();
             if is_busy || write.is_some() || !reads.is_empty() {
                 drop(tasks);
                 for task in reads {
-                    if let Task::Read { name, found, job } = task {
-                        self.begin_read(name, found, *job);
+                    if let Task::Read { name, found, claim } = task {
+                        self.begin_read(name, found, claim);
                     }
                 }
                 return Some(write);
             }
-            tasks = disk.news.wait(tasks).unwrap_or_else(std::sync::PoisonError::into_inner);
+            disk.end_step();
+            let is_resting = std::mem::take(&mut self.resting) > 0;
+            if is_resting {
+                let waited = disk.news.wait_timeout(tasks, REST_OF_READS);
+                tasks = waited.unwrap_or_else(PoisonError::into_inner).0;
+            } else {
+                tasks = disk.news.wait(tasks).unwrap_or_else(PoisonError::into_inner);
+            }
         }
     }
 
@@ -275,57 +292,133 @@ impl DiskThread {
         self.remove(name);
     }
 
-    fn begin_read(&mut self, name: Name, found: Found, mut job: Job) {
-        let opened = File::open(self.path(name)).map_err(Unread::from).and_then(|file| {
+    fn begin_read(&mut self, name: Name, found: Found, claim: u64) {
+        // It may have been taken back by now.
+        let Some(key) = lock(&self.disk.claims).find(claim).map(|claim| self.disk.key(&claim.job)) else {
+            return;
+        };
+        self.disk.begin_step(self.clock.now());
+        let opened = files::open(&self.path(name)).map_err(Unread::from).and_then(|file| {
             let (head, seal, at) = read_head(&file)?;
             Ok((file, head, seal, at))
         });
         let (file, head, seal, at) = match opened {
-            Ok((_, head, ..)) if head.key != self.disk.key(&job) => {
+            Ok((_, head, ..)) if head.key != key => {
                 // Two keys of one name: the later one takes the file.
-                return self.fetch.send(job);
+                return self.fetch_claimed(claim);
             }
             Ok(opened) => opened,
             Err(why) => {
                 self.discard(name, &why);
-                return self.fetch.send(job);
+                return self.fetch_claimed(claim);
             }
         };
         let left = head.left(self.clock.utc());
         let found = if left.fresh.is_zero() { Found::Old } else { found };
-        let into = match found {
-            Found::Fresh => Arc::clone(&job.growing),
-            Found::Old => self.cache.fresh(),
+        let Some(growing) = lock(&self.disk.claims).find(claim).map(|claim| Arc::clone(&claim.job.growing))
+        else {
+            return;
         };
-        job.begun = None;
+        let (into, _whole) = match found {
+            Found::Fresh => (growing, None),
+            Found::Old => {
+                let old = self.cache.fresh();
+                (Arc::clone(&old), Some(Reader::of_all(old)))
+            }
+        };
         let at = at as u64;
-        self.reading.push_back(Reading { name, job, found, file, head, seal, at, left, into, filled: 0 });
+        self.reading.push_back(Reading {
+            name,
+            claim,
+            found,
+            file,
+            head,
+            seal,
+            at,
+            left,
+            into,
+            _whole,
+            filled: 0,
+        });
+    }
+
+    /// The thread does not give it: it is fetched, where nobody has done so already.
+    fn fetch_claimed(&self, claim: u64) {
+        let claim = lock(&self.disk.claims).take(claim);
+        match claim.map(Claim::into_fetch) {
+            Some(Ok(job)) => self.fetch.send(job),
+            Some(Err(job)) => {
+                self.cache.forget(&job.key, &job.growing);
+                job.growing.change(|object| object.fail(Failure::Malformed));
+            }
+            None => {}
+        }
+    }
+
+    /// Whether a block of this may be read now. Where it may not, it rests, or ends: who waits for it decides.
+    fn may_read(&mut self, reading: Reading) -> Option<Reading> {
+        let disk = Arc::clone(&self.disk);
+        let mut claims = lock(&disk.claims);
+        let claim = claims.find(reading.claim)?;
+        let pace = self.cache.pace(&reading.into, 0);
+        if reading.found == Found::Fresh && self.cache.abandon(&claim.job.key, &reading.into) {
+            claims.take(reading.claim);
+            return None;
+        }
+        match pace {
+            Pace::Fill(_) => {
+                (claim.is_resting, claim.since) =
+                    (false, if claim.is_resting { self.clock.now() } else { claim.since });
+                return Some(reading);
+            }
+            // What is only asked about gives way.
+            Pace::WaitForRoom if reading.found == Found::Old => {
+                drop(claims);
+                self.fetch_claimed(reading.claim);
+            }
+            pace => {
+                if pace == Pace::WaitForRoom {
+                    self.cache.slide(&claim.job.key, &reading.into);
+                }
+                claim.is_resting = true;
+                self.resting += 1;
+                self.reading.push_back(reading);
+            }
+        }
+        None
     }
 
     /// Reads a block, and hands it on.
-    fn read_on(&mut self, mut reading: Reading) {
+    fn read_on(&mut self, reading: Reading) {
+        let Some(mut reading) = self.may_read(reading) else { return };
+        self.resting = 0;
         let length = reading.seal.sealed_bytes();
         let mut sealed = vec![0; length];
         let read = reading.file.read_exact_at(&mut sealed, reading.at).map_err(Unread::from);
         let block = read.and_then(|()| {
             // An object may have no bytes, and no block.
             let bytes = if length == 0 { 0 } else { reading.seal.next(&sealed)?.len() };
-            Ok(Bytes::from(sealed).slice(length - bytes..))
+            Ok(reading.into.hold(sealed).slice(length - bytes..))
         });
         let block = match block {
             Ok(block) => block,
             Err(why) => return self.give_back(reading, &why),
         };
+        let disk = Arc::clone(&self.disk);
+        let mut claims = lock(&disk.claims);
+        // It was too late: another one fills the object.
+        let Some(claim) = claims.find(reading.claim) else { return };
+        claim.since = self.clock.now();
         reading.at += length as u64;
         let is_first = reading.filled == 0;
         reading.filled += block.len() as u64;
         let is_whole = reading.seal.sealed_bytes() == 0;
         if is_whole && reading.found == Found::Fresh {
             // Before those who read it see its end: who asks again then finds it.
-            let (key, bytes, now) = (&reading.job.key, reading.filled, self.clock.now());
+            let (key, bytes, now) = (&claim.job.key, reading.filled, self.clock.now());
             self.cache.keep(key, &reading.into, bytes, reading.left, now);
         }
-        let head = is_first.then(|| reading.head.head.clone());
+        let head = is_first.then(|| reading.head.head.for_clients());
         reading.into.change(|object| {
             if let Some(head) = head {
                 object.begin(head, Some(reading.head.bytes));
@@ -335,20 +428,29 @@ impl DiskThread {
                 object.finish();
             }
         });
+        if reading.found == Found::Fresh && reading.filled > 0 {
+            let etag = reading.head.head.field("etag").unwrap_or_default().to_owned();
+            let (filled, total, freshness) = (reading.filled, reading.head.bytes, reading.left);
+            claim.begun = Some(Begun { etag, filled, total, freshness });
+        }
         if is_whole {
-            self.end_read(reading);
+            let claim = claims.take(reading.claim);
+            drop(claims);
+            self.end_read(reading, claim);
         } else {
             self.reading.push_back(reading);
         }
     }
 
-    fn end_read(&mut self, reading: Reading) {
-        let Reading { name, mut job, found, file, left, into, .. } = reading;
+    fn end_read(&mut self, reading: Reading, claim: Option<Claim>) {
+        let Reading { name, found, file, left, into, .. } = reading;
         count(&self.disk.counters.read);
         lock(&self.disk.index).touch(name);
         // The order of use outlives the process by this; where it does not, another file goes first.
         drop(file.set_modified(SystemTime::now()));
-        if found == Found::Old {
+        if found == Found::Old
+            && let Some(Claim { mut job, .. }) = claim
+        {
             job.old_until = left.until(self.clock.now())[2];
             job.old = Some(into);
             self.fetch.send(job);
@@ -358,15 +460,7 @@ impl DiskThread {
     /// What the file does not give is fetched: the rest of it where a part was handed on already.
     fn give_back(&mut self, reading: Reading, why: &Unread) {
         self.discard(reading.name, why);
-        let Reading { mut job, head, filled, left, found, .. } = reading;
-        if found == Found::Fresh && filled > 0 {
-            let Some(etag) = head.head.field("etag").filter(|etag| etag.starts_with('"')) else {
-                self.cache.forget(&job.key, &job.growing);
-                return job.growing.change(|object| object.fail(Failure::Malformed));
-            };
-            job.begun = Some(Begun { etag: etag.to_owned(), filled, total: head.bytes, freshness: left });
-        }
-        self.fetch.send(job);
+        self.fetch_claimed(reading.claim);
     }
 
     fn begin_write(&mut self, task: Task) {
@@ -413,8 +507,7 @@ impl DiskThread {
             self.remove(evicted);
         }
         let path = self.directory().join(format!("{name}.{}.{UNFINISHED}", std::process::id()));
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        let mut file = regular_file::create(&path)?;
         if let Err(error) = file.write_all(&bytes) {
             drop(fs::remove_file(&path));
             return Err(error);
@@ -519,7 +612,7 @@ impl DiskThread {
         if lock(&self.disk.index).has(name) {
             return;
         }
-        let opened = File::open(self.path(name)).map_err(Unread::from);
+        let opened = files::open(&self.path(name)).map_err(Unread::from);
         match opened.and_then(|file| read_head(&file)) {
             Ok((head, ..)) if Name::of(&head.key) == name => {
                 let has_tag = head.head.field("etag").is_some();

@@ -1,10 +1,13 @@
 //! One request to an upstream server, and what of the object comes by it.
 
 use super::super::cache::Job;
-use bytes::Bytes;
-use glassline_delivery::fill::{Defaults, Download, Failure, Freshness, Object, Slab, Verdict};
+use glassline_delivery::fill::{Defaults, Download, Failure, Freshness, Object, Verdict};
 use glassline_delivery::http1::client::{Client, Event, Request};
 use glassline_delivery::http1::{HttpError, Limits, Method, Url};
+use glassline_media::Time;
+
+/// What comes in one turn is put together to runs of at most this: what all have read is let go in whole runs.
+const RUN_BYTES: usize = 64 << 10;
 
 /// A job, across the servers that are asked for it.
 pub(super) struct Fetch {
@@ -18,7 +21,8 @@ pub(super) struct Fetch {
 }
 
 impl Fetch {
-    pub(super) fn new(job: Job) -> Fetch {
+    /// `now` decides whether what is there already may be given where nothing better comes.
+    pub(super) fn new(job: Job, now: Time) -> Fetch {
         let known = job.old.as_ref().and_then(|old| {
             let head = old.look(Object::progress).head?;
             head.field("etag").map(str::to_owned)
@@ -27,17 +31,19 @@ impl Fetch {
             Some(begun) => (Download::begun(&begun.etag, begun.filled, begun.total), begun.freshness),
             None => (Download::new(known.as_deref()), Freshness::default()),
         };
+        let download = download.with_spare(job.old.is_some() && now < job.old_until);
         Fetch { download, freshness, attempts: 0, failed: Vec::new(), job }
     }
 
-    /// The bytes of the next request to `url`, whose path stands in front, and what reads the answer. `via` tells who asks.
-    pub(super) fn request(&mut self, url: &Url, via: &str, limits: Limits) -> (Vec<u8>, Client) {
+    /// The bytes of the next request to `url`, whose path stands in front, and what reads the answer. `name` tells who asks.
+    ///
+    /// Others will read what comes of it, so that nothing of the first client's request goes into it but what is part of the
+    /// object's key (path, query, and `Host` where its route keeps that), and the names of servers, which are bounded and cannot
+    /// be made up ([`glassline_delivery::fill::Via`]).
+    pub(super) fn request(&mut self, url: &Url, name: &str, limits: Limits) -> (Vec<u8>, Client) {
         self.attempts += 1;
         let target = format!("{}{}", url.target().trim_end_matches('/'), self.job.target);
-        let via = match &self.job.via {
-            Some(before) => format!("{before}, {via}"),
-            None => via.to_owned(),
-        };
+        let via = self.job.via.then(name);
         let host = self.job.host.clone().unwrap_or_else(|| url.authority());
         let mut request = Request::kept_alive(Method::Get, &host, &target).with_header("Via", &via);
         if let Some(authorization) = url.authorization() {
@@ -70,7 +76,7 @@ pub(super) struct Exchange {
     client: Client,
     skip: u64,
     /// What has come and was not handed on yet.
-    taken: Vec<Bytes>,
+    taken: Vec<Vec<u8>>,
     /// What was known still holds.
     same: Option<Object>,
     object_bytes: u64,
@@ -106,7 +112,7 @@ impl Exchange {
     }
 
     /// Takes bytes of the answer. Those of the object wait for [`Exchange::deliver`]. What is left of `input` belongs to nothing.
-    pub(super) fn take(&mut self, input: &mut &[u8], slab: &mut Slab) -> Result<Stands, HttpError> {
+    pub(super) fn take(&mut self, input: &mut &[u8]) -> Result<Stands, HttpError> {
         let mut stands = Stands::Goes;
         self.has_answer = true;
         let result = loop {
@@ -124,8 +130,14 @@ impl Exchange {
                         }
                         Verdict::Resume { skip } => self.skip = skip,
                         Verdict::NotModified => {
-                            self.download.freshness = Freshness::of(200, &head.headers, path, &self.defaults);
-                            self.same = self.download.job.old.as_ref().map(|old| old.look(Object::clone));
+                            let old = self.download.job.old.as_ref().map(|old| old.look(Object::clone));
+                            let known = old.as_ref().and_then(|old| old.progress().head);
+                            if let (Some(old), Some(known)) = (old, known) {
+                                let (headers, defaults) = (&head.headers, &self.defaults);
+                                self.download.freshness =
+                                    Freshness::of_renewed(&known, headers, path, defaults);
+                                self.same = Some(old.under(known.renewed(headers)));
+                            }
                         }
                         Verdict::TryNext => stands = Stands::TryNext,
                         Verdict::Fail(failure) => stands = Stands::Failed(failure),
@@ -140,7 +152,7 @@ impl Exchange {
                     data = &data[skipped as usize..];
                     if !data.is_empty() {
                         self.download.download.took(data.len() as u64);
-                        self.taken.push(slab.store(data));
+                        self.gather(data);
                     }
                 }
                 Ok(Some(Event::End)) => {
@@ -155,14 +167,24 @@ impl Exchange {
         result.map(|()| stands)
     }
 
+    fn gather(&mut self, data: &[u8]) {
+        match self.taken.last_mut() {
+            Some(last) if last.len() + data.len() <= RUN_BYTES => last.extend_from_slice(data),
+            _ => self.taken.push(data.to_vec()),
+        }
+    }
+
+    /// Bytes that wait for [`Exchange::deliver`].
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.taken.iter().map(|run| run.len() as u64).sum()
+    }
+
     /// Hands on what was taken, together: each change wakes all who wait.
     pub(super) fn deliver(&mut self) {
         if !self.taken.is_empty() {
-            let taken = std::mem::take(&mut self.taken);
-            self.download
-                .job
-                .growing
-                .change(|object| taken.into_iter().for_each(|piece| object.append(piece)));
+            let growing = &self.download.job.growing;
+            let taken: Vec<_> = self.taken.drain(..).map(|run| growing.hold(run)).collect();
+            growing.change(|object| taken.into_iter().for_each(|run| object.append(run)));
         }
     }
 

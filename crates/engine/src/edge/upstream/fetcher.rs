@@ -4,17 +4,18 @@ use super::super::cache::{Cache, Job};
 use super::super::disk::Disk;
 use super::exchange::{Exchange, Fetch, Stands};
 use super::server::Server;
-use super::{FetchCounters, Mailbox, UpstreamSettings};
+use super::waiting::Waiting;
+use super::{FetchCounters, Mailbox, News, UpstreamSettings};
 use crate::containment::{Border, contain, inject};
-use glassline_delivery::fill::{Failure, Object, Slab};
+use glassline_delivery::fill::{Failure, Object, Pace};
 use glassline_io::client::Wire;
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker, Watch};
+use glassline_io::process;
 use glassline_io::small_file::Accept;
 use glassline_io::tcp::Connection;
-use glassline_io::tls::{Connector, Roots, TlsError};
+use glassline_io::tls::{Connector, READ_BYTES_MIN, Roots, TlsError};
 use glassline_media::Time;
-use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,10 +29,19 @@ const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);
 const READ_BYTES: usize = 128 << 10;
 /// Reads of one connection in a row; then others get their turn.
 const READS_A_TURN: usize = 8;
+/// Fetches that are set aside in a turn of those that wait, since the servers that are left for them have no connection.
+const ASIDE_MAX: usize = 16;
 /// How often patience is looked after.
 const SWEEP: Duration = Duration::from_millis(100);
+/// The same of the disk, while something is asked of it.
+const DISK_SWEEP: Duration = Duration::from_millis(25);
 /// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(30);
+/// How long an object is fetched on that nobody reads any more: a player that changes its connection finds it again. Where
+/// others wait for a connection, it is not.
+const UNREAD_GRACE: Duration = Duration::from_secs(1);
+/// Memory goes back to the system when at least so much less is in use than before.
+const RETURNED_BYTES_MIN: u64 = 8 << 20;
 /// Requests for one object at most.
 const ATTEMPTS_MAX: usize = 8;
 
@@ -52,6 +62,10 @@ struct Line {
     is_used: bool,
     /// When something last happened.
     since: Time,
+    /// It is not read from: its object is far enough ahead, or memory is short.
+    is_paused: bool,
+    /// Since when nobody reads its object.
+    unread_since: Option<Time>,
 }
 
 /// What the thread has.
@@ -70,16 +84,18 @@ pub(in crate::edge) struct Fetcher {
     groups: Vec<Range<usize>>,
     lines: Vec<Option<Line>>,
     generations: u32,
-    waiting: VecDeque<Fetch>,
+    waiting: Waiting,
     /// Connections that had more to read than a turn's share.
     again: Vec<u64>,
-    via: String,
-    slab: Slab,
+    /// What this server is called among others.
+    name: String,
     scratch: Vec<u8>,
+    /// The most memory that was in use since some was given back.
+    peak_bytes: u64,
 }
 
 impl Fetcher {
-    /// A fetcher that has nothing to do. `via` tells servers who asks.
+    /// A fetcher that has nothing to do. `name` tells servers who asks.
     pub(in crate::edge) fn new(
         settings: UpstreamSettings,
         cache: Arc<Cache>,
@@ -87,7 +103,7 @@ impl Fetcher {
         counters: Arc<FetchCounters>,
         ends: Arc<AtomicBool>,
         clock: Clock,
-        via: String,
+        name: String,
     ) -> Result<(Fetcher, Arc<Mailbox>), FetcherError> {
         let poller = Poller::new()?;
         let mailbox = Mailbox::new(Waker::new(&poller, WAKE)?);
@@ -116,11 +132,11 @@ impl Fetcher {
             groups,
             lines: Vec::new(),
             generations: 0,
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
             again: Vec::new(),
-            via,
-            slab: Slab::default(),
+            name,
             scratch: vec![0; READ_BYTES],
+            peak_bytes: 0,
         };
         Ok((fetcher, mailbox))
     }
@@ -137,7 +153,7 @@ impl Fetcher {
                 .filter_map(|(slot, line)| Some(token(slot, line.as_ref()?.generation)));
             self.again = tokens.collect();
         }
-        for fetch in self.waiting.drain(..) {
+        for fetch in self.waiting.take_all() {
             fetch.job.growing.change(|object| object.fail(Failure::Upstream));
         }
         for exchange in self.lines.into_iter().flatten().filter_map(|line| line.exchange) {
@@ -150,7 +166,9 @@ impl Fetcher {
         let mut next_sweep = Time::ZERO;
         while !self.ends.load(Ordering::Acquire) {
             let now = self.clock.now();
-            let wait = if self.again.is_empty() { next_sweep.since(now).min(SWEEP) } else { Duration::ZERO };
+            let sweep =
+                if self.disk.as_ref().is_some_and(|disk| disk.is_awaited()) { DISK_SWEEP } else { SWEEP };
+            let wait = if self.again.is_empty() { next_sweep.since(now).min(sweep) } else { Duration::ZERO };
             if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
                 tracing::error!(%error, "epoll failed; nothing is fetched from upstream servers any more");
                 break;
@@ -158,8 +176,12 @@ impl Fetcher {
             let now = self.clock.now();
             for event in &ready {
                 if event.token == WAKE {
-                    let jobs = self.mailbox.collect();
-                    jobs.into_iter().for_each(|job| self.begin(job, now));
+                    for news in self.mailbox.collect() {
+                        // A panic drops the job, which fails its object.
+                        let _ = contain(Border::Exchange, || self.handle_news(news, now));
+                    }
+                    // It may also be that readers have gone on, or memory was released.
+                    self.resume(now);
                 } else {
                     self.turn(event.token, now);
                 }
@@ -167,6 +189,7 @@ impl Fetcher {
             for token in std::mem::take(&mut self.again) {
                 self.turn(token, now);
             }
+            self.take_from_disk(now);
             if now >= next_sweep {
                 self.sweep(now);
                 next_sweep = now + SWEEP;
@@ -180,27 +203,136 @@ impl Fetcher {
         self.groups.get(fetch.job.group).cloned().unwrap_or_default()
     }
 
-    fn begin(&mut self, job: Job, now: Time) {
-        // A panic drops the job, which fails its object.
-        let _ = contain(Border::Exchange, || {
-            let fetch = Fetch::new(job);
-            self.assign(fetch, now);
-        });
+    fn handle_news(&mut self, news: News, now: Time) {
+        match news {
+            // Behind those that wait.
+            News::Job(job) if self.waiting.has(job.group) => self.waiting.push(Fetch::new(job, now)),
+            News::Job(job) => self.assign(Fetch::new(job, now), now),
+            News::Joins(ticket, address) => self.waiting.join(ticket, address),
+        }
     }
 
     fn assign_waiting(&mut self, now: Time) {
-        for _ in 0..self.waiting.len() {
-            if let Some(fetch) = self.waiting.pop_front() {
-                let _ = contain(Border::Exchange, || self.assign(fetch, now));
+        let groups = self.waiting.groups();
+        if groups.is_empty() {
+            return;
+        }
+        for fetch in self.waiting.take_unread() {
+            self.cancel(fetch, now);
+        }
+        self.cancel_unread(Duration::ZERO, now);
+        for group in groups {
+            let mut aside = Vec::new();
+            while self.can_assign(group, now)
+                && aside.len() < ASIDE_MAX
+                && let Some(fetch) = self.waiting.pop(group)
+            {
+                // A panic drops the job, which fails its object.
+                let assigned = contain(Border::Exchange, || self.try_assign(fetch, now));
+                aside.extend(assigned.ok().flatten());
             }
+            aside.into_iter().for_each(|fetch| self.waiting.push(fetch));
+        }
+    }
+
+    /// Whether the server that is asked next has a connection for one that waits, or none of them can be asked at all.
+    fn can_assign(&self, group: usize, now: Time) -> bool {
+        let servers = &self.servers[self.groups.get(group).cloned().unwrap_or_default()];
+        let well = servers.iter().find(|server| server.is_well(now));
+        match well.or_else(|| servers.iter().find(|server| server.has_address())) {
+            Some(server) => !server.idle.is_empty() || server.open < self.settings.connections,
+            None => !servers.iter().any(Server::is_resolving),
+        }
+    }
+
+    /// Nobody reads this any more.
+    fn cancel(&mut self, fetch: Fetch, now: Time) {
+        if !self.cache.abandon(&fetch.job.key, &fetch.job.growing) {
+            return self.assign(fetch, now);
+        }
+        FetchCounters::add(&self.counters.cancelled, 1);
+        fetch.job.growing.change(|object| object.fail(Failure::Upstream));
+    }
+
+    /// Ends exchanges whose objects nobody has read for so long.
+    fn cancel_unread(&mut self, grace: Duration, now: Time) {
+        for slot in 0..self.lines.len() {
+            let Some(line) = self.lines[slot].as_mut() else { continue };
+            let Some(exchange) = &line.exchange else { continue };
+            let Job { key, growing, .. } = &exchange.download.job;
+            if growing.readers() > 0 {
+                line.unread_since = None;
+            } else if now.since(*line.unread_since.get_or_insert(now)) >= grace
+                && self.cache.abandon(key, growing)
+            {
+                FetchCounters::add(&self.counters.cancelled, 1);
+                growing.change(|object| object.fail(Failure::Upstream));
+                self.close(slot);
+            }
+        }
+    }
+
+    /// Goes on with what was paused, where that can be.
+    fn resume(&mut self, now: Time) {
+        for slot in 0..self.lines.len() {
+            let Some(line) = self.lines[slot].as_mut() else { continue };
+            if std::mem::take(&mut line.is_paused) {
+                line.since = now;
+                let token = token(slot, line.generation);
+                self.turn(token, now);
+            }
+        }
+        // Those that wait for room get it from each other: the one that has the most for each of its readers slides first.
+        while self.lines.iter().flatten().any(|line| line.is_paused) && !self.cache.make_room() {
+            let shared = self.lines.iter().enumerate().filter_map(|(slot, line)| {
+                let standing = line.as_ref()?.exchange.as_ref()?.download.job.growing.standing();
+                (!standing.is_sliding).then_some((standing.bytes_a_reader(), slot))
+            });
+            let Some((_, slot)) = shared.max() else { break };
+            self.slide(slot);
+        }
+        let is_paused = |line: &Line| line.is_paused;
+        let paused: Vec<u64> = self
+            .lines
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, line)| {
+                let line = line.as_ref().filter(|line| is_paused(line))?;
+                let exchange = line.exchange.as_ref()?;
+                let pace = self.cache.pace(&exchange.download.job.growing, exchange.taken_bytes());
+                matches!(pace, Pace::Fill(_)).then_some(token(slot, line.generation))
+            })
+            .collect();
+        self.again.extend(paused);
+    }
+
+    /// The object in `slot` gives up memory for others. One that is only asked for anew is of no use then.
+    fn slide(&mut self, slot: usize) {
+        let Some(exchange) = self.lines[slot].as_ref().and_then(|line| line.exchange.as_ref()) else {
+            return;
+        };
+        let Job { key, growing, refresh, .. } = &exchange.download.job;
+        self.cache.slide(key, growing);
+        if refresh.is_some() {
+            FetchCounters::add(&self.counters.cancelled, 1);
+            growing.change(|object| object.fail(Failure::Upstream));
+            self.close(slot);
         }
     }
 
     /// Asks the first server that is well for it, and has not failed it. Where none is left, it fails; where all connections
     /// are in use, or a name is still looked up, it waits.
-    fn assign(&mut self, mut fetch: Fetch, now: Time) {
+    fn assign(&mut self, fetch: Fetch, now: Time) {
+        if let Some(fetch) = self.try_assign(fetch, now) {
+            self.waiting.push(fetch);
+        }
+    }
+
+    /// The same; the fetch comes back where it is to wait.
+    fn try_assign(&mut self, mut fetch: Fetch, now: Time) -> Option<Fetch> {
         if fetch.attempts >= ATTEMPTS_MAX {
-            return self.give_up(fetch, now);
+            self.give_up(fetch, now);
+            return None;
         }
         let mailbox = &self.mailbox;
         let group = self.group(&fetch);
@@ -215,27 +347,29 @@ impl Fetcher {
         let any = candidates.iter().copied().find(|index| self.servers[*index].has_address());
         let Some(index) = well.or(any) else {
             if candidates.iter().any(|index| self.servers[*index].is_resolving()) {
-                self.waiting.push_back(fetch);
-            } else {
-                self.give_up(fetch, now);
+                return Some(fetch);
             }
-            return;
+            self.give_up(fetch, now);
+            return None;
         };
         if let Some(line) = self.servers[index].idle.pop() {
-            return self.send(line, fetch, now);
+            self.send(line, fetch, now);
+            return None;
         }
         if self.servers[index].open >= self.settings.connections {
-            self.waiting.push_back(fetch);
-            return;
+            return Some(fetch);
         }
         match self.open(index, now) {
-            Ok(line) => self.send(line, fetch, now),
+            Ok(line) => {
+                self.send(line, fetch, now);
+                None
+            }
             Err(error) => {
                 let server = self.servers[index].url.authority();
                 tracing::debug!(%server, %error, "cannot connect to an upstream server");
                 self.servers[index].fail(now);
                 fetch.failed.push(index);
-                self.assign(fetch, now);
+                self.try_assign(fetch, now)
             }
         }
     }
@@ -252,23 +386,33 @@ impl Fetcher {
         self.poller.add(&connection, token(slot, generation), Watch::Edges)?;
         let link = Link::Opening(connection);
         let out = Vec::new();
-        self.lines[slot] =
-            Some(Line { server, generation, link, out, exchange: None, is_used: false, since: now });
+        self.lines[slot] = Some(Line {
+            server,
+            generation,
+            link,
+            out,
+            exchange: None,
+            is_used: false,
+            since: now,
+            is_paused: false,
+            unread_since: None,
+        });
         self.servers[server].open += 1;
         Ok(slot)
     }
 
     /// Sends the request for `fetch` by the connection in `slot`, now or when that stands.
     fn send(&mut self, slot: usize, mut fetch: Fetch, now: Time) {
-        let Some(line) = self.lines[slot].as_mut() else { return self.waiting.push_back(fetch) };
+        let Some(line) = self.lines[slot].as_mut() else { return self.waiting.push(fetch) };
         FetchCounters::add(&self.counters.fetches, 1);
         if fetch.download.has_begun() {
             FetchCounters::add(&self.counters.resumed, 1);
         }
         let (bytes, client) =
-            fetch.request(&self.servers[line.server].url, &self.via, UpstreamSettings::limits());
+            fetch.request(&self.servers[line.server].url, &self.name, UpstreamSettings::limits());
         line.out = bytes;
         line.since = now;
+        (line.is_paused, line.unread_since) = (false, None);
         line.exchange =
             Some(Exchange::new(fetch, client, self.settings.object_bytes, self.settings.defaults));
         let generation = line.generation;
@@ -294,7 +438,7 @@ impl Fetcher {
     }
 
     fn try_turn(&mut self, slot: usize, now: Time) -> io::Result<()> {
-        let Fetcher { lines, servers, connector, scratch, slab, counters, .. } = self;
+        let Fetcher { lines, servers, connector, scratch, counters, cache, mailbox, .. } = self;
         let Some(line) = lines[slot].as_mut() else { return Ok(()) };
         if let Link::Opening(connection) = &line.link {
             match connection.connected() {
@@ -328,7 +472,24 @@ impl Fetcher {
                 line.since = now;
             }
             wire.flush()?;
-            let Some(count) = wire.read(scratch)? else { return Ok(()) };
+            let mut read_bytes = READ_BYTES;
+            if let Some(exchange) = &line.exchange {
+                match cache.pace(&exchange.download.job.growing, exchange.taken_bytes()) {
+                    Pace::Fill(bytes) => {
+                        read_bytes =
+                            usize::try_from(bytes).unwrap_or(READ_BYTES).clamp(READ_BYTES_MIN, READ_BYTES);
+                    }
+                    pace => {
+                        line.is_paused = true;
+                        if pace == Pace::WaitForRoom {
+                            // Behind this turn another one makes room.
+                            mailbox.wake();
+                        }
+                        return Ok(());
+                    }
+                }
+            }
+            let Some(count) = wire.read(&mut scratch[..read_bytes])? else { return Ok(()) };
             line.since = now;
             let Some(exchange) = &mut line.exchange else {
                 // An idle connection has ended, or says what nobody asked for.
@@ -344,14 +505,17 @@ impl Fetcher {
             inject(Border::Exchange, || exchange.download.job.target.clone());
             FetchCounters::add(&counters.bytes, count as u64);
             let mut input = &scratch[..count];
-            match exchange.take(&mut input, slab).map_err(io::Error::other)? {
+            match exchange.take(&mut input).map_err(io::Error::other)? {
                 Stands::Goes => {}
                 Stands::Done => {
                     let keeps = exchange.keeps_alive() && input.is_empty();
                     self.complete(slot, keeps, now);
                     return Ok(());
                 }
-                Stands::TryNext => return Err(io::Error::other("it answered that it cannot")),
+                Stands::TryNext => {
+                    self.turn_away(slot, now);
+                    return Ok(());
+                }
                 Stands::Failed(failure) => {
                     let Some((fetch, _)) = line.exchange.take().map(Exchange::into_parts) else {
                         return Ok(());
@@ -385,12 +549,17 @@ impl Fetcher {
             return self.fail(fetch, Failure::Malformed, now);
         }
         let bytes = same.as_ref().map_or_else(|| growing.look(Object::filled), Object::filled);
-        self.cache.keep(&fetch.job.key, &growing, bytes, fetch.freshness, now);
+        if fetch.download.is_of_request() {
+            // What is kept under this key, if anything is, is better.
+            self.cache.forget(&fetch.job.key, &growing);
+        } else {
+            self.cache.keep(&fetch.job.key, &growing, bytes, fetch.freshness, now);
+        }
         growing.change(|object| match same {
             Some(same) => *object = same,
             None => object.finish(),
         });
-        if let Some(disk) = &self.disk {
+        if let Some(disk) = self.disk.as_ref().filter(|_| !growing.is_sliding()) {
             disk.offer(&fetch.job, fetch.freshness, self.clock.utc());
         }
     }
@@ -411,6 +580,25 @@ impl Fetcher {
             self.servers[server].fail(now);
             fetch.failed.push(server);
         }
+        self.go_on(fetch, now);
+    }
+
+    /// The server has answered by the connection in `slot` that it does not have this object, or not now. That says nothing of
+    /// others, which a stranger who knows an address that it fails at would else take from it: the next one is asked for this one
+    /// alone.
+    fn turn_away(&mut self, slot: usize, now: Time) {
+        let Some(line) = self.lines[slot].as_mut() else { return };
+        let (server, exchange) = (line.server, line.exchange.take());
+        self.close(slot);
+        let Some((mut fetch, _)) = exchange.map(Exchange::into_parts) else { return };
+        let authority = self.servers[server].url.authority();
+        tracing::debug!(server = %authority, target = %fetch.job.target, "an upstream server cannot answer");
+        fetch.failed.push(server);
+        self.go_on(fetch, now);
+    }
+
+    /// Asks the next server for what is missing.
+    fn go_on(&mut self, mut fetch: Fetch, now: Time) {
         if !fetch.download.can_resume() {
             return self.fail(fetch, Failure::Upstream, now);
         }
@@ -438,11 +626,12 @@ impl Fetcher {
         FetchCounters::add(&self.counters.failed, 1);
         let Job { key, target, growing, old, old_until, .. } = &fetch.job;
         tracing::warn!(%target, %failure, "an object cannot be fetched");
-        self.cache.forget(key, growing);
         if let Some(old) = old.as_ref().filter(|_| now < *old_until && !fetch.download.has_begun()) {
             let same = old.look(Object::clone);
+            self.cache.fall_back(key, growing, same.filled(), *old_until);
             growing.change(|object| *object = same);
         } else {
+            self.cache.forget(key, growing);
             growing.change(|object| object.fail(failure));
         }
     }
@@ -450,8 +639,11 @@ impl Fetcher {
     /// Ends what takes too long.
     fn sweep(&mut self, now: Time) {
         self.servers.iter_mut().for_each(|server| server.take_addresses(now));
+        self.cancel_unread(UNREAD_GRACE, now);
+        self.resume(now);
+        self.return_memory();
         for slot in 0..self.lines.len() {
-            let Some(line) = &self.lines[slot] else { continue };
+            let Some(line) = self.lines[slot].as_ref().filter(|line| !line.is_paused) else { continue };
             let patience = match (&line.link, &line.exchange) {
                 (Link::Opening(_), _) => self.settings.connect_timeout,
                 (Link::Open(wire), _) if wire.is_handshaking() => self.settings.connect_timeout,
@@ -461,6 +653,32 @@ impl Fetcher {
             if now.since(line.since) >= patience {
                 self.lose(slot, "it took too long", now);
             }
+        }
+    }
+}
+
+impl Fetcher {
+    /// Fetches what the disk does not give in time.
+    fn take_from_disk(&mut self, now: Time) {
+        let Some(disk) = &self.disk else { return };
+        for job in disk.take_overdue(now) {
+            match job {
+                Ok(job) => self.handle_news(News::Job(job), now),
+                Err(job) => {
+                    self.cache.forget(&job.key, &job.growing);
+                    job.growing.change(|object| object.fail(Failure::Upstream));
+                }
+            }
+        }
+    }
+
+    /// Gives memory back to the system when much less is in use than was before: the allocator keeps what is freed.
+    fn return_memory(&mut self) {
+        let held = self.cache.held_bytes();
+        self.peak_bytes = self.peak_bytes.max(held);
+        if self.peak_bytes - held >= RETURNED_BYTES_MIN.max(self.peak_bytes / 4) {
+            process::return_memory();
+            self.peak_bytes = held;
         }
     }
 }

@@ -10,15 +10,17 @@
 mod exchange;
 mod fetcher;
 mod server;
+mod waiting;
 
 pub(super) use fetcher::Fetcher;
 pub use fetcher::FetcherError;
 
 use super::cache::Job;
 use super::disk::DiskSettings;
-use glassline_delivery::fill::{Defaults, Route};
+use glassline_delivery::fill::{Defaults, KeyQuery, Route, WINDOW_MIN_BYTES};
 use glassline_delivery::http1::{Limits, Url};
 use glassline_io::poll::Waker;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +33,8 @@ pub struct UpstreamSettings {
     pub servers: Vec<Url>,
     /// What is asked for elsewhere.
     pub routes: Vec<UpstreamRoute>,
+    /// Which parameters of a query are part of an object's name, and asked for.
+    pub key_query: KeyQuery,
     /// Authorities that may vouch for them; `None`: those that the system trusts.
     pub ca: Option<PathBuf>,
     /// Bytes that are kept in memory at most.
@@ -70,6 +74,7 @@ impl UpstreamSettings {
         UpstreamSettings {
             servers,
             routes: Vec::new(),
+            key_query: KeyQuery::default(),
             ca: None,
             cache_bytes: 512 << 20,
             disk: None,
@@ -79,6 +84,14 @@ impl UpstreamSettings {
             silence_timeout: Duration::from_secs(12),
             connections: 256,
         }
+    }
+
+    /// Bytes that its objects take at most: the cache's, and for each connection what an object that it brings may have ahead
+    /// of its readers in any case.
+    pub fn memory_bytes(&self) -> u64 {
+        let servers = self.groups().map(<[Url]>::len).sum::<usize>() as u64;
+        let windows = servers.saturating_mul(self.connections as u64).saturating_mul(WINDOW_MIN_BYTES);
+        self.cache_bytes.saturating_add(windows)
     }
 
     fn limits() -> Limits {
@@ -93,6 +106,7 @@ pub(super) struct FetchCounters {
     pub(super) resumed: AtomicU64,
     pub(super) failed: AtomicU64,
     pub(super) bytes: AtomicU64,
+    pub(super) cancelled: AtomicU64,
 }
 
 /// What was fetched from upstream servers.
@@ -106,6 +120,8 @@ pub struct FetchFigures {
     pub failed: u64,
     /// Bytes of bodies.
     pub bytes: u64,
+    /// Objects that were not fetched on, since nobody read them any more.
+    pub cancelled: u64,
 }
 
 impl FetchCounters {
@@ -120,23 +136,41 @@ impl FetchCounters {
             resumed: value(&self.resumed),
             failed: value(&self.failed),
             bytes: value(&self.bytes),
+            cancelled: value(&self.cancelled),
         }
     }
 }
 
-/// Jobs on their way to the thread.
+/// What the thread is told.
+pub(super) enum News {
+    /// An object is to be fetched.
+    Job(Job),
+    /// Somebody of this address waits, too, for the one that has this number among those that wait.
+    Joins(u64, IpAddr),
+}
+
+/// News on their way to the thread.
 pub(super) struct Mailbox {
-    jobs: Mutex<Vec<Job>>,
+    news: Mutex<Vec<News>>,
     waker: Waker,
 }
 
 impl Mailbox {
     pub(super) fn new(waker: Waker) -> Arc<Mailbox> {
-        Arc::new(Mailbox { jobs: Mutex::default(), waker })
+        Arc::new(Mailbox { news: Mutex::default(), waker })
     }
 
     pub(super) fn send(&self, job: Job) {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job);
+        self.tell(News::Job(job));
+    }
+
+    /// See [`News::Joins`].
+    pub(super) fn join(&self, ticket: u64, address: IpAddr) {
+        self.tell(News::Joins(ticket, address));
+    }
+
+    fn tell(&self, news: News) {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).push(news);
         self.waker.wake();
     }
 
@@ -144,8 +178,8 @@ impl Mailbox {
         self.waker.wake();
     }
 
-    fn collect(&self) -> Vec<Job> {
+    fn collect(&self) -> Vec<News> {
         self.waker.clear();
-        std::mem::take(&mut *self.jobs.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -301,7 +301,7 @@ fn an_observer_follows_the_largest_frames_without_memory_for_them() {
         .collect();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     for frame in &heads {
-        frame.iter().for_each(|datagram| drop(socket.send_to(datagram, address).unwrap()));
+        frame.iter().for_each(|datagram| _ = socket.send_to(datagram, address).unwrap());
     }
     wait_for("packets come", || watch.report().counters.packets == 300);
     let observed = observer.next(LONG).unwrap().expect("the first frame within 20 s");

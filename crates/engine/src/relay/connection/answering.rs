@@ -3,14 +3,17 @@
 use super::staging::{asks_for_stages, tell};
 use super::watching::{absent, find_watched};
 use super::{Connection, Role};
-use crate::edge::{Growing, ObjectSource};
+use crate::edge::{Growing, ObjectSource, Reading};
 use crate::relay::live::Live;
+use crate::relay::presence::subscriber;
 use crate::relay::turn::TurnContext;
 use crate::relay::{ListenerRole, Settings};
+use glassline_delivery::fill::Via;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use glassline_delivery::policy::{StreamName, is_live_path};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What a request for something of a stream's is answered with.
@@ -19,7 +22,7 @@ enum Asked {
     Stream(Arc<Live>),
     /// An object that may still grow.
     Object {
-        growing: Arc<Growing>,
+        reading: Reading,
         source: ObjectSource,
         /// Where it is a playlist, its addresses are given the viewer's token.
         carries_token: bool,
@@ -34,18 +37,17 @@ enum Asked {
 /// no such servers, or they are not asked for that.
 fn find_upstream(
     request: &Request,
+    peer: IpAddr,
     context: &TurnContext<'_>,
-) -> Option<Result<(Arc<Growing>, ObjectSource), Response>> {
+) -> Option<Result<(Reading, ObjectSource), Response>> {
     let edge = context.hub.edge()?;
-    if request.headers.all("via").any(|via| edge.is_loop(via)) {
+    if edge.is_loop(&request.headers) {
         let words = "The request has come by this server before: its upstream servers lead back to it. Mend [upstream].";
         return Some(Err(problem(508, "the servers ask each other in a circle", words)));
     }
     let located = edge.locate(request.headers.first("host"), &request.path, &request.query)?;
-    let via: Vec<&str> = request.headers.all("via").collect();
-    let via = (!via.is_empty()).then(|| via.join(", "));
-    let (growing, status) = edge.find(located, via.as_deref(), context.now);
-    Some(Ok((growing, ObjectSource::Upstream(status))))
+    let (reading, status) = edge.find(located, Via::of(&request.headers), subscriber(peer), context.now);
+    Some(Ok((reading, ObjectSource::Upstream(status))))
 }
 
 impl Connection {
@@ -60,8 +62,8 @@ impl Connection {
         let response = match request.method {
             _ if is_live && reads => match self.find_live_object(&request, context) {
                 Ok(Asked::Stream(live)) => return self.watch(live, &request, context),
-                Ok(Asked::Object { growing, source, carries_token }) => {
-                    self.fetch(growing, source, request, carries_token, context.now);
+                Ok(Asked::Object { reading, source, carries_token }) => {
+                    self.fetch(reading, source, request, carries_token, context.now);
                     return Ok(false);
                 }
                 Ok(Asked::Stages(response)) => response,
@@ -78,9 +80,9 @@ impl Connection {
                 let door = ListenerRole::of(self.is_admin, &context.settings.listen);
                 let response = context.hub.respond(&request, door, self.peer.ip());
                 let is_absent = response.status == 404 && reads && !self.is_admin;
-                match is_absent.then(|| find_upstream(&request, context)).flatten() {
-                    Some(Ok((growing, source))) => {
-                        self.fetch(growing, source, request, false, context.now);
+                match is_absent.then(|| find_upstream(&request, self.peer.ip(), context)).flatten() {
+                    Some(Ok((reading, source))) => {
+                        self.fetch(reading, source, request, false, context.now);
                         return Ok(false);
                     }
                     Some(Err(circle)) => circle,
@@ -105,19 +107,23 @@ impl Connection {
             } else {
                 // Its playlists are written with the viewer's query.
                 let source = ObjectSource::Packaged;
-                self.find_presented(&name, rest, request, context).map(|growing| Asked::Object {
-                    growing,
-                    source,
-                    carries_token: false,
+                self.find_presented(&name, rest, request, context).map(|growing| {
+                    if request.method == Method::Get {
+                        self.note_fetched(&name, rest, context);
+                    }
+                    Asked::Object { reading: Reading::new(growing), source, carries_token: false }
                 })
             };
             return match asked {
                 Ok(asked) => Ok(asked),
                 Err(response) => {
-                    match (response.status == 404).then(|| find_upstream(request, context)).flatten() {
-                        Some(found) => found.map(|(growing, source)| {
+                    match (response.status == 404)
+                        .then(|| find_upstream(request, self.peer.ip(), context))
+                        .flatten()
+                    {
+                        Some(found) => found.map(|(reading, source)| {
                             let carries_token = context.settings.rules.of(&name).watch.key.is_some();
-                            Asked::Object { growing, source, carries_token }
+                            Asked::Object { reading, source, carries_token }
                         }),
                         None => Err(shared(response)),
                     }

@@ -2,7 +2,7 @@
 
 use super::answering::{guarded, shared_with};
 use super::{Connection, Role, Turn};
-use crate::edge::{CacheStatus, Growing, Held, ObjectSource, Reader};
+use crate::edge::{CacheStatus, Held, ObjectSource, Reader, Reading};
 use crate::relay::Settings;
 use crate::relay::live::Seat;
 use crate::relay::turn::TurnContext;
@@ -24,13 +24,16 @@ use std::time::Duration;
 /// Bytes of an object that are given to a socket in one go; then others get their turn.
 const SHARE_BYTES: u64 = 512 << 10;
 
+/// How long a client that takes nothing may hold up others that read the same object, where memory is short.
+const HOLD_UP_MAX: Duration = Duration::from_secs(5);
+
 /// Bytes that leave together at most.
 const TOGETHER_BYTES: usize = 128 << 10;
 
 /// A request whose object is on its way to the peer.
 #[derive(Debug)]
 pub(in crate::relay) struct Fetching {
-    growing: Arc<Growing>,
+    growing: Reading,
     source: ObjectSource,
     request: Box<Request>,
     keeps_alive: bool,
@@ -39,6 +42,8 @@ pub(in crate::relay) struct Fetching {
     body: Option<Body>,
     /// Its object had not begun when it was asked for.
     was_waited_for: bool,
+    /// Where it was when it was last looked after, and since when.
+    moved: (u64, Time),
     /// It has had its share, and there is more for it.
     has_more: bool,
     /// What becomes of the viewer's token.
@@ -99,6 +104,16 @@ impl Fetching {
         self.body.is_none().then_some(self.since)
     }
 
+    /// Whether its peer has taken nothing for too long while others wait for it: memory is short then, and their object keeps
+    /// only what the slowest of them needs. Called now and then.
+    pub(super) fn is_in_the_way(&mut self, now: Time) -> bool {
+        let Some(body) = &self.body else { return false };
+        if body.at != self.moved.0 || !self.growing.holds_others_up() {
+            self.moved = (body.at, now);
+        }
+        now.since(self.moved.1) >= HOLD_UP_MAX
+    }
+
     /// The request, if nothing of the answer has left.
     pub(super) fn unanswered(&self) -> Option<&Request> {
         self.body.is_none().then_some(&*self.request)
@@ -137,7 +152,7 @@ impl Fetching {
         }
         let mut pieces = Vec::new();
         let share = if body.file.is_some() { WITH_HEAD_BYTES } else { SHARE_BYTES };
-        let seen = self.growing.look_or_wait(reader(seat), |object| {
+        let seen = self.growing.look_or_wait(reader(seat), (body.at, body.at), |object| {
             let count = object.read(body.at, to.min(body.at + share), &mut pieces);
             (count > 0 || object.is_over()).then(|| (count, object.failure()))
         });
@@ -168,7 +183,7 @@ impl Fetching {
     fn begin(&mut self, seat: Seat, settings: &Settings, now: Time) -> Step {
         let head_only = self.request.method == Method::Head;
         let least = if self.token == Carrying::WhenWhole { PLAYLIST_BYTES_MAX as u64 } else { 0 };
-        let seen = self.growing.look_or_wait(reader(seat), |object: &Object| {
+        let seen = self.growing.look_or_wait(reader(seat), (0, least), |object: &Object| {
             let has_begun = object.filled() > least || object.is_over();
             has_begun.then(|| object.progress())
         });
@@ -217,7 +232,8 @@ impl Fetching {
             .ok()
             .and_then(|text| rewrite::with_token(kind, text, &token, &asked));
         if let Some(written) = written {
-            self.growing = self.growing.beside(Object::whole(head.clone(), Bytes::from(written)));
+            let written = self.growing.hold(written.into_bytes());
+            self.growing = Reading::new(self.growing.beside(Object::whole(head.clone(), written)));
         }
     }
 
@@ -337,7 +353,7 @@ impl Connection {
     /// that is wanted.
     pub(super) fn fetch(
         &mut self,
-        growing: Arc<Growing>,
+        growing: Reading,
         source: ObjectSource,
         request: Box<Request>,
         carries_token: bool,
@@ -351,6 +367,7 @@ impl Connection {
             since: now,
             body: None,
             was_waited_for: false,
+            moved: (0, now),
             has_more: false,
             token: if carries_token { Carrying::IfPlaylist } else { Carrying::Not },
             is_secure: self.socket.is_secured(),

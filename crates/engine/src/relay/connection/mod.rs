@@ -25,7 +25,7 @@ use crate::relay::access::{GONE, OpenRequest};
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
-use crate::relay::presence::Purpose;
+use crate::relay::presence::{Purpose, subscriber};
 use crate::relay::resting::Resting;
 use crate::relay::turn::TurnContext;
 use crate::relay::viewer::{Fed, Viewer};
@@ -537,7 +537,7 @@ impl Connection {
     /// Looks after the connection's patience. Returns whether it is over.
     pub(in crate::relay) fn check_time(&mut self, context: &mut TurnContext<'_>) -> bool {
         let (now, settings) = (context.now, context.settings);
-        match &self.role {
+        match &mut self.role {
             Role::Exchange { .. } | Role::Reporting(_) => {
                 if !self.outgoing.is_empty() {
                     return false;
@@ -603,8 +603,13 @@ impl Connection {
                     let response = problem(503, "it takes too long", words).with_header("Retry-After", "1");
                     self.finish_answer(&guarded(response), false, context);
                     let _ = self.outgoing.flush(&mut self.socket);
+                    return false;
                 }
-                false
+                let is_in_the_way = fetching.is_in_the_way(now);
+                if is_in_the_way {
+                    tracing::info!(peer = %self.peer, "a client was dropped: others waited for it while memory was short");
+                }
+                is_in_the_way
             }
             Role::Awaiting(awaiting) => {
                 if now.since(awaiting.since) >= settings.object_timeout {
@@ -624,6 +629,7 @@ impl Connection {
         self.leave_track(context);
         if let Role::Watching(viewer) = &self.role {
             viewer.live.viewer_leaves(self.seat.worker);
+            viewer.live.watchers().leave(subscriber(self.peer.ip()), context.now);
             self.admission.leave(self.peer.ip(), context.hub);
         }
         if let Role::Awaiting(awaiting) = &self.role {

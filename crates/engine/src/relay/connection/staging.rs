@@ -1,15 +1,19 @@
 //! Where the milliseconds of a stream's pictures went: `GET /live/NAME/stages.json` tells when each passed this server, and
-//! `POST /live/NAME/stages` takes what a viewer saw. Both are for whoever may watch the stream.
+//! `POST /live/NAME/stages` takes what a viewer saw. Both are for whoever may watch the stream; a report is taken of who really
+//! does, about what went to its address, and from a page of this server alone.
 
 use super::answering::{guarded, shared_with};
 use super::watching::{absent, find_live};
 use super::{Connection, Role};
+use crate::relay::entitled::OwnHosts;
 use crate::relay::live::Live;
+use crate::relay::presence::subscriber;
 use crate::relay::turn::TurnContext;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
-use glassline_delivery::policy::StreamName;
+use glassline_delivery::policy::{Caller, StreamName};
 use glassline_delivery::telemetry::stages::{PassedPicture, REPORT_MAX_BYTES, ViewerReport};
+use glassline_delivery::telemetry::watchers::Reportable;
 use glassline_media::Stage;
 use glassline_media::stamps::STAGE_EDGES_MICROS;
 use serde::Serialize;
@@ -96,12 +100,23 @@ pub(super) fn is_report(request: &Request) -> bool {
 }
 
 impl Connection {
-    /// Takes the head of a viewer's report, where it may watch and does not report too often.
+    /// Takes the head of a viewer's report, where it may watch and does not report too often. A page of another server may not
+    /// have its readers report: its `Origin` or `Sec-Fetch-Site` tells it, and where a browser sends neither, only a form's media
+    /// types pass without asking first (Fetch standard, CORS protocol), and JSON is none of them.
     pub(super) fn begin_report(
         &self,
         request: &Request,
         context: &TurnContext<'_>,
     ) -> Result<Reporting, Response> {
+        let hosts = OwnHosts::of(context.hub, context.settings);
+        if (Caller { peer: self.peer.ip(), request, hosts: &hosts }).is_foreign_page() {
+            let words = "Only a page of this server reports what its viewer sees.";
+            return Err(problem(403, "a page of another server", words));
+        }
+        if !is_json(request.headers.first("content-type")) {
+            let words = "Send the report with Content-Type: application/json.";
+            return Err(problem(415, "a report is JSON", words));
+        }
         let (name, _) = StreamName::of_presentation_path(&request.path).ok_or_else(absent)?;
         self.may_watch(&name, request, context)?;
         let live = find_live(&name, context)?;
@@ -109,10 +124,8 @@ impl Connection {
         if length.is_some_and(|length: usize| length > REPORT_MAX_BYTES) {
             return Err(too_large());
         }
-        if !live.viewer_figures().admit(self.peer.ip(), context.now) {
-            let words = "Each viewer reports once in ten seconds; this one, or all of the stream together, report more often \
-                         than is taken.";
-            return Err(problem(429, "too many reports", words).with_header("Retry-After", "10"));
+        if !live.viewer_figures().admit(subscriber(self.peer.ip()), context.now) {
+            return Err(too_often());
         }
         Ok(Reporting { live, body: Vec::new() })
     }
@@ -132,8 +145,20 @@ impl Connection {
         let Role::Reporting(reporting) = &mut self.role else { return };
         let response = match ViewerReport::parse(&reporting.body) {
             Ok(report) => {
-                reporting.live.viewer_figures().add(&report, context.now);
-                Response::new(204).with_header("Cache-Control", "no-store")
+                let address = subscriber(self.peer.ip());
+                // The lock is held for no longer than that.
+                let becomes = reporting.live.watchers().take(address, report.least_time(), context.now);
+                match becomes {
+                    Reportable::Taken => {
+                        reporting.live.viewer_figures().add(&report, context.now);
+                        Response::new(204).with_header("Cache-Control", "no-store")
+                    }
+                    Reportable::TooOften => too_often(),
+                    Reportable::NotWatching => {
+                        let words = "Watch the stream, and report from the same address.";
+                        problem(403, "nothing of the stream goes to this address", words)
+                    }
+                }
             }
             Err(error) => {
                 let words = "Send {\"stages\": {PART: [counts]}}, a count for each of edges_us of stages.json and one more; \
@@ -144,6 +169,18 @@ impl Connection {
         let response = guarded(shared_with(context.settings, response));
         self.finish_answer(&response, false, context);
     }
+}
+
+/// Whether a media type is that of JSON, whatever parameters it has.
+fn is_json(media_type: Option<&str>) -> bool {
+    let bare = media_type.and_then(|it| it.split(';').next()).unwrap_or_default();
+    bare.trim().eq_ignore_ascii_case("application/json")
+}
+
+fn too_often() -> Response {
+    let words = "Each viewer reports once in ten seconds, about what it has watched; this one, or all of the stream together, \
+                 report more than is taken.";
+    problem(429, "too many reports", words).with_header("Retry-After", "10")
 }
 
 fn too_large() -> Response {

@@ -6,7 +6,7 @@ use crate::relay::access::OpenRequest;
 use crate::relay::hub::Hub;
 use crate::relay::live::{Live, Seat};
 use crate::relay::outgoing::Outgoing;
-use crate::relay::presence::Purpose;
+use crate::relay::presence::{Purpose, subscriber};
 use crate::relay::viewer::{Viewer, ViewerState};
 use crate::relay::wire::Wire;
 use glassline_delivery::http1::server::{Request, Server};
@@ -163,6 +163,7 @@ impl Connection {
             Role::Publishing(_) => hub.presence.count(address, Purpose::Publish, 0),
             Role::Watching(viewer) => {
                 viewer.live.viewer_sits(self.seat.worker);
+                viewer.live.watchers().join(subscriber(address), hub.clock.now());
                 self.admission.come(address, hub);
             }
             Role::Exchange { .. }

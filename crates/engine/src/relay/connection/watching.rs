@@ -6,7 +6,7 @@ use crate::edge::{Found, Growing};
 use crate::relay::entitled::OwnHosts;
 use crate::relay::hub::Hub;
 use crate::relay::live::Live;
-use crate::relay::presence::Purpose;
+use crate::relay::presence::{Purpose, subscriber};
 use crate::relay::turn::TurnContext;
 use crate::relay::viewer::Viewer;
 use glassline_delivery::http1::server::Request;
@@ -134,6 +134,20 @@ impl Connection {
         }
     }
 
+    /// Notes that the peer gets `rest` of the presentation of the stream `name`: who fetches its pictures watches it.
+    pub(super) fn note_fetched(&self, name: &StreamName, rest: &str, context: &TurnContext<'_>) {
+        let cut = context.settings.packaging.presentation;
+        let time = match rest.parse() {
+            Ok(Object::Part { rendition, .. }) if rendition.is_video() => cut.part,
+            Ok(Object::Segment { rendition, .. }) if rendition.is_video() => cut.segment,
+            Ok(Object::TransportSegment { .. }) => cut.segment,
+            _ => return,
+        };
+        if let Some(live) = context.hub.streams.find(name) {
+            live.watchers().fetched(subscriber(self.peer.ip()), time, context.now);
+        }
+    }
+
     /// Counts the peer among the viewers and gives it its place, where there is room.
     fn enter_as_viewer(&mut self, live: &Live, context: &TurnContext<'_>) -> Result<(), WatchRefusal> {
         let (hub, address) = (context.hub, self.peer.ip());
@@ -145,6 +159,7 @@ impl Connection {
             live.viewer_joins(self.seat.worker);
             Ok::<(), WatchRefusal>(())
         })?;
+        live.watchers().join(subscriber(address), context.now);
         self.admission = Admission { bps, mark: hub.marker.mark(self.socket.tcp(), rules.marking) };
         Ok(())
     }

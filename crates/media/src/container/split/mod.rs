@@ -7,6 +7,15 @@
 //! ```
 //! [`flv`](super::flv), [`webm`](super::webm) and [`ogg`](super::ogg) say what these are in each container. Payloads
 //! only pass through; what is held is the header, and of each record its first bytes.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod walk;
 
@@ -194,7 +203,7 @@ impl Splitter {
             return Err(error);
         }
         let from = self.taken;
-        self.taken += input.len() as u64;
+        self.taken = self.taken.saturating_add(input.len() as u64);
         let mut marks = std::mem::take(&mut self.marks);
         let scanned = self.scanner.scan(input, &mut marks);
         // Of a bad element nothing is told.
@@ -216,7 +225,7 @@ impl Splitter {
     ) -> Result<(), Error> {
         let mut held = std::mem::take(&mut self.held);
         let (header_bytes, body) = match self.header_bytes {
-            Some(header_bytes) => (header_bytes, &input[..(good_end - from) as usize]),
+            Some(header_bytes) => (header_bytes, up_to(input, good_end.saturating_sub(from))),
             None => {
                 held.extend_from_slice(input);
                 let body_begins = marks.iter().find_map(|mark| match mark {
@@ -232,21 +241,23 @@ impl Splitter {
                     return Ok(());
                 }
                 self.header_bytes = Some(length);
-                let (header, body) = held.split_at_mut(length as usize);
+                // It began in what is held.
+                let at = usize::try_from(length).map_or(held.len(), |length| length.min(held.len()));
+                let (header, body) = held.split_at_mut(at);
                 if let Scanner::WebM(scanner) = &self.scanner {
                     scanner.make_endless(header);
                 }
                 tell(Split::Header(header));
-                (length, &body[..(good_end.max(length) - length) as usize])
+                (length, up_to(body, good_end.saturating_sub(length)))
             }
         };
         for mark in marks {
             match mark {
                 Boundary::BodyBegins { .. } => {}
                 Boundary::Header(header) => tell(Split::Header(header)),
-                Boundary::RecordEnd { at } => tell(Split::RecordEnd { at: at - header_bytes }),
+                Boundary::RecordEnd { at } => tell(Split::RecordEnd { at: at.saturating_sub(header_bytes) }),
                 Boundary::Join { at, key_frame } => {
-                    tell(Split::Join { at: at - header_bytes, key_frame: *key_frame });
+                    tell(Split::Join { at: at.saturating_sub(header_bytes), key_frame: *key_frame });
                 }
                 Boundary::Picture => tell(Split::Picture),
             }
@@ -256,6 +267,11 @@ impl Splitter {
         }
         Ok(())
     }
+}
+
+/// The first `count` bytes, or all where there are fewer.
+fn up_to(bytes: &[u8], count: u64) -> &[u8] {
+    usize::try_from(count).ok().and_then(|count| bytes.get(..count)).unwrap_or(bytes)
 }
 
 #[cfg(test)]

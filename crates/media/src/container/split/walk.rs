@@ -21,7 +21,7 @@ impl Walk {
         let lacking = count.saturating_sub(self.head.len());
         let (part, rest) = input.split_at(lacking.min(input.len()));
         self.head.extend_from_slice(part);
-        self.position += part.len() as u64;
+        self.position = self.position.saturating_add(part.len() as u64);
         *input = rest;
         part.len() == lacking
     }
@@ -33,7 +33,7 @@ impl Walk {
 
     /// Says that the element goes on for `bytes` behind what was gathered; `keep` asks for all of its bytes.
     pub(in crate::container) fn expect(&mut self, bytes: u64, keep: bool) -> Result<(), Error> {
-        let all = self.head.len() as u64 + bytes;
+        let all = bytes.saturating_add(self.head.len() as u64);
         if keep && all > HEADER_MAX_BYTES as u64 {
             return Err(Error::HeaderTooLong { found: all });
         }
@@ -49,8 +49,8 @@ impl Walk {
         if let Some(kept) = &mut self.kept {
             kept.extend_from_slice(part);
         }
-        self.left -= count as u64;
-        self.position += count as u64;
+        self.left = self.left.saturating_sub(count as u64);
+        self.position = self.position.saturating_add(count as u64);
         *input = rest;
         self.left == 0
     }

@@ -30,7 +30,7 @@ pub(super) fn tracks(header: &[u8]) -> Vec<Track> {
         }
     }
     // Where a codec has no sequence header, its number is told all the same.
-    let number = |told: Option<f64>| told.filter(|number| *number >= 0.0).map(|number| number as u32);
+    let number = |told: Option<f64>| told.and_then(whole);
     let mut video = video.or_else(|| number(told.video).map(|id| Track::new(Kind::Video, video_name(id))));
     let audio = audio.or_else(|| number(told.audio).map(|id| Track::new(Kind::Audio, audio_name(id))));
     if let (Some(video), Some(width), Some(height)) = (&mut video, number(told.width), number(told.height)) {
@@ -143,6 +143,12 @@ impl Told {
     }
 }
 
+/// The whole number in a property; the largest there is where it is larger.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float saturates")]
+fn whole(number: f64) -> Option<u32> {
+    (number >= 0.0).then_some(number as u32)
+}
+
 /// A property at the front of `bytes`: its name, its value if that is a number, and what is behind it.
 fn property(bytes: &[u8]) -> Option<(&[u8], Option<f64>, &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
@@ -154,7 +160,7 @@ fn property(bytes: &[u8]) -> Option<(&[u8], Option<f64>, &[u8])> {
     let value_bytes = match kind {
         0 => 8,
         1 => 1,
-        2 => 2 + text(2, rest)?,
+        2 => 2_usize.checked_add(text(2, rest)?)?,
         5 | 6 => 0,
         11 => 10,
         12 => 4_usize.checked_add(text(4, rest)?)?,

@@ -2,6 +2,15 @@
 //!
 //! In: the header as [`split`](super::split) tells it. Out: a [`Track`] for each that is named, as far as it is. A header
 //! may say wrong things, or nothing; nobody decodes by this.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod flv;
 mod ogg;

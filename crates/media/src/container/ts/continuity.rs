@@ -1,4 +1,13 @@
 //! The continuity counters of all PIDs (13818-1 §2.4.3.3): how loss shows.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::packet::{NULL_PID, Packet};
 use serde::{Deserialize, Serialize};
@@ -83,7 +92,7 @@ impl ContinuityChecker {
             next |= REPEATED;
             Continuity::Duplicate
         } else {
-            self.errors += 1;
+            self.errors = self.errors.saturating_add(1);
             Continuity::Lost { expected, found }
         };
         *slot = next;

@@ -2,6 +2,15 @@
 //!
 //! A unit is given as soon as its last byte is there: where its PES packet says its length at once, otherwise with
 //! the next one of its PID. Units with missing packets are dropped and counted.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::align::Aligner;
 use super::continuity::{Continuity, ContinuityChecker};
@@ -150,16 +159,20 @@ impl Demuxer {
     }
 }
 
+fn count(counter: &mut u64) {
+    *counter = counter.saturating_add(1);
+}
+
 impl State {
     fn packet(&mut self, bytes: &[u8; PACKET_BYTES]) {
         let number = self.counters.packets;
-        self.counters.packets += 1;
+        count(&mut self.counters.packets);
         let Ok(packet) = Packet::parse(bytes) else {
-            self.counters.malformed_packets += 1;
+            count(&mut self.counters.malformed_packets);
             return;
         };
         if packet.transport_error {
-            self.counters.transport_errors += 1;
+            count(&mut self.counters.transport_errors);
             return;
         }
         let continuity = self.continuity.check(&packet);
@@ -223,7 +236,9 @@ impl Stream {
         match continuity {
             Continuity::Duplicate => return,
             Continuity::Lost { .. } | Continuity::Signalled => {
-                counters.damaged_units += u64::from(self.active);
+                if self.active {
+                    count(&mut counters.damaged_units);
+                }
                 self.drop_unit();
             }
             Continuity::First | Continuity::Continuous | Continuity::Unchecked => {}
@@ -240,8 +255,8 @@ impl Stream {
         if !self.active {
             return;
         }
-        if self.pes.len() + packet.payload.len() > PES_MAX_BYTES {
-            counters.oversized_units += 1;
+        if self.pes.len().saturating_add(packet.payload.len()) > PES_MAX_BYTES {
+            count(&mut counters.oversized_units);
             self.drop_unit();
             return;
         }
@@ -271,17 +286,17 @@ impl Stream {
         let header = PesHeader::parse(&pes);
         // The mark that ends a unit of open length is the container's, no part of the unit.
         let marked = self.codec == Codec::H264 && pes.ends_with(&END_OF_UNIT);
-        let open_end = || pes.len() - if marked { END_OF_UNIT.len() } else { 0 };
+        let open_end = || pes.len().saturating_sub(if marked { END_OF_UNIT.len() } else { 0 });
         let end = header.map_or(0, |header| header.packet_bytes.unwrap_or_else(open_end));
         let Some((header, end)) =
             header.ok().filter(|header| header.payload_start <= end && end <= pes.len()).zip(Some(end))
         else {
-            counters.damaged_units += 1;
+            count(&mut counters.damaged_units);
             self.splitter.reset();
             return;
         };
         let near = |wrapped: u64, reference: &Option<Ticks>| {
-            Ticks::unwrap_near(wrapped, reference.unwrap_or(Ticks(wrapped as i64)))
+            Ticks::unwrap_near(wrapped, reference.unwrap_or(Ticks(wrapped.cast_signed())))
         };
         let stamps = header.pts.map(|pts| {
             let dts = near(header.dts.unwrap_or(pts), reference);

@@ -1,6 +1,15 @@
 //! The beginning of a PES packet of video, as its packets come: whether decoding can begin there.
 //!
 //! Nothing is kept but a few bytes, so that looking costs no memory; the search ends at the first coded slice.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use crate::access_unit::Codec;
 use crate::bitstream::h264::sei::RECOVERY_POINT;
@@ -64,10 +73,10 @@ impl Search {
             match self {
                 Search::Done => return Found::Nothing,
                 Search::Header { bytes: header, count } => {
-                    let take = bytes.len().min(9 - *count);
-                    header[*count..*count + take].copy_from_slice(&bytes[..take]);
-                    *count += take;
-                    bytes = &bytes[take..];
+                    let (part, rest) = bytes.split_at(bytes.len().min(9usize.saturating_sub(*count)));
+                    header[*count..].iter_mut().zip(part).for_each(|(byte, came)| *byte = *came);
+                    *count = count.saturating_add(part.len());
+                    bytes = rest;
                     if *count < 9 {
                         return Found::Nothing;
                     }
@@ -76,7 +85,7 @@ impl Search {
                 }
                 Search::Skip { left } => {
                     let take = bytes.len().min(*left);
-                    *left -= take;
+                    *left = left.saturating_sub(take);
                     bytes = &bytes[take..];
                     if *left > 0 {
                         return Found::Nothing;
@@ -84,7 +93,8 @@ impl Search {
                     *self = Search::Payload(Head { last: u32::MAX, ..Head::default() });
                 }
                 Search::Payload(head) => {
-                    head.searched += bytes.len() as u32;
+                    head.searched =
+                        head.searched.saturating_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
                     let found = head.push(bytes, codec);
                     if found != Found::Nothing || head.searched > SEARCH_LIMIT_BYTES {
                         *self = Search::Done;
@@ -185,9 +195,9 @@ impl Messages {
             Some(left) => {
                 if let Some(slot) = self.kept.get_mut(self.count) {
                     *slot = byte;
-                    self.count += 1;
+                    self.count = self.count.saturating_add(1);
                 }
-                self.left = Some(left - 1);
+                self.left = Some(left.saturating_sub(1));
             }
         }
         if self.left != Some(0) {

@@ -4,6 +4,15 @@
 //!  0x47 │ E S P  pid:13 │ scr:2 afc:2 cc:4 │ [adaptation: length, flags, [PCR:6], …] │ payload
 //!   1   │       2       │        1         │            if afc & 2                   │ if afc & 1
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::Error;
 use crate::time::Ticks;
@@ -32,7 +41,7 @@ impl Pcr {
 
     /// The reference at a 90 kHz stamp.
     pub const fn from_ticks(ticks: Ticks) -> Pcr {
-        Pcr(ticks.wrapped() * 300)
+        Pcr(ticks.wrapped().saturating_mul(300))
     }
 
     /// 27 MHz ticks, below [`Pcr::WRAP`].
@@ -52,14 +61,14 @@ impl Pcr {
 
     /// How many 27 MHz ticks after `earlier` this is, over the wrap.
     pub const fn since(self, earlier: Pcr) -> u64 {
-        (self.0 + Self::WRAP - earlier.0) % Self::WRAP
+        (self.0.saturating_add(Self::WRAP).saturating_sub(earlier.0)) % Self::WRAP
     }
 
     /// Reads the six bytes; an extension of 300 or more counts as it stands, wrapped.
     pub const fn parse(bytes: [u8; 6]) -> Pcr {
         let [a, b, c, d, e, f] = bytes;
         let word = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
-        Pcr::new((word >> 15) * 300 + (word & 0x1ff))
+        Pcr::new((word >> 15).saturating_mul(300).saturating_add(word & 0x1ff))
     }
 
     /// The six bytes: 33 bits of base, six reserved ones, 9 bits of extension.

@@ -3,6 +3,15 @@
 //! ```text
 //! 00 00 01 id │ length:16 │ 10 … align:1 … │ pts dts:2 … │ header length:8 │ [PTS:5] [DTS:5] … │ payload
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::Error;
 use crate::time::Ticks;
@@ -58,9 +67,9 @@ impl PesHeader {
             let found = u32::from(stream_id) << 8 | u32::from(flags);
             return Err(Error::Unexpected { what: "PES stream id and marker", found, expected: 0xe080 });
         }
-        let payload_start = FIXED_BYTES + usize::from(header_length);
+        let payload_start = usize::from(header_length).saturating_add(FIXED_BYTES);
         let optional = bytes.get(FIXED_BYTES..payload_start).ok_or(truncated(payload_start))?;
-        let stamp = |index: usize| optional.get(index * 5..index * 5 + 5).map(parse_stamp);
+        let stamp = |index: usize| optional.as_chunks().0.get(index).map(parse_stamp);
         let pts = if contents & 0x80 != 0 { stamp(0) } else { None };
         let dts = if contents & 0xc0 == 0xc0 { stamp(1) } else { None };
         Ok(PesHeader { stream_id, packet_bytes: Self::packet_bytes(bytes), payload_start, pts, dts })
@@ -70,7 +79,7 @@ impl PesHeader {
 /// Appends a PES header for `payload_bytes` that are aligned with an access unit; the length is left open where it
 /// does not fit 16 bits (which only video may do). The DTS is written only where it differs from the PTS.
 pub fn write_header(stream_id: u8, pts: Ticks, dts: Ticks, payload_bytes: usize, out: &mut Vec<u8>) {
-    let length = u16::try_from(payload_bytes + 3 + stamps_bytes(pts, dts)).unwrap_or(0);
+    let length = stated_length(pts, dts, payload_bytes).unwrap_or(0);
     write(stream_id, pts, dts, length, out);
 }
 
@@ -81,10 +90,16 @@ pub fn write_open_header(stream_id: u8, pts: Ticks, dts: Ticks, out: &mut Vec<u8
 
 /// Whether the length of a PES packet with `payload_bytes` behind such a header fits 16 bits.
 pub fn fits_length(pts: Ticks, dts: Ticks, payload_bytes: usize) -> bool {
-    u16::try_from(payload_bytes + 3 + stamps_bytes(pts, dts)).is_ok()
+    stated_length(pts, dts, payload_bytes).is_some()
 }
 
-fn stamps_bytes(pts: Ticks, dts: Ticks) -> usize {
+/// What the length field says, if it can.
+fn stated_length(pts: Ticks, dts: Ticks, payload_bytes: usize) -> Option<u16> {
+    let head = usize::from(stamps_bytes(pts, dts)).saturating_add(3);
+    u16::try_from(payload_bytes.saturating_add(head)).ok()
+}
+
+fn stamps_bytes(pts: Ticks, dts: Ticks) -> u8 {
     if pts.wrapped() == dts.wrapped() { 5 } else { 10 }
 }
 
@@ -93,25 +108,26 @@ fn write(stream_id: u8, pts: Ticks, dts: Ticks, length: u16, out: &mut Vec<u8>) 
     let both = optional == 10;
     let [high, low] = length.to_be_bytes();
     let contents = if both { 0xc0 } else { 0x80 };
-    out.extend_from_slice(&[0, 0, 1, stream_id, high, low, 0x84, contents, optional as u8]);
+    out.extend_from_slice(&[0, 0, 1, stream_id, high, low, 0x84, contents, optional]);
     write_stamp(if both { 3 } else { 2 }, pts.wrapped(), out);
     if both {
         write_stamp(1, dts.wrapped(), out);
     }
 }
 
-fn parse_stamp(bytes: &[u8]) -> u64 {
-    let at = |index: usize| u64::from(bytes[index]);
-    (at(0) >> 1 & 7) << 30 | at(1) << 22 | (at(2) >> 1) << 15 | at(3) << 7 | at(4) >> 1
+fn parse_stamp(bytes: &[u8; 5]) -> u64 {
+    let [a, b, c, d, e] = bytes.map(u64::from);
+    (a >> 1 & 7) << 30 | b << 22 | (c >> 1) << 15 | d << 7 | e >> 1
 }
 
 fn write_stamp(prefix: u8, stamp: u64, out: &mut Vec<u8>) {
+    let low = |value: u64| (value & 0xff) as u8;
     out.extend_from_slice(&[
-        prefix << 4 | ((stamp >> 30 & 7) as u8) << 1 | 1,
-        (stamp >> 22) as u8,
-        (stamp >> 14) as u8 | 1,
-        (stamp >> 7) as u8,
-        ((stamp << 1) as u8) | 1,
+        prefix << 4 | low(stamp >> 30 & 7) << 1 | 1,
+        low(stamp >> 22),
+        low(stamp >> 14) | 1,
+        low(stamp >> 7),
+        low(stamp << 1) | 1,
     ]);
 }
 

@@ -3,6 +3,15 @@
 //! ```text
 //! section: table_id │ 1 0 rr length:12 │ id:16 │ rr version:5 current:1 │ number │ last │ … │ CRC-32
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::Error;
 use super::packet::{NULL_PID, PACKET_BYTES, SYNC_BYTE};
@@ -182,8 +191,8 @@ fn parse_section<'a>(
     if end < 12 || bytes.len() < end {
         return Err(truncated(end.max(12)));
     }
-    let (covered, crc) = bytes[..end].split_at(end - 4);
-    let found = u32::from_be_bytes([crc[0], crc[1], crc[2], crc[3]]);
+    let Some((covered, crc)) = bytes[..end].split_last_chunk() else { return Err(truncated(12)) };
+    let found = u32::from_be_bytes(*crc);
     let expected = CRC.checksum(covered);
     if found != expected {
         return Err(Error::Crc { found, expected });
@@ -195,12 +204,13 @@ fn parse_section<'a>(
 /// Frames `body` as section 0 of 0 and appends it.
 fn write_section(table: u8, id: u16, version: u8, current: bool, body: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
-    let length = (5 + body.len() + 4).min(SECTION_MAX_BYTES - 3) as u16;
+    let body = &body[..body.len().min(SECTION_MAX_BYTES - 12)];
+    let length = u16::try_from(body.len()).unwrap_or(0).saturating_add(9);
     let [high, low] = (0xb000 | length).to_be_bytes();
     let [id_high, id_low] = id.to_be_bytes();
     let version = 0xc0 | (version & 0x1f) << 1 | u8::from(current);
     out.extend_from_slice(&[table, high, low, id_high, id_low, version, 0, 0]);
-    out.extend_from_slice(&body[..usize::from(length) - 9]);
+    out.extend_from_slice(body);
     let crc = CRC.checksum(&out[start..]);
     out.extend_from_slice(&crc.to_be_bytes());
 }
@@ -223,7 +233,7 @@ impl Pat {
 
     /// Appends the section. At most 253 programs fit; more are left out.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let mut body = Vec::with_capacity(self.programs.len() * 4);
+        let mut body = Vec::with_capacity(self.programs.len().saturating_mul(4));
         for (number, pid) in self.programs.iter().take(253) {
             body.extend_from_slice(&number.to_be_bytes());
             body.extend_from_slice(&(0xe000 | pid & 0x1fff).to_be_bytes());
@@ -258,12 +268,15 @@ impl Pmt {
         let mut body = (0xe000 | self.pcr_pid & 0x1fff).to_be_bytes().to_vec();
         body.extend_from_slice(&[0xf0, 0]);
         for stream in &self.streams {
-            if body.len() + 5 + stream.descriptors.len() > SECTION_MAX_BYTES - 12 {
+            let all = body.len().saturating_add(5).saturating_add(stream.descriptors.len());
+            let Some(length) =
+                u16::try_from(stream.descriptors.len()).ok().filter(|_| all <= SECTION_MAX_BYTES - 12)
+            else {
                 break;
-            }
+            };
             body.push(stream.stream_type);
             body.extend_from_slice(&(0xe000 | stream.pid & 0x1fff).to_be_bytes());
-            body.extend_from_slice(&(0xf000 | stream.descriptors.len() as u16).to_be_bytes());
+            body.extend_from_slice(&(0xf000 | length).to_be_bytes());
             body.extend_from_slice(&stream.descriptors);
         }
         write_section(TABLE_PMT, self.program_number, self.version, self.current, &body, out);
@@ -282,11 +295,12 @@ pub fn write_packets(pid: u16, section: &[u8], continuity: &mut u8, out: &mut Ve
         if first {
             out.push(0);
         }
-        let take = rest.len().min(PACKET_BYTES - (out.len() - start));
+        let end = start.saturating_add(PACKET_BYTES);
+        let take = rest.len().min(end.saturating_sub(out.len()));
         out.extend_from_slice(&rest[..take]);
-        out.resize(start + PACKET_BYTES, 0xff);
+        out.resize(end, 0xff);
         rest = &rest[take..];
-        *continuity = (*continuity + 1) & 0x0f;
+        *continuity = continuity.wrapping_add(1) & 0x0f;
         first = false;
     }
 }
@@ -351,7 +365,7 @@ impl SectionReader {
                 self.reset();
                 return &[];
             }
-            let take = bytes.len().min(wanted - self.section.len());
+            let take = bytes.len().min(wanted.saturating_sub(self.section.len()));
             self.section.extend_from_slice(&bytes[..take]);
             bytes = &bytes[take..];
             if let [_, high, low, ..] = *self.section

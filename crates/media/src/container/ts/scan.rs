@@ -2,6 +2,15 @@
 //!
 //! In: packets as they arrive. Out: for each what it means, and where a key frame or a recovery point begins the
 //! [`EntryPoint`] to send to a viewer who starts there. Payload is looked at, never kept.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::continuity::{Continuity, ContinuityChecker};
 use super::entry::{EntryPoint, TRACKED_PIDS};
@@ -116,7 +125,7 @@ impl Scanner {
     #[inline]
     pub fn scan(&mut self, bytes: &[u8; PACKET_BYTES]) -> Scan {
         let number = self.packets;
-        self.packets += 1;
+        self.packets = self.packets.saturating_add(1);
         let mut scan = Scan {
             pid: u16::from_be_bytes([bytes[1] & 0x1f, bytes[2]]),
             unit_start: false,
@@ -131,11 +140,11 @@ impl Scanner {
             join: None,
         };
         let Ok(packet) = Packet::parse(bytes) else {
-            self.malformed += 1;
+            self.malformed = self.malformed.saturating_add(1);
             return scan;
         };
         if packet.transport_error {
-            self.transport_errors += 1;
+            self.transport_errors = self.transport_errors.saturating_add(1);
             return scan;
         }
         scan.unit_start = packet.unit_start;
@@ -216,7 +225,7 @@ impl Scanner {
         let known = &self.tracked[..self.tracked_count];
         if pid != NULL_PID && self.tracked_count < TRACKED_PIDS && !known.contains(&pid) {
             self.tracked[self.tracked_count] = pid;
-            self.tracked_count += 1;
+            self.tracked_count = self.tracked_count.saturating_add(1);
         }
     }
 
@@ -272,7 +281,7 @@ impl Scanner {
         let Found::Join(join) = self.unit.search.push(packet.payload, codec) else {
             return (announced, None);
         };
-        let packets_back = u32::try_from(number - self.unit.first_packet).unwrap_or(u32::MAX);
+        let packets_back = u32::try_from(number.saturating_sub(self.unit.first_packet)).unwrap_or(u32::MAX);
         let shown = self.unit.point.take().map(|point| FoundEntry { packets_back, point });
         (announced.or(shown), Some(join))
     }

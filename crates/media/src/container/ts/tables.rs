@@ -1,4 +1,13 @@
 //! Follows PAT and PMT of the first program in a stream, and keeps the packets that carried them.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::continuity::Continuity;
 use super::packet::{NULL_PID, PACKET_BYTES, Packet};

@@ -1,4 +1,13 @@
 //! Splits the payload of a PES packet into access units, each with its time.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use crate::access_unit::Codec;
 use crate::bitstream::{adts, h264, opus};
@@ -82,7 +91,8 @@ impl Splitter {
         let set = head.filter(|nal| nal.kind() == h264::NalType::Sps).last();
         let rate = set.and_then(|nal| h264::Sps::parse(nal.payload()).ok()?.frame_rate);
         self.picture_ticks = rate.map_or(0, |rate| {
-            i64::from(Ticks::RATE) * i64::from(rate.denominator()) / i64::from(rate.numerator())
+            let ticks = i64::from(Ticks::RATE).saturating_mul(rate.denominator().into());
+            ticks.checked_div(rate.numerator().into()).unwrap_or(0)
         });
     }
 
@@ -107,8 +117,8 @@ impl Splitter {
 
     /// When the next run of samples is due.
     fn due(&self, rate_hz: u32) -> Option<Ticks> {
-        let ticks = u64::from(self.samples) * u64::from(Ticks::RATE) / u64::from(rate_hz.max(1));
-        Some(self.next? + Ticks(ticks as i64))
+        let ticks = i64::from(self.samples).saturating_mul(Ticks::RATE.into());
+        Some(self.next? + Ticks(ticks.checked_div(rate_hz.into()).unwrap_or(0)))
     }
 
     fn split_adts(&mut self, payload: &Bytes, stamps: Option<(Ticks, Ticks)>, give: &mut dyn FnMut(Unit)) {
@@ -129,10 +139,11 @@ impl Splitter {
                 break;
             }
             let Some(header) = adts::Header::parse(rest) else {
-                at += 1;
+                at = at.saturating_add(1);
                 continue;
             };
-            if rest.len() < header.frame_bytes {
+            let end = at.saturating_add(header.frame_bytes);
+            if end > bytes.len() {
                 break;
             }
             // The PES packet's stamp is that of the first frame that begins in it.
@@ -142,11 +153,11 @@ impl Splitter {
                 self.anchor(stamp.take());
             }
             if let Some(pts) = self.due(header.rate_hz) {
-                let data = bytes.slice(at..at + header.frame_bytes);
+                let data = bytes.slice(at..end);
                 give(Unit { data, pts, dts: pts, key: true, first });
             }
             self.samples = self.samples.saturating_add(header.samples());
-            at += header.frame_bytes;
+            at = end;
         }
         self.carry = bytes[at..].to_vec();
         // The begun frame is the first that begins here: its stamp is known now.

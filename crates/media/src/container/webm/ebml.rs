@@ -5,7 +5,7 @@ pub(super) const UNKNOWN: u64 = u64::MAX;
 
 /// Bytes of a number whose first byte is `first`: 1 to 8, or 9 where no number begins so.
 pub(super) fn length(first: u8) -> usize {
-    first.leading_zeros() as usize + 1
+    (first.leading_zeros() as usize).saturating_add(1)
 }
 
 /// An element's ID at the front of `bytes`, which hold all of it, with its marker.
@@ -17,7 +17,9 @@ pub(super) fn id(bytes: &[u8]) -> u32 {
 pub(super) fn number(bytes: &[u8]) -> u64 {
     let length = length(bytes[0]);
     let bits = bytes[..length].iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
-    let mask = (1 << (7 * length)) - 1;
+    // Seven bits of each byte.
+    let unused = 57u32.saturating_sub(bytes[0].leading_zeros().saturating_mul(7));
+    let mask = u64::MAX.checked_shr(unused).unwrap_or(0);
     if bits & mask == mask { UNKNOWN } else { bits & mask }
 }
 
@@ -26,10 +28,12 @@ pub(super) fn number(bytes: &[u8]) -> u64 {
 pub(in crate::container) fn head(bytes: &[u8]) -> Option<(u32, u64, &[u8])> {
     let id_bytes = length(*bytes.first()?);
     let size_bytes = length(*bytes.get(id_bytes)?);
-    if id_bytes > 4 || size_bytes > 8 || bytes.len() < id_bytes + size_bytes {
+    if id_bytes > 4 || size_bytes > 8 {
         return None;
     }
-    Some((id(bytes), number(&bytes[id_bytes..]), &bytes[id_bytes + size_bytes..]))
+    let (_, behind_id) = bytes.split_at_checked(id_bytes)?;
+    let (_, payload) = behind_id.split_at_checked(size_bytes)?;
+    Some((id(bytes), number(behind_id), payload))
 }
 
 /// The children in an element's payload, with what each holds. Ends at the first one that is not whole.

@@ -8,6 +8,15 @@
 //!   follows for them is not what the file had.
 //! * **Record**: a cluster; each of its children where its size is unknown, since then the next cluster ends it.
 //! * **Join**: a cluster whose first picture is a key frame; any cluster where there are no pictures.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 pub(super) mod ebml;
 
@@ -103,10 +112,13 @@ impl Scanner {
     /// Makes the segment's size unknown in a header.
     pub(super) fn make_endless(&self, header: &mut [u8]) {
         let Some((at, length)) = self.segment_size else { return };
-        let size = usize::try_from(at).ok().and_then(|at| header.get_mut(at..at + length));
+        let size = usize::try_from(at).ok().and_then(|at| header.get_mut(at..at.checked_add(length)?));
         if let Some(size) = size {
             size.fill(0xFF);
-            size[0] = u8::MAX >> (length - 1);
+            if let Some(first) = size.first_mut() {
+                let others = u32::try_from(length.saturating_sub(1)).unwrap_or(u32::MAX);
+                *first = u8::MAX.checked_shr(others).unwrap_or(0);
+            }
         }
     }
 
@@ -130,7 +142,7 @@ impl Scanner {
             let (what, expected) = ("an element ID's first byte", "0x10 to 0xff");
             return Err(Error::Unexpected { what, found: first.into(), expected, at });
         }
-        if !self.walk.gather(input, id_bytes + 1) {
+        if !self.walk.gather(input, id_bytes.saturating_add(1)) {
             return Ok(None);
         }
         let size_bytes = ebml::length(self.walk.head()[id_bytes]);
@@ -138,7 +150,7 @@ impl Scanner {
             let (what, expected) = ("an element size's first byte", "0x01 to 0xff");
             return Err(Error::Unexpected { what, found: 0, expected, at });
         }
-        if !self.walk.gather(input, id_bytes + size_bytes) {
+        if !self.walk.gather(input, id_bytes.saturating_add(size_bytes)) {
             return Ok(None);
         }
         let head = self.walk.head();
@@ -167,8 +179,10 @@ impl Scanner {
                 return Err(Error::Unexpected { what, found: id.into(), expected, at: start });
             }
             SEGMENT if self.cluster.is_none() && !self.body_began => {
-                let size_bytes = (position - start) as usize - 4;
-                self.segment_size = Some((start + 4, size_bytes));
+                // Behind its ID, which has four bytes.
+                let size_at = start.saturating_add(4);
+                let size_bytes = usize::try_from(position.saturating_sub(size_at)).unwrap_or(0);
+                self.segment_size = Some((size_at, size_bytes));
                 self.walk.next();
             }
             CLUSTER if self.cluster.is_none() => self.begin_cluster(size, marks)?,
@@ -229,31 +243,32 @@ impl Scanner {
         marks: &mut Vec<Boundary>,
     ) -> Result<bool, Error> {
         let (at, id_bytes) = (self.walk.start(), ebml::length(self.walk.head()[0]));
-        let element = id_bytes + ebml::length(self.walk.head()[id_bytes]);
+        let element = id_bytes.saturating_add(ebml::length(self.walk.head()[id_bytes]));
         if size <= BLOCK_HEAD_BYTES as u64 {
             let (what, expected) = ("a block's size", "at least 4");
             return Err(Error::Unexpected { what, found: size, expected, at });
         }
-        if !self.walk.gather(input, element + 1) {
+        if !self.walk.gather(input, element.saturating_add(1)) {
             return Ok(false);
         }
         let track_bytes = ebml::length(self.walk.head()[element]);
-        let wanted = track_bytes + BLOCK_HEAD_BYTES;
+        let wanted = track_bytes.saturating_add(BLOCK_HEAD_BYTES);
         if track_bytes > 8 || wanted as u64 > size {
             let (what, expected) = ("a block's track number", "one that fits into the block");
             return Err(Error::Unexpected { what, found: self.walk.head()[element].into(), expected, at });
         }
-        if !self.walk.gather(input, element + wanted) {
+        let head_bytes = element.saturating_add(wanted);
+        if !self.walk.gather(input, head_bytes) {
             return Ok(false);
         }
         let track = ebml::number(&self.walk.head()[element..]);
-        let flags = self.walk.head()[element + wanted - 1];
+        let flags = self.walk.head()[head_bytes.saturating_sub(1)];
         if id == SIMPLE_BLOCK {
             self.saw_block(track, flags & KEY_FRAME != 0, marks);
         } else {
             self.group_track = Some(track);
         }
-        self.walk.expect(size - wanted as u64, false)?;
+        self.walk.expect(size.saturating_sub(wanted as u64), false)?;
         self.state = State::Payload(id);
         Ok(true)
     }
@@ -272,7 +287,7 @@ impl Scanner {
         let (start, at) = (self.walk.start(), self.walk.position());
         if let Some(bytes) = self.walk.next() {
             let id_bytes = ebml::length(bytes[0]);
-            let payload = &bytes[id_bytes + ebml::length(bytes[id_bytes])..];
+            let payload = &bytes[id_bytes.saturating_add(ebml::length(bytes[id_bytes]))..];
             match id {
                 EBML => check_doc_type(payload, start)?,
                 _ => {

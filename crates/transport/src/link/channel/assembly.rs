@@ -1,5 +1,14 @@
 //! A message of which parts have come. Its memory grows with what came and not with what was announced: a peer that
 //! names a large message and sends a byte of it takes a byte, wherever in the message that byte stands.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use std::collections::BTreeMap;
 
@@ -55,9 +64,10 @@ impl Assembly {
 
     /// What it takes: its bytes, of which no more are counted than the message has, and what is kept beside them.
     pub(super) fn memory(&self) -> u64 {
-        let bytes = (self.bytes.capacity() as u64).min(u64::from(self.total)) + u64::from(self.ahead_bytes);
-        let beside = AHEAD_COST * self.ahead.len() as u64 + RANGE_COST * self.have.count() as u64;
-        COST + beside + bytes.min(u64::from(self.total))
+        let bytes = (self.bytes.capacity() as u64).saturating_add(self.ahead_bytes.into());
+        let ahead = AHEAD_COST.saturating_mul(self.ahead.len() as u64);
+        let ranges = RANGE_COST.saturating_mul(self.have.count() as u64);
+        COST.saturating_add(ahead).saturating_add(ranges).saturating_add(bytes.min(self.total.into()))
     }
 
     /// Adds a part, which ends within the message; gives how many of its bytes are new.
@@ -71,22 +81,23 @@ impl Assembly {
         if self.have.count() > MAX_PARTS {
             return Err(TooManyParts);
         }
-        let end = offset + part.len() as u32;
+        let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
+        let end = offset.saturating_add(length);
         let before = parity.as_ref().map_or(0, |parity| parity.covered(&self.have, offset, end, self.total));
         let came = self.came;
         if offset as usize == self.bytes.len() && self.ahead.is_empty() {
             // All of it is new.
             self.have.insert(offset, end);
-            self.came += part.len() as u32;
+            self.came = self.came.saturating_add(length);
             self.put(offset, part);
         } else {
             self.insert_late(offset, end, part);
         }
         if let Some(parity) = parity {
             let after = parity.covered(&self.have, offset, end, self.total);
-            parity.count_covered(after - before);
+            parity.count_covered(after.saturating_sub(before));
         }
-        Ok(self.came - came)
+        Ok(self.came.saturating_sub(came))
     }
 
     fn insert_late(&mut self, offset: u32, end: u32, part: &[u8]) {
@@ -96,22 +107,27 @@ impl Assembly {
             let gap = self.have.missing(at, end).next();
             let Some((start, stop)) = gap else { break };
             self.have.insert(start, stop);
-            self.came += stop - start;
-            let new = &part[(start - offset) as usize..(stop - offset) as usize];
+            let count = stop.saturating_sub(start);
+            self.came = self.came.saturating_add(count);
+            let (from, to) = (start.saturating_sub(offset) as usize, stop.saturating_sub(offset) as usize);
+            // A gap lies within the part.
+            let Some(new) = part.get(from..to) else { break };
             if stop <= self.reach() {
                 self.put(start, new);
             } else {
                 self.ahead.insert(start, new.into());
-                self.ahead_bytes += stop - start;
+                self.ahead_bytes = self.ahead_bytes.saturating_add(count);
             }
             at = stop;
         }
+        let reach = self.reach();
         while let Some(first) = self.ahead.first_entry()
-            && *first.key() + first.get().len() as u32 <= self.came.saturating_mul(2).min(self.total)
+            && (*first.key() as usize).saturating_add(first.get().len()) <= reach as usize
         {
             step();
             let (start, bytes) = first.remove_entry();
-            self.ahead_bytes -= bytes.len() as u32;
+            let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            self.ahead_bytes = self.ahead_bytes.saturating_sub(length);
             self.put(start, &bytes);
         }
     }
@@ -124,15 +140,17 @@ impl Assembly {
     /// Puts bytes into the buffer.
     #[inline]
     fn put(&mut self, start: u32, bytes: &[u8]) {
-        let (start, end, length) = (start as usize, start as usize + bytes.len(), self.bytes.len());
+        let (start, length) = (start as usize, self.bytes.len());
+        let end = start.saturating_add(bytes.len());
         if end > self.bytes.capacity() {
-            let room = self.bytes.capacity() + self.bytes.capacity() / 2;
+            let room = self.bytes.capacity().saturating_add(self.bytes.capacity() / 2);
             let room = end.max(room).max(self.reach() as usize).min(self.total as usize);
-            self.bytes.reserve_exact(room - length);
+            self.bytes.reserve_exact(room.saturating_sub(length));
         }
         if start < length {
-            let (known, new) = bytes.split_at(bytes.len().min(length - start));
-            self.bytes[start..start + known.len()].copy_from_slice(known);
+            let (known, new) = bytes.split_at(bytes.len().min(length.saturating_sub(start)));
+            let place = start..start.saturating_add(known.len());
+            self.bytes[place].copy_from_slice(known);
             self.bytes.extend_from_slice(new);
         } else {
             self.bytes.resize(start, 0);

@@ -166,10 +166,10 @@ impl Unpacker {
     /// The message; `None` if it is not what a [`Packer`] makes, or has more than `limit` bytes.
     pub(crate) fn unpack(&mut self, packed: &[u8], limit: u32) -> Option<Bytes> {
         let mut reader = Reader::new(packed);
-        let size = reader.varint_up_to(u64::from(limit))? as usize;
+        let size = reader.length_up_to(limit as usize)?;
         let body = reader.take_rest();
         // One byte more shows whether there is more.
-        let mut out = Vec::with_capacity(size + 1);
+        let mut out = Vec::with_capacity(size.saturating_add(1));
         let done = match self.how {
             Compression::None => false,
             Compression::Deflate => {

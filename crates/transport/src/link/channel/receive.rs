@@ -1,8 +1,18 @@
 //! One channel's receiving end: fragments become messages, each once, in order where that is wished.
 //!
 //! `intake` takes frames apart; here is what becomes of messages, and in which order.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod intake;
+mod tally;
 
 use bytes::Bytes;
 use glassline_media::Time;
@@ -19,6 +29,7 @@ use super::{LEAST_SHARE, MESSAGE_COST, window_for};
 use crate::link::ranges::Ranges;
 use crate::link::steps::step;
 use crate::link::{Compression, Options};
+use tally::Tally;
 
 /// On an unreliable channel: how many messages may be incomplete or have ended out of order.
 const MAX_OPEN: u64 = 1024;
@@ -67,7 +78,7 @@ pub struct Received {
 
 impl Whole {
     fn cost(&self) -> u64 {
-        self.bytes.len() as u64 + MESSAGE_COST
+        MESSAGE_COST.saturating_add(self.bytes.len() as u64)
     }
 }
 
@@ -124,6 +135,12 @@ pub struct ReceiveCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
+/// Counts `more`.
+#[inline]
+fn count(counter: &mut u64, more: u64) {
+    *counter = counter.saturating_add(more);
+}
+
 /// All that it keeps is counted as it comes, so that a peer takes no more memory than it has sent bytes for, and is ordered
 /// so that no packet takes longer for what came before it.
 pub(crate) struct Receiver {
@@ -144,11 +161,11 @@ pub(crate) struct Receiver {
     waiting: BTreeMap<u64, (Whole, Time)>,
     /// and those that were delivered, cancelled or skipped; how many they are.
     gone: Ranges<u64>,
-    gone_count: u64,
+    gone_count: Tally,
     /// What `parts` and `waiting` take.
-    held: u64,
+    held: Tally,
     ready: VecDeque<(u64, Whole)>,
-    ready_bytes: u64,
+    ready_bytes: Tally,
     /// What was last told by CONSUMED, and what is to be told.
     told: u64,
     consumed: u64,
@@ -182,10 +199,10 @@ impl Receiver {
             parts: BTreeMap::new(),
             waiting: BTreeMap::new(),
             gone: Ranges::default(),
-            gone_count: 0,
-            held: 0,
+            gone_count: Tally::default(),
+            held: Tally::default(),
             ready: VecDeque::new(),
-            ready_bytes: 0,
+            ready_bytes: Tally::default(),
             told: 0,
             consumed: 0,
             freed: 0,
@@ -216,21 +233,28 @@ impl Receiver {
     /// What is held of messages, whole or not, that the application has not taken: the bytes that came, and what each
     /// message and each part takes beside them.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.held + self.ready_bytes
+        self.held.get().saturating_add(self.ready_bytes.get())
+    }
+
+    /// The most that may be held, bytes: two windows.
+    #[inline]
+    fn room(&self) -> u64 {
+        self.window.saturating_mul(2)
     }
 
     /// Bytes of memory kept for messages to come: large ones', no more than what is held leaves of two windows; and blocks
     /// for small ones, at most 1 MiB or a window, of which some messages may still be held.
     pub(crate) fn spare_bytes(&self) -> u64 {
-        self.spares.bytes() + self.blocks.bytes()
+        self.spares.bytes().saturating_add(self.blocks.bytes())
     }
 
     /// What the channel may take of its link's budget: [`Receiver::held_bytes`], what is known of messages that have ended
     /// out of order, and [`Receiver::spare_bytes`], in which a large message that is held may be counted twice.
     #[inline]
     pub(crate) fn memory(&self) -> u64 {
-        let gone = GONE_COST * self.gone.count() as u64;
-        self.held_bytes() + gone + self.spares.kept_bytes() + self.blocks.bytes()
+        let gone = GONE_COST.saturating_mul(self.gone.count() as u64);
+        let kept = self.spares.kept_bytes().saturating_add(self.blocks.bytes());
+        self.held_bytes().saturating_add(gone).saturating_add(kept)
     }
 
     /// Keeps nothing for messages to come.
@@ -254,7 +278,7 @@ impl Receiver {
         self.parts.clear();
         self.waiting.clear();
         self.gone.clear();
-        (self.held, self.gone_count) = (0, 0);
+        (self.held, self.gone_count) = (Tally::default(), Tally::default());
         self.forget_spares();
     }
 
@@ -280,7 +304,9 @@ impl Receiver {
     /// The first message that may not come yet. A sender that is reliable begins no more than are told as consumed.
     #[inline]
     fn limit(&self) -> u64 {
-        if self.options.reliable { self.consumed + MAX_AHEAD } else { self.next + 2 * MAX_AHEAD }
+        let (from, ahead) =
+            if self.options.reliable { (self.consumed, MAX_AHEAD) } else { (self.next, 2 * MAX_AHEAD) };
+        from.saturating_add(ahead)
     }
 
     /// Whether nothing has come that is not before `next`.
@@ -297,30 +323,33 @@ impl Receiver {
     /// Takes what has come of `message` out of what is held.
     fn forget(&mut self, message: u64) -> Option<Part> {
         let part = self.parts.remove(&message)?;
-        self.held -= part.counted;
+        self.held.take(part.counted);
         Some(part)
     }
 
     /// Keeps what is open of an unreliable channel within its bound.
     fn bound_open(&mut self) {
-        while !self.options.reliable && self.parts.len() as u64 + self.gone_count > MAX_OPEN {
+        let is_over = |receiver: &Receiver| {
+            receiver.gone_count.get().saturating_add(receiver.parts.len() as u64) > MAX_OPEN
+        };
+        while !self.options.reliable && is_over(self) {
             self.drop_oldest();
         }
     }
 
     /// Goes on behind the first message that has not ended in its order.
     fn drop_oldest(&mut self) {
-        let part = self.parts.first_key_value().map(|part| *part.0 + 1);
-        let waiting = self.waiting.first_key_value().map(|waiting| *waiting.0 + 1);
-        let gone = self.gone.first().map(|gone| gone.0 + 1);
-        if let Some(after) = part.into_iter().chain(waiting).chain(gone).min() {
-            self.go_on_to(after);
+        let part = self.parts.first_key_value().map(|part| *part.0);
+        let waiting = self.waiting.first_key_value().map(|waiting| *waiting.0);
+        let gone = self.gone.first().map(|gone| gone.0);
+        if let Some(oldest) = part.into_iter().chain(waiting).chain(gone).min() {
+            self.go_on_to(oldest.saturating_add(1));
         }
     }
 
     /// `message` has ended out of its order.
     fn insert_gone(&mut self, message: u64) {
-        self.gone_count += self.gone.insert(message, message + 1);
+        self.gone_count.add(self.gone.insert(message, message.saturating_add(1)));
     }
 
     fn complete(&mut self, now: Time, message: u64, whole: Whole) -> Result<bool, Overrun> {
@@ -336,7 +365,7 @@ impl Receiver {
             self.bound_open();
             return self.bounded(true);
         }
-        self.held += whole.cost();
+        self.held.add(whole.cost());
         self.waiting.insert(message, (whole, now));
         let before = self.ready.len();
         self.handle_timeout(now);
@@ -347,20 +376,20 @@ impl Receiver {
     /// Counts a message that became whole.
     #[inline]
     fn count(&mut self, whole: &Whole) {
-        self.counters.messages += 1;
-        self.counters.bytes += whole.bytes.len() as u64;
+        count(&mut self.counters.messages, 1);
+        count(&mut self.counters.bytes, whole.bytes.len() as u64);
     }
 
     /// Delivers the message for which the order has waited. Whatever refuses what comes behind it, it is counted.
     #[inline]
     fn deliver_next(&mut self, message: u64, whole: Whole) {
         self.count(&whole);
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         self.deliver(message, whole);
     }
 
     fn deliver(&mut self, message: u64, whole: Whole) {
-        self.ready_bytes += whole.cost();
+        self.ready_bytes.add(whole.cost());
         self.ready.push_back((message, whole));
     }
 
@@ -368,21 +397,21 @@ impl Receiver {
     #[inline]
     fn bounded(&mut self, readable: bool) -> Result<bool, Overrun> {
         if self.options.reliable {
-            let over = self.held_bytes() > 2 * self.window;
+            let over = self.held_bytes() > self.room();
             return if over { Err(Overrun) } else { Ok(readable) };
         }
-        while self.ready.len() > self.queue || self.ready.len() > 1 && self.ready_bytes > self.window {
+        while self.ready.len() > self.queue || self.ready.len() > 1 && self.ready_bytes.get() > self.window {
             self.drop_ready();
         }
-        while self.held_bytes() > 2 * self.window && self.drop_one() {}
+        while self.held_bytes() > self.room() && self.drop_one() {}
         Ok(readable)
     }
 
     /// Lets go of the oldest message that the application has not taken.
     fn drop_ready(&mut self) -> bool {
         let Some((_, whole)) = self.ready.pop_front() else { return false };
-        self.ready_bytes -= whole.cost();
-        self.counters.dropped += 1;
+        self.ready_bytes.take(whole.cost());
+        count(&mut self.counters.dropped, 1);
         true
     }
 
@@ -394,14 +423,14 @@ impl Receiver {
                 && *entry.key() == self.next
             {
                 let (number, (whole, _)) = entry.remove_entry();
-                self.next += 1;
-                self.held -= whole.cost();
+                self.next = self.next.saturating_add(1);
+                self.held.take(whole.cost());
                 self.deliver(number, whole);
             } else if let Some((low, high)) = self.gone.first()
                 && low <= self.next
             {
                 self.gone.remove(low, high);
-                self.gone_count -= high - low;
+                self.gone_count.take(high.saturating_sub(low));
                 self.next = self.next.max(high);
             } else {
                 return;
@@ -411,26 +440,26 @@ impl Receiver {
 
     /// Ends all messages before `message`, whether they came or not.
     fn go_on_to(&mut self, message: u64) {
-        let mut ended = 0;
+        let mut ended = 0u64;
         while let Some(entry) = self.parts.first_entry().filter(|entry| *entry.key() < message) {
             step();
-            self.held -= entry.remove().counted;
+            self.held.take(entry.remove().counted);
         }
         while let Some(entry) = self.waiting.first_entry().filter(|entry| *entry.key() < message) {
             step();
             let (number, (whole, _)) = entry.remove_entry();
-            self.held -= whole.cost();
+            self.held.take(whole.cost());
             self.deliver(number, whole);
-            ended += 1;
+            count(&mut ended, 1);
         }
         while let Some((low, high)) = self.gone.first().filter(|gone| gone.0 < message) {
             step();
             let high = high.min(message);
             self.gone.remove(low, high);
-            self.gone_count -= high - low;
-            ended += high - low;
+            self.gone_count.take(high.saturating_sub(low));
+            count(&mut ended, high.saturating_sub(low));
         }
-        self.counters.skipped += message.saturating_sub(self.next).saturating_sub(ended);
+        count(&mut self.counters.skipped, message.saturating_sub(self.next).saturating_sub(ended));
         self.next = self.next.max(message);
         self.skipped |= self.options.reliable;
         self.advance();
@@ -479,7 +508,7 @@ impl Receiver {
         }
         self.forget(message);
         self.insert_gone(message);
-        self.counters.skipped += 1;
+        count(&mut self.counters.skipped, 1);
         let before = self.ready.len();
         self.advance();
         self.bound_open();
@@ -489,7 +518,7 @@ impl Receiver {
     /// How many messages were passed over since this was last asked.
     pub(crate) fn take_passed_over(&mut self) -> u64 {
         let told = std::mem::replace(&mut self.passed_over_told, self.counters.skipped);
-        self.counters.skipped - told
+        self.counters.skipped.saturating_sub(told)
     }
 
     /// Whether the application has something to take.
@@ -500,10 +529,10 @@ impl Receiver {
     /// The next message for the application.
     pub(crate) fn pop(&mut self) -> Option<Received> {
         let (number, whole) = self.ready.pop_front()?;
-        self.ready_bytes -= whole.cost();
-        self.freed += whole.cost();
+        self.ready_bytes.take(whole.cost());
+        count(&mut self.freed, whole.cost());
         if self.options.ordered {
-            self.consumed = self.consumed.max(number + 1);
+            self.consumed = self.consumed.max(number.saturating_add(1));
         }
         if self.ready.is_empty() {
             self.consumed = self.next;
@@ -518,8 +547,8 @@ impl Receiver {
             self.damaged |= unpacked.is_none();
             bytes = unpacked?;
         }
-        let skipped =
-            self.counters.skipped - std::mem::replace(&mut self.skipped_told, self.counters.skipped);
+        let told = std::mem::replace(&mut self.skipped_told, self.counters.skipped);
+        let skipped = self.counters.skipped.saturating_sub(told);
         Some(Received { number, bytes, first, last, skipped, stale: false })
     }
 
@@ -533,7 +562,7 @@ impl Receiver {
         if !self.options.reliable || self.consumed == self.told {
             return None;
         }
-        let due = self.freed >= self.tell_bytes || self.consumed - self.told >= MAX_AHEAD / 4;
+        let due = self.freed >= self.tell_bytes || self.consumed.saturating_sub(self.told) >= MAX_AHEAD / 4;
         due.then_some(self.consumed)
     }
 

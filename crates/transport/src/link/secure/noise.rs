@@ -2,15 +2,6 @@
 //!
 //! `Noise_NNpsk0_25519_AESGCM_SHA256` for a key that both share, `Noise_IK_25519_AESGCM_SHA256` for key pairs. Ciphers
 //! and hashes are `ring`'s, the curve is `curve25519-dalek`'s, and randomness is the caller's.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use curve25519_dalek::montgomery::MontgomeryPoint;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};

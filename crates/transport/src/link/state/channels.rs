@@ -73,7 +73,7 @@ impl Channels {
         let receiver = self.receivers.get_mut(usize::from(channel))?.as_deref_mut()?;
         let (before, skipped) = (receiver.memory(), receiver.counters.skipped);
         let outcome = act(receiver);
-        self.memory = self.memory + receiver.memory() - before;
+        self.memory = self.memory.saturating_add(receiver.memory()).saturating_sub(before);
         self.passed_over |= u64::from(receiver.counters.skipped > skipped) << channel;
         Some(outcome)
     }

@@ -1,13 +1,4 @@
 //! The frames inside a data packet. Each begins with a byte that tells its kind; integers are [`super::varint`]s.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use super::packet::MAX_DATAGRAM;
 use super::row::{ROW, Row};

@@ -5,6 +5,15 @@
 //! * [`packet`]: the outside of a datagram, readable without keys.
 //! * [`frame`]: what a data packet holds once it is opened; [`row`]: of these, small messages in a row.
 //! * [`parameters`]: what the two ends tell each other in the handshake.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 pub mod frame;
 mod options;

@@ -1,13 +1,4 @@
 //! What of a channel's options the other end learns: the body of OPEN.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use super::varint::{self, Reader};
 use crate::link::{Compression, MAX_MESSAGE_BYTES, Options};

@@ -1,13 +1,4 @@
 //! The outside of a datagram: what can be read without a key. docs/wire-link.md has the byte diagrams.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use super::varint::Reader;
 

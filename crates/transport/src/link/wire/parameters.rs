@@ -1,13 +1,4 @@
 //! What the two ends tell each other inside the handshake, encrypted: a row of (number, length, value).
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use super::packet::ConnectionId;
 use super::varint::{self, Reader};

@@ -3,15 +3,6 @@
 //! ```text
 //! 0x1A | channel (1) | first message (varint) | how many (1) | their lengths (varints) | their bytes
 //! ```
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use super::packet::MAX_DATAGRAM;
 use super::varint::{self, Reader};

@@ -1,13 +1,4 @@
 //! Integers of variable length as QUIC has them (RFC 9000 §16): the first two bits tell 1, 2, 4 or 8 bytes, big-endian.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 /// The largest integer that fits: 2⁶² − 1.
 pub const MAX: u64 = (1 << 62) - 1;

@@ -196,13 +196,14 @@ impl Depacketizer {
     /// Which frame a packet belongs to.
     fn find_frame(&mut self, stamp: (u32, usize), sequence: u64, at: Time) -> Belongs {
         let (timestamp, field) = stamp;
-        let elsewhere = if self.lock.may_renumber(at) { Belongs::Anew } else { Belongs::Elsewhere };
+        let elsewhere =
+            |of: &Depacketizer| if of.lock.may_renumber(at) { Belongs::Anew } else { Belongs::Elsewhere };
         let same = |frame: &Frame| frame.timestamps[field] == Some(timestamp);
         if let Some(place) = self.frames.iter().rposition(same) {
             return if self.is_near(&self.frames[place], sequence) {
                 Belongs::Open(place)
             } else {
-                elsewhere
+                elsewhere(self)
             };
         }
         let is_other = |place: &usize| self.is_other_field(*place, stamp, sequence);
@@ -214,14 +215,14 @@ impl Depacketizer {
         let packets = self.learned.as_ref().map_or(HALF_TURN, |learned| learned.len() as u64);
         if is_later(timestamp, last) && sequence >= next {
             let goes_on = self.continuity.allows(timestamp, sequence, at);
-            return if goes_on { Belongs::Newer } else { elsewhere };
+            return if goes_on { Belongs::Newer } else { elsewhere(self) };
         }
         // The other path brings what is long out; a stream that begins anew is somewhere else.
         let is_behind = (next.saturating_sub(LATE_PACKETS)..next.saturating_add(packets)).contains(&sequence);
         if last.wrapping_sub(timestamp) <= LATE_TICKS && is_behind {
             return Belongs::Out;
         }
-        elsewhere
+        elsewhere(self)
     }
 
     /// Whether a number can be that of a packet of a frame, as far as the layout tells how many it has.

@@ -20,6 +20,11 @@ pub(super) struct Head {
 }
 
 impl Head {
+    /// Where the content begins.
+    pub(super) fn content_at(&self) -> u64 {
+        self.at.saturating_add(self.bytes as u64)
+    }
+
     /// Parses the head at the beginning of `bytes`, which lies at offset `at`. `None` where more of it has to come.
     ///
     /// # Errors
@@ -57,7 +62,7 @@ pub(super) struct Body<'a> {
 impl<'a> Body<'a> {
     /// The whole content of the box with this head.
     pub(super) fn new(head: Head, content: &'a [u8]) -> Body<'a> {
-        Body { kind: head.kind, at: head.at, next: head.at + head.bytes as u64, rest: content }
+        Body { kind: head.kind, at: head.at, next: head.content_at(), rest: content }
     }
 
     pub(super) fn is(&self, kind: &[u8; 4]) -> bool {
@@ -67,7 +72,7 @@ impl<'a> Body<'a> {
     pub(super) fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], ReadError> {
         let truncated = ReadError::Truncated { kind: self.kind, what, at: self.at };
         let (field, rest) = self.rest.split_at_checked(count).ok_or(truncated)?;
-        self.next += count as u64;
+        self.next = self.next.saturating_add(count as u64);
         self.rest = rest;
         Ok(field)
     }
@@ -117,13 +122,14 @@ impl<'a> Body<'a> {
         }
         let truncated = ReadError::Truncated { kind: self.kind, what: "the head of a box", at: self.at };
         let head = Head::parse(self.rest, self.next)?.ok_or(truncated)?;
-        if head.content_bytes > (self.rest.len() - head.bytes) as u64 {
+        if head.content_bytes > self.rest.len().saturating_sub(head.bytes) as u64 {
             let found = head.content_bytes.saturating_add(head.bytes as u64);
             let expected = "no more than the box around it";
             return Err(ReadError::Size { kind: head.kind, found, expected, at: head.at });
         }
         self.take(head.bytes, "the head of a box")?;
-        self.take(head.content_bytes as usize, "a box").map(|content| Some(Body::new(head, content)))
+        let length = usize::try_from(head.content_bytes).unwrap_or(usize::MAX);
+        self.take(length, "a box").map(|content| Some(Body::new(head, content)))
     }
 
     /// The first box of a type among those that are left.

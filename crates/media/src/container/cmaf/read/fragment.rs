@@ -150,9 +150,11 @@ impl Fragment {
             ));
         }
         if flags & 0x1 != 0 {
-            let offset = trun.u32("data_offset")? as i32;
-            let outside = trun.unexpected("data_offset", offset as u64, "an offset inside of the stream");
-            cursor.at = cursor.base.checked_add_signed(offset.into()).ok_or(outside)?;
+            let offset = i64::from(trun.u32("data_offset")?.cast_signed());
+            let inside = cursor.base.checked_add_signed(offset);
+            cursor.at = inside.ok_or_else(|| {
+                trun.unexpected("data_offset", offset.cast_unsigned(), "an offset inside of the stream")
+            })?;
         }
         let first = if flags & 0x4 != 0 { Some(trun.u32("first_sample_flags")?) } else { None };
         for index in 0..count {
@@ -164,7 +166,8 @@ impl Fragment {
             let default_flags = first.filter(|_| index == 0).unwrap_or(defaults.flags);
             let sample_flags = field(0x400, default_flags, "sample_flags")?;
             let offset = field(0x800, 0, "sample_composition_time_offset")?;
-            let composition_offset = if version == 0 { i64::from(offset) } else { i64::from(offset as i32) };
+            let signed = || i64::from(offset.cast_signed());
+            let composition_offset = if version == 0 { i64::from(offset) } else { signed() };
             let beyond = trun.unexpected("sample_size", bytes.into(), "an end inside of the stream");
             let end = cursor.at.checked_add(bytes.into()).ok_or(beyond)?;
             if bytes > 0 {
@@ -173,14 +176,16 @@ impl Fragment {
                 run.samples.push(ReadSample { decode_time, duration, composition_offset, flags, data });
             }
             cursor.at = end;
-            cursor.time += u64::from(duration);
+            // Far below the end of 64 bits: the first is at most TIME_MAX, and samples have a bound.
+            cursor.time = cursor.time.saturating_add(duration.into());
         }
         Ok(())
     }
 
     /// Bytes that its tables take.
     pub(super) fn held_bytes(&self) -> usize {
-        self.places.len() * (size_of::<ReadSample>() + size_of::<Range<u64>>())
+        const EACH: usize = size_of::<ReadSample>() + size_of::<Range<u64>>();
+        self.places.len().saturating_mul(EACH)
     }
 
     /// Gives the samples their bytes, which are those of an `mdat` whose content begins at `data_at`.
@@ -195,20 +200,19 @@ impl Fragment {
             kind: FourCc(*b"moof"),
             at: self.at,
         };
-        let mut left = data.len() as u64;
+        let mut left = data.len();
         let samples = self.runs.iter_mut().flat_map(|run| &mut run.samples);
         for (sample, place) in samples.zip(&self.places) {
-            let inside = place.start.checked_sub(data_at).zip(place.end.checked_sub(data_at));
-            let inside = inside.filter(|&(_, end)| end <= data.len() as u64);
+            let offset = |at: u64| at.checked_sub(data_at).and_then(|at| usize::try_from(at).ok());
+            let inside = offset(place.start).zip(offset(place.end)).filter(|&(_, end)| end <= data.len());
             let expected = "one in the mdat that follows";
-            let (start, end) = inside.ok_or(wrong("the place of a sample", place.start, expected))?;
+            let (start, end) = inside.ok_or_else(|| wrong("the place of a sample", place.start, expected))?;
             // Two samples may not share bytes: what is made of them would have no bound.
-            left = left.checked_sub(end - start).ok_or(wrong(
-                "the sum of all samples' sizes",
-                data.len() as u64 + end - start - left,
-                "as many as the mdat has",
-            ))?;
-            sample.data = data.slice(start as usize..end as usize);
+            let size = end.saturating_sub(start);
+            let sum = data.len().saturating_sub(left).saturating_add(size);
+            let wrong = || wrong("the sum of all samples' sizes", sum as u64, "as many as the mdat has");
+            left = left.checked_sub(size).ok_or_else(wrong)?;
+            sample.data = data.slice(start..end);
         }
         Ok(())
     }

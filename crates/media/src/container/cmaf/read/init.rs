@@ -54,7 +54,11 @@ pub(super) fn parse(moov: Body<'_>) -> Result<Vec<Known>, ReadError> {
         }
         let track = parse_track(trak, movie_timescale)?;
         if known.len() >= TRACKS_MAX {
-            return Err(moov.unexpected("the number of tracks", known.len() as u64 + 1, "at most 16"));
+            return Err(moov.unexpected(
+                "the number of tracks",
+                known.len().saturating_add(1) as u64,
+                "at most 16",
+            ));
         }
         if known.iter().any(|other| other.track.id == track.id) {
             return Err(trak.unexpected("track_ID", track.id.into(), "another one for each track"));
@@ -114,8 +118,8 @@ fn presentation_start(mut edits: Body<'_>, timescale: u32, movie_timescale: u32)
     for _ in 0..edits.u32("entry_count")? {
         let duration = edits.u32_or_u64(version, "segment_duration")?;
         let media_time = match version {
-            0 => i64::from(edits.u32("media_time")? as i32),
-            _ => edits.u64("media_time")? as i64,
+            0 => i64::from(edits.u32("media_time")?.cast_signed()),
+            _ => edits.u64("media_time")?.cast_signed(),
         };
         edits.u32("media_rate")?;
         if media_time < 0 {
@@ -123,11 +127,13 @@ fn presentation_start(mut edits: Body<'_>, timescale: u32, movie_timescale: u32)
             delay = delay.saturating_add(duration);
             continue;
         }
-        let delay = u128::from(delay) * u128::from(timescale) / u128::from(movie_timescale);
-        return match u64::try_from(delay) {
-            Ok(delay) if delay <= TIME_MAX && media_time as u64 <= TIME_MAX => Ok(media_time - delay as i64),
-            _ => Err(edits.unexpected("media_time", media_time as u64, "times of less than 2^62 ticks")),
-        };
+        let delay = u128::from(delay).saturating_mul(timescale.into()).checked_div(movie_timescale.into());
+        let delay = delay.and_then(|delay| u64::try_from(delay).ok()).filter(|delay| *delay <= TIME_MAX);
+        let start = delay.filter(|_| media_time.unsigned_abs() <= TIME_MAX);
+        let start = start.and_then(|delay| media_time.checked_sub_unsigned(delay));
+        return start.ok_or_else(|| {
+            edits.unexpected("media_time", media_time.unsigned_abs(), "times of less than 2^62 ticks")
+        });
     }
     Ok(0)
 }

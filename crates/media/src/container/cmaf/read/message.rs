@@ -37,9 +37,10 @@ pub(super) fn producer_time(mut prft: Body<'_>) -> Result<ProducerTime, ReadErro
 /// The nearest nanosecond. Seconds that would lie before 1970 are those of the era that begins in 2036 (RFC 5905 §6).
 fn utc(ntp: u64) -> Utc {
     let (seconds, fraction) = (ntp >> 32, ntp & 0xffff_ffff);
-    let seconds = if seconds < chunk::NTP_EPOCH { seconds + (1 << 32) } else { seconds };
-    let nanos = (fraction * 1_000_000_000 + (1 << 31)) >> 32;
-    Utc::from_nanos((seconds - chunk::NTP_EPOCH) * 1_000_000_000 + nanos)
+    let era = if seconds < chunk::NTP_EPOCH { 1 << 32 } else { 0 };
+    let seconds = seconds.saturating_add(era).saturating_sub(chunk::NTP_EPOCH);
+    let nanos = fraction.saturating_mul(1_000_000_000).saturating_add(1 << 31) >> 32;
+    Utc::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
 /// Reads a `styp`: the major brand, and those that are compatible.

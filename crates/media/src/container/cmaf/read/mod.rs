@@ -5,6 +5,15 @@
 //!   any chop              ├─ mdat behind a moof ─► gathered, cut into samples┘
 //!                         └─ anything else ─► passed over, not kept (mfra: told)
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod body;
 mod error;
@@ -165,7 +174,7 @@ impl Reader {
     pub fn held_bytes(&self) -> usize {
         let waiting = self.fragment.as_ref().map_or(0, Fragment::held_bytes);
         match &self.state {
-            State::Content { content, .. } => waiting + content.len(),
+            State::Content { content, .. } => waiting.saturating_add(content.len()),
             State::Head { .. } | State::Skip { .. } => waiting,
         }
     }
@@ -182,22 +191,22 @@ impl Reader {
             match &mut self.state {
                 State::Head { bytes, count } => {
                     let wanted = if *count < HEAD_BYTES { HEAD_BYTES } else { HEAD_MAX_BYTES };
-                    let (part, rest) = input.split_at((wanted - *count).min(input.len()));
-                    bytes[*count..*count + part.len()].copy_from_slice(part);
-                    *count += part.len();
-                    self.at += part.len() as u64;
+                    let (part, rest) = input.split_at(wanted.saturating_sub(*count).min(input.len()));
+                    bytes[*count..].iter_mut().zip(part).for_each(|(byte, came)| *byte = *came);
+                    *count = count.saturating_add(part.len());
+                    self.at = self.at.saturating_add(part.len() as u64);
                     *input = rest;
-                    match Head::parse(&bytes[..*count], self.at - *count as u64)? {
+                    match Head::parse(&bytes[..*count], self.at.saturating_sub(*count as u64))? {
                         Some(head) => self.state = self.open(head)?,
                         None if input.is_empty() => return Ok(()),
                         None => {}
                     }
                 }
                 State::Content { head, content } => {
-                    let lacking = head.content_bytes - content.len() as u64;
+                    let lacking = head.content_bytes.saturating_sub(content.len() as u64);
                     let (part, rest) = split_at_most(input, lacking);
                     content.extend_from_slice(part);
-                    self.at += part.len() as u64;
+                    self.at = self.at.saturating_add(part.len() as u64);
                     *input = rest;
                     if (part.len() as u64) < lacking {
                         return Ok(());
@@ -208,8 +217,8 @@ impl Reader {
                 }
                 State::Skip { left } => {
                     let (part, rest) = split_at_most(input, *left);
-                    *left -= part.len() as u64;
-                    self.at += part.len() as u64;
+                    *left = left.saturating_sub(part.len() as u64);
+                    self.at = self.at.saturating_add(part.len() as u64);
                     *input = rest;
                     if *left > 0 {
                         return Ok(());
@@ -274,7 +283,7 @@ impl Reader {
             }
             b"mdat" => {
                 if let Some(mut fragment) = self.fragment.take() {
-                    fragment.fill(head.at + head.bytes as u64, &Bytes::from(content))?;
+                    fragment.fill(head.content_at(), &Bytes::from(content))?;
                     let (sequence, runs) = (fragment.sequence, fragment.runs);
                     let producer_time = self.producer_time.take();
                     self.events.push_back(Event::Chunk(Chunk { sequence, producer_time, runs }));

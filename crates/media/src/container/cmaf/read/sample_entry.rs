@@ -129,12 +129,18 @@ fn audio_specific_config(descriptors: &[u8]) -> Option<&[u8]> {
     let stream = find_descriptor(descriptors, 3)?;
     let flags = *stream.get(2)?;
     // Perhaps another stream that it depends on, an address, a clock.
-    let mut at = 3 + if flags & 0x80 != 0 { 2 } else { 0 };
-    if flags & 0x40 != 0 {
-        at += 1 + usize::from(*stream.get(at)?);
+    let mut rest = stream.get(3..)?;
+    if flags & 0x80 != 0 {
+        rest = rest.get(2..)?;
     }
-    at += if flags & 0x20 != 0 { 2 } else { 0 };
-    let decoder = find_descriptor(stream.get(at..)?, 4)?;
+    if flags & 0x40 != 0 {
+        let (length, behind) = rest.split_first()?;
+        rest = behind.get(usize::from(*length)..)?;
+    }
+    if flags & 0x20 != 0 {
+        rest = rest.get(2..)?;
+    }
+    let decoder = find_descriptor(rest, 4)?;
     if *decoder.first()? != MPEG4_AUDIO {
         return None;
     }
@@ -147,7 +153,7 @@ fn parse_aac(config: &[u8]) -> Option<(adts::Header, Media)> {
     let mut bits = BitReader::new(config);
     let mut object_type = bits.bits(5)?;
     let rate_hz = sampling_frequency(&mut bits)?;
-    let channels = bits.bits(4)? as u8;
+    let channels = u8::try_from(bits.bits(4)?).ok()?;
     if matches!(object_type, 5 | 29) {
         sampling_frequency(&mut bits)?;
         object_type = bits.bits(5)?;
@@ -157,7 +163,7 @@ fn parse_aac(config: &[u8]) -> Option<(adts::Header, Media)> {
         return None;
     }
     let header = adts::Header {
-        object_type: object_type as u8,
+        object_type: u8::try_from(object_type).ok()?,
         rate_hz,
         channels,
         checksum: false,

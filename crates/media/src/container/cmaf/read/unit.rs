@@ -49,7 +49,7 @@ impl ReadTrack {
                 (annex_b(&nals, begins.then_some(&sets[..])), begins)
             }
             Form::Aac(header) => {
-                let frame_bytes = adts::HEADER_BYTES + sample.data.len();
+                let frame_bytes = sample.data.len().saturating_add(adts::HEADER_BYTES);
                 let header = adts::Header { frame_bytes, ..*header }.write();
                 let header = header.ok_or(wrong("too many bytes", "a frame of less than 8 kB"))?;
                 ([&header, &sample.data[..]].concat(), true)
@@ -65,11 +65,13 @@ impl ReadTrack {
     fn stamps(&self, sample: &ReadSample) -> Option<(Ticks, Ticks)> {
         let scaled = |ticks: i128| {
             let (scale, rate) = (i128::from(self.timescale), i128::from(Ticks::RATE));
-            let ticks = (ticks * rate * 2 + scale).div_euclid(scale * 2);
-            (-STAMP_MAX..=STAMP_MAX).contains(&ticks).then_some(Ticks(ticks as i64))
+            let doubled = ticks.checked_mul(rate.saturating_mul(2))?.checked_add(scale)?;
+            let ticks = doubled.checked_div_euclid(scale.saturating_mul(2))?;
+            let ticks = Some(ticks).filter(|ticks| (-STAMP_MAX..=STAMP_MAX).contains(ticks))?;
+            i64::try_from(ticks).ok().map(Ticks)
         };
-        let decode = i128::from(sample.decode_time) - i128::from(self.presentation_start);
-        Some((scaled(decode + i128::from(sample.composition_offset))?, scaled(decode)?))
+        let decode = i128::from(sample.decode_time).checked_sub(self.presentation_start.into())?;
+        Some((scaled(decode.checked_add(sample.composition_offset.into())?)?, scaled(decode)?))
     }
 }
 
@@ -81,7 +83,7 @@ fn split(mut bytes: &[u8], length_bytes: usize) -> Option<Vec<Nal<'_>>> {
         let length = length.iter().fold(0, |length, &byte| length << 8 | usize::from(byte));
         let (nal, behind) = rest.split_at_checked(length)?;
         if !nal.is_empty() {
-            nals.push(Nal { bytes: nal, offset: all - rest.len() });
+            nals.push(Nal { bytes: nal, offset: all.saturating_sub(rest.len()) });
         }
         bytes = behind;
     }
@@ -105,8 +107,9 @@ fn can_begin(nals: &[Nal<'_>], is_sync: bool) -> bool {
 fn annex_b(nals: &[Nal<'_>], sets: Option<&[u8]>) -> Vec<u8> {
     let has = |kind| nals.iter().any(|nal| nal.kind() == kind);
     let sets = sets.filter(|_| !(has(NalType::Sps) && has(NalType::Pps))).unwrap_or_default();
-    let bytes: usize = nals.iter().map(|nal| nal.bytes.len() + 4).sum();
-    let mut out = Vec::with_capacity(ACCESS_UNIT_DELIMITER.len() + sets.len() + bytes);
+    let sizes = nals.iter().map(|nal| nal.bytes.len().saturating_add(4));
+    let fixed = ACCESS_UNIT_DELIMITER.len().saturating_add(sets.len());
+    let mut out = Vec::with_capacity(sizes.fold(fixed, usize::saturating_add));
     out.extend_from_slice(&ACCESS_UNIT_DELIMITER);
     out.extend_from_slice(sets);
     for nal in nals.iter().filter(|nal| nal.kind() != NalType::AccessUnitDelimiter) {

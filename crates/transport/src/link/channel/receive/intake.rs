@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use glassline_media::Time;
 
-use super::{Overrun, Part, Receiver, Whole};
+use super::{Overrun, Part, Receiver, Whole, count};
 use crate::link::Compression;
 use crate::link::channel::assembly::Assembly;
 use crate::link::channel::fec::Gathered;
@@ -90,7 +90,9 @@ impl Receiver {
         for (message, length) in (row.first..).zip(row.lengths()) {
             let Some((bytes, after)) = rest.split_at_checked(length) else { break };
             rest = after;
-            if self.is_wanted(message, length as u32, length)? {
+            // A packet's messages have 16 bits of bytes at most.
+            let total = u32::try_from(length).map_err(|_| Overrun)?;
+            if self.is_wanted(message, total, length)? {
                 // By itself: others of the row may go long before this one.
                 let bytes = Bytes::copy_from_slice(bytes);
                 let whole = Whole { bytes, packed: false, first: now, last: now };
@@ -110,9 +112,9 @@ impl Receiver {
             return Ok(false);
         }
         self.hold_part(now, parity.message, parity.total, packed);
-        let room = self.held_bytes() + parity.bytes.len() as u64 <= 2 * self.window;
+        let room = self.held_bytes().saturating_add(parity.bytes.len() as u64) <= self.room();
         let Some(part) = self.parts.get_mut(&parity.message) else { return Ok(false) };
-        let (total, shard) = (part.assembly.total(), parity.bytes.len() as u32);
+        let (total, shard) = (part.assembly.total(), u32::try_from(parity.bytes.len()).map_err(|_| Overrun)?);
         if part.parity.is_none() {
             let mut gathered = Gathered::new(total, shard, parity.count).ok_or(Overrun)?;
             gathered.count_covered(gathered.covered(part.assembly.have(), 0, total, total));
@@ -123,7 +125,7 @@ impl Receiver {
             return Err(Overrun);
         }
         if !room || !gathered.insert(parity.index, parity.bytes) {
-            self.counters.duplicate_bytes += u64::from(shard);
+            count(&mut self.counters.duplicate_bytes, shard.into());
         }
         match self.recover(now, parity.message) {
             Some(whole) => self.complete(now, parity.message, whole),
@@ -141,7 +143,7 @@ impl Receiver {
             return Err(Overrun);
         }
         if message < self.next || self.is_over(message) {
-            self.counters.duplicate_bytes += size as u64;
+            count(&mut self.counters.duplicate_bytes, size as u64);
             return Ok(false);
         }
         if message >= self.limit() {
@@ -161,7 +163,7 @@ impl Receiver {
         }
         let assembly = Assembly::new(self.spares.take(total as usize), total);
         let counted = assembly.memory();
-        self.held += counted;
+        self.held.add(counted);
         self.parts.insert(message, Part { assembly, packed, parity: None, since: now, counted });
         self.bound_open();
     }
@@ -174,7 +176,7 @@ impl Receiver {
         }
         let new = part.assembly.insert(data.offset, data.bytes, part.parity.as_deref_mut());
         let new = new.map_err(|_| Overrun)?;
-        self.counters.duplicate_bytes += data.bytes.len() as u64 - u64::from(new);
+        count(&mut self.counters.duplicate_bytes, (data.bytes.len() as u64).saturating_sub(new.into()));
         if part.assembly.is_whole() {
             let part = self.forget(data.message);
             return Ok(part.map(|part| {
@@ -194,11 +196,13 @@ impl Receiver {
     /// A message of which parts have come takes more now.
     fn recount(&mut self, message: u64) {
         let Some(part) = self.parts.get_mut(&message) else { return };
-        let counted = part.assembly.memory() + part.parity.as_ref().map_or(0, |parity| parity.memory());
-        self.held = self.held - part.counted + counted;
-        part.counted = counted;
+        let parity = part.parity.as_ref().map_or(0, |parity| parity.memory());
+        let counted = part.assembly.memory().saturating_add(parity);
+        self.held.take(std::mem::replace(&mut part.counted, counted));
+        self.held.add(counted);
         // What is kept for messages to come has the room that these leave.
-        self.spares.shrink_to((2 * self.window).saturating_sub(self.held + self.ready_bytes));
+        let left = self.room().saturating_sub(self.held_bytes());
+        self.spares.shrink_to(left);
     }
 
     /// Makes what is missing of a message from its parity, if there is enough of it.
@@ -206,7 +210,7 @@ impl Receiver {
         let part = self.parts.get_mut(&message)?;
         let bytes = Bytes::from(part.assembly.recover(part.parity.as_ref()?)?);
         let (packed, first) = (part.packed, part.since);
-        self.counters.recovered += 1;
+        count(&mut self.counters.recovered, 1);
         self.forget(message);
         Some(Whole { bytes, packed, first, last: now })
     }

@@ -1,0 +1,186 @@
+//! The places of those who read an object: how far it may fill ahead of them, and what of it all have read.
+
+use super::Growing;
+use super::growing::Reader;
+use glassline_delivery::fill::{Object, Standing};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Fills objects, and pauses while an object is far enough ahead of its readers or memory is short.
+pub(super) trait Feeder: Send + Sync {
+    /// Readers of an object that was paused have gone on, or left, or memory was released. Called from any thread, perhaps
+    /// under locks of that thread: it must not look at objects itself.
+    fn resume(&self);
+}
+
+/// The readers of one object.
+#[derive(Debug, Default)]
+pub(super) struct Readers {
+    /// Where each reads; `None`: a seat that is free.
+    places: Vec<Option<u64>>,
+    free: Vec<usize>,
+    count: usize,
+    furthest: u64,
+    /// At which place of a reader the object's feeder is to be told.
+    resume_at: Option<u64>,
+    pub(super) is_sliding: bool,
+}
+
+impl Readers {
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn sit_down(&mut self, place: u64) -> usize {
+        self.count += 1;
+        self.furthest = self.furthest.max(place);
+        if let Some(seat) = self.free.pop() {
+            self.places[seat] = Some(place);
+            return seat;
+        }
+        self.places.push(Some(place));
+        self.places.len() - 1
+    }
+
+    /// Returns whether the feeder is to be told.
+    pub(super) fn leave(&mut self, seat: usize, object: &mut Object) -> bool {
+        self.places[seat] = None;
+        self.free.push(seat);
+        self.count -= 1;
+        self.slide_on(object);
+        self.resume_at.take().is_some()
+    }
+
+    /// The reader in `seat` is at `place`, and cannot go on before `wants`. Returns whether the feeder is to be told.
+    pub(super) fn go_on(&mut self, seat: usize, place: u64, wants: u64, object: &mut Object) -> bool {
+        self.furthest = self.furthest.max(wants);
+        let before = self.places[seat].replace(place);
+        if before != Some(place) {
+            self.slide_on(object);
+        }
+        let is_due = self
+            .resume_at
+            .is_some_and(|at| if self.is_sliding { self.slowest(at) >= at } else { self.furthest >= at });
+        is_due && self.resume_at.take().is_some()
+    }
+
+    pub(super) fn await_reader(&mut self, place: u64) {
+        self.resume_at = Some(place);
+    }
+
+    /// Whether the object slides and others wait for the reader in `seat`.
+    pub(super) fn are_held_up_by(&self, seat: usize) -> bool {
+        let place = self.places[seat];
+        self.is_sliding
+            && self.resume_at.is_some()
+            && self.count > 1
+            && place.is_some_and(|place| place <= self.slowest(place) && place < self.furthest)
+    }
+
+    fn slowest(&self, where_none: u64) -> u64 {
+        self.places.iter().flatten().copied().min().unwrap_or(where_none)
+    }
+
+    /// Lets go what all have read, where the object slides.
+    pub(super) fn slide_on(&mut self, object: &mut Object) {
+        if self.is_sliding {
+            object.trim(self.slowest(object.filled()));
+        }
+    }
+
+    pub(super) fn standing(&self, filled: u64) -> Standing {
+        let slowest = if self.is_sliding { self.slowest(filled) } else { 0 };
+        let Readers { count, furthest, is_sliding, .. } = *self;
+        Standing { filled, readers: count, slowest, furthest, is_sliding }
+    }
+}
+
+/// Somebody reads an object: for as long as this lives it is filled, as far as that one has come and some way ahead.
+pub struct Reading {
+    growing: Arc<Growing>,
+    seat: usize,
+}
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.growing.fmt(formatter)
+    }
+}
+
+impl Deref for Reading {
+    type Target = Arc<Growing>;
+
+    fn deref(&self) -> &Arc<Growing> {
+        &self.growing
+    }
+}
+
+impl Reading {
+    /// Reads from the begin of `growing`.
+    pub fn new(growing: Arc<Growing>) -> Reading {
+        let seat = growing.sit_down(0);
+        Reading { growing, seat }
+    }
+
+    /// Reads whatever comes, at once: for those who want the object to be kept.
+    pub(super) fn of_all(growing: Arc<Growing>) -> Reading {
+        let seat = growing.sit_down(u64::MAX);
+        Reading { growing, seat }
+    }
+
+    /// Whether memory is short, and others that read the object wait for this one.
+    pub fn holds_others_up(&self) -> bool {
+        self.growing.is_held_up_by(self.seat)
+    }
+
+    /// Looks at the object as `reader`, who has read what is before byte `place`, cannot go on before byte `wants` is there,
+    /// and waits from now on if `look` returns `None`.
+    pub fn look_or_wait<T>(
+        &self,
+        reader: Reader,
+        (place, wants): (u64, u64),
+        look: impl FnOnce(&Object) -> Option<T>,
+    ) -> Option<T> {
+        self.growing.go_on(self.seat, (place, wants));
+        self.growing.look_or_wait(reader, look)
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.growing.leave_seat(self.seat);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sliding_object_keeps_what_its_slowest_reader_needs() {
+        let (mut readers, mut object) = (Readers::default(), Object::new());
+        object.begin(glassline_delivery::fill::Head::new("video/mp4"), None);
+        for _ in 0..10 {
+            object.append(vec![7; 100_000].into());
+        }
+        let (one, other) = (readers.sit_down(0), readers.sit_down(0));
+        readers.go_on(one, 700_000, 700_000, &mut object);
+        assert_eq!(readers.standing(1_000_000).furthest, 700_000);
+        readers.is_sliding = true;
+        readers.await_reader(300_000);
+        assert!(!readers.go_on(other, 200_000, 200_000, &mut object), "the slowest one is not there yet");
+        assert!(!readers.are_held_up_by(one) && readers.are_held_up_by(other));
+        let mut got = Vec::new();
+        assert_eq!(
+            (object.read(100_000, 200_000, &mut got), object.read(200_000, 300_000, &mut got)),
+            (0, 100_000)
+        );
+        assert!(readers.go_on(other, 300_000, 300_000, &mut object));
+        readers.await_reader(900_000);
+        assert!(readers.leave(other, &mut object), "who leaves holds nothing up");
+        assert_eq!(readers.standing(1_000_000).slowest, 700_000);
+        readers.leave(one, &mut object);
+        assert_eq!((readers.count(), object.read(900_000, 1_000_000, &mut got)), (0, 0));
+    }
+}
