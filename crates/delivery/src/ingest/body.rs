@@ -87,11 +87,12 @@ impl Body {
         Ok(Some((kind, std::mem::take(head))))
     }
 
-    /// Reads on. What was found stands also where there is an error.
-    pub(super) fn read(&mut self, bytes: &[u8]) -> (Vec<Event>, Result<(), IngestError>) {
-        let State::Reads(reader) = &mut self.state else { return (Vec::new(), Ok(())) };
-        let read = reader.push(bytes).map_err(IngestError::from);
-        (std::iter::from_fn(|| reader.poll()).collect(), read)
+    /// Reads on, up to the next event. Its reader then knows what holds at that event and nothing that stands behind it, so
+    /// that it makes no difference how much of that has come with it.
+    pub(super) fn read(&mut self, bytes: &mut &[u8]) -> Result<Option<Event>, IngestError> {
+        let State::Reads(reader) = &mut self.state else { return Ok(None) };
+        reader.push_next(bytes)?;
+        Ok(reader.poll())
     }
 
     /// Whether it may end where it is.

@@ -392,14 +392,13 @@ impl Ingest {
         }
     }
 
-    fn read(&mut self, id: u64, body: &mut Body, bytes: &[u8], now: Time) -> Result<(), IngestError> {
-        let (events, read) = body.read(bytes);
-        for event in events {
+    fn read(&mut self, id: u64, body: &mut Body, mut bytes: &[u8], now: Time) -> Result<(), IngestError> {
+        while let Some(event) = body.read(&mut bytes)? {
             self.handle(id, body, event, now)?;
             // With each, so that it makes no difference how the bytes are chopped.
             self.advance(now);
         }
-        read
+        Ok(())
     }
 
     fn handle(&mut self, id: u64, body: &mut Body, event: Event, now: Time) -> Result<(), IngestError> {

@@ -525,6 +525,30 @@ fn what_is_held_has_a_bound() {
     }
 }
 
+#[test]
+fn a_segment_without_a_time_begins_alike_in_any_chop() {
+    let run = |chop: usize| {
+        let (mut house, units) = (House::default(), pictures(0..50));
+        let mut encoder = Encoder::new(&units[0]);
+        let first = [encoder.header(), encoder.chunks(&units[..10])].concat();
+        let mut segment = encoder.chunks(&units[25..35]);
+        while let Some(at) = segment.windows(4).position(|kind| kind == b"tfdt") {
+            segment[at..at + 4].copy_from_slice(b"free");
+        }
+        for (at_ms, bytes) in [(1, first), (300, segment)] {
+            house.at(at_ms);
+            let id = house.begin("v");
+            bytes.chunks(chop).for_each(|part| house.push(id, part).unwrap());
+            house.ingest.close(id, house.now);
+        }
+        house.at(5000);
+        (house.packets.clone(), house.ingest.counters())
+    };
+    let whole = run(usize::MAX);
+    assert!(!whole.0.is_empty());
+    assert_eq!(run(3), whole);
+}
+
 proptest! {
     /// The same bytes in any chop, and with the tracks' requests in any interleaving, give the same packets but for order.
     #[test]

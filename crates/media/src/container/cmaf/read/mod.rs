@@ -129,7 +129,21 @@ impl Reader {
     ///
     /// # Errors
     /// What is wrong with them. Nothing more is taken then, and each further call says the same; events from before stand.
-    pub fn push(&mut self, input: &[u8]) -> Result<(), ReadError> {
+    pub fn push(&mut self, mut input: &[u8]) -> Result<(), ReadError> {
+        loop {
+            self.push_next(&mut input)?;
+            if input.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes bytes from the front of `input` up to the next event, or all. [`Reader::track`] and [`Reader::of_segment`] then
+    /// say what holds at that event, whatever comes behind it in the same bytes.
+    ///
+    /// # Errors
+    /// As [`Reader::push`].
+    pub fn push_next(&mut self, input: &mut &[u8]) -> Result<(), ReadError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -170,8 +184,10 @@ impl Reader {
         self.failed.is_none() && self.fragment.is_none() && matches!(self.state, State::Head { count: 0, .. })
     }
 
-    fn take(&mut self, mut input: &[u8]) -> Result<(), ReadError> {
-        loop {
+    /// Takes bytes up to the next event, or all.
+    fn take(&mut self, input: &mut &[u8]) -> Result<(), ReadError> {
+        let told = self.events.len();
+        while self.events.len() == told {
             match &mut self.state {
                 State::Head { bytes, count } => {
                     let wanted = if *count < HEAD_BYTES { HEAD_BYTES } else { HEAD_MAX_BYTES };
@@ -179,7 +195,7 @@ impl Reader {
                     bytes[*count..].iter_mut().zip(part).for_each(|(byte, came)| *byte = *came);
                     *count = count.saturating_add(part.len());
                     self.at = self.at.saturating_add(part.len() as u64);
-                    input = rest;
+                    *input = rest;
                     match Head::parse(&bytes[..*count], self.at.saturating_sub(*count as u64))? {
                         Some(head) => self.state = self.open(head)?,
                         None if input.is_empty() => return Ok(()),
@@ -191,7 +207,7 @@ impl Reader {
                     let (part, rest) = split_at_most(input, lacking);
                     content.extend_from_slice(part);
                     self.at = self.at.saturating_add(part.len() as u64);
-                    input = rest;
+                    *input = rest;
                     if (part.len() as u64) < lacking {
                         return Ok(());
                     }
@@ -203,7 +219,7 @@ impl Reader {
                     let (part, rest) = split_at_most(input, *left);
                     *left = left.saturating_sub(part.len() as u64);
                     self.at = self.at.saturating_add(part.len() as u64);
-                    input = rest;
+                    *input = rest;
                     if *left > 0 {
                         return Ok(());
                     }
@@ -211,6 +227,7 @@ impl Reader {
                 }
             }
         }
+        Ok(())
     }
 
     /// What is done with a box of which the head has come.
@@ -228,7 +245,13 @@ impl Reader {
                 if *kind == *b"mfra" {
                     self.events.push_back(Event::End);
                 }
-                return Ok(State::Skip { left: head.content_bytes });
+                // An event was told perhaps, and nothing more is looked at before the next call.
+                let is_empty = head.content_bytes == 0;
+                return Ok(if is_empty {
+                    State::default()
+                } else {
+                    State::Skip { left: head.content_bytes }
+                });
             }
         };
         if head.content_bytes > limit {

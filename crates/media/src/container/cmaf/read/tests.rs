@@ -455,6 +455,25 @@ fn altered(track: &Track, from: &[u8], to: &[u8]) -> Vec<ReadTrack> {
 }
 
 #[test]
+fn what_is_known_at_an_event_does_not_depend_on_what_came_with_it() {
+    let header = |id: u32| {
+        let mut out = Vec::new();
+        write_init(Brand::Cmaf, &[Track { id, media: Media::Opus { channels: 2 } }], &mut out);
+        out
+    };
+    let both = [header(1), header(2), b"\0\0\0\x08mfra".to_vec()].concat();
+    let (mut reader, mut input) = (Reader::new(), &both[..]);
+    for id in [1, 2] {
+        reader.push_next(&mut input).unwrap();
+        assert!(matches!(reader.poll(), Some(Event::Init(tracks)) if tracks[0].id == id));
+        assert!(reader.track(id).is_some() && reader.track(3 - id).is_none());
+    }
+    reader.push_next(&mut input).unwrap();
+    assert_eq!((reader.poll(), input), (Some(Event::End), &b""[..]));
+    assert!(reader.is_between_boxes());
+}
+
+#[test]
 fn codecs_that_are_not_read_are_named() {
     let [avc1, _, aac, opus] = &tracks()[..] else { panic!("four tracks") };
     let found = &altered(avc1, b"avc1", b"hvc1")[0];
