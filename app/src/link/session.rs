@@ -203,7 +203,7 @@ fn log_lost(peer: &str, reason: &CloseReason) {
             "all links together hold more than there is room for, and this one most; it has ended: are its outputs taken from?"
         ),
         CloseReason::Fault => {
-            tracing::error!(peer, "an internal fault has ended the link; the lines above say what it was")
+            tracing::error!(peer, "an internal fault has ended the link; the lines above say what it was");
         }
         CloseReason::Violation(what) => tracing::error!(peer, "the peer breaks the protocol: {what}"),
     }

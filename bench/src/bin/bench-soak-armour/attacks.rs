@@ -181,7 +181,11 @@ fn hung_up(_: &mut Held, servers: [SocketAddr; 2], round: u64) -> Result<()> {
 
 fn long_via(_: &mut Held, [_, edge]: [SocketAddr; 2], round: u64) -> Result<()> {
     let via = format!("Via: {}\r\n", "1.1 a, ".repeat(2200));
-    drop(ask(edge, if round % 2 == 0 { "GET /live/show/index.m3u8" } else { "GET /files/good-0" }, &via)?);
+    drop(ask(
+        edge,
+        if round.is_multiple_of(2) { "GET /live/show/index.m3u8" } else { "GET /files/good-0" },
+        &via,
+    )?);
     Ok(())
 }
 
@@ -234,7 +238,7 @@ fn refused_publishers(_: &mut Held, servers: [SocketAddr; 2], round: u64) -> Res
 fn reports(_: &mut Held, servers: [SocketAddr; 2], round: u64) -> Result<()> {
     let body = "{\"parts\":{\"network\":[1000000000,1000000000]},\"pictures\":4000000000}";
     for server in servers {
-        let origin = if round % 2 == 0 { "Origin: http://example.com\r\n" } else { "" };
+        let origin = if round.is_multiple_of(2) { "Origin: http://example.com\r\n" } else { "" };
         let fields = format!("Content-Type: text/plain\r\n{origin}Content-Length: {}\r\n", body.len());
         let mut stream = ask(server, "POST /live/show/stages", &fields)?;
         let _ = stream.write_all(body.as_bytes());

@@ -910,7 +910,7 @@ mod tests {
         let pauses: Vec<_> = (0..10)
             .map(|_| {
                 let pause = restarts.pause(now);
-                now = now + pause;
+                now += pause;
                 pause.as_millis()
             })
             .collect();

@@ -261,11 +261,13 @@ fn strangers_packets_are_in_no_frame() {
             }
             let (gone, packets) = (Cell::new(0), sender.packetizer.layout().len());
             let frame = sender.send(number, &to, |_, index| {
-                if index > 0 && index % 5 == 0 && index < packets - 1 {
-                    if let Some(datagram) = foreign.get(gone.get()) {
-                        stranger.send_to(datagram, to[0]).unwrap();
-                        gone.set(gone.get() + 1);
-                    }
+                if index > 0
+                    && index % 5 == 0
+                    && index < packets - 1
+                    && let Some(datagram) = foreign.get(gone.get())
+                {
+                    stranger.send_to(datagram, to[0]).unwrap();
+                    gone.set(gone.get() + 1);
                 }
                 false
             });
