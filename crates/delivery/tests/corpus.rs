@@ -17,6 +17,8 @@ mod http1;
 mod ingest;
 #[path = "../../../fuzz/bodies/metacube.rs"]
 mod metacube;
+#[path = "../../../fuzz/bodies/packager.rs"]
+mod packager;
 #[path = "../../../fuzz/bodies/push.rs"]
 mod push;
 #[path = "../../../fuzz/bodies/redirects.rs"]
@@ -53,6 +55,11 @@ fn cmaf_that_is_put() {
 #[test]
 fn metacube_corpus() {
     corpus::run("metacube", metacube::run);
+}
+
+#[test]
+fn transport_streams_that_are_packaged() {
+    corpus::run("packager", packager::run);
 }
 
 #[test]
