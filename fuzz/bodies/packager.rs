@@ -115,7 +115,7 @@ fn write_playlists(intake: &TsIntake, open: &BTreeMap<RenditionName, Open>) {
     let _ = hls::multivariant(&variants, &carried);
     let _ = hls::iframes(presentation, &carried);
     for &rendition in open.keys() {
-        let options = MediaOptions { carried: carried.clone(), skip: None, others: Vec::new() };
+        let options = MediaOptions { carried: carried.clone(), skip: false, others: Vec::new() };
         let _ = hls::media(presentation, rendition, &options);
     }
     for addressing in [dash::Addressing::Number, dash::Addressing::Timeline] {
