@@ -59,8 +59,9 @@ fn many_large_objects_at_once_keep_within_the_cache() {
     stalled[7].read_to_end(&mut rest).unwrap();
     assert!(rest == wanted[wanted.len() - rest.len()..] && rest.len() == wanted.len());
     check();
+    // All but two have come whole by now.
     drop(stalled);
-    until("the fetches that nobody reads to end", || figure(&edge, "upstream_cancelled_total") >= 39);
+    until("the fetches that nobody reads to end", || figure(&edge, "upstream_cancelled_total") == 38);
     until("their memory to be released", || figure(&edge, "cache_held_bytes") <= CACHE);
     until("it to be given back", || edge.own_memory_bytes() <= before + 2 * CACHE);
 }

@@ -84,6 +84,9 @@ impl Disk {
     /// Takes from the disk what does not come in time: jobs to be fetched, and those that nobody can complete.
     pub(in crate::edge) fn take_overdue(&self, now: Time) -> Vec<Result<Box<Job>, Box<Job>>> {
         let hangs = self.hangs(now);
+        if hangs {
+            self.drop_writes();
+        }
         let mut claims = lock(&self.claims);
         let directory = self.settings.directory.display();
         if hangs && !claims.is_told {

@@ -36,8 +36,6 @@ use thread::DiskThread;
 const LASTS_MIN: Duration = Duration::from_secs(30);
 /// Bytes that wait to be written at most: a disk that is too slow shall not hold the memory.
 const UNWRITTEN_BYTES_MAX: u64 = 128 << 20;
-/// The same as a part of what the memory may take.
-const UNWRITTEN_SHARE: u64 = 4;
 /// Objects that wait to be read at most; others are fetched.
 const READS_MAX: usize = 4096;
 
@@ -156,7 +154,7 @@ impl Disk {
             counters: DiskCounters::default(),
             claims: Mutex::default(),
             step_since_nanos: AtomicU64::new(0),
-            unwritten_bytes_max: UNWRITTEN_BYTES_MAX.min(cache_bytes / UNWRITTEN_SHARE),
+            unwritten_bytes_max: UNWRITTEN_BYTES_MAX.min(cache_bytes),
         })
     }
 
@@ -212,7 +210,8 @@ impl Disk {
 
     /// The object for `job` is whole and has come from a server: it is written where that is worth it, and what was kept
     /// under its key is out of date in any case.
-    pub(super) fn offer(&self, job: &Job, freshness: Freshness, came: Utc) {
+    pub(super) fn offer(&self, job: &Job, freshness: Freshness, came: Utc, now: Time) {
+        let hangs = self.hangs(now);
         let key = self.key(job);
         let name = Name::of(&key);
         let object = job.growing.look(Object::clone);
@@ -220,7 +219,7 @@ impl Disk {
             freshness.lasts() >= LASTS_MIN && object.progress().head.is_some_and(|head| head.status() == 200);
         let mut tasks = lock(&self.tasks);
         let bytes = object.filled();
-        if is_worth_it && tasks.unwritten_bytes + bytes <= self.unwritten_bytes_max {
+        if is_worth_it && !hangs && tasks.unwritten_bytes + bytes <= self.unwritten_bytes_max {
             tasks.unwritten_bytes += bytes;
             tasks.writes.push_back(Task::Write { name, key, object, freshness, came });
         } else {
@@ -234,6 +233,19 @@ impl Disk {
         }
         drop(tasks);
         self.news.notify_one();
+    }
+
+    /// The disk hangs: what waits to be written would hold memory for as long. Files that it would have taken the place of are
+    /// out of date.
+    fn drop_writes(&self) {
+        let mut tasks = lock(&self.tasks);
+        for task in &mut tasks.writes {
+            if let Task::Write { name, .. } = task {
+                count(&self.counters.skipped);
+                *task = Task::Remove(*name);
+            }
+        }
+        tasks.unwritten_bytes = 0;
     }
 
     pub(super) fn figures(&self) -> DiskFigures {

@@ -560,7 +560,7 @@ impl Fetcher {
             None => object.finish(),
         });
         if let Some(disk) = self.disk.as_ref().filter(|_| !growing.is_sliding()) {
-            disk.offer(&fetch.job, fetch.freshness, self.clock.utc());
+            disk.offer(&fetch.job, fetch.freshness, self.clock.utc(), now);
         }
     }
 
