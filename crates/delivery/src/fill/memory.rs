@@ -121,7 +121,9 @@ mod tests {
     fn a_release_is_told_once_where_it_is_awaited() {
         let calls = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&calls);
-        let memory = Memory::new(move || drop(seen.fetch_add(1, Ordering::Relaxed)));
+        let memory = Memory::new(move || {
+            seen.fetch_add(1, Ordering::Relaxed);
+        });
         drop(memory.hold(vec![0; 10]));
         assert_eq!(calls.load(Ordering::Relaxed), 0);
         let held = [memory.hold(vec![0; 10]), memory.hold(vec![0; 10])];

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 /// A job that the disk's thread has.
 pub(super) struct Claim {
-    pub(super) job: Job,
+    pub(super) job: Box<Job>,
     /// When it was asked for, or the last block of it came.
     pub(super) since: Time,
     /// It is ahead of its readers: the disk is not waited for.
@@ -27,7 +27,7 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    pub(super) fn insert(&mut self, job: Job, now: Time) -> u64 {
+    pub(super) fn insert(&mut self, job: Box<Job>, now: Time) -> u64 {
         self.last += 1;
         self.jobs.insert(self.last, Claim { job, since: now, is_resting: false, begun: None });
         self.last
@@ -48,7 +48,7 @@ impl Claims {
 
 impl Claim {
     /// The job for who fetches the rest; `Err` where what was handed on cannot be gone on with by another one.
-    pub(super) fn into_fetch(self) -> Result<Job, Job> {
+    pub(super) fn into_fetch(self) -> Result<Box<Job>, Box<Job>> {
         let Claim { mut job, begun, .. } = self;
         match begun {
             Some(begun) if begun.etag.starts_with('"') => job.begun = Some(begun),
@@ -82,7 +82,7 @@ impl Disk {
     }
 
     /// Takes from the disk what does not come in time: jobs to be fetched, and those that nobody can complete.
-    pub(in crate::edge) fn take_overdue(&self, now: Time) -> Vec<Result<Job, Job>> {
+    pub(in crate::edge) fn take_overdue(&self, now: Time) -> Vec<Result<Box<Job>, Box<Job>>> {
         let hangs = self.hangs(now);
         if hangs {
             self.drop_writes();

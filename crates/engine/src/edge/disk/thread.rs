@@ -329,7 +329,7 @@ impl DiskThread {
     fn fetch_claimed(&self, claim: u64) {
         let claim = lock(&self.disk.claims).take(claim);
         match claim.map(Claim::into_fetch) {
-            Some(Ok(job)) => self.fetch.send(job),
+            Some(Ok(job)) => self.fetch.send(*job),
             Some(Err(job)) => {
                 self.cache.forget(&job.key, &job.growing);
                 job.growing.change(|object| object.fail(Failure::Malformed));
@@ -436,7 +436,7 @@ impl DiskThread {
         {
             job.old_until = left.until(self.clock.now())[2];
             job.old = Some(into);
-            self.fetch.send(job);
+            self.fetch.send(*job);
         }
     }
 

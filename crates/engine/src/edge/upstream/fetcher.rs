@@ -185,8 +185,8 @@ impl Fetcher {
     fn handle_news(&mut self, news: News, now: Time) {
         match news {
             // Behind those that wait.
-            News::Job(job) if self.waiting.has(job.group) => self.waiting.push(Fetch::new(job)),
-            News::Job(job) => self.assign(Fetch::new(job), now),
+            News::Job(job) if self.waiting.has(job.group) => self.waiting.push(Fetch::new(*job)),
+            News::Job(job) => self.assign(Fetch::new(*job), now),
             News::Joins(ticket, address) => self.waiting.join(ticket, address),
         }
     }
@@ -239,7 +239,7 @@ impl Fetcher {
             let Job { key, growing, .. } = &exchange.download.job;
             if growing.readers() > 0 {
                 line.unread_since = None;
-            } else if now.since(*line.unread_since.get_or_insert(now)) >= grace
+            } else if (growing.is_sliding() || now.since(*line.unread_since.get_or_insert(now)) >= grace)
                 && self.cache.abandon(key, growing)
             {
                 FetchCounters::add(&self.counters.cancelled, 1);
@@ -251,6 +251,7 @@ impl Fetcher {
 
     /// Goes on with what was paused, where that can be.
     fn resume(&mut self, now: Time) {
+        self.cancel_unread(UNREAD_GRACE, now);
         for slot in 0..self.lines.len() {
             let Some(line) = self.lines[slot].as_mut() else { continue };
             if std::mem::take(&mut line.is_paused) {
@@ -582,7 +583,6 @@ impl Fetcher {
     /// Ends what takes too long.
     fn sweep(&mut self, now: Time) {
         self.servers.iter_mut().for_each(|server| server.take_addresses(now));
-        self.cancel_unread(UNREAD_GRACE, now);
         self.resume(now);
         self.return_memory();
         for slot in 0..self.lines.len() {

@@ -144,7 +144,7 @@ impl FetchCounters {
 /// What the thread is told.
 pub(super) enum News {
     /// An object is to be fetched.
-    Job(Job),
+    Job(Box<Job>),
     /// Somebody of this address waits, too, for the one that has this number among those that wait.
     Joins(u64, IpAddr),
 }
@@ -161,7 +161,7 @@ impl Mailbox {
     }
 
     pub(super) fn send(&self, job: Job) {
-        self.tell(News::Job(job));
+        self.tell(News::Job(Box::new(job)));
     }
 
     /// See [`News::Joins`].
