@@ -59,9 +59,10 @@ fn many_large_objects_at_once_keep_within_the_cache() {
     stalled[7].read_to_end(&mut rest).unwrap();
     assert!(rest == wanted[wanted.len() - rest.len()..] && rest.len() == wanted.len());
     check();
+    // What the kernel buffers for the sockets of those that do not read comes, too.
     let fetched = figure(&edge, "upstream_bytes_total");
     assert!(
-        fetched <= 10 * 20 * MEBIBYTE,
+        fetched <= 15 * 20 * MEBIBYTE,
         "{fetched} bytes were fetched for the three that were read, and others that were not"
     );
     // All but that one: who asked for the first one's again got one of its own.
