@@ -2,7 +2,7 @@
 
 use crate::wait::PATIENCE;
 use socket2::{Domain, Socket, Type};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 
 /// A whole answer.
@@ -54,13 +54,29 @@ pub fn connect(address: SocketAddr) -> TcpStream {
 /// # Panics
 /// Where nobody listens, or the address is not this machine's.
 pub fn connect_from(source: IpAddr, address: SocketAddr) -> TcpStream {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
-    socket.bind(&SocketAddr::new(source, 0).into()).unwrap_or_else(|error| panic!("{source}: {error}"));
-    socket.connect_timeout(&address.into(), PATIENCE).unwrap_or_else(|error| panic!("{address}: {error}"));
-    let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit for reading");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a time limit for writing");
-    stream
+    connect_by(address, |socket| socket.bind(&SocketAddr::new(source, 0).into()))
+}
+
+/// The same with little room for what comes: a client that does not read stops the server soon.
+///
+/// # Panics
+/// Where nobody listens.
+pub fn connect_narrow(address: SocketAddr) -> TcpStream {
+    connect_by(address, |socket| socket.set_recv_buffer_size(16 << 10))
+}
+
+fn connect_by(address: SocketAddr, prepare: impl FnOnce(&Socket) -> io::Result<()>) -> TcpStream {
+    let connected = || {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        prepare(&socket)?;
+        socket.connect_timeout(&address.into(), PATIENCE)?;
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok::<_, io::Error>(stream)
+    };
+    connected().unwrap_or_else(|error| panic!("{address}: {error}"))
 }
 
 /// Sends a request whose connection ends after it. `fields` are whole header lines without their ends.

@@ -57,7 +57,7 @@ mod tests {
     proptest! {
         /// What does not count changes nothing, and what was selected is selected again.
         #[test]
-        fn others_change_nothing(query in "[ab%61=&]{0,30}", other in "[b-z]{1,5}(=[a-z%&]{0,5})?") {
+        fn others_change_nothing(query in "[ab%61=&]{0,30}", other in "[b-z]{1,5}(=[a-z%]{0,5})?") {
             let only = KeyQuery::only(["a".to_owned()]);
             let kept = only.select(&query).into_owned();
             prop_assert_eq!(only.select(&kept), &*kept);

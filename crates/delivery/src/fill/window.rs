@@ -72,6 +72,10 @@ pub enum Pace {
 impl Standing {
     /// What the object is to do where all objects stand so.
     pub fn pace(&self, budget: Budget) -> Pace {
+        if self.is_sliding && self.readers == 0 {
+            // Nobody else can come to read it.
+            return Pace::WaitForReader(u64::MAX);
+        }
         if budget.is_full() && !self.is_sliding {
             return Pace::WaitForRoom;
         }
@@ -122,6 +126,8 @@ mod tests {
         assert!(matches!(standing.pace(budget), Pace::Fill(_)));
         let sliding = Standing { is_sliding: true, ..standing };
         assert!(matches!(sliding.pace(budget), Pace::WaitForReader(at) if at > 0 && at <= 500_000));
+        let unread = Standing { readers: 0, slowest: 500_000, ..sliding };
+        assert_eq!(unread.pace(budget), Pace::WaitForReader(u64::MAX), "nobody can come to it");
     }
 
     #[derive(Clone, Copy, Debug)]

@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn what_is_no_description_is_named() {
         let error = read(Path::new("/no/such.sdp")).unwrap_err();
-        assert!(error.to_string().starts_with("/no/such.sdp: "), "{error}");
+        assert!(error.to_string().starts_with("cannot read /no/such.sdp: "), "{error}");
         let sound = "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=x\r\nt=0 0\r\nc=IN IP4 192.0.2.1\r\nm=audio 5004 RTP/AVP 0\r\n";
         if let Ok(description) = Description::parse(sound) {
             assert!(settings(&description, &Options::default()).is_err());

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 /// A job that the disk's thread has.
 pub(super) struct Claim {
-    pub(super) job: Job,
+    pub(super) job: Box<Job>,
     /// When it was asked for, or the last block of it came.
     pub(super) since: Time,
     /// It is ahead of its readers: the disk is not waited for.
@@ -27,7 +27,7 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    pub(super) fn insert(&mut self, job: Job, now: Time) -> u64 {
+    pub(super) fn insert(&mut self, job: Box<Job>, now: Time) -> u64 {
         self.last += 1;
         self.jobs.insert(self.last, Claim { job, since: now, is_resting: false, begun: None });
         self.last
@@ -52,10 +52,10 @@ impl Claim {
         let Claim { mut job, begun, .. } = self;
         match begun {
             Some(begun) if begun.etag.starts_with('"') => job.begun = Some(begun),
-            Some(_) => return Err(Box::new(job)),
+            Some(_) => return Err(job),
             None => {}
         }
-        Ok(Box::new(job))
+        Ok(job)
     }
 }
 

@@ -201,7 +201,7 @@ impl Disk {
         if tasks.reads.len() >= READS_MAX || tasks.ends {
             return Err(Box::new(job));
         }
-        let claim = lock(&self.claims).insert(job, now);
+        let claim = lock(&self.claims).insert(Box::new(job), now);
         tasks.reads.push_back(Task::Read { name, found, claim });
         drop(tasks);
         self.news.notify_one();

@@ -453,7 +453,7 @@ impl DiskThread {
         {
             job.old_until = left.until(self.clock.now())[2];
             job.old = Some(into);
-            self.fetch.send(Box::new(job));
+            self.fetch.send(job);
         }
     }
 

@@ -262,7 +262,7 @@ impl Fetcher {
             let Job { key, growing, .. } = &exchange.download.job;
             if growing.readers() > 0 {
                 line.unread_since = None;
-            } else if now.since(*line.unread_since.get_or_insert(now)) >= grace
+            } else if (growing.is_sliding() || now.since(*line.unread_since.get_or_insert(now)) >= grace)
                 && self.cache.abandon(key, growing)
             {
                 FetchCounters::add(&self.counters.cancelled, 1);
@@ -274,6 +274,7 @@ impl Fetcher {
 
     /// Goes on with what was paused, where that can be.
     fn resume(&mut self, now: Time) {
+        self.cancel_unread(UNREAD_GRACE, now);
         for slot in 0..self.lines.len() {
             let Some(line) = self.lines[slot].as_mut() else { continue };
             if std::mem::take(&mut line.is_paused) {
@@ -639,7 +640,6 @@ impl Fetcher {
     /// Ends what takes too long.
     fn sweep(&mut self, now: Time) {
         self.servers.iter_mut().for_each(|server| server.take_addresses(now));
-        self.cancel_unread(UNREAD_GRACE, now);
         self.resume(now);
         self.return_memory();
         for slot in 0..self.lines.len() {
