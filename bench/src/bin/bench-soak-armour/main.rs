@@ -111,7 +111,7 @@ fn soak(args: &Args, report: &mut Report) -> Result<bool> {
     let edge = Place::start(
         "edge",
         &format!(
-            "[viewer]\nstall_timeout = '5s'\n[upstream]\nservers = ['http://{}']\ncache = '16M'\n\
+            "[viewer]\nstall_timeout = '5s'\n[upstream]\nservers = ['http://{}']\ncache = '16MiB'\n\
              [[upstream.route]]\npath = '/files/'\nservers = ['http://{}']\n",
             origin.address, files.address
         ),
