@@ -52,6 +52,21 @@ const COMPLAINTS: usize = 5;
 /// A good object may take this long, however busy the servers are.
 const GOOD_PATIENCE: Duration = Duration::from_secs(10);
 
+/// What was done, as one process tells it to another.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    /// How often each manner was done, in the order of [`names`].
+    pub(crate) counts: Vec<u64>,
+    /// Good objects that did not come, or not as they are.
+    pub(crate) wrong: u64,
+    pub(crate) complaints: Vec<String>,
+}
+
+/// The manners' names.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    MANNERS.iter().map(|manner| manner.name)
+}
+
 /// What was done.
 pub(crate) struct Done {
     counts: [AtomicU64; MANNERS.len()],
@@ -71,18 +86,13 @@ impl Done {
         }
     }
 
-    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
-        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
-        MANNERS.iter().map(|manner| manner.name).zip(counts).collect()
-    }
-
-    /// Good objects that did not come, or not as they are.
-    pub(crate) fn wrong_bytes(&self) -> u64 {
-        self.wrong.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn complaints(&self) -> Vec<String> {
-        self.complaints.lock().map(|complaints| complaints.clone()).unwrap_or_default()
+    /// The sum of it.
+    pub(crate) fn figures(&self) -> Figures {
+        Figures {
+            counts: self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect(),
+            wrong: self.wrong.load(Ordering::Relaxed),
+            complaints: self.complaints.lock().map(|complaints| complaints.clone()).unwrap_or_default(),
+        }
     }
 
     fn count(&self, index: usize, result: Result<()>) {

@@ -1,18 +1,23 @@
 //! A soak of an origin and an edge under all attacks at once, beside viewers of both.
 //!
 //! ```text
-//! load: the source ─► origin ─┬─► half of the viewers          attackers ─► origin
-//!       files, object by object ──┴─► edge ─► the other half   attackers ─► edge
+//! load: the source ─► origin ─┬─► half of the viewers
+//!                             └─► edge ─► the other half
+//! attackers, a process of their own: their files ─► edge; requests ─► origin, edge
 //! ```
+//! The attackers have the lowest priority: on a machine of two cores they would else take the time of the process that measures,
+//! and a gap of the load's own would look like one of the server's.
+//!
 //! First without attacks, then with them: no viewer's longest gap may be much longer, no byte wrong, memory within what the
 //! servers say it may be, and descriptors back at the end.
 
+mod attackers;
 mod attacks;
 mod files;
 
 use anyhow::{Context, Result, bail};
+use attackers::Attackers;
 use clap::Parser;
-use files::Files;
 use glassline_bench::machine;
 use glassline_bench::metrics::Metrics;
 use glassline_bench::process::Server;
@@ -22,7 +27,6 @@ use glassline_lab::load::{Feed, Load, Settings, Tally, Target};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -41,6 +45,10 @@ struct Args {
     /// Folder for soak-armour.json
     #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
     out: PathBuf,
+    /// Be the attackers' process: its files' address goes to standard output; whom to attack, and for how long, comes by standard
+    /// input
+    #[arg(long, hide = true)]
+    attackers: bool,
 }
 
 /// The stream that the viewers watch.
@@ -56,6 +64,9 @@ const REST: Duration = Duration::from_secs(3);
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    if args.attackers {
+        return attackers::be(&args.without);
+    }
     let network = machine::own_network()?;
     glassline_io::process::raise_descriptor_limit();
     let mut report = Report::new("soak-armour");
@@ -103,7 +114,7 @@ impl Place {
 }
 
 fn soak(args: &Args, report: &mut Report) -> Result<bool> {
-    let files = Files::serve()?;
+    let mut attackers = Attackers::start(&args.without)?;
     let origin = Place::start(
         "origin",
         "[encode.show]\ninput = 'test:320x180@25'\npreset = 'ultrafast'\nthreads = 1\n[viewer]\nstall_timeout = '5s'\n",
@@ -113,7 +124,7 @@ fn soak(args: &Args, report: &mut Report) -> Result<bool> {
         &format!(
             "[viewer]\nstall_timeout = '5s'\n[upstream]\nservers = ['http://{}']\ncache = '16MiB'\n\
              [[upstream.route]]\npath = '/files/'\nservers = ['http://{}']\n",
-            origin.address, files.address
+            origin.address, attackers.files
         ),
     )?;
     let mut places = [origin, edge];
@@ -136,18 +147,9 @@ fn soak(args: &Args, report: &mut Report) -> Result<bool> {
     calm.extend(loads.iter().map(Load::tally));
     run_both(&mut loads, &mut places, REST, false)?;
     loads.iter_mut().for_each(Load::begin_window);
-    let (over, done) = (AtomicBool::new(false), attacks::Done::new(&args.without));
-    let addresses = [places[0].address, places[1].address];
-    std::thread::scope(|scope| -> Result<()> {
-        let attackers = scope.spawn(|| attacks::come(addresses, &over, &done));
-        let ran = run_both(&mut loads, &mut places, Duration::from_secs(args.seconds), false);
-        over.store(true, Ordering::Relaxed);
-        if attackers.join().is_err() {
-            bail!("an attacker has panicked");
-        }
-        ran
-    })
-    .with_context(|| {
+    let attack_time = Duration::from_secs(args.seconds);
+    attackers.attack([places[0].address, places[1].address], attack_time)?;
+    run_both(&mut loads, &mut places, attack_time, false).with_context(|| {
         format!("the logs end with:\n{}\n{}", places[0].server.log_end(), places[1].server.log_end())
     })?;
     let attacked: Vec<Tally> = loads.iter().map(Load::tally).collect();
@@ -156,17 +158,18 @@ fn soak(args: &Args, report: &mut Report) -> Result<bool> {
         .map(|place| Metrics::scrape(place.address)?.value("memory_budget_bytes"))
         .collect::<Result<Vec<f64>>>()?;
     drop(loads);
+    let done = attackers.wait()?;
     let case = format!("{} s of attacks, {} viewers", args.seconds, args.viewers);
-    for (name, count) in done.counts() {
-        report.add(&case, OURS, name, "", count as f64);
+    for (name, count) in attacks::names().zip(&done.counts) {
+        report.add(&case, OURS, name, "", *count as f64);
     }
     let mut held = true;
     for (index, place) in places.iter_mut().enumerate() {
         let (before, after) = (&calm[index], &attacked[index]);
         held &= judge(place, before, after, budgets[index], report)?;
     }
-    held &= report.term("wrong bytes of a good object, at most", done.wrong_bytes() as f64, 0.0, true);
-    for complaint in done.complaints() {
+    held &= report.term("wrong bytes of a good object, at most", done.wrong as f64, 0.0, true);
+    for complaint in done.complaints {
         report.note(complaint);
     }
     Ok(held)
