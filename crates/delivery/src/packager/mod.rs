@@ -156,8 +156,8 @@ impl Packager {
         }
     }
 
-    /// Takes a unit and, where it begins an epoch, what has waited with it. Each beginning uses up at least one unit of
-    /// the lead, so this ends.
+    /// Takes a unit and, where it begins an epoch, what has waited with it. Each beginning uses up at least one unit, so this
+    /// ends: see [`Packager::run`].
     fn take(&mut self, arrived: Arrived) {
         let mut queue = VecDeque::from([arrived]);
         while let Some(arrived) = queue.pop_front() {
@@ -177,12 +177,14 @@ impl Packager {
         if came_late && !arrived.name.is_video() {
             return None;
         }
+        let is_unused = !running.has_taken_any();
         let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
         if running.push(&arrived, &mut world).is_ok() {
             return None;
         }
         self.end_epoch(arrived.at);
-        Some(arrived)
+        // A unit that an epoch does not take which has taken none yet would begin the same epoch again, without end.
+        (!is_unused).then_some(arrived)
     }
 
     /// Adds a unit to what waits for an epoch. Where it begins, returns what has waited.

@@ -98,6 +98,11 @@ impl Running {
         Some(running)
     }
 
+    /// Whether it has taken a unit of what segments are cut by.
+    pub(super) fn has_taken_any(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// The number that the next segment has.
     pub(super) fn next_number(&self) -> u64 {
         self.followers.iter().map(|follower| follower.lane.number).fold(self.lead.number, u64::max)
