@@ -79,6 +79,8 @@ pub enum Outside {
 static COUNTS: [AtomicU64; Border::ALL.len()] = [const { AtomicU64::new(0) }; Border::ALL.len()];
 /// Places in the code whose panics are told apart. There are only as many as the code has.
 const PLACES_MAX: usize = 256;
+/// Places of a backtrace that are told.
+const FRAMES_MAX: usize = 16;
 /// How often each place has panicked.
 static PLACES: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
@@ -137,11 +139,30 @@ impl Seen {
     fn log(&self, border: &str) {
         let Seen { place, message, times, backtrace } = self;
         if let Some(backtrace) = backtrace {
-            tracing::error!(border, %place, "panic: {message}\n{backtrace}");
+            let backtrace = own_frames(&backtrace.to_string());
+            tracing::error!(border, %place, %backtrace, "panic: {message}");
         } else if times.is_power_of_two() {
             tracing::error!(border, %place, times, "panic: {message}");
         }
     }
+}
+
+/// The places of a backtrace that are in this program's own sources, the innermost first, in one line: a value of the log has
+/// no room for more, and the frames of Rust's own machinery tell nothing.
+fn own_frames(backtrace: &str) -> String {
+    let places = backtrace.lines().filter_map(|line| line.trim_start().strip_prefix("at "));
+    let is_own = |place: &&str| {
+        place.contains(".rs:")
+            && !["/rustc/", "/.cargo/", "containment.rs"].iter().any(|other| place.contains(other))
+    };
+    let mut frames: Vec<&str> = Vec::new();
+    for place in places.filter(is_own) {
+        let short = place.rsplit_once("crates/").map_or(place, |(_, short)| short);
+        if frames.last() != Some(&short) && frames.len() < FRAMES_MAX {
+            frames.push(short);
+        }
+    }
+    frames.join(" < ")
 }
 
 fn message_of(payload: &(dyn std::any::Any + Send)) -> String {
@@ -262,6 +283,18 @@ mod tests {
 
     fn count(border: Border) -> u64 {
         panic_counts()[border as usize]
+    }
+
+    #[test]
+    fn a_backtrace_is_told_by_the_places_of_its_own_sources() {
+        let backtrace = "   0: std::panicking::begin\n             at /rustc/5980/library/std/src/panicking.rs:689:5\n   \
+             1: inject\n             at /src/crates/engine/src/containment.rs:199:9\n   2: turn\n             \
+             at ./crates/engine/src/relay/connection/mod.rs:7:9\n   3: with\n             \
+             at ./crates/engine/src/relay/worker.rs:8:1\n   4: start_thread\n             at ./nptl/pthread_create.c:442:8\n";
+        assert_eq!(
+            own_frames(backtrace),
+            "engine/src/relay/connection/mod.rs:7:9 < engine/src/relay/worker.rs:8:1"
+        );
     }
 
     #[test]
