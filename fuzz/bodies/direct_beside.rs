@@ -45,7 +45,7 @@ pub fn run(data: &[u8]) {
                 splitter.push(taken, &mut pieces);
                 given += taken.len() as u64;
                 if count % 2 == 0 {
-                    pieces.extend(splitter.flush());
+                    splitter.flush(&mut pieces);
                 }
                 for piece in pieces.drain(..) {
                     taken_bytes += piece.data.len() as u64;

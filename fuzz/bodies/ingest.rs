@@ -25,6 +25,7 @@ fn ingested(mut wire: &[u8], chop: usize) -> Given {
     let mut ingest = Ingest::new();
     let (mut packets, mut seams, mut refusals) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let (mut now, mut pushed_bytes, mut versions) = (Time::from_millis(1), 0, BTreeSet::new());
+    let mut streams = 0;
     while let Some((&[path, high, low], rest)) = wire.split_first_chunk::<3>() {
         let (body, behind) = rest.split_at((usize::from(high) << 8 | usize::from(low)).min(rest.len()));
         wire = behind;
@@ -48,12 +49,18 @@ fn ingested(mut wire: &[u8], chop: usize) -> Given {
         while let Some(output) = ingest.poll() {
             match output {
                 Output::Begin { stream, version } => {
-                    assert!(stream <= versions.len() && !packets.contains_key(&stream), "they are counted");
+                    // The first one may be that of the name itself, which nothing announces.
+                    assert!(stream == streams || (stream == 1 && streams == 0), "they are counted");
+                    assert!(!packets.contains_key(&stream), "announced before its packets");
+                    streams = stream + 1;
                     assert!(versions.insert(version), "each has a name of its own");
                 }
-                Output::Seam { stream } => *seams.entry(stream).or_default() += 1,
+                Output::Seam { stream } => {
+                    assert!(stream < streams.max(1), "one that is there");
+                    *seams.entry(stream).or_default() += 1;
+                }
                 Output::Packets { stream, bytes } => {
-                    assert!(stream <= versions.len() && bytes.len() % 188 == 0);
+                    assert!(stream < streams.max(1) && bytes.len() % 188 == 0);
                     packets.entry(stream).or_insert_with(Vec::new).extend_from_slice(&bytes);
                 }
             }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { AUDIO_PID, TsBuilder, VIDEO_PID, pes, picture } from "../testing/ts_builder";
+import { AUDIO_PID, TsBuilder, VIDEO_PID, ended, pes, picture } from "../testing/ts_builder";
 import { concat } from "./bits";
 import { type AudioUnit, Feed, Timeline, type VideoConfig, type VideoUnit, stampDistance } from "./feed";
 
@@ -19,7 +19,7 @@ function feed(): { feed: Feed; video: VideoUnit[]; audio: AudioUnit[]; configs: 
 }
 
 const show = (b: TsBuilder, dts: number, key: boolean, discontinuity = false, sets?: string): Uint8Array =>
-  b.packets(VIDEO_PID, [pes(0xe0, dts % WRAP, dts % WRAP, picture(key, 1, 300, sets), true)], { random: key, discontinuity });
+  b.packets(VIDEO_PID, [pes(0xe0, dts % WRAP, dts % WRAP, ended(picture(key, 1, 300, sets)), true)], { random: key, discontinuity });
 
 describe("Timeline", () => {
   it("goes on over the wrap of 33 bits", () => {
@@ -81,7 +81,7 @@ describe("Feed", () => {
     const b = new TsBuilder();
     const { feed: f, video, audio } = feed();
     const at = (pid: number, n: number, key: boolean): Uint8Array =>
-      b.packets(pid, [pes(0xe0, n * 3600, n * 3600, picture(key, 1, 300), true)], { random: key });
+      b.packets(pid, [pes(0xe0, n * 3600, n * 3600, ended(picture(key, 1, 300)), true)], { random: key });
     const sound = (pid: number, n: number): Uint8Array =>
       b.packets(pid, [pes(0xbd, n * 3600, n * 3600, new Uint8Array([0x7f, 0xe0, 3, 0xfc, 0xff, 0xfe]), true)]);
     f.push(b.tables("opus"));

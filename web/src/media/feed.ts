@@ -3,7 +3,7 @@
  * line of microseconds, across restarts, jumps and wraps of the stream's own clock.
  */
 import { type AudioConfig, type AudioFrame, AdtsSplitter, opusConfig, splitOpus } from "./audio";
-import { equalBytes } from "./bits";
+import { concat, equalBytes } from "./bits";
 import { type AccessUnitInfo, type SequenceParameters, inspect, parseSps } from "./h264";
 import { greyIdr } from "./grey_idr";
 import { type DemuxHandler, type PesUnit, type Track, TsDemuxer } from "./ts";
@@ -43,6 +43,8 @@ export interface FeedHandler {
   audio(unit: AudioUnit): void;
 }
 
+/** The type of an access unit delimiter. */
+const DELIMITER = 9;
 /** Where the line begins: room for what comes a little earlier than the first picture. */
 const START_US = 10_000_000;
 const MAX_FORWARD_US = 2_000_000;
@@ -225,7 +227,9 @@ export class Feed {
     else if (reset) this.settlingFrames = info.recoveryFrames ?? 0;
     const settlingFrames = this.settlingFrames;
     const begun = reset && !info.idr && this.startGrey(ptsUs, place.us);
-    const { data, receivedMs } = unit;
+    // A decoder begins with parameter sets: where a stream says them once, they are put in front.
+    const data = info.idr && !(info.sps && info.pps) ? this.withSets(unit.data, info) : unit.data;
+    const { receivedMs } = unit;
     this.handler.video({ ...info, data, ptsUs, dtsUs: place.us, reset: reset && !begun, settlingFrames, receivedMs });
     this.settlingFrames = Math.max(0, settlingFrames - 1);
   }
@@ -240,6 +244,15 @@ export class Feed {
     const times = { ptsUs: ptsUs - beforeUs, dtsUs: dtsUs - beforeUs };
     this.handler.video({ ...inspect(data), data, ...times, reset: true, settlingFrames, receivedMs: NaN });
     return true;
+  }
+
+  private withSets(data: Uint8Array, info: AccessUnitInfo): Uint8Array {
+    if (!this.sps || !this.pps) return data;
+    const [first, second] = info.nals;
+    // The delimiter comes first.
+    const at = first?.type === DELIMITER && second ? second.start - 3 : 0;
+    const start = new Uint8Array([0, 0, 0, 1]);
+    return concat([data.subarray(0, at), start, this.sps, start, this.pps, data.subarray(at)]);
   }
 
   private parameterSets(info: AccessUnitInfo): void {

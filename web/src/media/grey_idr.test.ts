@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
-import { TsBuilder, VIDEO_PID, hex, pes } from "../testing/ts_builder";
+import { TsBuilder, VIDEO_PID, ended, hex, pes } from "../testing/ts_builder";
 import { Feed, type VideoUnit } from "./feed";
 import { greyIdr } from "./grey_idr";
 import { inspect, parseSps } from "./h264";
@@ -38,7 +38,7 @@ describe("Feed with intra refresh", () => {
     const feed = new Feed({ tracks: ignore, videoConfig: ignore, audio: ignore, video: (u) => video.push(u) });
     const builder = new TsBuilder();
     feed.push(builder.tables());
-    for (const dts of [0, 3600]) feed.push(builder.packets(VIDEO_PID, [pes(0xe0, dts, dts, recovery, true)]));
+    for (const dts of [0, 3600]) feed.push(builder.packets(VIDEO_PID, [pes(0xe0, dts, dts, ended(recovery), true)]));
     expect(video.map((u) => [u.idr, u.reset])).toEqual([[true, true], [false, false], [false, false]]);
     expect(video[1]!.dtsUs).toBeGreaterThan(video[0]!.dtsUs);
   });
@@ -55,7 +55,7 @@ describe("Feed with intra refresh", () => {
     for (let number = 0; number < 9; number++) {
       const dts = (2 ** 33 - 9000 + number * 3600) % 2 ** 33;
       const data = number === 0 || number === 3 ? recovery : number === 7 ? hex(`${sets}00000001658855`) : hex("0000000141ff55");
-      feed.push(builder.packets(VIDEO_PID, [pes(0xe0, dts, dts, data, true)]));
+      feed.push(builder.packets(VIDEO_PID, [pes(0xe0, dts, dts, ended(data), true)]));
     }
     // The grey picture in front; a recovery point on the way changes nothing, a key frame has nothing to settle.
     expect(video.map((u) => u.settlingFrames)).toEqual([5, 4, 3, 2, 1, 0, 0, 0, 0, 0]);

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
-import { AUDIO_PID, TsBuilder, VIDEO_PID, association, pes, picture, random } from "../testing/ts_builder";
+import { AUDIO_PID, TsBuilder, VIDEO_PID, association, ended, hex, pes, picture, random } from "../testing/ts_builder";
 import { concat } from "./bits";
 import { type PesUnit, type Track, TsDemuxer } from "./ts";
 
@@ -15,6 +15,9 @@ function collect(): { demuxer: TsDemuxer; units: PesUnit[]; tracks: Track[][]; b
   });
   return { demuxer, units, tracks, broken };
 }
+
+const marked = (builder: TsBuilder, n: number, pid = VIDEO_PID): Uint8Array =>
+  builder.packets(pid, [pes(0xe0, n * 3600, n * 3600, ended(picture(n % 10 === 0)), true)]);
 
 const video = (builder: TsBuilder, n: number, slices = 1, bounded = false, pid = VIDEO_PID): Uint8Array =>
   builder.packets(pid, [pes(0xe0, n * 3600, n * 3600, picture(n % 10 === 0, slices, 100 + 37 * (n % 7)), bounded)], {
@@ -31,6 +34,20 @@ function mixed(pictures: number): Uint8Array {
   return concat(parts);
 }
 
+/** The parameter sets of 1280×720, 50 pictures a second. */
+const SETS = ["6742c020d9005005bb016a020202800000030080000032078c1924", "68cb8cb2"];
+
+/** A PES packet whose header says no times. */
+function withoutStamps(whole: Uint8Array): Uint8Array {
+  const stamps = whole[8]!;
+  const out = concat([whole.subarray(0, 9), whole.subarray(9 + stamps)]);
+  const length = (out[4]! << 8) | out[5]!;
+  if (length > 0) out.set([(length - stamps) >> 8, (length - stamps) & 255], 4);
+  out[7] = 0;
+  out[8] = 0;
+  return out;
+}
+
 describe("TsDemuxer", () => {
   it("says when the last byte of each unit came, also where the next one's begin shows that it was that", () => {
     const builder = new TsBuilder();
@@ -41,6 +58,9 @@ describe("TsDemuxer", () => {
     demuxer.push(first.subarray(188), 3);
     expect(units).toEqual([]);
     demuxer.push(video(builder, 1, 2, true), 4);
+    // Nothing has shown yet that a PES packet's end is a picture's.
+    expect(units.map(({ receivedMs }) => receivedMs)).toEqual([3]);
+    demuxer.push(video(builder, 2, 2, true), 5);
     expect(units.map(({ receivedMs }) => receivedMs)).toEqual([3, 4]);
   });
 
@@ -70,16 +90,90 @@ describe("TsDemuxer", () => {
     }
   });
 
-  it("emits a PES of known length at its last byte", () => {
+  it("emits a picture at the last byte of its PES of known length, once several longer ones were whole pictures", () => {
     const builder = new TsBuilder();
     const { demuxer, units } = collect();
     demuxer.push(builder.tables());
-    const packets = video(builder, 0, 1, true);
+    for (let n = 0; n < 4; n++) demuxer.push(builder.packets(VIDEO_PID, [pes(0xe0, 0, 0, picture(true, 1, 600), true)]));
+    expect(units).toHaveLength(4);
+    const packets = builder.packets(VIDEO_PID, [pes(0xe0, 3600, 3600, picture(false, 1, 400), true)]);
     demuxer.push(packets.subarray(0, packets.length - 1));
-    expect(units).toHaveLength(0);
+    expect(units).toHaveLength(4);
     demuxer.push(packets.subarray(packets.length - 1));
-    expect(units).toHaveLength(1);
-    expect(units[0]!.data).toEqual(picture(true, 1, 100));
+    expect(units).toHaveLength(5);
+    expect(units.map((u) => u.data).slice(3)).toEqual([picture(true, 1, 600), picture(false, 1, 400)]);
+  });
+
+  /** Pictures whose first slices begin with the first macroblock, in any layout; a key frame each ten. */
+  const laidOut = (next: () => number, count: number): Uint8Array[] =>
+    Array.from({ length: count }, (_, n) => {
+      const key = n % 10 === 0;
+      const start = (): number[] => (next() < 0.5 ? [0, 0, 1] : [0, 0, 0, 1]);
+      const bytes: number[] = [];
+      if (next() < 0.5) bytes.push(0, 0, 0, 1, 9, 0xf0);
+      if (key) for (const set of SETS) bytes.push(0, 0, 0, 1, ...hex(set));
+      for (let slice = 0; slice < 1 + Math.floor(next() * 3); slice++) {
+        // first_mb_in_slice 0 or 1, slice_type 7, the parameter sets 0, frame_num 0.
+        bytes.push(...start(), key ? 0x65 : 0x41, ...(slice === 0 ? [0x88, 0x84] : [0x42, 0x21]));
+        for (let i = 0; i < next() * 300; i++) bytes.push(0x80 | Math.floor(next() * 127));
+      }
+      return new Uint8Array(bytes);
+    });
+
+  /** All that comes out, the last picture too. */
+  const demuxed = (parts: Uint8Array[]): { found: [number, string][]; broken: number[] } => {
+    const builder = new TsBuilder();
+    const { demuxer, units, broken } = collect();
+    demuxer.push(concat([builder.tables(), ...parts]));
+    demuxer.push(builder.tables(null, { video: 0x333, version: 1 }));
+    return { found: units.map((u) => [u.dts, Buffer.from(u.data).toString("hex")]), broken };
+  };
+
+  it("finds pictures that lie in several PES packets, several in one, and cut anywhere", () => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const next = random(seed);
+      const pictures = laidOut(next, 30);
+      const expected = pictures.map((data, n) => [n * 1800, Buffer.from(data).toString("hex")]);
+      const bounded = seed % 2 === 0;
+      const begins: number[] = [];
+      let at = 0;
+      for (const data of pictures) {
+        begins.push(at);
+        at += data.length;
+      }
+      const bytes = concat(pictures);
+      const size = 20 + Math.floor(next() * 400);
+      // Where PES packets begin: at each picture and each few bytes in it, at each third picture, each few bytes.
+      const layouts: number[][] = [
+        pictures.flatMap((data, n) => Array.from({ length: Math.ceil(data.length / size) }, (_, i) => begins[n]! + i * size)),
+        begins.filter((_, n) => n % 3 === 0),
+        Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => i * size),
+      ];
+      for (const [kind, cuts] of layouts.entries()) {
+        const builder = new TsBuilder();
+        const parts = cuts.map((from, i) => {
+          const to = cuts[i + 1] ?? bytes.length;
+          const first = begins.findIndex((begin) => begin >= from && begin < to);
+          const whole = pes(0xe0, Math.max(0, first) * 1800, Math.max(0, first) * 1800, bytes.subarray(from, to), bounded);
+          return builder.packets(VIDEO_PID, [first < 0 ? withoutStamps(whole) : whole]);
+        });
+        const { found, broken } = demuxed(parts);
+        expect(found, `seed ${seed}, layout ${kind}`).toEqual(expected);
+        expect(broken).toEqual([]);
+      }
+    }
+  });
+
+  it("keeps a whole picture in front of an announced jump", () => {
+    const builder = new TsBuilder();
+    const { demuxer, units } = collect();
+    demuxer.push(builder.tables());
+    demuxer.push(video(builder, 0));
+    demuxer.push(video(builder, 1));
+    demuxer.push(builder.packets(VIDEO_PID, [pes(0xe0, 900_000, 900_000, picture(true), false)], { discontinuity: true }));
+    expect(units.map((u) => [u.dts, u.discontinuity])).toEqual([[0, false], [3600, false]]);
+    demuxer.push(video(builder, 2));
+    expect(units.map((u) => [u.dts, u.discontinuity])).toEqual([[0, false], [3600, false], [900_000, true]]);
   });
 
   it("emits a picture of unknown length at its mark, from the first on and whole", () => {
@@ -184,18 +278,18 @@ describe("TsDemuxer", () => {
     const builder = new TsBuilder();
     const { demuxer, units, tracks } = collect();
     demuxer.push(builder.tables());
-    demuxer.push(video(builder, 0, 1, true));
+    demuxer.push(marked(builder, 0));
     demuxer.push(builder.packets(0, [association(1, [[7, 0x1200], [1, 0x1000]])]));
     demuxer.push(builder.map(null, { program: 7, pmt: 0x1200, video: 0x300 }));
     demuxer.push(builder.map(null, { program: 7, video: 0x300, version: 1 }));
-    demuxer.push(video(builder, 1, 1, true));
-    demuxer.push(video(builder, 1, 1, true, 0x300));
+    demuxer.push(marked(builder, 1));
+    demuxer.push(marked(builder, 1, 0x300));
     expect(tracks.map((list) => list.map((t) => t.pid))).toEqual([[VIDEO_PID]]);
     expect(units.map((u) => [u.track.pid, u.pts])).toEqual([[VIDEO_PID, 0], [VIDEO_PID, 3600]]);
     // It is gone: the first of the others takes its place.
     demuxer.push(builder.packets(0, [association(2, [[7, 0x1200]])]));
     demuxer.push(builder.map(null, { program: 7, pmt: 0x1200, video: 0x300 }));
-    demuxer.push(video(builder, 2, 1, true, 0x300));
+    demuxer.push(marked(builder, 2, 0x300));
     expect(units.at(-1)!.track.pid).toBe(0x300);
   });
 

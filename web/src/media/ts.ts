@@ -1,26 +1,14 @@
 /**
- * MPEG-TS demultiplexer (ISO/IEC 13818-1): chunks of bytes as the network gave them go in, PES payloads come out,
- * each as early as it can be known to be whole. No clock, no DOM.
- *
- * A PES with a length is whole at its last byte. One without (video, as a rule) is whole when the next begins, one
- * picture later, unless its muxer marks the end as ours does: with a NAL unit of filler data without filler at the end
- * of a packet. To save that picture's time it is also taken as whole when a chunk ends behind a packet with
- * stuffing, provided that it holds as many slices as all recent pictures did. (An encoder that sends slices as they
- * are finished stuffs packets inside a picture, so stuffing alone proves nothing.)
+ * MPEG-TS demultiplexer (ISO/IEC 13818-1): chunks of bytes as the network gave them go in, access units of H.264 (see `pictures`)
+ * and the PES payloads of everything else come out, each as early as it can be known to be whole. No clock, no DOM.
  */
 import { concat, equalBytes } from "./bits";
-import { isSlice, nalUnits } from "./h264";
+import { Pictures, pesHeader } from "./pictures";
 
 export const PACKET_BYTES = 188;
 const SYNC = 0x47;
 const MAX_PES_BYTES = 16 << 20;
 const MAX_SECTION_BYTES = 4096;
-/** So many pictures with the same number of slices make the number trustworthy. */
-const STEADY_PICTURES = 8;
-
-/** What our muxer ends a unit of open length with; it is never cut in two. */
-const END_OF_UNIT = [0, 0, 1, 12, 0x80];
-
 /** An elementary stream as the PMT describes it. */
 export interface Track {
   pid: number;
@@ -32,7 +20,7 @@ export interface Track {
   channels: number;
 }
 
-/** A PES packet's payload. Times are 33-bit counts of a 90 kHz clock. */
+/** An access unit of H.264, or the payload of another stream's PES packet. Times are 33-bit counts of a 90 kHz clock. */
 export interface PesUnit {
   track: Track;
   pts: number;
@@ -56,21 +44,17 @@ export interface DemuxHandler {
 
 interface Assembly {
   track: Track;
+  /** What cuts H.264; the rest below is for what is taken by the PES packet. */
+  pictures: Pictures | null;
   parts: Uint8Array[];
   length: number;
-  /** Bytes that make it whole, 0: not known. */
+  /** Bytes that make it whole, -1: open, 0: not known yet. */
   expected: number;
   open: boolean;
   randomAccess: boolean;
   discontinuity: boolean;
   pendingDiscontinuity: boolean;
   counter: number;
-  endsWithStuffing: boolean;
-  /** Emitted before the next PES began: what follows is kept here to see whether that was right. */
-  tail: Uint8Array[] | null;
-  tailBytes: number;
-  mayGuess: boolean;
-  recentSlices: number[];
   /** When the newest of its bytes came. */
   newestMs: number;
 }
@@ -89,7 +73,7 @@ export class TsDemuxer {
   private lastPmt: Uint8Array | null = null;
   private readonly sections = new Map<number, SectionAssembly>();
   private readonly streams = new Map<number, Assembly>();
-  private touched = new Set<Assembly>();
+  private touched = new Set<Pictures>();
   private nowMs = NaN;
   /** Counts for statistics. */
   continuityErrors = 0;
@@ -123,7 +107,7 @@ export class TsDemuxer {
       at += PACKET_BYTES;
     }
     this.rest = data.slice(at);
-    for (const stream of this.touched) this.emitIfWhole(stream);
+    for (const pictures of this.touched) pictures.chunkEnd();
   }
 
   private packet(packet: Uint8Array): void {
@@ -156,7 +140,13 @@ export class TsDemuxer {
     const stream = this.streams.get(pid);
     if (!stream) return;
     if (discontinuity) {
+      const expected = (stream.counter + (hasPayload ? 1 : 0)) & 15;
+      const follows = stream.counter < 0 || counter === expected;
+      // What begins anew behind an announced jump leaves what was before it as it is.
+      if (hasPayload && starts) this.end(stream);
+      else if (!follows) drop(stream);
       stream.pendingDiscontinuity = true;
+      stream.pictures?.jump();
       stream.counter = -1;
     }
     if (!hasPayload) return;
@@ -167,13 +157,18 @@ export class TsDemuxer {
       stream.pendingDiscontinuity = true;
     }
     stream.counter = counter;
+    if (stream.pictures) {
+      if (starts) stream.pictures.begin(randomAccess);
+      stream.pictures.push(payload, stuffed, this.nowMs);
+      this.touched.add(stream.pictures);
+      return;
+    }
     if (starts) this.begin(stream, randomAccess);
-    this.append(stream, payload, stuffed);
+    this.append(stream, payload);
   }
 
   private begin(stream: Assembly, randomAccess: boolean): void {
-    if (stream.tail) this.judgeTail(stream);
-    if (stream.open) this.emit(stream, false);
+    if (stream.open) this.emit(stream);
     stream.open = true;
     stream.parts = [];
     stream.length = 0;
@@ -183,18 +178,11 @@ export class TsDemuxer {
     stream.pendingDiscontinuity = false;
   }
 
-  private append(stream: Assembly, payload: Uint8Array, stuffed: boolean): void {
-    if (!stream.open) {
-      if (stream.tail && stream.tailBytes + payload.length <= MAX_PES_BYTES) {
-        stream.tail.push(payload.slice());
-        stream.tailBytes += payload.length;
-      }
-      return;
-    }
+  private append(stream: Assembly, payload: Uint8Array): void {
+    if (!stream.open) return;
     stream.parts.push(payload.slice());
     stream.length += payload.length;
     stream.newestMs = this.nowMs;
-    stream.endsWithStuffing = stuffed;
     if (stream.length > MAX_PES_BYTES) {
       drop(stream);
       stream.pendingDiscontinuity = true;
@@ -205,54 +193,41 @@ export class TsDemuxer {
       const length = (head[4]! << 8) | head[5]!;
       stream.expected = length > 0 ? 6 + length : -1;
     }
-    const marked = stream.expected === -1 && stream.track.codec === "h264" && endsUnit(payload);
-    if (marked || (stream.expected > 0 && stream.length >= stream.expected)) this.emit(stream, false);
-    else this.touched.add(stream);
+    if (stream.expected > 0 && stream.length >= stream.expected) this.emit(stream);
   }
 
-  /** At a chunk's end: a PES of unknown length that ends with stuffing and has all its slices goes out now. */
-  private emitIfWhole(stream: Assembly): void {
-    if (!stream.open || stream.expected !== -1 || !stream.endsWithStuffing) return;
-    if (!stream.mayGuess || stream.track.codec !== "h264") return;
-    const slices = stream.recentSlices[0];
-    if (slices === undefined || stream.recentSlices.length < STEADY_PICTURES) return;
-    if (stream.recentSlices.some((count) => count !== slices)) return;
-    if (countSlices(concat(stream.parts)) === slices) this.emit(stream, true);
-  }
-
-  private emit(stream: Assembly, early: boolean): void {
+  private emit(stream: Assembly): void {
     const whole = concat(stream.parts);
     const { randomAccess, discontinuity, track, newestMs: receivedMs } = stream;
-    const mark = track.codec === "h264" && endsUnit(whole) ? END_OF_UNIT.length : 0;
-    const end = stream.expected > 0 ? Math.min(stream.expected, whole.length) : whole.length - mark;
+    const end = stream.expected > 0 ? Math.min(stream.expected, whole.length) : whole.length;
     drop(stream);
-    if (early) {
-      stream.tail = [];
-      stream.tailBytes = 0;
-    }
     const header = pesHeader(whole.subarray(0, end));
-    if (!header) {
+    if (header === null || header === "short" || header.stamps === null) {
       stream.pendingDiscontinuity = true;
       return;
     }
     const data = whole.subarray(header.bytes, end);
-    if (track.codec === "h264" && stream.mayGuess) {
-      stream.recentSlices.push(countSlices(data));
-      if (stream.recentSlices.length > STEADY_PICTURES) stream.recentSlices.shift();
-    }
-    this.handler.unit({ track, pts: header.pts, dts: header.dts, data, randomAccess, discontinuity, receivedMs });
+    this.handler.unit({ track, ...header.stamps, data, randomAccess, discontinuity, receivedMs });
   }
 
-  private judgeTail(stream: Assembly): void {
-    const tail = concat(stream.tail ?? []);
-    stream.tail = null;
-    if (tail.length === 0) return;
-    const nals = nalUnits(tail);
-    const startsWithNal = tail[0] === 0 && tail[1] === 0 && tail[2]! <= 1;
-    if (startsWithNal && !nals.some(isSlice)) return; // filler data, nothing of the picture
-    stream.mayGuess = false;
-    stream.recentSlices = [];
-    this.handler.broken(stream.track);
+  /** What is begun ends here: of open length it is whole. */
+  private end(stream: Assembly): void {
+    stream.pictures?.finish();
+    if (stream.open && stream.expected === -1) this.emit(stream);
+  }
+
+  private assembly(track: Track): Assembly {
+    const stream: Assembly = {
+      track, pictures: null, parts: [], length: 0, expected: 0, open: false, randomAccess: false, discontinuity: false,
+      pendingDiscontinuity: false, counter: -1, newestMs: NaN,
+    };
+    if (track.codec === "h264") {
+      stream.pictures = new Pictures(
+        (unit) => this.handler.unit({ track: stream.track, ...unit }),
+        () => this.handler.broken(stream.track),
+      );
+    }
+    return stream;
   }
 
   private section(pid: number, payload: Uint8Array, starts: boolean): void {
@@ -318,37 +293,20 @@ export class TsDemuxer {
       if (known && known.track.codec === track.codec) {
         this.streams.set(track.pid, Object.assign(known, { track }));
         old.delete(track.pid);
-      } else this.streams.set(track.pid, emptyAssembly(track));
+      } else this.streams.set(track.pid, this.assembly(track));
     }
     // A stream that goes leaves its last picture: one of unknown length ends here.
-    for (const stream of old.values()) if (stream.open && stream.expected === -1) this.emit(stream, false);
+    for (const stream of old.values()) this.end(stream);
     this.handler.tracks(tracks);
   }
 }
 
-function emptyAssembly(track: Track): Assembly {
-  return {
-    track, parts: [], length: 0, expected: 0, open: false, randomAccess: false, discontinuity: false,
-    pendingDiscontinuity: false, counter: -1, endsWithStuffing: false, tail: null, tailBytes: 0, mayGuess: true,
-    recentSlices: [], newestMs: NaN,
-  };
-}
-
 function drop(stream: Assembly): void {
+  stream.pictures?.lose();
   stream.open = false;
   stream.parts = [];
   stream.length = 0;
   stream.expected = 0;
-  stream.tail = null;
-}
-
-function endsUnit(data: Uint8Array): boolean {
-  const start = data.length - END_OF_UNIT.length;
-  return start >= 0 && END_OF_UNIT.every((byte, index) => data[start + index] === byte);
-}
-
-function countSlices(data: Uint8Array): number {
-  return nalUnits(data).filter(isSlice).length;
 }
 
 /** Where a packet may begin: two sync bytes a packet apart, or one where the data ends before that. */
@@ -369,22 +327,6 @@ function adaptationBytes(flags: number, packet: Uint8Array): number {
   if (flags & 0x02) used += 1 + (packet[5 + used] ?? 0);
   if (flags & 0x01) used += 1 + (packet[5 + used] ?? 0);
   return used;
-}
-
-function timeStamp(data: Uint8Array, at: number): number {
-  return (
-    ((data[at]! >> 1) & 7) * 2 ** 30 + (data[at + 1]! << 22) + ((data[at + 2]! >> 1) << 15) + (data[at + 3]! << 7) +
-    (data[at + 4]! >> 1)
-  );
-}
-
-function pesHeader(data: Uint8Array): { bytes: number; pts: number; dts: number } | null {
-  if (data.length < 9 || data[0] !== 0 || data[1] !== 0 || data[2] !== 1) return null;
-  const bytes = 9 + data[8]!;
-  const flags = data[7]! >> 6;
-  if (bytes > data.length || (flags & 2) === 0 || data[8]! < (flags === 3 ? 10 : 5)) return null;
-  const pts = timeStamp(data, 9);
-  return { bytes, pts, dts: flags === 3 ? timeStamp(data, 14) : pts };
 }
 
 const STREAM_TYPES: Record<number, Omit<Track, "pid" | "channels">> = {

@@ -26,6 +26,14 @@ export function picture(key: boolean, slices = 1, bytes = 300, parameterSets = "
   return concat(parts);
 }
 
+/** What our muxer ends a picture with, so that receivers need not wait for the next one. */
+const END_OF_UNIT = new Uint8Array([0, 0, 1, 12, 0x80]);
+
+/** A picture as our muxer ends it. */
+export function ended(picture: Uint8Array): Uint8Array {
+  return concat([picture, END_OF_UNIT]);
+}
+
 export function hex(text: string): Uint8Array {
   return new Uint8Array((text.match(/../g) ?? []).map((pair) => parseInt(pair, 16)));
 }

@@ -2,15 +2,19 @@
 
 use super::clock::Clock;
 use super::lane::{Lane, Opening};
-use super::running::{Over, World};
+use super::running::World;
 use super::start::Arrived;
-use glassline_media::container::cmaf::{Error, Media, Timed};
+use super::steady::Steady;
+use glassline_media::container::cmaf::{Media, Timed};
 use glassline_media::{AccessUnit, Ticks};
 use std::collections::VecDeque;
 
 /// Units wait for the lead no longer than this, by their own time, and no more of them than that.
 const HOLD: i64 = Ticks::RATE as i64;
 const HELD_MAX: usize = 512;
+/// Units in another format, which wait for the next key frame, are no more than this, and no longer.
+const CHANGED_MAX: usize = 2048;
+const CHANGED_HOLD: i64 = 12 * Ticks::RATE as i64;
 /// A follower that is behind by more segments than this has nothing for the oldest of them.
 const BEHIND_MAX: usize = 2;
 
@@ -30,12 +34,27 @@ pub(super) struct Follower {
     held: VecDeque<Arrived>,
     /// What is presented before this is too late.
     not_before: Ticks,
+    pub(super) steady: Steady,
+    /// What is held begins with a unit that the track's header is not true of: a new epoch is to begin with it.
+    is_changed: bool,
 }
 
 impl Follower {
     /// Nothing of it is taken that is presented before `first`.
     pub(super) fn new(lane: Lane, first: Ticks) -> Follower {
-        Follower { lane, cuts: VecDeque::new(), held: VecDeque::new(), not_before: first }
+        Follower {
+            lane,
+            cuts: VecDeque::new(),
+            held: VecDeque::new(),
+            not_before: first,
+            steady: Steady::default(),
+            is_changed: false,
+        }
+    }
+
+    /// How far it has come, by what it was given.
+    pub(super) fn reached(&self) -> Option<Ticks> {
+        self.steady.reached()
     }
 
     /// Takes a unit, which waits until [`Follower::drain`] finds it due.
@@ -43,55 +62,62 @@ impl Follower {
         self.held.push_back(arrived);
     }
 
+    /// Whether units wait for a new epoch, whose header is theirs.
+    pub(super) fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// Whether those are too many, or wait for too long, to wait for the next key frame.
+    pub(super) fn waits_too_long(&self) -> bool {
+        let span = self.held.front().zip(self.held.back());
+        let waited = span.map_or(0, |(first, newest)| (newest.unit.pts - first.unit.pts).0);
+        self.is_changed && (waited > CHANGED_HOLD || self.held.len() > CHANGED_MAX)
+    }
+
+    /// The units that wait for a new epoch.
+    pub(super) fn take_changed(&mut self) -> Vec<Arrived> {
+        if std::mem::take(&mut self.is_changed) { self.held.drain(..).collect() } else { Vec::new() }
+    }
+
     /// Packs what is presented before `frontier`, and what has waited too long.
-    pub(super) fn drain(
-        &mut self,
-        frontier: Ticks,
-        zero: Ticks,
-        clock: &Clock,
-        world: &mut World<'_>,
-    ) -> Result<(), Over> {
-        while let (Some(first), Some(newest)) = (self.held.front(), self.held.back()) {
+    pub(super) fn drain(&mut self, frontier: Ticks, zero: Ticks, clock: &Clock, world: &mut World<'_>) {
+        while !self.is_changed
+            && let (Some(first), Some(newest)) = (self.held.front(), self.held.back())
+        {
             let waits_long = (newest.unit.pts - first.unit.pts).0 > HOLD || self.held.len() > HELD_MAX;
             if first.unit.pts >= frontier && !waits_long {
                 break;
             }
             let Some(arrived) = self.held.pop_front() else { break };
-            self.take(&arrived.unit, zero, clock, world)?;
+            if self.has_changed(&arrived.unit) {
+                self.held.push_front(arrived);
+                self.is_changed = true;
+            } else {
+                self.take(&arrived.unit, zero, clock, world);
+            }
         }
         while self.cuts.len() > BEHIND_MAX {
             let Some(cut) = self.cuts.pop_front() else { break };
             self.not_before = cut.pts;
             self.pass(cut, None, zero, clock, world);
         }
-        Ok(())
     }
 
-    fn take(
-        &mut self,
-        unit: &AccessUnit,
-        zero: Ticks,
-        clock: &Clock,
-        world: &mut World<'_>,
-    ) -> Result<(), Over> {
+    fn has_changed(&self, unit: &AccessUnit) -> bool {
+        unit.pts >= self.not_before
+            && Media::of(unit, false).is_ok_and(|media| media != self.lane.timeline.track().media)
+    }
+
+    fn take(&mut self, unit: &AccessUnit, zero: Ticks, clock: &Clock, world: &mut World<'_>) {
         if unit.pts < self.not_before {
-            return Ok(());
+            return;
         }
-        if Media::of(unit, false).is_ok_and(|media| media != self.lane.timeline.track().media) {
-            return Err(Over);
-        }
-        let timed = match self.lane.sample(unit) {
-            Ok(timed) => timed,
-            // More than an hour of silence.
-            Err(Error::Time { found, last, .. }) if found > last => return Err(Over),
-            Err(_) => return Ok(()),
-        };
+        let Ok(timed) = self.lane.sample(unit) else { return };
         while let Some(cut) = self.cuts.front().copied().filter(|cut| cut.pts <= unit.pts) {
             self.cuts.pop_front();
             self.pass(cut, Some(&timed), zero, clock, world);
         }
         self.add(unit, &timed, clock, world);
-        Ok(())
     }
 
     fn add(&mut self, unit: &AccessUnit, timed: &Timed, clock: &Clock, world: &mut World<'_>) {

@@ -3,7 +3,7 @@
 //! The versions of a ladder have one clock and key frames in common, but their packagers begin at different pictures. One
 //! that begins while another goes on counts its times from the other's zero and cuts by the other's grid.
 
-use super::presentation::{Presentation, ticks_of};
+use super::presentation::{Presentation, SegmentLength, ticks_of};
 use super::{Epoch, Rendition, RenditionName};
 use glassline_media::Ticks;
 use std::time::Duration;
@@ -68,13 +68,16 @@ impl Guide {
         let before = self.segments.iter().rev().find(|&&(_, start)| start <= at);
         let &(number, start) = before.filter(|_| dts >= zero).ok_or(Displaced::Early)?;
         let epoch = Epoch { zero, ..self.epoch };
-        let segment = ticks_of(self.segment, Ticks::RATE) as i64;
+        let length =
+            epoch.segment_length.unwrap_or(SegmentLength::new(self.segment.as_millis() as u64, 1000));
+        let segment = ticks_of(length.times(1), Ticks::RATE) as i64;
         if at - start <= segment / 2 {
             return Ok(Place { epoch, number });
         }
         // The other version has not come to where this one begins, and will cut there.
         let since = at - epoch.first_ticks as i64;
-        let due = segment.saturating_mul(number.saturating_sub(epoch.first_segment).saturating_add(1) as i64);
+        let count = number.saturating_sub(epoch.first_segment).saturating_add(1);
+        let due = ticks_of(length.times(count), Ticks::RATE) as i64;
         let is_next = at >= self.end && since >= due && at - start <= 2 * segment;
         if is_next { Ok(Place { epoch, number: number + 1 }) } else { Err(Displaced::Early) }
     }
@@ -93,7 +96,7 @@ mod tests {
             zero: Ticks(1000 * SECOND),
             first_ticks: 3600,
             first_segment: 40,
-            segment_ticks: None,
+            segment_length: None,
         };
         let segments = (0..5).map(|index| (40 + index as u64, 3600 + 2 * index * SECOND)).collect();
         Guide { epoch, segment: Duration::from_secs(2), segments, end: 3600 + 9 * SECOND }

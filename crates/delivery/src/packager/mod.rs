@@ -22,13 +22,14 @@ mod rendition_name;
 mod running;
 mod settings;
 mod start;
+mod steady;
 
 pub use event::Event;
 pub use guide::Guide;
 pub use intake::TsIntake;
 pub use presentation::{
     Availability, Bandwidth, Epoch, KeyFrame, Kind, Part, Position, Presentation, Rendition, Segment,
-    TrackInfo,
+    SegmentLength, TrackInfo,
 };
 pub(crate) use presentation::{duration_of, later, ticks_of};
 pub use rendition_name::{RenditionName, UnknownRendition};
@@ -43,7 +44,7 @@ use choice::Choice;
 use glassline_media::container::ts::Program;
 use glassline_media::{AccessUnit, Codec, Utc};
 use guide::Place;
-use running::{Running, World};
+use running::{Over, Running, World};
 use start::{Arrived, Beginning, Start};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -161,37 +162,42 @@ impl Packager {
     fn take(&mut self, arrived: Arrived) {
         let mut queue = VecDeque::from([arrived]);
         while let Some(arrived) = queue.pop_front() {
-            if let Some(arrived) = self.run(arrived)
-                && let Some(mut waited) = self.start(arrived)
-            {
-                waited.append(&mut queue);
-                queue = waited;
+            let mut next = if self.is_starting() { [arrived].into() } else { self.run(arrived) };
+            while let Some(arrived) = next.pop_front() {
+                if let Some(mut waited) = self.start(arrived) {
+                    waited.append(&mut next);
+                    next = waited;
+                    break;
+                }
             }
+            next.append(&mut queue);
+            queue = next;
         }
     }
 
-    /// Gives a unit to the epoch that goes on. Returns it where it is for the next one.
-    fn run(&mut self, arrived: Arrived) -> Option<Arrived> {
-        let Stage::Running(running) = &mut self.stage else { return Some(arrived) };
+    /// Gives a unit to the epoch that goes on. Returns what is for the next one.
+    fn run(&mut self, arrived: Arrived) -> VecDeque<Arrived> {
+        let Stage::Running(running) = &mut self.stage else { return [arrived].into() };
         let came_late = !running.has(arrived.name) && self.late.contains(&arrived.name);
         if came_late && !arrived.name.is_video() {
-            return None;
+            return VecDeque::new();
         }
         let is_unused = !running.has_taken_any();
         let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
-        if running.push(&arrived, &mut world).is_ok() {
-            return None;
-        }
-        self.end_epoch(arrived.at);
+        let at = arrived.at;
+        let Err(Over { units, keeps_sound }) = running.push(arrived, &mut world) else {
+            return VecDeque::new();
+        };
+        self.end_epoch(at, keeps_sound);
         // A unit that an epoch does not take which has taken none yet would begin the same epoch again, without end.
-        (!is_unused).then_some(arrived)
+        if is_unused { VecDeque::new() } else { units.into() }
     }
 
     /// Adds a unit to what waits for an epoch. Where it begins, returns what has waited.
     fn start(&mut self, arrived: Arrived) -> Option<VecDeque<Arrived>> {
         let Stage::Starting(start) = &mut self.stage else { return None };
         let beginning = start.push(arrived, &self.choice, self.guide.as_ref())?;
-        let arrived = beginning.units.front().map_or(Utc::default(), |first| first.now);
+        let arrived = beginning.arrived();
         let epoch = self.next_epoch(&beginning);
         self.presentation.begin_epoch(epoch, arrived);
         let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
@@ -214,7 +220,7 @@ impl Packager {
                 zero,
                 first_ticks,
                 first_segment,
-                segment_ticks: None,
+                segment_length: None,
             };
         };
         if std::mem::take(&mut self.is_new) {
@@ -226,8 +232,8 @@ impl Packager {
     }
 
     /// Ends the epoch, if one goes on: what comes next is the beginning of another.
-    fn end_epoch(&mut self, at: u64) {
-        let before = std::mem::replace(&mut self.stage, Stage::Starting(Start::default()));
+    fn end_epoch(&mut self, at: u64, keeps_sound: bool) {
+        let before = std::mem::replace(&mut self.stage, Stage::Starting(Start::keeping_sound(keeps_sound)));
         let Stage::Running(mut running) = before else { return };
         let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
         running.finish(at, &mut world);
@@ -240,7 +246,7 @@ impl Packager {
         if matches!(self.stage, Stage::Ended) {
             return;
         }
-        self.end_epoch(at);
+        self.end_epoch(at, false);
         self.presentation.changed = now;
     }
 
@@ -249,7 +255,7 @@ impl Packager {
         if matches!(self.stage, Stage::Ended) {
             return;
         }
-        self.end_epoch(at);
+        self.end_epoch(at, false);
         self.stage = Stage::Ended;
         self.presentation.ended = true;
         self.presentation.changed = now;

@@ -11,29 +11,32 @@ use super::choice::Choice;
 use super::clock::Clock;
 use super::follower::{Cut, Follower};
 use super::lane::{Lane, Opening, Output};
-use super::presentation::{Presentation, ticks_of};
+use super::presentation::{Presentation, SegmentLength, ticks_of};
 use super::start::{Arrived, Beginning, FAR};
+use super::steady::{Context, Steady, Verdict};
 use super::{Event, RenditionName, Settings};
 use glassline_media::bitstream::h264;
 use glassline_media::container::cmaf::{Error, Media};
-use glassline_media::{AccessUnit, Ticks, Utc};
+use glassline_media::{AccessUnit, Ticks};
 use std::collections::VecDeque;
 
-/// Where the lead's stamps go forward by more than this (or by four pictures), a new epoch begins.
-const JUMP: i64 = 2 * Ticks::RATE as i64;
-/// Where they go back by more than this, as well; units that are back by less are left out.
-const BACK: i64 = Ticks::RATE as i64;
-/// Where sound is ahead of the last picture by more than this (or by four pictures), pictures have ceased.
-const CEASED: i64 = 3 * Ticks::RATE as i64;
 /// A segment without a key frame is cut after so many times its length: by default at 12 s, so that the 10 s that
 /// encoders without settings have between key frames are still whole.
 const FORCED: u32 = 6;
 /// A segment with this many bytes is cut, whatever its stamps say.
 const SEGMENT_MAX_BYTES: u64 = 64 << 20;
 
-/// The epoch cannot take the unit: another one is to begin with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Over;
+/// The epoch cannot take these units, which have the stamps that they came with: another one is to begin with them.
+#[derive(Clone, Debug)]
+pub(super) struct Over {
+    pub(super) units: Vec<Arrived>,
+    /// What sound there is before the first picture belongs to the new epoch.
+    pub(super) keeps_sound: bool,
+}
+
+/// The epoch cannot take the unit.
+#[derive(Clone, Copy, Debug)]
+struct Refused;
 
 /// Where units go.
 pub(super) struct World<'a> {
@@ -57,6 +60,7 @@ pub(super) struct Running {
     followers: Vec<Follower>,
     /// The lead's last decoding time stamp.
     last: Option<Ticks>,
+    steady: Steady,
     /// Where the lead's open segment begins in the source.
     opened_at: u64,
     clock: Clock,
@@ -79,14 +83,15 @@ impl Running {
             Lane::new(track, beginning.zero, epoch, number, language, settings)
         });
         let lead = lanes.next()?;
-        let followers: Vec<_> = lanes.map(|lane| Follower::new(lane, beginning.first)).collect();
-        let arrived = beginning.units.front().map_or(Utc::default(), |first| first.now);
+        let followers: Vec<_> = lanes.map(|lane| Follower::new(lane, beginning.sound_from)).collect();
+        let arrived = beginning.arrived();
         let running = Running {
             settings,
             zero: beginning.zero,
             lead,
             followers,
             last: None,
+            steady: Steady::default(),
             opened_at: 0,
             clock: Clock::new(beginning.first, arrived),
             renew: None,
@@ -109,27 +114,82 @@ impl Running {
     }
 
     /// Takes a unit.
-    pub(super) fn push(&mut self, arrived: &Arrived, world: &mut World<'_>) -> Result<(), Over> {
+    ///
+    /// # Errors
+    /// [`Over`] where a new epoch is to begin, with the units that are for that one.
+    pub(super) fn push(&mut self, arrived: Arrived, world: &mut World<'_>) -> Result<(), Over> {
         if arrived.name == self.lead.name {
-            self.push_lead(arrived, world)?;
+            let context = self.lead_context();
+            let units = match self.steady.push(arrived, &context) {
+                Verdict::Take(units) => units,
+                Verdict::Anew(units) => return Err(Over { units, keeps_sound: false }),
+            };
+            self.take_lead(units, world)?;
         } else {
             self.push_follower(arrived)?;
         }
-        self.drain(world)
+        self.drain(world);
+        if self.followers.iter().any(Follower::waits_too_long) {
+            return Err(self.over(Vec::new()));
+        }
+        Ok(())
     }
 
-    fn push_lead(&mut self, arrived: &Arrived, world: &mut World<'_>) -> Result<(), Over> {
+    fn take_lead(&mut self, units: Vec<Arrived>, world: &mut World<'_>) -> Result<(), Over> {
+        let mut units = units.into_iter();
+        while let Some(arrived) = units.next() {
+            if self.push_lead(&arrived, world).is_err() {
+                return Err(self.over([arrived].into_iter().chain(units).collect()));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the new epoch gets: the sound that waits for it, then these units of the lead.
+    fn over(&mut self, lead: Vec<Arrived>) -> Over {
+        let keeps_sound = self.followers.iter().any(Follower::is_changed);
+        let mut units = Vec::new();
+        for follower in &mut self.followers {
+            let shift = follower.steady.shift();
+            units.extend(follower.take_changed().into_iter().map(|unit| unit.moved(-shift)));
+        }
+        let shift = self.steady.shift();
+        units.extend(lead.into_iter().map(|unit| unit.moved(-shift)));
+        Over { units, keeps_sound }
+    }
+
+    fn lead_context(&self) -> Context {
+        let reached = self.followers.iter().filter_map(|follower| follower.reached()).max();
+        let shifts = self.followers.iter().map(|follower| follower.steady.shift());
+        let own = self.steady.shift();
+        Context {
+            duration: self.sample(),
+            reached,
+            gap_max: self.gap_max(),
+            other_shift: shifts.into_iter().find(|&shift| shift != own).unwrap_or(own),
+            leads: true,
+        }
+    }
+
+    /// A gap that is longer than this is a new beginning: as long as a segment that no key frame ends.
+    fn gap_max(&self) -> i64 {
+        let longest = ticks_of(self.settings.segment * FORCED, Ticks::RATE) as i64;
+        longest.max(4 * self.sample())
+    }
+
+    fn push_lead(&mut self, arrived: &Arrived, world: &mut World<'_>) -> Result<(), Refused> {
         let Arrived { unit, now, at, .. } = arrived;
-        if !self.follows(unit)? {
+        if unit.dts < self.last.unwrap_or(self.zero) {
             return Ok(());
         }
         let join = !self.lead.name.is_video() || h264::join(&unit.data).is_some();
-        if self.renew.is_some() && join || self.has_changed(unit, join) {
-            return Err(Over);
+        let is_renewed = self.renew.is_some() || self.followers.iter().any(Follower::is_changed);
+        if is_renewed && join || self.has_changed(unit, join) {
+            return Err(Refused);
         }
         let timed = match self.lead.sample(unit) {
             Ok(timed) => timed,
-            Err(Error::Changed) => return Err(Over),
+            Err(Error::Changed) => return Err(Refused),
             Err(_) => return Ok(()),
         };
         let captured = self.clock.capture(unit, *now);
@@ -141,13 +201,6 @@ impl Running {
             self.lead.add(&timed, join, captured, &mut out);
         }
         Ok(())
-    }
-
-    /// Whether the unit comes after the last one; [`Over`] where it is on another time.
-    fn follows(&self, unit: &AccessUnit) -> Result<bool, Over> {
-        let Some(last) = self.last else { return Ok(unit.dts >= self.zero) };
-        let since = (unit.dts - last).0;
-        if since > JUMP.max(4 * self.sample()) || since < -BACK { Err(Over) } else { Ok(since > 0) }
     }
 
     /// How long a sample of the lead lasts, in ticks of 90 kHz.
@@ -172,14 +225,18 @@ impl Running {
             Some((open, epoch)) => {
                 let first = super::duration_of(epoch.first_ticks, Ticks::RATE);
                 let since = open.start_time().saturating_sub(first) + elapsed;
-                let count =
-                    u32::try_from(open.number.saturating_sub(epoch.first_segment)).unwrap_or(u32::MAX);
-                let due = self.settings.segment.saturating_mul(count.saturating_add(1));
-                elapsed >= self.settings.segment / 2 && since >= due
+                let count = open.number.saturating_sub(epoch.first_segment).saturating_add(1);
+                // Once a length was told it holds, or what players reckon and what there is would drift apart.
+                let length = epoch.segment_length.unwrap_or(self.usual_length());
+                elapsed >= length.times(1) / 2 && since >= length.times(count)
             }
             None => elapsed >= self.settings.segment,
         };
         join && is_due || elapsed >= self.settings.segment * FORCED || is_large
+    }
+
+    fn usual_length(&self) -> SegmentLength {
+        SegmentLength::new(self.settings.segment.as_millis() as u64, 1000)
     }
 
     /// Ends the lead's segment before `unit`, which begins at `at` in the source, and begins the next one with it.
@@ -201,30 +258,51 @@ impl Running {
         }
     }
 
-    fn push_follower(&mut self, arrived: &Arrived) -> Result<(), Over> {
-        let ahead = (arrived.unit.pts - self.frontier()).0;
-        let ceased = CEASED.max(4 * self.sample());
+    fn push_follower(&mut self, arrived: Arrived) -> Result<(), Over> {
+        let (frontier, gap_max) = (self.frontier(), self.gap_max());
+        let (reached, lead_shift) = (self.last, self.steady.shift());
         let Some(follower) = self.followers.iter_mut().find(|follower| follower.lane.name == arrived.name)
         else {
-            return self.handle_unknown(arrived, ahead);
+            return self.handle_unknown(arrived);
         };
-        if ahead.abs() > FAR {
-            // Another clock. Where the lead follows it, that begins the new epoch.
+        let lasts = follower.lane.timeline.track().media.sound_ticks(&arrived.unit).unwrap_or(0);
+        let duration =
+            ticks_of(super::duration_of(lasts.into(), follower.lane.info.timescale), Ticks::RATE) as i64;
+        // Silence may last as long as it will: the pictures go on.
+        let gap_max_of_sound = i64::MAX;
+        let context =
+            Context { duration, reached, gap_max: gap_max_of_sound, other_shift: lead_shift, leads: false };
+        // Before its first unit its clock is the lead's.
+        let is_elsewhere =
+            |unit: &Arrived| (unit.unit.pts + Ticks(lead_shift) - frontier).0.saturating_abs() > FAR;
+        if follower.reached().is_none() && is_elsewhere(&arrived) {
             return Ok(());
         }
-        if self.lead.name.is_video() && self.last.is_some() && ahead > ceased {
-            return Err(Over);
+        let (Verdict::Take(units) | Verdict::Anew(units)) = follower.steady.push(arrived, &context);
+        let ceased = self.lead.name.is_video()
+            && self.last.is_some()
+            && units.last().is_some_and(|newest| (newest.unit.pts - frontier).0 > gap_max);
+        if ceased {
+            let shift = follower.steady.shift();
+            let units = units.into_iter().map(|unit| unit.moved(-shift)).collect();
+            return Err(Over { units, keeps_sound: false });
         }
-        follower.hold(arrived.clone());
+        units.into_iter().for_each(|unit| follower.hold(unit));
         Ok(())
     }
 
     /// A track that was announced, but not there when the epoch began.
-    fn handle_unknown(&mut self, arrived: &Arrived, ahead: i64) -> Result<(), Over> {
+    fn handle_unknown(&mut self, arrived: Arrived) -> Result<(), Over> {
+        let ahead = (arrived.unit.pts + Ticks(self.steady.shift()) - self.frontier()).0;
         if arrived.name.is_video() {
-            return if super::start::begins(&arrived.unit) { Err(Over) } else { Ok(()) };
+            let units = vec![arrived];
+            return if super::start::begins(&units[0].unit) {
+                Err(Over { units, keeps_sound: false })
+            } else {
+                Ok(())
+            };
         }
-        if ahead.abs() <= FAR && Media::of(&arrived.unit, false).is_ok() {
+        if ahead.saturating_abs() <= FAR && Media::of(&arrived.unit, false).is_ok() {
             self.renew = Some(arrived.name);
         }
         Ok(())
@@ -235,21 +313,22 @@ impl Running {
         self.last.map_or(self.zero, |last| last + Ticks(self.sample()))
     }
 
-    fn drain(&mut self, world: &mut World<'_>) -> Result<(), Over> {
+    fn drain(&mut self, world: &mut World<'_>) {
         let frontier = self.frontier();
         for follower in &mut self.followers {
-            follower.drain(frontier, self.zero, &self.clock, world)?;
+            follower.drain(frontier, self.zero, &self.clock, world);
         }
-        Ok(())
     }
 
     /// Ends all segments, at `at` in the source: the numbers of all renditions agree afterwards.
     pub(super) fn finish(&mut self, at: u64, world: &mut World<'_>) {
         let window = self.settings.window;
+        // Nothing will tell any more what their stamps mean. What another header is needed for is left.
+        let units = self.steady.flush(&self.lead_context());
+        let _ = self.take_lead(units, world);
         let end = self.lead.is_open().then(|| self.zero + Ticks(self.lead.end_ticks()));
         for follower in &mut self.followers {
-            // What is wrong with what is left begins no new epoch any more.
-            let _ = follower.drain(Ticks(i64::MAX), self.zero, &self.clock, world);
+            follower.drain(Ticks(i64::MAX), self.zero, &self.clock, world);
             follower.finish(self.lead.number, end, self.zero, &self.clock, world);
         }
         if let Some(mut out) = world.output(self.lead.name) {

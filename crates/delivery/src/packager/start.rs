@@ -30,6 +30,14 @@ pub(super) struct Arrived {
     pub(super) at: u64,
 }
 
+impl Arrived {
+    /// With stamps that are later by so many ticks.
+    pub(super) fn moved(mut self, ticks: i64) -> Arrived {
+        (self.unit.pts, self.unit.dts) = (self.unit.pts + Ticks(ticks), self.unit.dts + Ticks(ticks));
+        self
+    }
+}
+
 /// A track of the epoch that begins.
 #[derive(Clone, Debug)]
 pub(super) struct FirstTrack {
@@ -48,10 +56,21 @@ pub(super) struct Beginning {
     pub(super) zero: Ticks,
     /// When the first picture or sound is presented.
     pub(super) first: Ticks,
+    /// Sound that is presented before this is left out.
+    pub(super) sound_from: Ticks,
     /// What has waited, in the order of arrival.
     pub(super) units: VecDeque<Arrived>,
     /// Where it joins another version of the capture.
     pub(super) place: Option<Place>,
+}
+
+impl Beginning {
+    /// When the unit came in that is presented first.
+    pub(super) fn arrived(&self) -> Utc {
+        let lead = self.tracks.first().map(|track| track.name);
+        let first = self.units.iter().find(|held| Some(held.name) == lead);
+        first.map_or(Utc::default(), |first| first.now)
+    }
 }
 
 /// Units that wait.
@@ -59,9 +78,15 @@ pub(super) struct Beginning {
 pub(super) struct Start {
     units: VecDeque<Arrived>,
     bytes: usize,
+    keeps_sound: bool,
 }
 
 impl Start {
+    /// Where what sound comes before the first picture continues what there was, and is wanted.
+    pub(super) fn keeping_sound(keeps_sound: bool) -> Start {
+        Start { keeps_sound, ..Start::default() }
+    }
+
     /// Takes a unit, and returns what has waited once that is enough to begin with: where `guide` has a place for it.
     pub(super) fn push(
         &mut self,
@@ -176,8 +201,12 @@ impl Start {
         }
         let place =
             guide.filter(|_| lead.is_video()).and_then(|guide| guide.place(first.pts, first.dts).ok());
-        let zero = place.map_or(first.dts, |place| place.epoch.zero);
-        Some(Beginning { tracks, zero, first: first.pts.max(first.dts), units, place })
+        let begins = first.pts.max(first.dts);
+        let near = |held: &&Arrived| held.name != lead && (0..=FAR).contains(&(begins - held.unit.pts).0);
+        let sound = units.iter().filter(near).map(|held| held.unit.pts).min().filter(|_| self.keeps_sound);
+        let sound_from = sound.unwrap_or(begins);
+        let zero = place.map_or(first.dts.min(sound_from), |place| place.epoch.zero);
+        Some(Beginning { tracks, zero, first: begins, sound_from, units, place })
     }
 
     /// How long a sample lasts: what is said of it, unless the first two say otherwise.

@@ -156,10 +156,23 @@ impl Checked {
 
     /// Pushes a unit that comes in at the time that its stamp says.
     pub(crate) fn push(&mut self, pid: u16, unit: &AccessUnit) {
-        let nanos = (i128::from(unit.dts.0) * 100_000 / 9).clamp(0, 1 << 60) as u64;
+        self.push_at(pid, unit, unit.dts.0);
+    }
+
+    /// Pushes a unit that comes in so many ticks behind the beginning.
+    pub(crate) fn push_at(&mut self, pid: u16, unit: &AccessUnit, ticks: i64) {
+        let nanos = (i128::from(ticks) * 100_000 / 9).clamp(0, 1 << 60) as u64;
         self.pushed += 1;
         self.packager.push(pid, unit, Utc::from_nanos(BEGUN.as_nanos() + nanos), self.pushed);
         self.drain();
+    }
+
+    /// Pushes a unit without a look at what comes of it.
+    pub(crate) fn push_quickly(&mut self, pid: u16, unit: &AccessUnit) {
+        let nanos = (i128::from(unit.dts.0) * 100_000 / 9).clamp(0, 1 << 60) as u64;
+        self.pushed += 1;
+        self.packager.push(pid, unit, Utc::from_nanos(BEGUN.as_nanos() + nanos), self.pushed);
+        while self.packager.poll().is_some() {}
     }
 
     pub(crate) fn finish(&mut self, now: Utc) {

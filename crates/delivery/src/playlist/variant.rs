@@ -1,7 +1,7 @@
 //! Versions of one capture that are told of together.
 
-use crate::packager::{Epoch, Presentation, Rendition, RenditionName};
-use glassline_media::Ticks;
+use crate::packager::{Epoch, Presentation, Rendition, RenditionName, SegmentLength};
+use std::time::Duration;
 
 /// One of the versions of a capture that a multivariant playlist or a manifest tells of. All have the same sound; that of
 /// the first is told of.
@@ -32,12 +32,15 @@ impl<'a> Variant<'a> {
     }
 }
 
+/// Lengths that differ by no more than this are one.
+const LENGTHS_AGREE: Duration = Duration::from_millis(100);
+
 /// How long an epoch's segments are, where those of all who have it agree, give or take a tenth of a second.
-pub(super) fn common_length(lengths: impl Iterator<Item = Option<u64>>) -> Option<u64> {
-    let mut common: Option<u64> = None;
+pub(super) fn common_length(lengths: impl Iterator<Item = Option<SegmentLength>>) -> Option<SegmentLength> {
+    let mut common: Option<SegmentLength> = None;
     for length in lengths {
         let length = length?;
-        if common.get_or_insert(length).abs_diff(length) > u64::from(Ticks::RATE) / 10 {
+        if common.get_or_insert(length).abs_diff(length) > LENGTHS_AGREE {
             return None;
         }
     }

@@ -171,7 +171,7 @@ fn run_file(mut file: File, path: &Path, looped: bool, outlet: &mut Outlet<'_>) 
             let length = file.read(&mut buffer).map_err(Error::read(&name))?;
             looked_at += length as u64;
             match buffer.get(..length) {
-                Some([]) | None => pieces.extend(splitter.flush()),
+                Some([]) | None => splitter.flush(&mut pieces),
                 Some(bytes) => splitter.push(bytes, &mut pieces),
             }
             for piece in pieces.drain(..) {
@@ -211,12 +211,13 @@ fn run_live(file: File, begun: Vec<u8>, outlet: &mut Outlet<'_>) -> Result<()> {
             Ok(read) => Some(read.map_err(Error::read("standard input"))?),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
-                return match splitter.flush().map(|piece| outlet.push(piece, captured)) {
-                    None if outlet.number == 0 => {
-                        Err(Error::H264 { name: "standard input".to_owned(), bytes: looked_at })
-                    }
-                    _ => Ok(()),
-                };
+                splitter.flush(&mut pieces);
+                if pieces.is_empty() && outlet.number == 0 {
+                    return Err(Error::H264 { name: "standard input".to_owned(), bytes: looked_at });
+                }
+                // Whether more is wanted makes no difference at the end.
+                let _ = pieces.drain(..).all(|piece| outlet.push(piece, captured));
+                return Ok(());
             }
         };
         let now = outlet.clock.now();
@@ -228,7 +229,7 @@ fn run_live(file: File, begun: Vec<u8>, outlet: &mut Outlet<'_>) -> Result<()> {
             splitter.push(&bytes, &mut pieces);
             is_held = true;
         } else {
-            pieces.extend(splitter.flush());
+            splitter.flush(&mut pieces);
             is_held = false;
         }
         for piece in pieces.drain(..) {

@@ -3,6 +3,15 @@
 //! ```text
 //! fff:12 │ id:1 layer:2 no_crc:1 │ profile:2 rate:4 private:1 channels:3 … │ length:13 │ fullness:11 │ blocks:2
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 /// Samples of each channel in one block of a frame.
 pub const SAMPLES_PER_BLOCK: u32 = 1024;
@@ -40,43 +49,44 @@ impl Header {
         }
         let checksum = b & 1 == 0;
         let frame_bytes = usize::from(d & 3) << 11 | usize::from(e) << 3 | usize::from(f >> 5);
-        if frame_bytes < HEADER_BYTES + if checksum { 2 } else { 0 } {
+        if frame_bytes < overhead(checksum) {
             return None;
         }
         Some(Header {
-            object_type: (c >> 6) + 1,
+            object_type: (c >> 6).saturating_add(1),
             rate_hz: *RATES_HZ.get(usize::from(c >> 2 & 0xf))?,
             channels: (c & 1) << 2 | d >> 6,
             checksum,
             frame_bytes,
-            blocks: (g & 3) + 1,
+            blocks: (g & 3).saturating_add(1),
         })
     }
 
     /// Samples of each channel in the frame.
     pub const fn samples(&self) -> u32 {
-        SAMPLES_PER_BLOCK * self.blocks as u32
+        SAMPLES_PER_BLOCK.saturating_mul(self.blocks as u32)
     }
 
     /// The seven bytes of the header, buffer fullness "variable"; `None` where a field does not fit. A checksum
     /// is not written.
     pub fn write(&self) -> Option<[u8; HEADER_BYTES]> {
-        let rate = RATES_HZ.iter().position(|&rate| rate == self.rate_hz)? as u8;
+        let rate = rate_index(self.rate_hz)?;
         let fits = (1..=4).contains(&self.object_type)
             && self.channels < 8
             && (HEADER_BYTES..1 << 13).contains(&self.frame_bytes)
             && (1..=4).contains(&self.blocks)
             && !self.checksum;
-        let length = self.frame_bytes;
+        let length = u16::try_from(self.frame_bytes).ok()?;
+        let ([high, middle], [_, low]) = ((length >> 3).to_be_bytes(), (length << 5).to_be_bytes());
         fits.then(|| {
             [
                 0xff,
                 0xf1,
-                (self.object_type - 1) << 6 | rate << 2 | self.channels >> 2,
-                (self.channels & 3) << 6 | (length >> 11) as u8,
-                (length >> 3) as u8,
-                ((length & 7) << 5) as u8 | 0x1f,
-                0xfc | (self.blocks - 1),
+                self.object_type.saturating_sub(1) << 6 | rate << 2 | self.channels >> 2,
+                (self.channels & 3) << 6 | high,
+                middle,
+                low | 0x1f,
+                0xfc | self.blocks.saturating_sub(1),
             ]
         })
     }
@@ -84,15 +94,23 @@ impl Header {
     /// `AudioSpecificConfig` (ISO/IEC 14496-3 §1.6.2.1), which MP4 and WebCodecs want; `None` where the rate has
     /// no index.
     pub fn audio_specific_config(&self) -> Option<[u8; 2]> {
-        let rate = RATES_HZ.iter().position(|&rate| rate == self.rate_hz)? as u16;
+        let rate = u16::from(rate_index(self.rate_hz)?);
         let bits = u16::from(self.object_type) << 11 | rate << 7 | u16::from(self.channels & 0xf) << 3;
         Some(bits.to_be_bytes())
     }
 
     /// Bytes before the coded block: the header and its checksum.
     pub const fn overhead_bytes(&self) -> usize {
-        HEADER_BYTES + if self.checksum { 2 } else { 0 }
+        overhead(self.checksum)
     }
+}
+
+const fn overhead(checksum: bool) -> usize {
+    if checksum { HEADER_BYTES + 2 } else { HEADER_BYTES }
+}
+
+fn rate_index(rate_hz: u32) -> Option<u8> {
+    u8::try_from(RATES_HZ.iter().position(|&rate| rate == rate_hz)?).ok()
 }
 
 /// Iterates over the whole frames of `bytes`, each with its header; ends at the first byte that is none of a

@@ -4,6 +4,15 @@
 //! ```text
 //! 0x3ff:11 start_trim:1 end_trim:1 extension:1 reserved:2 │ size: ff… s │ [start:16] [end:16] [len:8 …] │ packet
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 /// Samples a second of Opus' clock, whatever the coded bandwidth.
 pub const RATE_HZ: u32 = 48_000;
@@ -34,7 +43,7 @@ impl ControlHeader {
         loop {
             let (&size, tail) = rest.split_first()?;
             rest = tail;
-            packet_bytes += usize::from(size);
+            packet_bytes = packet_bytes.saturating_add(size.into());
             if size != 255 {
                 break;
             }
@@ -52,15 +61,20 @@ impl ControlHeader {
             let (&length, tail) = rest.split_first()?;
             rest = tail.get(usize::from(length)..)?;
         }
-        Some(ControlHeader { header_bytes: bytes.len() - rest.len(), packet_bytes, start_trim, end_trim })
+        Some(ControlHeader {
+            header_bytes: bytes.len().saturating_sub(rest.len()),
+            packet_bytes,
+            start_trim,
+            end_trim,
+        })
     }
 }
 
 /// Appends the control header, without trimming, of a packet of `packet_bytes`.
 pub fn write_control_header(packet_bytes: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0x7f, 0xe0]);
-    out.resize(out.len() + packet_bytes / 255, 255);
-    out.push((packet_bytes % 255) as u8);
+    out.resize(out.len().saturating_add(packet_bytes / 255), 255);
+    out.push((packet_bytes % 255).to_le_bytes()[0]);
 }
 
 /// Iterates over the whole packets of `bytes`, each behind its control header; ends at the first byte that is none
@@ -89,7 +103,7 @@ pub fn duration_samples(packet: &[u8]) -> Option<u32> {
         12..=15 => [480, 960][usize::from(configuration & 1)],
         _ => 120 << (configuration & 3),
     };
-    Some(frames * frame).filter(|samples| (1..=PACKET_MAX_SAMPLES).contains(samples))
+    Some(u32::saturating_mul(frames, frame)).filter(|samples| (1..=PACKET_MAX_SAMPLES).contains(samples))
 }
 
 #[cfg(test)]

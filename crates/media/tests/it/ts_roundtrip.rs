@@ -204,7 +204,8 @@ fn a_slice_behind_a_long_message_is_found_across_packets() {
         let mut unit = picture(0, 0, true, 2000);
         let mut data = vec![0, 0, 0, 1, 9, 0xf0, 0, 0, 1, 6];
         data.resize(data.len() + message_bytes, 0x55);
-        data.extend_from_slice(&unit.data[6..]);
+        data.extend_from_slice(&[0, 0, 1, 0x67, 1, 0, 0, 1, 0x68, 1, 0, 0, 1, 0x65, 0x88]);
+        data.extend_from_slice(&unit.data[11..]);
         unit.data = Bytes::from(data);
         unit.random_access = false;
         let mut out = Vec::new();

@@ -217,8 +217,9 @@ fn a_table_of_several_packets_is_sent_whole() {
             psi::write_packets(0x1000, &pmt, &mut pmt_continuity, &mut bytes);
         }
         let start = bytes.len();
-        let header = [0x47, 0x41, 0, 0x10 | frame, 0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0, 0, 0, 1, 0x65, frame];
+        let header = [0x47, 0x41, 0, 0x10 | frame, 0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0];
         bytes.extend_from_slice(&header);
+        bytes.extend_from_slice(&[0, 0, 1, 0x67, 1, 0, 0, 1, 0x68, 1, 0, 0, 1, 0x65, 0x80 | frame]);
         bytes.resize(start + PACKET_BYTES, 0x33);
     }
     let (scanner, found) = entries(&bytes);

@@ -2,7 +2,9 @@
 
 use super::super::{Event, RenditionName};
 use super::rendition::rate_bps;
-use super::{Epoch, KeyFrame, Part, Presentation, Rendition, Segment, TrackInfo, duration_of, ticks_of};
+use super::{
+    Epoch, KeyFrame, Kind, Part, Presentation, Rendition, Segment, SegmentLength, TrackInfo, duration_of,
+};
 use glassline_media::{Ticks, Utc};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -67,7 +69,7 @@ impl Presentation {
     /// complete.
     pub(in crate::packager) fn learn_length(&mut self, lead: RenditionName) {
         let Some(epoch) = self.epochs.back() else { return };
-        if epoch.segment_ticks.is_some() {
+        if epoch.segment_length.is_some() {
             return;
         }
         let Some(rendition) = self.rendition(lead) else { return };
@@ -77,9 +79,13 @@ impl Presentation {
             own.next();
         }
         let first = own.next().filter(|first| first.complete);
-        let length = first.map(|first| ticks_of(first.duration_time(), Ticks::RATE));
+        let stated = rendition.track_in(epoch.number).and_then(|track| match track.kind {
+            Kind::Video { frame_rate, .. } => frame_rate,
+            Kind::Audio { .. } => None,
+        });
+        let length = first.map(|first| SegmentLength::of(first, stated));
         if let Some(epoch) = self.epochs.back_mut() {
-            epoch.segment_ticks = length;
+            epoch.segment_length = length;
         }
     }
 

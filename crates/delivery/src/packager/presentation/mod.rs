@@ -1,9 +1,11 @@
 //! What there is to play: what playlists are rendered from, and what a request for an object is answered by.
 
 mod grow;
+mod length;
 mod rendition;
 mod segment;
 
+pub use length::SegmentLength;
 pub use rendition::{Bandwidth, Kind, Position, Rendition, TrackInfo};
 pub use segment::{KeyFrame, Part, Segment};
 pub(crate) use segment::{duration_of, later, ticks_of};
@@ -27,9 +29,9 @@ pub struct Epoch {
     pub first_ticks: u64,
     /// The number of its first segment; where another version of the capture was joined, of that one's.
     pub first_segment: u64,
-    /// How long its segments are, if they are all alike: as long as its first one; 90 kHz. `None` until that is
-    /// complete.
-    pub segment_ticks: Option<u64>,
+    /// How long its segments are, if they are all alike: as long as its first one. They are cut by it from then on. `None` until
+    /// that is complete.
+    pub segment_length: Option<SegmentLength>,
 }
 
 /// What becomes of a request for an object.

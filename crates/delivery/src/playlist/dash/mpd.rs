@@ -121,8 +121,8 @@ fn periods<'a>(lead: Variant<'a>, others: &[Variant<'a>], addressing: Addressing
             }));
         }
         let by_number = addressing == Addressing::Number && goes_on;
-        let ticks = Some(()).filter(|()| by_number).and_then(|()| regular_length(&sets));
-        let listing = ticks.map_or(Listing::Timeline, |ticks| Listing::Regular { ticks });
+        let length = Some(()).filter(|()| by_number).and_then(|()| regular_length(&sets));
+        let listing = length.map_or(Listing::Timeline, |length| Listing::Regular { length });
         for set in &mut sets {
             set.retain(|member| match listing {
                 Listing::Regular { .. } => member.rendition.is_in(member.epoch.number),

@@ -5,33 +5,33 @@ use super::super::variant::common_length;
 use super::Options;
 use super::mpd::{Member, Period};
 use super::xml::Xml;
-use crate::packager::{Segment, TrackInfo, duration_of, ticks_of};
+use crate::packager::{Segment, SegmentLength, TrackInfo, duration_of, ticks_of};
 use glassline_media::Ticks;
 
 /// How the segments of a period are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listing {
-    /// All last about so many ticks of 90 kHz.
+    /// All last about as long.
     Regular {
-        /// The length.
-        ticks: u64,
+        /// The length, in whose time scale times are told.
+        length: SegmentLength,
     },
     /// Each by its time.
     Timeline,
 }
 
-/// How long all segments of a period are, in ticks of 90 kHz, where they begin where equal lengths would have them, give or
+/// How long all segments of a period are, where they begin where equal lengths would have them, give or
 /// take half of one (23009-1 §5.3.9.5.3: the most that players have to expect).
-pub(super) fn regular_length(sets: &[Vec<Member<'_>>]) -> Option<u64> {
+pub(super) fn regular_length(sets: &[Vec<Member<'_>>]) -> Option<SegmentLength> {
     let members = || sets.iter().flatten();
-    let length = common_length(members().map(|member| member.epoch.segment_ticks))?;
+    let length = common_length(members().map(|member| member.epoch.segment_length))?;
     let mut begun = members().flat_map(|member| member.listed().map(|segment| (member.epoch, segment)));
     let is_regular = begun.all(|(epoch, segment)| {
-        let start = ticks_of(segment.start_time(), Ticks::RATE).saturating_sub(epoch.first_ticks);
-        let due = segment.number.saturating_sub(epoch.first_segment).saturating_mul(length);
+        let start = segment.start_time().saturating_sub(duration_of(epoch.first_ticks, Ticks::RATE));
+        let due = length.times(segment.number.saturating_sub(epoch.first_segment));
         // Half a segment is what the standard allows (ISO/IEC 23009-1 §5.3.9.2.1); a little more does not hurt, since what is
         // asked for too early waits.
-        start.abs_diff(due) <= length * 5 / 8
+        start.abs_diff(due) <= length.times(1) * 5 / 8
     });
     is_regular.then_some(length)
 }
@@ -53,16 +53,15 @@ pub(super) fn write_template(
         .attribute("media", format!("{base}{}{carried}", segment_template(name)));
     let first = duration_of(epoch.first_ticks, Ticks::RATE);
     match period.listing {
-        Listing::Regular { ticks } => {
-            let length = duration_of(ticks, Ticks::RATE);
+        Listing::Regular { length } => {
             let chunk = duration_of(track.chunk_ticks.into(), track.timescale);
-            xml.attribute("timescale", Ticks::RATE)
-                .attribute("presentationTimeOffset", epoch.first_ticks)
+            xml.attribute("timescale", length.timescale())
+                .attribute("presentationTimeOffset", ticks_of(first, length.timescale()))
                 .attribute("startNumber", epoch.first_segment)
-                .attribute("duration", ticks)
+                .attribute("duration", length.ticks())
                 .attribute(
                     "availabilityTimeOffset",
-                    format!("{:.3}", length.saturating_sub(chunk).as_secs_f64()),
+                    format!("{:.3}", length.times(1).saturating_sub(chunk).as_secs_f64()),
                 )
                 .attribute("availabilityTimeComplete", "false");
         }

@@ -7,7 +7,6 @@ use super::mpd::{Member, Period, write_utc_timing};
 use super::segments::{Listing, write_template};
 use super::xml::Xml;
 use crate::packager::{Kind, Rendition, RenditionName, Segment, TrackInfo, ticks_of};
-use glassline_media::Ticks;
 
 /// Writes a set: the one rendition of it, or the same rendition of several variants, of which players choose.
 pub(super) fn write_set(
@@ -106,7 +105,7 @@ fn write_format(xml: &mut Xml, track: &TrackInfo) {
 fn write_reference_time(xml: &mut Xml, member: &Member<'_>, period: &Period<'_>, options: &Options) {
     let Some(segment) = member.listed().next_back() else { return };
     let time = match period.listing {
-        Listing::Regular { .. } => ticks_of(segment.start_time(), Ticks::RATE),
+        Listing::Regular { length } => ticks_of(segment.start_time(), length.timescale()),
         Listing::Timeline => segment.start,
     };
     xml.open("ProducerReferenceTime")
@@ -123,8 +122,8 @@ fn write_reference_time(xml: &mut Xml, member: &Member<'_>, period: &Period<'_>,
 /// Ticks of the track in those that the period's template counts in.
 fn scaled(ticks: u64, track: &TrackInfo, period: &Period<'_>) -> u64 {
     match period.listing {
-        Listing::Regular { .. } => {
-            ticks_of(crate::packager::duration_of(ticks, track.timescale), Ticks::RATE)
+        Listing::Regular { length } => {
+            ticks_of(crate::packager::duration_of(ticks, track.timescale), length.timescale())
         }
         Listing::Timeline => ticks,
     }

@@ -1,4 +1,13 @@
 //! Reads bits and Exp-Golomb codes (H.264 §9.1).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 /// Reads a payload bit by bit, the most significant first. Every read past the end gives `None`.
 #[derive(Clone, Debug)]
@@ -15,15 +24,15 @@ impl<'a> BitReader<'a> {
 
     /// Bits that are left.
     pub fn left_bits(&self) -> usize {
-        self.bytes.len() * 8 - self.position_bits
+        self.bytes.len().saturating_mul(8).saturating_sub(self.position_bits)
     }
 
     /// One bit.
     pub fn bit(&mut self) -> Option<bool> {
         let byte = self.bytes.get(self.position_bits / 8)?;
-        let bit = byte >> (7 - self.position_bits % 8) & 1;
-        self.position_bits += 1;
-        Some(bit != 0)
+        let mask = 0x80 >> (self.position_bits % 8);
+        self.position_bits = self.position_bits.saturating_add(1);
+        Some(byte & mask != 0)
     }
 
     /// An unsigned number of `count` bits, 0 to 32.
@@ -31,30 +40,31 @@ impl<'a> BitReader<'a> {
         if self.left_bits() < count as usize {
             return None;
         }
-        let mut value = 0u64;
+        let mut value = 0u32;
         for _ in 0..count.min(32) {
-            value = value << 1 | u64::from(self.bit()?);
+            value = value << 1 | u32::from(self.bit()?);
         }
-        Some(value as u32)
+        Some(value)
     }
 
     /// `ue(v)`: an unsigned Exp-Golomb code, up to 2³² − 2. Longer codes give `None`.
     pub fn ue(&mut self) -> Option<u32> {
         let mut zeros = 0;
         while !self.bit()? {
-            zeros += 1;
+            zeros = u32::saturating_add(zeros, 1);
             if zeros > 31 {
                 return None;
             }
         }
-        Some((1u32 << zeros) - 1 + self.bits(zeros)?)
+        1u32.checked_shl(zeros)?.saturating_sub(1).checked_add(self.bits(zeros)?)
     }
 
     /// `se(v)`: a signed Exp-Golomb code.
     pub fn se(&mut self) -> Option<i32> {
-        let code = i64::from(self.ue()?);
-        let magnitude = (code + 1) / 2;
-        i32::try_from(if code % 2 == 1 { magnitude } else { -magnitude }).ok()
+        let code = self.ue()?;
+        // Up to 2³² − 2, so half of it rounded up is an i32.
+        let magnitude = i32::try_from(code.div_ceil(2)).ok()?;
+        Some(if code % 2 == 1 { magnitude } else { magnitude.saturating_neg() })
     }
 
     /// `ue(v)` that must not exceed `limit`.

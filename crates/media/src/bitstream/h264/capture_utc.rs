@@ -6,6 +6,15 @@
 //!          record of stages (crate::stamps::Record), or nothing
 //! ```
 //! Written by `encode`; read by `probe`, the page and receivers. `docs/capture-utc.md` is the format's own page.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::sei::{Sei, USER_DATA_UNREGISTERED, write_message};
 use crate::stamps::{RECORD_BYTES_MAX, Record};
@@ -17,6 +26,8 @@ pub const CAPTURE_UTC_UUID: [u8; 16] =
 
 /// Bytes of the message's payload without a record: UUID and time.
 pub const CAPTURE_UTC_BYTES: usize = 24;
+/// The time and the longest record behind it.
+const CAPTURE_AND_RECORD_BYTES_MAX: usize = CAPTURE_UTC_BYTES - CAPTURE_UTC_UUID.len() + RECORD_BYTES_MAX;
 
 /// The payload of the message that says `captured`: 24 bytes, UUID first, to be framed as a message of type
 /// [`USER_DATA_UNREGISTERED`] with emulation prevention, as [`write_message`] or x264's `extra_sei` do.
@@ -49,7 +60,7 @@ impl Sei {
     pub fn capture_and_record(&self) -> Option<&[u8]> {
         self.stamp_record()?;
         let payload = self.user_data(&CAPTURE_UTC_UUID)?;
-        payload.get(..payload.len().min(CAPTURE_UTC_BYTES - CAPTURE_UTC_UUID.len() + RECORD_BYTES_MAX))
+        payload.get(..payload.len().min(CAPTURE_AND_RECORD_BYTES_MAX))
     }
 
     /// What the picture's sender says of its stages, if it says something that this version reads.

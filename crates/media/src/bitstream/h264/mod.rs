@@ -1,5 +1,14 @@
 //! H.264 (ITU-T H.264, ISO/IEC 14496-10) as far as carrying it needs: NAL units, parameter sets, messages.
 //! No picture is decoded.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 pub mod bits;
 mod capture_utc;
@@ -100,7 +109,7 @@ pub fn begins_with_delimiter(access_unit: &[u8]) -> bool {
 fn first_kind(access_unit: &[u8], wanted: impl Fn(NalType) -> bool) -> Option<NalType> {
     let mut at = 0;
     loop {
-        at = find_start_code(access_unit, at)? + 3;
+        at = find_start_code(access_unit, at)?.saturating_add(3);
         let kind = NalType::of(*access_unit.get(at)?);
         if wanted(kind) {
             return Some(kind);
@@ -133,7 +142,7 @@ pub fn head(access_unit: &[u8]) -> (impl Iterator<Item = Nal<'_>>, Option<NalTyp
     let mut slice = None;
     let mut end = access_unit.len();
     while let Some(at) = find_start_code(access_unit, from) {
-        from = at + 3;
+        from = at.saturating_add(3);
         let kind = access_unit.get(from).map(|&header| NalType::of(header));
         if let Some(kind) = kind.filter(|kind| kind.is_slice()) {
             (slice, end) = (Some(kind), at);
@@ -175,12 +184,12 @@ pub fn split_at_delimiters(stream: &[u8]) -> impl Iterator<Item = &[u8]> {
         let mut from = 0;
         let mut seen_slice = false;
         while let Some(at) = find_start_code(rest, from) {
-            from = at + 3;
+            from = at.saturating_add(3);
             let Some(&header) = rest.get(from) else { break };
             let kind = NalType::of(header);
             if kind == NalType::AccessUnitDelimiter && seen_slice {
                 // The zero of a four-byte start code goes with the delimiter.
-                let cut = if at > 0 && rest[at - 1] == 0 { at - 1 } else { at };
+                let cut = at.checked_sub(1).filter(|&before| rest[before] == 0).unwrap_or(at);
                 let (unit, tail) = rest.split_at(cut);
                 rest = tail;
                 return Some(unit);

@@ -3,6 +3,15 @@
 //! ```text
 //! [00] 00 00 01 │ 0 ref:2 type:5 │ payload, 00 00 0x (x ≤ 3) written as 00 00 03 0x │ [00…] 00 00 01 │ …
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 /// What a NAL unit holds (H.264 table 7-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +90,12 @@ impl<'a> Nal<'a> {
 /// Iterates over the NAL units of an Annex B byte stream: start codes of 3 or 4 bytes, zeros after a unit left
 /// out, empty units skipped. What stands before the first start code is left out. About 1 ns a byte.
 pub fn nals(stream: &[u8]) -> impl Iterator<Item = Nal<'_>> {
-    let mut next = find_start_code(stream, 0).map(|at| at + 3);
+    let mut next = find_start_code(stream, 0).map(|at| at.saturating_add(3));
     std::iter::from_fn(move || {
         loop {
             let start = next?;
             let end = find_start_code(stream, start);
-            next = end.map(|at| at + 3);
+            next = end.map(|at| at.saturating_add(3));
             let bytes = trim_zeros(&stream[start..end.unwrap_or(stream.len())]);
             if !bytes.is_empty() {
                 return Some(Nal { bytes, offset: start });
@@ -97,13 +106,17 @@ pub fn nals(stream: &[u8]) -> impl Iterator<Item = Nal<'_>> {
 
 /// A NAL unit's last byte is never zero (§7.4.1), so zeros at its end belong to the byte stream.
 fn trim_zeros(bytes: &[u8]) -> &[u8] {
-    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last.saturating_add(1));
     &bytes[..end]
 }
 
 /// Where the next 00 00 01 at or after `from` begins.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "at is at least 2, and below the stream's length plus 3: every byte of every stream passes here"
+)]
 pub fn find_start_code(stream: &[u8], from: usize) -> Option<usize> {
-    let mut at = from + 2;
+    let mut at = from.saturating_add(2);
     while at < stream.len() {
         match stream[at] {
             // Neither this byte nor the two after it can end a start code that began earlier.
@@ -127,7 +140,7 @@ pub fn unescape(payload: &[u8], limit_bytes: usize, out: &mut Vec<u8>) {
             zeros = 0;
             continue;
         }
-        zeros = if byte == 0 { zeros + 1 } else { 0 };
+        zeros = if byte == 0 { u32::saturating_add(zeros, 1) } else { 0 };
         out.push(byte);
     }
 }
@@ -141,7 +154,7 @@ pub fn escape(payload: &[u8], out: &mut Vec<u8>) {
             out.push(3);
             zeros = 0;
         }
-        zeros = if byte == 0 { zeros + 1 } else { 0 };
+        zeros = if byte == 0 { u32::saturating_add(zeros, 1) } else { 0 };
         out.push(byte);
     }
     if zeros >= 2 {

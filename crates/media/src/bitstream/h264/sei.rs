@@ -3,6 +3,15 @@
 //! ```text
 //! NAL: 06 │ { type: ff… t │ size: ff… s │ payload } … │ 80
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::bits::BitReader;
 use super::nal::{escape, unescape};
@@ -81,15 +90,18 @@ impl RecoveryPoint {
 
     /// The payload of the message: `exact`, `broken_link` as they are, no change of slice groups.
     pub fn write(self) -> Vec<u8> {
-        let code = u64::from(self.frames) + 1;
-        let digits = 64 - code.leading_zeros();
+        let code = u64::from(self.frames).saturating_add(1);
         // As many zeros as the code has digits behind its first, then the code, then four bits.
         let tail = u64::from(self.exact) << 3 | u64::from(self.broken_link) << 2;
-        let (value, count) = (u128::from(code) << 4 | u128::from(tail), 2 * digits - 1 + 4);
+        let (value, count) =
+            (u128::from(code) << 4 | u128::from(tail), code.ilog2().saturating_mul(2).saturating_add(5));
         // The payload's own end, as any that is no multiple of a byte has it (§D.1): a one, then zeros.
         let whole = count.next_multiple_of(8);
-        let value = if whole == count { value } else { (value << 1 | 1) << (whole - count - 1) };
-        value.to_be_bytes()[16 - whole as usize / 8..].to_vec()
+        let value = match whole.saturating_sub(count) {
+            0 => value,
+            left => (value << 1 | 1).unbounded_shl(left.saturating_sub(1)),
+        };
+        value.to_be_bytes()[16usize.saturating_sub(whole as usize / 8)..].to_vec()
     }
 }
 
@@ -106,12 +118,17 @@ fn take_number(rest: &mut &[u8]) -> Option<u32> {
     }
 }
 
+/// Appends a number as [`take_number`] reads it.
+fn write_number(number: usize, out: &mut Vec<u8>) {
+    out.resize(out.len().saturating_add(number / 255), 255);
+    out.push((number % 255).to_le_bytes()[0]);
+}
+
 /// Appends a whole SEI NAL unit, four-byte start code included, with one message.
 pub fn write_message(kind: u32, payload: &[u8], out: &mut Vec<u8>) {
-    let mut rbsp = Vec::with_capacity(payload.len() + 8);
+    let mut rbsp = Vec::with_capacity(payload.len().saturating_add(8));
     for number in [kind as usize, payload.len()] {
-        rbsp.resize(rbsp.len() + number / 255, 255);
-        rbsp.push((number % 255) as u8);
+        write_number(number, &mut rbsp);
     }
     rbsp.extend_from_slice(payload);
     rbsp.push(0x80);

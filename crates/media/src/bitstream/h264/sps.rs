@@ -1,4 +1,13 @@
 //! The sequence parameter set (H.264 §7.3.2.1, its usability information Annex E).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::Error;
 use super::bits::BitReader;
@@ -23,6 +32,8 @@ pub struct Sps {
     pub level: u8,
     /// `chroma_format_idc`: 0 grey, 1 4:2:0, 2 4:2:2, 3 4:4:4.
     pub chroma_format: u8,
+    /// `separate_colour_plane_flag`: each of the three planes is coded as slices of its own.
+    pub separate_planes: bool,
     /// Bits of a luma sample, 8 to 14.
     pub bit_depth: u8,
     /// Width after cropping, pixels.
@@ -88,21 +99,22 @@ impl Sps {
         unescape(payload, SPS_MAX_BYTES, &mut rbsp);
         let [profile, constraints, level, ..] = *rbsp else { return Err(Error::Truncated { what: "SPS" }) };
         let mut reader = Fields(BitReader::new(&rbsp[3..]));
-        let id = reader.ue("seq_parameter_set_id", 31)? as u8;
-        let (chroma_format, bit_depth) = parse_format(&mut reader, profile)?;
-        let frame_num_bits = reader.ue("log2_max_frame_num_minus4", 12)? as u8 + 4;
-        let order_count_type = reader.ue("pic_order_cnt_type", 2)? as u8;
+        let id = reader.byte("seq_parameter_set_id", 31)?;
+        let Format { chroma_format, separate_planes, bit_depth } = parse_format(&mut reader, profile)?;
+        let frame_num_bits = reader.byte("log2_max_frame_num_minus4", 12)?.saturating_add(4);
+        let order_count_type = reader.byte("pic_order_cnt_type", 2)?;
         skip_order_count(&mut reader, order_count_type)?;
-        let reference_frames = reader.ue("max_num_ref_frames", 16)? as u8;
+        let reference_frames = reader.byte("max_num_ref_frames", 16)?;
         reader.flag()?;
-        let width_mbs = reader.ue("pic_width_in_mbs_minus1", SIZE_MAX_PX / 16 - 1)? + 1;
-        let height_units = reader.ue("pic_height_in_map_units_minus1", SIZE_MAX_PX / 16 - 1)? + 1;
+        let width_mbs = reader.ue("pic_width_in_mbs_minus1", SIZE_MAX_PX / 16 - 1)?.saturating_add(1);
+        let height_units =
+            reader.ue("pic_height_in_map_units_minus1", SIZE_MAX_PX / 16 - 1)?.saturating_add(1);
         let interlaced = !reader.flag()?;
         if interlaced {
             reader.flag()?;
         }
         reader.flag()?;
-        let height_mbs = height_units * (1 + u32::from(interlaced));
+        let height_mbs = height_units.saturating_mul(fields(interlaced));
         let (crop_x, crop_y) = parse_cropping(&mut reader, chroma_format, interlaced)?;
         let mut sps = Sps {
             id,
@@ -110,9 +122,10 @@ impl Sps {
             constraints,
             level,
             chroma_format,
+            separate_planes,
             bit_depth,
-            width_px: cropped("width", width_mbs * 16, crop_x)?,
-            height_px: cropped("height", height_mbs * 16, crop_y)?,
+            width_px: cropped("width", width_mbs.saturating_mul(16), crop_x)?,
+            height_px: cropped("height", height_mbs.saturating_mul(16), crop_y)?,
             interlaced,
             frame_num_bits,
             order_count_type,
@@ -152,7 +165,7 @@ impl Sps {
     fn parse_usability(&mut self, reader: &mut BitReader<'_>) -> Option<()> {
         if reader.bit()? {
             self.sample_aspect = match reader.bits(8)? {
-                255 => Some((reader.bits(16)? as u16, reader.bits(16)? as u16)),
+                255 => Some((half_word(reader)?, half_word(reader)?)),
                 index => SAMPLE_ASPECTS.get((index as usize).wrapping_sub(1)).copied(),
             }
             .filter(|&(width, height)| width > 0 && height > 0);
@@ -166,7 +179,7 @@ impl Sps {
             let mut points = [2; 3];
             if reader.bit()? {
                 for point in &mut points {
-                    *point = reader.bits(8)? as u8;
+                    *point = u8::try_from(reader.bits(8)?).ok()?;
                 }
             }
             let [primaries, transfer, matrix] = points;
@@ -195,8 +208,8 @@ impl Sps {
             }
             let (reorder, buffered) = (reader.ue_up_to(16)?, reader.ue_up_to(16)?);
             if reorder <= buffered {
-                self.reorder_frames = Some(reorder as u8);
-                self.buffered_frames = Some(buffered as u8);
+                self.reorder_frames = u8::try_from(reorder).ok();
+                self.buffered_frames = u8::try_from(buffered).ok();
             }
         }
         Some(())
@@ -223,6 +236,15 @@ const SAMPLE_ASPECTS: [(u16, u16); 16] = [
     (2, 1),
 ];
 
+/// How many fields a frame has in its map units: 2 where a unit is of one field.
+const fn fields(interlaced: bool) -> u32 {
+    if interlaced { 2 } else { 1 }
+}
+
+fn half_word(reader: &mut BitReader<'_>) -> Option<u16> {
+    u16::try_from(reader.bits(16)?).ok()
+}
+
 /// Reads fields and says which one was wrong.
 struct Fields<'a>(BitReader<'a>);
 
@@ -230,6 +252,12 @@ impl Fields<'_> {
     fn ue(&mut self, what: &'static str, limit: u32) -> Result<u32, Error> {
         let found = self.0.ue().ok_or(Error::Truncated { what })?;
         if found > limit { Err(Error::OutOfRange { what, found, limit }) } else { Ok(found) }
+    }
+
+    /// [`Fields::ue`] with a limit that is a byte.
+    fn byte(&mut self, what: &'static str, limit: u8) -> Result<u8, Error> {
+        let found = self.ue(what, limit.into())?;
+        u8::try_from(found).map_err(|_| Error::OutOfRange { what, found, limit: limit.into() })
     }
 
     fn flag(&mut self) -> Result<bool, Error> {
@@ -241,16 +269,20 @@ impl Fields<'_> {
     }
 }
 
-/// Chroma format and luma bit depth, which only the high profiles code.
-fn parse_format(reader: &mut Fields<'_>, profile: u8) -> Result<(u8, u8), Error> {
+struct Format {
+    chroma_format: u8,
+    separate_planes: bool,
+    bit_depth: u8,
+}
+
+/// The format of samples, which only the high profiles code.
+fn parse_format(reader: &mut Fields<'_>, profile: u8) -> Result<Format, Error> {
     if !matches!(profile, 100 | 110 | 122 | 244 | 44 | 83 | 86 | 118 | 128 | 138 | 139 | 134 | 135) {
-        return Ok((1, 8));
+        return Ok(Format { chroma_format: 1, separate_planes: false, bit_depth: 8 });
     }
-    let chroma_format = reader.ue("chroma_format_idc", 3)? as u8;
-    if chroma_format == 3 {
-        reader.flag()?;
-    }
-    let bit_depth = reader.ue("bit_depth_luma_minus8", 6)? as u8 + 8;
+    let chroma_format = reader.byte("chroma_format_idc", 3)?;
+    let separate_planes = chroma_format == 3 && reader.flag()?;
+    let bit_depth = reader.byte("bit_depth_luma_minus8", 6)?.saturating_add(8);
     reader.ue("bit_depth_chroma_minus8", 6)?;
     reader.flag()?;
     if reader.flag()? {
@@ -260,7 +292,7 @@ fn parse_format(reader: &mut Fields<'_>, profile: u8) -> Result<(u8, u8), Error>
             }
         }
     }
-    Ok((chroma_format, bit_depth))
+    Ok(Format { chroma_format, separate_planes, bit_depth })
 }
 
 /// §7.3.2.1.1.1.
@@ -302,14 +334,16 @@ fn parse_cropping(reader: &mut Fields<'_>, chroma_format: u8, interlaced: bool) 
         *edge = reader.ue("frame_crop_offset", SIZE_MAX_PX)?;
     }
     let unit_x = if matches!(chroma_format, 1 | 2) { 2 } else { 1 };
-    let unit_y = if chroma_format == 1 { 2 } else { 1 } * (1 + u32::from(interlaced));
-    Ok(((edges[0] + edges[1]) * unit_x, (edges[2] + edges[3]) * unit_y))
+    let unit_y = u32::saturating_mul(if chroma_format == 1 { 2 } else { 1 }, fields(interlaced));
+    let [left, right, top, bottom] = edges;
+    let cut = |before: u32, behind: u32, unit| before.saturating_add(behind).saturating_mul(unit);
+    Ok((cut(left, right, unit_x), cut(top, bottom, unit_y)))
 }
 
 fn cropped(what: &'static str, coded_px: u32, crop_px: u32) -> Result<u32, Error> {
     let refused = |found, limit| Err(Error::OutOfRange { what, found, limit });
     match coded_px.checked_sub(crop_px) {
-        None | Some(0) => refused(crop_px, coded_px - 1),
+        None | Some(0) => refused(crop_px, coded_px.saturating_sub(1)),
         Some(size) if size > SIZE_MAX_PX => refused(size, SIZE_MAX_PX),
         Some(size) => Ok(size),
     }
@@ -317,15 +351,13 @@ fn cropped(what: &'static str, coded_px: u32, crop_px: u32) -> Result<u32, Error
 
 /// `time_scale / (2 · num_units_in_tick)`, shortened.
 fn frame_rate(time_scale: u32, tick_units: u32) -> Option<FrameRate> {
-    let (mut a, mut b) = (u64::from(time_scale), u64::from(tick_units) * 2);
-    while b != 0 {
-        (a, b) = (b, a % b);
+    let (numerator, denominator) = (u64::from(time_scale), u64::from(tick_units).saturating_mul(2));
+    let (mut a, mut b) = (numerator, denominator);
+    while let Some(rest) = a.checked_rem(b) {
+        (a, b) = (b, rest);
     }
-    if a == 0 {
-        return None;
-    }
-    let denominator = u32::try_from(u64::from(tick_units) * 2 / a).ok()?;
-    FrameRate::new((u64::from(time_scale) / a) as u32, denominator)
+    let shortened = |value: u64| u32::try_from(value.checked_div(a)?).ok();
+    FrameRate::new(shortened(numerator)?, shortened(denominator)?)
 }
 
 /// Reads `hrd_parameters` (§E.1.2), if they are there: the last of the rates.
@@ -333,12 +365,15 @@ fn parse_rates(reader: &mut BitReader<'_>) -> Option<Option<HrdRate>> {
     if !reader.bit()? {
         return Some(None);
     }
-    let count = reader.ue_up_to(31)? + 1;
+    let count = reader.ue_up_to(31)?.saturating_add(1);
     let (rate_scale, size_scale) = (reader.bits(4)?, reader.bits(4)?);
     let mut last = None;
     for _ in 0..count {
-        let (rate, size) = (u64::from(reader.ue()?) + 1, u64::from(reader.ue()?) + 1);
-        let (bitrate_bps, buffer_bits) = (rate << (6 + rate_scale), size << (4 + size_scale));
+        let mut value = |shift: u32, scale: u32| {
+            let code = u64::from(reader.ue()?).saturating_add(1);
+            Some(code.unbounded_shl(shift.saturating_add(scale)))
+        };
+        let (bitrate_bps, buffer_bits) = (value(6, rate_scale)?, value(4, size_scale)?);
         last = Some(HrdRate { bitrate_bps, buffer_bits, constant: reader.bit()? });
     }
     reader.bits(20)?;

@@ -5,8 +5,18 @@
 //! ```
 //! A unit ends where the next one begins, which a live source shows a picture later: who knows that the source has paused
 //! calls [`Splitter::flush`]. Slices that still follow then come as a piece of their own ([`Piece::continues`]).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
-use super::nal::{NalType, find_start_code};
+use super::super::unit_finder::{Syntax, UnitFinder, first_begin, with_leading_zero};
+use super::nal::find_start_code;
 use bytes::{Bytes, BytesMut};
 
 /// A unit that is larger than this is no unit.
@@ -26,17 +36,21 @@ pub struct Piece {
 }
 
 /// Cuts a byte stream. Holds one unit at most.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Splitter {
     held: BytesMut,
-    /// Everything before it was looked at, but for what may be a start code's beginning.
-    looked: usize,
-    /// The unit in the making has a slice.
-    has_slice: bool,
+    finder: UnitFinder,
     /// A flush has cut a unit, and it is not known yet whether more of it follows.
     cut: bool,
     /// Bytes that were thrown away.
     dropped: u64,
+}
+
+impl Default for Splitter {
+    fn default() -> Splitter {
+        let finder = UnitFinder::new(Syntax::H264);
+        Splitter { held: BytesMut::new(), finder, cut: false, dropped: 0 }
+    }
 }
 
 impl Splitter {
@@ -53,86 +67,44 @@ impl Splitter {
     /// Takes the next bytes, and appends the units that end in them.
     pub fn push(&mut self, bytes: &[u8], pieces: &mut Vec<Piece>) {
         self.held.extend_from_slice(bytes);
-        // What says what begins behind a start code: the unit's header and the first byte of a slice's.
-        while let Some(at) = find_start_code(&self.held, self.looked) {
-            let (Some(&header), Some(&first)) = (self.held.get(at + 3), self.held.get(at + 4)) else {
-                // Zeros before it belong to it, so it is found again.
-                self.looked = at;
-                return self.bound();
-            };
-            let kind = NalType::of(header);
-            let begins_picture = if kind.is_slice() {
-                // first_mb_in_slice is 0: its code is the one bit 1.
-                first & 0x80 != 0 && self.has_slice
-            } else {
-                self.has_slice && begins_unit(kind, header)
-            };
-            if begins_picture {
-                // The zero of a four-byte start code goes with it.
-                let cut = if at > 0 && self.held.get(at - 1) == Some(&0) { at - 1 } else { at };
-                pieces.extend(self.take(cut));
-                self.looked = 0;
-                continue;
-            }
-            if kind.is_slice() {
-                self.has_slice = true;
-            }
-            self.looked = at + 3;
+        while let Some(cut) = self.finder.next(&self.held, false) {
+            pieces.extend(self.take(cut));
         }
-        // The last two bytes may begin a start code.
-        self.looked = self.looked.max(self.held.len().saturating_sub(2));
-        self.bound();
+        if self.held.len() > UNIT_BYTES_MAX {
+            self.dropped = self.dropped.saturating_add(self.held.len() as u64);
+            self.held.clear();
+            self.finder.restart();
+            self.cut = false;
+        }
     }
 
     /// Gives what there is of a picture: the source has paused behind it, or ended.
-    pub fn flush(&mut self) -> Option<Piece> {
-        if !self.has_slice {
-            return None;
+    pub fn flush(&mut self, pieces: &mut Vec<Piece>) {
+        while let Some(cut) = self.finder.next(&self.held, true) {
+            pieces.extend(self.take(cut));
         }
-        let piece = self.take(self.held.len());
-        self.looked = 0;
-        // The slices that may still follow belong to it.
-        self.cut = true;
-        piece
+        if self.finder.has_slice() {
+            pieces.extend(self.take(self.held.len()));
+            self.finder.restart();
+            // The slices that may still follow belong to it.
+            self.cut = true;
+        }
     }
 
     fn take(&mut self, end: usize) -> Option<Piece> {
         let data = self.held.split_to(end).freeze();
-        let continues = std::mem::take(&mut self.cut) && !begins_anew(&data);
-        self.has_slice = false;
-        let begin = find_start_code(&data, 0)?;
+        let begin = find_start_code(&data, 0);
+        let begins_anew = begin
+            .is_some_and(|begin| first_begin(Syntax::H264, &data) == Some(with_leading_zero(&data, begin)));
+        let continues = std::mem::take(&mut self.cut) && !begins_anew;
+        let begin = begin?;
         // Zeros in front belong to the start code; anything else is no H.264.
-        let begin = if begin > 0 && data.get(begin - 1) == Some(&0) { begin - 1 } else { begin };
-        self.dropped += begin as u64;
+        let begin = with_leading_zero(&data, begin);
+        self.dropped = self.dropped.saturating_add(begin as u64);
         let data = data.slice(begin..);
         let reference = super::nals(&data).any(|nal| nal.kind().is_slice() && nal.reference() > 0);
         Some(Piece { key: !continues && super::join(&data).is_some(), reference, continues, data })
     }
-
-    fn bound(&mut self) {
-        if self.held.len() > UNIT_BYTES_MAX {
-            self.dropped += self.held.len() as u64;
-            self.held.clear();
-            (self.looked, self.has_slice, self.cut) = (0, false, false);
-        }
-    }
-}
-
-/// What stands before the first slice of a unit, and so ends the one before.
-fn begins_unit(kind: NalType, header: u8) -> bool {
-    match kind {
-        NalType::AccessUnitDelimiter | NalType::Sps | NalType::Pps | NalType::Sei => true,
-        // 14 to 18 stand before a picture.
-        _ => matches!(header & 0x1f, 14..=18),
-    }
-}
-
-/// Whether it begins a picture, and is no rest of one.
-fn begins_anew(data: &[u8]) -> bool {
-    let Some(at) = find_start_code(data, 0) else { return false };
-    let (Some(&header), first) = (data.get(at + 3), data.get(at + 4)) else { return false };
-    let kind = NalType::of(header);
-    if kind.is_slice() { first.is_some_and(|first| first & 0x80 != 0) } else { begins_unit(kind, header) }
 }
 
 #[cfg(test)]
@@ -159,7 +131,7 @@ mod tests {
         let (mut splitter, mut pieces) = (Splitter::new(), Vec::new());
         splitter.push(&[0xff, 0xff], &mut pieces);
         splitter.push(&units.concat(), &mut pieces);
-        pieces.extend(splitter.flush());
+        splitter.flush(&mut pieces);
         let found: Vec<_> =
             pieces.iter().map(|piece| (piece.data.to_vec(), piece.key, piece.reference)).collect();
         let wanted: Vec<_> = units
@@ -169,7 +141,9 @@ mod tests {
             .collect();
         assert_eq!(found, wanted);
         assert!(pieces.iter().all(|piece| !piece.continues));
-        assert_eq!((splitter.dropped_bytes(), splitter.flush()), (2, None));
+        assert_eq!(splitter.dropped_bytes(), 2);
+        splitter.flush(&mut pieces);
+        assert_eq!(pieces.len(), 3);
     }
 
     #[test]
@@ -178,12 +152,12 @@ mod tests {
         let (mut splitter, mut pieces) = (Splitter::new(), Vec::new());
         let (first, rest) = units[0].split_at(units[0].len() - 7);
         splitter.push(first, &mut pieces);
-        pieces.extend(splitter.flush());
+        splitter.flush(&mut pieces);
         splitter.push(rest, &mut pieces);
         splitter.push(&units[1], &mut pieces);
-        pieces.extend(splitter.flush());
+        splitter.flush(&mut pieces);
         splitter.push(&units[2], &mut pieces);
-        pieces.extend(splitter.flush());
+        splitter.flush(&mut pieces);
         let found: Vec<_> = pieces.iter().map(|piece| (piece.continues, piece.key)).collect();
         assert_eq!(found, [(false, true), (true, false), (false, false), (false, false)]);
         assert_eq!(pieces.iter().flat_map(|piece| piece.data.to_vec()).collect::<Vec<_>>(), units.concat());
@@ -198,7 +172,7 @@ mod tests {
         }
         assert!(pieces.is_empty() && splitter.dropped_bytes() >= 16 << 20);
         splitter.push(&stream().concat(), &mut pieces);
-        pieces.extend(splitter.flush());
+        splitter.flush(&mut pieces);
         assert_eq!(pieces.len(), 3);
     }
 
@@ -212,7 +186,7 @@ mod tests {
             for pair in cuts.windows(2) {
                 splitter.push(&whole[pair[0]..pair[1]], &mut pieces);
             }
-            pieces.extend(splitter.flush());
+            splitter.flush(&mut pieces);
             let found: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.data.to_vec()).collect();
             prop_assert_eq!(found, stream());
         }
@@ -223,7 +197,7 @@ mod tests {
             let given: usize = chunks.iter().map(Vec::len).sum();
             for chunk in &chunks {
                 splitter.push(chunk, &mut pieces);
-                pieces.extend(splitter.flush());
+                splitter.flush(&mut pieces);
             }
             let taken: usize = pieces.iter().map(|piece| piece.data.len()).sum();
             prop_assert!(taken as u64 + splitter.dropped_bytes() <= given as u64);

@@ -22,7 +22,10 @@ pub enum Continuity {
     /// The counter repeats: the packet before was sent a second time, which is allowed once.
     Duplicate,
     /// The counter may be anything, since the packet announces a discontinuity.
-    Signalled,
+    Signalled {
+        /// It is what it would be without one: nothing needs to be missing.
+        follows: bool,
+    },
     /// Packets are missing or out of order.
     Lost {
         /// The counter that would have followed.
@@ -84,7 +87,7 @@ impl ContinuityChecker {
         let verdict = if last == UNKNOWN {
             Continuity::First
         } else if packet.discontinuity() {
-            Continuity::Signalled
+            Continuity::Signalled { follows: found == expected }
         } else if found == expected {
             next |= if packet.has_payload { 0 } else { last & REPEATED };
             Continuity::Continuous
@@ -167,7 +170,7 @@ mod tests {
         let mut checker = ContinuityChecker::new();
         check(&mut checker, 5, 1);
         let jump = discontinuity_packet(5, 9);
-        assert_eq!(checker.check(&Packet::parse(&jump).unwrap()), Continuity::Signalled);
+        assert_eq!(checker.check(&Packet::parse(&jump).unwrap()), Continuity::Signalled { follows: false });
         assert_eq!(check(&mut checker, 5, 10), Continuity::Continuous);
         assert_eq!(checker.errors(), 0);
     }

@@ -1,7 +1,7 @@
 //! Bytes in, access units out.
 //!
-//! A unit is given as soon as its last byte is there: where its PES packet says its length at once, otherwise with
-//! the next one of its PID. Units with missing packets are dropped and counted.
+//! Units of sound lie in PES packets, and are given as soon as those are whole; pictures are cut as the bitstream says, see
+//! [`pictures`](super::pictures). Units with missing packets are dropped and counted.
 #![cfg_attr(
     not(test),
     deny(
@@ -16,17 +16,17 @@ use super::align::Aligner;
 use super::continuity::{Continuity, ContinuityChecker};
 use super::packet::{PACKET_BYTES, Packet, Pcr, packets};
 use super::pes::PesHeader;
+use super::pictures::{Damage, Given, Pictures};
 use super::psi::Program;
 use super::tables::Tables;
 use super::units::{Splitter, Unit};
 use crate::access_unit::{AccessUnit, Codec};
-use crate::bitstream::h264::END_OF_UNIT;
 use crate::time::Ticks;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// A PES packet that grows beyond this is dropped.
-pub const PES_MAX_BYTES: usize = 8 << 20;
+/// A PES packet of sound, or a picture, that grows beyond this is dropped.
+pub const PES_MAX_BYTES: usize = super::pictures::UNIT_MAX_BYTES;
 /// Streams of one program that are followed; with [`PES_MAX_BYTES`] this bounds the memory.
 pub const STREAMS_MAX: usize = 8;
 
@@ -66,9 +66,10 @@ pub struct Counters {
     pub malformed_packets: u64,
     /// Bytes that were no part of a packet.
     pub skipped_bytes: u64,
-    /// PES packets dropped because part of them was missing or their header was wrong.
+    /// Pictures and PES packets of sound dropped because part of them was missing, their header was wrong, or no time of theirs
+    /// was known.
     pub damaged_units: u64,
-    /// PES packets dropped because they were larger than [`PES_MAX_BYTES`].
+    /// Pictures and PES packets of sound dropped because they were larger than [`PES_MAX_BYTES`].
     pub oversized_units: u64,
 }
 
@@ -77,12 +78,30 @@ pub struct Counters {
 struct Stream {
     pid: u16,
     codec: Codec,
+    body: Body,
+}
+
+#[derive(Clone, Debug)]
+enum Body {
+    Pictures(Box<Pictures>),
+    Sound(Sound),
+}
+
+#[derive(Clone, Debug)]
+struct Sound {
+    codec: Codec,
     /// The begun PES packet; empty where none is.
     pes: Vec<u8>,
     active: bool,
-    random_access: bool,
     first_packet: u64,
     splitter: Splitter,
+}
+
+/// Where a stream's units go.
+struct Sink<'a> {
+    reference: &'a mut Option<Ticks>,
+    counters: &'a mut Counters,
+    events: &'a mut VecDeque<Event>,
 }
 
 /// Follows the first program of a transport stream and gives its access units.
@@ -140,7 +159,7 @@ impl Demuxer {
     pub fn finish(&mut self) {
         let State { streams, reference, counters, events, .. } = &mut self.state;
         for stream in streams {
-            stream.end(reference, counters, events);
+            stream.end(&mut Sink { reference, counters, events });
         }
     }
 
@@ -187,7 +206,7 @@ impl State {
         }
         let State { streams, reference, counters, events, .. } = self;
         if let Some(stream) = streams.iter_mut().find(|stream| stream.pid == packet.pid) {
-            stream.packet(&packet, continuity, number, reference, counters, events);
+            stream.packet(&packet, continuity, number, &mut Sink { reference, counters, events });
         }
     }
 
@@ -195,17 +214,21 @@ impl State {
     fn follow_program(&mut self) {
         let program = self.tables.program();
         let known = program.map_or(&[][..], |program| &program.streams).iter();
-        let wanted: Vec<_> =
-            known.filter_map(|stream| Some((stream.pid, stream.codec?))).take(STREAMS_MAX).collect();
+        let mut wanted: Vec<_> = known.filter_map(|stream| Some((stream.pid, stream.codec?))).collect();
+        // Pictures first, so that no number of sounds takes their place.
+        wanted.sort_by_key(|(_, codec)| !codec.is_video());
+        wanted.truncate(STREAMS_MAX);
         let mut old = std::mem::take(&mut self.streams);
         for (pid, codec) in wanted {
             let kept = old.iter().position(|stream| (stream.pid, stream.codec) == (pid, codec));
             let stream = kept.map_or_else(|| Stream::new(pid, codec), |index| old.swap_remove(index));
             self.streams.push(stream);
         }
+        let State { reference, counters, events, .. } = self;
         for mut stream in old {
-            stream.end(&mut self.reference, &mut self.counters, &mut self.events);
+            stream.end(&mut Sink { reference, counters, events });
         }
+        let program = self.tables.program();
         self.pcr_pid = program.map_or(super::NULL_PID, |program| program.pcr_pid);
         self.events.extend(program.cloned().map(Event::Program));
     }
@@ -213,60 +236,108 @@ impl State {
 
 impl Stream {
     fn new(pid: u16, codec: Codec) -> Stream {
-        Stream {
-            pid,
-            codec,
-            pes: Vec::new(),
-            active: false,
-            random_access: false,
-            first_packet: 0,
-            splitter: Splitter::new(codec),
-        }
+        let body = if codec.is_video() {
+            Body::Pictures(Box::new(Pictures::new(codec)))
+        } else {
+            Body::Sound(Sound {
+                codec,
+                pes: Vec::new(),
+                active: false,
+                first_packet: 0,
+                splitter: Splitter::new(codec),
+            })
+        };
+        Stream { pid, codec, body }
     }
 
-    fn packet(
-        &mut self,
-        packet: &Packet<'_>,
-        continuity: Continuity,
-        number: u64,
-        reference: &mut Option<Ticks>,
-        counters: &mut Counters,
-        events: &mut VecDeque<Event>,
-    ) {
+    fn packet(&mut self, packet: &Packet<'_>, continuity: Continuity, number: u64, sink: &mut Sink<'_>) {
         match continuity {
             Continuity::Duplicate => return,
-            Continuity::Lost { .. } | Continuity::Signalled => {
-                if self.active {
-                    count(&mut counters.damaged_units);
-                }
-                self.drop_unit();
-            }
-            Continuity::First | Continuity::Continuous | Continuity::Unchecked => {}
+            // What begins anew behind an announced jump leaves what was before it as it is.
+            Continuity::Signalled { .. } if packet.unit_start && packet.has_payload => self.end(sink),
+            Continuity::Lost { .. } | Continuity::Signalled { follows: false } => self.lose(sink),
+            Continuity::Signalled { follows: true }
+            | Continuity::First
+            | Continuity::Continuous
+            | Continuity::Unchecked => {}
         }
         if !packet.has_payload || packet.scrambled {
             return;
         }
+        let pid = self.pid;
+        match &mut self.body {
+            Body::Pictures(pictures) => {
+                if packet.unit_start {
+                    pictures.begin(number, packet.random_access());
+                }
+                let events = &mut *sink.events;
+                let give =
+                    &mut |Given { packet, unit }| events.push_back(Event::AccessUnit { pid, packet, unit });
+                pictures.push(packet.payload, sink.reference, give);
+                sink.counters.take(pictures);
+            }
+            Body::Sound(sound) => sound.packet(packet, pid, number, sink),
+        }
+    }
+
+    /// Packets are missing.
+    fn lose(&mut self, sink: &mut Sink<'_>) {
+        match &mut self.body {
+            Body::Pictures(pictures) => {
+                pictures.lose();
+                sink.counters.take(pictures);
+            }
+            Body::Sound(sound) => {
+                if sound.active {
+                    count(&mut sink.counters.damaged_units);
+                }
+                sound.drop_unit();
+            }
+        }
+    }
+
+    /// The stream has ended, or another one begins: units of open length are complete.
+    fn end(&mut self, sink: &mut Sink<'_>) {
+        let pid = self.pid;
+        match &mut self.body {
+            Body::Pictures(pictures) => {
+                let events = &mut *sink.events;
+                pictures.finish(&mut |Given { packet, unit }| {
+                    events.push_back(Event::AccessUnit { pid, packet, unit });
+                });
+                sink.counters.take(pictures);
+            }
+            Body::Sound(sound) => sound.end(pid, sink),
+        }
+    }
+}
+
+impl Counters {
+    fn take(&mut self, pictures: &mut Pictures) {
+        let Damage { damaged, oversized } = pictures.take_damage();
+        self.damaged_units = self.damaged_units.saturating_add(damaged);
+        self.oversized_units = self.oversized_units.saturating_add(oversized);
+    }
+}
+
+impl Sound {
+    fn packet(&mut self, packet: &Packet<'_>, pid: u16, number: u64, sink: &mut Sink<'_>) {
         if packet.unit_start {
-            self.end(reference, counters, events);
+            self.end(pid, sink);
             self.active = true;
-            self.random_access = packet.random_access();
             self.first_packet = number;
         }
         if !self.active {
             return;
         }
         if self.pes.len().saturating_add(packet.payload.len()) > PES_MAX_BYTES {
-            count(&mut counters.oversized_units);
+            count(&mut sink.counters.oversized_units);
             self.drop_unit();
             return;
         }
         self.pes.extend_from_slice(packet.payload);
-        let whole = match PesHeader::packet_bytes(&self.pes) {
-            Some(bytes) => self.pes.len() >= bytes,
-            None => self.codec == Codec::H264 && self.pes.ends_with(&END_OF_UNIT),
-        };
-        if whole {
-            self.end(reference, counters, events);
+        if PesHeader::packet_bytes(&self.pes).is_some_and(|bytes| self.pes.len() >= bytes) {
+            self.end(pid, sink);
         }
     }
 
@@ -277,39 +348,32 @@ impl Stream {
     }
 
     /// Gives the units of the begun PES packet, if there is one and it is whole.
-    fn end(&mut self, reference: &mut Option<Ticks>, counters: &mut Counters, events: &mut VecDeque<Event>) {
+    fn end(&mut self, pid: u16, sink: &mut Sink<'_>) {
         if !std::mem::take(&mut self.active) {
             return;
         }
         let next = Vec::with_capacity(self.pes.len().min(64 << 10));
         let pes = Bytes::from(std::mem::replace(&mut self.pes, next));
         let header = PesHeader::parse(&pes);
-        // The mark that ends a unit of open length is the container's, no part of the unit.
-        let marked = self.codec == Codec::H264 && pes.ends_with(&END_OF_UNIT);
-        let open_end = || pes.len().saturating_sub(if marked { END_OF_UNIT.len() } else { 0 });
-        let end = header.map_or(0, |header| header.packet_bytes.unwrap_or_else(open_end));
+        let end = header.map_or(0, |header| header.packet_bytes.unwrap_or(pes.len()));
         let Some((header, end)) =
             header.ok().filter(|header| header.payload_start <= end && end <= pes.len()).zip(Some(end))
         else {
-            count(&mut counters.damaged_units);
+            count(&mut sink.counters.damaged_units);
             self.splitter.reset();
             return;
         };
-        let near = |wrapped: u64, reference: &Option<Ticks>| {
-            Ticks::unwrap_near(wrapped, reference.unwrap_or(Ticks(wrapped.cast_signed())))
-        };
-        let stamps = header.pts.map(|pts| {
-            let dts = near(header.dts.unwrap_or(pts), reference);
-            *reference = Some(dts);
-            (near(pts, reference), dts)
-        });
-        let (pid, packet, codec, announced) = (self.pid, self.first_packet, self.codec, self.random_access);
+        let stamps = header.stamps(sink.reference);
+        let (packet, codec) = (self.first_packet, self.codec);
         self.splitter.split(&pes.slice(header.payload_start..end), stamps, &mut |unit| {
-            let Unit { data, pts, dts, key, first } = unit;
-            let random_access = key || announced && first;
+            let Unit { data, pts, dts } = unit;
             let stamps = crate::Stamps::default();
-            let unit = AccessUnit { codec, data, pts, dts, random_access, stamps };
-            events.push_back(Event::AccessUnit { pid, packet, unit });
+            let unit = AccessUnit { codec, data, pts, dts, random_access: true, stamps };
+            sink.events.push_back(Event::AccessUnit { pid, packet, unit });
         });
     }
 }
+
+#[cfg(test)]
+#[path = "demux_tests.rs"]
+mod tests;

@@ -9,12 +9,16 @@ use serde::{Deserialize, Serialize};
 pub(super) const TRACKED_PIDS: usize = 16;
 
 /// Everything that a stream says before a point and that a decoder needs to start there: the packets of PAT and
-/// PMT, and the last continuity counter of up to 16 PIDs. Cloning does not allocate.
+/// PMT, the parameter sets that the picture at the point lacks, and the last continuity counter of up to 16 PIDs. Cloning does not
+/// allocate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryPoint {
     /// Whole packets, their counters zeroed.
     pat: Packets,
     pmt: Packets,
+    /// A PES packet of the parameter sets; empty where the stream repeats them.
+    #[serde(default = "no_packets")]
+    sets: Packets,
     pids: [u16; TRACKED_PIDS],
     /// Parallel to `pids`, the last counter before the point.
     counters: [u8; TRACKED_PIDS],
@@ -29,8 +33,14 @@ impl EntryPoint {
         tracked: &[u16],
         continuity: &ContinuityChecker,
     ) -> EntryPoint {
-        let mut entry =
-            EntryPoint { pat, pmt, pids: [0; TRACKED_PIDS], counters: [0; TRACKED_PIDS], count: 0 };
+        let mut entry = EntryPoint {
+            pat,
+            pmt,
+            sets: no_packets(),
+            pids: [0; TRACKED_PIDS],
+            counters: [0; TRACKED_PIDS],
+            count: 0,
+        };
         for &pid in tracked.iter().take(TRACKED_PIDS) {
             if let Some(last) = continuity.last(pid) {
                 entry.pids[usize::from(entry.count)] = pid;
@@ -41,15 +51,24 @@ impl EntryPoint {
         entry
     }
 
+    /// With the packets of the parameter sets that the picture at the point lacks, their counters zeroed.
+    #[must_use]
+    pub(super) fn with_sets(self, sets: Packets) -> EntryPoint {
+        EntryPoint { sets, ..self }
+    }
+
     /// The whole packets to send in front of the first packet of this point.
     ///
-    /// First the PAT and the PMT as they were last seen; their counters are such that the next PAT and PMT in
-    /// the stream follow them. For a viewer who has already seen an earlier part (`discontinuity`), one
+    /// First the PAT and the PMT as they were last seen, then the parameter sets of a stream that said them only once; their
+    /// counters are such that the next packets of their PIDs in the stream follow them. For a viewer who has already seen an earlier part (`discontinuity`), one
     /// [`discontinuity_packet`] for each PID stands before them, so that every counter is either announced as
     /// jumping or continuous.
     pub fn prelude(&self, discontinuity: bool) -> Vec<u8> {
         let mut out = Vec::with_capacity(
-            self.pat.len() + self.pmt.len() + usize::from(discontinuity) * TRACKED_PIDS * PACKET_BYTES,
+            self.pat.len()
+                + self.pmt.len()
+                + self.sets.len()
+                + usize::from(discontinuity) * TRACKED_PIDS * PACKET_BYTES,
         );
         if discontinuity {
             for (&pid, &last) in self.pids.iter().zip(&self.counters).take(usize::from(self.count)) {
@@ -57,7 +76,7 @@ impl EntryPoint {
                 out.extend_from_slice(&discontinuity_packet(pid, before));
             }
         }
-        for table in [&self.pat, &self.pmt] {
+        for table in [&self.pat, &self.pmt, &self.sets] {
             let packets = table.as_chunks::<PACKET_BYTES>().0;
             for (index, packet) in packets.iter().enumerate() {
                 let pid = pid_of(packet);
@@ -71,18 +90,22 @@ impl EntryPoint {
         out
     }
 
-    /// How many of the tables' packets are on `pid`.
+    /// How many of the packets in front are on `pid`.
     fn table_packets(&self, pid: u16) -> u8 {
         let on_pid = |table: &[u8]| {
             table.as_chunks::<PACKET_BYTES>().0.iter().filter(|packet| pid_of(packet) == pid).count() as u8
         };
-        on_pid(&self.pat) + on_pid(&self.pmt)
+        on_pid(&self.pat) + on_pid(&self.pmt) + on_pid(&self.sets)
     }
 
     fn last(&self, pid: u16) -> u8 {
         let known = &self.pids[..usize::from(self.count)];
         known.iter().position(|&known| known == pid).map_or(0, |index| self.counters[index])
     }
+}
+
+fn no_packets() -> Packets {
+    Packets::from([])
 }
 
 fn pid_of(packet: &[u8; PACKET_BYTES]) -> u16 {

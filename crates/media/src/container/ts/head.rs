@@ -11,6 +11,7 @@
     )
 )]
 
+use super::parameter_sets::{Kind, ShownSets};
 use crate::access_unit::Codec;
 use crate::bitstream::h264::sei::RECOVERY_POINT;
 use crate::bitstream::h264::{Join, RecoveryPoint};
@@ -23,14 +24,31 @@ const SEARCH_LIMIT_BYTES: u32 = 64 * 1024;
 const MESSAGE_BYTES: usize = 12;
 
 /// What a search has found so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Nothing that decides.
     Nothing,
-    /// Decoding can begin here, so.
-    Join(Join),
-    /// It cannot.
-    NoJoin,
+    /// The first slice, and what stands before it.
+    Slice(Shown),
+}
+
+/// What the beginning of a picture shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// The slice refers to no earlier picture, nor does any that follows.
+    pub(super) is_key: bool,
+    pub(super) recovery: Option<RecoveryPoint>,
+    pub(super) sets: ShownSets,
+}
+
+impl Shown {
+    /// How decoding can begin here, for who has parameter sets already if `has_sets`.
+    pub(super) fn join(&self, has_sets: bool) -> Option<Join> {
+        if !has_sets && !self.sets.are_whole() {
+            return None;
+        }
+        if self.is_key { Some(Join::Idr) } else { self.recovery.map(Join::Recovery) }
+    }
 }
 
 /// Where in a PES packet of the video the search for its first slice stands.
@@ -52,8 +70,14 @@ pub(super) struct Head {
     /// The last four bytes, for start codes across packets.
     last: u32,
     searched: u32,
-    has_sps: bool,
-    has_pps: bool,
+    #[serde(default)]
+    sets: ShownSets,
+    /// The NAL unit whose bytes come is a parameter set.
+    #[serde(default)]
+    in_set: bool,
+    /// It is a slice, of a key frame or not, and so many bytes are before the one that says whether it is its picture's first.
+    #[serde(default)]
+    slice: Option<(bool, u8)>,
     recovery: Option<RecoveryPoint>,
     messages: Option<Messages>,
 }
@@ -109,14 +133,30 @@ impl Search {
 impl Head {
     fn push(&mut self, bytes: &[u8], codec: Codec) -> Found {
         for &byte in bytes {
+            if let Some((is_key, left)) = self.slice {
+                if left == 0 {
+                    // first_mb_in_slice is 0, first_slice_segment_in_pic_flag is 1: both are the first bit.
+                    return self.found(is_key, byte & 0x80 != 0);
+                }
+                self.slice = Some((is_key, left.saturating_sub(1)));
+                continue;
+            }
             let after_start_code = self.last & 0x00ff_ffff == 1;
             self.last = self.last << 8 | u32::from(byte);
             if after_start_code {
                 self.messages = None;
+                if std::mem::take(&mut self.in_set) {
+                    self.sets.end();
+                }
                 let found = self.unit(codec, byte);
                 if found != Found::Nothing {
                     return found;
                 }
+                if self.in_set {
+                    self.sets.push(&[0, 0, 0, 1, byte]);
+                }
+            } else if self.in_set {
+                self.sets.push(&[byte]);
             } else if let Some(messages) = &mut self.messages {
                 self.recovery = self.recovery.or(messages.push(byte));
             }
@@ -126,35 +166,41 @@ impl Head {
 
     /// A NAL unit (or another unit of video) begins with `header`.
     fn unit(&mut self, codec: Codec, header: u8) -> Found {
-        let join = |is_join: bool| if is_join { Found::Join(Join::Idr) } else { Found::NoJoin };
         match codec {
-            // H.264 table 7-1: types 1 to 5 are coded slices, 5 is IDR.
-            Codec::H264 => match header & 0x1f {
-                5 => return join(true),
-                1..=4 => {
-                    let point = self.recovery.filter(|_| self.has_sps && self.has_pps);
-                    return point.map_or(Found::NoJoin, |point| Found::Join(Join::Recovery(point)));
+            Codec::H264 | Codec::H265 => match Kind::of(codec, header) {
+                // The later parts of a slice (data partitioning) say nothing of the picture.
+                Kind::Slice { .. } if codec == Codec::H264 && matches!(header & 0x1f, 3 | 4) => {
+                    return self.found(false, false);
                 }
-                6 => self.messages = Some(Messages::default()),
-                7 => self.has_sps = true,
-                8 => self.has_pps = true,
-                _ => {}
+                Kind::Slice { is_key } => self.slice = Some((is_key, u8::from(codec == Codec::H265))),
+                Kind::Other if codec == Codec::H264 && header & 0x1f == 6 => {
+                    self.messages = Some(Messages::default());
+                }
+                Kind::Other => {}
+                kind => {
+                    self.in_set = true;
+                    self.sets.begin(kind);
+                }
             },
-            // H.265 table 7-1: types below 32 are coded slices, 16 to 23 random access.
-            Codec::H265 => match header >> 1 & 0x3f {
-                16..=23 => return join(true),
-                0..=31 => return join(false),
-                _ => {}
-            },
-            // 13818-2 table 6-1: a sequence header, or a picture without one.
+            // 13818-2 table 6-1: a sequence header, which is all that a decoder needs, or a picture without one.
             Codec::Mpeg2Video => match header {
-                0xb3 => return join(true),
-                0x00 => return join(false),
+                0xb3 => {
+                    self.sets.begin(Kind::Sequence);
+                    self.sets.begin(Kind::Picture);
+                    return self.found(true, true);
+                }
+                0x00 => return self.found(false, true),
                 _ => {}
             },
-            _ => return join(false),
+            _ => return self.found(false, false),
         }
         Found::Nothing
+    }
+
+    /// The first slice of a PES packet. Where it is not its picture's first, the picture began before, and nothing begins here.
+    fn found(&mut self, is_key: bool, is_first: bool) -> Found {
+        let recovery = self.recovery.filter(|_| is_first);
+        Found::Slice(Shown { is_key: is_key && is_first, recovery, sets: std::mem::take(&mut self.sets) })
     }
 }
 
@@ -213,7 +259,7 @@ impl Messages {
 mod tests {
     use super::*;
     use crate::bitstream::h264::sei::{USER_DATA_UNREGISTERED, write_message};
-    use crate::bitstream::h264::{ACCESS_UNIT_DELIMITER, join};
+    use crate::bitstream::h264::{self, ACCESS_UNIT_DELIMITER, NalType, join};
     use crate::container::ts::pes::{STREAM_ID_VIDEO, write_header};
     use crate::time::Ticks;
     use proptest::prelude::*;
@@ -256,8 +302,23 @@ mod tests {
                 }
             }
             unit.extend_from_slice(&[0, 0, 1, if idr { 0x65 } else { 0x41 }, 0x9a, 0x11]);
-            let expected = join(&unit).map_or(Found::NoJoin, Found::Join);
-            prop_assert_eq!(search(&unit, chop), expected);
+            let Found::Slice(shown) = search(&unit, chop) else { panic!("there is a slice") };
+            let has_sets = shown.sets.are_whole();
+            prop_assert_eq!(shown.join(false), join(&unit).filter(|_| has_sets));
+            prop_assert_eq!(shown.join(true).is_some(), idr || shown.recovery.is_some());
+            let sets: Vec<u8> = h264::nals(&unit)
+                .filter(|nal| matches!(nal.kind(), NalType::Sps | NalType::Pps))
+                .flat_map(|nal| [&[0, 0, 0, 1][..], nal.bytes].concat())
+                .collect();
+            prop_assert_eq!(shown.sets.bytes, sets);
+        }
+
+        #[test]
+        fn later_slices_of_a_key_frame_are_no_place_to_join(first_mb in 1u8..4, chop in 1usize..400) {
+            // ue(1) to ue(3) begin with a zero bit.
+            let unit = [0, 0, 1, 0x67, 1, 0, 0, 1, 0x68, 1, 0, 0, 1, 0x65, [0x40, 0x60, 0x20][usize::from(first_mb) - 1], 9];
+            let Found::Slice(shown) = search(&unit, chop) else { panic!("there is a slice") };
+            prop_assert_eq!(shown.join(true), None);
         }
 
         #[test]

@@ -8,7 +8,8 @@
 //! packet has no length then, since the header leaves before the length is known, and by the standard it ends only
 //! where the next begins: a picture later. So it ends with [`h264::END_OF_UNIT`], five bytes of filler data that every
 //! decoder skips, in one piece at the very end of a transport packet: who knows it need not wait for the next picture.
-//! Units that [`Muxer::write`] writes have a length, or where it does not fit (64 KiB) the same end.
+//! Units that [`Muxer::write`] writes have the same end, and a length where it fits (64 KiB): the end of a PES packet is no end of
+//! a picture, since others cut theirs into several.
 //!
 //! # The two clocks
 //! A PCR says when its byte *arrives*, a DTS when the unit is *decoded*. A unit's `dts` here is its capture time, so
@@ -212,7 +213,8 @@ impl Muxer {
         self.check(unit.codec)?;
         let UnitHead { pts, dts, .. } = UnitHead::of(unit);
         let prefix = unit_prefix(unit);
-        let payload_bytes = prefix.len() + unit.data.len();
+        let mark = if unit.codec == Codec::H264 { &h264::END_OF_UNIT[..] } else { &[] };
+        let payload_bytes = prefix.len() + unit.data.len() + mark.len();
         if unit.codec == Codec::H264 && !pes::fits_length(pts, dts, payload_bytes) {
             self.begin(&UnitHead::of(unit), out)?;
             self.slice(&unit.data, out);
@@ -234,7 +236,7 @@ impl Muxer {
             muxer.head.clear();
             write_header(stream.stream_id, pts + delay, dts + delay, payload_bytes, &mut muxer.head);
             muxer.head.extend_from_slice(&prefix);
-            packetize(stream.pid, &mut stream.continuity, field, &muxer.head, &unit.data, out);
+            packetize(stream.pid, &mut stream.continuity, field, [&muxer.head, &unit.data, mark], out);
         });
         if is_video {
             self.shaped(Part::PictureEnd, out, |_, _| {});

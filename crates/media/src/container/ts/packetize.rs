@@ -33,22 +33,24 @@ impl Field {
     }
 }
 
-/// Appends the packets of one PES packet, which is `head` and `data`; the last one is filled by its adaptation
-/// field.
+/// Appends the packets of one PES packet, which is its header and what follows it, in `parts`; the last one is filled by its
+/// adaptation field.
 pub(super) fn packetize(
     pid: u16,
     continuity: &mut u8,
     field: Field,
-    head: &[u8],
-    data: &[u8],
+    mut parts: [&[u8]; 3],
     out: &mut Vec<u8>,
 ) {
-    let mut parts = [head, data];
-    out.reserve((head.len() + data.len() + 8).div_ceil(184) * PACKET_BYTES);
+    out.reserve((length(&parts) + 8).div_ceil(184) * PACKET_BYTES);
     let mut first = Some(field);
     while first.is_some() || parts.iter().any(|part| !part.is_empty()) {
         append_packet(pid, continuity, first.take(), &mut parts, usize::MAX, out);
     }
+}
+
+fn length(parts: &[&[u8]]) -> usize {
+    parts.iter().map(|part| part.len()).sum()
 }
 
 /// Appends one packet with the next bytes of `parts`, at most `limit_bytes` of them, filled by its adaptation field.
@@ -57,13 +59,13 @@ fn append_packet(
     pid: u16,
     continuity: &mut u8,
     first: Option<Field>,
-    parts: &mut [&[u8]; 2],
+    parts: &mut [&[u8]],
     limit_bytes: usize,
     out: &mut Vec<u8>,
 ) {
     let start = out.len();
     let field = first.unwrap_or_default();
-    let left = (parts[0].len() + parts[1].len()).min(limit_bytes);
+    let left = length(parts).min(limit_bytes);
     let payload = left.min(field.room());
     let adaptation = PACKET_BYTES - 4 - payload;
     let [high, low] = (pid & NULL_PID | if first.is_some() { 0x4000 } else { 0 }).to_be_bytes();
@@ -116,7 +118,7 @@ impl OpenPes {
     pub(super) fn push(&mut self, pid: u16, continuity: &mut u8, bytes: &[u8], out: &mut Vec<u8>) {
         let mut parts = [&self.rest[..], bytes];
         out.reserve((self.rest.len() + bytes.len() + 8) / 184 * PACKET_BYTES);
-        while parts[0].len() + parts[1].len() >= self.field.unwrap_or_default().room() {
+        while length(&parts) >= self.field.unwrap_or_default().room() {
             append_packet(pid, continuity, self.field.take(), &mut parts, usize::MAX, out);
         }
         let rest = parts.concat();

@@ -76,6 +76,20 @@ impl PesHeader {
     }
 }
 
+impl PesHeader {
+    /// PTS and DTS, where there is a PTS: unwrapped to what lies nearest to `reference`, the last DTS of the program, which this
+    /// one's takes the place of.
+    pub(super) fn stamps(&self, reference: &mut Option<Ticks>) -> Option<(Ticks, Ticks)> {
+        let pts = self.pts?;
+        let near = |wrapped: u64, reference: Option<Ticks>| {
+            Ticks::unwrap_near(wrapped, reference.unwrap_or(Ticks(wrapped.cast_signed())))
+        };
+        let dts = near(self.dts.unwrap_or(pts), *reference);
+        *reference = Some(dts);
+        Some((near(pts, *reference), dts))
+    }
+}
+
 /// Appends a PES header for `payload_bytes` that are aligned with an access unit; the length is left open where it
 /// does not fit 16 bits (which only video may do). The DTS is written only where it differs from the PTS.
 pub fn write_header(stream_id: u8, pts: Ticks, dts: Ticks, payload_bytes: usize, out: &mut Vec<u8>) {

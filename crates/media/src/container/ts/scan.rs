@@ -14,12 +14,16 @@
 
 use super::continuity::{Continuity, ContinuityChecker};
 use super::entry::{EntryPoint, TRACKED_PIDS};
-use super::head::{Found, Search};
+use super::head::{Found, Search, Shown};
 use super::packet::{NULL_PID, PACKET_BYTES, Packet, Pcr};
+use super::packetize::{Field, packetize};
+use super::parameter_sets::ParameterSets;
+use super::pes::{self, PesHeader};
 use super::psi::{PAT_PID, Program};
 use super::tables::Tables;
 use crate::access_unit::Codec;
 use crate::bitstream::h264::Join;
+use crate::time::Ticks;
 use serde::{Deserialize, Serialize};
 
 /// What one packet means.
@@ -67,6 +71,9 @@ struct Unit {
     first_packet: u64,
     /// Taken where it was given already, as of a place that the container announced.
     point: Option<EntryPoint>,
+    /// PTS and DTS, as they stand there.
+    #[serde(default)]
+    stamps: Option<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +99,12 @@ pub struct Scanner {
     join_pid: u16,
     joinable: Joinable,
     unit: Unit,
+    /// Those that the video's pictures are coded by, for streams that say them once.
+    #[serde(default)]
+    sets: ParameterSets,
+    /// The last place to join lacked them.
+    #[serde(default)]
+    lacks_sets: bool,
     packets: u64,
     transport_errors: u64,
     malformed: u64,
@@ -114,7 +127,9 @@ impl Scanner {
             tracked_count: 0,
             join_pid: NULL_PID,
             joinable: Joinable::Audio,
-            unit: Unit { search: Search::Done, first_packet: 0, point: None },
+            unit: Unit { search: Search::Done, first_packet: 0, point: None, stamps: None },
+            sets: ParameterSets::default(),
+            lacks_sets: false,
             packets: 0,
             transport_errors: 0,
             malformed: 0,
@@ -231,8 +246,8 @@ impl Scanner {
 
     /// Sets up everything that depends on the program.
     fn follow_program(&mut self) {
-        self.unit = Unit { search: Search::Done, first_packet: 0, point: None };
-        self.join_pid = NULL_PID;
+        self.unit = Unit { search: Search::Done, first_packet: 0, point: None, stamps: None };
+        let (pid, joinable) = (std::mem::replace(&mut self.join_pid, NULL_PID), self.joinable);
         let Some(program) = self.tables.program() else { return };
         if let Some(video) = program.video() {
             self.join_pid = video.pid;
@@ -240,6 +255,9 @@ impl Scanner {
         } else if let Some(audio) = program.audio() {
             self.join_pid = audio.pid;
             self.joinable = Joinable::Audio;
+        }
+        if (pid, joinable) != (self.join_pid, self.joinable) {
+            self.sets = ParameterSets::default();
         }
         let streams = program.streams.iter().map(|stream| stream.pid);
         let mut wanted: Vec<u16> =
@@ -260,29 +278,61 @@ impl Scanner {
         lost: bool,
         point: Option<EntryPoint>,
     ) -> (Option<FoundEntry>, Option<Join>) {
-        let mut announced = None;
+        let mut is_announced = false;
         if let Some(point) = point {
             let codec = match self.joinable {
                 Joinable::Video(codec) => codec,
                 Joinable::Audio => return (Some(FoundEntry { packets_back: 0, point }), None),
             };
-            let mut point = Some(point);
-            if packet.random_access() {
-                announced = point.take().map(|point| FoundEntry { packets_back: 0, point });
-            }
-            self.unit = Unit { search: Search::begin(codec), first_packet: number, point };
+            is_announced = packet.random_access();
+            let stamps = PesHeader::parse(packet.payload).ok().and_then(|header| {
+                let pts = header.pts?;
+                Some((pts, header.dts.unwrap_or(pts)))
+            });
+            let search = Search::begin(codec);
+            self.unit = Unit { search, first_packet: number, point: Some(point), stamps };
         } else if lost {
             self.unit.search = Search::Done;
         }
-        let Joinable::Video(Some(codec)) = self.joinable else { return (announced, None) };
-        if packet.scrambled {
-            return (announced, None);
-        }
-        let Found::Join(join) = self.unit.search.push(packet.payload, codec) else {
-            return (announced, None);
+        let shown = match self.joinable {
+            Joinable::Video(Some(codec)) if !packet.scrambled => {
+                match self.unit.search.push(packet.payload, codec) {
+                    Found::Slice(shown) => Some(shown),
+                    Found::Nothing => None,
+                }
+            }
+            _ => None,
         };
+        let join = shown.as_ref().and_then(|shown| self.join(shown));
+        if !is_announced && join.is_none() {
+            return (None, None);
+        }
         let packets_back = u32::try_from(number.saturating_sub(self.unit.first_packet)).unwrap_or(u32::MAX);
-        let shown = self.unit.point.take().map(|point| FoundEntry { packets_back, point });
-        (announced.or(shown), Some(join))
+        let point =
+            self.unit.point.take().map(|point| if self.lacks_sets { self.with_sets(point) } else { point });
+        (point.map(|point| FoundEntry { packets_back, point }), join)
+    }
+
+    /// How decoding can begin at a picture. Learns its parameter sets, and whether such pictures lack them.
+    fn join(&mut self, shown: &Shown) -> Option<Join> {
+        self.sets.learn(&shown.sets);
+        let join = shown.join(!self.sets.bytes().is_empty())?;
+        self.lacks_sets = !shown.sets.are_whole();
+        Some(join)
+    }
+
+    /// A point with the parameter sets in front of its picture, in a PES packet with the picture's own time.
+    fn with_sets(&self, point: EntryPoint) -> EntryPoint {
+        let sets = self.sets.bytes();
+        let Some((pts, dts)) = self.unit.stamps.filter(|_| !sets.is_empty()) else { return point };
+        let [pts, dts] = [pts, dts].map(|stamp| Ticks(stamp.cast_signed()));
+        let mut head = Vec::new();
+        pes::write_header(pes::STREAM_ID_VIDEO, pts, dts, sets.len(), &mut head);
+        let (mut packets, mut continuity) = (Vec::new(), 0);
+        packetize(self.join_pid, &mut continuity, Field::default(), [&head, sets, &[]], &mut packets);
+        for packet in packets.as_chunks_mut::<PACKET_BYTES>().0 {
+            packet[3] &= 0xf0;
+        }
+        point.with_sets(packets.into())
     }
 }

@@ -137,7 +137,7 @@ impl Tables {
         let table = if packet.pid == PAT_PID { &mut self.pat } else { &mut self.pmt };
         match continuity {
             Continuity::Duplicate | Continuity::Unchecked => return false,
-            Continuity::Lost { .. } | Continuity::Signalled => table.drop_pending(),
+            Continuity::Lost { .. } | Continuity::Signalled { .. } => table.drop_pending(),
             Continuity::First | Continuity::Continuous => {}
         }
         if packet.scrambled || !packet.has_payload {

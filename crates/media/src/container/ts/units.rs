@@ -1,4 +1,4 @@
-//! Splits the payload of a PES packet into access units, each with its time.
+//! Splits the payload of a PES packet of sound into access units, each with its time.
 #![cfg_attr(
     not(test),
     deny(
@@ -10,7 +10,7 @@
 )]
 
 use crate::access_unit::Codec;
-use crate::bitstream::{adts, h264, opus};
+use crate::bitstream::{adts, opus};
 use crate::time::Ticks;
 use bytes::Bytes;
 
@@ -19,10 +19,6 @@ pub(super) struct Unit {
     pub(super) data: Bytes,
     pub(super) pts: Ticks,
     pub(super) dts: Ticks,
-    /// Decoding can start here, by what the unit itself says.
-    pub(super) key: bool,
-    /// The first that begins in its PES packet.
-    pub(super) first: bool,
 }
 
 /// Splits the PES packets of one stream.
@@ -31,17 +27,14 @@ pub(super) struct Splitter {
     codec: Codec,
     /// The begun ADTS frame at the end of the last PES packet; shorter than a frame, so below 8 KiB.
     carry: Vec<u8>,
-    /// When the unit after the last one is due, for those that have no stamp of their own: the last stamp (for
-    /// pictures: that of the next picture) and the samples since.
+    /// When the unit after the last one is due, for those that have no stamp of their own: the last stamp and the samples since.
     next: Option<Ticks>,
     samples: u32,
-    /// Ticks of a picture, as the last parameter set said.
-    picture_ticks: i64,
 }
 
 impl Splitter {
     pub(super) fn new(codec: Codec) -> Splitter {
-        Splitter { codec, carry: Vec::new(), next: None, samples: 0, picture_ticks: 0 }
+        Splitter { codec, carry: Vec::new(), next: None, samples: 0 }
     }
 
     /// Forgets what was begun, as after loss.
@@ -59,49 +52,21 @@ impl Splitter {
         give: &mut dyn FnMut(Unit),
     ) {
         match self.codec {
-            Codec::H264 => self.split_h264(payload, stamps, give),
             Codec::Opus => self.split_opus(payload, stamps, give),
             Codec::Aac => self.split_adts(payload, stamps, give),
-            codec => {
+            _ => {
                 let Some((pts, dts)) = stamps.filter(|_| !payload.is_empty()) else { return };
-                give(Unit { data: payload.clone(), pts, dts, key: !codec.is_video(), first: true });
+                give(Unit { data: payload.clone(), pts, dts });
             }
         }
-    }
-
-    fn split_h264(&mut self, payload: &Bytes, stamps: Option<(Ticks, Ticks)>, give: &mut dyn FnMut(Unit)) {
-        let Some((mut pts, mut dts)) = stamps.or(self.next.map(|next| (next, next))) else { return };
-        for (index, unit) in h264::split_at_delimiters(payload).enumerate() {
-            let data = payload.slice_ref(unit);
-            if index > 0 {
-                pts = pts + Ticks(self.picture_ticks);
-                dts = dts + Ticks(self.picture_ticks);
-            }
-            let key = h264::join(&data).is_some();
-            if key {
-                self.learn_rate(&data);
-            }
-            give(Unit { data, pts, dts, key, first: index == 0 });
-        }
-        self.next = Some(dts + Ticks(self.picture_ticks));
-    }
-
-    fn learn_rate(&mut self, unit: &[u8]) {
-        let head = h264::nals(unit).take_while(|nal| !nal.kind().is_slice());
-        let set = head.filter(|nal| nal.kind() == h264::NalType::Sps).last();
-        let rate = set.and_then(|nal| h264::Sps::parse(nal.payload()).ok()?.frame_rate);
-        self.picture_ticks = rate.map_or(0, |rate| {
-            let ticks = i64::from(Ticks::RATE).saturating_mul(rate.denominator().into());
-            ticks.checked_div(rate.numerator().into()).unwrap_or(0)
-        });
     }
 
     fn split_opus(&mut self, payload: &Bytes, stamps: Option<(Ticks, Ticks)>, give: &mut dyn FnMut(Unit)) {
         self.anchor(stamps.map(|(pts, _)| pts));
-        for (index, (_, packet)) in opus::packets(payload).enumerate() {
+        for (_, packet) in opus::packets(payload) {
             let Some(samples) = opus::duration_samples(packet) else { continue };
             if let Some(pts) = self.due(opus::RATE_HZ) {
-                give(Unit { data: payload.slice_ref(packet), pts, dts: pts, key: true, first: index == 0 });
+                give(Unit { data: payload.slice_ref(packet), pts, dts: pts });
             }
             self.samples = self.samples.saturating_add(samples);
         }
@@ -148,13 +113,12 @@ impl Splitter {
             }
             // The PES packet's stamp is that of the first frame that begins in it.
             let begins_here = at >= carried;
-            let first = begins_here && stamp.is_some();
             if begins_here {
                 self.anchor(stamp.take());
             }
             if let Some(pts) = self.due(header.rate_hz) {
                 let data = bytes.slice(at..end);
-                give(Unit { data, pts, dts: pts, key: true, first });
+                give(Unit { data, pts, dts: pts });
             }
             self.samples = self.samples.saturating_add(header.samples());
             at = end;

@@ -225,7 +225,7 @@ fn what_is_decoded_before_it_has_come_starves_the_buffer() {
     assert!((10.9..=13.1).contains(&late.worst.unwrap()), "{late:?}");
     assert!(late.broken >= 58);
     // A packet leaves the transport buffer in 1.63 ms: at 21.63 ms all of them have.
-    let just = check(&stream(Recipe { decode_delay: 22 * 90, ..CLEAN }));
+    let just = check(&stream(Recipe { decode_delay: 24 * 90, ..CLEAN }));
     assert_eq!(broken(&just), []);
 }
 

@@ -1,0 +1,217 @@
+//! What stamps that do not follow each other mean: a gap, a wrong stamp, or a jump of the sender's clock.
+//!
+//! ```text
+//! 1 2 3 4 ············ 9 10     a gap: the wall clock, or the sound, has moved on as far
+//! 1 2 3 4 77 6 7 8              a wrong stamp: the next one follows those before it
+//! 1 2 3 4 91 92 93              a jump: the next one follows the odd one
+//! ```
+//! One stamp decides nothing: where nothing else speaks for it, the unit waits for the next one. A wrong stamp is put right, so
+//! that the unit is not lost. After a jump that took no time, times go on as if there had been none; otherwise the stream has
+//! stood still meanwhile, and begins anew.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
+
+use super::start::Arrived;
+use glassline_media::{Ticks, Utc};
+
+/// A step of this many ticks is none to wonder about, nor one of four units.
+const NEAR: i64 = 9000;
+/// Units that follow each other lie no further apart than this, or than four units.
+const STEP_MAX: i64 = 2 * Ticks::RATE as i64;
+/// By how much arrivals may be off from stamps.
+const SLACK: i64 = Ticks::RATE as i64;
+/// So many units that agree with nothing are placed one behind the other.
+const DOUBTED_MAX: usize = 4;
+
+/// What becomes of units.
+#[derive(Clone, Debug)]
+pub(super) enum Verdict {
+    /// They are to be taken, with the stamps that they have now.
+    Take(Vec<Arrived>),
+    /// What they continue is not what there is: they begin anew, with the stamps that they came with.
+    Anew(Vec<Arrived>),
+}
+
+/// Follows the stamps of one rendition.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Steady {
+    /// What is added to the stamps that come.
+    shift: i64,
+    last: Option<Last>,
+    /// Units whose stamps nothing speaks for, as they came.
+    doubted: Vec<Arrived>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    /// Its decoding time stamp, shifted.
+    dts: Ticks,
+    /// What it lasts, or is expected to.
+    duration: i64,
+    now: Utc,
+}
+
+/// What else is known when a unit comes, in ticks of 90 kHz.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context {
+    /// How long the unit is expected to last.
+    pub(super) duration: i64,
+    /// How far the other renditions have come, shifted.
+    pub(super) reached: Option<Ticks>,
+    /// A gap that is longer than this is a new beginning.
+    pub(super) gap_max: i64,
+    /// The shift that another rendition has found.
+    pub(super) other_shift: i64,
+    /// Whether all begins anew where this one does. Otherwise it goes on as much later as it came.
+    pub(super) leads: bool,
+}
+
+impl Steady {
+    /// What is added to stamps.
+    pub(super) fn shift(&self) -> i64 {
+        self.shift
+    }
+
+    /// The last unit's time, shifted.
+    pub(super) fn reached(&self) -> Option<Ticks> {
+        self.last.map(|last| last.dts)
+    }
+
+    /// The first unit that is taken with this sets what others follow.
+    fn accept(&mut self, arrived: Arrived, dts: Ticks, context: &Context) -> Arrived {
+        let offset = arrived.unit.pts - arrived.unit.dts;
+        self.last = Some(Last { dts, duration: context.duration, now: arrived.now });
+        let mut placed = arrived;
+        (placed.unit.dts, placed.unit.pts) = (dts, dts + offset);
+        placed
+    }
+
+    fn shifted(&self, arrived: &Arrived) -> Ticks {
+        arrived.unit.dts + Ticks(self.shift)
+    }
+
+    /// Takes the next unit.
+    pub(super) fn push(&mut self, arrived: Arrived, context: &Context) -> Verdict {
+        let dts = self.shifted(&arrived);
+        let Some(last) = self.last else { return Verdict::Take(vec![self.accept(arrived, dts, context)]) };
+        if self.doubted.is_empty() {
+            return self.judge(arrived, dts, last, context);
+        }
+        let most = STEP_MAX.max(context.duration.saturating_mul(4));
+        let since = distance(dts, last.dts);
+        if (1..=most).contains(&since) {
+            // Those between had wrong stamps.
+            let between = std::mem::take(&mut self.doubted);
+            let parts = i64::try_from(between.len()).unwrap_or(i64::MAX).saturating_add(1);
+            let mut taken = Vec::new();
+            for (number, doubted) in (1i64..).zip(between) {
+                let ahead = since.saturating_mul(number).checked_div(parts).unwrap_or(0).max(number);
+                taken.push(self.accept(doubted, last.dts + Ticks(ahead), context));
+            }
+            let behind = last.dts + Ticks(parts);
+            taken.push(self.accept(arrived, dts.max(behind), context));
+            return Verdict::Take(taken);
+        }
+        let from_doubted =
+            self.doubted.last().map_or(0, |before| distance(arrived.unit.dts, before.unit.dts));
+        if (1..=most).contains(&from_doubted) {
+            return self.jump(arrived, last, context);
+        }
+        self.doubted.push(arrived);
+        if self.doubted.len() < DOUBTED_MAX {
+            return Verdict::Take(Vec::new());
+        }
+        Verdict::Take(self.flush(context))
+    }
+
+    /// A unit behind one that nothing was wrong with.
+    fn judge(&mut self, arrived: Arrived, dts: Ticks, last: Last, context: &Context) -> Verdict {
+        let since = distance(dts, last.dts);
+        if (1..=NEAR.max(context.duration.saturating_mul(4))).contains(&since) {
+            return Verdict::Take(vec![self.accept(arrived, dts, context)]);
+        }
+        if (1..=context.gap_max).contains(&since) {
+            let passed = ticks_between(last.now, arrived.now).saturating_add(SLACK);
+            let has_reached =
+                context.reached.is_some_and(|reached| distance(reached, dts) >= NEAR.saturating_neg());
+            if passed >= since && since > SLACK || has_reached {
+                return Verdict::Take(vec![self.accept(arrived, dts, context)]);
+            }
+        }
+        if let Some(shift) = self.shared_shift(arrived.unit.dts, last, context) {
+            // The sender's clock has jumped, as another rendition has shown.
+            self.shift = shift;
+            let other = arrived.unit.dts + Ticks(shift);
+            let placed = if other > last.dts { other } else { last.dts + Ticks(1) };
+            return Verdict::Take(vec![self.accept(arrived, placed, context)]);
+        }
+        self.doubted.push(arrived);
+        Verdict::Take(Vec::new())
+    }
+
+    /// What another rendition's stamps are shifted by, where this one's follow with it.
+    fn shared_shift(&self, dts: Ticks, last: Last, context: &Context) -> Option<i64> {
+        let other = dts + Ticks(context.other_shift);
+        let follows = distance(other, last.dts).saturating_abs() <= SLACK;
+        (context.other_shift != self.shift && follows).then_some(context.other_shift)
+    }
+
+    /// Two units agree that the clock is another one.
+    fn jump(&mut self, arrived: Arrived, last: Last, context: &Context) -> Verdict {
+        let mut moved = std::mem::take(&mut self.doubted);
+        moved.push(arrived);
+        let Some((dts, now)) = moved.first().map(|first| (first.unit.dts, first.now)) else {
+            return Verdict::Take(moved);
+        };
+        let due = last.dts + Ticks(last.duration.max(1));
+        let since = distance(dts + Ticks(self.shift), last.dts);
+        // A little back: the stamp of the last one was too far ahead.
+        let near = NEAR.max(context.duration.saturating_mul(4));
+        let is_gap = (near.saturating_neg()..=STEP_MAX).contains(&since);
+        let stood = ticks_between(last.now, now).saturating_sub(last.duration);
+        let has_stood = stood.saturating_abs() > SLACK;
+        if !is_gap && has_stood && context.leads {
+            return Verdict::Anew(moved);
+        }
+        if !is_gap {
+            let later = if has_stood { stood.max(0) } else { 0 };
+            let shared = self.shared_shift(dts, last, context);
+            self.shift = shared.unwrap_or(distance(due, dts).saturating_add(later));
+        }
+        let mut taken = Vec::new();
+        for unit in moved {
+            let dts = self.shifted(&unit);
+            let follows = self.last.is_none_or(|last| dts > last.dts);
+            let dts = if follows { dts } else { last.dts + Ticks(1) };
+            taken.push(self.accept(unit, dts, context));
+        }
+        Verdict::Take(taken)
+    }
+
+    /// Gives what is doubted, each unit behind the one before: nothing will tell any more.
+    pub(super) fn flush(&mut self, context: &Context) -> Vec<Arrived> {
+        let mut taken = Vec::new();
+        for doubted in std::mem::take(&mut self.doubted) {
+            let due = self.last.map_or(doubted.unit.dts, |last| last.dts + Ticks(last.duration.max(1)));
+            taken.push(self.accept(doubted, due, context));
+        }
+        taken
+    }
+}
+
+/// From `before` to `after`, in ticks; what no stamps can be apart is as far as possible.
+fn distance(after: Ticks, before: Ticks) -> i64 {
+    after.0.saturating_sub(before.0)
+}
+
+fn ticks_between(before: Utc, after: Utc) -> i64 {
+    let nanos = i128::from(after.as_nanos()).saturating_sub(before.as_nanos().into());
+    i64::try_from(nanos.saturating_mul(9).checked_div(100_000).unwrap_or(0)).unwrap_or(i64::MAX)
+}

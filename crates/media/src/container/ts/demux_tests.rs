@@ -1,0 +1,256 @@
+//! Pictures out of PES packets that were cut in every way.
+
+use super::*;
+use crate::bitstream::testing::{Layout, layout, pps, slice, sps, units};
+use crate::container::ts::mux::VIDEO_PID;
+use crate::container::ts::packetize::{Field, packetize};
+use crate::container::ts::pes::STREAM_ID_VIDEO;
+use crate::container::ts::{MuxSettings, Muxer, discontinuity_packet};
+use proptest::prelude::*;
+
+/// A PES packet, before it is packed.
+#[derive(Clone, Debug)]
+struct Pes {
+    stamp: Option<i64>,
+    bounded: bool,
+    payload: Vec<u8>,
+}
+
+fn pes_bytes(pes: &Pes) -> Vec<u8> {
+    let mut out = Vec::new();
+    match pes.stamp {
+        Some(stamp) => super::super::pes::write_header(
+            STREAM_ID_VIDEO,
+            Ticks(stamp),
+            Ticks(stamp),
+            pes.payload.len(),
+            &mut out,
+        ),
+        None => {
+            let length = u16::try_from(pes.payload.len() + 3).unwrap_or(0);
+            out.extend_from_slice(&[0, 0, 1, STREAM_ID_VIDEO]);
+            out.extend_from_slice(&length.to_be_bytes());
+            out.extend_from_slice(&[0x80, 0, 0]);
+        }
+    }
+    if !pes.bounded {
+        out[4..6].copy_from_slice(&[0, 0]);
+    }
+    out.extend_from_slice(&pes.payload);
+    out
+}
+
+/// Tables, and a way to pack PES packets behind them.
+struct Stream {
+    bytes: Vec<u8>,
+    continuity: u8,
+}
+
+impl Stream {
+    fn new(codec: Codec) -> Stream {
+        let muxer = Muxer::new(MuxSettings { video: Some(codec), audio: None, ..MuxSettings::default() });
+        let (mut muxer, mut bytes) = (muxer.unwrap(), Vec::new());
+        muxer.write_tables(Ticks(0), &mut bytes);
+        Stream { bytes, continuity: 0 }
+    }
+
+    fn push(&mut self, pes: &Pes) {
+        packetize(
+            VIDEO_PID,
+            &mut self.continuity,
+            Field::default(),
+            [&pes_bytes(pes), &[], &[]],
+            &mut self.bytes,
+        );
+    }
+}
+
+/// The units that come out, with their times; what is left at the end included.
+fn demuxed(bytes: &[u8], chop: usize) -> (Vec<(Vec<u8>, i64)>, Counters) {
+    let (mut demuxer, mut found) = (Demuxer::new(), Vec::new());
+    let mut take = |demuxer: &mut Demuxer| {
+        while let Some(event) = demuxer.poll() {
+            if let Event::AccessUnit { unit, .. } = event {
+                found.push((unit.data.to_vec(), unit.dts.0));
+            }
+        }
+    };
+    for part in bytes.chunks(chop) {
+        demuxer.push(part);
+        take(&mut demuxer);
+    }
+    demuxer.finish();
+    take(&mut demuxer);
+    (found, demuxer.counters())
+}
+
+/// Pictures whose key frames have all that they need, of a frame rate of 25.
+fn pictures(layouts: &[Layout], fields: bool) -> Vec<(Vec<u8>, i64)> {
+    let whole: Vec<Layout> =
+        layouts.iter().map(|layout| Layout { sets: layout.sets || layout.idr, ..layout.clone() }).collect();
+    units(&whole, fields).into_iter().zip((0..).map(|number: i64| 90_000 + number * 3600)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// The stamp of each picture stands in the PES packet in which it begins; others have none.
+    #[test]
+    fn a_picture_may_lie_in_several_pes_packets(
+        layouts in prop::collection::vec(layout(), 2..10), at in 1usize..60, bounded: bool, fields: bool, chop in 1usize..700,
+    ) {
+        let expected = pictures(&layouts, fields);
+        let mut stream = Stream::new(Codec::H264);
+        for (unit, stamp) in &expected {
+            let mut stamp = Some(*stamp);
+            for payload in unit.chunks(at) {
+                stream.push(&Pes { stamp: stamp.take(), bounded, payload: payload.to_vec() });
+            }
+        }
+        let (found, counters) = demuxed(&stream.bytes, chop);
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!((counters.damaged_units, counters.oversized_units), (0, 0));
+    }
+
+    #[test]
+    fn several_pictures_may_lie_in_a_pes_packet(
+        layouts in prop::collection::vec(layout(), 2..24), each in 2usize..9, bounded: bool, chop in 1usize..700,
+    ) {
+        let expected = pictures(&layouts, false);
+        let mut stream = Stream::new(Codec::H264);
+        for group in expected.chunks(each) {
+            let payload = group.iter().flat_map(|(unit, _)| unit.clone()).collect();
+            stream.push(&Pes { stamp: Some(group[0].1), bounded, payload });
+        }
+        let (found, counters) = demuxed(&stream.bytes, chop);
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!(counters.damaged_units, 0);
+    }
+
+    /// Each PES packet that some picture begins in has the stamp of the first one.
+    #[test]
+    fn pes_packets_may_be_cut_anywhere(
+        layouts in prop::collection::vec(layout(), 2..16), size in 5usize..400, bounded: bool, chop in 1usize..700,
+    ) {
+        let expected = pictures(&layouts, false);
+        let (mut begins, mut bytes) = (Vec::new(), Vec::new());
+        for (unit, stamp) in &expected {
+            begins.push((bytes.len(), *stamp));
+            bytes.extend_from_slice(unit);
+        }
+        let mut stream = Stream::new(Codec::H264);
+        for (index, payload) in bytes.chunks(size).enumerate() {
+            let range = index * size..index * size + payload.len();
+            let stamp = begins.iter().find(|(at, _)| range.contains(at)).map(|(_, stamp)| *stamp);
+            stream.push(&Pes { stamp, bounded, payload: payload.to_vec() });
+        }
+        let (found, counters) = demuxed(&stream.bytes, chop);
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!(counters.damaged_units, 0);
+    }
+
+    #[test]
+    fn lost_packets_cost_the_pictures_that_they_are_of(
+        layouts in prop::collection::vec(layout(), 6..14), lost in 3usize..40, at in 20usize..300, bounded: bool,
+    ) {
+        let expected = pictures(&layouts, false);
+        let mut stream = Stream::new(Codec::H264);
+        for (unit, stamp) in &expected {
+            let mut stamp = Some(*stamp);
+            for payload in unit.chunks(at) {
+                stream.push(&Pes { stamp: stamp.take(), bounded, payload: payload.to_vec() });
+            }
+        }
+        let lost = (lost * PACKET_BYTES).min(stream.bytes.len() - PACKET_BYTES);
+        stream.bytes.drain(lost..lost + PACKET_BYTES);
+        let (found, _) = demuxed(&stream.bytes, 999);
+        // The picture that it is of, and what was not known to be whole before it.
+        prop_assert!(found.len() + 2 >= expected.len(), "{} of {}", found.len(), expected.len());
+        // Only the last one before the gap may be cut off, at the very end of the stream.
+        let strange = found.iter().filter(|unit| !expected.contains(unit)).count();
+        prop_assert!(strange <= usize::from(lost + PACKET_BYTES >= stream.bytes.len()), "{}", strange);
+    }
+}
+
+#[test]
+fn a_picture_in_front_of_an_announced_jump_is_not_dropped() {
+    let picture = |number: u32| [slice(0x41, 0, number, None, &[7; 40])].concat();
+    let key = [sps(false), pps(), slice(0x65, 0, 0, None, &[9; 40])].concat();
+    let pes = |payload: &[u8], stamp| Pes { stamp: Some(stamp), bounded: false, payload: payload.to_vec() };
+    // At a packet of the clock alone, whose counter goes on; at the packet that begins the next picture.
+    for alone in [true, false] {
+        let mut stream = Stream::new(Codec::H264);
+        stream.push(&pes(&key, 0));
+        stream.push(&pes(&picture(1), 3600));
+        if alone {
+            let last = stream.continuity.wrapping_sub(1) & 0x0f;
+            stream.bytes.extend_from_slice(&discontinuity_packet(VIDEO_PID, last));
+            stream.push(&pes(&key, 900_000));
+        } else {
+            stream.continuity = stream.continuity.wrapping_add(5) & 0x0f;
+            let field = Field { discontinuity: true, ..Field::default() };
+            let bytes = pes_bytes(&pes(&key, 900_000));
+            packetize(VIDEO_PID, &mut stream.continuity, field, [&bytes, &[], &[]], &mut stream.bytes);
+        }
+        let (found, counters) = demuxed(&stream.bytes, 188);
+        let stamps: Vec<i64> = found.iter().map(|(_, stamp)| *stamp).collect();
+        assert_eq!((stamps, counters.damaged_units), (vec![0, 3600, 900_000], 0), "alone: {alone}");
+    }
+    // Where the counter jumps and nothing begins, something is missing.
+    let mut stream = Stream::new(Codec::H264);
+    stream.push(&pes(&key, 0));
+    stream.push(&pes(&picture(1), 3600));
+    stream.continuity = stream.continuity.wrapping_add(5) & 0x0f;
+    let last = stream.continuity.wrapping_sub(1) & 0x0f;
+    stream.bytes.extend_from_slice(&discontinuity_packet(VIDEO_PID, last));
+    stream.push(&pes(&key, 900_000));
+    assert_eq!(demuxed(&stream.bytes, 188).0.len(), 2);
+}
+
+#[test]
+fn key_frames_get_the_parameter_sets_that_they_lack() {
+    let sets = [sps(false), pps()].concat();
+    let key = slice(0x65, 0, 0, None, &[9; 40]);
+    let mut stream = Stream::new(Codec::H264);
+    for (number, unit) in
+        [[&sets[..], &key].concat(), key.clone(), [&[0, 0, 0, 1, 9, 0xf0], &key[..]].concat()]
+            .iter()
+            .enumerate()
+    {
+        stream.push(&Pes { stamp: Some(number as i64 * 3600), bounded: true, payload: unit.clone() });
+    }
+    let (found, _) = demuxed(&stream.bytes, 188);
+    let nals =
+        |unit: &[u8]| crate::bitstream::h264::nals(unit).map(|nal| nal.bytes[0] & 0x1f).collect::<Vec<_>>();
+    let kinds: Vec<_> = found.iter().map(|(unit, _)| nals(unit)).collect();
+    assert_eq!(kinds, [vec![7, 8, 5], vec![7, 8, 5], vec![9, 7, 8, 5]]);
+}
+
+#[test]
+fn a_unit_is_given_as_early_as_its_end_shows() {
+    let given_after = |bounded: bool, marked: bool| {
+        let (mut demuxer, mut stream) = (Demuxer::new(), Stream::new(Codec::H264));
+        let mut after = Vec::new();
+        for number in 0..5u32 {
+            let key = [sps(false), pps(), slice(0x65, 0, 0, None, &[9; 200])].concat();
+            let mut payload = if number == 0 { key } else { slice(0x41, 0, number, None, &[7; 100]) };
+            if marked {
+                payload.extend_from_slice(&crate::bitstream::h264::END_OF_UNIT);
+            }
+            stream.push(&Pes { stamp: Some(i64::from(number) * 3600), bounded, payload });
+            demuxer.push(&std::mem::take(&mut stream.bytes));
+            after.push(
+                std::iter::from_fn(|| demuxer.poll())
+                    .filter(|event| matches!(event, Event::AccessUnit { .. }))
+                    .count(),
+            );
+        }
+        after
+    };
+    // Our own mark tells at once, whichever length is said.
+    assert_eq!(given_after(true, true), [1; 5]);
+    assert_eq!(given_after(false, true), [1; 5]);
+    // A stated length tells once several PES packets were whole units.
+    assert_eq!(given_after(true, false), [0, 1, 1, 2, 1]);
+    assert_eq!(given_after(false, false), [0, 1, 1, 1, 1]);
+}

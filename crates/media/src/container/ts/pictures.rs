@@ -1,0 +1,518 @@
+//! The access units of a video stream, out of its PES packets.
+//!
+//! ```text
+//! PES packets   │ PTS 1       │ PTS 2             │         │ PTS 4
+//! bytes         ├─────────────┼──────────┬────────┼─────────┼──────
+//! access units  │ 1           │ 2        │ 3      …    3    │ 4
+//! ```
+//! A PES packet is no picture: a picture may lie in several of them, and several pictures in one (13818-1 §2.14.1). Units are cut
+//! where the bitstream says ([`UnitFinder`]); a time stamp is that of the first unit whose first byte lies in its PES packet
+//! (§2.4.3.7). Units without one are spaced evenly, by what lies between the stamps, or by what the stream says of its rate.
+//!
+//! A unit is given with its last byte where that shows: at the mark that our own muxer ends units with, and at the end of a PES
+//! packet with a length, once several of them were ends of units and none was not, and unless it is longer than those. Otherwise
+//! it is given with the first bytes of the next one.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
+
+use super::parameter_sets::{ParameterSets, ShownSets, first_slice};
+use super::pes::PesHeader;
+use crate::access_unit::{AccessUnit, Codec};
+use crate::bitstream::h264::{self, END_OF_UNIT};
+use crate::bitstream::unit_finder::{Syntax, UnitFinder, first_begin, with_leading_zero};
+use crate::time::Ticks;
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+
+/// A unit that grows beyond this is dropped.
+pub(super) const UNIT_MAX_BYTES: usize = 8 << 20;
+/// The header of a PES packet at most.
+const PES_HEADER_MAX_BYTES: usize = 9 + 255;
+/// A PES packet of about the length that its field can say was cut for it.
+const PES_FULL_BYTES: usize = 60_000;
+/// So many ends of PES packets that were ends of units make the next ones trusted.
+const WHOLE_ENDS: u8 = 3;
+/// Units that wait at most for a time stamp that tells how far they lie apart.
+const WAITING_MAX: usize = 64;
+/// PES packets that begin in one unit at most; of more, those that say nothing are not remembered, nor then the first ones.
+const MARKS_MAX: usize = 64;
+/// Ticks of a picture that are believed: 1 to 300 a second.
+const PICTURE_TICKS: std::ops::RangeInclusive<i64> = 300..=90_000;
+/// Ticks of a picture of which nothing else is known.
+const DEFAULT_PICTURE_TICKS: i64 = 3600;
+
+/// A unit, with the packet that its PES packet began with.
+pub(super) struct Given {
+    pub(super) packet: u64,
+    pub(super) unit: AccessUnit,
+}
+
+/// What went wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Damage {
+    /// Units that are not whole, or of which no time is known.
+    pub(super) damaged: u64,
+    pub(super) oversized: u64,
+}
+
+/// A PES packet that begins within what is held.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// Where its first byte lies; 0 also for one before what is held.
+    at: usize,
+    /// PTS and DTS, until a unit has taken them.
+    stamps: Option<(Ticks, Ticks)>,
+    /// It came with stamps, whether a unit has taken them or not.
+    has_stamps: bool,
+    /// It was announced as a place to begin, and no unit has begun there yet.
+    announced: bool,
+    packet: u64,
+}
+
+/// The PES packet whose bytes come.
+#[derive(Clone, Copy, Debug)]
+enum Pes {
+    None,
+    Header {
+        packet: u64,
+        announced: bool,
+    },
+    /// Bytes that are still to come; `None`: an open length.
+    Payload {
+        left: Option<usize>,
+        bytes: usize,
+    },
+}
+
+/// What the ends of PES packets with a length have shown of the ends of units.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    /// A unit went on beyond one.
+    is_crossed: bool,
+    /// Behind so many of them a unit began.
+    whole: u8,
+    /// The longest of those.
+    longest: usize,
+    /// The last one of which nothing is known yet: how long its packet was, and where it lies in what is held.
+    last: Option<(usize, usize)>,
+}
+
+impl Ends {
+    /// A unit begins at `at` of what is held.
+    fn unit_begins(&mut self, at: usize) {
+        let Some((bytes, end)) = self.last.filter(|(_, end)| *end <= at.saturating_add(1)) else { return };
+        self.last = None;
+        // A zero of its start code may be taken for one of those that may stand behind a unit.
+        if end.abs_diff(at) <= 1 {
+            self.longest = self.longest.max(bytes);
+            self.whole = self.whole.saturating_add(1);
+        } else {
+            self.is_crossed = true;
+        }
+    }
+
+    /// What is held begins so many bytes later.
+    fn skip(&mut self, bytes: usize) {
+        self.last = self.last.map(|(length, end)| (length, end.saturating_sub(bytes)));
+    }
+
+    fn are_trusted(&self, bytes: usize) -> bool {
+        !self.is_crossed && self.whole >= WHOLE_ENDS && bytes <= self.longest && bytes < PES_FULL_BYTES
+    }
+}
+
+/// Cuts one video stream. Holds one unit, up to [`UNIT_MAX_BYTES`], and those that wait for their times.
+#[derive(Clone, Debug)]
+pub(super) struct Pictures {
+    codec: Codec,
+    syntax: Option<Syntax>,
+    pes: Pes,
+    header: Vec<u8>,
+    held: BytesMut,
+    finder: UnitFinder,
+    marks: VecDeque<Mark>,
+    /// What is held begins with a unit; otherwise in the middle of one.
+    is_aligned: bool,
+    /// What was given last was taken as whole at the end of its PES packet.
+    is_guess: bool,
+    ends: Ends,
+    sets: ParameterSets,
+    times: Times,
+    damage: Damage,
+}
+
+/// Gives units their times.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    /// Of the last unit that brought some.
+    last: Option<(Ticks, Ticks)>,
+    /// Units since then.
+    since: i64,
+    /// Ticks of a picture, as the stamps have it.
+    measured: Option<i64>,
+    /// Ticks of a picture, as the last parameter set has it.
+    stated: Option<i64>,
+    /// What came since then, and waits for the next stamp.
+    waiting: Vec<(u64, Bytes, bool)>,
+}
+
+impl Pictures {
+    pub(super) fn new(codec: Codec) -> Pictures {
+        let syntax = match codec {
+            Codec::H264 => Some(Syntax::H264),
+            Codec::H265 => Some(Syntax::H265),
+            _ => None,
+        };
+        Pictures {
+            codec,
+            syntax,
+            pes: Pes::None,
+            header: Vec::new(),
+            held: BytesMut::new(),
+            finder: UnitFinder::new(syntax.unwrap_or(Syntax::H264)),
+            marks: VecDeque::new(),
+            is_aligned: false,
+            is_guess: false,
+            ends: Ends::default(),
+            sets: ParameterSets::default(),
+            times: Times::default(),
+            damage: Damage::default(),
+        }
+    }
+
+    /// What went wrong since the last call.
+    pub(super) fn take_damage(&mut self) -> Damage {
+        std::mem::take(&mut self.damage)
+    }
+
+    /// Packets are missing: what is begun is no whole unit, and the next unit begins where it shows.
+    pub(super) fn lose(&mut self) {
+        if !self.held.is_empty() || matches!(self.pes, Pes::Header { .. }) {
+            self.count_damaged();
+        }
+        self.forget();
+        self.times.last = None;
+        self.times.waiting.clear();
+    }
+
+    fn forget(&mut self) {
+        self.held.clear();
+        self.header.clear();
+        self.marks.clear();
+        self.finder.restart();
+        (self.pes, self.is_aligned, self.is_guess, self.ends.last) = (Pes::None, false, false, None);
+    }
+
+    /// A PES packet begins with the transport packet of this number.
+    pub(super) fn begin(&mut self, packet: u64, announced: bool) {
+        match self.pes {
+            // It ends before its header does, or before the length that it says.
+            Pes::Header { .. } => self.count_damaged(),
+            Pes::Payload { left: Some(left), .. } if left > 0 => {
+                self.count_damaged();
+                self.forget();
+            }
+            _ => {}
+        }
+        self.header.clear();
+        self.pes = Pes::Header { packet, announced };
+    }
+
+    /// Takes the payload of a transport packet.
+    pub(super) fn push(&mut self, bytes: &[u8], reference: &mut Option<Ticks>, give: &mut dyn FnMut(Given)) {
+        match self.pes {
+            Pes::None => {}
+            Pes::Payload { left, bytes: came } => self.payload(bytes, left, came, give),
+            Pes::Header { packet, announced } => {
+                let room = PES_HEADER_MAX_BYTES.saturating_sub(self.header.len());
+                let before = self.header.len();
+                self.header.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                let header = match PesHeader::parse(&self.header) {
+                    Ok(header) => header,
+                    Err(super::Error::Truncated { .. }) if room > bytes.len() => return,
+                    Err(_) => {
+                        self.count_damaged();
+                        self.forget();
+                        return;
+                    }
+                };
+                let stamps = header.stamps(reference);
+                // Of a stream that is not looked into, a stamp shows where a picture begins.
+                if self.syntax.is_none() && stamps.is_some() {
+                    self.take_all(give);
+                }
+                let has_stamps = stamps.is_some();
+                self.mark(Mark { at: self.held.len(), stamps, has_stamps, announced, packet });
+                let left = header.packet_bytes.map(|bytes| bytes.checked_sub(header.payload_start));
+                if left == Some(None) {
+                    self.count_damaged();
+                    self.forget();
+                    return;
+                }
+                let payload = bytes.get(header.payload_start.saturating_sub(before)..).unwrap_or_default();
+                self.payload(payload, left.flatten(), 0, give);
+            }
+        }
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        let says_nothing = mark.stamps.is_none() && !mark.announced;
+        if self.marks.len() >= MARKS_MAX {
+            if says_nothing {
+                return;
+            }
+            let plain = self.marks.iter().position(|mark| mark.stamps.is_none() && !mark.announced);
+            self.marks.remove(plain.unwrap_or(0));
+        }
+        self.marks.push_back(mark);
+    }
+
+    fn payload(&mut self, bytes: &[u8], left: Option<usize>, came: usize, give: &mut dyn FnMut(Given)) {
+        let bytes = &bytes[..bytes.len().min(left.unwrap_or(usize::MAX))];
+        let left = left.map(|left| left.saturating_sub(bytes.len()));
+        let came = came.saturating_add(bytes.len());
+        self.pes = Pes::Payload { left, bytes: came };
+        if self.held.len().saturating_add(bytes.len()) > UNIT_MAX_BYTES {
+            self.damage.oversized = self.damage.oversized.saturating_add(1);
+            self.forget();
+            return;
+        }
+        self.held.extend_from_slice(bytes);
+        if self.syntax.is_some() {
+            self.cut(false, give);
+        }
+        // Neither an open end nor one within a unit says anything by itself.
+        let is_marked = self.codec == Codec::H264 && self.held.ends_with(&END_OF_UNIT);
+        if is_marked && left.is_none_or(|left| left == 0) {
+            self.take_all(give);
+        } else if left == Some(0) && self.ends.are_trusted(came) {
+            self.take_all(give);
+            self.is_guess = true;
+        } else if left == Some(0) {
+            // Within a unit that has gone on beyond an end already.
+            self.ends.is_crossed |= self.ends.last.is_some();
+            self.ends.last = Some((came, self.held.len()));
+        }
+        if left == Some(0) {
+            self.pes = Pes::None;
+        }
+    }
+
+    /// The stream pauses, or ends: what is held is a whole unit as far as one can know.
+    pub(super) fn finish(&mut self, give: &mut dyn FnMut(Given)) {
+        match self.pes {
+            Pes::Payload { left: Some(left), .. } if left > 0 => self.count_damaged(),
+            Pes::Header { .. } => {
+                self.count_damaged();
+                self.take_all(give);
+            }
+            _ => self.take_all(give),
+        }
+        self.forget();
+        let (codec, ticks) = (self.codec, self.times.ticks().unwrap_or(DEFAULT_PICTURE_TICKS));
+        self.times.release(codec, ticks, give);
+    }
+
+    fn count_damaged(&mut self) {
+        self.damage.damaged = self.damage.damaged.saturating_add(1);
+    }
+
+    /// Gives the units behind which others have begun; with `is_whole` nothing follows what is held for now.
+    fn cut(&mut self, is_whole: bool, give: &mut dyn FnMut(Given)) {
+        let Some(syntax) = self.syntax else { return };
+        if !self.is_aligned && !self.align(syntax) {
+            return;
+        }
+        while let Some(cut) = self.finder.next(&self.held, is_whole) {
+            if cut > 0 {
+                self.ends.unit_begins(cut);
+                self.give(cut, give);
+            }
+        }
+    }
+
+    /// Drops what lies before the first unit that begins. Returns whether one does.
+    fn align(&mut self, syntax: Syntax) -> bool {
+        let Some(begin) = first_begin(syntax, &self.held) else {
+            // What may be the beginning of a start code, and what stands behind one, stays.
+            let keep = self.held.len().saturating_sub(8);
+            self.skip(keep);
+            return false;
+        };
+        if self.is_guess && is_rest(&self.held[..begin]) {
+            self.ends.is_crossed = true;
+            self.count_damaged();
+        }
+        self.skip(begin);
+        self.is_aligned = true;
+        self.is_guess = false;
+        self.finder.restart();
+        true
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        let _ = self.held.split_to(bytes);
+        self.ends.skip(bytes);
+        for mark in &mut self.marks {
+            mark.at = mark.at.saturating_sub(bytes);
+        }
+    }
+
+    /// Gives everything that is held, cut where it has to be.
+    fn take_all(&mut self, give: &mut dyn FnMut(Given)) {
+        self.cut(true, give);
+        let is_marked = self.codec == Codec::H264 && self.held.ends_with(&END_OF_UNIT);
+        let mark = if is_marked { END_OF_UNIT.len() } else { 0 };
+        if self.syntax.is_none() || self.is_aligned && self.finder.has_slice() {
+            self.give(self.held.len().saturating_sub(mark), give);
+            self.skip(self.held.len());
+            self.finder.restart();
+            self.is_aligned = self.syntax.is_none();
+        }
+    }
+
+    /// Gives the first `bytes` of what is held as a unit.
+    fn give(&mut self, bytes: usize, give: &mut dyn FnMut(Given)) {
+        let before = self.marks.iter().rposition(|mark| mark.at == 0);
+        let mut stamps = None;
+        let (mut packet, mut announced, mut had_stamps) = (0, false, false);
+        for mark in self.marks.iter_mut().take(before.map_or(0, |last| last.saturating_add(1))) {
+            stamps = mark.stamps.take().or(stamps);
+            announced |= std::mem::take(&mut mark.announced);
+            (packet, had_stamps) = (mark.packet, mark.has_stamps);
+        }
+        // Parameter sets in a PES packet of their own, without a stamp: the picture's is theirs.
+        let slice = first_slice(self.codec, &self.held[..bytes]).0;
+        let head = |mark: &&mut Mark| mark.at > 0 && mark.at <= slice;
+        if stamps.is_none()
+            && !had_stamps
+            && let Some(mark) = self.marks.iter_mut().find(head)
+        {
+            stamps = mark.stamps.take();
+            announced |= std::mem::take(&mut mark.announced);
+        }
+        let data = self.held.split_to(bytes).freeze();
+        self.ends.skip(bytes);
+        for mark in &mut self.marks {
+            mark.at = mark.at.saturating_sub(bytes);
+        }
+        let last = self.marks.iter().rposition(|mark| mark.at == 0).unwrap_or(0);
+        // Of those before it nothing is wanted any more but a stamp that no unit has taken.
+        let untaken = self.marks.iter().take(last).rev().find_map(|mark| mark.stamps);
+        self.marks.drain(..last);
+        if let Some(mark) = self.marks.front_mut().filter(|mark| mark.at == 0) {
+            mark.stamps = mark.stamps.or(untaken);
+        }
+        if data.is_empty() {
+            return;
+        }
+        let (data, key) = self.complete(data);
+        if !self.times.give(self.codec, (packet, data, key || announced), stamps, give) {
+            self.count_damaged();
+        }
+    }
+
+    /// A unit with the parameter sets that a decoder needs to begin with it, and whether one can, by what it says itself.
+    fn complete(&mut self, unit: Bytes) -> (Bytes, bool) {
+        if self.syntax.is_none() {
+            return (unit, false);
+        }
+        let (shown, is_key) = ShownSets::of(self.codec, &unit);
+        if shown.has_sequence && self.codec == Codec::H264 {
+            self.times.stated = stated_ticks(&shown.bytes);
+        }
+        self.sets.learn(&shown);
+        if is_key && !shown.are_whole() && !self.sets.bytes().is_empty() {
+            // Behind the delimiter, which comes first.
+            let behind = if self.codec == Codec::H264 && h264::begins_with_delimiter(&unit) {
+                let first = h264::find_start_code(&unit, 0).unwrap_or(0).saturating_add(3);
+                h264::find_start_code(&unit, first).map_or(0, |at| with_leading_zero(&unit, at))
+            } else {
+                0
+            };
+            let (head, rest) = unit.split_at(behind);
+            return (Bytes::from([head, self.sets.bytes(), rest].concat()), true);
+        }
+        let key = is_key || self.codec == Codec::H264 && h264::join(&unit).is_some();
+        (unit, key)
+    }
+}
+
+/// Ticks of a picture, by the last sequence parameter set.
+fn stated_ticks(sets: &[u8]) -> Option<i64> {
+    let set = h264::nals(sets).filter(|nal| nal.kind() == h264::NalType::Sps).last()?;
+    let rate = h264::Sps::parse(set.payload()).ok()?.frame_rate?;
+    let ticks = i64::from(Ticks::RATE).saturating_mul(rate.denominator().into());
+    ticks.checked_div(rate.numerator().into()).filter(|ticks| PICTURE_TICKS.contains(ticks))
+}
+
+impl Times {
+    /// How far pictures lie apart, if that is known.
+    fn ticks(&self) -> Option<i64> {
+        self.measured.or(self.stated)
+    }
+
+    /// Gives a unit with its time, or keeps it until that is known. Returns false where it never will be.
+    fn give(
+        &mut self,
+        codec: Codec,
+        unit: (u64, Bytes, bool),
+        stamps: Option<(Ticks, Ticks)>,
+        give: &mut dyn FnMut(Given),
+    ) -> bool {
+        let Some((pts, dts)) = stamps else {
+            let Some((last_pts, last_dts)) = self.last else { return false };
+            self.since = self.since.saturating_add(1);
+            match self.ticks() {
+                Some(ticks) if self.waiting.is_empty() => {
+                    let later = Ticks(ticks.saturating_mul(self.since));
+                    give(given(codec, unit, last_pts + later, last_dts + later));
+                }
+                _ => {
+                    self.waiting.push(unit);
+                    if self.waiting.len() >= WAITING_MAX {
+                        self.measured = Some(DEFAULT_PICTURE_TICKS);
+                        self.release(codec, DEFAULT_PICTURE_TICKS, give);
+                    }
+                }
+            }
+            return true;
+        };
+        if let Some((_, last_dts)) = self.last {
+            let between = (dts - last_dts).0.checked_div(self.since.saturating_add(1)).unwrap_or(0);
+            self.measured = Some(between).filter(|ticks| PICTURE_TICKS.contains(ticks)).or(self.measured);
+            self.release(codec, self.ticks().unwrap_or(DEFAULT_PICTURE_TICKS), give);
+        }
+        (self.last, self.since) = (Some((pts, dts)), 0);
+        give(given(codec, unit, pts, dts));
+        true
+    }
+
+    /// Gives what waits, so far apart.
+    fn release(&mut self, codec: Codec, ticks: i64, give: &mut dyn FnMut(Given)) {
+        let Some((pts, dts)) = self.last else { return };
+        let first = self.since.saturating_sub(i64::try_from(self.waiting.len()).unwrap_or(0));
+        for (number, unit) in (first.saturating_add(1)..).zip(self.waiting.drain(..)) {
+            let later = Ticks(ticks.saturating_mul(number));
+            give(given(codec, unit, pts + later, dts + later));
+        }
+    }
+}
+
+/// Whether what stands before the first unit belongs to a picture that was given already.
+fn is_rest(bytes: &[u8]) -> bool {
+    let begins = h264::find_start_code(bytes, 0).is_some_and(|at| bytes[..at].iter().all(|&byte| byte == 0));
+    bytes.iter().any(|&byte| byte != 0) && (!begins || h264::nals(bytes).any(|nal| nal.kind().is_slice()))
+}
+
+fn given(codec: Codec, (packet, data, random_access): (u64, Bytes, bool), pts: Ticks, dts: Ticks) -> Given {
+    let stamps = crate::Stamps::default();
+    Given { packet, unit: AccessUnit { codec, data, pts, dts, random_access, stamps } }
+}
