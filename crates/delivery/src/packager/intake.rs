@@ -80,6 +80,11 @@ impl TsIntake {
         self.packager.presentation()
     }
 
+    /// See [`Packager::takes_nothing`].
+    pub fn takes_nothing(&self) -> bool {
+        self.packager.takes_nothing()
+    }
+
     /// The program's streams that no rendition is made of.
     pub fn left_out(&self) -> &[LeftOut] {
         self.packager.left_out()

@@ -73,6 +73,8 @@ pub struct LeftOut {
 pub struct Packager {
     presentation: Presentation,
     choice: Choice,
+    /// The program is known.
+    has_program: bool,
     stage: Stage,
     /// The number of the next epoch, and of its first segment.
     epoch: u32,
@@ -100,6 +102,7 @@ impl Packager {
         Packager {
             presentation: Presentation::new(settings.clamped()),
             choice: Choice::default(),
+            has_program: false,
             stage: Stage::Starting(Start::default()),
             epoch: 1,
             number: 0,
@@ -138,6 +141,7 @@ impl Packager {
             self.late.clear();
         }
         self.choice = choice;
+        self.has_program = true;
     }
 
     /// Takes the next access unit of the stream on `pid`, which was complete at `now` and begins at `at` in its source,
@@ -270,6 +274,11 @@ impl Packager {
     /// What there is to play.
     pub fn presentation(&self) -> &Presentation {
         &self.presentation
+    }
+
+    /// Whether the program is known, and no rendition is made of any of its streams: there will be nothing to play.
+    pub fn takes_nothing(&self) -> bool {
+        self.has_program && self.choice.taken.is_empty()
     }
 
     /// The program's streams that no rendition is made of.

@@ -217,6 +217,23 @@ impl Playlists {
         }
     }
 
+    /// Nothing of the stream can be played: those that are waited for are this answer.
+    pub(super) fn refuse(&mut self, head: &Head, body: &Bytes) {
+        self.rendered.clear();
+        // Segments of the stream's own bytes are cut whatever is in them.
+        let (kept, refused): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.awaited)
+            .into_iter()
+            .partition(|(asked, _)| asked.object == Object::TransportMedia);
+        self.awaited = kept;
+        for growing in refused.into_values() {
+            growing.change(|object| {
+                object.begin(head.clone(), None);
+                object.append(body.clone());
+                object.finish();
+            });
+        }
+    }
+
     /// Nothing comes any more: who still waits is told.
     pub(super) fn end(&mut self) {
         for growing in std::mem::take(&mut self.awaited).into_values() {

@@ -5,12 +5,12 @@ use super::transport::{Missing, Transport};
 use super::{Growing, Ladder, Wake};
 use glassline_delivery::fill::{Bytes, Failure, Head, Object as Filling};
 use glassline_delivery::packager::{
-    Availability, Event, Guide, Position, Presentation, Rendition, RenditionName, Settings, TsIntake,
+    Availability, Event, Guide, LeftOut, Position, Presentation, Rendition, RenditionName, Settings, TsIntake,
 };
 use glassline_delivery::playlist::hls::Report;
 use glassline_delivery::playlist::{Object, Variant};
 use glassline_delivery::policy::StreamName;
-use glassline_media::{Time, Utc};
+use glassline_media::{Codec, Time, Utc};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,6 +68,8 @@ struct Contents {
     objects: BTreeMap<Object, Arc<Growing>>,
     playlists: Playlists,
     transport: Transport,
+    /// The tracks that were told to be left out.
+    told_left_out: Vec<LeftOut>,
 }
 
 impl Shelf {
@@ -181,7 +183,13 @@ impl Shelf {
                 Err(why) => return Found::Bad(why),
             };
             let reports = self.reports();
-            return self.lock().with_told(&reports, |playlists, told| playlists.find(asked, told));
+            let mut contents = self.lock();
+            if object != Object::TransportMedia
+                && let Some((head, body)) = contents.refusal()
+            {
+                return Found::Object(Growing::new(Filling::whole(head, body), Arc::clone(&self.wake)));
+            }
+            return contents.with_told(&reports, |playlists, told| playlists.find(asked, told));
         }
         let mut contents = self.lock();
         if let Object::TransportSegment { segment } = object {
@@ -244,6 +252,16 @@ impl Shelf {
         contents.with_told(&reports, |playlists, told| playlists.change(told));
     }
 
+    /// Which tracks are left out, and why, for people; `None` where that is nothing new.
+    pub fn news_of_left_out(&self) -> Option<String> {
+        let mut contents = self.lock();
+        if contents.told_left_out == contents.intake.left_out() {
+            return None;
+        }
+        contents.told_left_out = contents.intake.left_out().to_vec();
+        Some(words_of(&contents.told_left_out)).filter(|words| !words.is_empty())
+    }
+
     /// What comes next does not follow what came.
     pub fn discontinuity(&self, utc: Utc) {
         self.change(|intake| intake.discontinuity(utc));
@@ -273,6 +291,9 @@ impl Shelf {
             self.relations().last = last.and_then(Rendition::last_part);
             let reports = self.reports();
             contents.with_told(&reports, |playlists, told| playlists.change(told));
+        }
+        if let Some((head, body)) = contents.refusal() {
+            contents.playlists.refuse(&head, &body);
         }
         drop(contents);
         // Without a lock here: it looks at all of its versions.
@@ -339,7 +360,45 @@ impl Shelf {
     }
 }
 
+fn codec_name(left: &LeftOut) -> &'static str {
+    left.codec.map_or("an unknown codec", Codec::name)
+}
+
+fn words_of(left_out: &[LeftOut]) -> String {
+    let told: Vec<String> = left_out
+        .iter()
+        .map(|left| format!("{} on PID {}: {}", codec_name(left), left.pid, left.why))
+        .collect();
+    told.join("; ")
+}
+
 impl Contents {
+    /// The answer with playlists where nothing can be played: which tracks there are, and why none of them is taken
+    /// (RFC 9457).
+    fn refusal(&self) -> Option<(Head, Bytes)> {
+        if !self.intake.takes_nothing() {
+            return None;
+        }
+        let left_out = self.intake.left_out();
+        let told = words_of(left_out);
+        let told = if told.is_empty() { "the program has no pictures and no sound".to_owned() } else { told };
+        let tracks: Vec<_> = left_out
+            .iter()
+            .map(|left| serde_json::json!({ "pid": left.pid, "codec": codec_name(left), "why": left.why }))
+            .collect();
+        let body = serde_json::json!({
+            "type": "about:blank",
+            "status": 406,
+            "title": "none of the stream's tracks can be packaged",
+            "detail": format!("{told}. The stream itself is at /live/NAME.ts, and in segments at /live/NAME/ts.m3u8."),
+            "tracks": tracks,
+        });
+        let head = Head::of_status(406)
+            .with("Content-Type", "application/problem+json")
+            .with("Cache-Control", "max-age=1");
+        Some((head, Bytes::from(format!("{body}\n"))))
+    }
+
     /// Nothing yet, of an epoch that began at so many seconds of UTC.
     fn new(settings: Settings, wake: &Arc<dyn Wake>, epoch: u64) -> Contents {
         let first = epoch * 1000 / settings.segment.as_millis().max(1) as u64;
@@ -350,6 +409,7 @@ impl Contents {
             objects: BTreeMap::new(),
             playlists: Playlists::new(Arc::clone(wake)),
             transport: Transport::default(),
+            told_left_out: Vec::new(),
         }
     }
 

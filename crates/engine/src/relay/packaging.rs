@@ -412,7 +412,12 @@ impl Following {
             let came = Utc::from_nanos(utc.as_nanos().saturating_sub(ago.as_nanos() as u64));
             let at = reader.offset();
             match reader.read(scratch, end)? {
-                Some(count) => self.shelf.push(&scratch[..count], came, Some(at)),
+                Some(count) => {
+                    self.shelf.push(&scratch[..count], came, Some(at));
+                    if let Some(words) = self.shelf.news_of_left_out() {
+                        tracing::warn!(stream = %live.name, "left out of LL-HLS and LL-DASH: {words}");
+                    }
+                }
                 None => {
                     // It has fallen behind what is kept.
                     self.shelf.discontinuity(utc);
