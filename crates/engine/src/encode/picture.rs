@@ -190,6 +190,8 @@ mod tests {
     use glassline_media::container::ts::{AudioFormat, Demuxer, Event, MuxSettings, PACKET_BYTES};
 
     const SLICE: [u8; 5] = [0, 0, 1, 0x65, 0x88];
+    /// One that is not its picture's first.
+    const LATER: [u8; 5] = [0, 0, 1, 0x65, 0x42];
 
     /// Bytes, whether a viewer can join there, whether it ends a picture.
     type Got = Vec<(Vec<u8>, bool, bool)>;
@@ -235,12 +237,13 @@ mod tests {
         let head = [0, 0, 0, 1, 9, 0xf0];
         let sps = [0, 0, 0, 1, 0x67, 1];
         let large = [&SLICE[..], &[7; 1000]].concat();
+        let later = [&LATER[..], &[7; 1000]].concat();
         let given = [
             (NalType::AccessUnitDelimiter, &head[..], false),
             (NalType::Sps, &sps[..], false),
             (NalType::Idr, &large[..], false),
-            (NalType::Idr, &SLICE[..], false),
-            (NalType::Idr, &large[..], true),
+            (NalType::Idr, &LATER[..], false),
+            (NalType::Idr, &later[..], true),
         ];
         let (got, written) = write(&given, false);
         let written = written.unwrap().unwrap();
@@ -250,7 +253,7 @@ mod tests {
         assert!(got.iter().all(|(bytes, ..)| bytes.len().is_multiple_of(PACKET_BYTES)));
         let found = units(&got);
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].data, [&head[..], &sps, &large, &SLICE, &large].concat());
+        assert_eq!(found[0].data, [&head[..], &sps, &large, &LATER, &later].concat());
         assert!(found[0].random_access);
         assert_eq!(written.demand, Demand::KeyFrame);
         assert_eq!(written.bytes, got.iter().map(|(bytes, ..)| bytes.len()).sum::<usize>());
@@ -276,6 +279,7 @@ mod tests {
         let program = MuxSettings { video: Some(Codec::H264), audio, ..MuxSettings::default() };
         let mut muxer = Muxer::new(program).unwrap();
         let large = [&SLICE[..], &[7; 1000]].concat();
+        let later = [&LATER[..], &[7; 1000]].concat();
         let data = Bytes::from_static(&[0xfc, 1, 2]);
         let (pts, stamps) = (Ticks(450), Stamps::default());
         let sound = AccessUnit { codec: Codec::Opus, data, pts, dts: pts, random_access: true, stamps };
@@ -296,7 +300,7 @@ mod tests {
         writer.take_sound(&sound);
         writer.take(&NalUnit { kind: NalType::Idr, bytes: &large, last: false });
         writer.take_sound(&AccessUnit { pts: Ticks(900), dts: Ticks(900), ..sound.clone() });
-        writer.take(&NalUnit { kind: NalType::Idr, bytes: &large, last: true });
+        writer.take(&NalUnit { kind: NalType::Idr, bytes: &later, last: true });
         writer.finish().unwrap();
         assert_eq!(got.iter().map(|&(.., ends)| ends).collect::<Vec<_>>(), [true, false, false, true]);
         let found = units(&got);
