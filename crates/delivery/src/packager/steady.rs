@@ -174,7 +174,11 @@ impl Steady {
         let since = distance(dts + Ticks(self.shift), last.dts);
         // A little back: the stamp of the last one was too far ahead.
         let near = NEAR.max(context.duration.saturating_mul(4));
-        let is_gap = (near.saturating_neg()..=STEP_MAX).contains(&since);
+        // Far ahead: a gap where the other renditions have gone on through it, or there are none that could tell.
+        let went_on =
+            context.reached.is_none_or(|reached| distance(reached, dts + Ticks(self.shift)) >= -SLACK);
+        let most = if went_on { context.gap_max } else { STEP_MAX };
+        let is_gap = (near.saturating_neg()..=most).contains(&since);
         let stood = ticks_between(last.now, now).saturating_sub(last.duration);
         let has_stood = stood.saturating_abs() > SLACK;
         if !is_gap && has_stood && context.leads {
@@ -188,8 +192,7 @@ impl Steady {
         let mut taken = Vec::new();
         for unit in moved {
             let dts = self.shifted(&unit);
-            let follows = self.last.is_none_or(|last| dts > last.dts);
-            let dts = if follows { dts } else { last.dts + Ticks(1) };
+            let dts = self.last.map_or(dts, |before| dts.max(before.dts + Ticks(1)));
             taken.push(self.accept(unit, dts, context));
         }
         Verdict::Take(taken)

@@ -477,6 +477,33 @@ fn gaps_between_pictures_lose_neither_pictures_nor_sound() {
     crate::playlist::check::all(checked.packager.presentation());
 }
 
+#[test]
+fn a_gap_is_one_however_late_its_first_picture_is_known_to_be_whole() {
+    // As a demultiplexer gives them whose pictures end where the next one begins; the sound is a little behind.
+    let times: Vec<i64> = (0..400).filter(|index| !(50..138).contains(&(index % 200))).collect();
+    for with_sound in [true, false] {
+        let streams = if with_sound { video_and_aac() } else { program(vec![stream(VIDEO, 0x1b, &[])]) };
+        let (mut checked, mut sound) = (Checked::new(wide(), &streams), 0i64);
+        for (number, pair) in times.windows(2).enumerate() {
+            let came = pair[1] * PICTURE;
+            while with_sound && sound * 1920 <= came - 14_000 {
+                checked.push_at(SOUND, &aac(60, sound * 1920), came);
+                sound += 1;
+            }
+            checked.push_at(VIDEO, &picture(number % 100 == 0, 100, pair[0] * PICTURE), came);
+        }
+        checked.finish(BEGUN);
+        assert_eq!(contents(&checked, RenditionName::Video), (times.len() - 1, 1));
+        let last = segments(&checked, RenditionName::Video)
+            .last()
+            .map(|last| last.start_time() + last.duration_time());
+        assert!(
+            last.unwrap().abs_diff(Duration::from_millis(399 * 40)) < Duration::from_millis(45),
+            "{last:?}"
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
