@@ -124,7 +124,7 @@ impl Ends {
     }
 
     fn are_trusted(&self, bytes: usize) -> bool {
-        !self.is_crossed && self.whole >= WHOLE_ENDS && bytes <= self.longest && bytes < PES_FULL_BYTES
+        !self.is_crossed && self.whole >= WHOLE_ENDS && bytes < self.longest && bytes < PES_FULL_BYTES
     }
 }
 
