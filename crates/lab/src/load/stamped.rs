@@ -150,7 +150,12 @@ impl Source {
         packet[23] = (stamp >> 14) as u8 | 1;
         packet[24] = (stamp >> 7) as u8;
         packet[25] = (stamp << 1) as u8 | 1;
-        packet[26..35].copy_from_slice(&[0, 0, 1, 9, 0xF0, 0, 0, 1, if key { 0x65 } else { 0x41 }]);
+        packet[26..31].copy_from_slice(&[0, 0, 1, 9, 0xF0]);
+        if key {
+            packet[31..46].copy_from_slice(&[0, 0, 1, 0x67, 1, 0, 0, 1, 0x68, 1, 0, 0, 1, 0x65, 0x88]);
+        } else {
+            packet[31..36].copy_from_slice(&[0, 0, 1, 0x41, 0x88]);
+        }
     }
 }
 
