@@ -316,7 +316,10 @@ impl Reader {
     /// A reader at `offset`, as another process left it, with the link that it alone kept there ([`Reader::own_link`]).
     pub fn restore(chain: Chain, offset: u64, own: Option<(u64, OwnedFd)>) -> Reader {
         let link = own.map(|(index, file)| Arc::new(Link { index, file, map: OnceLock::new() }));
-        Reader { chain, link, offset }
+        let mut reader = Reader { chain, link, offset };
+        // What it has begun it can finish, as before: also where the chain gives the link up before it next sends.
+        let _ = reader.stand(offset / reader.chain.0.capacity);
+        reader
     }
 
     /// The link that it stands in, if the chain has given it up.
@@ -558,8 +561,12 @@ mod tests {
         assert_eq!((restored.chain().head(), restored.head()), (2 * LINK + 5, 2 * LINK + 5));
         let mut reader = Reader::restore(restored.chain(), 10, Some((own.index(), copy(&own))));
         assert_eq!(reader.send(&sink, 30).unwrap(), Sent::Bytes(20));
+        // One whose link the chain has until then, and gives up before it sends.
+        let mut begun = Reader::restore(restored.chain(), LINK + 10, None);
         restored.append(&[3; 7]).unwrap();
         restored.publish();
+        restored.drop_before(2 * LINK);
+        assert_eq!(begun.send(&sink, LINK + 30).unwrap(), Sent::Bytes(20));
         reader.seek(2 * LINK);
         assert_eq!(reader.send(&sink, 2 * LINK + 12).unwrap(), Sent::Bytes(12));
         assert!(Spool::restore(settings.clone(), 3 * LINK, 1, Vec::new()).is_err());
