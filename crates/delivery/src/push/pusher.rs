@@ -354,6 +354,10 @@ impl Pusher {
         if connection.finishing {
             return Taken::LeftOut;
         }
+        if packets.is_empty() && connection.picture.is_empty() {
+            // A picture without bytes begins nothing.
+            return Taken::Taken(0);
+        }
         if !connection.started && !joinable || connection.reply.since.is_some() {
             return Taken::Waiting;
         }

@@ -136,7 +136,7 @@ impl Source {
         self.frame += 1;
     }
 
-    /// Adaptation field with the clock, PES header with the time stamp, access unit delimiter, start of a slice.
+    /// Adaptation field with the clock, PES header with the time stamp, access unit delimiter or parameter sets, start of a slice.
     fn unit_head(&self, key: bool, packet: &mut [u8; PACKET_BYTES]) {
         // A second of lead, so that the time stamp lies ahead of the clock.
         let due = Time::ZERO + self.shape.frames.time_of(self.frame);
@@ -150,11 +150,12 @@ impl Source {
         packet[23] = (stamp >> 14) as u8 | 1;
         packet[24] = (stamp >> 7) as u8;
         packet[25] = (stamp << 1) as u8 | 1;
-        packet[26..31].copy_from_slice(&[0, 0, 1, 9, 0xF0]);
         if key {
-            packet[31..46].copy_from_slice(&[0, 0, 1, 0x67, 1, 0, 0, 1, 0x68, 1, 0, 0, 1, 0x65, 0x88]);
+            // Parameter sets, the second of which goes on over the mark, and the slice behind it.
+            packet[26..SEQUENCE].copy_from_slice(&[0, 0, 1, 0x67, 1, 0, 0, 1, 0x68, 1]);
+            packet[POSITION + 1..POSITION + 6].copy_from_slice(&[0, 0, 1, 0x65, 0x88]);
         } else {
-            packet[31..36].copy_from_slice(&[0, 0, 1, 0x41, 0x88]);
+            packet[26..SEQUENCE].copy_from_slice(&[0, 0, 1, 9, 0xF0, 0, 0, 1, 0x41, 0x88]);
         }
     }
 }
