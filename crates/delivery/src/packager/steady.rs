@@ -25,7 +25,7 @@ use glassline_media::{Ticks, Utc};
 const NEAR: i64 = 9000;
 /// Units that follow each other lie no further apart than this, or than four units.
 const STEP_MAX: i64 = 2 * Ticks::RATE as i64;
-/// By how much arrivals may be off from stamps.
+/// By how much arrivals may be off from stamps, and renditions from each other.
 const SLACK: i64 = Ticks::RATE as i64;
 /// So many units that agree with nothing are placed one behind the other.
 const DOUBTED_MAX: usize = 4;
@@ -138,10 +138,11 @@ impl Steady {
             return Verdict::Take(vec![self.accept(arrived, dts, context)]);
         }
         if (1..=context.gap_max).contains(&since) {
-            let passed = ticks_between(last.now, arrived.now).saturating_add(SLACK);
+            // By half of it at least: arrivals are jerky.
+            let has_passed = ticks_between(last.now, arrived.now) >= since / 2;
             let has_reached =
                 context.reached.is_some_and(|reached| distance(reached, dts) >= NEAR.saturating_neg());
-            if passed >= since && since > SLACK || has_reached {
+            if has_passed || has_reached {
                 return Verdict::Take(vec![self.accept(arrived, dts, context)]);
             }
         }
