@@ -4,7 +4,7 @@
  * stamp is that of the first unit whose first byte lies in its PES packet, and units without one are spaced evenly.
  *
  * A unit is given with its last byte where that shows: at the mark that our own muxer ends units with; at the end of a PES packet
- * with a length, once several of them were ends of units and none was not, and unless it is longer than those; and, where the length is open, when a
+ * with a length, once several of them were ends of units and none was not, and where one of those was longer; and, where the length is open, when a
  * chunk ends behind a packet with stuffing and as many slices are there as all recent pictures had. (An encoder that sends slices
  * as they are finished stuffs packets inside a picture, so stuffing alone proves nothing.) Otherwise it is given with the first
  * bytes of the next one, a picture later.
@@ -279,7 +279,7 @@ export class Pictures {
     this.cut(false, before);
     if (this.left <= 0 && endsUnit(this.held, this.length)) this.takeAll();
     else if (this.left === 0) {
-      const trusted = !this.crossed && this.wholeEnds >= WHOLE_ENDS && this.cameBytes <= this.longest && this.cameBytes < FULL_PES_BYTES;
+      const trusted = !this.crossed && this.wholeEnds >= WHOLE_ENDS && this.cameBytes < this.longest && this.cameBytes < FULL_PES_BYTES;
       if (trusted) {
         this.takeAll();
         this.guessed = true;

@@ -95,7 +95,7 @@ describe("TsDemuxer", () => {
     const { demuxer, units } = collect();
     demuxer.push(builder.tables());
     for (let n = 0; n < 4; n++) demuxer.push(builder.packets(VIDEO_PID, [pes(0xe0, 0, 0, picture(true, 1, 600), true)]));
-    expect(units).toHaveLength(4);
+    expect(units).toHaveLength(3);
     const packets = builder.packets(VIDEO_PID, [pes(0xe0, 3600, 3600, picture(false, 1, 400), true)]);
     demuxer.push(packets.subarray(0, packets.length - 1));
     expect(units).toHaveLength(4);

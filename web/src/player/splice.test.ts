@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type AudioUnit, Feed, type VideoConfig, type VideoUnit } from "../media/feed";
-import { AUDIO_PID, TsBuilder, VIDEO_PID, pes, picture } from "../testing/ts_builder";
+import { AUDIO_PID, TsBuilder, VIDEO_PID, ended, pes, picture } from "../testing/ts_builder";
 import { Splice } from "./splice";
 
 /** Another SPS than the builder's own: of another size. */
@@ -39,7 +39,7 @@ class Bench {
       /** Picture `number`, and the sound of its time. */
       push(number: number, key = number % 10 === 0, shift = 0): void {
         const stamp = START + shift + number * STEP;
-        feed.push(builder.packets(VIDEO_PID, [pes(0xe0, stamp, stamp, picture(key, 1, 300, sets), true)], { random: key }));
+        feed.push(builder.packets(VIDEO_PID, [pes(0xe0, stamp, stamp, ended(picture(key, 1, 300, sets)), true)], { random: key }));
         // 20 ms of Opus (configuration 31), two a picture.
         for (const half of [0, 1]) {
           const opus = new Uint8Array([0x7f, 0xe0, 3, 0xfc, 1, 2]);

@@ -10,7 +10,7 @@
 //! (§2.4.3.7). Units without one are spaced evenly, by what lies between the stamps, or by what the stream says of its rate.
 //!
 //! A unit is given with its last byte where that shows: at the mark that our own muxer ends units with, and at the end of a PES
-//! packet with a length, once several of them were ends of units and none was not, and unless it is longer than those. Otherwise
+//! packet with a length, once several of them were ends of units and none was not, and where one of those was longer. Otherwise
 //! it is given with the first bytes of the next one.
 #![cfg_attr(
     not(test),
