@@ -58,6 +58,7 @@ mod soak;
 mod stages;
 mod terminal;
 mod tls;
+mod unpackaged;
 mod viewers;
 mod vp8;
 

@@ -155,6 +155,27 @@ pub struct FrameRate {
 }
 
 impl FrameRate {
+    /// Rates that occur, the slowest first.
+    pub const USUAL: [FrameRate; 12] = {
+        const fn rate(numerator: u32, denominator: u32) -> FrameRate {
+            FrameRate { numerator, denominator }
+        }
+        [
+            rate(24_000, 1001),
+            rate(24, 1),
+            rate(25, 1),
+            rate(30_000, 1001),
+            rate(30, 1),
+            rate(48, 1),
+            rate(50, 1),
+            rate(60_000, 1001),
+            rate(60, 1),
+            rate(100, 1),
+            rate(120_000, 1001),
+            rate(120, 1),
+        ]
+    };
+
     /// `numerator / denominator` pictures a second, or `None` if a part is zero.
     pub const fn new(numerator: u32, denominator: u32) -> Option<FrameRate> {
         if numerator == 0 || denominator == 0 { None } else { Some(FrameRate { numerator, denominator }) }

@@ -107,6 +107,7 @@ class Times {
   private since = 0;
   private measured = 0;
   private waiting: Untimed[] = [];
+  private waitingBytes = 0;
   /** Ticks of a picture, as the last parameter set has it; 0: unknown. */
   stated = 0;
 
@@ -115,6 +116,7 @@ class Times {
   forget(): void {
     this.last = null;
     this.waiting = [];
+    this.waitingBytes = 0;
   }
 
   /** Gives a unit with its time, or keeps it until that is known. Returns false where it never will be. */
@@ -126,7 +128,8 @@ class Times {
       if (ticks > 0 && this.waiting.length === 0) this.place(unit, this.last, ticks * this.since);
       else {
         this.waiting.push(unit);
-        if (this.waiting.length >= MAX_WAITING) {
+        this.waitingBytes += unit.data.length;
+        if (this.waiting.length >= MAX_WAITING || this.waitingBytes > MAX_UNIT_BYTES) {
           this.measured = PICTURE_TICKS.unknown;
           this.release();
         }
@@ -149,6 +152,7 @@ class Times {
     const { last, waiting } = this;
     if (!last) return;
     this.waiting = [];
+    this.waitingBytes = 0;
     const ticks = this.measured || this.stated || PICTURE_TICKS.unknown;
     const first = this.since - waiting.length + 1;
     waiting.forEach((unit, index) => this.place(unit, last, ticks * (first + index)));

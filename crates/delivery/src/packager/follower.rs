@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 /// Units wait for the lead no longer than this, by their own time, and no more of them than that.
 const HOLD: i64 = Ticks::RATE as i64;
 const HELD_MAX: usize = 512;
+/// And no more bytes.
+const HELD_MAX_BYTES: usize = 16 << 20;
 /// Units in another format, which wait for the next key frame, are no more than this, and no longer.
 const CHANGED_MAX: usize = 2048;
 const CHANGED_HOLD: i64 = 12 * Ticks::RATE as i64;
@@ -32,6 +34,7 @@ pub(super) struct Follower {
     /// The cuts that it has not passed; each is one number further.
     pub(super) cuts: VecDeque<Cut>,
     held: VecDeque<Arrived>,
+    held_bytes: usize,
     /// What is presented before this is too late.
     not_before: Ticks,
     pub(super) steady: Steady,
@@ -46,6 +49,7 @@ impl Follower {
             lane,
             cuts: VecDeque::new(),
             held: VecDeque::new(),
+            held_bytes: 0,
             not_before: first,
             steady: Steady::default(),
             is_changed: false,
@@ -59,6 +63,7 @@ impl Follower {
 
     /// Takes a unit, which waits until [`Follower::drain`] finds it due.
     pub(super) fn hold(&mut self, arrived: Arrived) {
+        self.held_bytes += arrived.unit.data.len();
         self.held.push_back(arrived);
     }
 
@@ -71,12 +76,17 @@ impl Follower {
     pub(super) fn waits_too_long(&self) -> bool {
         let span = self.held.front().zip(self.held.back());
         let waited = span.map_or(0, |(first, newest)| (newest.unit.pts - first.unit.pts).0);
-        self.is_changed && (waited > CHANGED_HOLD || self.held.len() > CHANGED_MAX)
+        let is_much = self.held.len() > CHANGED_MAX || self.held_bytes > HELD_MAX_BYTES;
+        self.is_changed && (waited > CHANGED_HOLD || is_much)
     }
 
     /// The units that wait for a new epoch.
     pub(super) fn take_changed(&mut self) -> Vec<Arrived> {
-        if std::mem::take(&mut self.is_changed) { self.held.drain(..).collect() } else { Vec::new() }
+        if !std::mem::take(&mut self.is_changed) {
+            return Vec::new();
+        }
+        self.held_bytes = 0;
+        self.held.drain(..).collect()
     }
 
     /// Packs what is presented before `frontier`, and what has waited too long.
@@ -84,7 +94,9 @@ impl Follower {
         while !self.is_changed
             && let (Some(first), Some(newest)) = (self.held.front(), self.held.back())
         {
-            let waits_long = (newest.unit.pts - first.unit.pts).0 > HOLD || self.held.len() > HELD_MAX;
+            let waits_long = (newest.unit.pts - first.unit.pts).0 > HOLD
+                || self.held.len() > HELD_MAX
+                || self.held_bytes > HELD_MAX_BYTES;
             if first.unit.pts >= frontier && !waits_long {
                 break;
             }
@@ -93,6 +105,7 @@ impl Follower {
                 self.held.push_front(arrived);
                 self.is_changed = true;
             } else {
+                self.held_bytes -= arrived.unit.data.len();
                 self.take(&arrived.unit, zero, clock, world);
             }
         }

@@ -176,7 +176,7 @@ impl UnitFinder {
                     let is_set = matches!(NalType::of(header), NalType::Sps | NalType::Pps);
                     // A prefix stands before each slice of a stream in layers (Annex G).
                     let is_sure = header & 0x1f != 14;
-                    return Some(if begins_unit(header) {
+                    return Some(if begins_unit(Syntax::H264, header) {
                         Part::Begin { is_set, is_sure }
                     } else {
                         Part::Other
@@ -210,7 +210,7 @@ impl UnitFinder {
                             is_pair: false,
                         })
                     }
-                    32..=35 | 39 | 41..=44 | 48..=55 if is_base => {
+                    _ if is_base && begins_unit(Syntax::H265, header) => {
                         Part::Begin { is_set: false, is_sure: true }
                     }
                     _ => Part::Other,
@@ -312,10 +312,13 @@ fn is_slice_head(header: u8) -> bool {
     matches!(header & 0x1f, 1 | 2 | 5)
 }
 
-/// Whether a NAL unit of H.264 that is no slice stands before the first slice of a unit: a message, a parameter set, a delimiter,
-/// or one of 14 to 18.
-fn begins_unit(header: u8) -> bool {
-    matches!(header & 0x1f, 6..=9 | 14..=18)
+/// Whether a NAL unit that is no slice stands before the first slice of a unit: a message, a parameter set, a delimiter, or one of
+/// those that are reserved for it.
+fn begins_unit(syntax: Syntax, header: u8) -> bool {
+    match syntax {
+        Syntax::H264 => matches!(header & 0x1f, 6..=9 | 14..=18),
+        Syntax::H265 => matches!(header >> 1 & 0x3f, 32..=35 | 39 | 41..=44 | 48..=55),
+    }
 }
 
 /// Where a start code found at `at` begins: with its first zero where it has four bytes.
@@ -334,11 +337,8 @@ pub fn first_begin(syntax: Syntax, bytes: &[u8]) -> Option<usize> {
         let header = header?;
         let begins = match syntax {
             Syntax::H264 if is_slice_head(header) => second? & 0x80 != 0,
-            Syntax::H264 => begins_unit(header),
-            Syntax::H265 => match header >> 1 & 0x3f {
-                0..=31 => third? & 0x80 != 0,
-                kind => matches!(kind, 32..=35 | 39 | 41..=44 | 48..=55),
-            },
+            Syntax::H265 if header >> 1 & 0x3f < 32 => third? & 0x80 != 0,
+            _ => begins_unit(syntax, header),
         };
         if begins {
             return Some(with_leading_zero(bytes, at));

@@ -4,23 +4,6 @@ use super::Segment;
 use glassline_media::{FrameRate, Ticks};
 use std::time::Duration;
 
-/// Rates of pictures that occur: where a segment's length is a whole number of such pictures, that is its length, and its stamps
-/// are rounded.
-const RATES: [(u32, u32); 12] = [
-    (24_000, 1001),
-    (24, 1),
-    (25, 1),
-    (30_000, 1001),
-    (30, 1),
-    (48, 1),
-    (50, 1),
-    (60_000, 1001),
-    (60, 1),
-    (100, 1),
-    (120_000, 1001),
-    (120, 1),
-];
-
 /// The length of a segment as a rational number of seconds, so that no multiple of it is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentLength {
@@ -38,9 +21,7 @@ impl SegmentLength {
     /// How long a complete segment is. Stamps of pictures are rounded to ticks of 90 kHz: what is meant is a whole number of
     /// pictures at the rate that the stream states, or at a usual one, where it is as long as one within that rounding.
     pub(in crate::packager) fn of(segment: &Segment, stated: Option<FrameRate>) -> SegmentLength {
-        let usual =
-            RATES.iter().filter_map(|&(numerator, denominator)| FrameRate::new(numerator, denominator));
-        let found = stated.into_iter().chain(usual).find_map(|rate| whole_pictures(segment, rate));
+        let found = stated.into_iter().chain(FrameRate::USUAL).find_map(|rate| whole_pictures(segment, rate));
         found
             .filter(|_| segment.timescale == Ticks::RATE)
             .unwrap_or(SegmentLength::new(segment.duration, segment.timescale))
@@ -114,8 +95,8 @@ mod tests {
     proptest! {
         /// Whichever way stamps are rounded, a day of segments is as long as a day of their pictures.
         #[test]
-        fn rounded_stamps_do_not_add_up(rate in 0..RATES.len(), pictures in 8u64..600, from in 0u64..100, round_down: bool, states: bool) {
-            let rate = FrameRate::new(RATES[rate].0, RATES[rate].1).unwrap();
+        fn rounded_stamps_do_not_add_up(rate in 0..FrameRate::USUAL.len(), pictures in 8u64..600, from in 0u64..100, round_down: bool, states: bool) {
+            let rate = FrameRate::USUAL[rate];
             let stamp = |number: u64| {
                 let (numerator, ticks) = (u64::from(rate.numerator()), number * u64::from(rate.denominator()) * 90_000);
                 if round_down { ticks / numerator } else { (ticks + numerator / 2) / numerator }

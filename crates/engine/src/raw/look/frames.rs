@@ -10,22 +10,6 @@ use glassline_transport::rtp::statistics::Arrival;
 const RATED: u64 = 8;
 /// How near a rate is to one that there is.
 const NEAR: f64 = 0.002;
-/// Rates that there are.
-const RATES: [(u32, u32); 12] = [
-    (24_000, 1001),
-    (24, 1),
-    (25, 1),
-    (30_000, 1001),
-    (30, 1),
-    (48, 1),
-    (50, 1),
-    (60_000, 1001),
-    (60, 1),
-    (100, 1),
-    (120_000, 1001),
-    (120, 1),
-];
-
 /// The frame that is coming.
 #[derive(Clone, Copy, Debug)]
 struct Current {
@@ -212,9 +196,9 @@ impl Frames {
     /// The rate that is meant, by the stamps, once there are enough of them.
     pub(super) fn rate(&self) -> Option<FrameRate> {
         let found = self.stamped_hz().filter(|_| self.steps >= RATED)?;
-        let mut rates = RATES.iter().filter_map(|(above, below)| FrameRate::new(*above, *below));
+        let rates = FrameRate::USUAL.into_iter();
         let distance = |rate: &FrameRate| (rate.as_f64() / found - 1.0).abs();
-        let nearest = rates.by_ref().min_by(|one, other| distance(one).total_cmp(&distance(other)));
+        let nearest = rates.min_by(|one, other| distance(one).total_cmp(&distance(other)));
         let exact = || FrameRate::new((found * 1000.0).round() as u32, 1000);
         nearest.filter(|rate| distance(rate) < NEAR).or_else(exact)
     }

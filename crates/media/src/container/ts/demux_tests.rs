@@ -254,3 +254,84 @@ fn a_unit_is_given_as_early_as_its_end_shows() {
     assert_eq!(given_after(true, false), [0, 1, 1, 2, 1]);
     assert_eq!(given_after(false, false), [0, 1, 1, 1, 1]);
 }
+
+#[test]
+fn video_behind_more_sounds_than_are_followed_is_found() {
+    use crate::container::ts::psi;
+    let (mut pat, mut pmt, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+    psi::Pat { transport_stream_id: 1, version: 0, current: true, programs: vec![(1, 0x1000)] }
+        .write(&mut pat);
+    let sounds = (0..STREAMS_MAX as u16 + 1)
+        .map(|number| psi::ElementaryStream::new(0x200 + number, 0x0f, Vec::new()));
+    let streams = sounds.chain([psi::ElementaryStream::new(VIDEO_PID, 0x1b, Vec::new())]).collect();
+    psi::Pmt { program_number: 1, version: 0, current: true, pcr_pid: VIDEO_PID, streams }.write(&mut pmt);
+    psi::write_packets(0, &pat, &mut 0, &mut bytes);
+    psi::write_packets(0x1000, &pmt, &mut 0, &mut bytes);
+    let mut stream = Stream { bytes, continuity: 0 };
+    let key = [sps(false), pps(), slice(0x65, 0, 0, None, &[9; 40])].concat();
+    stream.push(&Pes { stamp: Some(3600), bounded: true, payload: key.clone() });
+    assert_eq!(demuxed(&stream.bytes, 188).0, [(key, 3600)]);
+}
+
+/// Units without stamps and without a rate wait, but not without end.
+#[test]
+fn what_waits_for_a_time_has_a_bound() {
+    let body = vec![7; 3 << 20];
+    let units: Vec<Vec<u8>> = (0..8).map(|number| slice(0x41, 0, number, None, &body)).collect();
+    let key = [sps(false), pps(), slice(0x65, 0, 0, None, &body)].concat();
+    let mut stream = Stream::new(Codec::H264);
+    let payload = [vec![key], units].concat().concat();
+    stream.push(&Pes { stamp: Some(0), bounded: false, payload });
+    let (mut demuxer, mut given) = (Demuxer::new(), 0);
+    demuxer.push(&stream.bytes);
+    given += std::iter::from_fn(|| demuxer.poll())
+        .filter(|event| matches!(event, Event::AccessUnit { .. }))
+        .count();
+    assert!(given >= 4, "{given}");
+}
+
+/// A viewer that joins where a stream no longer says its parameter sets gets them in front, and no counter jumps.
+#[test]
+fn who_joins_later_gets_the_parameter_sets_that_were_said_once() {
+    use crate::container::ts::{ContinuityChecker, Scanner, packet::packets};
+    let sets = [sps(false), pps()].concat();
+    for delimiter in [&[][..], &[0, 0, 0, 1, 9, 0xf0]] {
+        let mut stream = Stream::new(Codec::H264);
+        for number in 0..40u32 {
+            let key = number % 10 == 0;
+            let head = if number == 0 { &sets[..] } else { &[] };
+            let slice = slice(if key { 0x65 } else { 0x41 }, 0, number % 10, None, &[9; 300]);
+            let payload = [delimiter, head, &slice].concat();
+            stream.push(&Pes { stamp: Some(i64::from(number) * 3600), bounded: true, payload });
+        }
+        let (mut scanner, mut entries) = (Scanner::new(), Vec::new());
+        for (at, packet) in packets(&stream.bytes).enumerate() {
+            if let Some(entry) = scanner.scan(packet).entry {
+                entries.push((at - entry.packets_back as usize, entry.point));
+            }
+        }
+        assert_eq!(entries.len(), 4);
+        for (number, (at, point)) in entries.into_iter().enumerate() {
+            for moved in [false, true] {
+                let rest = &stream.bytes[at * PACKET_BYTES..];
+                let seen = if moved { &stream.bytes[..2 * PACKET_BYTES] } else { &[] };
+                let joined = [seen, &point.prelude(moved), rest].concat();
+                let mut checker = ContinuityChecker::new();
+                packets(&joined).for_each(|packet| _ = checker.check(&Packet::parse(packet).unwrap()));
+                assert_eq!(checker.errors(), 0, "entry {number}, moved: {moved}");
+                let (found, _) = demuxed(&joined, 188);
+                let nals: Vec<u8> =
+                    crate::bitstream::h264::nals(&found[0].0).map(|nal| nal.bytes[0] & 0x1f).collect();
+                assert!(
+                    nals.contains(&7) && nals.contains(&8) && nals.contains(&5),
+                    "entry {number}: {nals:?}"
+                );
+                assert_eq!(
+                    (found.len(), found[0].1),
+                    (40 - 10 * number, number as i64 * 36_000),
+                    "moved: {moved}"
+                );
+            }
+        }
+    }
+}

@@ -39,7 +39,7 @@ const PES_HEADER_MAX_BYTES: usize = 9 + 255;
 const PES_FULL_BYTES: usize = 60_000;
 /// So many ends of PES packets that were ends of units make the next ones trusted.
 const WHOLE_ENDS: u8 = 3;
-/// Units that wait at most for a time stamp that tells how far they lie apart.
+/// Units that wait at most for a time stamp that tells how far they lie apart, as long as they have fewer bytes than one may have.
 const WAITING_MAX: usize = 64;
 /// PES packets that begin in one unit at most; of more, those that say nothing are not remembered, nor then the first ones.
 const MARKS_MAX: usize = 64;
@@ -128,7 +128,7 @@ impl Ends {
     }
 }
 
-/// Cuts one video stream. Holds one unit, up to [`UNIT_MAX_BYTES`], and those that wait for their times.
+/// Cuts one video stream. Holds one unit, up to [`UNIT_MAX_BYTES`], and about as much that waits for its times.
 #[derive(Clone, Debug)]
 pub(super) struct Pictures {
     codec: Codec,
@@ -159,8 +159,9 @@ struct Times {
     measured: Option<i64>,
     /// Ticks of a picture, as the last parameter set has it.
     stated: Option<i64>,
-    /// What came since then, and waits for the next stamp.
+    /// What came since then, and waits for the next stamp; its bytes.
     waiting: Vec<(u64, Bytes, bool)>,
+    waiting_bytes: usize,
 }
 
 impl Pictures {
@@ -198,8 +199,7 @@ impl Pictures {
             self.count_damaged();
         }
         self.forget();
-        self.times.last = None;
-        self.times.waiting.clear();
+        self.times.forget();
     }
 
     fn forget(&mut self) {
@@ -343,26 +343,27 @@ impl Pictures {
         let Some(begin) = first_begin(syntax, &self.held) else {
             // What may be the beginning of a start code, and what stands behind one, stays.
             let keep = self.held.len().saturating_sub(8);
-            self.skip(keep);
+            self.split(keep);
             return false;
         };
         if self.is_guess && is_rest(&self.held[..begin]) {
             self.ends.is_crossed = true;
             self.count_damaged();
         }
-        self.skip(begin);
+        self.split(begin);
         self.is_aligned = true;
         self.is_guess = false;
         self.finder.restart();
         true
     }
 
-    fn skip(&mut self, bytes: usize) {
-        let _ = self.held.split_to(bytes);
+    /// Takes the first `bytes` of what is held away.
+    fn split(&mut self, bytes: usize) -> Bytes {
         self.ends.skip(bytes);
         for mark in &mut self.marks {
             mark.at = mark.at.saturating_sub(bytes);
         }
+        self.held.split_to(bytes).freeze()
     }
 
     /// Gives everything that is held, cut where it has to be.
@@ -372,7 +373,7 @@ impl Pictures {
         let mark = if is_marked { END_OF_UNIT.len() } else { 0 };
         if self.syntax.is_none() || self.is_aligned && self.finder.has_slice() {
             self.give(self.held.len().saturating_sub(mark), give);
-            self.skip(self.held.len());
+            self.split(self.held.len());
             self.finder.restart();
             self.is_aligned = self.syntax.is_none();
         }
@@ -398,11 +399,7 @@ impl Pictures {
             stamps = mark.stamps.take();
             announced |= std::mem::take(&mut mark.announced);
         }
-        let data = self.held.split_to(bytes).freeze();
-        self.ends.skip(bytes);
-        for mark in &mut self.marks {
-            mark.at = mark.at.saturating_sub(bytes);
-        }
+        let data = self.split(bytes);
         let last = self.marks.iter().rposition(|mark| mark.at == 0).unwrap_or(0);
         // Of those before it nothing is wanted any more but a stamp that no unit has taken.
         let untaken = self.marks.iter().take(last).rev().find_map(|mark| mark.stamps);
@@ -454,6 +451,12 @@ fn stated_ticks(sets: &[u8]) -> Option<i64> {
 }
 
 impl Times {
+    /// What follows lies at no known distance from what was.
+    fn forget(&mut self) {
+        (self.last, self.waiting_bytes) = (None, 0);
+        self.waiting.clear();
+    }
+
     /// How far pictures lie apart, if that is known.
     fn ticks(&self) -> Option<i64> {
         self.measured.or(self.stated)
@@ -476,8 +479,9 @@ impl Times {
                     give(given(codec, unit, last_pts + later, last_dts + later));
                 }
                 _ => {
+                    self.waiting_bytes = self.waiting_bytes.saturating_add(unit.1.len());
                     self.waiting.push(unit);
-                    if self.waiting.len() >= WAITING_MAX {
+                    if self.waiting.len() >= WAITING_MAX || self.waiting_bytes > UNIT_MAX_BYTES {
                         self.measured = Some(DEFAULT_PICTURE_TICKS);
                         self.release(codec, DEFAULT_PICTURE_TICKS, give);
                     }
@@ -499,6 +503,7 @@ impl Times {
     fn release(&mut self, codec: Codec, ticks: i64, give: &mut dyn FnMut(Given)) {
         let Some((pts, dts)) = self.last else { return };
         let first = self.since.saturating_sub(i64::try_from(self.waiting.len()).unwrap_or(0));
+        self.waiting_bytes = 0;
         for (number, unit) in (first.saturating_add(1)..).zip(self.waiting.drain(..)) {
             let later = Ticks(ticks.saturating_mul(number));
             give(given(codec, unit, pts + later, dts + later));

@@ -1,0 +1,51 @@
+//! Streams of which nothing can be packaged: their playlists say so at once, and their bytes go on as they are.
+
+use crate::serve;
+use glassline_media::container::ts::{PACKET_BYTES, psi};
+use glassline_test_support::http::{get, publish};
+use std::io::Write;
+
+const VIDEO: u16 = 0x100;
+
+/// PAT, PMT and pictures of H.265, each a key frame with its parameter sets in one packet.
+fn stream_of_h265(pictures: u8) -> Vec<u8> {
+    let (mut pat, mut pmt, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+    psi::Pat { transport_stream_id: 1, version: 0, current: true, programs: vec![(1, 0x1000)] }
+        .write(&mut pat);
+    let streams = vec![psi::ElementaryStream::new(VIDEO, 0x24, Vec::new())];
+    psi::Pmt { program_number: 1, version: 0, current: true, pcr_pid: VIDEO, streams }.write(&mut pmt);
+    psi::write_packets(0, &pat, &mut 0, &mut bytes);
+    psi::write_packets(0x1000, &pmt, &mut 0, &mut bytes);
+    for number in 0..pictures {
+        let start = bytes.len();
+        bytes.extend([0x47, 0x40 | (VIDEO >> 8) as u8, VIDEO as u8, 0x10 | number & 15]);
+        bytes.extend([0, 0, 1, 0xe0, 0, 0, 0x80, 0x80, 5, 0x21, 0, 1, number << 1, 1]);
+        for (kind, rest) in [(32u8, [1, 7]), (33, [2, 7]), (34, [3, 7]), (19, [0xa0, 9])] {
+            bytes.extend([0, 0, 1, kind << 1, 1]);
+            bytes.extend(rest);
+        }
+        bytes.resize(start + PACKET_BYTES, 0x33);
+    }
+    bytes
+}
+
+#[test]
+fn playlists_of_what_cannot_be_packaged_say_so_at_once() {
+    let server = serve(&[]);
+    let mut publisher = publish(server.address(), "/live/a.ts");
+    publisher.write_all(&stream_of_h265(12)).unwrap();
+    server.wait_for_pictures("a");
+    // The first request begins the packaging, and waits until the program is known; the second one finds that.
+    for asked in ["index.m3u8", "manifest.mpd", "video.m3u8", "index.m3u8"] {
+        let answer = get(server.address(), &format!("/live/a/{asked}"));
+        assert_eq!(
+            (answer.status, answer.header("content-type")),
+            (406, Some("application/problem+json")),
+            "{asked}"
+        );
+        let problem = answer.json();
+        assert_eq!(problem["tracks"][0]["codec"], "H.265", "{problem}");
+        assert_eq!(problem["tracks"][0]["pid"], u64::from(VIDEO), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains("H.264"), "{problem}");
+    }
+}
