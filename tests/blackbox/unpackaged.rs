@@ -3,6 +3,7 @@
 use crate::serve;
 use glassline_media::container::ts::{PACKET_BYTES, psi};
 use glassline_test_support::http::{get, publish};
+use glassline_test_support::wait::until;
 use std::io::Write;
 
 const VIDEO: u16 = 0x100;
@@ -34,7 +35,7 @@ fn playlists_of_what_cannot_be_packaged_say_so_at_once() {
     let server = serve(&[]);
     let mut publisher = publish(server.address(), "/live/a.ts");
     publisher.write_all(&stream_of_h265(12)).unwrap();
-    server.wait_for_pictures("a");
+    until("the stream", || server.count("a", "bytes_in") > 0);
     // The first request begins the packaging, and waits until the program is known; the second one finds that.
     for asked in ["index.m3u8", "manifest.mpd", "video.m3u8", "index.m3u8"] {
         let answer = get(server.address(), &format!("/live/a/{asked}"));
