@@ -78,7 +78,7 @@ pub(super) struct Exchange {
     /// What has come and was not handed on yet.
     taken: Vec<Vec<u8>>,
     /// What was known still holds.
-    same: Option<Object>,
+    pub(super) same: Option<Object>,
     object_bytes: u64,
     defaults: Defaults,
     /// Whether anything came of the answer.

@@ -543,19 +543,22 @@ impl Fetcher {
             self.close(slot);
         }
         self.servers[server].succeed();
-        let Some((fetch, same)) = exchange.map(Exchange::into_parts) else { return };
+        let Some(exchange) = exchange else { return };
+        let (fetch, same) = (&exchange.download, &exchange.same);
         let growing = Arc::clone(&fetch.job.growing);
         let has_failed = growing.look(|object| object.progress().failure.is_some());
         if has_failed || (same.is_none() && !fetch.download.is_whole()) {
-            return self.fail(fetch, Failure::Malformed, now);
+            return self.fail(exchange.into_parts().0, Failure::Malformed, now);
         }
-        let bytes = same.as_ref().map_or_else(|| growing.look(Object::filled), Object::filled);
+        let bytes = same.as_ref().map_or(fetch.download.filled(), Object::filled);
+        // Before its last bytes are handed on: a client that has them may ask again, and is not to join what is over.
         if fetch.download.is_of_request() {
             // What is kept under this key, if anything is, is better.
             self.cache.forget(&fetch.job.key, &growing);
         } else {
             self.cache.keep(&fetch.job.key, &growing, bytes, fetch.freshness, now);
         }
+        let (fetch, same) = exchange.into_parts();
         growing.change(|object| match same {
             Some(same) => *object = same,
             None => object.finish(),
