@@ -352,10 +352,30 @@ fn pages_of_others_may_read_where_the_configuration_says_so() {
     let preflight = ask(server.address(), "OPTIONS", "/live/stage.ts", &["Origin: https://example.org"]);
     assert_eq!((preflight.status, shared(&preflight)), (204, expected));
     assert_eq!(preflight.header("access-control-allow-methods"), Some("GET, HEAD"));
+    let allowed = preflight.header("access-control-allow-headers").unwrap_or_default();
+    for field in ["Range", "Authorization", "If-None-Match", "If-Range", "Cache-Control", "CMCD-Request"] {
+        assert!(allowed.split(", ").any(|named| named == field), "{field}: {allowed}");
+    }
+    assert_eq!(preflight.header("timing-allow-origin"), Some("https://example.org"));
+    let exposed = preflight.header("access-control-expose-headers").unwrap_or_default();
+    assert!(exposed.contains("Content-Range") && exposed.contains("ETag"), "{exposed}");
 
     let (server, _publisher, _scratch) = stage("");
     assert_eq!(shared(&watch(&server, "/live/stage.ts").0), None);
     assert_eq!(shared(&ask(server.address(), "OPTIONS", "/live/stage.ts", &[])), None);
+}
+
+#[test]
+fn playlists_are_found_where_other_servers_have_them() {
+    let (server, _scratch) = serve_with("");
+    for (asked, found) in [
+        ("/live/hall.m3u8", "hall/index.m3u8"),
+        ("/live/hall.main.mpd?token=a&expires=9", "hall.main/manifest.mpd?token=a&expires=9"),
+    ] {
+        let answer = get(server.address(), asked);
+        assert_eq!((answer.status, answer.header("location")), (302, Some(found)), "{asked}");
+    }
+    assert_eq!(get(server.address(), "/live/.m3u8").status, 404);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use glassline_media::Time;
 use glassline_media::access_unit::{AccessUnit, Codec};
 use glassline_media::bitstream::h264;
 use glassline_media::container::ts::conformance::{Checker, Profile};
+use glassline_media::container::ts::framing::Unframer;
 use glassline_media::container::ts::packet::{PACKET_BYTES, packets};
 use glassline_media::container::ts::psi::{PAT_PID, Pat, Program};
 use glassline_media::container::ts::{
@@ -67,6 +68,7 @@ pub struct Analysis {
     started: Time,
     first_byte: Option<Time>,
     bytes: u64,
+    unframer: Unframer,
     aligner: Aligner,
     state: State,
     checker: Option<(Profile, Checker)>,
@@ -107,6 +109,7 @@ impl Analysis {
             started,
             first_byte: None,
             bytes: 0,
+            unframer: Unframer::new(),
             aligner: Aligner::new(),
             state: State::default(),
             checker: None,
@@ -148,15 +151,23 @@ impl Analysis {
             self.first_byte.get_or_insert(now);
         }
         self.bytes += bytes.len() as u64;
-        let Analysis { aligner, state, .. } = self;
-        aligner.push(bytes, &mut |run| packets(run).for_each(|packet| state.packet(packet, now)));
-        if let Some((_, checker)) = &mut self.checker {
-            checker.push(bytes);
-        }
+        self.unframed(now, |unframer, give| unframer.push(bytes, give));
+    }
+
+    /// Takes what `unframe` gives out of packets.
+    fn unframed(&mut self, now: Time, unframe: impl FnOnce(&mut Unframer, &mut dyn FnMut(&[u8]))) {
+        let Analysis { unframer, aligner, state, checker, .. } = self;
+        unframe(unframer, &mut |bytes| {
+            aligner.push(bytes, &mut |run| packets(run).for_each(|packet| state.packet(packet, now)));
+            if let Some((_, checker)) = checker {
+                checker.push(bytes);
+            }
+        });
     }
 
     /// The stream has ended by itself: what its last packets hold is complete.
     pub fn finish(&mut self, now: Time) {
+        self.unframed(now, Unframer::finish);
         self.state.demuxer.finish();
         self.state.poll(now);
     }

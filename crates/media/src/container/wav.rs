@@ -1,12 +1,12 @@
 //! RIFF/WAVE: samples behind a header (Microsoft's "Multiple channel audio data and WAVE files"; RF64 as in EBU
-//! Tech 3306).
+//! Tech 3306, BW64 as in ITU-R BS.2088).
 //!
 //! ```text
 //! RIFF size "WAVE" │ fmt␠ size … │ LIST size … │ data size  samples …
 //! ```
 //! In come bytes, chopped in any way; out come [`AudioBlock`]s. Integers of 16, 24 and 32 bits and floats of 32 and
-//! 64 are read, plain or as `WAVE_FORMAT_EXTENSIBLE`. A length of 0xffffffff, or none, as programs write it that
-//! do not know how long they will go on, means until the end. Other chunks are skipped without being kept.
+//! 64 are read, plain or as `WAVE_FORMAT_EXTENSIBLE`. Lengths as programs write them that do not know how long they will go on
+//! (none, 0xffffffff, about 2 GiB) mean until the end. Other chunks are skipped without being kept.
 
 use crate::audio::{AudioBlock, SampleFormat};
 use crate::time::Time;
@@ -35,7 +35,7 @@ const UNKNOWN_LENGTH: u32 = u32::MAX;
 #[non_exhaustive]
 pub enum WavError {
     /// The first bytes are not those of a WAVE file.
-    #[error("not a WAVE file: it begins with {found:02x?}, expected RIFF or RF64, a length and WAVE")]
+    #[error("not a WAVE file: it begins with {found:02x?}, expected RIFF, RF64 or BW64, a length and WAVE")]
     Magic {
         /// The bytes.
         found: [u8; 12],
@@ -182,7 +182,7 @@ impl Reader {
             match self.state {
                 State::Magic => {
                     let Some(found) = self.hold::<12>(bytes) else { return Ok(None) };
-                    if !matches!(&found[..4], b"RIFF" | b"RF64") || &found[8..] != b"WAVE" {
+                    if !matches!(&found[..4], b"RIFF" | b"RF64" | b"BW64") || &found[8..] != b"WAVE" {
                         return Err(WavError::Magic { found });
                     }
                     self.state = State::Chunk;
@@ -270,7 +270,7 @@ impl Reader {
                 let header = self.header.as_mut().ok_or(WavError::NoFormat)?;
                 let left = match length {
                     // What writes into a pipe cannot come back to fill the length in.
-                    0 | UNKNOWN_LENGTH => self.long_data.filter(|&length| length > 0),
+                    length if is_unknown(length) => self.long_data.filter(|&length| length > 0),
                     length => Some(u64::from(length)),
                 };
                 let frame_bytes = (header.format.bytes() * usize::from(header.channels)) as u64;
@@ -328,6 +328,12 @@ impl Reader {
         self.frames += (samples.len() / usize::from(channels)) as u64;
         Some(AudioBlock { samples, channels, rate_hz, captured })
     }
+}
+
+/// Whether a length of samples is one that is written where it is not known: SoX writes 2 GiB less 4 KiB into a pipe, arecord
+/// 2 GiB, others what is left of 2 or 4 GiB beside the header.
+fn is_unknown(length: u32) -> bool {
+    matches!(length, 0 | 0x7fff_f000..=0x8000_0000 | 0xffff_f000..=UNKNOWN_LENGTH)
 }
 
 fn parse_format(bytes: &[u8]) -> Result<Header, WavError> {

@@ -87,7 +87,8 @@ fn every_coding_is_read_plain_and_extensible() {
 fn a_length_that_nobody_knew_means_until_the_end() {
     let mut bytes = file(SampleFormat::S16, 2, 48_000, 100, false);
     let at = bytes.windows(4).position(|four| four == b"data").unwrap() + 4;
-    for length in [0, UNKNOWN_LENGTH] {
+    // As FFmpeg, SoX, arecord and others write it into a pipe.
+    for length in [0, UNKNOWN_LENGTH, 0x7fff_f000, 0x8000_0000, 0x7fff_ffdb, 0xffff_ffdb] {
         bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
         let (header, blocks) = read(&bytes, 33).unwrap();
         assert_eq!(header.unwrap().frames, None);
@@ -100,9 +101,12 @@ fn a_length_that_nobody_knew_means_until_the_end() {
     long.extend(40u64.to_le_bytes());
     long.extend([0; 12]);
     long.extend(&bytes[12..]);
-    let (header, blocks) = read(&long, 7).unwrap();
-    assert_eq!(header.unwrap().frames, Some(10));
-    assert_eq!(blocks.iter().map(AudioBlock::frames).sum::<usize>(), 10);
+    for name in [b"RF64", b"BW64"] {
+        long[..4].copy_from_slice(name);
+        let (header, blocks) = read(&long, 7).unwrap();
+        assert_eq!(header.unwrap().frames, Some(10));
+        assert_eq!(blocks.iter().map(AudioBlock::frames).sum::<usize>(), 10);
+    }
 }
 
 #[test]

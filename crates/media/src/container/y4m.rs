@@ -203,9 +203,14 @@ fn take_line(line: &mut Vec<u8>, input: &mut &[u8], word: &'static [u8]) -> Resu
     // One byte more than allowed shows that the line is too long.
     let copied = take.min(MAX_LINE_BYTES + 1 - line.len());
     line.extend_from_slice(&input[..copied]);
+    // Some programs end lines as Windows does.
+    if end.is_some() && line.last() == Some(&b'\r') {
+        line.pop();
+    }
     let known = line.len().min(word.len());
     let ends_early = end.is_some() && line.len() < word.len();
-    let runs_on = line.get(word.len()).is_some_and(|&byte| byte != b' ');
+    let is_end = |byte: u8| byte == b'\r' && line.len() == word.len() + 1 && end.is_none();
+    let runs_on = line.get(word.len()).is_some_and(|&byte| byte != b' ' && !is_end(byte));
     if line[..known] != word[..known] || ends_early || runs_on {
         let found = String::from_utf8_lossy(&line[..line.len().min(word.len() + 1)]).into_owned();
         return Err(Y4mError::Word {

@@ -147,8 +147,53 @@ fn write_resolution(out: &mut String, track: &TrackInfo) {
     }
 }
 
-/// A language, unless it is said to be none that is known.
+/// The bibliographic codes of ISO 639-2, which MPEG-TS may bear (ISO/IEC 13818-1 §2.6.19), and those that the rest of the world
+/// has for these languages.
+const BIBLIOGRAPHIC: [(&str, &str); 20] = [
+    ("alb", "sqi"),
+    ("arm", "hye"),
+    ("baq", "eus"),
+    ("bur", "mya"),
+    ("chi", "zho"),
+    ("cze", "ces"),
+    ("dut", "nld"),
+    ("fre", "fra"),
+    ("geo", "kat"),
+    ("ger", "deu"),
+    ("gre", "ell"),
+    ("ice", "isl"),
+    ("mac", "mkd"),
+    ("mao", "mri"),
+    ("may", "msa"),
+    ("per", "fas"),
+    ("rum", "ron"),
+    ("slo", "slk"),
+    ("tib", "bod"),
+    ("wel", "cym"),
+];
+
+/// A language as HLS and DASH have it (RFC 5646: of two letters where there is such a code), unless it is said to be none that is
+/// known.
 pub(in crate::playlist) fn language_of(letters: Option<[u8; 3]>) -> Option<String> {
     let text = String::from_utf8(letters?.to_vec()).ok()?;
-    (!matches!(text.as_str(), "und" | "mis" | "mul" | "zxx")).then_some(text)
+    if matches!(text.as_str(), "und" | "mis" | "mul" | "zxx") {
+        return None;
+    }
+    let known = BIBLIOGRAPHIC.iter().find(|(code, _)| *code == text);
+    let code = known.map_or(text.as_str(), |(_, code)| *code);
+    let short = isolang::Language::from_639_3(code).and_then(|language| language.to_639_1());
+    Some(short.unwrap_or(code).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::language_of;
+
+    #[test]
+    fn languages_are_those_of_rfc_5646() {
+        let of = |letters: &[u8; 3]| language_of(Some(*letters));
+        let told = [b"eng", b"ger", b"deu", b"fre", b"zho", b"gsw", b"qaa"].map(of);
+        assert_eq!(told.map(Option::unwrap), ["en", "de", "de", "fr", "zh", "gsw", "qaa"]);
+        assert_eq!((of(b"und"), of(b"zxx"), language_of(None)), (None, None, None));
+    }
 }

@@ -130,6 +130,9 @@ impl Connection {
                 }
             };
         }
+        if let Some(moved) = at_its_presentation(request) {
+            return Err(shared_with(context.settings, moved));
+        }
         let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
         self.may_watch(&name, request, context)?;
         if context.hub.streams.find(&name).is_none()
@@ -197,6 +200,20 @@ impl Connection {
     }
 }
 
+/// Where the playlist or manifest is that `/live/NAME.m3u8` or `/live/NAME.mpd` asks for, as other servers have them: without a
+/// look at whether there is such a stream. Relative, so that it holds behind a proxy's folder.
+fn at_its_presentation(request: &Request) -> Option<Response> {
+    let (name, extension) = request.path.strip_prefix("/live/")?.rsplit_once('.')?;
+    let object = match extension {
+        "m3u8" => "index.m3u8",
+        "mpd" => "manifest.mpd",
+        _ => return None,
+    };
+    let name = StreamName::parse(name)?;
+    let query = if request.query.is_empty() { String::new() } else { format!("?{}", request.query) };
+    Some(Response::new(302).with_header("Location", format!("{name}/{object}{query}")))
+}
+
 /// `response`, such that no browser makes a page of it: neither by looking at its bytes (Fetch standard, `nosniff`) nor
 /// by what a source calls them (Content Security Policy Level 3, `sandbox`: no scripts, an origin of its own). Streams'
 /// bytes come from others, under this server's name.
@@ -209,10 +226,21 @@ pub(super) fn guarded(mut response: Response) -> Response {
     response
 }
 
-/// `response`, readable for the web pages that the configuration names (Fetch standard, CORS protocol).
+/// Fields that players of other origins read: those that the Fetch standard does not show them unasked.
+const EXPOSED: &str = "Accept-Ranges, Age, CMSD-Dynamic, CMSD-Static, Content-Length, Content-Range, Date, ETag, Location, \
+                       Retry-After, Server-Timing";
+/// Fields that players of other origins send: ranges, conditions, tokens, and what CTA-5004 (CMCD) has them tell.
+const ASKED_WITH: &str = "Authorization, Cache-Control, CMCD-Object, CMCD-Request, CMCD-Session, CMCD-Status, If-Match, \
+                          If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Pragma, Range";
+
+/// `response`, readable with its fields and its timing for the web pages that the configuration names (Fetch standard, CORS
+/// protocol; Resource Timing).
 pub(super) fn shared_with(settings: &Settings, response: Response) -> Response {
     match &settings.allow_origin {
-        Some(origin) => response.with_header("Access-Control-Allow-Origin", origin),
+        Some(origin) => response
+            .with_header("Access-Control-Allow-Origin", origin)
+            .with_header("Access-Control-Expose-Headers", EXPOSED)
+            .with_header("Timing-Allow-Origin", origin),
         None => response,
     }
 }
@@ -223,6 +251,7 @@ fn preflight(settings: &Settings) -> Response {
     match settings.allow_origin {
         Some(_) => shared_with(settings, response)
             .with_header("Access-Control-Allow-Methods", "GET, HEAD")
+            .with_header("Access-Control-Allow-Headers", ASKED_WITH)
             .with_header("Access-Control-Max-Age", "86400"),
         None => response,
     }

@@ -16,6 +16,7 @@ pub mod constant_rate;
 pub mod continuity;
 pub mod demux;
 pub mod entry;
+pub mod framing;
 mod head;
 pub mod mux;
 pub mod packet;

@@ -95,7 +95,8 @@ impl Header {
                 b'W' => width = Some(number(tag, value, "a width in samples")?),
                 b'H' => height = Some(number(tag, value, "a height in lines")?),
                 b'F' => frame_rate = ratio(tag, value)?,
-                b'A' => sample_aspect = ratio(tag, value)?,
+                // Of a shape nothing is wrong that a picture could not be shown without.
+                b'A' => sample_aspect = ratio(tag, value).ok().flatten(),
                 b'I' => interlacing = parse_interlacing(tag, value)?,
                 b'C' => space = Some(parse_space(value)?),
                 // Before `C` knew more than mjpegtools did, FFmpeg wrote the colour space here; it still does too.
@@ -220,13 +221,13 @@ fn parse_interlacing(tag: &[u8], value: &[u8]) -> Result<Interlacing, Y4mError> 
 fn parse_space(value: &[u8]) -> Result<(PixelFormat, Option<Siting>), Y4mError> {
     let eight = |chroma| PixelFormat::planar(chroma, 8);
     match value {
-        b"420" => return Ok((PixelFormat::I420, None)),
+        b"420" | b"420p8" => return Ok((PixelFormat::I420, None)),
         b"420jpeg" => return Ok((PixelFormat::I420, Some(Siting::Centre))),
         b"420mpeg2" => return Ok((PixelFormat::I420, Some(Siting::Left))),
         b"420paldv" => return Ok((PixelFormat::I420, Some(Siting::PalDv))),
         b"411" => return Ok((eight(Chroma::Yuv411), None)),
-        b"422" => return Ok((eight(Chroma::Yuv422), None)),
-        b"444" => return Ok((eight(Chroma::Yuv444), None)),
+        b"422" | b"422p8" => return Ok((eight(Chroma::Yuv422), None)),
+        b"444" | b"444p8" => return Ok((eight(Chroma::Yuv444), None)),
         b"mono" => return Ok((eight(Chroma::Mono), None)),
         _ => {}
     }
