@@ -8,12 +8,12 @@ use std::io::Write;
 
 const VIDEO: u16 = 0x100;
 
-/// PAT, PMT and pictures of H.265, each a key frame with its parameter sets in one packet.
-fn stream_of_h265(pictures: u8) -> Vec<u8> {
+/// PAT, PMT and pictures of MPEG-2 video, each an intra picture in one packet.
+fn stream_of_mpeg_2(pictures: u8) -> Vec<u8> {
     let (mut pat, mut pmt, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
     psi::Pat { transport_stream_id: 1, version: 0, current: true, programs: vec![(1, 0x1000)] }
         .write(&mut pat);
-    let streams = vec![psi::ElementaryStream::new(VIDEO, 0x24, Vec::new())];
+    let streams = vec![psi::ElementaryStream::new(VIDEO, 0x02, Vec::new())];
     psi::Pmt { program_number: 1, version: 0, current: true, pcr_pid: VIDEO, streams }.write(&mut pmt);
     psi::write_packets(0, &pat, &mut 0, &mut bytes);
     psi::write_packets(0x1000, &pmt, &mut 0, &mut bytes);
@@ -21,10 +21,8 @@ fn stream_of_h265(pictures: u8) -> Vec<u8> {
         let start = bytes.len();
         bytes.extend([0x47, 0x40 | (VIDEO >> 8) as u8, VIDEO as u8, 0x10 | number & 15]);
         bytes.extend([0, 0, 1, 0xe0, 0, 0, 0x80, 0x80, 5, 0x21, 0, 1, number << 1, 1]);
-        for (kind, rest) in [(32u8, [1, 7]), (33, [2, 7]), (34, [3, 7]), (19, [0xa0, 9])] {
-            bytes.extend([0, 0, 1, kind << 1, 1]);
-            bytes.extend(rest);
-        }
+        // Sequence header, picture header (type I), slice (13818-2 §6.2).
+        bytes.extend([0, 0, 1, 0xb3, 0x02, 0x80, 0x1e, 0x13, 0, 0, 1, 0, 0, 0x0f, 0, 0, 1, 1, 9]);
         bytes.resize(start + PACKET_BYTES, 0x33);
     }
     bytes
@@ -34,7 +32,7 @@ fn stream_of_h265(pictures: u8) -> Vec<u8> {
 fn playlists_of_what_cannot_be_packaged_say_so_at_once() {
     let server = serve(&[]);
     let mut publisher = publish(server.address(), "/live/a.ts");
-    publisher.write_all(&stream_of_h265(12)).unwrap();
+    publisher.write_all(&stream_of_mpeg_2(12)).unwrap();
     until("the stream", || server.count("a", "bytes_in") > 0);
     // The first request begins the packaging, and waits until the program is known; the second one finds that.
     for asked in ["index.m3u8", "manifest.mpd", "video.m3u8", "index.m3u8"] {
@@ -45,7 +43,7 @@ fn playlists_of_what_cannot_be_packaged_say_so_at_once() {
             "{asked}"
         );
         let problem = answer.json();
-        assert_eq!(problem["tracks"][0]["codec"], "H.265", "{problem}");
+        assert_eq!(problem["tracks"][0]["codec"], "MPEG-2 video", "{problem}");
         assert_eq!(problem["tracks"][0]["pid"], u64::from(VIDEO), "{problem}");
         assert!(problem["detail"].as_str().unwrap().contains("H.264"), "{problem}");
     }

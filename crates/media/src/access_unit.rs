@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum Codec {
     /// ITU-T H.264; access units are in Annex B byte-stream form.
     H264,
-    /// ITU-T H.265, Annex B. Recognised and carried; not parsed.
+    /// ITU-T H.265; access units are in Annex B byte-stream form.
     H265,
     /// ISO/IEC 13818-2 video. Recognised and carried; not parsed.
     Mpeg2Video,
@@ -19,12 +19,14 @@ pub enum Codec {
     Opus,
     /// AAC in ADTS frames (ISO/IEC 13818-7 §6.2).
     Aac,
-    /// MPEG audio layers I to III. Recognised and carried; not parsed.
+    /// MPEG audio, layers I to III; an access unit is one frame (ISO/IEC 11172-3).
     MpegAudio,
-    /// AC-3. Recognised and carried; not parsed.
+    /// AC-3; an access unit is one frame (ETSI TS 102 366).
     Ac3,
     /// LPCM as SMPTE ST 302 lays it into MPEG-TS; an access unit is the payload of one PES packet.
     S302m,
+    /// E-AC-3; an access unit is the frames of six blocks of the independent substream (ETSI TS 102 366, annex E).
+    EAc3,
 }
 
 impl Codec {
@@ -44,6 +46,7 @@ impl Codec {
             Codec::MpegAudio => "MPEG audio",
             Codec::Ac3 => "AC-3",
             Codec::S302m => "S302M",
+            Codec::EAc3 => "E-AC-3",
         }
     }
 }

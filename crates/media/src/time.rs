@@ -181,6 +181,32 @@ impl FrameRate {
         if numerator == 0 || denominator == 0 { None } else { Some(FrameRate { numerator, denominator }) }
     }
 
+    /// A rate that pictures may be meant to have: one in ten seconds to a thousand a second. What parameter sets and headers say
+    /// beyond that is a time base (90,000, 1,000,000), not a rate.
+    pub fn is_plausible(self) -> bool {
+        (0.1..=1000.0).contains(&self.as_f64())
+    }
+
+    /// The rate of pictures that are so many ticks of 90 kHz apart: a usual one where rounding to ticks may be all that it differs
+    /// by.
+    pub fn of_distance(ticks: u32) -> Option<FrameRate> {
+        let distance = |rate: &FrameRate| (f64::from(Ticks::RATE) / rate.as_f64() - f64::from(ticks)).abs();
+        let nearest = FrameRate::USUAL.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        nearest.filter(|rate| distance(rate) <= 1.0).or_else(|| FrameRate::new(Ticks::RATE, ticks))
+    }
+
+    /// The rate that is stated; where there is none, or one that is absurd or that pictures `seen` ticks of 90 kHz apart have more
+    /// than twice or at most half of, the rate of those.
+    pub fn believed(stated: Option<FrameRate>, seen: Option<u32>) -> Option<FrameRate> {
+        let stated = stated.filter(|stated| stated.is_plausible());
+        let measured = seen.and_then(FrameRate::of_distance);
+        let agrees = |stated: &FrameRate| {
+            let told = f64::from(Ticks::RATE) / stated.as_f64();
+            seen.is_none_or(|seen| told > f64::from(seen) / 2.0 && told <= f64::from(seen) * 2.0)
+        };
+        stated.filter(agrees).or(measured)
+    }
+
     /// Pictures in [`FrameRate::denominator`] seconds.
     pub const fn numerator(self) -> u32 {
         self.numerator
@@ -225,6 +251,25 @@ mod tests {
         assert_eq!(Ticks::from_time(Time::from_nanos(1_000_000_000)), Ticks(90_000));
         assert_eq!(Ticks::from_time(Time::from_nanos(5_555)), Ticks(0));
         assert_eq!(Ticks::from_time(Time::from_nanos(5_556)), Ticks(1));
+    }
+
+    #[test]
+    fn absurd_rates_are_measured() {
+        let rate = |numerator, denominator| FrameRate::new(numerator, denominator);
+        let believed = FrameRate::believed;
+        // nginx-vod-module #1558: a VUI of ticks.
+        assert_eq!(believed(rate(90_000, 1), Some(3600)), rate(25, 1));
+        assert_eq!(believed(rate(90_000, 1), None), None);
+        assert_eq!(believed(rate(30, 1), Some(3003)), rate(30, 1));
+        assert_eq!(believed(None, Some(3003)), rate(30_000, 1001));
+        assert_eq!(believed(None, Some(3754)), rate(24_000, 1001));
+        assert_eq!(believed(None, Some(1501)), rate(60_000, 1001));
+        assert_eq!(believed(None, Some(6000)), rate(90_000, 6000));
+        // Fields counted as pictures.
+        assert_eq!(believed(rate(50, 1), Some(3600)), rate(25, 1));
+        assert_eq!(believed(rate(25, 1), Some(7200)), rate(90_000, 7200));
+        assert_eq!(believed(rate(25, 1), Some(7199)), rate(25, 1));
+        assert_eq!(believed(None, Some(0)), None);
     }
 
     #[test]

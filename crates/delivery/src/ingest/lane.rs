@@ -71,14 +71,14 @@ impl Lane {
     pub(super) fn shape(&self) -> Option<Shape> {
         let in_band = || Media::of(self.order.first()?, true).ok();
         let media = self.track.media.clone().or_else(in_band)?;
-        let Media::H264 { parsed, .. } = media else { return None };
-        let stated = parsed.frame_rate.and_then(|rate| {
+        let pictures = media.pictures()?;
+        let stated = pictures.frame_rate.and_then(|rate| {
             let (pictures, seconds) = (u64::from(rate.numerator()), u64::from(rate.denominator()));
             pictures.saturating_mul(1000).saturating_add(seconds / 2).checked_div(seconds)
         });
         let ticks = u64::try_from(self.unit_ticks.0).unwrap_or(0);
         let seen = u64::from(Ticks::RATE).saturating_mul(1000).checked_div(ticks);
-        Some(Shape { height: parsed.height_px, millirate: stated.or(seen).unwrap_or(0) })
+        Some(Shape { height: pictures.height_px, millirate: stated.or(seen).unwrap_or(0) })
     }
 
     /// Bits a second as names tell them, where the header says it: `2M`, `500k`.

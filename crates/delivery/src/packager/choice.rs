@@ -24,7 +24,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// The first stream of H.264, and those of AAC and Opus, up to [`AUDIO_MAX`].
+    /// The first stream of H.264 or H.265, and those of sound that MP4 takes, up to [`AUDIO_MAX`].
     pub(super) fn of(program: &Program) -> Choice {
         let mut choice = Choice::default();
         for stream in program.streams.iter().filter(|stream| stream.is_video() || stream.is_audio()) {
@@ -45,16 +45,29 @@ impl Choice {
     fn name_for(&self, stream: &ElementaryStream) -> Result<(Codec, RenditionName), &'static str> {
         let sounds = self.taken.iter().filter(|taken| !taken.name.is_video()).count();
         match stream.codec {
-            Some(Codec::H264) if self.has_video() => Err("one video stream is taken, the first"),
-            Some(Codec::H264) => Ok((Codec::H264, RenditionName::Video)),
+            Some(Codec::H264 | Codec::H265) if self.has_video() => {
+                Err("one video stream is taken, the first")
+            }
+            Some(codec @ (Codec::H264 | Codec::H265)) => Ok((codec, RenditionName::Video)),
             Some(Codec::Opus) if stream.opus_channels.is_some_and(|channels| channels > 2) => {
                 Err("Opus of more than two channels is not written to MP4")
             }
-            Some(Codec::Aac | Codec::Opus) if sounds >= usize::from(AUDIO_MAX) => {
-                Err("more streams of sound than are taken")
+            Some(codec @ (Codec::Aac | Codec::Opus | Codec::MpegAudio | Codec::Ac3 | Codec::EAc3)) => {
+                if sounds >= usize::from(AUDIO_MAX) {
+                    return Err("more streams of sound than are taken");
+                }
+                Ok((codec, RenditionName::Audio(sounds as u8 + 1)))
             }
-            Some(codec @ (Codec::Aac | Codec::Opus)) => Ok((codec, RenditionName::Audio(sounds as u8 + 1))),
-            _ => Err("its codec is not written to MP4; H.264, AAC and Opus are"),
+            _ => Err("its codec is not written to MP4; H.264, H.265, AAC, Opus, MP3, AC-3 and E-AC-3 are"),
+        }
+    }
+
+    /// The streams on `pids`, as far as they are of MPEG audio, turned out to be ones that no rendition is made of.
+    pub(super) fn refuse(&mut self, pids: &[u16]) {
+        let is_refused = |taken: &Taken| taken.codec == Codec::MpegAudio && pids.contains(&taken.pid);
+        for taken in self.taken.extract_if(.., |taken| is_refused(taken)) {
+            let why = "MPEG audio of layers I and II is not written to MP4; layer III (MP3) is";
+            self.left_out.push(LeftOut { pid: taken.pid, codec: Some(taken.codec), why });
         }
     }
 

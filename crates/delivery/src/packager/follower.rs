@@ -118,7 +118,7 @@ impl Follower {
 
     fn has_changed(&self, unit: &AccessUnit) -> bool {
         unit.pts >= self.not_before
-            && Media::of(unit, false).is_ok_and(|media| media != self.lane.timeline.track().media)
+            && Media::of(unit, false).is_ok_and(|media| !self.lane.timeline.track().media.covers(&media))
     }
 
     fn take(&mut self, unit: &AccessUnit, zero: Ticks, clock: &Clock, world: &mut World<'_>) {

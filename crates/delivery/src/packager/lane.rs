@@ -14,9 +14,10 @@ use super::start::FirstTrack;
 use super::{Event, RenditionName, Settings};
 use bytes::Bytes;
 use glassline_media::container::cmaf::{
-    Brand, Captured, Error, EventMessage, LiveTimeline, Media, Run, Sample, SegmentKind, Timed, Track,
+    Brand, Captured, Error, EventMessage, LiveTimeline, Pictures, Run, Sample, SegmentKind, Timed, Track,
     write_chunk, write_event, write_init, write_segment_type,
 };
+use glassline_media::time::FrameRate;
 use glassline_media::{AccessUnit, Ticks};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -312,26 +313,18 @@ fn track_info(first: &FirstTrack, epoch: u32, language: Option<[u8; 3]>, setting
     let sample = u64::from(first.sample_ticks.max(1));
     let ticks = |time: Duration| ticks_of(time, timescale);
     let whole = |samples: u64| u32::try_from(samples.max(1).saturating_mul(sample)).unwrap_or(u32::MAX);
-    let (kind, chunk) = match &first.media {
-        Media::H264 { parsed, .. } => {
-            let kind = Kind::Video {
-                width_px: parsed.width_px,
-                height_px: parsed.height_px,
-                frame_rate: parsed.frame_rate,
-                sample_aspect: parsed.sample_aspect,
-            };
-            (kind, whole(1))
+    let (kind, chunk) = match first.media.pictures() {
+        Some(pictures) => {
+            let Pictures { width_px, height_px, sample_aspect, .. } = pictures;
+            let seen = u32::try_from(sample).ok();
+            let stated = pictures.frame_rate;
+            let frame_rate = stated.and_then(|_| FrameRate::believed(stated, seen));
+            (Kind::Video { width_px, height_px, frame_rate, sample_aspect }, whole(1))
         }
-        Media::Aac { channels, rate_hz, .. } => {
-            let kind = Kind::Audio { channels: *channels, rate_hz: *rate_hz, language };
-            (kind, whole(ticks(SOUND_CHUNK) / sample))
+        None => {
+            let channels = first.media.channels().unwrap_or(0);
+            (Kind::Audio { channels, rate_hz: timescale, language }, whole(ticks(SOUND_CHUNK) / sample))
         }
-        // Media has no others but Opus.
-        Media::Opus { channels } => {
-            let kind = Kind::Audio { channels: *channels, rate_hz: timescale, language };
-            (kind, whole(ticks(SOUND_CHUNK) / sample))
-        }
-        _ => (Kind::Audio { channels: 0, rate_hz: timescale, language }, whole(1)),
     };
     TrackInfo {
         epoch,

@@ -41,6 +41,7 @@ pub(crate) mod testing;
 mod tests;
 
 use choice::Choice;
+use glassline_media::bitstream::mpeg_audio;
 use glassline_media::container::ts::Program;
 use glassline_media::{AccessUnit, Codec, Utc};
 use guide::Place;
@@ -75,6 +76,8 @@ pub struct Packager {
     choice: Choice,
     /// The program is known.
     has_program: bool,
+    /// Streams of MPEG audio that are not of layer III, which only their frames tell.
+    refused: Vec<u16>,
     stage: Stage,
     /// The number of the next epoch, and of its first segment.
     epoch: u32,
@@ -103,6 +106,7 @@ impl Packager {
             presentation: Presentation::new(settings.clamped()),
             choice: Choice::default(),
             has_program: false,
+            refused: Vec::new(),
             stage: Stage::Starting(Start::default()),
             epoch: 1,
             number: 0,
@@ -135,7 +139,8 @@ impl Packager {
     /// The program is this from now on, `at` this place of the source: chooses what renditions are made of. Where that is not what was chosen before,
     /// a new epoch begins.
     pub fn handle_program(&mut self, program: &Program, now: Utc, at: u64) {
-        let choice = Choice::of(program);
+        let mut choice = Choice::of(program);
+        choice.refuse(&self.refused);
         if choice.taken != self.choice.taken {
             self.discontinuity(now, at);
             self.late.clear();
@@ -150,6 +155,12 @@ impl Packager {
     /// none are left out.
     pub fn push(&mut self, pid: u16, unit: &AccessUnit, now: Utc, at: u64) {
         let Some(taken) = self.choice.by_pid(pid).filter(|taken| taken.codec == unit.codec) else { return };
+        let is_refused = |header: mpeg_audio::Header| header.layer != 3;
+        if unit.codec == Codec::MpegAudio && mpeg_audio::Header::parse(&unit.data).is_some_and(is_refused) {
+            self.refused.push(pid);
+            self.choice.refuse(&self.refused);
+            return;
+        }
         let in_range = |stamp: i64| (-STAMP_MAX..STAMP_MAX).contains(&stamp);
         if !in_range(unit.pts.0) || !in_range(unit.dts.0) || (unit.pts - unit.dts).0.abs() > REORDER_MAX {
             return;
@@ -251,6 +262,7 @@ impl Packager {
             return;
         }
         self.end_epoch(at, false);
+        self.refused.clear();
         self.presentation.changed = now;
     }
 

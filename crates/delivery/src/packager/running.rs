@@ -15,7 +15,7 @@ use super::presentation::{Presentation, SegmentLength, ticks_of};
 use super::start::{Arrived, Beginning, FAR};
 use super::steady::{Context, Steady, Verdict};
 use super::{Event, RenditionName, Settings};
-use glassline_media::bitstream::h264;
+use glassline_media::bitstream;
 use glassline_media::container::cmaf::{Error, Media};
 use glassline_media::{AccessUnit, Ticks};
 use std::collections::VecDeque;
@@ -182,7 +182,7 @@ impl Running {
         if unit.dts < self.last.unwrap_or(self.zero) {
             return Ok(());
         }
-        let join = !self.lead.name.is_video() || h264::join(&unit.data).is_some();
+        let join = !self.lead.name.is_video() || bitstream::join(unit.codec, &unit.data).is_some();
         let is_renewed = self.renew.is_some() || self.followers.iter().any(Follower::is_changed);
         if is_renewed && join || self.has_changed(unit, join) {
             return Err(Refused);
@@ -211,7 +211,7 @@ impl Running {
     /// Whether what a decoder has to know is no longer what the epoch's header says. Of pictures that is asked where
     /// decoding can begin; elsewhere making a sample tells.
     fn has_changed(&self, unit: &AccessUnit, join: bool) -> bool {
-        join && Media::of(unit, false).is_ok_and(|media| media != self.lead.timeline.track().media)
+        join && Media::of(unit, false).is_ok_and(|media| !self.lead.timeline.track().media.covers(&media))
     }
 
     /// Whether a segment ends before the sample at `decode_time`.

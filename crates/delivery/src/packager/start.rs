@@ -3,8 +3,9 @@
 use super::RenditionName;
 use super::choice::Choice;
 use super::guide::{Displaced, Guide, Place};
-use glassline_media::bitstream::h264;
+use glassline_media::bitstream;
 use glassline_media::container::cmaf::Media;
+use glassline_media::time::FrameRate;
 use glassline_media::{AccessUnit, Ticks, Utc};
 use std::collections::VecDeque;
 
@@ -213,23 +214,20 @@ impl Start {
     fn sample_ticks(&self, name: RenditionName, media: &Media) -> u32 {
         let mut own = self.units.iter().filter(|held| held.name == name).map(|held| &held.unit);
         let first = own.next();
-        let Media::H264 { parsed, .. } = media else {
+        let Some(pictures) = media.pictures() else {
             return first.and_then(|unit| media.sound_ticks(unit)).unwrap_or(0).max(1);
         };
-        let stated = parsed
-            .frame_rate
-            .map(|rate| u64::from(Ticks::RATE) * u64::from(rate.denominator()) / u64::from(rate.numerator()));
-        let seen = first.zip(own.next()).map(|(first, second)| (second.dts - first.dts).0.max(1) as u64);
-        let ticks = match (stated, seen) {
-            (Some(stated), Some(seen)) if stated <= seen / 2 || stated > seen.saturating_mul(2) => seen,
-            (Some(stated), _) => stated,
-            (None, seen) => seen.unwrap_or(u64::from(Ticks::RATE) / 30),
-        };
+        let seen =
+            first.zip(own.next()).and_then(|(first, second)| u32::try_from((second.dts - first.dts).0).ok());
+        let rate = FrameRate::believed(pictures.frame_rate, seen.filter(|&seen| seen > 0));
+        let ticks = rate.map_or(u64::from(Ticks::RATE) / 30, |rate| {
+            u64::from(Ticks::RATE) * u64::from(rate.denominator()) / u64::from(rate.numerator())
+        });
         ticks.clamp(1, PICTURE_TICKS_MAX) as u32
     }
 }
 
 /// Whether pictures can begin with the unit: decoding can, and its parameter sets are there.
 pub(super) fn begins(unit: &AccessUnit) -> bool {
-    h264::join(&unit.data).is_some() && Media::of(unit, false).is_ok()
+    bitstream::join(unit.codec, &unit.data).is_some() && Media::of(unit, false).is_ok()
 }

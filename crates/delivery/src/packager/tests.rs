@@ -309,16 +309,17 @@ fn recovery_points_cut_and_are_no_key_frames() {
 
 #[test]
 fn what_cmaf_does_not_take_is_named() {
-    let hevc = stream(0x110, 0x24, &[]);
+    let mpeg_2 = stream(0x110, 0x02, &[]);
     let pcm = stream(0x111, 0x06, &[5, 4, b'B', b'S', b'S', b'D']);
     let data = stream(0x112, 0x06, &[]);
     let second = stream(0x113, 0x1b, &[]);
-    let program = program(vec![hevc, stream(VIDEO, 0x1b, &[]), pcm, data, second, stream(SOUND, 0x0f, &[])]);
+    let program =
+        program(vec![mpeg_2, stream(VIDEO, 0x1b, &[]), pcm, data, second, stream(SOUND, 0x0f, &[])]);
     let checked = Checked::new(Settings::default(), &program);
     let left_out: Vec<_> = checked.packager.left_out().iter().map(|left| (left.pid, left.codec)).collect();
     assert_eq!(
         left_out,
-        [(0x110, Some(Codec::H265)), (0x111, Some(Codec::S302m)), (0x113, Some(Codec::H264))]
+        [(0x110, Some(Codec::Mpeg2Video)), (0x111, Some(Codec::S302m)), (0x113, Some(Codec::H264))]
     );
 }
 

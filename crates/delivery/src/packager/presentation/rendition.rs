@@ -34,7 +34,8 @@ pub enum Kind {
         width_px: u32,
         /// Height, pixels.
         height_px: u32,
-        /// Pictures a second, where the stream says it.
+        /// Pictures a second: as the stream says, or as they come where that is absurd; `None` where it
+        /// says nothing.
         frame_rate: Option<FrameRate>,
         /// Shape of a pixel, width to height, where the stream says it.
         sample_aspect: Option<(u16, u16)>,

@@ -6,7 +6,7 @@ use super::super::variant::Variant;
 use super::VERSION;
 use super::iframes::iframe_bandwidth;
 use crate::packager::{Bandwidth, Kind, Rendition, TrackInfo};
-use glassline_media::Ticks;
+use glassline_media::time::FrameRate;
 use std::fmt::Write as _;
 
 /// Renders the multivariant playlist of what the current epochs of `variants` have, the best first. Those of which there is
@@ -16,25 +16,69 @@ pub fn multivariant(variants: &[Variant<'_>], carried: &Carried) -> Option<Strin
     let first = ready.first()?;
     let has_group = first.lead.name().is_video() && !first.sounds.is_empty() || first.sounds.len() > 1;
     let mut out = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n");
-    if has_group {
-        for (sound, index) in first.sounds.iter().zip(0..) {
-            write_sound(&mut out, first, sound, index == 0);
+    let groups = if has_group { groups_of(&first.sounds) } else { Vec::new() };
+    for group in &groups {
+        for (sound, index) in group.sounds.iter().zip(0..) {
+            write_sound(&mut out, first, group, sound, index == 0);
         }
     }
-    let sounds = if has_group { &first.sounds[..] } else { &[] };
-    for variant in &ready {
-        write_stream(&mut out, variant, sounds);
+    // Players without a decoder for any of the sound leave out what needs one: then there are the pictures alone, which the
+    // others hold to be worse.
+    let silent = first.lead.name().is_video() && groups.iter().all(|group| !group.is_common);
+    let silent = silent && !groups.is_empty();
+    let score = |value: &'static str| if silent { Some(value) } else { None };
+    for group in &groups {
+        for variant in &ready {
+            write_stream(&mut out, variant, Some(group), score("2"));
+        }
+    }
+    if groups.is_empty() || silent {
+        for variant in &ready {
+            write_stream(&mut out, variant, None, score("1"));
+        }
     }
     if ready.len() > 1
-        && let Some(sound) = sounds.first()
+        && let Some(group) = groups.first()
+        && let Some(sound) = group.sounds.first()
     {
         // For lines that carry no pictures.
-        write_stream(&mut out, &Ready { lead: sound, sounds: Vec::new(), ..*first }, sounds);
+        let alone = Ready { lead: sound, sounds: Vec::new(), ..*first };
+        write_stream(&mut out, &alone, Some(group), score("0"));
     }
     for variant in &ready {
         write_key_frames(&mut out, variant);
     }
     Some(out)
+}
+
+/// Sounds of one codec: a player that has a decoder for one plays all of them.
+struct Group<'a> {
+    id: String,
+    sounds: Vec<&'a Rendition>,
+    /// All browsers decode it.
+    is_common: bool,
+}
+
+/// The sounds by their codec, those first that all browsers decode.
+fn groups_of<'a>(sounds: &[&'a Rendition]) -> Vec<Group<'a>> {
+    let codec = |sound: &'a Rendition| sound.track().map_or("", |track| track.codec.as_str());
+    let mut groups: Vec<(&str, Vec<&Rendition>)> = Vec::new();
+    for &sound in sounds {
+        // Of AAC there are several object types.
+        let codec = codec(sound);
+        let family = if codec.starts_with("mp4a.40.") { "mp4a.40" } else { codec };
+        match groups.iter_mut().find(|(known, _)| *known == family) {
+            Some((_, members)) => members.push(sound),
+            None => groups.push((family, vec![sound])),
+        }
+    }
+    let is_common = |family: &str| !matches!(family, "ac-3" | "ec-3");
+    groups.sort_by_key(|(family, _)| !is_common(family));
+    let id = |number: u32| if number == 1 { "audio".to_owned() } else { format!("audio-{number}") };
+    let numbered = groups.into_iter().zip(1u32..);
+    numbered
+        .map(|((family, sounds), number)| Group { id: id(number), sounds, is_common: is_common(family) })
+        .collect()
 }
 
 /// A variant that viewers can begin with.
@@ -59,9 +103,9 @@ impl<'a> Ready<'a> {
     }
 }
 
-fn write_sound(out: &mut String, variant: &Ready<'_>, sound: &Rendition, is_first: bool) {
-    let name = sound.name();
-    let _ = write!(out, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"audio\",NAME=\"{name}\",AUTOSELECT=YES");
+fn write_sound(out: &mut String, variant: &Ready<'_>, group: &Group<'_>, sound: &Rendition, is_first: bool) {
+    let (name, id) = (sound.name(), &group.id);
+    let _ = write!(out, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{id}\",NAME=\"{name}\",AUTOSELECT=YES");
     let _ = write!(out, ",DEFAULT={}", if is_first { "YES" } else { "NO" });
     if let Some(Kind::Audio { channels, language, .. }) = sound.track().map(|track| track.kind) {
         if let Some(language) = language_of(language) {
@@ -84,11 +128,14 @@ pub(super) fn write_transport_stream(out: &mut String, variant: Variant<'_>, car
     true
 }
 
-/// Writes a variant, whose sound is in the group of `sounds` where there are any.
-fn write_stream(out: &mut String, variant: &Ready<'_>, sounds: &[&Rendition]) {
-    write_stream_tag(out, variant.lead, sounds);
-    if !sounds.is_empty() {
-        out.push_str(",AUDIO=\"audio\"");
+/// Writes a variant, whose sound is in `group` where there is one.
+fn write_stream(out: &mut String, variant: &Ready<'_>, group: Option<&Group<'_>>, score: Option<&str>) {
+    write_stream_tag(out, variant.lead, group.map_or(&[], |group| &group.sounds));
+    if let Some(score) = score {
+        let _ = write!(out, ",SCORE={score}");
+    }
+    if let Some(group) = group {
+        let _ = write!(out, ",AUDIO=\"{}\"", group.id);
     }
     out.push('\n');
     variant.write_address(out, Object::Media(variant.lead.name()));
@@ -118,10 +165,10 @@ fn write_stream_tag(out: &mut String, lead: &Rendition, sounds: &[&Rendition]) {
     }
     let _ = write!(out, "#EXT-X-STREAM-INF:{},CODECS=\"{}\"", rates(own), codecs.join(","));
     write_resolution(out, track);
-    if let Kind::Video { frame_rate, .. } = track.kind {
-        let measured = f64::from(Ticks::RATE) / f64::from(track.sample_ticks.max(1));
-        let rate = frame_rate.map_or(measured, |rate| rate.as_f64());
-        let _ = write!(out, ",FRAME-RATE={rate:.3}");
+    if let Kind::Video { frame_rate, .. } = track.kind
+        && let Some(rate) = frame_rate.or_else(|| FrameRate::of_distance(track.sample_ticks))
+    {
+        let _ = write!(out, ",FRAME-RATE={:.3}", rate.as_f64());
     }
 }
 

@@ -88,6 +88,21 @@ pub struct ColourDescription {
     pub matrix: u8,
 }
 
+impl ColourDescription {
+    /// Reads `video_full_range_flag` and what follows it (§E.1.1; H.265 §E.2.1 is the same).
+    pub(in crate::bitstream) fn read(reader: &mut BitReader<'_>) -> Option<ColourDescription> {
+        let full_range = reader.bit()?;
+        let mut points = [2; 3];
+        if reader.bit()? {
+            for point in &mut points {
+                *point = u8::try_from(reader.bits(8)?).ok()?;
+            }
+        }
+        let [primaries, transfer, matrix] = points;
+        Some(ColourDescription { full_range, primaries, transfer, matrix })
+    }
+}
+
 impl Sps {
     /// Parses the payload of a NAL unit of type [`super::NalType::Sps`], emulation prevention still in.
     ///
@@ -175,15 +190,7 @@ impl Sps {
         }
         if reader.bit()? {
             reader.bits(3)?;
-            let full_range = reader.bit()?;
-            let mut points = [2; 3];
-            if reader.bit()? {
-                for point in &mut points {
-                    *point = u8::try_from(reader.bits(8)?).ok()?;
-                }
-            }
-            let [primaries, transfer, matrix] = points;
-            self.colour = Some(ColourDescription { full_range, primaries, transfer, matrix });
+            self.colour = Some(ColourDescription::read(reader)?);
         }
         if reader.bit()? {
             reader.ue()?;
@@ -193,7 +200,7 @@ impl Sps {
             let (tick_units, time_scale) = (reader.bits(32)?, reader.bits(32)?);
             reader.bit()?;
             // A tick is a field's time: two a frame.
-            self.frame_rate = frame_rate(time_scale, tick_units);
+            self.frame_rate = shortened_rate(time_scale.into(), u64::from(tick_units).saturating_mul(2));
         }
         self.hrd = parse_rates(reader)?;
         let vcl_rates = parse_rates(reader)?;
@@ -217,7 +224,7 @@ impl Sps {
 }
 
 /// Table E-1, from index 1.
-const SAMPLE_ASPECTS: [(u16, u16); 16] = [
+pub(in crate::bitstream) const SAMPLE_ASPECTS: [(u16, u16); 16] = [
     (1, 1),
     (12, 11),
     (10, 11),
@@ -241,26 +248,26 @@ const fn fields(interlaced: bool) -> u32 {
     if interlaced { 2 } else { 1 }
 }
 
-fn half_word(reader: &mut BitReader<'_>) -> Option<u16> {
+pub(in crate::bitstream) fn half_word(reader: &mut BitReader<'_>) -> Option<u16> {
     u16::try_from(reader.bits(16)?).ok()
 }
 
 /// Reads fields and says which one was wrong.
-struct Fields<'a>(BitReader<'a>);
+pub(in crate::bitstream) struct Fields<'a>(pub(in crate::bitstream) BitReader<'a>);
 
 impl Fields<'_> {
-    fn ue(&mut self, what: &'static str, limit: u32) -> Result<u32, Error> {
+    pub(in crate::bitstream) fn ue(&mut self, what: &'static str, limit: u32) -> Result<u32, Error> {
         let found = self.0.ue().ok_or(Error::Truncated { what })?;
         if found > limit { Err(Error::OutOfRange { what, found, limit }) } else { Ok(found) }
     }
 
     /// [`Fields::ue`] with a limit that is a byte.
-    fn byte(&mut self, what: &'static str, limit: u8) -> Result<u8, Error> {
+    pub(in crate::bitstream) fn byte(&mut self, what: &'static str, limit: u8) -> Result<u8, Error> {
         let found = self.ue(what, limit.into())?;
         u8::try_from(found).map_err(|_| Error::OutOfRange { what, found, limit: limit.into() })
     }
 
-    fn flag(&mut self) -> Result<bool, Error> {
+    pub(in crate::bitstream) fn flag(&mut self) -> Result<bool, Error> {
         self.0.bit().ok_or(Error::Truncated { what: "SPS" })
     }
 
@@ -349,15 +356,14 @@ fn cropped(what: &'static str, coded_px: u32, crop_px: u32) -> Result<u32, Error
     }
 }
 
-/// `time_scale / (2 · num_units_in_tick)`, shortened.
-fn frame_rate(time_scale: u32, tick_units: u32) -> Option<FrameRate> {
-    let (numerator, denominator) = (u64::from(time_scale), u64::from(tick_units).saturating_mul(2));
+/// `numerator / denominator` in its lowest terms, where that is a rate and not a time base.
+pub(in crate::bitstream) fn shortened_rate(numerator: u64, denominator: u64) -> Option<FrameRate> {
     let (mut a, mut b) = (numerator, denominator);
     while let Some(rest) = a.checked_rem(b) {
         (a, b) = (b, rest);
     }
     let shortened = |value: u64| u32::try_from(value.checked_div(a)?).ok();
-    FrameRate::new(shortened(numerator)?, shortened(denominator)?)
+    FrameRate::new(shortened(numerator)?, shortened(denominator)?).filter(|rate| rate.is_plausible())
 }
 
 /// Reads `hrd_parameters` (§E.1.2), if they are there: the last of the rates.

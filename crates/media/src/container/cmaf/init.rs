@@ -149,10 +149,10 @@ fn write_track_header(track: &Track, out: &mut Vec<u8>) {
 
 /// Width and height as they are shown, in square pixels.
 fn shown_size(media: &Media) -> (u32, u32) {
-    let Media::H264 { parsed, .. } = media else { return (0, 0) };
-    let (horizontal, vertical) = parsed.sample_aspect.unwrap_or((1, 1));
-    let width = u64::from(parsed.width_px) * u64::from(horizontal) / u64::from(vertical.max(1));
-    (width.min(u16::MAX.into()) as u32, parsed.height_px)
+    let Some(pictures) = media.pictures() else { return (0, 0) };
+    let (horizontal, vertical) = pictures.sample_aspect.unwrap_or((1, 1));
+    let width = u64::from(pictures.width_px) * u64::from(horizontal) / u64::from(vertical.max(1));
+    (width.min(u16::MAX.into()) as u32, pictures.height_px)
 }
 
 /// The table of samples, of which there are none here (14496-12 §8.5).

@@ -31,21 +31,30 @@ pub use read::{Chunk, Event, FourCc, ProducerTime, ReadError, ReadRun, ReadSampl
 pub use record::{Patch, Recorder};
 pub use segment::{CAPTURE_SCHEME, EventMessage, EventTime, SegmentKind, write_event, write_segment_type};
 pub use timeline::{LiveTimeline, Timed, Timeline};
-pub use track::{Media, Track};
+pub use track::{Media, Pictures, Track};
 
 use crate::access_unit::{AccessUnit, Codec};
-use crate::bitstream::h264;
+use crate::bitstream;
 use crate::time::Ticks;
+
+/// The codecs that are written to MP4.
+pub const WRITTEN: &str = "H.264, H.265, AAC, Opus, MP3, AC-3 and E-AC-3";
 
 /// Why an access unit does not go into a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// MP4 could hold it, or not, but it is not made here.
-    #[error("{} is not written to MP4; H.264, AAC and Opus are", codec.name())]
+    #[error("{} is not written to MP4; {WRITTEN} are", codec.name())]
     Codec {
         /// The codec.
         codec: Codec,
+    },
+    /// Layers I and II of MPEG audio, which no player of fragmented MP4 can be expected to decode.
+    #[error("MPEG audio of layer {found} is not written to MP4; of layer III it is")]
+    Layer {
+        /// The layer.
+        found: u8,
     },
     /// A unit does not say what has to be known of it.
     #[error("an access unit of {} has no {what}", codec.name())]
@@ -71,6 +80,6 @@ pub enum Error {
 }
 
 /// Whether a file can begin with the unit: a key frame with its parameter sets.
-fn h264_begins(unit: &AccessUnit) -> bool {
-    h264::is_key(&unit.data) && Media::of(unit, false).is_ok()
+fn begins(unit: &AccessUnit) -> bool {
+    bitstream::is_key(unit.codec, &unit.data) && Media::of(unit, false).is_ok()
 }

@@ -7,7 +7,7 @@ use super::init::{Brand, MOVIE_TIMESCALE, duration_box, write_init};
 use super::timeline::{Timed, Timeline};
 use super::track::{Media, Track};
 use crate::access_unit::{AccessUnit, Codec};
-use crate::bitstream::h264;
+use crate::bitstream;
 use crate::time::Ticks;
 use std::collections::VecDeque;
 
@@ -34,7 +34,7 @@ pub struct Patch {
     pub bytes: Vec<u8>,
 }
 
-/// Makes a fragmented MP4 file of H.264 and, perhaps, AAC or Opus.
+/// Makes a fragmented MP4 file of pictures and, perhaps, sound.
 ///
 /// ```text
 /// access units ─► wait for the first key frame and the first sound ─► ftyp moov │ moof mdat │ moof mdat │ … │ mfra
@@ -127,7 +127,7 @@ impl Entries {
 }
 
 impl Recorder {
-    /// A file of H.264 and, if `with_sound`, of the sound that comes with it.
+    /// A file of pictures and, if `with_sound`, of the sound that comes with them.
     pub fn new(with_sound: bool) -> Recorder {
         Recorder {
             wants_sound: with_sound,
@@ -159,17 +159,16 @@ impl Recorder {
 
     fn take(&mut self, unit: &AccessUnit, out: &mut Vec<u8>) -> Result<(), Error> {
         match unit.codec {
-            Codec::H264 => {}
-            Codec::Aac | Codec::Opus if self.wants_sound => {}
-            Codec::Aac | Codec::Opus => return Ok(()),
-            codec => return Err(Error::Codec { codec }),
+            Codec::Mpeg2Video | Codec::S302m => return Err(Error::Codec { codec: unit.codec }),
+            codec if !codec.is_video() && !self.wants_sound => return Ok(()),
+            _ => {}
         }
         let waiting = match &mut self.stage {
             Stage::Recording(_) => return self.record(unit, out),
             Stage::Waiting(waiting) => waiting,
         };
         // Sound that comes before the pictures begin is nowhere.
-        if waiting.is_empty() && !(unit.codec == Codec::H264 && super::h264_begins(unit)) {
+        if waiting.is_empty() && !super::begins(unit) {
             return Ok(());
         }
         if !unit.codec.is_video() {
@@ -229,7 +228,7 @@ impl Recorder {
             recording.take_picture(timed);
         }
         // The unit itself is held back: what is collected ends before it.
-        if recording.is_due(h264::join(&unit.data).is_some()) {
+        if recording.is_due(bitstream::join(unit.codec, &unit.data).is_some()) {
             self.write_fragment(out);
         }
         Ok(())

@@ -176,8 +176,8 @@ fn gaps_last_and_what_does_not_follow_is_refused() {
     data[h264::ACCESS_UNIT_DELIMITER.len() + 4 + 3] = 0x1f;
     other.data = data.into();
     assert_eq!(recorder.push(&other, &mut file).unwrap_err(), Error::Changed);
-    let carried = unit(Codec::Ac3, vec![1], 20_000);
-    assert_eq!(recorder.push(&carried, &mut file).unwrap_err(), Error::Codec { codec: Codec::Ac3 });
+    let carried = unit(Codec::S302m, vec![1], 20_000);
+    assert_eq!(recorder.push(&carried, &mut file).unwrap_err(), Error::Codec { codec: Codec::S302m });
     recorder.finish(&mut file).unwrap();
     let durations = |track| samples(&file, track).iter().map(|sample| sample.1).collect::<Vec<_>>();
     assert_eq!(durations(1), [3600, 7200, 7200]);
@@ -299,14 +299,15 @@ proptest! {
     #[test]
     fn hostile_units_do_no_harm(
         units in proptest::collection::vec(
-            (0usize..4, proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0x67), any::<u8>()], 0..60), any::<i64>()),
+            (0usize..7, proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0x67), any::<u8>()], 0..60), any::<i64>()),
             0..20,
         ),
     ) {
         let (mut recorder, mut file) = (Recorder::new(true), Vec::new());
         recorder.push(&picture(true, 1, 0), &mut file).unwrap();
         for (codec, data, dts) in units {
-            let codec = [Codec::H264, Codec::Opus, Codec::Aac, Codec::Ac3][codec];
+            let codecs = [Codec::H264, Codec::Opus, Codec::Aac, Codec::Ac3, Codec::EAc3, Codec::MpegAudio, Codec::H265];
+            let codec = codecs[codec];
             // The demuxer unwraps stamps of 33 bits; they never come near the ends of 64.
             let _ = recorder.push(&unit(codec, data, dts >> 8), &mut file);
         }

@@ -2,10 +2,9 @@
 //! [`LiveTimeline`] does not.
 
 use super::chunk::Sample;
-use super::track::Media;
 use super::{Error, Track};
 use crate::access_unit::AccessUnit;
-use crate::bitstream::h264;
+use crate::bitstream::{self, h264::Join};
 use crate::time::Ticks;
 
 /// Where sound differs by no more than this from where the samples before it end, it is taken to follow them: stamps of
@@ -136,14 +135,11 @@ struct Placer {
 
 impl Placer {
     fn new(track: Track, zero: Ticks) -> Placer {
-        let stated = match &track.media {
-            Media::H264 { parsed, .. } => parsed.frame_rate.and_then(|rate| {
-                let ticks = u64::from(Ticks::RATE) * u64::from(rate.denominator());
-                let ticks = ticks / u64::from(rate.numerator());
-                (1..=NOMINAL_MAX).contains(&ticks).then_some(ticks as u32)
-            }),
-            _ => None,
-        };
+        let stated = track.media.pictures().and_then(|pictures| pictures.frame_rate).and_then(|rate| {
+            let ticks = u64::from(Ticks::RATE) * u64::from(rate.denominator());
+            let ticks = ticks / u64::from(rate.numerator());
+            (1..=NOMINAL_MAX).contains(&ticks).then_some(ticks as u32)
+        });
         Placer { track, zero, last: zero, before: None, distances: None, stated }
     }
 
@@ -162,8 +158,8 @@ impl Placer {
             bytes: data.len() as u32,
             duration: self.track.media.sound_ticks(unit).unwrap_or(0),
             composition_offset: self.scaled(offset) as i32,
-            is_sync: !self.track.media.is_video() || h264::is_key(&unit.data),
-            roll: if self.track.media.is_video() { roll(&unit.data) } else { 0 },
+            is_sync: !self.track.media.is_video() || bitstream::is_key(unit.codec, &unit.data),
+            roll: if self.track.media.is_video() { roll(unit) } else { 0 },
         };
         self.last = unit.dts;
         if let Some((before, _)) = self.before {
@@ -208,7 +204,7 @@ impl Placer {
 }
 
 /// Pictures until all is right where decoding begins at this one, a recovery point; 0 elsewhere.
-fn roll(unit: &[u8]) -> u16 {
-    let settling = h264::join(unit).map_or(0, h264::Join::settling_frames);
+fn roll(unit: &AccessUnit) -> u16 {
+    let settling = bitstream::join(unit.codec, &unit.data).map_or(0, Join::settling_frames);
     u16::try_from(settling).unwrap_or(0)
 }

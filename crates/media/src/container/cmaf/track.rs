@@ -3,9 +3,9 @@
 use super::Error;
 use super::boxes::{Fields, full, plain};
 use crate::access_unit::{AccessUnit, Codec};
-use crate::bitstream::h264::{NalType, Sps, nals};
-use crate::bitstream::{adts, opus};
-use crate::time::Ticks;
+use crate::bitstream::h264::{ColourDescription, NalType, Sps, nals};
+use crate::bitstream::{ac3, adts, h265, mpeg_audio, opus};
+use crate::time::{FrameRate, Ticks};
 
 /// One track.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,14 @@ pub enum Media {
         /// What `sps` says.
         parsed: Sps,
     },
+    /// H.265, its NAL units behind lengths of 4 bytes (ISO/IEC 14496-15 §8). Parameter sets stand in the initialisation alone
+    /// (`hvc1`).
+    H265 {
+        /// The video, sequence and picture parameter sets, NAL units without start code, in this order.
+        sets: Vec<Vec<u8>>,
+        /// What the sequence parameter set says.
+        parsed: Box<h265::Sps>,
+    },
     /// AAC without ADTS headers.
     Aac {
         /// `AudioSpecificConfig`.
@@ -46,6 +54,35 @@ pub enum Media {
         /// Channels, 1 or 2.
         channels: u16,
     },
+    /// MPEG audio, layer III.
+    Mp3 {
+        /// Samples a second.
+        rate_hz: u32,
+        /// Channels, 1 or 2.
+        channels: u16,
+        /// One of the lower sampling rates of ISO/IEC 13818-3.
+        low_rate: bool,
+    },
+    /// AC-3 or E-AC-3, of this the independent substream (ETSI TS 102 366, annex F).
+    Ac3 {
+        /// What the first frame says.
+        header: ac3::Header,
+    },
+}
+
+/// What is known of pictures, whatever they are coded in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pictures {
+    /// Width, pixels.
+    pub width_px: u32,
+    /// Height, pixels.
+    pub height_px: u32,
+    /// Shape of a pixel, width to height, where it is said.
+    pub sample_aspect: Option<(u16, u16)>,
+    /// Pictures a second, where they are said.
+    pub frame_rate: Option<FrameRate>,
+    /// Colour, where it is said.
+    pub colour: Option<ColourDescription>,
 }
 
 impl Media {
@@ -72,15 +109,71 @@ impl Media {
                 let toc = unit.data.first().ok_or(lacks("first byte"))?;
                 Ok(Media::Opus { channels: if toc & 4 == 0 { 1 } else { 2 } })
             }
+            Codec::H265 => h265(&unit.data),
+            Codec::MpegAudio => {
+                let header = mpeg_audio::Header::parse(&unit.data).ok_or(lacks("frame header"))?;
+                if header.layer != 3 {
+                    return Err(Error::Layer { found: header.layer });
+                }
+                let mpeg_audio::Header { rate_hz, low_rate, .. } = header;
+                Ok(Media::Mp3 { rate_hz, channels: header.channels.into(), low_rate })
+            }
+            Codec::Ac3 | Codec::EAc3 => {
+                let header = ac3::Header::parse(&unit.data).ok_or(lacks("frame header"))?;
+                let is_own = header.enhanced == (unit.codec == Codec::EAc3);
+                is_own.then_some(Media::Ac3 { header }).ok_or(lacks("frame header"))
+            }
             codec => Err(Error::Codec { codec }),
         }
+    }
+
+    /// What is known of pictures; `None` of sound.
+    pub fn pictures(&self) -> Option<Pictures> {
+        match self {
+            Media::H264 { parsed, .. } => Some(Pictures {
+                width_px: parsed.width_px,
+                height_px: parsed.height_px,
+                sample_aspect: parsed.sample_aspect,
+                frame_rate: parsed.frame_rate,
+                colour: parsed.colour,
+            }),
+            Media::H265 { parsed, .. } => Some(Pictures {
+                width_px: parsed.width_px,
+                height_px: parsed.height_px,
+                sample_aspect: parsed.sample_aspect,
+                frame_rate: parsed.frame_rate,
+                colour: parsed.colour,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Channels of sound; `None` of pictures.
+    pub fn channels(&self) -> Option<u16> {
+        match self {
+            Media::H264 { .. } | Media::H265 { .. } => None,
+            Media::Aac { channels, .. } | Media::Opus { channels } | Media::Mp3 { channels, .. } => {
+                Some(*channels)
+            }
+            Media::Ac3 { header } => Some(header.channels().into()),
+        }
+    }
+
+    /// Whether a decoder that was told this can go on with units that tell `other`: bit rates may differ.
+    pub fn covers(&self, other: &Media) -> bool {
+        let (Media::Ac3 { header }, Media::Ac3 { header: other }) = (self, other) else {
+            return self == other;
+        };
+        let ac3::Header { frame_bytes, blocks, rate_index, .. } = *header;
+        *header == ac3::Header { frame_bytes, blocks, rate_index, ..*other }
     }
 
     /// Ticks a second of the track's time: 90 kHz of pictures, the sample rate of sound.
     pub fn timescale(&self) -> u32 {
         match self {
-            Media::H264 { .. } => Ticks::RATE,
-            Media::Aac { rate_hz, .. } => *rate_hz,
+            Media::H264 { .. } | Media::H265 { .. } => Ticks::RATE,
+            Media::Aac { rate_hz, .. } | Media::Mp3 { rate_hz, .. } => *rate_hz,
+            Media::Ac3 { header } => header.rate_hz,
             Media::Opus { .. } => opus::RATE_HZ,
         }
     }
@@ -92,12 +185,15 @@ impl Media {
             Media::H264 { parsed, .. } => parsed.codec_string().replacen("avc1", "avc3", 1),
             Media::Aac { config, .. } => format!("mp4a.40.{}", config[0] >> 3),
             Media::Opus { .. } => "opus".to_owned(),
+            Media::H265 { parsed, .. } => parsed.codec_string(),
+            Media::Mp3 { low_rate, .. } => format!("mp4a.{:X}", mp3_object_type(*low_rate)),
+            Media::Ac3 { header } => if header.enhanced { "ec-3" } else { "ac-3" }.to_owned(),
         }
     }
 
     /// Whether it is pictures.
     pub fn is_video(&self) -> bool {
-        matches!(self, Media::H264 { .. })
+        matches!(self, Media::H264 { .. } | Media::H265 { .. })
     }
 
     /// Appends an access unit in the form that the track's samples have.
@@ -132,7 +228,10 @@ impl Media {
                 let frame = unit.data.get(header.overhead_bytes()..header.frame_bytes);
                 out.extend_from_slice(frame.ok_or(lacks("whole frame"))?);
             }
-            (Media::Opus { .. }, Codec::Opus) => out.extend_from_slice(&unit.data),
+            (Media::H265 { sets, .. }, Codec::H265) => write_h265(&unit.data, sets, out)?,
+            (Media::Opus { .. }, Codec::Opus)
+            | (Media::Mp3 { .. }, Codec::MpegAudio)
+            | (Media::Ac3 { .. }, Codec::Ac3 | Codec::EAc3) => out.extend_from_slice(&unit.data),
             _ => return Err(lacks("codec of the track")),
         }
         Ok(())
@@ -141,7 +240,9 @@ impl Media {
     /// How long a unit of sound lasts in ticks of the track; `None` of pictures, which last until the next one.
     pub fn sound_ticks(&self, unit: &AccessUnit) -> Option<u32> {
         match self {
-            Media::H264 { .. } => None,
+            Media::H264 { .. } | Media::H265 { .. } => None,
+            Media::Mp3 { .. } => mpeg_audio::Header::parse(&unit.data).map(|header| header.samples),
+            Media::Ac3 { .. } => Some(ac3::UNIT_SAMPLES),
             Media::Aac { .. } => adts::Header::parse(&unit.data).map(|header| header.samples()),
             Media::Opus { .. } => opus::duration_samples(&unit.data),
         }
@@ -165,6 +266,40 @@ pub(super) fn h264(unit: &[u8], in_band: bool) -> Result<Media, Error> {
     Ok(Media::H264 { sps, pps, in_band, parsed })
 }
 
+/// What the parameter sets in `unit`, Annex B, say.
+fn h265(unit: &[u8]) -> Result<Media, Error> {
+    let lacks = |what| Error::Configuration { codec: Codec::H265, what };
+    let of_kind = |kind| nals(unit).map(|nal| nal.bytes).filter(move |nal| h265::NalType::of(nal[0]) == kind);
+    let first = |kind, what| of_kind(kind).next().ok_or(lacks(what));
+    let vps = first(h265::NalType::Vps, "video parameter set")?;
+    let sps = first(h265::NalType::Sps, "sequence parameter set")?;
+    first(h265::NalType::Pps, "picture parameter set")?;
+    let parsed = h265::Sps::parse(sps).map_err(|_| lacks("readable sequence parameter set"))?;
+    let pps = of_kind(h265::NalType::Pps).take(PPS_MAX);
+    let mut sets: Vec<Vec<u8>> = [vps, sps].into_iter().chain(pps).map(<[u8]>::to_vec).collect();
+    sets.dedup();
+    if sets.iter().any(|set| set.len() > SET_MAX_BYTES) {
+        return Err(lacks("parameter set of less than 64 kB"));
+    }
+    Ok(Media::H265 { sets, parsed: Box::new(parsed) })
+}
+
+/// Appends the NAL units of a sample, without parameter sets, which are those of the track.
+fn write_h265(unit: &[u8], sets: &[Vec<u8>], out: &mut Vec<u8>) -> Result<(), Error> {
+    for nal in nals(unit) {
+        match h265::NalType::of(nal.bytes[0]) {
+            h265::NalType::Vps | h265::NalType::Sps | h265::NalType::Pps => {
+                if !sets.iter().any(|set| nal.bytes == &set[..]) {
+                    return Err(Error::Changed);
+                }
+            }
+            h265::NalType::AccessUnitDelimiter | h265::NalType::Filler => {}
+            _ => write_nal(nal.bytes, out),
+        }
+    }
+    Ok(())
+}
+
 /// Picture parameter sets that a track takes; their number is told in 8 bits, and encoders have one.
 const PPS_MAX: usize = 16;
 const SET_MAX_BYTES: usize = u16::MAX as usize;
@@ -178,29 +313,12 @@ fn write_nal(nal: &[u8], out: &mut Vec<u8>) {
 pub(super) fn write_sample_entry(media: &Media, out: &mut Vec<u8>) {
     match media {
         Media::H264 { sps, pps, in_band, parsed } => {
-            plain(out, if *in_band { b"avc3" } else { b"avc1" }, |out| {
-                out.zeros(6);
-                out.u16(1);
-                out.zeros(16);
-                out.u16(parsed.width_px as u16);
-                out.u16(parsed.height_px as u16);
-                // 72 dots an inch, which nobody looks at.
-                out.u32(0x0048_0000);
-                out.u32(0x0048_0000);
-                out.u32(0);
-                out.u16(1);
-                out.zeros(32);
-                out.u16(0x18);
-                out.u16(u16::MAX);
+            write_picture_entry(if *in_band { b"avc3" } else { b"avc1" }, media, out, |out| {
                 write_decoder_configuration(sps, pps, parsed, out);
-                write_colour(parsed, out);
-                if let Some((horizontal, vertical)) = parsed.sample_aspect {
-                    plain(out, b"pasp", |out| {
-                        out.u32(horizontal.into());
-                        out.u32(vertical.into());
-                    });
-                }
             });
+        }
+        Media::H265 { sets, parsed } => {
+            write_picture_entry(b"hvc1", media, out, |out| write_h265_configuration(sets, parsed, out));
         }
         Media::Aac { config, rate_hz, channels } => {
             write_sound_entry(b"mp4a", *channels, *rate_hz, out, |out| write_esds(config, out));
@@ -216,7 +334,109 @@ pub(super) fn write_sample_entry(media: &Media, out: &mut Vec<u8>) {
                 out.u8(0);
             });
         }),
+        Media::Mp3 { rate_hz, channels, low_rate } => {
+            write_sound_entry(b"mp4a", *channels, *rate_hz, out, |out| {
+                write_descriptors(mp3_object_type(*low_rate), &[], out);
+            });
+        }
+        Media::Ac3 { header } => {
+            let kind = if header.enhanced { b"ec-3" } else { b"ac-3" };
+            write_sound_entry(kind, header.channels().into(), header.rate_hz, out, |out| {
+                write_ac3_configuration(header, out);
+            });
+        }
     }
+}
+
+/// A sample entry of pictures (14496-12 §12.1.3).
+fn write_picture_entry(
+    kind: &[u8; 4],
+    media: &Media,
+    out: &mut Vec<u8>,
+    configuration: impl FnOnce(&mut Vec<u8>),
+) {
+    let Some(pictures) = media.pictures() else { return };
+    plain(out, kind, |out| {
+        out.zeros(6);
+        out.u16(1);
+        out.zeros(16);
+        out.u16(u16::try_from(pictures.width_px).unwrap_or(u16::MAX));
+        out.u16(u16::try_from(pictures.height_px).unwrap_or(u16::MAX));
+        // 72 dots an inch, which nobody looks at.
+        out.u32(0x0048_0000);
+        out.u32(0x0048_0000);
+        out.u32(0);
+        out.u16(1);
+        out.zeros(32);
+        out.u16(0x18);
+        out.u16(u16::MAX);
+        configuration(out);
+        write_colour(&pictures, out);
+        if let Some((horizontal, vertical)) = pictures.sample_aspect {
+            plain(out, b"pasp", |out| {
+                out.u32(horizontal.into());
+                out.u32(vertical.into());
+            });
+        }
+    });
+}
+
+/// `hvcC` (14496-15 §8.3.2.1).
+fn write_h265_configuration(sets: &[Vec<u8>], parsed: &h265::Sps, out: &mut Vec<u8>) {
+    plain(out, b"hvcC", |out| {
+        out.u8(1);
+        parsed.profile.write(out);
+        // How pictures divide for decoding in parallel is not said.
+        out.u16(0xf000);
+        out.u8(0xfc);
+        out.u8(0xfc | parsed.chroma_format);
+        out.u8(0xf8 | parsed.bit_depth.saturating_sub(8));
+        out.u8(0xf8 | parsed.chroma_bit_depth.saturating_sub(8));
+        // Nor the average frame rate.
+        out.u16(0);
+        out.u8(parsed.temporal_layers << 3 | u8::from(parsed.temporal_nesting) << 2 | 3);
+        let arrays: Vec<_> = sets.chunk_by(|one, next| one[0] >> 1 == next[0] >> 1).collect();
+        out.u8(arrays.len() as u8);
+        for array in arrays {
+            // All of this kind are here, and none among the samples.
+            out.u8(0x80 | array[0][0] >> 1 & 0x3f);
+            out.u16(array.len() as u16);
+            for set in array {
+                out.u16(set.len() as u16);
+                out.extend_from_slice(set);
+            }
+        }
+    });
+}
+
+/// `dac3` or `dec3` (ETSI TS 102 366 §F.4, §F.6).
+fn write_ac3_configuration(header: &ac3::Header, out: &mut Vec<u8>) {
+    let bits = |fields: &[(u32, u32)]| {
+        fields.iter().fold(0u64, |all, (value, bits)| all << bits | u64::from(*value))
+    };
+    let (mode, low) = (u32::from(header.channel_mode), u32::from(header.low_frequencies));
+    let (rate, version, service) =
+        (u32::from(header.rate_code), u32::from(header.version), u32::from(header.service));
+    if header.enhanced {
+        let frame_bits = header.frame_bytes as u64 * 8;
+        let bitrate = frame_bits * u64::from(header.rate_hz) / u64::from(header.samples().max(1)) / 1000;
+        let first = bits(&[(bitrate.min(0x1fff) as u32, 13), (0, 3)]);
+        let substream =
+            [(rate, 2), (version, 5), (0, 2), (service, 3), (mode, 3), (low, 1), (0, 3), (0, 4), (0, 1)];
+        plain(out, b"dec3", |out| {
+            out.u16(first as u16);
+            out.extend_from_slice(&(bits(&substream) as u32).to_be_bytes()[1..]);
+        });
+    } else {
+        let index = header.rate_index.into();
+        let fields = [(rate, 2), (version, 5), (service, 3), (mode, 3), (low, 1), (index, 5), (0, 5)];
+        plain(out, b"dac3", |out| out.extend_from_slice(&(bits(&fields) as u32).to_be_bytes()[1..]));
+    }
+}
+
+/// The object type indication of MPEG audio (14496-1 table 5, as the registration authority keeps it).
+const fn mp3_object_type(low_rate: bool) -> u8 {
+    if low_rate { 0x69 } else { 0x6b }
 }
 
 /// `avcC` (14496-15 §5.3.3.1).
@@ -238,8 +458,8 @@ fn write_decoder_configuration(sps: &[u8], pps: &[Vec<u8>], parsed: &Sps, out: &
 }
 
 /// `colr` (14496-12 §12.1.5).
-fn write_colour(parsed: &Sps, out: &mut Vec<u8>) {
-    let Some(colour) = parsed.colour else { return };
+fn write_colour(pictures: &Pictures, out: &mut Vec<u8>) {
+    let Some(colour) = pictures.colour else { return };
     plain(out, b"colr", |out| {
         out.extend_from_slice(b"nclx");
         out.u16(colour.primaries.into());
@@ -269,14 +489,25 @@ fn write_sound_entry(
     });
 }
 
-/// `esds` (ISO/IEC 14496-14 §5.6) with the descriptors of 14496-1 §7.2.6.
+/// `esds` of AAC.
 fn write_esds(config: &[u8; 2], out: &mut Vec<u8>) {
+    write_descriptors(0x40, config, out);
+}
+
+/// `esds` (ISO/IEC 14496-14 §5.6) with the descriptors of 14496-1 §7.2.6; `config` is of fewer than 64 bytes, and left out where it
+/// is empty.
+fn write_descriptors(object_type: u8, config: &[u8], out: &mut Vec<u8>) {
+    let length = config.len() as u8;
+    let specific = if config.is_empty() { 0 } else { length + 2 };
     full(out, b"esds", 0, 0, |out| {
         // ES, DecoderConfig, DecoderSpecificInfo, SLConfig: tag, length, content.
-        out.extend_from_slice(&[0x03, 25, 0, 0, 0]);
-        out.extend_from_slice(&[0x04, 17, 0x40, 0x05 << 2 | 1]);
+        out.extend_from_slice(&[0x03, 21 + specific, 0, 0, 0]);
+        out.extend_from_slice(&[0x04, 13 + specific, object_type, 0x05 << 2 | 1]);
         out.zeros(11);
-        out.extend_from_slice(&[0x05, 2, config[0], config[1]]);
+        if !config.is_empty() {
+            out.extend_from_slice(&[0x05, length]);
+            out.extend_from_slice(config);
+        }
         out.extend_from_slice(&[0x06, 1, 2]);
     });
 }

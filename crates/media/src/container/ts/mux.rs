@@ -441,6 +441,10 @@ fn audio_stream(format: AudioFormat) -> Result<(u8, u8, Vec<u8>), Error> {
             descriptors.extend_from_slice(b"\x05\x04AC-3");
             (0x81, pes::STREAM_ID_PRIVATE)
         }
+        Codec::EAc3 => {
+            descriptors.extend_from_slice(b"\x05\x04EAC3");
+            (0x87, pes::STREAM_ID_PRIVATE)
+        }
         Codec::S302m => {
             if !format.channels.is_multiple_of(2) {
                 return Err(Error::Channels { found: format.channels });

@@ -112,13 +112,14 @@ impl ElementaryStream {
         let mut registration = None;
         let mut language = None;
         let mut opus_channels = None;
-        let mut dvb_ac3 = false;
+        let mut dvb = None;
         for (tag, body) in descriptors_of(&descriptors) {
             match (tag, body) {
                 (0x05, &[a, b, c, d, ..]) => registration = Some([a, b, c, d]),
                 (0x0a, &[a, b, c, ..]) => language = Some([a, b, c]),
                 (0x7f, &[0x80, config, ..]) => opus_channels = Some(opus_channel_count(config)),
-                (0x6a, _) => dvb_ac3 = true,
+                (0x6a, _) => dvb = Some(Codec::Ac3),
+                (0x7a, _) => dvb = Some(Codec::EAc3),
                 _ => {}
             }
         }
@@ -129,9 +130,10 @@ impl ElementaryStream {
             (0x1b, _) => Some(Codec::H264),
             (0x24, _) | (0x06, Some(b"HEVC")) => Some(Codec::H265),
             (0x81, _) | (0x06, Some(b"AC-3")) => Some(Codec::Ac3),
+            (0x87, _) | (0x06, Some(b"EAC3")) => Some(Codec::EAc3),
             (0x06, Some(b"Opus")) => Some(Codec::Opus),
             (0x06, Some(b"BSSD")) => Some(Codec::S302m),
-            (0x06, _) if dvb_ac3 => Some(Codec::Ac3),
+            (0x06, _) => dvb,
             _ => None,
         };
         if codec != Some(Codec::Opus) {

@@ -10,7 +10,7 @@
 )]
 
 use crate::access_unit::Codec;
-use crate::bitstream::{adts, opus};
+use crate::bitstream::{ac3, adts, mpeg_audio, opus};
 use crate::time::Ticks;
 use bytes::Bytes;
 
@@ -25,22 +25,24 @@ pub(super) struct Unit {
 #[derive(Clone, Debug)]
 pub(super) struct Splitter {
     codec: Codec,
-    /// The begun ADTS frame at the end of the last PES packet; shorter than a frame, so below 8 KiB.
+    /// The begun frame at the end of the last PES packet; shorter than a frame, so below 8 KiB.
     carry: Vec<u8>,
     /// When the unit after the last one is due, for those that have no stamp of their own: the last stamp and the samples since.
     next: Option<Ticks>,
     samples: u32,
+    gathered: Gathered,
 }
 
 impl Splitter {
     pub(super) fn new(codec: Codec) -> Splitter {
-        Splitter { codec, carry: Vec::new(), next: None, samples: 0 }
+        Splitter { codec, carry: Vec::new(), next: None, samples: 0, gathered: Gathered::default() }
     }
 
     /// Forgets what was begun, as after loss.
     pub(super) fn reset(&mut self) {
         self.carry.clear();
         self.next = None;
+        self.gathered = Gathered::default();
     }
 
     /// Calls `give` with each unit in `payload`. `stamps` are PTS and DTS of the first unit that begins in it;
@@ -53,7 +55,9 @@ impl Splitter {
     ) {
         match self.codec {
             Codec::Opus => self.split_opus(payload, stamps, give),
-            Codec::Aac => self.split_adts(payload, stamps, give),
+            Codec::Aac | Codec::MpegAudio | Codec::Ac3 | Codec::EAc3 => {
+                self.split_frames(payload, stamps, give);
+            }
             _ => {
                 let Some((pts, dts)) = stamps.filter(|_| !payload.is_empty()) else { return };
                 give(Unit { data: payload.clone(), pts, dts });
@@ -86,7 +90,8 @@ impl Splitter {
         Some(self.next? + Ticks(ticks.checked_div(rate_hz.into()).unwrap_or(0)))
     }
 
-    fn split_adts(&mut self, payload: &Bytes, stamps: Option<(Ticks, Ticks)>, give: &mut dyn FnMut(Unit)) {
+    /// Splits frames that say how long they are, which may go on in the next PES packet.
+    fn split_frames(&mut self, payload: &Bytes, stamps: Option<(Ticks, Ticks)>, give: &mut dyn FnMut(Unit)) {
         let carried = self.carry.len();
         let joined;
         let bytes = if carried == 0 {
@@ -100,14 +105,14 @@ impl Splitter {
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
-            if rest.len() < adts::HEADER_BYTES {
+            if rest.len() < header_bytes(self.codec) {
                 break;
             }
-            let Some(header) = adts::Header::parse(rest) else {
+            let Some(frame) = Frame::parse(self.codec, rest) else {
                 at = at.saturating_add(1);
                 continue;
             };
-            let end = at.saturating_add(header.frame_bytes);
+            let end = at.saturating_add(frame.bytes);
             if end > bytes.len() {
                 break;
             }
@@ -116,11 +121,9 @@ impl Splitter {
             if begins_here {
                 self.anchor(stamp.take());
             }
-            if let Some(pts) = self.due(header.rate_hz) {
-                let data = bytes.slice(at..end);
-                give(Unit { data, pts, dts: pts });
+            if frame.is_taken {
+                self.take(&frame, bytes.slice(at..end), give);
             }
-            self.samples = self.samples.saturating_add(header.samples());
             at = end;
         }
         self.carry = bytes[at..].to_vec();
@@ -128,5 +131,79 @@ impl Splitter {
         if at >= carried && at < bytes.len() {
             self.anchor(stamp);
         }
+    }
+
+    /// Gives a frame as a unit, or with those before it that are the rest of one.
+    fn take(&mut self, frame: &Frame, data: Bytes, give: &mut dyn FnMut(Unit)) {
+        let due = self.due(frame.rate_hz);
+        self.samples = self.samples.saturating_add(frame.samples);
+        if frame.unit_samples <= frame.samples {
+            self.gathered = Gathered::default();
+            if let Some(pts) = due {
+                give(Unit { data, pts, dts: pts });
+            }
+            return;
+        }
+        let gathered = &mut self.gathered;
+        gathered.pts = gathered.pts.or(due);
+        gathered.samples = gathered.samples.saturating_add(frame.samples);
+        gathered.data.extend_from_slice(&data);
+        if gathered.samples >= frame.unit_samples {
+            let Gathered { data, pts, .. } = std::mem::take(gathered);
+            if let Some(pts) = pts {
+                give(Unit { data: data.into(), pts, dts: pts });
+            }
+        }
+    }
+}
+
+/// The frames of a unit that is made of several; at most the blocks of one unit.
+#[derive(Clone, Debug, Default)]
+struct Gathered {
+    data: Vec<u8>,
+    samples: u32,
+    pts: Option<Ticks>,
+}
+
+/// What a frame's header says.
+struct Frame {
+    bytes: usize,
+    rate_hz: u32,
+    samples: u32,
+    /// Samples of a whole access unit.
+    unit_samples: u32,
+    /// It is part of the sound that is taken.
+    is_taken: bool,
+}
+
+/// Bytes that tell a frame's length.
+fn header_bytes(codec: Codec) -> usize {
+    match codec {
+        Codec::Aac => adts::HEADER_BYTES,
+        Codec::MpegAudio => mpeg_audio::HEADER_BYTES,
+        _ => ac3::HEADER_BYTES,
+    }
+}
+
+impl Frame {
+    fn parse(codec: Codec, bytes: &[u8]) -> Option<Frame> {
+        match codec {
+            Codec::Aac => adts::Header::parse(bytes)
+                .map(|header| Frame::whole(header.frame_bytes, header.rate_hz, header.samples())),
+            Codec::MpegAudio => mpeg_audio::Header::parse(bytes)
+                .map(|header| Frame::whole(header.frame_bytes, header.rate_hz, header.samples)),
+            _ => ac3::Header::parse(bytes).filter(|header| header.enhanced == (codec == Codec::EAc3)).map(
+                |header| Frame {
+                    unit_samples: ac3::UNIT_SAMPLES,
+                    is_taken: header.begins_unit(),
+                    ..Frame::whole(header.frame_bytes, header.rate_hz, header.samples())
+                },
+            ),
+        }
+    }
+
+    /// One that is an access unit.
+    fn whole(bytes: usize, rate_hz: u32, samples: u32) -> Frame {
+        Frame { bytes, rate_hz, samples, unit_samples: samples, is_taken: true }
     }
 }

@@ -1,0 +1,137 @@
+//! What FFmpeg codes and puts into MPEG-TS is the same behind LL-HLS and LL-DASH, picture by picture and frame by frame.
+
+use crate::{GLASSLINE, have};
+use glassline_test_support::http::{get, publish};
+use glassline_test_support::program::{Scratch, Server, run};
+use glassline_test_support::wait::until;
+use std::io::Write;
+
+/// Packets of a stream of what is at `url`, by their checksums.
+fn packets(url: &str, stream: &str) -> Vec<String> {
+    let copied =
+        run("ffmpeg", &["-v", "error", "-i", url, "-map", stream, "-c", "copy", "-f", "framecrc", "-"], 60);
+    assert_eq!((copied.status, copied.stderr.as_str()), (Some(0), ""), "{url}");
+    let lines = copied.text();
+    let of = |line: &str| {
+        let mut fields = line.split(',').map(str::trim).skip(4);
+        Some(format!("{} {}", fields.next()?, fields.next()?))
+    };
+    lines.lines().filter(|line| !line.starts_with('#')).filter_map(of).collect()
+}
+
+/// Pictures of what is at `url`, by the checksums of their decoded samples.
+fn pictures(url: &str) -> Vec<String> {
+    let decoded =
+        run("ffmpeg", &["-v", "error", "-i", url, "-map", "0:v:0", "-vsync", "0", "-f", "framemd5", "-"], 60);
+    assert_eq!((decoded.status, decoded.stderr.as_str()), (Some(0), ""), "{url}");
+    let lines = decoded.text();
+    let hash = |line: &str| line.rsplit(',').next().map(|hash| hash.trim().to_owned());
+    lines.lines().filter(|line| !line.starts_with('#')).filter_map(hash).collect()
+}
+
+/// A server on which the file, whose pictures have `keys` each second, has been published as `a` and has ended.
+fn served(file: &str, keys: bool) -> Server {
+    let config = "[publish]\nreturn_window = '0s'\n[package]\non_demand = false\nsegment = '1s'\n";
+    let scratch = Scratch::new("codecs-server");
+    let server = Server::start(GLASSLINE, &["--config", &scratch.write("glassline.toml", config)]);
+    let mut publisher = publish(server.address(), "/live/a.ts");
+    publisher.write_all(&std::fs::read(file).unwrap()).unwrap();
+    if keys {
+        // A key frame a second, and a segment each.
+        until("segments of MPEG-TS", || {
+            let playlist = get(server.address(), "/live/a/ts.m3u8").text();
+            playlist.matches("#EXTINF:1.000").count() >= 4
+        });
+    }
+    drop(publisher);
+    until("the end", || {
+        let manifest = get(server.address(), "/live/a/manifest.mpd");
+        manifest.status == 406 || manifest.text().contains("type=\"static\"")
+    });
+    server
+}
+
+fn coded(scratch: &Scratch, name: &str, codecs: &str) -> String {
+    let file = scratch.file(name);
+    let inputs = "-v error -f lavfi -i testsrc2=size=320x180:rate=25 -f lavfi -i sine=sample_rate=48000 -t 6";
+    let arguments: Vec<&str> =
+        inputs.split_whitespace().chain(codecs.split_whitespace()).chain(["-f", "mpegts", &file]).collect();
+    let made = run("ffmpeg", &arguments, 120);
+    assert_eq!(made.status, Some(0), "{codecs}: {}", made.stderr);
+    file
+}
+
+#[test]
+fn what_cmaf_takes_is_the_same_behind_it() {
+    if !have("what_cmaf_takes_is_the_same_behind_it", &["ffmpeg"]) {
+        return;
+    }
+    let scratch = Scratch::new("codecs");
+    let h265 = "-c:v libx265 -preset ultrafast -x265-params keyint=25:log-level=error";
+    let h264 = "-c:v libx264 -preset ultrafast -g 25";
+    for (number, (pictures_of, sound, told)) in [
+        (
+            h265,
+            "-c:a ac3 -b:a 192k",
+            &["hvc1.1.6.L60.90", "ac-3", "SCORE=2,AUDIO=\"audio\"", "SCORE=1\n"][..],
+        ),
+        (
+            &format!("{h265} -pix_fmt yuv420p10le"),
+            "-c:a aac",
+            &["hvc1.2.4.L60.90,mp4a.40.2", "AUDIO=\"audio\""],
+        ),
+        (h264, "-c:a eac3 -b:a 192k -ac 6", &["avc1.", ",ec-3", "CHANNELS=\"6\""]),
+        (h264, "-c:a libmp3lame -b:a 128k", &["avc1.", ",mp4a.6B"]),
+        (h264, "-c:a libmp3lame -b:a 64k -ar 24000 -ac 1", &["avc1.", ",mp4a.69", "CHANNELS=\"1\""]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = coded(&scratch, &format!("{number}.ts"), &format!("{pictures_of} {sound}"));
+        let server = served(&file, true);
+        let playlist = get(server.address(), "/live/a/index.m3u8");
+        assert_eq!(playlist.status, 200, "{sound}: {}", playlist.text());
+        for words in told {
+            assert!(playlist.text().contains(words), "{words} is not in {}", playlist.text());
+        }
+        let wanted = pictures(&file);
+        assert_eq!(wanted.len(), 150);
+        for object in ["index.m3u8", "manifest.mpd"] {
+            assert_eq!(pictures(&server.url(&format!("/live/a/{object}"))), wanted, "{sound}: {object}");
+        }
+        if sound.contains("aac") {
+            // Its frames have headers in MPEG-TS alone.
+            continue;
+        }
+        let (heard, wanted) = (packets(&server.url("/live/a/index.m3u8"), "0:a:0"), packets(&file, "0:a:0"));
+        // What is played before the first picture is left out.
+        assert!(
+            wanted.len() > 180 && heard.len() + 3 >= wanted.len(),
+            "{sound}: {} of {}",
+            heard.len(),
+            wanted.len()
+        );
+        assert!(wanted.ends_with(&heard), "{sound}");
+    }
+}
+
+#[test]
+fn sound_of_two_codecs_is_two_groups_and_what_no_player_takes_is_left_out() {
+    if !have("sound_of_two_codecs_is_two_groups_and_what_no_player_takes_is_left_out", &["ffmpeg"]) {
+        return;
+    }
+    let scratch = Scratch::new("codecs-groups");
+    let codecs = "-map 0:v -map 1:a -map 1:a -map 1:a -c:v libx264 -preset ultrafast -g 25 -c:a:0 mp2 -c:a:1 ac3 -c:a:2 aac";
+    let server = served(&coded(&scratch, "groups.ts", codecs), true);
+    let playlist = get(server.address(), "/live/a/index.m3u8").text();
+    let lines: Vec<&str> = playlist.lines().filter(|line| line.starts_with("#EXT-X-STREAM-INF")).collect();
+    assert_eq!(lines.len(), 2, "{playlist}");
+    assert!(lines[0].contains(",mp4a.40.2\"") && lines[0].ends_with("AUDIO=\"audio\""), "{playlist}");
+    assert!(lines[1].contains(",ac-3\"") && lines[1].ends_with("AUDIO=\"audio-2\""), "{playlist}");
+    until("the log", || server.process.output().contains("layer III (MP3) is"));
+    // Alone it is refused with a reason, and not waited for.
+    let server = served(&coded(&scratch, "mp2.ts", "-map 1:a -c:a mp2"), false);
+    let answer = get(server.address(), "/live/a/index.m3u8");
+    assert_eq!(answer.status, 406, "{}", answer.text());
+    assert_eq!(answer.json()["tracks"][0]["codec"], "MPEG audio");
+}
