@@ -253,9 +253,11 @@ fn sound_may_wait_a_second() {
         let settings = MuxSettings { audio, decode_delay: Ticks(delay), ..MuxSettings::default() };
         let mut muxer = Muxer::new(settings).unwrap();
         let mut bytes = Vec::new();
+        // Layer II, 96 kbit/s, 48 kHz: 24 ms in 288 bytes.
+        let frame = [&[0xff, 0xfd, 0x64, 0][..], &[0x55; 284]].concat();
         for number in 0..50 {
             let dts = Ticks(number * 2160);
-            let (codec, data, stamps) = (Codec::MpegAudio, vec![0x55; 300].into(), Stamps::default());
+            let (codec, data, stamps) = (Codec::MpegAudio, frame.clone().into(), Stamps::default());
             let unit = AccessUnit { codec, data, pts: dts, dts, random_access: true, stamps };
             muxer.write(&unit, &mut bytes).unwrap();
         }
