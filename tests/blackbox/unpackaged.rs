@@ -1,8 +1,10 @@
-//! Streams of which nothing can be packaged: their playlists say so at once, and their bytes go on as they are.
+//! Streams of which nothing can be packaged: their playlists say so at once, and their bytes go on as they are. And streams
+//! of which nothing comes.
 
-use crate::serve;
+use crate::{GLASSLINE, serve};
 use glassline_media::container::ts::{PACKET_BYTES, psi};
 use glassline_test_support::http::{get, publish};
+use glassline_test_support::program::{Scratch, Server, run};
 use glassline_test_support::wait::until;
 use std::io::Write;
 
@@ -26,6 +28,25 @@ fn stream_of_mpeg_2(pictures: u8) -> Vec<u8> {
         bytes.resize(start + PACKET_BYTES, 0x33);
     }
     bytes
+}
+
+#[test]
+fn what_is_open_of_a_part_is_there_soon_after_a_publisher_stalls() {
+    let config = "[package]\non_demand = false\nsegment = '1s'\npart = '200ms'\n";
+    let scratch = Scratch::new("stalled");
+    let server = Server::start(GLASSLINE, &["--config", &scratch.write("glassline.toml", config)]);
+    let file = scratch.file("a.ts");
+    let arguments = "encode test:160x90@25 --keyint 1s --duration 2880ms --preset ultrafast --audio none";
+    let arguments: Vec<&str> = arguments.split_whitespace().chain([file.as_str()]).collect();
+    let made = run(GLASSLINE, &arguments, 60);
+    assert_eq!(made.status, Some(0), "{}", made.stderr);
+    let mut publisher = publish(server.address(), "/live/a.ts");
+    publisher.write_all(&std::fs::read(&file).unwrap()).unwrap();
+    // Two pictures behind four parts of five, and nothing that would end the fifth.
+    until("the last two pictures", || {
+        get(server.address(), "/live/a/video.m3u8").text().contains("#EXT-X-PART:DURATION=0.080000")
+    });
+    assert!(server.stream("a").unwrap()["live"].as_bool().unwrap());
 }
 
 #[test]

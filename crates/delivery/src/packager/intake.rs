@@ -3,6 +3,7 @@
 use super::{Event, Guide, LeftOut, Packager, Presentation, Settings};
 use glassline_media::Utc;
 use glassline_media::container::ts::{self, Demuxer, PACKET_BYTES};
+use std::time::Duration;
 
 /// A [`Demuxer`] in front of a [`Packager`].
 #[derive(Debug)]
@@ -68,6 +69,16 @@ impl TsIntake {
         self.demuxer.finish();
         self.hand_over(now);
         self.packager.finish(now, self.reached);
+    }
+
+    /// See [`Packager::patience`].
+    pub fn patience(&self) -> Option<Duration> {
+        self.packager.patience()
+    }
+
+    /// See [`Packager::handle_stall`].
+    pub fn handle_stall(&mut self, now: Utc) {
+        self.packager.handle_stall(now);
     }
 
     /// The next event. Poll until `None` after each call above, or they pile up.

@@ -255,6 +255,18 @@ impl Lane {
         out.rendition.end_part(duration, out.events);
     }
 
+    /// Whether a part is open.
+    pub(super) fn has_open_part(&self) -> bool {
+        self.part_start.is_some()
+    }
+
+    /// Ends the open part where its last sample does: nothing comes that would.
+    pub(super) fn end_open_part(&mut self, out: &mut Output<'_>) {
+        if self.has_open_part() {
+            self.end_part(self.end.max(self.mark.saturating_add(1)), out);
+        }
+    }
+
     /// Ends the open segment, if there is one. It lasts until `at`, where the next one begins, or as long as its
     /// samples do.
     pub(super) fn end_segment(&mut self, at: Option<u64>, out: &mut Output<'_>) {

@@ -53,6 +53,8 @@ use std::time::Duration;
 /// Tracks of sound that are taken of one program.
 pub const AUDIO_MAX: u8 = 7;
 
+/// A part that stays open ends after so many times its length.
+const STALLED_PARTS: u32 = 3;
 /// Stamps beyond this many ticks (12,700 years) are none.
 const STAMP_MAX: i64 = 1 << 55;
 /// Between a unit's stamps lie at most so many ticks (10 s).
@@ -276,6 +278,21 @@ impl Packager {
         self.presentation.ended = true;
         self.presentation.changed = now;
         self.events.push_back(Event::Ended);
+    }
+
+    /// How long after the last unit [`Packager::handle_stall`] is due: three times a part's time; `None` where no part is open.
+    pub fn patience(&self) -> Option<Duration> {
+        let Stage::Running(running) = &self.stage else { return None };
+        running.has_open_part().then(|| self.presentation.settings().part * STALLED_PARTS)
+    }
+
+    /// Nothing has come for that long: what is open of parts is given out as it is, so that nobody waits for the pictures that
+    /// there are.
+    pub fn handle_stall(&mut self, now: Utc) {
+        let Stage::Running(running) = &mut self.stage else { return };
+        let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
+        running.end_open_parts(&mut world);
+        self.presentation.changed = now;
     }
 
     /// The next event. Poll until `None` after each call above, or they pile up.

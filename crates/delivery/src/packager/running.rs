@@ -96,10 +96,7 @@ impl Running {
             clock: Clock::new(beginning.first, arrived),
             renew: None,
         };
-        for lane in [&running.lead].into_iter().chain(running.followers.iter().map(|follower| &follower.lane))
-        {
-            lane.announce(number, world);
-        }
+        running.lanes().for_each(|lane| lane.announce(number, world));
         Some(running)
     }
 
@@ -317,6 +314,26 @@ impl Running {
         let frontier = self.frontier();
         for follower in &mut self.followers {
             follower.drain(frontier, self.zero, &self.clock, world);
+        }
+    }
+
+    /// Whether a part is open.
+    pub(super) fn has_open_part(&self) -> bool {
+        self.lanes().any(Lane::has_open_part)
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        [&self.lead].into_iter().chain(self.followers.iter().map(|follower| &follower.lane))
+    }
+
+    /// Ends the open parts where their last samples do.
+    pub(super) fn end_open_parts(&mut self, world: &mut World<'_>) {
+        for lane in
+            [&mut self.lead].into_iter().chain(self.followers.iter_mut().map(|follower| &mut follower.lane))
+        {
+            if let Some(mut out) = world.output(lane.name) {
+                lane.end_open_part(&mut out);
+            }
         }
     }
 

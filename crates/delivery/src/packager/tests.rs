@@ -308,6 +308,34 @@ fn recovery_points_cut_and_are_no_key_frames() {
 }
 
 #[test]
+fn an_open_part_ends_where_nothing_comes() {
+    let mut checked = Checked::new(Settings::default(), &program(vec![stream(VIDEO, 0x1b, &[])]));
+    for index in 0..7 {
+        checked.push(VIDEO, &picture(index == 0, 100, index * PICTURE));
+    }
+    let durations = |checked: &Checked| {
+        let rendition = checked.packager.presentation().rendition(RenditionName::Video).unwrap();
+        let parts = rendition
+            .listed()
+            .flat_map(|segment| segment.parts.iter().map(|part| part.duration as i64 / PICTURE));
+        parts.collect::<Vec<_>>()
+    };
+    assert_eq!(durations(&checked), [5]);
+    assert_eq!(checked.packager.patience(), Some(Duration::from_millis(600)));
+    checked.packager.handle_stall(BEGUN);
+    checked.drain();
+    assert_eq!(durations(&checked), [5, 2]);
+    assert_eq!(checked.packager.patience(), None);
+    // What comes afterwards goes on in the next part.
+    for index in 7..13 {
+        checked.push(VIDEO, &picture(false, 100, index * PICTURE));
+    }
+    assert_eq!(durations(&checked), [5, 2, 5]);
+    assert!(checked.packager.patience().is_some());
+    crate::playlist::check::all(checked.packager.presentation());
+}
+
+#[test]
 fn what_cmaf_does_not_take_is_named() {
     let mpeg_2 = stream(0x110, 0x02, &[]);
     let pcm = stream(0x111, 0x06, &[5, 4, b'B', b'S', b'S', b'D']);

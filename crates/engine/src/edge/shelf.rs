@@ -267,6 +267,16 @@ impl Shelf {
         self.change(|intake| intake.discontinuity(utc));
     }
 
+    /// How long after the last bytes [`Shelf::handle_stall`] is due; `None` where nothing is open.
+    pub fn patience(&self) -> Option<Duration> {
+        self.lock().intake.patience()
+    }
+
+    /// Nothing has come for that long: parts that are open end.
+    pub fn handle_stall(&self, utc: Utc) {
+        self.change(|intake| intake.handle_stall(utc));
+    }
+
     /// The stream has ended: what is there is all.
     pub fn finish(&self, utc: Utc) {
         self.has_ended.store(true, Ordering::Release);

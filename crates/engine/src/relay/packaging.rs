@@ -177,6 +177,8 @@ struct Following {
     awaits: bool,
     /// When the bytes came that were there before it: a presentation tells when what is in it came, not when it was made.
     came: VecDeque<OffsetTime>,
+    /// When parts that are open end, if nothing comes until then.
+    stalls_at: Option<Time>,
 }
 
 /// What the thread has.
@@ -215,7 +217,9 @@ impl Packaging {
     fn package_until_told(&mut self) {
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
         while self.hub.is_running() {
-            let wait = self.next_look.since(self.hub.clock.now());
+            let stalls = self.following.values().filter_map(|following| following.stalls_at);
+            let next = stalls.fold(self.next_look, Time::min);
+            let wait = next.since(self.hub.clock.now());
             if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
                 tracing::error!(%error, "epoll failed; nothing is packaged any more");
                 break;
@@ -231,6 +235,11 @@ impl Packaging {
                 }
             }
             let now = self.hub.clock.now();
+            let stalled = |following: &Following| following.stalls_at.is_some_and(|at| at <= now);
+            let stalled = self.following.iter().filter(|(_, following)| stalled(following));
+            for name in stalled.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+                self.of_stream(&name, |it| it.handle_stall(&name));
+            }
             if now >= self.next_look {
                 self.look(now);
                 self.next_look = now + LOOK;
@@ -262,8 +271,10 @@ impl Packaging {
             return;
         }
         tracing::info!(stream = %name, "packaging begins");
-        self.following
-            .insert(name.clone(), Following { shelf, place: None, awaits: true, came: VecDeque::new() });
+        self.following.insert(
+            name.clone(),
+            Following { shelf, place: None, awaits: true, came: VecDeque::new(), stalls_at: None },
+        );
         if let Some(live) = self.hub.streams.find(name) {
             self.follow(&live);
         }
@@ -307,6 +318,7 @@ impl Packaging {
         if let Err(error) = following.read(&mut self.scratch, now, utc) {
             tracing::warn!(stream = %live.name, %error, "cannot read a stream to package it");
         }
+        following.stalls_at = following.shelf.patience().map(|patience| now + patience);
         let idle = self.hub.settings().packaging.idle;
         if let Err(error) = following.keep_transport(&mut self.scratch, now, idle) {
             tracing::warn!(stream = %live.name, %error, "cannot read a stream to make segments of MPEG-TS of it");
@@ -315,6 +327,13 @@ impl Packaging {
             following.place = None;
             following.shelf.finish(utc);
         }
+    }
+
+    /// Nothing has come of the stream for a while.
+    fn handle_stall(&mut self, name: &StreamName) {
+        let Some(following) = self.following.get_mut(name) else { return };
+        following.stalls_at = None;
+        following.shelf.handle_stall(self.hub.clock.utc());
     }
 
     /// Where another version of the stream's capture is that is being packaged.
