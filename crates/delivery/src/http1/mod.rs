@@ -17,6 +17,7 @@ pub mod body;
 pub mod client;
 mod date;
 mod error;
+mod escapes;
 mod head;
 mod host;
 mod negotiate;
@@ -26,10 +27,11 @@ pub(crate) mod url;
 
 pub use date::parse_date;
 pub use error::HttpError;
+pub use escapes::{plain_path, plain_query};
 pub use head::{Headers, Method, Version};
 pub use host::Host;
-pub(crate) use negotiate::{ByteRange, is_known, is_same};
-pub use negotiate::{preferred_coding, unsatisfiable};
+pub(crate) use negotiate::{ByteRange, is_same, is_unchanged};
+pub use negotiate::{content_range_start, preferred_coding, unsatisfiable};
 pub use response::{Response, problem, reason};
 pub use url::{Url, UrlError};
 
