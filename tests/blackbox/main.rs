@@ -43,6 +43,7 @@ mod objects;
 mod outputs;
 mod panics;
 mod pictures;
+mod proxy_folder;
 mod publishers;
 mod pull;
 mod pull_tls;

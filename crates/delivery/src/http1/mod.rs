@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod body;
 pub mod client;
+mod coding;
 mod date;
 mod error;
 mod escapes;
@@ -25,6 +26,7 @@ mod response;
 pub mod server;
 pub(crate) mod url;
 
+pub use coding::{Coding, Effort};
 pub use date::parse_date;
 pub use error::HttpError;
 pub use escapes::{plain_path, plain_query};

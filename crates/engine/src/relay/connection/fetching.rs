@@ -199,6 +199,12 @@ impl Fetching {
             // What it has become, or is to become, is looked at anew.
             return self.begin(seat, settings, now);
         }
+        if self.source == ObjectSource::Packaged
+            && let Some(coded) = self.growing.coded(&self.request.headers)
+        {
+            self.growing = Reading::new(coded);
+            return self.begin(seat, settings, now);
+        }
         let selection = match head.status() {
             200 => Selection::of(&self.request, &progress),
             _ => Ok(Selection::Whole),
