@@ -8,7 +8,8 @@ const proxy = { "^/(live|api|metrics)(/|$)": { target: upstream, changeOrigin: t
 // The server embeds dist: names are fixed, so that its table of files does not change with each build,
 // and nothing is inlined, so that a strict Content-Security-Policy holds.
 export default defineConfig({
-  base: "/",
+  // Addresses are relative, so that a proxy may have it all in a folder; the server says how far up that is.
+  base: "./",
   // dash.js without protection and Smooth Streaming, which its package has no name for.
   resolve: {
     alias: [{

@@ -2,6 +2,7 @@
 
 use crate::{config, failure, output};
 use anyhow::Result;
+use glassline_delivery::http1::plain_path;
 use glassline_delivery::policy::{StreamName, Token};
 use glassline_io::small_file::Accept;
 use glassline_media::quantity;
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// The stream that an address names.
 fn stream_of(url: &str) -> Option<StreamName> {
-    let path = url.split_once('?').map_or(url, |(path, _)| path);
+    let path = plain_path(url.split_once('?').map_or(url, |(path, _)| path));
     let (before, last) = path.rsplit_once('/')?;
     if before.ends_with("/live") {
         return StreamName::parse(last.strip_suffix(".ts")?);
@@ -73,6 +74,7 @@ mod tests {
         assert_eq!(name("https://h/behind/proxy/watch/stage?engine=mse").as_deref(), Some("stage"));
         assert_eq!(name("http://h:8080/live/hall/index.m3u8").as_deref(), Some("hall"));
         assert_eq!(name("http://h:8080/live/hall/manifest.mpd?x=1").as_deref(), Some("hall"));
+        assert_eq!(name("http://h/live/st%61ge%2D1.ts").as_deref(), Some("stage-1"));
         for bad in [
             "http://h/live/hall/video/1.m4s",
             "http://h/other/hall/index.m3u8",

@@ -1,9 +1,9 @@
 //! What upstream servers may answer while an object is fetched, over several exchanges.
 //!
-//! The first byte: bit 0 asks about what is known already, bit 1 says that it may be given where nothing better comes. Behind
-//! it come answers, each behind two bytes that say how long it is.
+//! The first byte: bit 0 asks about what is known already, bit 1 says that it may be given where nothing better comes, bit 2
+//! that it is known by its time. Behind it come answers, each behind two bytes that say how long it is.
 
-use glassline_delivery::fill::{Download, Verdict};
+use glassline_delivery::fill::{Download, Validator, Verdict};
 use glassline_delivery::http1::client::{Event, Request};
 use glassline_delivery::http1::{Limits, Method};
 
@@ -14,8 +14,11 @@ const FIELDS_BYTES_MAX: usize = 4096;
 /// without a strong tag, and where a request's fields are more than fields.
 pub fn run(data: &[u8]) {
     let Some((&choice, mut answers)) = data.split_first() else { return };
-    let known = (choice & 1 == 1).then_some("\"7\"");
-    let mut download = Download::new(known).with_spare(choice & 2 == 2);
+    let known = (choice & 1 == 1).then(|| match choice & 4 {
+        0 => Validator::Tag("\"7\"".to_owned()),
+        _ => Validator::Modified("Tue, 24 Nov 2026 10:00:00 GMT".to_owned()),
+    });
+    let mut download = Download::new(known.clone()).with_spare(choice & 2 == 2);
     while let [high, low, behind @ ..] = answers {
         let length = usize::from(u16::from_be_bytes([*high, *low])).min(behind.len());
         let (mut answer, behind) = behind.split_at(length);

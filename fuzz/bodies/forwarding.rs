@@ -9,7 +9,7 @@ use glassline_delivery::http1::client::{Event as Answered, Request};
 use glassline_delivery::http1::server::{Event as Asked, Server};
 use glassline_delivery::http1::{Limits, Method, parse_date};
 use glassline_delivery::policy::StreamName;
-use glassline_media::Time;
+use glassline_media::{Time, Utc};
 
 /// Panics where a promise is broken.
 pub fn run(data: &[u8]) {
@@ -101,8 +101,8 @@ fn answer(bytes: &[u8]) {
     assert_eq!(renewed.renewed(&head.headers), renewed);
     let defaults = Defaults::default();
     for path in ["/a.m4s", "/a.m3u8"] {
-        let freshness = Freshness::of(head.status, &head.headers, path, &defaults);
-        let _ = Freshness::of_renewed(&passed, &head.headers, path, &defaults);
+        let freshness = Freshness::of(head.status, &head.headers, path, &defaults, Utc::from_nanos(0));
+        let _ = Freshness::of_renewed(&passed, &head.headers, path, &defaults, Utc::from_nanos(0));
         let _ = freshness.until(Time::from_millis(1000));
         let mut download = Download::new(None);
         let _ = download.handle_head(&head);

@@ -155,3 +155,124 @@ fn open_publish_lets_anybody_in() {
     };
     assert_eq!(ask(outside, "PUT", "/live/a.ts", &["Content-Length: 0"]).status, 204);
 }
+
+/// Sends a piece of a stream in a request of its own, on a connection of its own.
+fn put(server: &Server, target: &str, body: &[u8], fields: &[&str]) -> u16 {
+    let mut connection = connect(server.address());
+    put_on(&mut connection, target, body, &[fields, &["Connection: close"]].concat())
+}
+
+fn put_on(connection: &mut std::net::TcpStream, target: &str, body: &[u8], fields: &[&str]) -> u16 {
+    let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+    write!(
+        connection,
+        "PUT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n{fields}\r\n",
+        body.len()
+    )
+    .unwrap();
+    connection.write_all(body).unwrap();
+    read_head(connection).status
+}
+
+/// What begins with the first picture, cut into pieces that keep no packet.
+fn pieces(pictures: u64, piece: usize) -> Vec<Vec<u8>> {
+    let bytes: Vec<u8> = (0..pictures).flat_map(|picture| SHAPE.picture(picture)).collect();
+    bytes.chunks(piece).map(<[u8]>::to_vec).collect()
+}
+
+/// Reads whole packets until `packets` were right. The head is read already.
+fn sees_one_stream(viewer: &mut std::net::TcpStream, packets: u64) {
+    let (mut check, mut packet) = (Check::new(SHAPE), [0; 188]);
+    while check.packets < packets {
+        viewer.read_exact(&mut packet).unwrap();
+        check.push(&packet).unwrap();
+    }
+}
+
+#[test]
+fn a_publisher_that_puts_piece_by_piece_is_one_publisher() {
+    for (how, says_where, keeps) in
+        [("by place", true, false), ("by its packets", false, false), ("on one connection", true, true)]
+    {
+        let server = serve(&[]);
+        let target = "/live/pieces.ts";
+        let (mut viewer, mut sent) = (None, 0);
+        let mut kept = connect(server.address());
+        for (number, piece) in pieces(20, 777).into_iter().enumerate() {
+            let place = format!("Content-Range: bytes {sent}-{}/*", sent + piece.len() - 1);
+            let fields: &[&str] = if says_where && number > 0 { &[&place] } else { &[] };
+            let status = if keeps {
+                put_on(&mut kept, target, &piece, fields)
+            } else {
+                put(&server, target, &piece, fields)
+            };
+            assert_eq!(status, 204, "{how}: piece {number}");
+            sent += piece.len();
+            if number > 1 {
+                assert_eq!(server.stream("pieces").unwrap()["live"], true, "{how}: piece {number}");
+            }
+            if number == 8 {
+                let mut watching = connect(server.address());
+                write!(watching, "GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+                assert_eq!(read_head(&mut watching).status, 200);
+                viewer = Some(watching);
+            }
+        }
+        // The viewer has joined at the second key frame.
+        sees_one_stream(&mut viewer.unwrap(), 5 * 14);
+        assert_eq!(server.count("pieces", "publishers"), 1, "{how}");
+        assert_eq!(
+            (server.count("pieces", "garbage_bytes"), server.count("pieces", "bytes_in")),
+            (0, sent as u64)
+        );
+        assert_eq!(server.count("pieces", "continuity_errors"), 0, "{how}");
+        // Another one does not get its name as long as it may go on; who takes over does.
+        let other = put(&server, target, &SHAPE.picture(0), &["User-Agent: other"]);
+        assert_eq!(other, 409, "{how}");
+        assert_eq!(
+            put(&server, &format!("{target}?takeover=1"), &SHAPE.picture(0), &["User-Agent: other"]),
+            204
+        );
+        assert_eq!(server.count("pieces", "publishers"), 2);
+    }
+}
+
+#[test]
+fn who_puts_another_stream_is_another_publisher() {
+    let server = serve(&[]);
+    let first: Vec<u8> = (0..6).flat_map(|picture| SHAPE.picture(picture)).collect();
+    let publishers = || server.count("again", "publishers");
+    assert_eq!(put(&server, "/live/again.ts", &first, &[]), 204);
+    // The same file once more: its packets begin anew.
+    assert_eq!(put(&server, "/live/again.ts", &first, &[]), 204);
+    assert_eq!(publishers(), 2);
+    // Another program, another place than where the last one ended, a body without a length.
+    assert_eq!(put(&server, "/live/again.ts", &SHAPE.picture(6), &["User-Agent: other"]), 204);
+    assert_eq!(publishers(), 3);
+    let place = "Content-Range: bytes 5-6/*";
+    assert_eq!(put(&server, "/live/again.ts", &SHAPE.picture(7), &["User-Agent: other", place]), 204);
+    assert_eq!(publishers(), 4);
+    let mut endless = publish(server.address(), "/live/again.ts");
+    endless.write_all(&SHAPE.picture(8)).unwrap();
+    until("the next publisher", || publishers() == 5);
+}
+
+#[test]
+fn a_publisher_whose_pieces_stop_gives_up_its_name() {
+    let (server, _scratch) = serve_with("[publish]\nsilence_timeout = '1s'\n");
+    for piece in pieces(6, 777) {
+        assert_eq!(put(&server, "/live/stops.ts", &piece, &[]), 204);
+    }
+    assert_eq!(server.stream("stops").unwrap()["live"], true);
+    until("its name to be given up", || server.stream("stops").is_some_and(|stream| stream["live"] == false));
+    assert_eq!(put(&server, "/live/stops.ts", &SHAPE.picture(0), &["User-Agent: other"]), 204);
+    assert_eq!(server.count("stops", "publishers"), 2);
+}
+
+#[test]
+fn pieces_together_may_bring_no_more_than_their_publisher_may() {
+    let (server, _scratch) = serve_with("[publish]\nmax_bitrate = '100k'\n");
+    let statuses: Vec<u16> =
+        pieces(200, 20_000).iter().map(|piece| put(&server, "/live/much.ts", piece, &[])).collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
+}

@@ -14,10 +14,11 @@ fn is_kind(answer: &Answer, kind: &str) -> bool {
     answer.header("content-type").is_some_and(|found| found.split(';').next() == Some(kind))
 }
 
-/// The addresses of scripts and style sheets in a page.
-fn assets(page: &str) -> Vec<String> {
-    let quoted = page.split('"').filter(|part| part.starts_with("/assets/"));
-    quoted.map(str::to_owned).collect()
+/// The addresses of scripts and style sheets in a page, which are relative to the folder that has `above` folders above it.
+fn assets(page: &str, above: usize) -> Vec<String> {
+    let begin = if above == 0 { "./assets/".to_owned() } else { format!("{}assets/", "../".repeat(above)) };
+    let quoted = page.split('"').filter_map(|part| part.strip_prefix(&*begin));
+    quoted.map(|name| format!("/assets/{name}")).collect()
 }
 
 #[test]
@@ -26,7 +27,7 @@ fn the_pages_and_what_they_load() {
     for path in ["/", "/watch/x", "/watch/no-such-stream"] {
         let page = get(server.address(), path);
         assert!(page.status == 200 && is_kind(&page, "text/html"), "{path}: {page:?}");
-        let assets = assets(&page.text());
+        let assets = assets(&page.text(), path.matches('/').count() - 1);
         assert!(assets.iter().any(|asset| asset.ends_with(".js")), "{path} loads no script: {}", page.text());
         for asset in assets {
             let answer = get(server.address(), &asset);
@@ -218,7 +219,7 @@ fn no_page_is_sniffed_into_something_else() {
 
 /// The address of the page's script.
 fn script(server: &glassline_test_support::program::Server) -> String {
-    let assets = assets(&get(server.address(), "/").text());
+    let assets = assets(&get(server.address(), "/").text(), 0);
     assets.into_iter().find(|asset| asset.ends_with(".js")).expect("a script")
 }
 

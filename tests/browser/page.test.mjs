@@ -1,6 +1,7 @@
 // The pages of `serve` in Chromium: the list of streams, the player with both engines, and what goes wrong around it.
 // No timing decides a test; `make bench-page` reports the figures.
 import assert from "node:assert/strict";
+import { createServer, request } from "node:http";
 import { after, before, test } from "node:test";
 import {
   MIN_CONTRAST, assertDelay, glassline, https, launch, open, outerAddress, plays, publishBunny, publishChanging, publishIntraRefresh, screenshot,
@@ -38,6 +39,49 @@ browserTest("the dashboard lists what is live", async (t) => {
   await page.waitForURL("**/watch/demo");
   await plays(page, 10);
   assert.equal((await server.listing("demo")).viewers, 1);
+});
+
+/** A proxy that has `server` in the folder /tv, and nothing else; its origin. Ends with the test. */
+async function folder(t, server) {
+  const strangers = [];
+  const proxy = createServer((asked, answer) => {
+    if (!asked.url.startsWith("/tv/")) {
+      strangers.push(asked.url);
+      answer.writeHead(404).end();
+      return;
+    }
+    const upstream = request(server.origin + asked.url.slice("/tv".length), { method: asked.method, headers: asked.headers }, (from) => {
+      answer.writeHead(from.statusCode, from.headers);
+      from.pipe(answer);
+    });
+    upstream.on("error", () => answer.destroy());
+    answer.on("close", () => upstream.destroy());
+    asked.pipe(upstream);
+  });
+  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    proxy.closeAllConnections();
+    proxy.close();
+  });
+  return { origin: `http://127.0.0.1:${proxy.address().port}`, strangers };
+}
+
+browserTest("all of it works behind a proxy's folder", async (t) => {
+  const server = await serve(t, ["--demo"], { config: "base_path = '/tv'\n" });
+  await server.live("demo");
+  const { origin, strangers } = await folder(t, server);
+  const page = await open(t, browser, `${origin}/tv/`);
+  await page.locator(".card", { hasText: "demo" }).getByRole("link", { name: "demo" }).click();
+  await page.waitForURL("**/tv/watch/demo");
+  await plays(page, 10);
+  for (const engine of ["hls", "dash"]) {
+    const other = await open(t, browser, `${origin}/tv/watch/demo?engine=${engine}`);
+    assert.equal((await plays(other, 10)).engine, engine);
+  }
+  await page.getByRole("link", { name: "All streams" }).click();
+  await page.waitForURL("**/tv/");
+  // Browsers ask for that by themselves.
+  assert.deepEqual(strangers.filter((path) => path !== "/favicon.ico"), []);
 });
 
 browserTest("the empty dashboard says how to publish", async (t) => {

@@ -1,4 +1,6 @@
 /** What the server tells, as JSON. Every call answers null where the server doesn't. */
+import { ROOT } from "./root";
+
 export interface Codec {
   kind: "video" | "audio";
   name: string;
@@ -170,20 +172,20 @@ async function json(path: string): Promise<unknown> {
 }
 
 export async function overview(): Promise<Overview | null> {
-  const answer = (await json("/api/streams")) as Overview | null;
+  const answer = (await json(`${ROOT}api/streams`)) as Overview | null;
   return answer && Array.isArray(answer.streams) ? answer : null;
 }
 
 /** How viewers reach the crew. Told to everybody, where the list of streams is for the crew alone too. */
 export async function crewContact(): Promise<string | null> {
-  const answer = (await json("/api/contact")) as { contact?: unknown } | null;
+  const answer = (await json(`${ROOT}api/contact`)) as { contact?: unknown } | null;
   return typeof answer?.contact === "string" ? answer.contact : null;
 }
 
 /** Path of what the server tells about a stream; `search` is the query of the page that asks, whose token lets it know. */
 export function infoPath(name: string, search: string): string {
   const query = access(search);
-  return `/api/streams/${encodeURIComponent(name)}${query && `?${query}`}`;
+  return `${ROOT}api/streams/${encodeURIComponent(name)}${query && `?${query}`}`;
 }
 
 /** All versions of one capture, by the name that they share. */
@@ -204,7 +206,7 @@ export function isLadder(found: StreamInfo | LadderInfo | null): found is Ladder
 /** Path of how a stream was: the newest `points` steps of `step` seconds. */
 export function historyPath(name: string, search: string, step: 1 | 10, points: number): string {
   const query = access(search);
-  return `/api/streams/${encodeURIComponent(name)}/history?step=${step}&points=${points}${query && `&${query}`}`;
+  return `${ROOT}api/streams/${encodeURIComponent(name)}/history?step=${step}&points=${points}${query && `&${query}`}`;
 }
 
 export async function history(name: string, step: 1 | 10, points: number): Promise<Curves | null> {
@@ -216,7 +218,7 @@ export async function history(name: string, step: 1 | 10, points: number): Promi
 export async function clients(name: string, key: string): Promise<Clients | number | null> {
   try {
     const headers: Record<string, string> = key === "" ? {} : { authorization: `Bearer ${key}` };
-    const path = `/api/clients?stream=${encodeURIComponent(name)}`;
+    const path = `${ROOT}api/clients?stream=${encodeURIComponent(name)}`;
     const response = await fetch(path, { cache: "no-store", headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
     return response.ok ? ((await response.json()) as Clients) : response.status;
   } catch {
@@ -227,7 +229,7 @@ export async function clients(name: string, key: string): Promise<Clients | numb
 /** What the server tells of objects, or of those of one name; the status where it does not tell, null where it does not answer. */
 export async function objects(name: string | null): Promise<Objects | number | null> {
   try {
-    const path = `/api/objects${name === null ? "" : `?name=${encodeURIComponent(name)}`}`;
+    const path = `${ROOT}api/objects${name === null ? "" : `?name=${encodeURIComponent(name)}`}`;
     const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
     return response.ok ? ((await response.json()) as Objects) : response.status;
   } catch {
@@ -235,7 +237,7 @@ export async function objects(name: string | null): Promise<Objects | number | n
   }
 }
 
-export const TIME_PATH = "/api/time";
+export const TIME_PATH = `${ROOT}api/time`;
 
 /** The server's wall clock, UTC in µs. */
 export async function serverTime(): Promise<number | null> {
@@ -257,19 +259,19 @@ export function access(search: string): string {
 /** Path of a stream's bytes; `search` is the query of the page that asks. */
 export function livePath(name: string, search: string, mux: Mux = "ts"): string {
   const query = access(search);
-  return `/live/${encodeURIComponent(name)}.${mux}${query && `?${query}`}`;
+  return `${ROOT}live/${encodeURIComponent(name)}.${mux}${query && `?${query}`}`;
 }
 
 /** Path of what the server and its viewers say of pictures' stages; `search` is the query of the page that asks. */
 export function stagesPath(name: string, search: string, afterUs: number | null): string {
   const query = [...(afterUs === null ? [] : [`after=${afterUs}`]), ...[access(search)].filter(Boolean)].join("&");
-  return `/live/${encodeURIComponent(name)}/stages.json${query && `?${query}`}`;
+  return `${ROOT}live/${encodeURIComponent(name)}/stages.json${query && `?${query}`}`;
 }
 
 /** Path at which a viewer tells its own figures. */
 export function reportPath(name: string, search: string): string {
   const query = access(search);
-  return `/live/${encodeURIComponent(name)}/stages${query && `?${query}`}`;
+  return `${ROOT}live/${encodeURIComponent(name)}/stages${query && `?${query}`}`;
 }
 
 /** What the server says of when pictures passed it, of those captured after `afterUs`; the status where it does not tell, null where it does not answer. */
@@ -310,14 +312,14 @@ export interface Latency {
 
 export async function latency(name: string): Promise<Latency | null> {
   const query = access(location.search);
-  const answer = (await json(`/api/streams/${encodeURIComponent(name)}/latency${query && `?${query}`}`)) as Latency | null;
+  const answer = (await json(`${ROOT}api/streams/${encodeURIComponent(name)}/latency${query && `?${query}`}`)) as Latency | null;
   return answer && answer.step_s > 0 && Array.isArray(answer.relay) && Array.isArray(answer.viewers) ? answer : null;
 }
 
 /** Path of a stream's playlist; `search` is the query of the page that asks. */
 export function playlistPath(name: string, search: string, way: "hls" | "dash"): string {
   const query = access(search);
-  return `/live/${encodeURIComponent(name)}/${way === "hls" ? "index.m3u8" : "manifest.mpd"}${query && `?${query}`}`;
+  return `${ROOT}live/${encodeURIComponent(name)}/${way === "hls" ? "index.m3u8" : "manifest.mpd"}${query && `?${query}`}`;
 }
 
 /** How people call a mux; null for what the page can play. */
@@ -338,10 +340,10 @@ export function carriedMux(stream: StreamInfo): string | null {
 
 /** Path of a stream's figures. */
 export function figuresPath(name: string): string {
-  return `/stream/${encodeURIComponent(name)}`;
+  return `${ROOT}stream/${encodeURIComponent(name)}`;
 }
 
 /** Path of a stream's page. */
 export function watchPath(name: string): string {
-  return `/watch/${encodeURIComponent(name)}`;
+  return `${ROOT}watch/${encodeURIComponent(name)}`;
 }

@@ -38,6 +38,8 @@ pub(crate) struct Config {
     /// The names by which it is called.
     #[serde(deserialize_with = "section::hosts")]
     pub(crate) hosts: Hosts,
+    /// The folder in which a proxy has this server's addresses: a path without a slash at its end. Empty: none.
+    pub(crate) base_path: String,
     /// Where operators look after it.
     pub(crate) admin: Admin,
     /// Where HTTPS is served, and with what.
@@ -73,6 +75,7 @@ impl Default for Config {
         Config {
             listen: vec![SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 8080))],
             hosts: Hosts::default(),
+            base_path: String::new(),
             admin: Admin::default(),
             tls: Tls::default(),
             contact: None,

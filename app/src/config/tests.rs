@@ -217,6 +217,11 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
         ("[tls]\nlisten = ['[::]:1']", "glassline.toml:2: tls.listen: needs a certificate"),
         ("[admin]\ntls = true", "glassline.toml:2: admin.tls: needs a certificate"),
         ("[admin]\nnetworks = ['near']", "glassline.toml:2: admin.networks: \"near\" is no network"),
+        ("base_path = '/tv/'", "glassline.toml:1: base_path: \"/tv/\" is no folder"),
+        ("base_path = 'tv'", "glassline.toml:1: base_path: \"tv\" is no folder"),
+        ("base_path = '/'", "glassline.toml:1: base_path: \"/\" is no folder"),
+        ("base_path = '/a/../b'", "glassline.toml:1: base_path: \"/a/../b\" is no folder"),
+        ("base_path = '/a<b'", "glassline.toml:1: base_path: \"/a<b\" is no folder"),
         ("hosts = ['a.example', 'b:80']", "glassline.toml:1: hosts: \"b:80\" is no host name"),
         (
             "[tls]\ncertificates = [{ chain = 'a' }]",

@@ -59,6 +59,14 @@ impl Config {
         {
             return problem("contact", format!("must be one line of at most {CONTACT_MAX} characters"));
         }
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+        let is_folder = |part: &str| !part.is_empty() && !part.bytes().all(|byte| byte == b'.');
+        let is_path = self.base_path.strip_prefix('/').is_some_and(|path| path.split('/').all(is_folder));
+        let is_good = self.base_path.is_empty() || is_path && self.base_path.bytes().all(is_plain);
+        if !is_good {
+            let words = "is no folder; write a path of letters, digits, -, ., _ and ~, without a slash at its end, as in \"/tv\"";
+            return problem("base_path", format!("{:?} {words}", self.base_path));
+        }
         number("workers", self.workers, 0, 1024)
     }
 

@@ -1,9 +1,8 @@
 //! The web page, embedded into the program: `web/dist` as it was built.
 
-use super::encoding::Coding;
 use bytes::Bytes;
-use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{Coding, Effort, Response};
 use std::sync::{LazyLock, OnceLock};
 
 struct Asset {
@@ -19,6 +18,14 @@ struct Asset {
     hash: u64,
 }
 
+/// The page, whose addresses are relative to the folder that it lies in: as it is at `/`, `/watch/NAME` and `/watch/NAME/`.
+static PAGES: LazyLock<[Asset; 3]> = LazyLock::new(|| {
+    ["./", "../", "../../"].map(|root| {
+        let page = include_str!("../../../web/dist/index.html").replace("=\"./", &format!("=\"{root}"));
+        Asset::new("/index.html", "text/html; charset=utf-8", page.leak().as_bytes())
+    })
+});
+
 /// Larger files, which few viewers load, are not compressed when the program starts.
 const LARGE_BYTES: usize = 256 << 10;
 
@@ -30,7 +37,6 @@ macro_rules! asset {
 
 static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     vec![
-        asset!("/index.html", "text/html; charset=utf-8"),
         asset!("/assets/app.js", "text/javascript; charset=utf-8"),
         // Libraries for LL-HLS and LL-DASH, which the page loads when they are chosen.
         asset!("/assets/hls.js", "text/javascript; charset=utf-8"),
@@ -70,8 +76,8 @@ impl Asset {
             return;
         }
         let made = std::thread::Builder::new().name("compress".into()).spawn(move || {
-            self.gzipped.get_or_init(|| Coding::Gzip.encode_well(self.bytes));
-            self.brotli.get_or_init(|| Coding::Brotli.encode_well(self.bytes));
+            self.gzipped.get_or_init(|| Coding::Gzip.encode(self.bytes, Effort::Best));
+            self.brotli.get_or_init(|| Coding::Brotli.encode(self.bytes, Effort::Best));
         });
         if let Err(error) = made {
             tracing::warn!(%error, path = self.path, "no thread to compress a file of the page");
@@ -79,14 +85,11 @@ impl Asset {
     }
 
     fn respond(&'static self, request: &Request) -> Response {
-        if Coding::wanted(request, &[Coding::Brotli, Coding::Gzip]).is_some() {
+        if Coding::wanted(&request.headers, &Coding::ALL).is_some() {
             self.compress();
         }
-        let made: Vec<_> = [Coding::Brotli, Coding::Gzip]
-            .into_iter()
-            .filter(|coding| self.encoded(*coding).is_some())
-            .collect();
-        let wanted = Coding::wanted(request, &made);
+        let made: Vec<_> = Coding::ALL.into_iter().filter(|coding| self.encoded(*coding).is_some()).collect();
+        let wanted = Coding::wanted(&request.headers, &made);
         let response = match wanted.and_then(|coding| Some((coding, self.encoded(coding)?))) {
             Some((coding, encoded)) => Response::ok(self.media_type, encoded.clone())
                 .with_header("Content-Encoding", coding.name())
@@ -105,16 +108,19 @@ impl Asset {
 
 /// Compresses the page's own files by gzip, so that the first request gets them so.
 pub(super) fn prepare() {
-    for asset in ASSETS.iter().filter(|asset| asset.bytes.len() <= LARGE_BYTES) {
-        asset.gzipped.get_or_init(|| Coding::Gzip.encode_well(asset.bytes));
+    for asset in ASSETS.iter().chain(&*PAGES).filter(|asset| asset.bytes.len() <= LARGE_BYTES) {
+        asset.gzipped.get_or_init(|| Coding::Gzip.encode(asset.bytes, Effort::Best));
     }
 }
 
 /// The file at the request's path. `/`, `/watch/NAME` and `/stream/NAME` are the same page, which looks at its own
-/// address.
+/// address, and finds all others by that of its script.
 pub(super) fn serve(request: &Request) -> Option<Response> {
-    let is_page =
-        request.path == "/" || ["/watch/", "/stream/"].iter().any(|page| request.path.starts_with(page));
-    let path = if is_page { "/index.html" } else { request.path.as_str() };
+    let path = request.path.as_str();
+    let is_of_stream = ["/watch/", "/stream/"].iter().any(|page| path.starts_with(page));
+    if is_of_stream || matches!(path, "/" | "/index.html") {
+        let depth = path.matches('/').count().checked_sub(1)?;
+        return Some(PAGES.get(depth)?.respond(request));
+    }
     Some(ASSETS.iter().find(|asset| asset.path == path)?.respond(request))
 }

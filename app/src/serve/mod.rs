@@ -152,6 +152,7 @@ fn settings(config: &Config) -> Settings {
         reserved: encoded_names(config),
         max_publishers_per_address: config.publish.max_per_address,
         allow_origin: config.viewer.allow_origin.clone(),
+        base_path: config.base_path.as_str().into(),
         silence_timeout: config.publish.silence_timeout,
         return_window: config.publish.return_window,
         max_streams: config.publish.max_streams,

@@ -1,8 +1,9 @@
 /** Sound of the WebCodecs engine: AudioDecoder → audio worklet → loudspeaker, and the clock that pictures follow. */
 import type { AudioConfig } from "../media/audio";
 import type { AudioUnit } from "../media/feed";
+import { ROOT } from "../root";
 
-const WORKLET = "/assets/audio-worklet.js";
+const WORKLET = `${ROOT}assets/audio-worklet.js`;
 const STALE_MS = 300;
 const MAX_QUEUED = 50;
 

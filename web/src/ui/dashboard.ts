@@ -1,5 +1,6 @@
 /** The page `/`: the live streams, once a second. */
 import { carriedMux, type Codec, figuresPath, type Overview, type StreamInfo, overview, watchPath, type Why } from "../api";
+import { ROOT } from "../root";
 import { contactLine, copyLine, element, setText } from "./dom";
 import { age, bitrate, duration } from "./format";
 import { ObjectsSection } from "./objects";
@@ -184,17 +185,17 @@ export function dashboard(root: HTMLElement): void {
 
 /** The line in the corner that says whose page this is. */
 export function brand(): HTMLElement {
-  return element("img", { src: "/assets/favicon.svg", alt: "", class: "brand", width: "28", height: "28" });
+  return element("img", { src: `${ROOT}assets/favicon.svg`, alt: "", class: "brand", width: "28", height: "28" });
 }
 
 function emptyState(): HTMLElement {
-  const origin = location.origin;
+  const origin = location.origin + ROOT;
   return element(
     "section", { class: "empty", hidden: true },
     element("h2", {}, "No stream yet"),
     element("p", {}, "Publish one under any NAME and it appears here within a second:"),
-    copyLine("Any file, with FFmpeg", `ffmpeg -re -i FILE -c copy -f mpegts ${origin}/live/NAME.ts`),
-    copyLine("A test picture", `glassline encode test:1280x720@50 ${origin}/live/NAME.ts`),
+    copyLine("Any file, with FFmpeg", `ffmpeg -re -i FILE -c copy -f mpegts ${origin}live/NAME.ts`),
+    copyLine("A test picture", `glassline encode test:1280x720@50 ${origin}live/NAME.ts`),
     element("p", { class: "hint" },
       "Unless keys are configured, only programs on the server's own machine may publish (or start the server with --open-publish)."),
   );

@@ -4,6 +4,7 @@ import {
 } from "../api";
 import { type CurveName, History } from "../history";
 import { Chart, type ChartOptions, timeAxis } from "./chart";
+import { ROOT } from "../root";
 import { brand, codecsText, noteTexts } from "./dashboard";
 import { element, setText } from "./dom";
 import { FlightView } from "./flight_view";
@@ -219,7 +220,7 @@ export function streamPage(root: HTMLElement, name: string): void {
   root.append(
     element("div", { class: "page" },
       element("header", { class: "top" },
-        element("h1", {}, element("a", { href: "/", class: "home", "aria-label": "All streams" }, brand()), name, state),
+        element("h1", {}, element("a", { href: ROOT, class: "home", "aria-label": "All streams" }, brand()), name, state),
         element("nav", { class: "links" }, element("a", { href: watchPath(name), class: "action" }, "Watch"))),
       trouble, body),
   );

@@ -8,6 +8,7 @@ import { nativeHls } from "../player/native_hls";
 import { Player } from "../player/player";
 import type { PlayerEvents, PlayerState, PlayerStats, Playing } from "../player/playing";
 import { SegmentedPlayer } from "../player/segmented";
+import { ROOT } from "../root";
 import { type Choice, choiceOf, searchOf } from "../player/way";
 import { WebCodecsEngine } from "../player/webcodecs";
 import { StageExchange } from "../stages/exchange";
@@ -183,7 +184,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   const figures = element("a", { href: figuresPath(name) }, "Viewers and figures");
   const header = element(
     "header", { class: "top" },
-    element("h1", {}, element("a", { href: "/", class: "home", "aria-label": "All streams" }, brand()), heading),
+    element("h1", {}, element("a", { href: ROOT, class: "home", "aria-label": "All streams" }, brand()), heading),
   );
   let others = addresses(name, "ts");
   const main = element("div", { class: "page watch" }, header, stage, popout ? null : figuresPanel.element, popout ? null : others, popout ? null : footer);

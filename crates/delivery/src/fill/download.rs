@@ -19,10 +19,52 @@
 use super::object::{Failure, Head};
 use super::selection::VERY_LARGE;
 use super::status::is_of_request;
-use crate::http1::client;
+use crate::http1::{client, content_range_start, parse_date};
 
 /// A longer entity tag is not sent back: the request has to fit into what servers take.
 const ETAG_BYTES_MAX: usize = 1024;
+
+/// A longer time of change is none.
+const DATE_BYTES_MAX: usize = 64;
+
+/// By what a server is asked whether an object that is known still holds (RFC 9111 §4.3.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Validator {
+    /// By its entity tag, which is sent in `If-None-Match`.
+    Tag(String),
+    /// By when it last changed, which is sent in `If-Modified-Since` as the server wrote it: it may compare texts.
+    Modified(String),
+}
+
+impl Validator {
+    /// That of an object with this head: its entity tag, or when it last changed where it has no tag that can be sent back.
+    /// `None`: it cannot be asked about.
+    pub fn of(head: &Head) -> Option<Validator> {
+        let tag = head.field("etag").filter(|tag| !tag.is_empty() && tag.len() <= ETAG_BYTES_MAX);
+        let modified = head.field("last-modified");
+        let modified = modified.filter(|at| at.len() <= DATE_BYTES_MAX && parse_date(at).is_some());
+        tag.map(|tag| Validator::Tag(tag.to_owned()))
+            .or_else(|| modified.map(|at| Validator::Modified(at.to_owned())))
+    }
+
+    fn field(&self) -> (&'static str, String) {
+        match self {
+            Validator::Tag(tag) => ("If-None-Match", tag.clone()),
+            Validator::Modified(at) => ("If-Modified-Since", at.clone()),
+        }
+    }
+
+    /// Whether an answer of 304 with these fields is about what it stands for: one that speaks of another version says nothing
+    /// of this one (RFC 9111 §4.3.4).
+    fn is_meant(&self, etag: Option<&str>, modified: Option<&str>) -> bool {
+        match self {
+            Validator::Tag(known) => etag.is_none_or(|told| is_like(told, known)),
+            Validator::Modified(known) => {
+                modified.is_none_or(|told| told == known || parse_date(told) == parse_date(known))
+            }
+        }
+    }
+}
 
 /// What comes of an answer's head.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +87,8 @@ pub enum Verdict {
 /// How far an object has come, and how to ask for the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Download {
-    /// The tag of what is known already, if that is asked about.
-    known: Option<String>,
+    /// What is known already, if that is asked about.
+    known: Option<Validator>,
     /// The tag of what has begun.
     etag: Option<String>,
     has_begun: bool,
@@ -60,9 +102,8 @@ pub struct Download {
 }
 
 impl Download {
-    /// An object of which nothing is there; `known` is the entity tag of one that has grown stale.
-    pub fn new(known: Option<&str>) -> Download {
-        let known = known.filter(|tag| tag.len() <= ETAG_BYTES_MAX).map(str::to_owned);
+    /// An object of which nothing is there; `known` is that of one that has grown stale.
+    pub fn new(known: Option<Validator>) -> Download {
         Download { known, ..Download::default() }
     }
 
@@ -101,7 +142,7 @@ impl Download {
             (Some(etag), _) if self.filled > 0 => {
                 vec![("Range", format!("bytes={}-{VERY_LARGE}", self.filled)), ("If-Range", etag.clone())]
             }
-            (_, Some(known)) if !self.has_begun => vec![("If-None-Match", known.clone())],
+            (_, Some(known)) if !self.has_begun => vec![known.field()],
             _ => Vec::new(),
         }
     }
@@ -127,19 +168,16 @@ impl Download {
                 return if head.status >= 500 { Verdict::TryNext } else { Verdict::Fail(Failure::Upstream) };
             }
             return match head.status {
-                206 if range_start(headers.first("content-range")) == Some(self.filled) => {
-                    Verdict::Resume { skip: 0 }
-                }
+                206 if content_range_start(headers) == Some(self.filled) => Verdict::Resume { skip: 0 },
                 200 => Verdict::Resume { skip: self.filled },
                 _ => Verdict::TryNext,
             };
         }
         match head.status {
-            // One that speaks of another version says nothing of this one (RFC 9111 §4.3.4).
             304 if self
                 .known
-                .as_deref()
-                .is_some_and(|known| etag.is_none_or(|told| is_like(told, known))) =>
+                .as_ref()
+                .is_some_and(|known| known.is_meant(etag, headers.first("last-modified"))) =>
             {
                 return Verdict::NotModified;
             }
@@ -170,15 +208,15 @@ fn is_like(tag: &str, other: &str) -> bool {
     opaque(tag) == opaque(other)
 }
 
-fn range_start(value: Option<&str>) -> Option<u64> {
-    value?.trim().strip_prefix("bytes ")?.split_once('-')?.0.trim().parse().ok()
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use crate::http1::client::{Event, Request};
     use crate::http1::{Limits, Method};
+
+    fn tag(tag: &str) -> Option<Validator> {
+        Some(Validator::Tag(tag.to_owned()))
+    }
 
     /// The head of an answer with these lines behind its first one.
     pub(crate) fn answer(status: u16, fields: &str) -> client::Head {
@@ -240,7 +278,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_stale_is_asked_about() {
-        let mut download = Download::new(Some("\"1\""));
+        let mut download = Download::new(tag("\"1\""));
         assert_eq!(download.request_fields(), [("If-None-Match", "\"1\"".to_owned())]);
         assert_eq!(download.handle_head(&answer(304, "")), Verdict::NotModified);
         assert_eq!(Download::new(None).handle_head(&answer(304, "")), Verdict::Fail(Failure::Malformed));
@@ -251,12 +289,44 @@ pub(super) mod tests {
     #[test]
     fn what_another_version_is_said_of_does_not_still_hold() {
         for (told, holds) in [("\"1\"", true), ("W/\"1\"", true), ("\"2\"", false), ("W/\"2\"", false)] {
-            let verdict =
-                Download::new(Some("\"1\"")).handle_head(&answer(304, &format!("ETag: {told}\r\n")));
+            let verdict = Download::new(tag("\"1\"")).handle_head(&answer(304, &format!("ETag: {told}\r\n")));
             assert_eq!(verdict == Verdict::NotModified, holds, "{told}");
         }
-        let long = format!("\"{}\"", "x".repeat(2000));
-        assert!(Download::new(Some(&long)).request_fields().is_empty(), "the request has to fit");
+        let modified = || Some(Validator::Modified("Tue, 24 Nov 2026 10:00:00 GMT".to_owned()));
+        for (told, holds) in [
+            ("", true),
+            ("Last-Modified: Tue, 24 Nov 2026 10:00:00 GMT\r\n", true),
+            ("Last-Modified: Tuesday, 24-Nov-26 10:00:00 GMT\r\n", true),
+            ("Last-Modified: Tue, 24 Nov 2026 10:00:01 GMT\r\n", false),
+        ] {
+            let verdict = Download::new(modified()).handle_head(&answer(304, told));
+            assert_eq!(verdict == Verdict::NotModified, holds, "{told}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_tag_is_asked_about_by_when_it_changed() {
+        let at = "Tue, 24 Nov 2026 10:00:00 GMT";
+        let of = |fields: &str| Validator::of(&Head::of_answer(200, &answer(200, fields).headers));
+        let modified = format!("Last-Modified: {at}\r\n");
+        assert_eq!(of(&modified), Some(Validator::Modified(at.to_owned())));
+        assert_eq!(Download::new(of(&modified)).request_fields(), [("If-Modified-Since", at.to_owned())]);
+        assert_eq!(of(&format!("ETag: W/\"1\"\r\n{modified}")), tag("W/\"1\""), "a tag is worth more");
+        // The request has to fit.
+        let long = format!("ETag: \"{}\"\r\n", "x".repeat(2000));
+        assert_eq!(of(&long), None);
+        assert_eq!(of(&format!("{long}{modified}")), Some(Validator::Modified(at.to_owned())));
+        for none in ["", "Last-Modified: yesterday\r\n", "Last-Modified: 0\r\n", "ETag: \r\n"] {
+            assert_eq!(of(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_was_asked_about_by_its_time_and_has_changed_begins_anew() {
+        let mut download =
+            Download::new(Some(Validator::Modified("Tue, 24 Nov 2026 10:00:00 GMT".to_owned())));
+        let begun = download.handle_head(&answer(200, "Content-Length: 5\r\n"));
+        assert!(matches!(begun, Verdict::Begin(_, Some(5))), "{begun:?}");
     }
 
     #[test]
@@ -265,12 +335,12 @@ pub(super) mod tests {
             let mut alone = Download::new(None);
             assert!(matches!(alone.handle_head(&answer(status, "")), Verdict::Begin(..)), "{status}");
             assert!(alone.is_of_request() && alone.has_begun());
-            let mut spared = Download::new(Some("\"1\"")).with_spare(true);
+            let mut spared = Download::new(tag("\"1\"")).with_spare(true);
             assert_eq!(spared.handle_head(&answer(status, "")), Verdict::Fail(Failure::Upstream), "{status}");
             assert!(!spared.has_begun());
         }
         for status in [200, 302, 403, 404, 410] {
-            let mut new = Download::new(Some("\"1\"")).with_spare(true);
+            let mut new = Download::new(tag("\"1\"")).with_spare(true);
             assert!(matches!(new.handle_head(&answer(status, "")), Verdict::Begin(..)), "{status}");
             assert!(!new.is_of_request());
         }

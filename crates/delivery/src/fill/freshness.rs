@@ -12,7 +12,7 @@
 use super::object::Head;
 use super::status::{is_of_request, is_understood, may_be_kept_untold};
 use crate::http1::{Headers, parse_date};
-use glassline_media::Time;
+use glassline_media::{Time, Utc};
 use std::time::Duration;
 
 /// How long an answer is worth that says nothing about it.
@@ -54,7 +54,9 @@ impl Freshness {
     /// No viewer's fields go upstream: no `Authorization`, `Cookie`, `Accept…` nor `Origin`. So but for `*` each request is the
     /// one that `Vary` asks for (RFC 9111 §4.1), and what credentials of the configuration's own open is meant for all
     /// viewers of this server (§3.5). `Set-Cookie` does not go on to clients, so that it hinders nothing (§7.3).
-    pub fn of(status: u16, headers: &Headers, path: &str, defaults: &Defaults) -> Freshness {
+    ///
+    /// `came` is when the answer came: what counts where it does not say when it was made (RFC 9110 §6.6.1).
+    pub fn of(status: u16, headers: &Headers, path: &str, defaults: &Defaults, came: Utc) -> Freshness {
         let directives = Directives::of(headers);
         let has = |name: &str| directives.has(name);
         let may_not = ["private", "no-cache"].into_iter().any(has) || headers.has_token("vary", "*");
@@ -73,7 +75,7 @@ impl Freshness {
         let must = has("must-revalidate") || has("proxy-revalidate");
         let stale = |name| directives.seconds(name).filter(|_| !must).unwrap_or_default();
         Freshness {
-            fresh: told.or_else(|| expires(headers)).unwrap_or(usual).saturating_sub(age(headers)),
+            fresh: told.or_else(|| expires(headers, came)).unwrap_or(usual).saturating_sub(age(headers)),
             stale_while_revalidate: stale("stale-while-revalidate"),
             stale_if_error: stale("stale-if-error"),
         }
@@ -81,12 +83,18 @@ impl Freshness {
 
     /// The same of what was known under the head `known`, and still holds by an answer (304) with these headers. What that
     /// leaves unsaid is as it was (RFC 9111 §3.2).
-    pub fn of_renewed(known: &Head, headers: &Headers, path: &str, defaults: &Defaults) -> Freshness {
+    pub fn of_renewed(
+        known: &Head,
+        headers: &Headers,
+        path: &str,
+        defaults: &Defaults,
+        came: Utc,
+    ) -> Freshness {
         let is_unsaid =
             |name: &str| ["cache-control", "expires", "vary"].iter().any(|it| it.eq_ignore_ascii_case(name));
         let unsaid = known.fields().filter(|(name, _)| is_unsaid(name) && headers.first(name).is_none());
         let all = unsaid.fold(headers.clone(), |all, (name, value)| all.with(name, value));
-        Freshness::of(known.status(), &all, path, defaults)
+        Freshness::of(known.status(), &all, path, defaults, came)
     }
 
     /// Of an answer that came at `came`: until when it is fresh, of use while it is asked for anew, and of use where its
@@ -156,12 +164,12 @@ fn delta_seconds(text: &str) -> Option<Duration> {
     is_number.then(|| Duration::from_secs(text.parse().unwrap_or(u64::MAX).min(YEAR_SECS)))
 }
 
-/// How long after it was made an answer expires, by the server's own clock. Where either time is none it has expired already
-/// (RFC 9111 §5.3).
-fn expires(headers: &Headers) -> Option<Duration> {
+/// How long after it was made an answer expires: by the server's own clock where that says when it was made, else by ours and
+/// when it `came` (RFC 9111 §4.2.1; RFC 9110 §6.6.1). What is no time, as `0`, has passed already (RFC 9111 §5.3).
+fn expires(headers: &Headers, came: Utc) -> Option<Duration> {
     let at = parse_date(headers.first("expires")?);
-    let made = headers.first("date").and_then(parse_date);
-    let secs = at.zip(made).map_or(0, |(at, made)| at.saturating_sub(made));
+    let made = headers.first("date").and_then(parse_date).unwrap_or(came.as_nanos() / 1_000_000_000);
+    let secs = at.map_or(0, |at| at.saturating_sub(made));
     Some(Duration::from_secs(secs.min(YEAR_SECS)))
 }
 
@@ -184,8 +192,11 @@ mod tests {
     use super::*;
     use crate::fill::download::tests::answer;
 
+    /// Thu, 26 Nov 2026 00:00:10 GMT.
+    const NOW: Utc = Utc::from_nanos(1_795_651_210_000_000_000);
+
     fn of(status: u16, fields: &str, path: &str) -> Freshness {
-        Freshness::of(status, &answer(status, fields).headers, path, &Defaults::default())
+        Freshness::of(status, &answer(status, fields).headers, path, &Defaults::default(), NOW)
     }
 
     fn fresh_secs(status: u16, fields: &str, path: &str) -> f64 {
@@ -212,7 +223,13 @@ mod tests {
             ("Cache-Control: max-age=7, x=\"a, private, \\\", no-store\"\r\n", 7.0),
             ("Cache-Control: must-understand, no-store, max-age=7\r\n", 7.0),
             ("Expires: Thu, 01 Jan 1970 00:00:00 GMT\r\n", 0.0),
-            ("Expires: Thu, 26 Nov 2026 00:01:00 GMT\r\n", 0.0),
+            // Without a time at which it was made, when it came counts.
+            ("Expires: Thu, 26 Nov 2026 00:01:00 GMT\r\n", 50.0),
+            ("Date: now\r\nExpires: Thu, 26 Nov 2026 00:01:00 GMT\r\n", 50.0),
+            ("Expires: Thu, 26 Nov 2026 00:01:00 GMT\r\nAge: 20\r\n", 30.0),
+            ("Expires: Thu, 26 Nov 2026 00:00:09 GMT\r\n", 0.0),
+            ("Expires: Thu, 26 Nov 2026 00:01:00 GMT\r\nCache-Control: s-maxage=3\r\n", 3.0),
+            ("Expires: Thu, 26 Nov 2026 00:01:00 GMT\r\nCache-Control: no-store\r\n", 0.0),
             ("Vary: *\r\nCache-Control: max-age=7\r\n", 0.0),
             ("Vary: Origin, Accept-Encoding, Cookie\r\nCache-Control: max-age=7\r\n", 7.0),
             ("Set-Cookie: a=b\r\nCache-Control: max-age=7\r\n", 7.0),
@@ -254,7 +271,7 @@ mod tests {
         for (status, secs) in
             [(200, 9), (301, 9), (308, 9), (302, 0), (303, 0), (307, 0), (401, 0), (403, 0), (451, 0)]
         {
-            let freshness = Freshness::of(status, &answer(status, "").headers, "/a", &lasting);
+            let freshness = Freshness::of(status, &answer(status, "").headers, "/a", &lasting, NOW);
             assert_eq!(freshness.lasts().as_secs(), secs, "{status}");
         }
     }
@@ -265,9 +282,12 @@ mod tests {
         for status in [400, 405, 406, 408, 411, 412, 413, 414, 415, 416, 417, 421, 425, 426, 429, 431, 508] {
             assert_eq!(of(status, told, "/a.m4s").lasts(), Duration::ZERO, "{status}");
         }
+        let expires = "Expires: Thu, 26 Nov 2026 00:01:10 GMT\r\n";
         for status in [200, 301, 302, 307, 401, 403, 404, 451] {
             assert_eq!(fresh_secs(status, told, "/a.m4s"), 60.0, "{status}");
+            assert_eq!(fresh_secs(status, expires, "/a.m4s"), 60.0, "{status}");
         }
+        assert_eq!(fresh_secs(400, expires, "/a.m4s"), 0.0);
         let understood = "Cache-Control: must-understand, max-age=60\r\n";
         assert_eq!((fresh_secs(299, understood, "/a"), fresh_secs(302, understood, "/a")), (0.0, 60.0));
     }
@@ -277,7 +297,7 @@ mod tests {
         let renewed = |known: &str, news: &str| {
             let known = Head::of_answer(200, &answer(200, known).headers);
             let news = answer(304, news).headers;
-            Freshness::of_renewed(&known, &news, "/a.m4s", &Defaults::default()).fresh.as_secs()
+            Freshness::of_renewed(&known, &news, "/a.m4s", &Defaults::default(), NOW).fresh.as_secs()
         };
         let known = "Cache-Control: max-age=5\r\nAge: 4\r\n";
         assert_eq!(renewed(known, "ETag: \"1\"\r\n"), 5);

@@ -60,6 +60,19 @@ impl Head {
         passed_on::renewed(self, headers)
     }
 
+    /// It with another `Location`, and without what says something of a body: that names the address which the server knew.
+    #[must_use]
+    pub fn moved(&self, location: &str) -> Head {
+        let is_of_body = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            name.starts_with("content-")
+                || ["etag", "last-modified", "accept-ranges", "repr-digest", "location"].contains(&&*name)
+        };
+        let kept = self.fields().filter(|(name, _)| !is_of_body(name));
+        let head = kept.fold(Head::of_status(self.status), |head, (name, value)| head.with(name, value));
+        head.with("Location", location)
+    }
+
     /// It without what does not go on to clients ([`Head::of_answer`]): files of earlier versions have more.
     #[must_use]
     pub fn for_clients(&self) -> Head {
@@ -282,6 +295,17 @@ mod tests {
         for lines in ["A: b", "A b\r\n", ": b\r\n", "A: b\r\n\r\n", "A: b\nC: d\r\n", "A B: c\r\n", "\r\n"] {
             assert_eq!(Head::of_lines(200, lines), None, "{lines:?}");
         }
+    }
+
+    #[test]
+    fn a_redirect_that_leads_elsewhere_says_nothing_of_a_body() {
+        let head = Head::of_status(302)
+            .with("Content-Type", "text/html")
+            .with("location", "http://origin/b")
+            .with("ETag", "\"1\"")
+            .with("Cache-Control", "max-age=5");
+        let moved = Head::of_status(302).with("Cache-Control", "max-age=5").with("Location", "b");
+        assert_eq!(head.moved("b"), moved);
     }
 
     #[test]

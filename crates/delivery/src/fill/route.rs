@@ -99,6 +99,21 @@ impl Route {
         (&self.host, &self.path) == (&other.host, &other.path)
     }
 
+    /// What is taken off the front of paths; empty where nothing is.
+    pub(super) fn stripped(&self) -> &str {
+        &self.strip
+    }
+
+    /// A host that it is for; `None`: it is for any.
+    pub(super) fn example_host(&self) -> Option<String> {
+        match &self.host {
+            HostPattern::Any => None,
+            HostPattern::Below(end) => Some(format!("a{end}")),
+            HostPattern::Exactly(name) if name.contains(':') => Some(format!("[{name}]")),
+            HostPattern::Exactly(name) => Some(name.clone()),
+        }
+    }
+
     /// How closely it fits a request; `None` where it is for others.
     fn fit(&self, host: Option<&str>, path: &str) -> Option<(usize, usize)> {
         let name = match &self.host {

@@ -11,7 +11,7 @@
 
 use super::object::Progress;
 use crate::http1::server::Request;
-use crate::http1::{ByteRange, Method, is_known, is_same};
+use crate::http1::{ByteRange, Method, is_same, is_unchanged};
 use thiserror::Error;
 
 /// A last byte from this on means "up to the end, wherever that will be" (RFC 8673 §2.2).
@@ -52,8 +52,9 @@ impl Selection {
     /// # Errors
     /// [`SelectionError::Unsatisfiable`].
     pub fn of(request: &Request, progress: &Progress) -> Result<Selection, SelectionError> {
-        let etag = progress.head.as_deref().and_then(|head| head.field("etag"));
-        if etag.is_some_and(|etag| is_known(&request.headers, etag)) {
+        let field = |name| progress.head.as_deref().and_then(|head| head.field(name));
+        let etag = field("etag");
+        if is_unchanged(&request.headers, etag, field("last-modified")) {
             return Ok(Selection::NotModified);
         }
         if request.method != Method::Get || !is_same(&request.headers, etag) {
@@ -162,6 +163,44 @@ mod tests {
             let fields = format!("Range: bytes=1-2\r\nIf-Range: {condition}\r\n");
             assert_eq!(of(&fields, &whole), Ok(Selection::Whole), "{condition}");
         }
+    }
+
+    #[test]
+    fn a_time_is_a_condition_where_there_is_no_tag_in_the_request() {
+        let changed = |at: &str| {
+            let mut object = Object::new();
+            object.begin(Head::new("video/mp4").with("ETag", "\"7\"").with("Last-Modified", at), None);
+            object.append(Bytes::from(vec![0; 100]));
+            object.finish();
+            object.progress()
+        };
+        let whole = changed("Tue, 24 Nov 2026 10:00:00 GMT");
+        for (since, known) in [
+            ("Tue, 24 Nov 2026 10:00:00 GMT", true),
+            ("Tue, 24 Nov 2026 10:00:01 GMT", true),
+            ("Tuesday, 24-Nov-26 10:00:00 GMT", true),
+            ("Tue Nov 24 10:00:00 2026", true),
+            ("Tue, 24 Nov 2026 09:59:59 GMT", false),
+            ("yesterday", false),
+            ("0", false),
+            ("", false),
+        ] {
+            let fields = format!("If-Modified-Since: {since}\r\n");
+            let wanted = if known { Selection::NotModified } else { Selection::Whole };
+            assert_eq!(of(&fields, &whole), Ok(wanted), "{since}");
+            let head = request("HEAD", &fields);
+            assert_eq!(Selection::of(&head, &whole), Ok(wanted), "{since}");
+        }
+        let since = "If-Modified-Since: Tue, 24 Nov 2026 10:00:00 GMT\r\n";
+        let both = |tag: &str| of(&format!("{since}If-None-Match: {tag}\r\n"), &whole);
+        assert_eq!(both("\"8\""), Ok(Selection::Whole), "the time does not count beside a tag");
+        assert_eq!(both("\"7\""), Ok(Selection::NotModified));
+        assert_eq!(of(&format!("{since}{since}"), &whole), Ok(Selection::Whole), "two are none");
+        assert_eq!(of(&format!("{since}Range: bytes=1-2\r\n"), &whole), Ok(Selection::NotModified));
+        for none in ["", "tomorrow"] {
+            assert_eq!(of(since, &changed(none)), Ok(Selection::Whole), "{none}");
+        }
+        assert_eq!(of(since, &object(100, true)), Ok(Selection::Whole), "it does not say when it changed");
     }
 
     proptest! {

@@ -15,8 +15,10 @@ use serde::{Deserialize, Serialize};
 
 pub mod body;
 pub mod client;
+mod coding;
 mod date;
 mod error;
+mod escapes;
 mod head;
 mod host;
 mod negotiate;
@@ -24,12 +26,14 @@ mod response;
 pub mod server;
 pub(crate) mod url;
 
+pub use coding::{Coding, Effort};
 pub use date::parse_date;
 pub use error::HttpError;
+pub use escapes::{plain_path, plain_query};
 pub use head::{Headers, Method, Version};
 pub use host::Host;
-pub(crate) use negotiate::{ByteRange, is_known, is_same};
-pub use negotiate::{preferred_coding, unsatisfiable};
+pub(crate) use negotiate::{ByteRange, is_same, is_unchanged};
+pub use negotiate::{content_range_start, preferred_coding, unsatisfiable};
 pub use response::{Response, problem, reason};
 pub use url::{Url, UrlError};
 

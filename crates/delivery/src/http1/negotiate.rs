@@ -2,7 +2,7 @@
 //! or a part (§14).
 
 use super::server::Request;
-use super::{Headers, Method, Response, problem};
+use super::{Headers, Method, Response, parse_date, problem};
 use std::ops::Range;
 
 /// The content coding among `available` in which to send a body rather than as it is, if there is one: the client has
@@ -58,6 +58,19 @@ pub(crate) fn is_known(headers: &Headers, etag: &str) -> bool {
     tags.any(|tag| tag == "*" || opaque(tag) == opaque(etag))
 }
 
+/// Whether the client has the representation already that has this entity tag and that was changed at `modified`, if these are
+/// told. Where it names entity tags, times do not count (RFC 9110 §13.1.3); nor does a field that is no time, or that is there
+/// twice.
+pub(crate) fn is_unchanged(headers: &Headers, etag: Option<&str>, modified: Option<&str>) -> bool {
+    if headers.first("if-none-match").is_some() {
+        return etag.is_some_and(|etag| is_known(headers, etag));
+    }
+    let mut fields = headers.all("if-modified-since");
+    let (Some(since), None) = (fields.next(), fields.next()) else { return false };
+    let times = modified.and_then(parse_date).zip(parse_date(since));
+    times.is_some_and(|(modified, since)| modified <= since)
+}
+
 /// What a `Range` field asks for (RFC 9110 §14.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ByteRange {
@@ -100,6 +113,13 @@ impl ByteRange {
     }
 }
 
+/// The first byte of the part that a message with these fields has (RFC 9110 §14.4; §14.5 of one that is put). `None`: it does
+/// not say.
+pub fn content_range_start(headers: &Headers) -> Option<u64> {
+    let range = headers.first("content-range")?.trim().strip_prefix("bytes ")?;
+    range.split_once('-')?.0.trim().parse().ok()
+}
+
 /// Whether a part is of the representation that the client has a part of already (RFC 9110 §13.1.5, strong
 /// comparison). A date is none that we gave.
 pub(crate) fn is_same(headers: &Headers, etag: Option<&str>) -> bool {
@@ -113,8 +133,10 @@ impl Response {
         if self.status != 200 || !matches!(request.method, Method::Get | Method::Head) {
             return self;
         }
-        let etag = self.headers.iter().find(|(name, _)| *name == "ETag").map(|(_, value)| value.clone());
-        if etag.as_ref().is_some_and(|etag| is_known(&request.headers, etag)) {
+        let field =
+            |name| self.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
+        let (etag, modified) = (field("ETag"), field("Last-Modified"));
+        if is_unchanged(&request.headers, etag.as_deref(), modified.as_deref()) {
             self.status = 304;
             self.body.clear();
             self.headers.retain(|(name, _)| !matches!(*name, "Content-Type" | "Content-Encoding"));
@@ -287,6 +309,18 @@ mod tests {
         assert_eq!(answer("POST", "If-None-Match: *\r\nRange: bytes=0-1\r\nContent-Length: 0\r\n").0, 200);
         let refusal = problem(404, "none", "none").for_request(&request("GET", "Range: bytes=0-1\r\n"));
         assert_eq!(refusal, problem(404, "none", "none"));
+    }
+
+    #[test]
+    fn a_time_of_change_is_a_condition() {
+        let status = |fields: &str| {
+            let response = whole().with_header("Last-Modified", "Tue, 24 Nov 2026 10:00:00 GMT");
+            response.for_request(&request("GET", fields)).status
+        };
+        assert_eq!(status("If-Modified-Since: Tue, 24 Nov 2026 10:00:00 GMT\r\n"), 304);
+        assert_eq!(status("If-Modified-Since: Tue, 24 Nov 2026 09:00:00 GMT\r\n"), 200);
+        let both = "If-None-Match: \"b\"\r\nIf-Modified-Since: Tue, 24 Nov 2026 10:00:00 GMT\r\n";
+        assert_eq!(status(both), 200);
     }
 
     proptest! {

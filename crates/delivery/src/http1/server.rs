@@ -10,7 +10,7 @@
 
 use super::body::{Decoder, Framing, Piece};
 use super::head::{HeadBuffer, Parsed, malformed};
-use super::{Headers, Host, HttpError, Limits, Method, Version, host};
+use super::{Headers, Host, HttpError, Limits, Method, Version, host, plain_path, plain_query};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub struct Request {
     /// What is asked.
     pub method: Method,
-    /// The path without the query, as it came.
+    /// The path without the query, in the form that all equivalent ones share ([`plain_path`]).
     pub path: String,
     /// The query without its `?`; empty where there is none.
     pub query: String,
@@ -233,8 +233,8 @@ fn parse_request(bytes: &[u8]) -> Parsed<Request> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let request = Request {
         method: Method::parse(parsed.method.unwrap_or("")),
-        path: if path.is_empty() { "/".to_owned() } else { path.to_owned() },
-        query: query.to_owned(),
+        path: if path.is_empty() { "/".to_owned() } else { plain_path(path).into_owned() },
+        query: plain_query(query).into_owned(),
         version,
         headers,
     };

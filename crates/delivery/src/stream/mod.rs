@@ -227,6 +227,18 @@ impl Stream {
         self.past.begin_session(now);
     }
 
+    /// A publisher goes on with what it sent before, in another request: nothing has ended between. Where it has not said so it
+    /// only `may`, and its packets show it: if their counters do not follow, it begins as by [`Stream::begin_session`]. Returns
+    /// whether it can be: of other muxes than MPEG-TS nothing shows it.
+    pub fn return_session(&mut self, may: bool) -> bool {
+        match &mut self.intake {
+            Intake::Packets(packets) if may => packets.return_session(),
+            Intake::Records(_) if may => return false,
+            _ => {}
+        }
+        true
+    }
+
     /// Takes a publisher's bytes, in any chop, and calls `append` with what is to be appended to the file, in
     /// order; nearly always one borrowed run, and of MPEG-TS whole packets. Returns whether so much waits that it is
     /// to be shown to viewers now; [`Stream::pause`] and [`Stream::poll_timeout`] tell the other times, by the policy.
@@ -246,6 +258,12 @@ impl Stream {
             Intake::Records(records) => records.push(bytes, &mut tape),
         };
         let burst = tape.burst;
+        if let Intake::Packets(packets) = &mut self.intake
+            && packets.take_began_anew()
+        {
+            self.counters.sessions += 1;
+            self.flush.begin_session();
+        }
         let has_enough = self.flush.handle_bytes(self.head - head_before, burst, now);
         self.past.advance(self.head, now);
         pushed.map(|()| has_enough)

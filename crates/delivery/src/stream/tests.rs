@@ -217,3 +217,88 @@ proptest! {
         prop_assert_eq!(written.file.len() % 188, 0);
     }
 }
+
+/// What a publisher sends, cut at `cuts`, each piece in a request of its own.
+fn in_pieces(bytes: &[u8], cuts: &[usize], may: bool) -> Written {
+    let mut written = Written::new();
+    let mut from = 0;
+    for to in cuts.iter().copied().chain([bytes.len()]) {
+        if from > 0 {
+            assert!(written.stream.return_session(may));
+        }
+        written.push(&bytes[from..to], at(0.0)).unwrap();
+        from = to;
+    }
+    written
+}
+
+fn three_pictures() -> Vec<u8> {
+    let mut source = Source::default();
+    [
+        source.tables(),
+        source.picture(true, 3),
+        source.picture(false, 2),
+        source.tables(),
+        source.picture(true, 3),
+    ]
+    .concat()
+}
+
+#[test]
+fn pieces_that_follow_each_other_are_one_session_wherever_they_are_torn() {
+    let bytes = three_pictures();
+    for piece in [100, 187, 188, 189, 376, 500, 1000] {
+        let cuts: Vec<usize> = (piece..bytes.len()).step_by(piece).collect();
+        for may in [true, false] {
+            let written = in_pieces(&bytes, &cuts, may);
+            // What cannot be told yet waits for the next piece.
+            let missing = bytes.len() - written.file.len();
+            assert!(missing == 0 || may && missing <= 2 * PACKET_BYTES, "{piece}: {missing}");
+            assert!(bytes.starts_with(&written.file), "{piece}");
+            assert_eq!(written.stream.counters().sessions, 1, "{piece}");
+        }
+    }
+}
+
+#[test]
+fn a_publisher_that_was_started_again_is_another_one() {
+    for torn in [0, 100] {
+        let (mut source, mut written) = (Source::default(), Written::new());
+        let first = [source.tables(), source.picture(true, 3), source.picture(false, 2)].concat();
+        written.push(&first[..first.len() - torn], at(0.0)).unwrap();
+        let whole = written.file.len();
+        assert!(written.stream.return_session(true));
+        let again = three_pictures();
+        written.push(&again, at(1.0)).unwrap();
+        assert_eq!(written.stream.counters().sessions, 2);
+        let behind = &written.file[whole..];
+        assert_eq!(continuity_errors(&written.file), 0, "the seam is announced");
+        let announced = behind
+            .chunks(PACKET_BYTES)
+            .filter(|packet| packet[3] & 0x20 != 0 && packet[4] > 0 && packet[5] & 0x80 != 0);
+        assert_eq!(announced.count(), 3, "on each PID");
+        assert_eq!(behind.len(), again.len() + 3 * PACKET_BYTES, "nothing of it is lost");
+    }
+}
+
+#[test]
+fn a_publisher_whose_tables_follow_by_chance_is_found_out_by_its_pictures() {
+    let (mut source, mut written) = (Source::default(), Written::new());
+    // Its tables come once more, and its pictures' counters are elsewhere.
+    written.push(&[source.tables(), source.picture(true, 3)].concat(), at(0.0)).unwrap();
+    let tables = source.tables();
+    let mut other = Source::default();
+    other.picture(true, 9);
+    assert!(written.stream.return_session(true));
+    written.push(&[tables, other.picture(true, 3)].concat(), at(1.0)).unwrap();
+    assert_eq!(written.stream.counters().sessions, 2);
+    assert_eq!(continuity_errors(&written.file), 0);
+}
+
+#[test]
+fn of_other_muxes_nothing_shows_that_a_publisher_goes_on() {
+    let mut stream = Stream::new(Mux::Flv, SETTINGS, Time::ZERO);
+    stream.begin_session(Time::ZERO);
+    assert!(!stream.return_session(true));
+    assert!(stream.return_session(false), "it has said so");
+}

@@ -16,11 +16,14 @@ use super::seams::seam_packet;
 use super::{Counters, Entry, PATIENCE_FOR_KEY_FRAME, Point, StreamError, Tape, VideoDetails};
 use glassline_media::Time;
 use glassline_media::bitstream::h264::Join;
-use glassline_media::container::ts::{Aligner, PACKET_BYTES, Program, Scanner};
+use glassline_media::container::ts::{Aligner, PACKET_BYTES, Program, SYNC_BYTE, Scanner};
 use serde::{Deserialize, Serialize};
 
 /// Garbage in a row after which a publisher is refused.
 const GARBAGE_LIMIT_BYTES: u64 = 64 << 10;
+
+/// Packets of a returned publisher whose counters are looked at: a program that was started again has all of its PIDs among them.
+const RETURNED_PACKETS: u16 = 1000;
 
 /// A stream of packets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,6 +34,12 @@ pub(super) struct Packets {
     join: Option<Join>,
     #[serde(default)]
     pictures: PictureLog,
+    /// The first bytes of a publisher that may go on with what it sent before, until a packet shows whether it does.
+    #[serde(default)]
+    returned: Option<Vec<u8>>,
+    /// It did not: another session has begun since that was last asked.
+    #[serde(default)]
+    began_anew: bool,
 }
 
 /// What is known of the present publisher's bytes.
@@ -43,6 +52,9 @@ struct Session {
     errors_before: u64,
     announce_seams: bool,
     began: Time,
+    /// So many more packets have to go on by their counters.
+    #[serde(default)]
+    in_doubt: u16,
 }
 
 impl Session {
@@ -55,6 +67,7 @@ impl Session {
             errors_before,
             announce_seams,
             began: now,
+            in_doubt: 0,
         }
     }
 }
@@ -67,18 +80,70 @@ impl Packets {
             details: None,
             join: None,
             pictures: PictureLog::default(),
+            returned: None,
+            began_anew: false,
         }
     }
 
     /// A publisher begins behind `head`. What an earlier one left of a packet is forgotten.
     pub(super) fn begin_session(&mut self, head: u64, continuity_errors: u64, now: Time) {
         self.aligner = Aligner::new();
+        self.returned = None;
+        self.begin_packets(head, continuity_errors, now);
+    }
+
+    fn begin_packets(&mut self, head: u64, continuity_errors: u64, now: Time) {
         self.session = Session::new(now, head > 0, continuity_errors);
         self.join = None;
         self.pictures.begin_session();
     }
 
+    /// What comes next may go on with what the last publisher sent: where its packets say otherwise, it is another one. With
+    /// what an earlier one left of a packet it is whole.
+    pub(super) fn return_session(&mut self) {
+        self.session.in_doubt = RETURNED_PACKETS;
+        self.returned.get_or_insert_default();
+    }
+
+    /// Whether a session has begun by what was pushed.
+    pub(super) fn take_began_anew(&mut self) -> bool {
+        std::mem::take(&mut self.began_anew)
+    }
+
+    /// Whether `bytes` begin with a packet that follows, or complete the one that has begun so that another one stands behind it;
+    /// `None` where they are too few to tell.
+    fn go_on(&self, bytes: &[u8]) -> Option<bool> {
+        match self.aligner.missing_bytes() {
+            None => Some(false),
+            Some(0) => Some(self.session.scanner.may_follow(bytes.first_chunk::<PACKET_BYTES>()?)),
+            Some(missing) => Some(*bytes.get(missing)? == SYNC_BYTE),
+        }
+    }
+
     pub(super) fn push(
+        &mut self,
+        bytes: &[u8],
+        tape: &mut Tape<'_>,
+        counters: &mut Counters,
+    ) -> Result<(), StreamError> {
+        let Some(mut all) = self.returned.take() else { return self.push_packets(bytes, tape, counters) };
+        all.extend_from_slice(bytes);
+        match self.go_on(&all) {
+            None => {
+                self.returned = Some(all);
+                return Ok(());
+            }
+            Some(true) => {}
+            Some(false) => {
+                self.begin_session(*tape.head, counters.continuity_errors, tape.now);
+                tape.past.begin_session(tape.now);
+                self.began_anew = true;
+            }
+        }
+        self.push_packets(&all, tape, counters)
+    }
+
+    fn push_packets(
         &mut self,
         bytes: &[u8],
         tape: &mut Tape<'_>,
@@ -111,6 +176,16 @@ impl Packets {
         // What is not appended yet, and how much of it was looked at.
         let (mut rest, mut looked_bytes) = (run, 0);
         for packet in packets {
+            if self.session.in_doubt > 0 {
+                self.session.in_doubt = self.session.in_doubt.saturating_sub(1);
+                if !self.session.scanner.may_follow(packet) {
+                    let Session { scanner, errors_before, .. } = &self.session;
+                    let errors = errors_before.saturating_add(scanner.continuity_errors());
+                    self.begin_packets(*tape.head, errors, tape.now);
+                    tape.past.begin_session(tape.now);
+                    self.began_anew = true;
+                }
+            }
             let session = &mut self.session;
             let scan = session.scanner.scan(packet);
             if scan.first_of_pid && session.announce_seams {

@@ -2,8 +2,9 @@
 
 use super::readers::{Feeder, Readers};
 use glassline_delivery::fill::{
-    Budget, Bytes, Charge, Failure, Memory, OVERHEAD_BYTES, Object, Pace, Standing,
+    Budget, Bytes, Charge, Failure, Head, Memory, OVERHEAD_BYTES, Object, Pace, Standing,
 };
+use glassline_delivery::http1::{Coding, Effort, Headers};
 use glassline_io::spool::Frozen;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -39,6 +40,9 @@ pub struct Growing {
     feeder: Option<Arc<dyn Feeder>>,
     /// Its number among those that wait for a connection to a server; 0 where it does not.
     ticket: AtomicU64,
+    /// The same text in other codings, in the order of [`Coding::ALL`], once somebody has asked for them; `None` where
+    /// that is no smaller.
+    coded: [OnceLock<Option<Arc<Growing>>>; Coding::ALL.len()],
     /// What it takes beside its bytes.
     _overhead: Option<Charge>,
 }
@@ -101,6 +105,30 @@ struct Shared {
     readers: Readers,
 }
 
+/// Whether an object with this head may be given in other codings than it has: it says so, and is not to stay as it is
+/// (RFC 9110 §7.7).
+fn comes_in_codings(head: &Head) -> bool {
+    let has = |name: &str, token: &str| {
+        let values = head.fields().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let mut tokens = values.flat_map(|(_, value)| value.split(',')).map(str::trim);
+        tokens.any(|it| it.eq_ignore_ascii_case(token))
+    };
+    let is_plain = head.status() == 200 && head.field("content-encoding").is_none();
+    is_plain && has("vary", "accept-encoding") && !has("cache-control", "no-transform")
+}
+
+/// The head of the same text in another coding: another representation, so that its tag is another one (RFC 9110 §8.8.3.3).
+fn coded_head(head: &Head, coding: Coding) -> Head {
+    let name = coding.name();
+    let coded = head.fields().fold(Head::of_status(head.status()), |coded, (field, value)| {
+        match value.strip_suffix('"').filter(|_| field.eq_ignore_ascii_case("etag")) {
+            Some(tag) => coded.with(field, &format!("{tag}-{name}\"")),
+            None => coded.with(field, value),
+        }
+    });
+    coded.with("Content-Encoding", name)
+}
+
 impl fmt::Debug for Growing {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Growing").field(&self.look(Object::progress)).finish()
@@ -128,8 +156,35 @@ impl Growing {
             frozen: OnceLock::new(),
             feeder,
             ticket: AtomicU64::new(0),
+            coded: Default::default(),
             _overhead: None,
         }
+    }
+
+    /// The same object in the coding that a request with these fields wants, where it is a text that is whole and comes in
+    /// codings (its head says so by `Vary`), and is smaller in it. It is made by the first who asks, once for all: others who
+    /// ask for it at that moment wait for it, some tenths of a millisecond.
+    pub fn coded(&self, headers: &Headers) -> Option<Arc<Growing>> {
+        let coding = Coding::wanted(headers, &Coding::ALL)?;
+        let at = Coding::ALL.iter().position(|it| *it == coding)?;
+        let coded = self.coded.get(at)?;
+        if let Some(made) = coded.get() {
+            return made.clone();
+        }
+        let mut pieces = Vec::new();
+        let head = self.look(|object| {
+            let progress = object.progress();
+            let head = progress.head.filter(|head| progress.is_whole && comes_in_codings(head))?;
+            object.read(0, u64::MAX, &mut pieces);
+            Some(head)
+        })?;
+        let make = || {
+            let text = pieces.concat();
+            let bytes = coding.encode(&text, Effort::Shared);
+            let object = Object::whole(coded_head(&head, coding), bytes);
+            (object.filled() < text.len() as u64).then(|| Growing::new(object, Arc::clone(&self.wake)))
+        };
+        coded.get_or_init(make).clone()
     }
 
     /// How many read it.
@@ -314,6 +369,55 @@ mod tests {
         fn wake(&self, thread: usize, readers: Vec<u64>) {
             self.0.lock().unwrap().push((thread, readers));
         }
+    }
+
+    fn fields(lines: &str) -> Headers {
+        use glassline_delivery::http1::Limits;
+        use glassline_delivery::http1::server::{Event, Server};
+        let wire = format!("GET / HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
+        let mut server = Server::new(Limits::DEFAULT, glassline_media::Time::ZERO);
+        match server.next(&mut wire.as_bytes(), glassline_media::Time::ZERO) {
+            Ok(Some(Event::Request(request))) => request.headers,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_text_is_made_smaller_once_for_all_who_ask_for_that() {
+        let head = Head::new("text/plain").with("ETag", "\"7\"").with("Vary", "Accept-Encoding");
+        let text = Bytes::from("#EXT-X-PART:DURATION=0.20000\n".repeat(40));
+        let new = |head: &Head, text: &Bytes| {
+            let wake = Arc::new(Woken::default()) as Arc<dyn Wake>;
+            Growing::new(Object::whole(head.clone(), text.clone()), wake)
+        };
+        let (growing, both) = (new(&head, &text), fields("Accept-Encoding: gzip, br\r\n"));
+        let brotli = growing.coded(&both).expect("a smaller one");
+        let again = growing.coded(&fields("Accept-Encoding: br\r\n")).expect("the same");
+        assert!(Arc::ptr_eq(&brotli, &again), "it is made once");
+        let gzip = growing.coded(&fields("Accept-Encoding: gzip\r\n")).expect("a smaller one");
+        for (coded, name, tag) in [(&brotli, "br", "\"7-br\""), (&gzip, "gzip", "\"7-gzip\"")] {
+            let progress = coded.look(Object::progress);
+            let head = progress.head.unwrap();
+            assert_eq!((head.field("content-encoding"), head.field("etag")), (Some(name), Some(tag)));
+            assert_eq!((head.field("vary"), progress.is_whole), (Some("Accept-Encoding"), true));
+            assert!(progress.filled * 4 < text.len() as u64, "{name}: {}", progress.filled);
+            assert!(coded.coded(&both).is_none(), "not twice");
+        }
+        assert!(growing.coded(&fields("")).is_none(), "it was not asked for");
+        assert!(growing.coded(&fields("Accept-Encoding: identity\r\n")).is_none());
+        assert!(new(&head, &Bytes::from_static(b"#EXTM3U")).coded(&both).is_none(), "it would be larger");
+        assert!(new(&Head::new("text/plain"), &text).coded(&both).is_none(), "it comes in one coding");
+        let fixed = head.clone().with("Cache-Control", "max-age=1, no-transform");
+        assert!(new(&fixed, &text).coded(&both).is_none());
+        // What still grows is looked at again when it is whole.
+        let growing = Growing::new(Object::new(), Arc::new(Woken::default()) as Arc<dyn Wake>);
+        growing.change(|object| {
+            object.begin(head, None);
+            object.append(text);
+        });
+        assert!(growing.coded(&both).is_none());
+        growing.change(Object::finish);
+        assert!(growing.coded(&both).is_some());
     }
 
     #[test]

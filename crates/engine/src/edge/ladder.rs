@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub struct Ladder {
     state: Mutex<State>,
     wake: Arc<dyn Wake>,
+    base_path: Arc<str>,
 }
 
 struct State {
@@ -24,17 +25,18 @@ struct State {
 }
 
 impl Ladder {
-    /// Of no version yet.
-    pub fn new(wake: Arc<dyn Wake>) -> Ladder {
-        let playlists = Playlists::new(Arc::clone(&wake));
-        Ladder { state: Mutex::new(State { versions: Vec::new(), playlists, looked: None }), wake }
+    /// Of no version yet. `base_path` as for [`Shelf::new`](super::Shelf::new).
+    pub fn new(wake: Arc<dyn Wake>, base_path: Arc<str>) -> Ladder {
+        let playlists = Playlists::new(Arc::clone(&wake), Arc::clone(&base_path));
+        Ladder { state: Mutex::new(State { versions: Vec::new(), playlists, looked: None }), wake, base_path }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| {
             // A panic has left the playlists half-written: who waits for them is told, and they begin anew.
             let mut state = poisoned.into_inner();
-            let broken = std::mem::replace(&mut state.playlists, Playlists::new(Arc::clone(&self.wake)));
+            let anew = Playlists::new(Arc::clone(&self.wake), Arc::clone(&self.base_path));
+            let broken = std::mem::replace(&mut state.playlists, anew);
             self.state.clear_poison();
             drop(state);
             let mut broken = broken;

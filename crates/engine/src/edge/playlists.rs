@@ -7,6 +7,7 @@ use glassline_delivery::playlist::dash::{self, Addressing};
 use glassline_delivery::playlist::hls::{self, Decision, Directives, MediaOptions, Report};
 use glassline_delivery::playlist::{Carried, Object, Variant};
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ const AWAITED_MAX: usize = 4096;
 const RELOAD_SECS: u64 = 6;
 /// How long others may be kept: many ask for them, again and again, and what is a second old is good enough to begin with.
 const PLAYLIST_SECS: u64 = 1;
-/// Where players of DASH ask for the time.
+/// Where players of DASH ask for the time, behind the folder in which this server's addresses lie.
 const TIME_PATH: &str = "/api/time?format=iso";
 /// A version of a capture that has nothing yet is waited for until another one has so many segments.
 const PATIENCE_SEGMENTS: usize = 3;
@@ -98,12 +99,13 @@ impl Asked {
         }
     }
 
-    fn render(&self, told: Told<'_>) -> Option<String> {
+    /// `base_path` stands in front of what has to be an absolute address: players take it for one of their page.
+    fn render(&self, told: Told<'_>, base_path: &str) -> Option<String> {
         let Told { variants, others, transport } = told;
         let presentation = variants.first()?.presentation;
         let carried = Carried::of(Some(&self.carried));
         let mpd = |addressing| {
-            let (carried, utc_timing) = (carried.clone(), TIME_PATH.to_owned());
+            let (carried, utc_timing) = (carried.clone(), format!("{base_path}{TIME_PATH}"));
             dash::mpd(variants, addressing, &dash::Options { carried, utc_timing, latency: None })
         };
         match self.object {
@@ -123,9 +125,17 @@ impl Asked {
         }
     }
 
-    fn head(&self) -> Head {
+    /// The head of `text`. It is a text that may come in other codings, which are made for those who ask for them
+    /// ([`Growing::coded`]).
+    fn head(&self, text: &str) -> Head {
         let secs = if self.from.is_some() { RELOAD_SECS } else { PLAYLIST_SECS };
-        Head::new(self.object.media_type()).with("Cache-Control", &format!("max-age={secs}"))
+        // Tells one text from another at the same address, which is all that a validator of ours has to.
+        let mut hasher = DefaultHasher::new();
+        hasher.write(text.as_bytes());
+        Head::new(self.object.media_type())
+            .with("ETag", &format!("\"{:016x}\"", hasher.finish()))
+            .with("Vary", "Accept-Encoding")
+            .with("Cache-Control", &format!("max-age={secs}"))
     }
 }
 
@@ -151,6 +161,7 @@ fn may_begin(variants: &[Variant<'_>]) -> bool {
 /// The playlists of a presentation, or of several.
 pub(super) struct Playlists {
     wake: Arc<dyn Wake>,
+    base_path: Arc<str>,
     /// As they are now.
     rendered: BTreeMap<Asked, Arc<Growing>>,
     /// Those that are not due yet.
@@ -158,8 +169,8 @@ pub(super) struct Playlists {
 }
 
 impl Playlists {
-    pub(super) fn new(wake: Arc<dyn Wake>) -> Playlists {
-        Playlists { wake, rendered: BTreeMap::new(), awaited: BTreeMap::new() }
+    pub(super) fn new(wake: Arc<dyn Wake>, base_path: Arc<str>) -> Playlists {
+        Playlists { wake, base_path, rendered: BTreeMap::new(), awaited: BTreeMap::new() }
     }
 
     /// What a request comes to.
@@ -173,9 +184,9 @@ impl Playlists {
                 if let Some(growing) = self.rendered.get(&asked) {
                     return Found::Object(Arc::clone(growing));
                 }
-                let Some(text) = asked.render(told) else { return Found::Unknown };
-                let growing =
-                    Growing::new(Filling::whole(asked.head(), Bytes::from(text)), Arc::clone(&self.wake));
+                let Some(text) = asked.render(told, &self.base_path) else { return Found::Unknown };
+                let whole = Filling::whole(asked.head(&text), Bytes::from(text));
+                let growing = Growing::new(whole, Arc::clone(&self.wake));
                 if self.rendered.len() < AWAITED_MAX {
                     self.rendered.insert(asked, Arc::clone(&growing));
                 }
@@ -203,10 +214,10 @@ impl Playlists {
         let due: Vec<Asked> = self.awaited.keys().filter(|asked| !waits(asked)).cloned().collect();
         for asked in due {
             let Some(growing) = self.awaited.remove(&asked) else { continue };
-            match asked.render(told) {
+            match asked.render(told, &self.base_path) {
                 Some(text) => {
                     growing.change(|object| {
-                        object.begin(asked.head(), None);
+                        object.begin(asked.head(&text), None);
                         object.append(Bytes::from(text));
                         object.finish();
                     });

@@ -43,6 +43,7 @@ pub struct Shelf {
     /// When it began, in seconds of UTC.
     epoch: u64,
     wake: Arc<dyn Wake>,
+    base_path: Arc<str>,
     wanted_at: AtomicU64,
     /// When its segments of MPEG-TS were last asked for, as nanoseconds; 0: they are not kept.
     transport_wanted_at: AtomicU64,
@@ -74,15 +75,17 @@ struct Contents {
 
 impl Shelf {
     /// An empty presentation, asked for first at `now`. Its segments are numbered from a number that grows with `utc`, so that
-    /// no cache takes those of two runs of a server for each other.
-    pub fn new(settings: Settings, wake: Arc<dyn Wake>, now: Time, utc: Utc) -> Shelf {
+    /// no cache takes those of two runs of a server for each other. `base_path` stands in front of addresses that have to be
+    /// absolute: the folder in which clients find this server, or nothing.
+    pub fn new(settings: Settings, wake: Arc<dyn Wake>, base_path: Arc<str>, now: Time, utc: Utc) -> Shelf {
         let seconds = utc.as_nanos() / 1_000_000_000;
         let settings = settings.clamped();
         Shelf {
-            contents: Mutex::new(Contents::new(settings, &wake, seconds)),
+            contents: Mutex::new(Contents::new(settings, &wake, &base_path, seconds)),
             settings,
             epoch: seconds,
             wake,
+            base_path,
             wanted_at: AtomicU64::new(now.as_nanos()),
             transport_wanted_at: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
@@ -146,7 +149,7 @@ impl Shelf {
             growing.change(|object| object.fail(Failure::Fault));
         }
         contents.playlists.end();
-        *contents = Contents::new(self.settings, &self.wake, self.epoch);
+        *contents = Contents::new(self.settings, &self.wake, &self.base_path, self.epoch);
         self.contents.clear_poison();
         contents
     }
@@ -410,14 +413,14 @@ impl Contents {
     }
 
     /// Nothing yet, of an epoch that began at so many seconds of UTC.
-    fn new(settings: Settings, wake: &Arc<dyn Wake>, epoch: u64) -> Contents {
+    fn new(settings: Settings, wake: &Arc<dyn Wake>, base_path: &Arc<str>, epoch: u64) -> Contents {
         let first = epoch * 1000 / settings.segment.as_millis().max(1) as u64;
         Contents {
             // The epoch's number is that of the discontinuity, too: players index by it, so that it must be small. What
             // is kept under its name is not kept for an hour.
             intake: TsIntake::new(settings).starting_at((epoch % 3600) as u32, first),
             objects: BTreeMap::new(),
-            playlists: Playlists::new(Arc::clone(wake)),
+            playlists: Playlists::new(Arc::clone(wake), Arc::clone(base_path)),
             transport: Transport::default(),
             told_left_out: Vec::new(),
         }

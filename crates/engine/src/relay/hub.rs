@@ -18,7 +18,7 @@ use crate::relay::presence::{Presence, Purpose};
 use crate::relay::pull::PullTable;
 use crate::relay::roster::{Clients, Roster};
 use crate::relay::status::{StreamStatus, Totals};
-use crate::relay::streams::{Claimant, Conditions, Granted, Streams};
+use crate::relay::streams::{Claimant, Claimed, Conditions, Granted, Streams};
 use crate::relay::{ClaimError, ListenerRole, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
@@ -348,8 +348,8 @@ impl Hub {
     }
 
     /// Takes the publisher's seat of the stream `name`, which begins if there is none, and tells all whom that concerns.
-    /// One of another mux is replaced where `take_over` asks for it. Returns the stream and the publisher's session.
-    pub(super) fn claim(&self, claimant: Claimant<'_>) -> Result<(Arc<Live>, u64), ClaimError> {
+    /// One of another mux is replaced where `take_over` asks for it.
+    pub(super) fn claim(&self, claimant: Claimant<'_>) -> Result<Claimed, ClaimError> {
         let (settings, sources, outputs) = (self.settings(), self.pulls(), self.outputs());
         let conditions = Conditions {
             settings: &settings,
@@ -361,7 +361,7 @@ impl Hub {
         let mut displaced = Vec::new();
         let claimed = self.streams.claim(claimant, &conditions, &mut displaced);
         self.announce_displaced(&displaced);
-        let Granted { live, session, replaced, evicted } = claimed?;
+        let Granted { live, session, replaced, evicted, continued } = claimed?;
         if !settings.packaging.on_demand && live.mux == Mux::MpegTs {
             drop(self.shelf(&live.name));
         }
@@ -376,7 +376,7 @@ impl Hub {
         if let Some(seat) = evicted {
             self.inboxes.send(seat.worker, Message::Evicted(seat.token));
         }
-        Ok((live, session))
+        Ok(Claimed { live, session, continued })
     }
 
     /// The system has no descriptor left: some streams that nobody needs give theirs up.

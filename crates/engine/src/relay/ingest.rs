@@ -9,7 +9,7 @@ use crate::relay::entitled::OwnHosts;
 use crate::relay::hub::Hub;
 use crate::relay::live::{Live, Seat};
 use crate::relay::presence::Purpose;
-use crate::relay::streams::Claimant;
+use crate::relay::streams::{Claimant, Claimed};
 use crate::relay::{ClaimError, IngestCounts};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::ingest::{Counters, Ended, Ingest, IngestError, Output};
@@ -138,7 +138,7 @@ pub(super) struct Asking<'a> {
 }
 
 /// A publisher's credential, however it shows it.
-fn credential(request: &Request) -> Option<Secret> {
+pub(super) fn credential(request: &Request) -> Option<Secret> {
     let header = request.headers.first("authorization").map(Secret::from);
     header.or_else(|| request.parameter("key").map(Secret::new))
 }
@@ -172,8 +172,8 @@ impl Ingests {
             return Err(ClaimError::Taken { name: name.clone() }.into());
         }
         enter()?;
-        let claimant = Claimant { name, mux: Mux::MpegTs, seat: Some(seat), take_over };
-        let (live, session) = match hub.claim(claimant) {
+        let claimant = Claimant { name, mux: Mux::MpegTs, seat: Some(seat), take_over, piece: None };
+        let Claimed { live, session, .. } = match hub.claim(claimant) {
             Ok(claimed) => claimed,
             Err(error) => {
                 hub.presence.leave(address, Purpose::Publish, 0);
@@ -468,8 +468,9 @@ impl IngestSession {
         let rules = settings.rules.of(&name);
         rules.publish.check(&caller).map_err(|refusal| refusal.explain().1)?;
         let take_over = asks_to_take_over(&self.first);
-        let claimant = Claimant { name: &name, mux: Mux::MpegTs, seat: Some(seat), take_over };
-        hub.claim(claimant).map_err(|error| error.to_string())
+        let claimant = Claimant { name: &name, mux: Mux::MpegTs, seat: Some(seat), take_over, piece: None };
+        let claimed = hub.claim(claimant).map_err(|error| error.to_string())?;
+        Ok((claimed.live, claimed.session))
     }
 }
 

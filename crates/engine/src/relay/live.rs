@@ -5,7 +5,7 @@ use crate::relay::counters::StreamCounters;
 use crate::relay::inboxes::THREADS_BESIDE;
 use crate::relay::status::StreamStatus;
 use crate::relay::telemetry::{Telemetry, TelemetryState};
-use glassline_delivery::policy::StreamName;
+use glassline_delivery::policy::{Meter, Secret, StreamName};
 use glassline_delivery::pull::stream_media_type;
 use glassline_delivery::stream::{
     self, Backlog, Block, Entry, FlushPolicy, Moment, Mux, OffsetTime, Pacing, Prebuffer, Stream, StreamError,
@@ -17,6 +17,7 @@ use glassline_io::spool::{self, Chain, LinkFile, Spool};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -92,12 +93,69 @@ fn audiences(workers: usize) -> Box<[Audience]> {
     (0..workers + THREADS_BESIDE).map(|_| Audience::default()).collect()
 }
 
+/// A publisher as far as its requests tell: those of one that sends its stream piece by piece, in a request each, tell the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Publisher {
+    pub(super) address: IpAddr,
+    pub(super) credential: Option<Secret>,
+    pub(super) program: Option<String>,
+}
+
+/// A request that may bring the next piece of a publisher's stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) publisher: Publisher,
+    /// The place in what the publisher sends at which this begins, if it says so (`Content-Range`, RFC 9110 §14.5).
+    pub(super) from: Option<u64>,
+}
+
+/// A piece whose last byte has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndedPiece<'a> {
+    pub(super) publisher: &'a Publisher,
+    /// The place of its first byte in what the publisher sends.
+    pub(super) from: u64,
+    pub(super) bytes: u64,
+    /// Pieces before it.
+    pub(super) before: u32,
+    /// How much the publisher may send, and has sent.
+    pub(super) meter: Option<Meter>,
+}
+
+/// What the last piece leaves to the next one.
+#[derive(Clone, Debug)]
+struct LeftPiece {
+    publisher: Publisher,
+    /// Behind its last byte.
+    end: u64,
+    meter: Option<Meter>,
+    /// Until when the next one may come.
+    until: Time,
+    /// Pieces so far.
+    count: u32,
+}
+
+/// How a granted request goes on with what its publisher sent before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Continued {
+    /// Pieces before this one.
+    pub(super) count: u32,
+    /// The place at which it begins.
+    pub(super) from: u64,
+    /// How much its publisher may send, and has sent.
+    pub(super) meter: Option<Meter>,
+}
+
 #[derive(Debug)]
 struct Core {
     stream: Stream,
     spool: Spool,
     media_type: Option<String>,
     holder: Option<Holder>,
+    /// The last request of the present publisher, or of the last one, has ended as a piece does.
+    left: Option<LeftPiece>,
+    /// How many publishers had come when the present one's request began.
+    sessions_at_claim: u64,
     sessions: u64,
     gone_since: Time,
     /// A worker will call [`Live::handle_timeout`] at this time.
@@ -133,6 +191,9 @@ struct Holder {
     #[serde(skip)]
     is_here: bool,
     since: Time,
+    /// It sends piece by piece, and the next one has to begin until then; processes do not tell each other.
+    #[serde(skip)]
+    rests_until: Option<Time>,
 }
 
 /// A stream as one process leaves it to the next, but for its links.
@@ -161,7 +222,12 @@ pub(super) struct LiveState {
 /// What a claim of the publisher's seat came to.
 pub(super) enum Claim {
     /// It is yours, under this session. Whoever sat there before is to be told to go.
-    Granted { session: u64, evicted: Option<Seat> },
+    Granted {
+        session: u64,
+        evicted: Option<Seat>,
+        /// It is the next piece of what was sent before.
+        continued: Option<Continued>,
+    },
     /// Somebody sits there.
     Taken,
 }
@@ -196,6 +262,8 @@ impl Live {
                 spool,
                 media_type: None,
                 holder: None,
+                left: None,
+                sessions_at_claim: 0,
                 sessions: 0,
                 gone_since: now,
                 armed: None,
@@ -263,7 +331,17 @@ impl Live {
             viewer_figures: Mutex::new(state.viewer_figures),
             watchers: Mutex::default(),
             began: state.began,
-            core: Mutex::new(Core { stream, spool, media_type, holder, sessions, gone_since, armed: None }),
+            core: Mutex::new(Core {
+                stream,
+                spool,
+                media_type,
+                holder,
+                left: None,
+                sessions_at_claim: 0,
+                sessions,
+                gone_since,
+                armed: None,
+            }),
             tail: AtomicU64::new(tail),
             newest_seam: AtomicU64::new(newest_seam),
             unsent_end: AtomicU64::new(u64::MAX),
@@ -400,22 +478,75 @@ impl Live {
         self.paces_all.store(matches!(settings.pacing, Pacing::Rate(_)), Ordering::Relaxed);
     }
 
-    /// Takes the publisher's seat, if it is free or `take_over` is asked.
-    pub(super) fn claim(&self, seat: Option<Seat>, take_over: bool, now: Time) -> Claim {
+    /// Takes the publisher's seat, if it is free or `take_over` is asked, or where `piece` is of the publisher whose seat rests
+    /// between two pieces.
+    pub(super) fn claim(
+        &self,
+        seat: Option<Seat>,
+        take_over: bool,
+        piece: Option<&Piece>,
+        now: Time,
+    ) -> Claim {
         let mut core = self.lock();
-        if core.holder.is_some() && !take_over {
+        self.settle(&mut core, now);
+        let left =
+            core.left.clone().filter(|left| piece.is_some_and(|piece| piece.publisher == left.publisher));
+        let is_its = core.holder.is_some_and(|holder| holder.rests_until.is_some()) && left.is_some();
+        if core.holder.is_some() && !is_its && !take_over {
             return Claim::Taken;
         }
         // What another publisher left is whole as it is.
         self.flush(&mut core);
         core.sessions += 1;
         let session = core.sessions;
-        core.stream.begin_session(now);
+        let from = piece.and_then(|piece| piece.from);
+        // Where it says at which place it begins, that counts; else its packets have to show that they follow.
+        let left = left.filter(|left| now <= left.until && from.is_none_or(|from| from == left.end));
+        let continues = left.is_some() && core.stream.return_session(from.is_none());
+        let continued = left.filter(|_| continues).map(|left| Continued {
+            count: left.count,
+            from: from.unwrap_or(left.end),
+            meter: left.meter,
+        });
+        if continued.is_none() {
+            core.stream.begin_session(now);
+        }
+        core.left = None;
+        core.sessions_at_claim = core.stream.counters().sessions;
+        let since = core.holder.filter(|_| continued.is_some()).map_or(now, |holder| holder.since);
         let evicted = core
             .holder
-            .replace(Holder { session, seat, is_here: true, since: now })
+            .replace(Holder { session, seat, is_here: true, since, rests_until: None })
             .and_then(|holder| holder.seat);
-        Claim::Granted { session, evicted }
+        Claim::Granted { session, evicted, continued }
+    }
+
+    /// A publisher that sends piece by piece and has not gone on gives its seat up.
+    fn settle(&self, core: &mut Core, now: Time) {
+        if let Some(until) = core.holder.and_then(|holder| holder.rests_until).filter(|until| now > *until) {
+            core.holder = None;
+            core.gone_since = until;
+            tracing::info!(stream = %self.name, "publisher sent no further piece and gave up its name");
+        }
+    }
+
+    /// Gives the publisher's seat up for as long as its next piece may take to come, if `session` still has it: `piece` has ended.
+    /// Returns whether the name is kept for the next one. Of the first one nothing shows that others follow: it leaves the seat to
+    /// anybody; then [`Live::release`] has nothing more to do. The caller then tells the workers.
+    pub(super) fn rest(&self, session: u64, piece: &EndedPiece<'_>, until: Time, now: Time) -> bool {
+        let mut core = self.lock();
+        let Some(holder) = core.holder.filter(|holder| holder.session == session) else { return false };
+        self.flush(&mut core);
+        let has_gone_on = core.stream.counters().sessions == core.sessions_at_claim;
+        // Its packets may have shown that it is the first piece of another publisher.
+        let before = if has_gone_on { piece.before } else { 0 };
+        let count = before.saturating_add(1);
+        let end = piece.from.saturating_add(piece.bytes);
+        let (publisher, meter) = (piece.publisher.clone(), piece.meter);
+        core.left = Some(LeftPiece { publisher, end, meter, until, count });
+        core.holder = (count > 1).then_some(Holder { seat: None, rests_until: Some(until), ..holder });
+        core.gone_since = now;
+        core.holder.is_some()
     }
 
     /// Ends the stream for another one under its name. Returns who is to be told to go; the caller then tells the
@@ -433,6 +564,7 @@ impl Live {
         if core.holder.as_ref().is_some_and(|holder| holder.session == session) {
             self.flush(&mut core);
             core.holder = None;
+            core.left = None;
             core.gone_since = now;
         }
     }
@@ -630,7 +762,8 @@ impl Live {
 
     /// Whether the publisher has been gone for as long as `window`.
     pub(super) fn is_abandoned(&self, window: Duration, now: Time) -> bool {
-        let core = self.lock();
+        let mut core = self.lock();
+        self.settle(&mut core, now);
         // A stream that never had a byte has nothing that viewers could wait for.
         let window = if core.stream.head() == 0 { Duration::ZERO } else { window };
         core.holder.is_none() && now.since(core.gone_since) > window
@@ -760,7 +893,9 @@ mod tests {
         let at = Time::from_millis;
         let name = StreamName::parse("a").expect("a name");
         let live = Live::new(0, name, Mux::MpegTs, settings, 1, at(0));
-        let Claim::Granted { session, .. } = live.claim(None, false, at(0)) else { panic!("nobody is here") };
+        let Claim::Granted { session, .. } = live.claim(None, false, None, at(0)) else {
+            panic!("nobody is here")
+        };
         let mut source = Source::default();
         let bytes = [source.tables(), source.picture(true, 3)].concat();
         assert!(!live.push(session, &bytes, at(10)).expect("a transport stream"));
@@ -809,11 +944,57 @@ mod tests {
     fn the_seat_of_a_connection_that_has_gone_is_given_up() {
         let live = live(0, "a", 1);
         let seat = Seat { worker: 0, token: 7 };
-        let Claim::Granted { session, .. } = live.claim(Some(seat), false, Time::ZERO) else {
+        let Claim::Granted { session, .. } = live.claim(Some(seat), false, None, Time::ZERO) else {
             panic!("nobody is here")
         };
         assert!(!live.release_seat(Seat { worker: 1, token: 7 }, Time::ZERO) && live.is_held_by(session));
         assert!(live.release_seat(seat, Time::ZERO) && !live.is_held_by(session));
+    }
+
+    fn piece(program: &str, from: Option<u64>) -> Piece {
+        let address = IpAddr::from([127, 0, 0, 1]);
+        Piece { publisher: Publisher { address, credential: None, program: Some(program.into()) }, from }
+    }
+
+    #[test]
+    fn pieces_of_one_publisher_are_one_session_and_keep_its_name() {
+        let live = live(0, "a", 1);
+        let claim = |piece: &Piece, now| match live.claim(None, false, Some(piece), now) {
+            Claim::Granted { session, continued, .. } => {
+                Some((session, continued.map(|it| (it.count, it.from))))
+            }
+            Claim::Taken => None,
+        };
+        let (at, own, other) = (Time::from_millis, piece("own", None), piece("other", None));
+        let rest = |session, bytes, before, now: Time| {
+            let piece = EndedPiece { publisher: &own.publisher, from: 0, bytes, before, meter: None };
+            live.rest(session, &piece, now + Duration::from_secs(5), now)
+        };
+        let (session, continued) = claim(&own, at(0)).expect("a free name");
+        assert_eq!(continued, None);
+        assert!(claim(&own, at(0)).is_none(), "it has not ended");
+        assert!(!rest(session, 376, 0, at(10)));
+        // One piece does not show that others follow: anybody may come. Here the next one does.
+        let (session, continued) = claim(&piece("own", Some(376)), at(20)).expect("its own name");
+        assert_eq!(continued, Some((1, 376)));
+        assert!(rest(session, 1000, 1, at(30)));
+        assert!(live.status(at(31)).live, "it goes on");
+        assert!(claim(&other, at(31)).is_none(), "the name is kept for it");
+        assert!(!live.is_abandoned(Duration::ZERO, at(31)));
+        // It says another place: it has lost something, or was started again.
+        let (session, continued) = claim(&piece("own", Some(1001)), at(40)).expect("its own name");
+        assert_eq!((continued, live.status(at(40)).sessions), (None, 2));
+        assert!(rest(session, 2000, 1, at(50)));
+        // Without a place its packets have to show it.
+        let (session, continued) = claim(&own, at(60)).expect("its own name");
+        assert_eq!(continued, Some((2, 2000)));
+        assert!(rest(session, 2500, 2, at(70)));
+        // It does not come again.
+        assert!(claim(&other, at(5070)).is_none());
+        let (session, continued) = claim(&other, at(5071)).expect("it was given up");
+        assert_eq!((continued, live.status(at(5071)).sessions), (None, 3));
+        live.release(session, at(5080));
+        assert!(!live.status(at(5080)).live);
     }
 
     #[test]
@@ -881,7 +1062,7 @@ mod tests {
         assert!(!next.reclaim(session + 1, None), "another session's");
         assert!(next.reclaim(session, None));
         next.release_absent(Time::ZERO);
-        assert!(matches!(next.claim(None, false, Time::ZERO), Claim::Taken));
+        assert!(matches!(next.claim(None, false, None, Time::ZERO), Claim::Taken));
         let next = restore();
         next.release_absent(Time::ZERO);
         assert!(!next.reclaim(session, None));

@@ -144,7 +144,8 @@ impl Hub {
             return None;
         }
         let wake = Arc::clone(&self.inboxes) as Arc<dyn Wake>;
-        let ladder = self.shelves.ladder_or_begin(group, || Ladder::new(wake));
+        let ladder =
+            self.shelves.ladder_or_begin(group, || Ladder::new(wake, self.settings().base_path.clone()));
         let versions = names.into_iter().map(|name| {
             let shelf = self.shelf(&name);
             Neighbour::new(name, shelf)
@@ -158,8 +159,9 @@ impl Hub {
         if let Some(shelf) = self.shelves.find(name) {
             return shelf;
         }
-        let (settings, wake) = (self.settings().packaging, Arc::clone(&self.inboxes) as Arc<dyn Wake>);
-        let begin = || Shelf::new(settings.presentation, wake, self.clock.now(), self.clock.utc());
+        let (settings, wake) = (self.settings(), Arc::clone(&self.inboxes) as Arc<dyn Wake>);
+        let (presentation, base_path) = (settings.packaging.presentation, settings.base_path.clone());
+        let begin = || Shelf::new(presentation, wake, base_path, self.clock.now(), self.clock.utc());
         let (shelf, is_new) = self.shelves.find_or_begin(name, begin);
         if is_new {
             self.inboxes.send(self.inboxes.packager(), Message::Package(name.clone()));

@@ -2,7 +2,7 @@
 
 use crate::relay::hub::Hub;
 use crate::relay::live::{Live, PushError};
-use crate::relay::streams::Claimant;
+use crate::relay::streams::{Claimant, Claimed};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Block, Mux};
 use std::sync::Arc;
@@ -62,7 +62,8 @@ impl Hub {
 
 impl Publisher {
     pub(super) fn claim(hub: &Arc<Hub>, name: &StreamName, mux: Mux) -> Result<Publisher, ClaimError> {
-        let (live, session) = hub.claim(Claimant { name, mux, seat: None, take_over: false })?;
+        let claimant = Claimant { name, mux, seat: None, take_over: false, piece: None };
+        let Claimed { live, session, .. } = hub.claim(claimant)?;
         Ok(Publisher { hub: Arc::clone(hub), live, session })
     }
 

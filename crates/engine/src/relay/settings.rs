@@ -8,6 +8,7 @@ use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How a relay behaves.
@@ -33,6 +34,9 @@ pub struct Settings {
     pub max_publishers_per_address: usize,
     /// The web pages that may read what is answered (`Access-Control-Allow-Origin`): an origin or `*`.
     pub allow_origin: Option<String>,
+    /// The folder in which a proxy has this server's addresses, as in `/tv`; empty where there is none. For what has to be an
+    /// absolute address: all others are relative.
+    pub base_path: Arc<str>,
     /// A publisher that sends nothing for this long gives up its name.
     pub silence_timeout: Duration,
     /// How long viewers are kept when the publisher has gone.
@@ -111,6 +115,7 @@ impl Default for Settings {
             reserved: BTreeSet::new(),
             max_publishers_per_address: 0,
             allow_origin: None,
+            base_path: Arc::from(""),
             silence_timeout: Duration::from_secs(5),
             return_window: Duration::from_secs(60),
             max_streams: 256,

@@ -3,7 +3,7 @@
 //! Whoever ends or begins a stream has to tell the threads that have viewers of it; that is the caller's
 //! ([`Inboxes::announce`](super::inboxes::Inboxes::announce)), so that nothing here knows threads.
 
-use crate::relay::live::{Claim, Live, Seat};
+use crate::relay::live::{Claim, Continued, Live, Piece, Seat};
 use crate::relay::pull::PullTable;
 use crate::relay::{ClaimError, Settings, output};
 use glassline_delivery::policy::StreamName;
@@ -47,6 +47,17 @@ pub(super) struct Claimant<'a> {
     pub(super) seat: Option<Seat>,
     /// Whether it asks to replace whoever has the seat, and a stream of another mux.
     pub(super) take_over: bool,
+    /// What it brings may be the next piece of its stream.
+    pub(super) piece: Option<&'a Piece>,
+}
+
+/// A publisher's seat, of which all whom it concerns were told.
+#[derive(Debug)]
+pub(super) struct Claimed {
+    pub(super) live: Arc<Live>,
+    pub(super) session: u64,
+    /// It is the next piece of what was sent before.
+    pub(super) continued: Option<Continued>,
 }
 
 /// A publisher's seat that was granted.
@@ -58,6 +69,8 @@ pub(super) struct Granted {
     pub(super) replaced: Option<Arc<Live>>,
     /// The publisher that is to be told to go.
     pub(super) evicted: Option<Seat>,
+    /// It is the next piece of what was sent before.
+    pub(super) continued: Option<Continued>,
 }
 
 impl Streams {
@@ -106,7 +119,7 @@ impl Streams {
         conditions: &Conditions<'_>,
         displaced: &mut Vec<Arc<Live>>,
     ) -> Result<Granted, ClaimError> {
-        let Claimant { name, mux, seat, take_over } = claimant;
+        let Claimant { name, mux, seat, take_over, piece } = claimant;
         let Conditions { settings, sources, now, .. } = *conditions;
         if seat.is_some() && sources.has(name) {
             return Err(ClaimError::Pulled { name: name.clone() });
@@ -132,11 +145,11 @@ impl Streams {
             }
             None => self.begin(&mut lives, name, mux, conditions),
         };
-        match live.claim(seat, take_over, now) {
+        match live.claim(seat, take_over, piece, now) {
             Claim::Taken => Err(ClaimError::Taken { name: name.clone() }),
-            Claim::Granted { session, evicted } => {
+            Claim::Granted { session, evicted, continued } => {
                 let left = other.as_ref().and_then(|other| other.give_way());
-                Ok(Granted { live, session, replaced: other, evicted: evicted.or(left) })
+                Ok(Granted { live, session, replaced: other, evicted: evicted.or(left), continued })
             }
         }
     }
@@ -228,7 +241,8 @@ mod tests {
             at_ms: u64,
         ) -> Result<Granted, ClaimError> {
             let name = name(stream);
-            let mut claimant = Claimant { name: &name, mux: Mux::MpegTs, seat: Some(SEAT), take_over: false };
+            let mut claimant =
+                Claimant { name: &name, mux: Mux::MpegTs, seat: Some(SEAT), take_over: false, piece: None };
             change(&mut claimant);
             let conditions = Conditions {
                 settings: &self.settings,

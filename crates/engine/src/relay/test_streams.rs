@@ -32,7 +32,7 @@ pub(super) fn live(id: u64, stream: &str, workers: usize) -> Arc<Live> {
 
 /// Gives the free seat of `live` to a publisher inside this process. Returns its session.
 pub(super) fn claimed(live: &Live, now: Time) -> u64 {
-    match live.claim(None, false, now) {
+    match live.claim(None, false, None, now) {
         Claim::Granted { session, .. } => session,
         Claim::Taken => panic!("the seat is taken"),
     }

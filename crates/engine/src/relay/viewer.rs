@@ -517,7 +517,7 @@ mod tests {
         };
         let name = StreamName::parse("a").expect("a name");
         let live = Arc::new(Live::new(0, name, Mux::MpegTs, settings, 1, Time::ZERO));
-        let Claim::Granted { session, .. } = live.claim(None, false, Time::ZERO) else {
+        let Claim::Granted { session, .. } = live.claim(None, false, None, Time::ZERO) else {
             panic!("it is free")
         };
         let mut source = Source::default();

@@ -58,8 +58,8 @@ pub struct Kept {
     pub came: Utc,
     /// What that was worth then.
     pub freshness: Freshness,
-    /// Whether servers can be asked if it still holds: it has an entity tag.
-    pub has_tag: bool,
+    /// Whether servers can be asked if it still holds: it has an entity tag, or says when it changed.
+    pub can_be_asked_about: bool,
 }
 
 /// What a file is good for.
@@ -97,7 +97,7 @@ impl Index {
         if !left.fresh.is_zero() {
             return Some(Found::Fresh);
         }
-        (kept.has_tag || !left.stale_if_error.is_zero()).then_some(Found::Old)
+        (kept.can_be_asked_about || !left.stale_if_error.is_zero()).then_some(Found::Old)
     }
 
     /// Whether there is a file of this name.
@@ -186,7 +186,7 @@ mod tests {
         let secs = Duration::from_secs;
         let freshness =
             Freshness { fresh: secs(60), stale_while_revalidate: secs(0), stale_if_error: secs(30) };
-        Kept { file_bytes, came: Utc::from_nanos(0), freshness, has_tag: false }
+        Kept { file_bytes, came: Utc::from_nanos(0), freshness, can_be_asked_about: false }
     }
 
     fn name(number: u64) -> Name {
@@ -213,7 +213,7 @@ mod tests {
             (found(59), found(60), found(89), found(90)),
             (Some(Found::Fresh), Some(Found::Old), Some(Found::Old), None)
         );
-        index.insert(name(2), Kept { has_tag: true, came: at(5000), ..kept(10) });
+        index.insert(name(2), Kept { can_be_asked_about: true, came: at(5000), ..kept(10) });
         assert_eq!(index.find(name(2), at(9000)), Some(Found::Old), "servers may say that it holds");
         assert_eq!(index.find(name(2), at(1)), Some(Found::Old), "the clock was set back");
     }

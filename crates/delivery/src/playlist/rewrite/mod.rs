@@ -103,6 +103,11 @@ pub fn with_token(
     Some(written.0)
 }
 
+/// The address that a redirect leads to, with `token` in it, as far as that leads to `asked`; `None` where it stays as it is.
+pub fn location_with_token(location: &str, token: &ViewerToken, asked: &AskedServer<'_>) -> Option<String> {
+    address::carry(location, &token.0, asked, address::Ampersand::Plain)
+}
+
 /// A text that does not grow without bound.
 struct Written(String);
 
@@ -138,6 +143,15 @@ mod tests {
         assert_eq!(ViewerToken::of("a=1&_HLS_msn=7"), None);
         assert_eq!(ViewerToken::of("token=a%22%3C%24%0A&x").unwrap().0, "token=a%22%3C%24%0A");
         assert_eq!(ViewerToken::of(&format!("token={}", "a".repeat(2000))), None);
+    }
+
+    #[test]
+    fn a_redirect_to_the_same_server_carries_it() {
+        let to = |location| location_with_token(location, &token(), &ASKED);
+        assert_eq!(to("../b/1.m4s?s=1#t").as_deref(), Some("../b/1.m4s?s=1&expires=7&token=Zq_-9#t"));
+        for elsewhere in ["http://elsewhere.example/1", "//elsewhere.example", "b?token=own", ""] {
+            assert_eq!(to(elsewhere), None, "{elsewhere}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::containment::{Border, contain};
 use glassline_delivery::fill::disk::{
     BLOCK_BYTES, FILES_MAX, FileError, FileHead, Found, HEAD_BYTES_MAX, Kept, Name, OpenSeal, Seal,
 };
-use glassline_delivery::fill::{Failure, Freshness, Object, Pace};
+use glassline_delivery::fill::{Failure, Freshness, Object, Pace, Validator};
 use glassline_io::clock::Clock;
 use glassline_io::regular_file;
 use glassline_media::{Time, Utc};
@@ -493,7 +493,7 @@ impl DiskThread {
         came: Utc,
     ) -> io::Result<Option<Writing>> {
         let Some(head) = object.progress().head else { return Ok(None) };
-        let has_tag = head.field("etag").is_some();
+        let can_be_asked_about = Validator::of(&head).is_some();
         let head = FileHead { key, came, freshness, head: (*head).clone(), bytes: object.filled() };
         let file_bytes = head.file_bytes();
         let room = lock(&self.disk.index).make_room(file_bytes);
@@ -512,7 +512,7 @@ impl DiskThread {
             drop(fs::remove_file(&path));
             return Err(error);
         }
-        let kept = Kept { file_bytes, came, freshness, has_tag };
+        let kept = Kept { file_bytes, came, freshness, can_be_asked_about };
         Ok(Some(Writing { name, file, path, seal, object, at: 0, kept }))
     }
 
@@ -615,12 +615,12 @@ impl DiskThread {
         let opened = files::open(&self.path(name)).map_err(Unread::from);
         match opened.and_then(|file| read_head(&file)) {
             Ok((head, ..)) if Name::of(&head.key) == name => {
-                let has_tag = head.head.field("etag").is_some();
+                let can_be_asked_about = Validator::of(&head.head).is_some();
                 let kept = Kept {
                     file_bytes: head.file_bytes(),
                     came: head.came,
                     freshness: head.freshness,
-                    has_tag,
+                    can_be_asked_about,
                 };
                 let is_of_use = {
                     let mut index = lock(&self.disk.index);

@@ -1,10 +1,13 @@
 //! One request to an upstream server, and what of the object comes by it.
 
 use super::super::cache::Job;
-use glassline_delivery::fill::{Defaults, Download, Failure, Freshness, Object, Verdict};
+use super::UpstreamSettings;
+use glassline_delivery::fill::{
+    Download, Failure, Freshness, Head, Object, Redirected, Validator, Verdict, location_here,
+};
 use glassline_delivery::http1::client::{Client, Event, Request};
 use glassline_delivery::http1::{HttpError, Limits, Method, Url};
-use glassline_media::Time;
+use glassline_media::{Time, Utc};
 
 /// What comes in one turn is put together to runs of at most this: what all have read is let go in whole runs.
 const RUN_BYTES: usize = 64 << 10;
@@ -23,13 +26,10 @@ pub(super) struct Fetch {
 impl Fetch {
     /// `now` decides whether what is there already may be given where nothing better comes.
     pub(super) fn new(job: Job, now: Time) -> Fetch {
-        let known = job.old.as_ref().and_then(|old| {
-            let head = old.look(Object::progress).head?;
-            head.field("etag").map(str::to_owned)
-        });
+        let known = job.old.as_ref().and_then(|old| Validator::of(&*old.look(Object::progress).head?));
         let (download, freshness) = match &job.begun {
             Some(begun) => (Download::begun(&begun.etag, begun.filled, begun.total), begun.freshness),
-            None => (Download::new(known.as_deref()), Freshness::default()),
+            None => (Download::new(known), Freshness::default()),
         };
         let download = download.with_spare(job.old.is_some() && now < job.old_until);
         Fetch { download, freshness, attempts: 0, failed: Vec::new(), job }
@@ -45,6 +45,7 @@ impl Fetch {
         let target = format!("{}{}", url.target().trim_end_matches('/'), self.job.target);
         let via = self.job.via.then(name);
         let host = self.job.host.clone().unwrap_or_else(|| url.authority());
+        // Without `Accept-Encoding`, so that objects come as they are: one representation for all clients.
         let mut request = Request::kept_alive(Method::Get, &host, &target).with_header("Via", &via);
         if let Some(authorization) = url.authorization() {
             request = request.with_header("Authorization", authorization);
@@ -79,22 +80,46 @@ pub(super) struct Exchange {
     taken: Vec<Vec<u8>>,
     /// What was known still holds.
     pub(super) same: Option<Object>,
-    object_bytes: u64,
-    defaults: Defaults,
+    /// What comes is not handed on: the body of a redirect names the address that it leads to.
+    drops_body: bool,
     /// Whether anything came of the answer.
     pub(super) has_answer: bool,
 }
 
+/// Whose answer it is, and when it came.
+#[derive(Clone, Copy)]
+pub(super) struct Origin<'a> {
+    pub(super) settings: &'a UpstreamSettings,
+    pub(super) server: &'a Url,
+    pub(super) utc: Utc,
+}
+
+impl Origin<'_> {
+    /// A redirect with this head as clients are to see it, where it leads back to servers that are asked for such here.
+    fn redirect(&self, job: &Job, head: &Head) -> Option<Head> {
+        let location = head.field("location").filter(|_| (300..400).contains(&head.status()))?;
+        let asked = Redirected {
+            server: self.server,
+            servers: self.settings.groups().nth(job.group)?,
+            route: job.group.checked_sub(1),
+            target: &job.target,
+            host: job.host.as_deref(),
+            key_query: &self.settings.key_query,
+        };
+        let routes = self.settings.routes.iter().map(|route| &route.rule);
+        location_here(&asked, routes, location).map(|location| head.moved(&location))
+    }
+}
+
 impl Exchange {
-    pub(super) fn new(download: Fetch, client: Client, object_bytes: u64, defaults: Defaults) -> Exchange {
+    pub(super) fn new(download: Fetch, client: Client) -> Exchange {
         Exchange {
             download,
             client,
             skip: 0,
             taken: Vec::new(),
             same: None,
-            object_bytes,
-            defaults,
+            drops_body: false,
             has_answer: false,
         }
     }
@@ -111,8 +136,10 @@ impl Exchange {
         self.client.keeps_alive()
     }
 
-    /// Takes bytes of the answer. Those of the object wait for [`Exchange::deliver`]. What is left of `input` belongs to nothing.
-    pub(super) fn take(&mut self, input: &mut &[u8]) -> Result<Stands, HttpError> {
+    /// Takes bytes of the answer of `origin`. Those of the object wait for [`Exchange::deliver`]. What is left of `input` belongs
+    /// to nothing.
+    pub(super) fn take(&mut self, input: &mut &[u8], origin: Origin<'_>) -> Result<Stands, HttpError> {
+        let defaults = &origin.settings.defaults;
         let mut stands = Stands::Goes;
         self.has_answer = true;
         let result = loop {
@@ -125,7 +152,10 @@ impl Exchange {
                     match verdict {
                         Verdict::Begin(kept, announced) => {
                             self.download.freshness =
-                                Freshness::of(head.status, &head.headers, path, &self.defaults);
+                                Freshness::of(head.status, &head.headers, path, defaults, origin.utc);
+                            let moved = origin.redirect(&self.download.job, &kept);
+                            self.drops_body = moved.is_some();
+                            let (kept, announced) = moved.map_or((kept, announced), |moved| (moved, Some(0)));
                             self.download.job.growing.change(|object| object.begin(kept, announced));
                         }
                         Verdict::Resume { skip } => self.skip = skip,
@@ -133,9 +163,9 @@ impl Exchange {
                             let old = self.download.job.old.as_ref().map(|old| old.look(Object::clone));
                             let known = old.as_ref().and_then(|old| old.progress().head);
                             if let (Some(old), Some(known)) = (old, known) {
-                                let (headers, defaults) = (&head.headers, &self.defaults);
+                                let (headers, utc) = (&head.headers, origin.utc);
                                 self.download.freshness =
-                                    Freshness::of_renewed(&known, headers, path, defaults);
+                                    Freshness::of_renewed(&known, headers, path, defaults, utc);
                                 self.same = Some(old.under(known.renewed(headers)));
                             }
                         }
@@ -152,7 +182,9 @@ impl Exchange {
                     data = &data[skipped as usize..];
                     if !data.is_empty() {
                         self.download.download.took(data.len() as u64);
-                        self.gather(data);
+                        if !self.drops_body {
+                            self.gather(data);
+                        }
                     }
                 }
                 Ok(Some(Event::End)) => {
@@ -161,7 +193,7 @@ impl Exchange {
                 }
             }
         };
-        if self.download.download.filled() > self.object_bytes {
+        if self.download.download.filled() > origin.settings.object_bytes {
             stands = Stands::Failed(Failure::TooLarge);
         }
         result.map(|()| stands)

@@ -2,7 +2,7 @@
 
 use super::super::cache::{Cache, Job};
 use super::super::disk::Disk;
-use super::exchange::{Exchange, Fetch, Stands};
+use super::exchange::{Exchange, Fetch, Origin, Stands};
 use super::server::Server;
 use super::waiting::Waiting;
 use super::{FetchCounters, Mailbox, News, UpstreamSettings};
@@ -414,8 +414,7 @@ impl Fetcher {
         line.out = bytes;
         line.since = now;
         (line.is_paused, line.unread_since) = (false, None);
-        line.exchange =
-            Some(Exchange::new(fetch, client, self.settings.object_bytes, self.settings.defaults));
+        line.exchange = Some(Exchange::new(fetch, client));
         let generation = line.generation;
         self.turn(token(slot, generation), now);
     }
@@ -439,7 +438,8 @@ impl Fetcher {
     }
 
     fn try_turn(&mut self, slot: usize, now: Time) -> io::Result<()> {
-        let Fetcher { lines, servers, connector, scratch, counters, cache, mailbox, .. } = self;
+        let Fetcher { lines, servers, connector, scratch, counters, cache, mailbox, clock, settings, .. } =
+            self;
         let Some(line) = lines[slot].as_mut() else { return Ok(()) };
         if let Link::Opening(connection) = &line.link {
             match connection.connected() {
@@ -506,7 +506,8 @@ impl Fetcher {
             inject(Border::Exchange, || exchange.download.job.target.clone());
             FetchCounters::add(&counters.bytes, count as u64);
             let mut input = &scratch[..count];
-            match exchange.take(&mut input).map_err(io::Error::other)? {
+            let origin = Origin { settings, server: &servers[line.server].url, utc: clock.utc() };
+            match exchange.take(&mut input, origin).map_err(io::Error::other)? {
                 Stands::Goes => {}
                 Stands::Done => {
                     let keeps = exchange.keeps_alive() && input.is_empty();

@@ -199,6 +199,12 @@ impl Fetching {
             // What it has become, or is to become, is looked at anew.
             return self.begin(seat, settings, now);
         }
+        if self.source == ObjectSource::Packaged
+            && let Some(coded) = self.growing.coded(&self.request.headers)
+        {
+            self.growing = Reading::new(coded);
+            return self.begin(seat, settings, now);
+        }
         let selection = match head.status() {
             200 => Selection::of(&self.request, &progress),
             _ => Ok(Selection::Whole),
@@ -213,6 +219,9 @@ impl Fetching {
     /// read stays as it came.
     fn carry_token(&mut self, head: &Head, progress: &Progress) {
         let was = std::mem::replace(&mut self.token, Carrying::Not);
+        if (300..400).contains(&head.status()) {
+            return self.carry_token_on(head);
+        }
         let kind = PlaylistKind::of(head.field("content-type"), &self.request.path);
         let is_text = head.status() == 200 && head.field("content-encoding").is_none();
         let Some(kind) = kind.filter(|_| is_text) else { return };
@@ -226,8 +235,7 @@ impl Fetching {
         }
         let mut pieces = Vec::new();
         self.growing.look(|object| object.read(0, u64::MAX, &mut pieces));
-        let authority = self.request.headers.first("host").unwrap_or_default();
-        let asked = AskedServer { authority, is_secure: self.is_secure };
+        let asked = self.asked_server();
         let written = std::str::from_utf8(&pieces.concat())
             .ok()
             .and_then(|text| rewrite::with_token(kind, text, &token, &asked));
@@ -235,6 +243,24 @@ impl Fetching {
             let written = self.growing.hold(written.into_bytes());
             self.growing = Reading::new(self.growing.beside(Object::whole(head.clone(), written)));
         }
+    }
+
+    /// The same for a redirect that leads to this server again.
+    fn carry_token_on(&mut self, head: &Head) {
+        let token = ViewerToken::of(&self.request.query);
+        let carried = token.zip(head.field("location")).and_then(|(token, location)| {
+            rewrite::location_with_token(location, &token, &self.asked_server())
+        });
+        if let Some(location) = carried {
+            let moved = Object::whole(head.moved(&location), Bytes::new());
+            self.growing = Reading::new(self.growing.beside(moved));
+        }
+    }
+
+    /// The server as the viewer called it.
+    fn asked_server(&self) -> AskedServer<'_> {
+        let authority = self.request.headers.first("host").unwrap_or_default();
+        AskedServer { authority, is_secure: self.is_secure }
     }
 
     fn lay_head(

@@ -23,7 +23,7 @@ use crate::containment::{Border, arm, inject};
 use crate::relay::Settings;
 use crate::relay::access::{GONE, OpenRequest};
 use crate::relay::hub::Hub;
-use crate::relay::live::{Flushed, Live, Seat};
+use crate::relay::live::{Flushed, Live, Publisher, Seat};
 use crate::relay::outgoing::Outgoing;
 use crate::relay::presence::{Purpose, subscriber};
 use crate::relay::resting::Resting;
@@ -119,6 +119,18 @@ struct Publishing {
     began: Time,
     bytes: u64,
     meter: Option<Meter>,
+    /// Its body has an end, behind which the same publisher may go on.
+    piece: Option<PieceInHand>,
+}
+
+/// A piece of a publisher's stream that is coming.
+#[derive(Debug)]
+struct PieceInHand {
+    publisher: Publisher,
+    /// The place of its first byte in what the publisher sends.
+    from: u64,
+    /// Pieces before it.
+    before: u32,
 }
 
 /// What a connection's turn came to.
@@ -432,7 +444,7 @@ impl Connection {
                 }
             }
             (Role::Publishing(_), Event::End) => {
-                self.leave_seat(context, "ended");
+                self.end_piece(context);
                 self.finish_answer(&guarded(Response::new(204)), false, context);
             }
             (Role::Ingesting(_), Event::Data(data)) => self.take_track(data, context),

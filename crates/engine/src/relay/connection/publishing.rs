@@ -1,15 +1,15 @@
 //! A connection that publishes: how it gets its seat, and how it loses it.
 
-use super::{Connection, Publishing, Role};
+use super::{Connection, PieceInHand, Publishing, Role};
 use crate::relay::ClaimError;
 use crate::relay::entitled::OwnHosts;
-use crate::relay::ingest::asks_to_take_over;
-use crate::relay::live::{Flushed, PushError};
+use crate::relay::ingest::{asks_to_take_over, credential};
+use crate::relay::live::{EndedPiece, Flushed, Piece, Publisher, PushError};
 use crate::relay::presence::Purpose;
-use crate::relay::streams::Claimant;
+use crate::relay::streams::{Claimant, Claimed};
 use crate::relay::turn::TurnContext;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::http1::{Response, problem};
+use glassline_delivery::http1::{Response, content_range_start, problem};
 use glassline_delivery::policy::{Caller, Load, Meter, StreamName};
 use glassline_delivery::stream::Mux;
 
@@ -26,19 +26,60 @@ impl Connection {
         self.may_publish(&name, request, context)?;
         self.enter_as_publisher(context)?;
         let take_over = asks_to_take_over(request);
-        let claimant = Claimant { name: &name, mux, seat: Some(self.seat), take_over };
+        let piece = self.piece(request);
+        let claimant = Claimant { name: &name, mux, seat: Some(self.seat), take_over, piece: piece.as_ref() };
         let is_free = context.hub.ingests.make_way(&name, take_over, context.hub, context.now);
         let taken = ClaimError::Taken { name: name.clone() };
         let claimed = if is_free { context.hub.claim(claimant) } else { Err(taken) };
-        let (live, session) = claimed.map_err(|error| {
+        let Claimed { live, session, continued } = claimed.map_err(|error| {
             context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
             tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");
             claim_refusal(&error)
         })?;
-        tracing::info!(peer = %self.peer, stream = %name, "publisher began");
-        let meter = context.settings.rules.of(&name).max_publish_bps;
-        let meter = meter.map(|limit| Meter::new(limit, context.now));
-        Ok(Publishing { live, session, last_bytes: context.now, began: context.now, bytes: 0, meter })
+        match continued {
+            Some(_) => tracing::debug!(peer = %self.peer, stream = %name, "publisher goes on"),
+            None => tracing::info!(peer = %self.peer, stream = %name, "publisher began"),
+        }
+        let limit = context.settings.rules.of(&name).max_publish_bps;
+        let known = continued.and_then(|continued| continued.meter);
+        let known = known.filter(|meter| limit == Some(meter.limit_bps()));
+        let meter = known.or_else(|| limit.map(|limit| Meter::new(limit, context.now)));
+        let piece = piece.map(|piece| PieceInHand {
+            publisher: piece.publisher,
+            from: continued.map_or(piece.from, |continued| Some(continued.from)).unwrap_or(0),
+            before: continued.map_or(0, |continued| continued.count),
+        });
+        Ok(Publishing { live, session, last_bytes: context.now, began: context.now, bytes: 0, meter, piece })
+    }
+
+    /// What of a stream a request may bring whose body has a length: programs that put each buffer in a request of its own
+    /// (GStreamer's `souphttpclientsink`) tell it, and those that send an endless body cannot.
+    fn piece(&self, request: &Request) -> Option<Piece> {
+        request.headers.first("content-length")?;
+        let program = request.headers.first("user-agent").map(str::to_owned);
+        let publisher = Publisher { address: self.peer.ip(), credential: credential(request), program };
+        Some(Piece { publisher, from: content_range_start(&request.headers) })
+    }
+
+    /// A publisher's request is whole. Where others of it may follow, its seat waits for them.
+    pub(super) fn end_piece(&mut self, context: &mut TurnContext<'_>) {
+        if let Role::Publishing(publishing) = &self.role
+            && let Some(piece) = publishing.piece.as_ref().filter(|_| publishing.bytes > 0)
+        {
+            let Publishing { live, session, bytes, meter, .. } = publishing;
+            let PieceInHand { publisher, from, before } = piece;
+            let ended = EndedPiece { publisher, from: *from, bytes: *bytes, before: *before, meter: *meter };
+            let until = context.now + context.settings.silence_timeout;
+            if live.rest(*session, &ended, until, context.now) {
+                self.published_bytes = *bytes;
+                context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
+                context.notify(live, Flushed { news: true, wake_at: None }, self.seat.worker);
+                tracing::debug!(peer = %self.peer, stream = %live.name, bytes, "publisher's piece ended");
+                self.role = Role::Exchange { request: None, body_bytes: 0 };
+                return;
+            }
+        }
+        self.leave_seat(context, "ended");
     }
 
     /// Whether the peer may publish `name`.

@@ -77,7 +77,7 @@ impl Connection {
             Role::Exchange { request, body_bytes } => {
                 (RoleState::Exchange { request: request.clone(), body_bytes: *body_bytes }, None)
             }
-            Role::Publishing(Publishing { live, session, last_bytes, began, bytes, meter }) => {
+            Role::Publishing(Publishing { live, session, last_bytes, began, bytes, meter, .. }) => {
                 let (stream, session, last_bytes) = (live.id, *session, *last_bytes);
                 let (began, bytes, meter) = (*began, *bytes, *meter);
                 (RoleState::Publishing { stream, session, last_bytes, began, bytes, meter }, None)
@@ -129,7 +129,9 @@ impl Connection {
                 if !live.reclaim(session, Some(seat)) {
                     return None;
                 }
-                Role::Publishing(Publishing { live, session, last_bytes, began, bytes, meter })
+                // What the publisher's requests have told stays with the other process.
+                let piece = None;
+                Role::Publishing(Publishing { live, session, last_bytes, began, bytes, meter, piece })
             }
             RoleState::Watching { viewer, .. } => {
                 Role::Watching(Box::new(Viewer::restore(*viewer, Arc::clone(live?), own_link)))

@@ -74,6 +74,12 @@ impl Aligner {
         self.state == State::Locked
     }
 
+    /// Bytes that the packet lacks which has begun, if boundaries are known: 0 at a boundary.
+    pub fn missing_bytes(&self) -> Option<usize> {
+        let held = Some(self.held_bytes).filter(|_| self.is_locked())?;
+        Some(if held == 0 { 0 } else { PACKET_BYTES.saturating_sub(held) })
+    }
+
     /// Bytes dropped because they were no part of a packet.
     pub fn skipped_bytes(&self) -> u64 {
         self.skipped_bytes

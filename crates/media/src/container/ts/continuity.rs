@@ -102,6 +102,17 @@ impl ContinuityChecker {
         verdict
     }
 
+    /// Whether `packet` may come next: its counter follows that of the last one on its PID, or means nothing, or may be anything.
+    /// A packet that is sent twice does not.
+    pub fn follows(&self, packet: &Packet<'_>) -> bool {
+        let step = u8::from(packet.has_payload);
+        let is_next = |last: u8| packet.continuity == last.wrapping_add(step) & 0x0f;
+        packet.pid == NULL_PID
+            || packet.transport_error
+            || packet.discontinuity()
+            || self.last(packet.pid).is_none_or(is_next)
+    }
+
     /// How many packets gave [`Continuity::Lost`].
     pub fn errors(&self) -> u64 {
         self.errors

@@ -189,6 +189,11 @@ impl Scanner {
         self.tables.program()
     }
 
+    /// Whether `packet` may come next by its continuity counter: see [`ContinuityChecker::follows`]. What is no packet may not.
+    pub fn may_follow(&self, packet: &[u8; PACKET_BYTES]) -> bool {
+        Packet::parse(packet).is_ok_and(|packet| self.continuity.follows(&packet))
+    }
+
     /// Packets before which others of their PID were missing.
     pub fn continuity_errors(&self) -> u64 {
         self.continuity.errors()
