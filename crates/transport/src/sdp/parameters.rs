@@ -11,21 +11,29 @@ const MAX_FRAME_SECONDS: u64 = 60;
 
 /// `name=value; name; …` (RFC 4855 §3, ST 2110-20 §7.1). Names are matched whatever their case, since senders differ in that;
 /// quotes around values are no part of them.
-pub(super) struct Parameters<'a>(&'a str);
+pub(super) struct Parameters<'a> {
+    text: &'a str,
+    separator: char,
+}
 
 impl<'a> Parameters<'a> {
     /// What stands behind the payload type.
     pub(super) fn new(text: &'a str) -> Parameters<'a> {
-        Parameters(text)
+        Parameters { text, separator: ';' }
+    }
+
+    /// The same of video, of which some senders write commas in between; no value has one.
+    pub(super) fn of_video(text: &'a str) -> Parameters<'a> {
+        let separator = if text.contains(';') { ';' } else { ',' };
+        Parameters { text, separator }
     }
 
     /// All of them in order; those without a value have an empty one.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        // Where a sender has commas in between, no value has one.
-        let separator = if !self.0.contains(';') && self.0.matches('=').count() > 1 { ',' } else { ';' };
-        self.0.split(separator).map(|entry| {
+        let is_around = |c: char| c == '"' || c == '\\' || c.is_whitespace();
+        self.text.split(self.separator).map(move |entry| {
             let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
-            (name.trim(), value.trim().trim_matches(['"', '\'']).trim())
+            (name.trim(), value.trim_matches(is_around))
         })
     }
 

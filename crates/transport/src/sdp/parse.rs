@@ -261,7 +261,8 @@ impl<'a> Section<'a> {
     /// What is sent; `None` where it is of a kind that is not ours.
     fn media(&self, encoding: &Encoding, notices: &mut Vec<String>) -> Option<Result<Media, SectionError>> {
         let is = |medium, name| self.media.media == medium && encoding.name.eq_ignore_ascii_case(name);
-        let parameters = Parameters::new(self.parameters(encoding.payload_type));
+        let text = self.parameters(encoding.payload_type);
+        let parameters = if is("video", "raw") { Parameters::of_video(text) } else { Parameters::new(text) };
         if is("video", "raw") {
             let rate = self.inherited("framerate").next();
             let video = |()| Video::parse(&parameters, rate, notices).map(Media::Video);
