@@ -142,7 +142,7 @@ fn a_sender_that_stops_or_never_comes_does_not_keep_a_recording() {
     assert!(outcome.stderr.contains("nothing has come to 127.0.0.1:"), "{}", outcome.stderr);
     assert!(outcome.text().contains("\"ended\":\"timeout\""), "{}", outcome.text());
 
-    for (limit, reason) in [(["--duration", "1500ms"], "sender_stopped"), (["--timeout", "1s"], "timeout")] {
+    for (limit, reason) in [(["--duration", "1500ms"], "sender_stopped"), (["--timeout", "4s"], "timeout")] {
         let mut command = Command::new(GLASSLINE);
         command.args(["record", &rtp, "null:", "--json"]).args(limit);
         let mut recording = Running::start(&mut command);
