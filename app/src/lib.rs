@@ -29,6 +29,7 @@ mod send_raw;
 mod serve;
 mod sign;
 mod stop;
+mod tracks;
 mod trust;
 
 use clap::Parser;

@@ -128,6 +128,37 @@ fn a_signal_ends_it_and_what_came_is_told() {
 }
 
 #[test]
+fn a_sender_that_stops_or_never_comes_does_not_keep_a_recording() {
+    let scratch = Scratch::new("record-stops");
+    let (width, height) = SIZE;
+    let (y4m, _) = noise::y4m(&format!("W{width} H{height} F25:1 C422"), width * height * 2, 8, 5);
+    let (input, sdp) = (scratch.write("in.y4m", y4m), scratch.file("in.sdp"));
+    let url = url();
+    // The description alone, of a sender that is not there yet.
+    drop(send(&[&input, &url, "--loop"], &sdp));
+    let rtp = format!("rtp:{sdp}");
+    let outcome = glassline(&["record", &rtp, "null:", "--timeout", "300ms", "--json"]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("nothing has come to 127.0.0.1:"), "{}", outcome.stderr);
+    assert!(outcome.text().contains("\"ended\":\"timeout\""), "{}", outcome.text());
+
+    for (limit, reason) in [(["--duration", "1500ms"], "sender_stopped"), (["--timeout", "4s"], "timeout")] {
+        let mut command = Command::new(GLASSLINE);
+        command.args(["record", &rtp, "null:", "--json"]).args(limit);
+        let mut recording = Running::start(&mut command);
+        until("the receiver", || recording.output().contains("receiving at"));
+        let outcome = glassline(&["send-raw", &input, &url]);
+        assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+        assert_eq!(recording.wait().code(), Some(0));
+        let output = recording.output();
+        for words in [&format!("\"ended\":\"{reason}\""), "\"written_frames\":5", "\"lost\":0"] {
+            assert!(output.contains(words), "{words} is not in {output}");
+        }
+        assert_eq!(output.contains("0.2 s of the 1.5s"), reason == "sender_stopped", "{output}");
+    }
+}
+
+#[test]
 fn what_cannot_be_recorded_is_told_with_what_can() {
     let scratch = Scratch::new("record-refused");
     let sdp = scratch.file("in.sdp");

@@ -254,3 +254,175 @@ fn the_decoder_ends_with_the_encoder() {
         });
     }
 }
+
+/// Moves the boxes of an MP4's `moov` so that the cover's stands in front of the tracks: FFmpeg finds streams in this order.
+fn put_cover_first(path: &str) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let boxes = |bytes: &[u8]| {
+        let (mut at, mut all) = (0, Vec::new());
+        while at < bytes.len() {
+            let length = u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+            all.push((bytes[at + 4..at + 8].to_vec(), at..at + length));
+            at += length;
+        }
+        all
+    };
+    let (_, moov) = boxes(&bytes).into_iter().find(|(kind, _)| kind == b"moov").unwrap();
+    let children = bytes[moov.start + 8..moov.end].to_vec();
+    let mut order = boxes(&children);
+    order.sort_by_key(|(kind, _)| kind != b"udta");
+    let moved: Vec<u8> = order.iter().flat_map(|(_, range)| children[range.clone()].to_vec()).collect();
+    bytes[moov.start + 8..moov.end].copy_from_slice(&moved);
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn the_film_is_taken_and_not_its_cover() {
+    let (test, scratch) = ("the_film_is_taken_and_not_its_cover", Scratch::new("cover"));
+    let (cover, film, song, output) = (
+        scratch.file("cover.jpg"),
+        scratch.file("film.mp4"),
+        scratch.file("song.mp3"),
+        scratch.file("out.ts"),
+    );
+    let red = ["-f", "lavfi", "-i", "color=red:size=400x400", "-frames:v", "1", "-pix_fmt", "yuvj420p"];
+    if !ffmpeg(test, &[&red[..], &[&cover]].concat()) {
+        return;
+    }
+    let tone = ["-f", "lavfi", "-i", "sine=frequency=440:duration=1"];
+    let pictures = ["-f", "lavfi", "-i", "testsrc2=size=320x180:rate=25:duration=1"];
+    let coded = ["-c:v:0", "copy", "-disposition:v:0", "attached_pic", "-c:v:1", "mpeg4", "-c:a", "aac"];
+    let maps = ["-map", "0", "-map", "1", "-map", "2", "-movflags", "+faststart"];
+    ffmpeg(test, &[&["-i", &cover][..], &pictures, &tone, &maps, &coded, &[&film]].concat());
+    put_cover_first(&film);
+    let first = ["-v", "error", "-show_entries", "stream=codec_name", "-of", "csv=p=0", &film];
+    assert!(run("ffprobe", &first, 30).text().starts_with("mjpeg"), "the cover is the file's first stream");
+    for codec in [&["--preset", "ultrafast"][..], &["--codec", "vp8"]] {
+        let output = if codec[0] == "--codec" { scratch.file("out.ivf") } else { output.clone() };
+        succeeded(&glassline(&[&["encode", &film, &output], codec].concat()));
+        assert_eq!((size(&output).as_str(), times(&output).len()), ("320,180", 25), "{codec:?}");
+    }
+    // A song with a cover is no film, and neither is one without.
+    let maps = ["-map", "0", "-map", "1", "-c:v", "copy", "-disposition:v:0", "attached_pic"];
+    ffmpeg(test, &[&["-i", &cover][..], &tone, &maps, &[&song]].concat());
+    let wav = scratch.file("song.mka");
+    ffmpeg(test, &[&tone[..], &[&wav]].concat());
+    for (name, words) in
+        [(&song, "has no pictures: it is sound and a cover"), (&wav, "has no pictures: it is sound alone")]
+    {
+        let outcome = glassline(&["encode", name, &output]);
+        assert_eq!(outcome.status, Some(1), "{name}");
+        assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
+    }
+}
+
+/// The loudest sample of a file's sound in decibels below full scale.
+fn loudest(path: &str) -> f64 {
+    let outcome =
+        run("ffmpeg", &["-nostdin", "-i", path, "-vn", "-af", "volumedetect", "-f", "null", "-"], 60);
+    let said = outcome.stderr;
+    let found =
+        said.rsplit_once("max_volume:").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
+    found.unwrap_or_else(|| panic!("no sound: {said}"))
+}
+
+#[test]
+fn the_default_track_is_taken_or_the_one_that_is_asked_for() {
+    let (test, scratch) = ("the_default_track_is_taken_or_the_one_that_is_asked_for", Scratch::new("tracks"));
+    let (film, plain, output) = (scratch.file("film.mkv"), scratch.file("plain.mkv"), scratch.file("out.ts"));
+    // Two sizes, and three tones: 0, 20 and 40 dB below the loudest.
+    let inputs = [
+        "-f",
+        "lavfi",
+        "-i",
+        "testsrc2=size=320x180:rate=25:duration=1",
+        "-f",
+        "lavfi",
+        "-i",
+        "testsrc2=size=192x108:rate=25:duration=1",
+        "-f",
+        "lavfi",
+        "-i",
+        "aevalsrc=0.5*sin(2764*t):duration=1",
+        "-f",
+        "lavfi",
+        "-i",
+        "aevalsrc=0.05*sin(2764*t):duration=1",
+        "-f",
+        "lavfi",
+        "-i",
+        "aevalsrc=0.005*sin(2764*t):duration=1",
+        "-map",
+        "0",
+        "-map",
+        "1",
+        "-map",
+        "2",
+        "-map",
+        "3",
+        "-map",
+        "4",
+        "-c:v",
+        "mpeg4",
+        "-c:a",
+        "flac",
+        "-metadata:s:a:0",
+        "language=eng",
+        "-metadata:s:a:1",
+        "language=ger",
+        "-metadata:s:a:2",
+        "language=fre",
+    ];
+    let defaults = [
+        "-disposition:v:0",
+        "0",
+        "-disposition:v:1",
+        "default",
+        "-disposition:a:0",
+        "0",
+        "-disposition:a:1",
+        "default",
+        "-disposition:a:2",
+        "0",
+    ];
+    if !ffmpeg(test, &[&inputs[..], &defaults, &[&film]].concat()) {
+        return;
+    }
+    let none = ["-disposition:v", "0", "-disposition:a", "0", "-default_mode", "passthrough"];
+    ffmpeg(test, &[&inputs[..], &none, &[&plain]].concat());
+    for (name, options, expected, level_db) in [
+        (&film, &[][..], "192,108", -26.0),
+        (&plain, &[], "320,180", -6.0),
+        (&film, &["--audio-track", "1"], "192,108", -6.0),
+        (&film, &["--audio-track", "fr", "--video-track", "1"], "320,180", -46.0),
+        (&plain, &["--audio-track", "deu", "--video-track", "2"], "192,108", -26.0),
+        (&plain, &["--audio-track", "3"], "320,180", -46.0),
+    ] {
+        let how = ["--preset", "ultrafast", "--audio", "s302m"];
+        let outcome = glassline(&[&["encode", name, &output], &how[..], options].concat());
+        succeeded(&outcome);
+        assert_eq!(size(&output), expected, "{name} {options:?}");
+        let level = loudest(&output);
+        assert!((level - level_db).abs() < 1.5, "{name} {options:?}: {level} dB in place of {level_db}");
+        if options.is_empty() {
+            let list = "3 audio tracks (1: eng flac 1 channel; 2: ger flac 1 channel; 3: fre flac 1 channel)";
+            assert!(outcome.stderr.contains(list), "{}", outcome.stderr);
+        }
+    }
+    for (options, words) in [
+        (&["--audio-track", "it"], "no audio track of the language it; it has 1: eng flac"),
+        (&["--video-track", "3"], "no video track of number 3"),
+        (&["--audio-track", "0"], "is no track"),
+    ] {
+        let outcome = glassline(&[&["encode", &film, &output][..], options].concat());
+        assert_eq!(outcome.status, Some(2), "{options:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
+    }
+    let outcome = glassline(&["encode", "test:192x108@25", &output, "--video-track", "1"]);
+    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    let raw = ["send-raw", &film, "rtp://127.0.0.1:9", "--limit", "1", "--sdp", "-"];
+    for (options, width) in [(&[][..], "width=192;"), (&["--video-track", "1"], "width=320;")] {
+        let outcome = glassline(&[&raw[..], options].concat());
+        assert!(outcome.text().contains(width), "{options:?}: {} {}", outcome.text(), outcome.stderr);
+    }
+}

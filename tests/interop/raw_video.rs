@@ -159,7 +159,10 @@ fn gstreamer_receives_10_bits_bit_for_bit() {
 
 /// A recording of so many frames of 4:2:2 that another program sends to `port`; the frames in it are those of `pictures`, one
 /// after the other.
-fn expect_recorded(depth_bits: usize, sender: impl FnOnce(&Scratch, u16, &[Vec<u8>]) -> Running) {
+fn expect_recorded(
+    (depth_bits, scan): (usize, &str),
+    sender: impl FnOnce(&Scratch, u16, &[Vec<u8>]) -> Running,
+) {
     let scratch = Scratch::new("raw-video-in");
     let (width, height) = SIZE;
     let sample_bytes = depth_bits.div_ceil(8);
@@ -168,7 +171,7 @@ fn expect_recorded(depth_bits: usize, sender: impl FnOnce(&Scratch, u16, &[Vec<u
     let sdp = format!(
         "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=Another\r\nt=0 0\r\nm=video {port} RTP/AVP 96\r\nc=IN IP4 127.0.0.1\r\n\
          a=rtpmap:96 raw/90000\r\na=fmtp:96 sampling=YCbCr-4:2:2; width={width}; height={height}; depth={depth_bits}; \
-         colorimetry=BT709-2\r\na=framerate:10\r\n"
+         colorimetry=BT709-2{scan}\r\na=framerate:10\r\n"
     );
     let (sdp, output) = (scratch.write("in.sdp", sdp), scratch.file("out.yuv"));
     let mut command = Command::new(GLASSLINE);
@@ -191,7 +194,10 @@ fn expect_recorded(depth_bits: usize, sender: impl FnOnce(&Scratch, u16, &[Vec<u
     assert!(found.windows(2).all(|pair| pair[1] != pair[0]), "{found:?}");
 }
 
-fn gstreamer_sends(test: &str, depth_bits: usize, format: &str) {
+/// What a description says of frames in two fields.
+const INTERLACED: &str = "; interlace";
+
+fn gstreamer_sends(test: &str, (depth_bits, scan): (usize, &str), format: &str) {
     if !have(test, &["gst-launch-1.0", "gst-inspect-1.0"]) {
         return;
     }
@@ -199,13 +205,14 @@ fn gstreamer_sends(test: &str, depth_bits: usize, format: &str) {
         skip(test, "GStreamer has no rtpvrawpay");
         return;
     }
-    expect_recorded(depth_bits, |scratch, port, pictures| {
+    let fields = if scan == INTERLACED { "interlaced=true top-field-first=true" } else { "" };
+    expect_recorded((depth_bits, scan), |scratch, port, pictures| {
         let samples: Vec<u8> =
             (0..60).flat_map(|number| pgroups(&pictures[number % 3], depth_bits)).collect();
         let file = scratch.write("in.raw", samples);
         let (width, height) = SIZE;
         let pipeline = format!(
-            "-q filesrc location={file} ! rawvideoparse format={format} width={width} height={height} framerate=10/1 ! \
+            "-q filesrc location={file} ! rawvideoparse format={format} width={width} height={height} framerate=10/1 {fields} ! \
              rtpvrawpay mtu=1400 pt=96 ! udpsink host=127.0.0.1 port={port} sync=true"
         );
         let mut command = Command::new("gst-launch-1.0");
@@ -216,29 +223,46 @@ fn gstreamer_sends(test: &str, depth_bits: usize, format: &str) {
 
 #[test]
 fn gstreamers_8_bits_are_recorded_bit_for_bit() {
-    gstreamer_sends("gstreamers_8_bits_are_recorded_bit_for_bit", 8, "uyvy");
+    gstreamer_sends("gstreamers_8_bits_are_recorded_bit_for_bit", (8, ""), "uyvy");
 }
 
 #[test]
 fn gstreamers_10_bits_are_recorded_bit_for_bit() {
-    gstreamer_sends("gstreamers_10_bits_are_recorded_bit_for_bit", 10, "uyvp");
+    gstreamer_sends("gstreamers_10_bits_are_recorded_bit_for_bit", (10, ""), "uyvp");
 }
 
+/// GStreamer 1.22 numbers the lines of a field as those of the frame.
 #[test]
-fn ffmpegs_8_bits_are_recorded_bit_for_bit() {
-    if !have("ffmpegs_8_bits_are_recorded_bit_for_bit", &["ffmpeg"]) {
+fn gstreamers_fields_are_recorded_bit_for_bit() {
+    gstreamer_sends("gstreamers_fields_are_recorded_bit_for_bit", (8, INTERLACED), "uyvy");
+}
+
+fn ffmpeg_sends(test: &str, scan: &str) {
+    if !have(test, &["ffmpeg"]) {
         return;
     }
-    expect_recorded(8, |scratch, port, pictures| {
+    let fields = if scan == INTERLACED { "-vf setfield=tff -field_order tt -strict -1" } else { "" };
+    expect_recorded((8, scan), |scratch, port, pictures| {
         let samples: Vec<u8> = (0..60).flat_map(|number| pgroups(&pictures[number % 3], 8)).collect();
         let file = scratch.write("in.raw", samples);
         let (width, height) = SIZE;
         let arguments = format!(
-            "-v error -re -f rawvideo -pixel_format uyvy422 -video_size {width}x{height} -framerate 10 -i {file} -c:v rawvideo \
-             -f rtp -payload_type 96 rtp://127.0.0.1:{port}?pkt_size=1400"
+            "-v error -re -f rawvideo -pixel_format uyvy422 -video_size {width}x{height} -framerate 10 -i {file} {fields} \
+             -c:v rawvideo -f rtp -payload_type 96 rtp://127.0.0.1:{port}?pkt_size=1400"
         );
         let mut command = Command::new("ffmpeg");
         command.args(arguments.split_whitespace());
         Running::start(&mut command)
     });
+}
+
+#[test]
+fn ffmpegs_8_bits_are_recorded_bit_for_bit() {
+    ffmpeg_sends("ffmpegs_8_bits_are_recorded_bit_for_bit", "");
+}
+
+/// FFmpeg gives both fields of a frame one time stamp.
+#[test]
+fn ffmpegs_fields_are_recorded_bit_for_bit() {
+    ffmpeg_sends("ffmpegs_fields_are_recorded_bit_for_bit", INTERLACED);
 }

@@ -66,6 +66,10 @@ pub(crate) struct Encode {
     pub(crate) audio_frame: Option<Duration>,
     /// Bits of a sample that is not coded.
     pub(crate) audio_bits: Option<u32>,
+    /// Which pictures of a film, by number or language.
+    pub(crate) video_track: Option<String>,
+    /// Which sound of a film, by number or language.
+    pub(crate) audio_track: Option<String>,
 }
 
 impl Default for Encode {
@@ -93,6 +97,8 @@ impl Default for Encode {
             audio_bitrate: None,
             audio_frame: None,
             audio_bits: None,
+            video_track: None,
+            audio_track: None,
         }
     }
 }

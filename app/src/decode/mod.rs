@@ -9,11 +9,13 @@ use crate::{failure, output as stdout};
 use anyhow::{Context, Result};
 use glassline_codec::vp8::{self, Decoded, Limits, State, Workspace, decode_in};
 use glassline_io::clock::Clock;
+use glassline_io::process::available_memory;
 use glassline_media::container::ivf;
+use glassline_media::container::ivf_salvage::Found;
 use glassline_media::pixels::Scaler;
 use glassline_media::quantity;
 use glassline_media::{FrameRate, Size};
-use input::Input;
+use input::{Damage, Input};
 pub(crate) use output::PictureOutput;
 pub(crate) use pictures::Pictures;
 use report::Report;
@@ -35,6 +37,14 @@ pub(crate) struct Args {
     /// Bring every picture to this size: for streams that change theirs, which y4m cannot carry
     #[arg(long, value_name = "WxH", value_parser = quantity::parse_size)]
     scale: Option<Size>,
+    /// End at the first damage, with what is in front of it decoded. Otherwise decoding goes on with the next frame that can be
+    /// decoded, and what was lost is told at the end
+    #[arg(long)]
+    strict: bool,
+    /// The largest picture that is taken, by its number of samples: bounds the memory that a file can ask for
+    /// [default: what half of the free memory is enough for]
+    #[arg(long, value_name = "WxH", value_parser = quantity::parse_size)]
+    max_picture: Option<Size>,
     /// Report as JSON: to standard output, or to standard error where pictures or checksums go there
     #[arg(long)]
     json: bool,
@@ -49,34 +59,63 @@ Examples:
   glassline decode in.ivf out.y4m --scale 1280x720
                                                 of a stream whose pictures change their size
 
-A frame that cannot be decoded ends the command with status 1: nothing is concealed.";
+Frames that cannot be decoded are left out and told, and the exit status is 1 then. Nothing is concealed: pictures that are
+predicted from what was lost are as they come, up to the next key frame. y4m has the rate of the pictures' time stamps.";
 
 /// Decodes to the end of the input.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut input = Input::open(&args.input)?;
     let mut output = PictureOutput::open(args.output.as_deref(), &stem(&args.input))?;
+    let damage = if args.strict { Damage::Ends } else { Damage::PassedOver };
+    let mut input = Input::open(&args.input, damage, output.has_rate())?;
     let mut report = Report::new(&args.input);
-    let mut decoder = Decoder::new();
+    let limits = args.max_picture.map_or_else(default_limits, |size| Limits {
+        // Sides are at most 16,384 samples.
+        max_pixels: size.width * size.height,
+    });
+    let mut decoder = Decoder::new(limits);
     let mut scaler = args.scale.map(Scaler::new);
     let reads = || format!("cannot decode {}", args.input);
-    while let Some((frame, rate)) = input.frame().with_context(reads)? {
-        let outlet = Outlet { output: &mut output, scaler: scaler.as_mut(), rate };
-        decoder.frame(&frame, outlet, &mut report).with_context(reads)?;
+    while let Some(found) = input.next().with_context(reads)? {
+        match found {
+            Found::Frame(frame) => {
+                let rate = input.rate().context("no header")?;
+                let outlet = Outlet { output: &mut output, scaler: scaler.as_mut(), rate };
+                decoder.frame(&frame, outlet, (&mut report, args.strict)).with_context(reads)?;
+            }
+            Found::Lost { bytes } => report.losses.passed_over(bytes),
+            Found::Cut { bytes } => report.losses.cut(bytes),
+        }
     }
     output.finish()?;
     report.finish(Clock.now());
     drop(input);
     let text = if args.json { report.json()? } else { report.line() };
     if args.json && !output.takes_stdout() {
-        return stdout::print(&text);
+        stdout::print(&text)?;
+    } else {
+        stdout::print_aside(&text)?;
     }
-    stdout::print_aside(&text)
+    match report.losses.sentence(report.frames) {
+        None => Ok(()),
+        Some(lost) => Err(failure::failed(
+            format!("{}: {lost}", args.input),
+            "all else was decoded; --strict ends at the first damage",
+        )),
+    }
+}
+
+/// All that the format has room for, as far as half of the free memory is enough for it.
+fn default_limits() -> Limits {
+    let most = available_memory().map_or(u64::MAX, |bytes| bytes / 2 / Limits::BYTES_A_PIXEL);
+    let max_pixels = u32::try_from(most).unwrap_or(u32::MAX).min(Limits::FORMAT.max_pixels);
+    Limits { max_pixels }
 }
 
 /// A stream's state, and the memory in which it goes on.
 struct Decoder {
     state: State,
     workspace: Workspace,
+    limits: Limits,
 }
 
 /// The way to the output.
@@ -87,21 +126,35 @@ struct Outlet<'a> {
 }
 
 impl Decoder {
-    fn new() -> Decoder {
-        Decoder { state: State::new(), workspace: Workspace::new() }
+    fn new(limits: Limits) -> Decoder {
+        Decoder { state: State::new(), workspace: Workspace::new(), limits }
     }
 
     /// Decodes the next frame.
     fn decode(&mut self, bytes: &[u8]) -> Result<Decoded, vp8::Error> {
-        let decoded = decode_in(&self.state, bytes, &Limits::default(), &mut self.workspace)?;
+        let decoded = decode_in(&self.state, bytes, &self.limits, &mut self.workspace)?;
         self.state.clone_from(&decoded.state);
         Ok(decoded)
     }
 
-    fn frame(&mut self, frame: &ivf::Frame, outlet: Outlet<'_>, report: &mut Report) -> Result<()> {
+    fn frame(
+        &mut self,
+        frame: &ivf::Frame,
+        outlet: Outlet<'_>,
+        (report, is_strict): (&mut Report, bool),
+    ) -> Result<()> {
         let before = Clock.now();
         let number = report.frames;
-        let decoded = self.decode(&frame.bytes).map_err(|error| undecodable(number, &error))?;
+        let decoded = match self.decode(&frame.bytes) {
+            Ok(decoded) => decoded,
+            // It is whole: nothing is damaged, and behind it are more of that size.
+            Err(error @ vp8::Error::TooLarge { .. }) => return Err(undecodable(number, &error)),
+            Err(error) if is_strict => return Err(undecodable(number, &error)),
+            Err(error) => {
+                report.undecodable(&error);
+                return Ok(());
+            }
+        };
         report.decoded(&decoded, frame.bytes.len(), Clock.now() - before);
         let Some(picture) = decoded.picture else { return Ok(()) };
         let picture = match outlet.scaler {
@@ -113,10 +166,14 @@ impl Decoder {
 }
 
 fn undecodable(number: u64, error: &vp8::Error) -> anyhow::Error {
-    failure::failed(
-        format!("frame {number}: {error}"),
-        "the stream is damaged there, or no VP8; frames in front of it were decoded",
-    )
+    let advice = match error {
+        vp8::Error::TooLarge { width, height, .. } => format!(
+            "raise the limit with --max-picture {width}x{height}; it takes up to {} MB of memory",
+            u64::from(*width) * u64::from(*height) * Limits::BYTES_A_PIXEL / 1_000_000
+        ),
+        _ => "the stream is damaged there, or no VP8; frames in front of it were decoded".to_owned(),
+    };
+    failure::failed(format!("frame {number}: {error}"), advice)
 }
 
 /// The input's name without folder and ending, for names of pictures.

@@ -65,6 +65,11 @@ impl PictureOutput {
         self.name == STDOUT
     }
 
+    /// Whether it says how many pictures a second there are.
+    pub(crate) fn has_rate(&self) -> bool {
+        matches!(self.kind, Kind::Y4m { .. })
+    }
+
     /// Whether it takes pictures nowhere.
     pub(crate) fn is_null(&self) -> bool {
         matches!(self.kind, Kind::Null)

@@ -16,7 +16,8 @@ use glassline_engine::direct::{AudioOut, SoundReceiver};
 use glassline_engine::direct::{PublishSettings, PublishTo, Publisher, VideoReceiver};
 use glassline_engine::encode::Request;
 use glassline_engine::output::{Credentials, Target};
-use glassline_media::quantity::Bitrate;
+use glassline_media::Size;
+use glassline_media::quantity::{self, Bitrate};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,6 +41,9 @@ pub(super) struct ReceiveOptions {
     publish_key_file: Option<PathBuf>,
     #[command(flatten)]
     trust: Trust,
+    /// The largest picture of VP8 that is taken, by its number of samples [default: 8192x8192]
+    #[arg(long, value_name = "WxH", value_parser = quantity::parse_size)]
+    max_picture: Option<Size>,
     /// Where sound goes: alsa:DEVICE, FILE.wav, fd:N (raw samples on an open descriptor: s16le, 48 kHz, stereo), or null:
     /// [default: null:]
     #[cfg(feature = "opus")]
@@ -56,6 +60,12 @@ impl ReceiveOptions {
     /// Whether something is said of a server that the stream goes to.
     fn asks_a_server(&self) -> bool {
         self.publish_key_file.is_some() || self.trust.ca.is_some()
+    }
+
+    /// Which pictures are taken.
+    fn limits(&self) -> Limits {
+        // Sides are at most 16,384 samples.
+        self.max_picture.map_or_else(Limits::default, |size| Limits { max_pixels: size.width * size.height })
     }
 
     /// How a stream is made.
@@ -120,7 +130,7 @@ impl Receiving {
                 "name FILE.ts, FILE.mp4, udp://HOST:PORT, http://HOST:PORT/live/NAME.ts or preview:",
             ));
         }
-        let video = VideoReceiver::new(sink, Limits::default()).context("cannot start a thread")?;
+        let video = VideoReceiver::new(sink, options.limits()).context("cannot start a thread")?;
         #[cfg(feature = "opus")]
         let sound = match (&options.audio_out, publisher) {
             (Some(_), Some(_)) => {

@@ -6,9 +6,10 @@ use super::sound::SoundArgs;
 use crate::encode::{self, Deinterlace, input_words};
 use crate::failure;
 use crate::link::{self, Extra, Run};
+use crate::tracks::TrackArgs;
 use anyhow::{Context, Result};
 use glassline_codec::h264::x264;
-use glassline_engine::capture::{CodedInput, FfmpegInput, Input, Length, ParseError, Request, Source};
+use glassline_engine::capture::{self, CodedInput, FfmpegInput, Input, Length, ParseError, Request, Source};
 #[cfg(feature = "opus")]
 use glassline_engine::direct::SoundSender;
 use glassline_engine::direct::{
@@ -119,6 +120,8 @@ pub(super) struct SendOptions {
     #[cfg(feature = "opus")]
     #[command(flatten)]
     sound: SoundArgs,
+    #[command(flatten)]
+    tracks: TrackArgs,
 }
 
 impl Default for SendOptions {
@@ -141,6 +144,7 @@ impl Default for SendOptions {
             decisions: None,
             #[cfg(feature = "opus")]
             sound: SoundArgs::default(),
+            tracks: TrackArgs::default(),
         }
     }
 }
@@ -169,7 +173,14 @@ impl Sending {
     pub(super) fn open(input: &SendInput, options: &SendOptions) -> Result<Sending> {
         let length = Length { pictures: options.limit, time: options.duration };
         let clock = Clock::new();
-        let (input, begun) = match input {
+        let chosen = match input {
+            SendInput::Pictures(input) => SendInput::Pictures(options.tracks.of(input.clone())?),
+            SendInput::Coded(_) if !options.tracks.tracks().is_empty() => {
+                return Err(input_words(capture::Error::NoFilm));
+            }
+            coded @ SendInput::Coded(_) => coded.clone(),
+        };
+        let (input, begun) = match &chosen {
             SendInput::Coded(path) => {
                 let coded = CodedInput::file(path, options.looped, length, clock).map_err(input_words)?;
                 return Sending::of_coded(coded, options);
@@ -183,7 +194,7 @@ impl Sending {
             SendInput::Pictures(input) => (input, Vec::new()),
         };
         let file = match input {
-            Input::Decoded(path) => Some(FfmpegInput::open(path).map_err(input_words)?),
+            Input::Decoded(film) => Some(FfmpegInput::open(film).map_err(input_words)?),
             _ => None,
         };
         #[cfg(feature = "opus")]

@@ -19,6 +19,7 @@ mod words;
 
 use crate::failure;
 use crate::stop::{Second, StopSignals};
+use crate::tracks::TrackArgs;
 use crate::trust::Trust;
 use anyhow::Result;
 pub(crate) use control_socket::answers_to;
@@ -62,6 +63,8 @@ pub(crate) struct Args {
     vp8: vp8::Options,
     #[command(flatten)]
     sound: sound::SoundArgs,
+    #[command(flatten)]
+    tracks: TrackArgs,
     /// Stop after this many pictures
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -177,7 +180,8 @@ impl Args {
 }
 
 /// Encodes until the input ends, the limit is reached, or SIGINT or SIGTERM asks for the end.
-pub(crate) fn run(line: Line) -> Result<()> {
+pub(crate) fn run(mut line: Line) -> Result<()> {
+    line.args.input = line.args.tracks.of(line.args.input.clone())?;
     outputs::check(&line.args.input, &line.args.outputs)?;
     if line.args.codec == VideoCodec::Vp8 {
         return vp8::run(&line);

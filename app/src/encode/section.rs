@@ -5,7 +5,7 @@ use super::{Deinterlace, words};
 use crate::{config, failure};
 use clap::ValueEnum;
 use glassline_delivery::policy::StreamName;
-use glassline_engine::capture::{AudioIn, Input, Length};
+use glassline_engine::capture::{AudioIn, Input, Length, Track, Tracks};
 use glassline_engine::encode::{
     self, EncoderRequest, Keyint, LadderError, Plan, RateControl, Rendition, Request, Settings, SoundRequest,
     Vbv,
@@ -124,7 +124,7 @@ pub(crate) fn input_in(folder: &Path, input: &str) -> String {
     match input.parse() {
         Ok(Input::File(file)) => folder.join(file).to_string_lossy().into_owned(),
         // Its own name may look like something else.
-        Ok(Input::Decoded(file)) => format!("file:{}", folder.join(file).to_string_lossy()),
+        Ok(Input::Decoded(film)) => format!("file:{}", folder.join(film.path).to_string_lossy()),
         _ => input.to_owned(),
     }
 }
@@ -162,11 +162,18 @@ fn read(section: &config::Encode) -> Result<Request, Wrong> {
         audio_bitrate,
         audio_frame,
         audio_bits,
+        video_track,
+        audio_track,
     } = section.clone();
     let input: Input = input.unwrap_or_default().parse().map_err(wrong("input"))?;
     if input == Input::Stdin {
         return Err(("input", "standard input is no input of a server; give a file or a pipe".to_owned()));
     }
+    let track =
+        |key, text: Option<String>| text.map(|text| text.parse::<Track>().map_err(wrong(key))).transpose();
+    let (video, audio_track) = (track("video_track", video_track)?, track("audio_track", audio_track)?);
+    let key = if video.is_some() { "video_track" } else { "audio_track" };
+    let input = input.with_tracks(Tracks { video, audio: audio_track }).map_err(wrong(key))?;
     let vbv: Vbv = vbv.parse().map_err(wrong("vbv"))?;
     let is_in_range = match vbv {
         Vbv::Time(time) => VBV_TIMES.contains(&time),

@@ -38,6 +38,14 @@ pub(crate) fn input(error: capture::Error) -> Error {
         Wrong::Open { .. } => "check the name",
         Wrong::Folder { .. } => "name a file in it",
         Wrong::FfmpegAbsent { .. } => "install ffmpeg, or give y4m",
+        Wrong::NoPictures { .. } => {
+            "pictures have to come from somewhere: name a film, or test:1280x720@50 and --audio-in"
+        }
+        Wrong::NoTrack { .. } => {
+            return failure::usage(error, "choose one of these by its number or language");
+        }
+        Wrong::NotLookedInto { .. } => "install ffprobe, and name a file, or leave the track out",
+        Wrong::NoFilm => return failure::usage(error, "leave --video-track and --audio-track out"),
         Wrong::Ffmpeg(_) => "check its installation",
         Wrong::Device { error, .. } => device(error),
         Wrong::DeviceOnRequest => {

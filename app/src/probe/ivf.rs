@@ -12,6 +12,7 @@ use glassline_lab::inspect::SCHEMA;
 use glassline_lab::inspect::{Distribution, Samples};
 use glassline_media::Time;
 use glassline_media::container::ivf::{Frame, Header, Reader};
+use glassline_media::container::ivf_rate::PictureRate;
 use serde::Serialize;
 use std::io;
 
@@ -28,10 +29,12 @@ pub(super) struct IvfReport {
     /// Of the newest key frame, or of the file's header.
     pub(super) width_px: u16,
     pub(super) height_px: u16,
-    /// By the file's header.
+    /// Time stamps a second, by the file's header.
     pub(super) declared_frame_rate_hz: f64,
+    /// Pictures a second, by their time stamps.
+    pub(super) frame_rate_hz: f64,
     pub(super) frames: u64,
-    /// From the first time stamp to one interval behind the last.
+    /// From the first time stamp to one picture behind the last.
     pub(super) duration_s: f64,
     pub(super) bitrate_bps: Option<f64>,
     pub(super) frame_bytes: Option<Distribution>,
@@ -104,6 +107,8 @@ struct Analysis {
     /// First and last time stamp.
     stamps: Option<(u64, u64)>,
     stamps_back: u64,
+    /// Of shown pictures.
+    rate: PictureRate,
     vp8: Vp8Report,
     key_intervals: Samples,
     last_key: Option<(u64, KeyTag)>,
@@ -119,6 +124,9 @@ impl Analysis {
         self.total_frame_bytes += frame.bytes.len() as u64;
         let number = self.frames;
         self.frames += 1;
+        if !is_vp8 || frame.bytes.first().is_none_or(|byte| byte & 0x10 != 0) {
+            self.rate.push(stamp);
+        }
         if !is_vp8 {
             return;
         }
@@ -145,9 +153,9 @@ impl Analysis {
     }
 
     fn report(self, target: &str, header: &Header, cut: Option<String>) -> IvfReport {
-        let rate = header.rate.as_f64();
-        let units = self.stamps.map_or(0, |(first, last)| (last - first).saturating_add(1));
-        let duration_s = units as f64 / rate;
+        let (declared, rate) = (header.rate.as_f64(), self.rate.rate(header.rate).as_f64());
+        let duration_s =
+            self.stamps.map_or(0.0, |(first, last)| (last - first) as f64 / declared + 1.0 / rate);
         let mut vp8 = self.vp8;
         vp8.key_frame_interval_frames = self.key_intervals.distribution(|value| value);
         let mut warnings = Vec::from_iter(cut);
@@ -174,7 +182,8 @@ impl Analysis {
             codec: header.codec.escape_ascii().to_string(),
             width_px,
             height_px,
-            declared_frame_rate_hz: rate,
+            declared_frame_rate_hz: declared,
+            frame_rate_hz: rate,
             frames: self.frames,
             duration_s,
             bitrate_bps: (duration_s > 0.0).then(|| self.total_frame_bytes as f64 * 8.0 / duration_s),
@@ -192,7 +201,9 @@ fn table(report: &IvfReport) -> String {
             "Frames",
             format!(
                 "{}, {:.2} s at {} frames/s",
-                report.frames, report.duration_s, report.declared_frame_rate_hz
+                report.frames,
+                report.duration_s,
+                (report.frame_rate_hz * 1e3).round() / 1e3
             ),
         ),
     ];

@@ -7,7 +7,9 @@ use anyhow::{Context, Result};
 use glassline_engine::raw::described::{self, PoolSize};
 use glassline_engine::raw::look::Merged;
 use glassline_engine::raw::receive::{Receiver, Report};
-use glassline_engine::raw::record::{Container, Progress, Recording, WriteError, Writer};
+use glassline_engine::raw::record::{
+    Container, Ended, Limits, Progress, Reason, Recording, WriteError, Writer,
+};
 use glassline_io::clock::Clock;
 use glassline_media::quantity;
 use glassline_media::{FrameRate, Picture, Time};
@@ -36,9 +38,12 @@ pub(crate) struct Args {
     /// received and counted)
     #[arg(value_name = "OUTPUT")]
     output: String,
-    /// End after so much of the stream, from its first frame on
+    /// End after so much of the stream, from its first frame on; where the sender has stopped, once so much time has passed
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     duration: Option<Duration>,
+    /// End once no frame has come for so long. Where none has come at all, the exit status is 1
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
+    timeout: Option<Duration>,
     /// The frame rate, where the description does not say it
     #[arg(long, value_name = "FPS", value_parser = quantity::parse_frame_rate)]
     rate: Option<FrameRate>,
@@ -58,13 +63,16 @@ Examples:
   glassline record rtp:camera.sdp take1.y4m --duration 10m
   glassline record rtp:camera.sdp take1.yuv      samples alone; the ffplay command for it is printed
   glassline record rtp:camera.sdp null: --json   is anything lost on the way to here?
+  glassline record rtp:camera.sdp take1.y4m --timeout 10s
+                                                 until the sender stops; status 1 where it never comes
   glassline record rtp:both.sdp take1.y4m --interface eth1 --interface eth2
                                                  two paths, merged packet by packet
   glassline send-raw test:1920x1080@50 rtp://239.1.1.1:5004 --sdp camera.sdp
                                                  makes a stream, and the description of it
 
 Packets that are lost are counted, and what was in them is what the frame before had there. Exit status: 0, also where
-packets were lost (it is told), 1 where it cannot go on, 2 for bad usage.";
+packets were lost or the sender stopped early (it is told), 1 where it cannot go on or, with --timeout, nothing came, 2 for
+bad usage.";
 
 /// Records until the end is asked for, or the length is there.
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -106,8 +114,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tracing::info!("receiving at {addresses}; {} frames may wait", pool_frames);
     let watch = receiver.watch();
     signals.call(Second::EndsProcess, move |_| watch.stop())?;
-    let recording = Recording::start(receiver, writer, args.duration)?;
-    let mut lines = Lines::new(pool_frames, addresses);
+    let limits = Limits { length: args.duration, silence: args.timeout };
+    let recording = Recording::start(receiver, writer, limits)?;
+    let mut lines = Lines::new(pool_frames, addresses.clone());
     let ended = loop {
         match recording.wait(LINE_INTERVAL) {
             None => lines.show(&recording.progress()),
@@ -115,10 +124,37 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     };
     lines.clear();
-    tell(&recording.progress(), args)?;
-    ended.map(drop).map_err(|error| {
+    let progress = recording.progress();
+    tell(&progress, ended.as_ref().ok().map(|ended| ended.reason), args)?;
+    let Ended { reason, .. } = ended.map_err(|error| {
         failure::failed(format!("{}: {error}", args.output), "what was written until then is whole frames")
-    })
+    })?;
+    if reason == Reason::Silence && progress.received.frames() == 0 {
+        let timeout = args.timeout.unwrap_or_default();
+        let (what, advice) = nothing_came(&progress.received, &addresses);
+        return Err(failure::failed(format!("{what} within {timeout:?}"), advice));
+    }
+    Ok(())
+}
+
+/// What is wrong where there is no frame of a stream, and what to do about it.
+fn nothing_came(received: &Report, addresses: &str) -> (String, &'static str) {
+    match (received.counters.packets, received.counters.refused) {
+        (0, 0) => (
+            format!("nothing has come to {addresses}"),
+            "is the sender on, does the group reach this interface (--interface), does a firewall drop it?",
+        ),
+        (0, refused) => (
+            format!(
+                "{refused} datagrams came to {addresses} that are not the stream of the description, and none that is"
+            ),
+            "compare its payload type, size, scan and depth with the sender's",
+        ),
+        (packets, _) => (
+            format!("{packets} packets came to {addresses}, but no frame"),
+            "compare the description's size, scan and depth with the sender's",
+        ),
+    }
 }
 
 fn rate(args: &Args, described: Option<FrameRate>, container: Container) -> Result<FrameRate> {
@@ -154,6 +190,9 @@ struct Lines {
     pool_frames: usize,
     addresses: String,
     began: Time,
+    /// When there was news of the stream, as far as it was looked at.
+    newest: Time,
+    /// The silence since then was told.
     has_warned: bool,
     before: (Time, Progress),
 }
@@ -163,25 +202,26 @@ impl Lines {
         let now = Clock::new().now();
         let is_shown = io::stderr().is_terminal();
         let before = (now, Progress::default());
-        Lines { is_shown, pool_frames, addresses, began: now, has_warned: false, before }
+        Lines { is_shown, pool_frames, addresses, began: now, newest: now, has_warned: false, before }
     }
 
     fn show(&mut self, progress: &Progress) {
         let now = Clock::new().now();
         let counters = progress.received.counters;
-        if counters.packets == 0 && !self.has_warned && now.since(self.began) >= NOTHING_CAME {
+        if counters.packets != self.before.1.received.counters.packets {
+            (self.newest, self.has_warned) = (now, false);
+        }
+        if !self.has_warned && now.since(self.newest) >= NOTHING_CAME {
             self.has_warned = true;
-            match counters.refused {
-                0 => tracing::warn!(
-                    "nothing has come to {} yet: is the sender on, does the group reach this interface (--interface), \
-                     does a firewall drop it?",
+            if progress.received.frames() == 0 {
+                let (what, advice) = nothing_came(&progress.received, &self.addresses);
+                tracing::warn!("{what} yet: {advice}");
+            } else {
+                let so_far = progress.length.as_secs_f64();
+                tracing::warn!(
+                    "the sender has stopped after {so_far:.1} s: nothing has come to {} for {NOTHING_CAME:?}",
                     self.addresses
-                ),
-                refused => tracing::warn!(
-                    "{refused} datagrams came to {} that are not the stream of the description: compare its payload type, \
-                     size and depth with the sender's",
-                    self.addresses
-                ),
+                );
             }
         }
         if self.is_shown && counters.packets > 0 {
@@ -241,11 +281,20 @@ struct Json<'a> {
     received_bytes: u64,
     written_bytes: u64,
     seconds: f64,
+    /// Why it has ended.
+    ended: &'static str,
 }
 
-fn tell(progress: &Progress, args: &Args) -> Result<()> {
+fn tell(progress: &Progress, reason: Option<Reason>, args: &Args) -> Result<()> {
     let Report { counters, bytes, .. } = progress.received;
     tracing::info!("{}", summary(progress));
+    if let Some(length) = args.duration
+        && matches!(reason, Some(Reason::SenderStopped | Reason::Silence))
+        && progress.received.frames() > 0
+    {
+        let seconds = progress.length.as_secs_f64();
+        tracing::warn!("the sender has stopped: {seconds:.1} s of the {length:?} that were asked for came");
+    }
     if let Some(advice) = advice(&progress.received) {
         tracing::warn!("{advice}");
     }
@@ -265,6 +314,13 @@ fn tell(progress: &Progress, args: &Args) -> Result<()> {
         received_bytes: bytes,
         written_bytes: progress.bytes,
         seconds: progress.length.as_secs_f64(),
+        ended: match reason {
+            Some(Reason::Length) => "duration",
+            Some(Reason::SenderStopped) => "sender_stopped",
+            Some(Reason::Silence) => "timeout",
+            Some(Reason::Stopped) => "signal",
+            None => "error",
+        },
     };
     let json = serde_json::to_string(&json).context("cannot write JSON")?;
     output::print(&format!("{json}\n"))

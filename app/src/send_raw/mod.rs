@@ -7,6 +7,7 @@ use crate::encode::input_words;
 use crate::failure;
 use crate::output;
 use crate::stop::{Second, StopSignals};
+use crate::tracks::VideoTrack;
 use anyhow::{Context, Result};
 use glassline_delivery::output::{Destination, Framing, PACKETS_MAX};
 use glassline_engine::capture::{Input, Length};
@@ -90,6 +91,8 @@ pub(crate) struct Args {
     /// Begin a file again at its end; one that fits into --memory is read once
     #[arg(long = "loop")]
     looped: bool,
+    #[command(flatten)]
+    track: VideoTrack,
     /// Memory for the frames of a file that is looped
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     memory: ByteSize,
@@ -312,7 +315,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let signals = StopSignals::catch()?;
     let settings = args.settings()?;
-    let sender = RawSender::open(&args.input, settings, Clock::new()).map_err(words::explain)?;
+    let sender = RawSender::open(&args.track.of(args.input.clone())?, settings, Clock::new())
+        .map_err(words::explain)?;
     let (stopper, monitor) = (sender.stopper(), sender.monitor());
     signals.call(Second::EndsProcess, move |_| stopper.stop())?;
     args.write_sdp(&sender)?;

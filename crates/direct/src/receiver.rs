@@ -2,7 +2,7 @@
 
 use crate::wire::{DecodedPicture, LackingPicture, PictureHeader, Report, StateTag, WireError};
 use bytes::Bytes;
-use glassline_codec::vp8::{Limits, State, Workspace, decode_in};
+use glassline_codec::vp8::{self, Limits, State, Workspace, decode_in};
 use glassline_media::{FrameRate, Picture, Size, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -90,6 +90,8 @@ pub struct Receiver {
     /// Another one that nothing could be shown of yet.
     next: Option<Run>,
     counters: ReceiverCounters,
+    /// A picture that was refused for its size.
+    refused: Option<vp8::Error>,
 }
 
 /// What is known of one run of the sender.
@@ -118,6 +120,7 @@ struct Shared<'a> {
     limits: &'a Limits,
     workspace: &'a mut Workspace,
     counters: &'a mut ReceiverCounters,
+    refused: &'a mut Option<vp8::Error>,
 }
 
 impl std::fmt::Debug for Receiver {
@@ -131,7 +134,13 @@ impl Receiver {
     /// An end that holds nothing yet. `limits` bounds the pictures that it decodes.
     pub fn new(limits: Limits) -> Receiver {
         let (workspace, counters) = (Workspace::new(), ReceiverCounters::default());
-        Receiver { limits, workspace, run: None, next: None, counters }
+        Receiver { limits, workspace, run: None, next: None, counters, refused: None }
+    }
+
+    /// A picture that was larger than the limits since the last call, if one was: it counts as damaged, and so do all that are
+    /// predicted from it.
+    pub fn poll_refused(&mut self) -> Option<vp8::Error> {
+        self.refused.take()
     }
 
     /// Counts.
@@ -163,9 +172,13 @@ impl Receiver {
         let Some(run) = (if is_next { &mut self.next } else { &mut self.run }) else {
             return Ok(Fate::Overtaken);
         };
-        let (limits, workspace) = (&self.limits, &mut self.workspace);
-        let fate =
-            run.handle(now, header, frame, &mut Shared { limits, workspace, counters: &mut self.counters });
+        let mut shared = Shared {
+            limits: &self.limits,
+            workspace: &mut self.workspace,
+            counters: &mut self.counters,
+            refused: &mut self.refused,
+        };
+        let fate = run.handle(now, header, frame, &mut shared);
         if is_next && matches!(fate, Fate::Shown(_)) {
             self.run = self.next.take();
         }
@@ -292,18 +305,19 @@ impl Run {
     /// Decodes a picture whose source is there, and keeps its state. `None` where it is damaged.
     fn decode(&mut self, header: &PictureHeader, frame: &[u8], shared: &mut Shared<'_>) -> Option<Picture> {
         let (limits, workspace) = (shared.limits, &mut *shared.workspace);
-        let takes = |size: &Size| u64::from(size.width) * u64::from(size.height) <= limits.max_pixels.into();
-        let decoded = header.size.as_ref().is_none_or(takes).then(|| {
+        let decoded = header.size.map_or(Ok(()), |size| limits.check_size(size)).and_then(|()| {
             let source = match header.source {
                 None => State::new(),
-                Some(source) => self.states.get(&source)?.0.clone(),
+                Some(source) => self.states.get(&source).ok_or(vp8::Error::NoKeyFrame)?.0.clone(),
             };
             let size = header.size.filter(|_| header.source.is_some());
             let source = size.map_or(source.clone(), |size| source.resampled(size, workspace));
-            decode_in(&source, frame, limits, workspace).ok()
+            decode_in(&source, frame, limits, workspace)
         });
-        let decoded = decoded.flatten();
-        let whole = decoded.filter(|decoded| {
+        if let Err(error @ vp8::Error::TooLarge { .. }) = &decoded {
+            *shared.refused = Some(error.clone());
+        }
+        let whole = decoded.ok().filter(|decoded| {
             StateTag::from(decoded.state.hash()) == header.target && decoded.key == header.source.is_none()
         });
         let picture = whole.and_then(|decoded| Some((decoded.picture?, decoded.state)));

@@ -61,7 +61,7 @@ impl Options {
 /// Options that H.264 does not take, as clap names them.
 pub(super) const OWN_OPTIONS: [&str; 3] = ["speed", "quantizer", "denoise"];
 /// All options that VP8 takes.
-const KNOWN_OPTIONS: [&str; 15] = [
+const KNOWN_OPTIONS: [&str; 16] = [
     "input",
     "outputs",
     "codec",
@@ -76,6 +76,7 @@ const KNOWN_OPTIONS: [&str; 15] = [
     "duration",
     "looped",
     "deinterlace",
+    "video_track",
     "json",
 ];
 

@@ -35,7 +35,10 @@ pub enum Error {
         height: u16,
     },
     /// A picture larger than the caller's limit.
-    #[error("vp8: a picture of {width}x{height}; the limit is {max_pixels} pixels")]
+    #[error(
+        "vp8: a picture of {width}x{height} has {} samples, and the limit on pictures is {max_pixels}",
+        u32::from(*width) * u32::from(*height)
+    )]
     TooLarge {
         /// Found width.
         width: u16,

@@ -48,6 +48,35 @@ pub enum Error {
         /// What it was to decode.
         name: String,
     },
+    /// A film without pictures.
+    #[error("{name} has no pictures: it is {what}")]
+    NoPictures {
+        /// As it was named.
+        name: String,
+        /// What it has.
+        what: &'static str,
+    },
+    /// A film has no such track.
+    #[error("{name} has no {kind} track of {asked}; it has {list}")]
+    NoTrack {
+        /// As it was named.
+        name: String,
+        /// `video` or `audio`.
+        kind: &'static str,
+        /// What was asked for.
+        asked: String,
+        /// Those that there are.
+        list: String,
+    },
+    /// A track is asked for of what cannot be looked into.
+    #[error("{name} cannot be looked into, so that no track of it can be chosen")]
+    NotLookedInto {
+        /// As it was named.
+        name: String,
+    },
+    /// A track is asked for of what is no film.
+    #[error("a track can be chosen of a film alone, which FFmpeg decodes")]
+    NoFilm,
     /// FFmpeg cannot be started.
     #[error("cannot start ffmpeg: {0}")]
     Ffmpeg(io::Error),

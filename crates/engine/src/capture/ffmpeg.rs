@@ -10,14 +10,15 @@
 //! Both begin with the first picture: so a sample's number and a picture's tell how they belong together, as exactly as the
 //! file does. Two children, since one whose sound is not read while its pictures are would wait for ever.
 
-use super::{Error, Result};
+use super::tracks::{self, Kind};
+use super::{Error, Film, Result, Tracks};
 use glassline_io::child::without_capabilities;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -39,9 +40,12 @@ const APPROACH: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub struct FfmpegInput {
     path: PathBuf,
+    /// The tracks that are taken, as FFmpeg's `-map` has them.
+    video: String,
+    audio: String,
     /// From the file's beginning to the first picture, in seconds.
     shift: f64,
-    /// Of its first track of sound.
+    /// Of its track of sound.
     channels: Option<u8>,
     duration: Option<Duration>,
     children: Children,
@@ -57,12 +61,12 @@ pub(super) enum Part {
 }
 
 impl FfmpegInput {
-    /// Looks into the file at `path`. Where it cannot be looked into, its pictures are taken alone; what is wrong shows when
-    /// they are decoded.
+    /// Looks into a film. Where it cannot be looked into, its pictures are taken alone; what is wrong shows when they are
+    /// decoded.
     ///
     /// # Errors
-    /// It is not there, or a folder.
-    pub fn open(path: &Path) -> Result<FfmpegInput> {
+    /// It is not there, a folder, or a film without pictures; a track that was asked for is not there.
+    pub fn open(Film { path, tracks }: &Film) -> Result<FfmpegInput> {
         // FFmpeg's own word for a file that is not there is found out late and says little.
         let name = path.display().to_string();
         let found = match std::fs::metadata(path) {
@@ -71,40 +75,52 @@ impl FfmpegInput {
             Err(error) => return Err(Error::Open { name, error }),
         };
         let mut file = FfmpegInput {
-            path: path.to_owned(),
+            path: path.clone(),
+            // FFmpeg's `V` is no cover.
+            video: "0:V:0".to_owned(),
+            audio: "0:a:0".to_owned(),
             shift: 0.0,
             channels: None,
             duration: None,
             children: Children::default(),
         };
         // What is read out of a pipe is gone.
-        if found.is_file()
-            && let Some(report) = file.probe()
-        {
-            file.learn(&report);
+        let report = if found.is_file() { file.probe() } else { None };
+        match report.filter(|report| report["streams"].is_array()) {
+            Some(report) => file.learn(&report, tracks)?,
+            None if tracks.is_empty() => {}
+            None => return Err(Error::NotLookedInto { name }),
         }
         Ok(file)
     }
 
     fn probe(&self) -> Option<Value> {
         let mut command = Command::new("ffprobe");
-        let entries = "stream=codec_type,channels,start_time:format=start_time,duration";
-        command.args(["-v", "quiet", "-show_entries", entries, "-of", "json", "-i"]).arg(self.url());
+        let entries = format!("{}:format=start_time,duration", tracks::ENTRIES);
+        command.args(["-v", "quiet", "-show_entries", &entries, "-of", "json", "-i"]).arg(self.url());
         let output = without_capabilities(&mut command).stdin(Stdio::null()).process_group(0).output();
         serde_json::from_slice(&output.ok()?.stdout).ok()
     }
 
-    fn learn(&mut self, report: &Value) {
+    fn learn(&mut self, report: &Value, wanted: &Tracks) -> Result<()> {
+        let name = self.name();
+        if let Some(what) = tracks::without_pictures(report) {
+            return Err(Error::NoPictures { name, what });
+        }
+        let video = tracks::chosen(report, Kind::Video, wanted.video.as_ref(), &name)?;
+        let audio = tracks::chosen(report, Kind::Audio, wanted.audio.as_ref(), &name)?;
+        let map = |track: Option<&Value>| track?["index"].as_u64().map(|index| format!("0:{index}"));
+        self.video = map(video).unwrap_or_else(|| self.video.clone());
+        self.audio = map(audio).unwrap_or_else(|| self.audio.clone());
         let seconds = |value: &Value| value.as_str()?.parse::<f64>().ok().filter(|time| time.is_finite());
-        let streams = || report["streams"].as_array().into_iter().flatten();
-        let first = |kind: &str| streams().find(|stream| stream["codec_type"] == kind);
         let start = |of: &Value| seconds(&of["start_time"]);
-        let shift = first("video").and_then(start).zip(start(&report["format"]));
+        let shift = video.and_then(start).zip(start(&report["format"]));
         self.shift = shift.map_or(0.0, |(video, file)| (video - file).max(0.0));
-        let channels = first("audio").and_then(|sound| sound["channels"].as_u64());
+        let channels = audio.and_then(|sound| sound["channels"].as_u64());
         self.channels = channels.and_then(|count| u8::try_from(count).ok()).filter(|&count| count > 0);
         let duration = seconds(&report["format"]["duration"]).filter(|&length| length > 0.0 && length < 1e9);
         self.duration = duration.map(Duration::from_secs_f64);
+        Ok(())
     }
 
     /// For people.
@@ -141,14 +157,14 @@ impl FfmpegInput {
                 // A variable rate becomes the nominal one, by repeating and leaving out.
                 let filter =
                     if shift > 0.0 { format!("setpts=PTS-{shift}/TB,{FORMATS}") } else { FORMATS.to_owned() };
-                command.args(["-map", "0:v:0", "-fps_mode", "cfr", "-vf", &filter]);
+                command.args(["-map", &self.video, "-fps_mode", "cfr", "-vf", &filter]);
                 command.args(["-f", "yuv4mpegpipe", "-strict", "-1", "pipe:1"]);
             }
             Part::Sound(channels) => {
                 // What is missing becomes silence, what comes before the first picture is left out.
                 let first = (shift * f64::from(RATE_HZ)).round();
                 let filter = format!("aresample={RATE_HZ}:async=1:first_pts={first}");
-                command.args(["-map", "0:a:0", "-vn", "-af", &filter, "-ac", &channels.to_string()]);
+                command.args(["-map", &self.audio, "-vn", "-af", &filter, "-ac", &channels.to_string()]);
                 command.args(["-f", "f32le", "pipe:1"]);
             }
         }
@@ -331,8 +347,8 @@ mod tests {
     use super::*;
 
     fn file(report: &str) -> FfmpegInput {
-        let mut file = FfmpegInput::open(Path::new("/dev/null")).unwrap();
-        file.learn(&serde_json::from_str(report).unwrap());
+        let mut file = FfmpegInput::open(&"/dev/null".into()).unwrap();
+        file.learn(&serde_json::from_str(report).unwrap(), &Tracks::default()).unwrap();
         file
     }
 

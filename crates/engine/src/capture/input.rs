@@ -1,6 +1,6 @@
 //! Where pictures come from, by its name.
 
-use super::ParseError;
+use super::{Error, Film, ParseError, Tracks};
 use crate::raw::described::{Options, PoolSize};
 use glassline_io::capture::DeviceRequest;
 use glassline_media::pixels::PackedFormat;
@@ -27,7 +27,7 @@ pub enum Input {
     /// y4m on standard input.
     Stdin,
     /// A file that FFmpeg decodes.
-    Decoded(PathBuf),
+    Decoded(Film),
     /// A capture device.
     V4l2 {
         /// Its node in `/dev`.
@@ -53,11 +53,23 @@ impl Input {
         matches!(self, Input::Test { .. })
     }
 
+    /// The same with these tracks of a film.
+    ///
+    /// # Errors
+    /// [`Error::NoFilm`] where tracks are asked for of anything else.
+    pub fn with_tracks(self, tracks: Tracks) -> super::Result<Input> {
+        match self {
+            _ if tracks.is_empty() => Ok(self),
+            Input::Decoded(film) => Ok(Input::Decoded(Film { tracks, ..film })),
+            _ => Err(Error::NoFilm),
+        }
+    }
+
     /// The file that is read.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Input::File(path) | Input::Decoded(path) => Some(path),
+            Input::File(path) | Input::Decoded(Film { path, .. }) => Some(path),
             Input::Test { .. } | Input::Stdin | Input::V4l2 { .. } | Input::Rtp { .. } => None,
         }
     }
@@ -82,7 +94,7 @@ impl FromStr for Input {
             _ => {
                 let path = PathBuf::from(text);
                 let is_y4m = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("y4m"));
-                Ok(if is_y4m { Input::File(path) } else { Input::Decoded(path) })
+                Ok(if is_y4m { Input::File(path) } else { Input::Decoded(path.into()) })
             }
         }
     }

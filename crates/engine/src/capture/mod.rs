@@ -16,6 +16,7 @@ mod ffmpeg;
 mod input;
 mod sound;
 mod source;
+mod tracks;
 
 pub use coded::{CodedInput, CodedItem};
 pub use error::{Error, ParseError};
@@ -23,6 +24,7 @@ pub use ffmpeg::{Children, FfmpegInput};
 pub use input::Input;
 pub use sound::{Accompaniment, AudioIn, FileAudio, RawFormat, SoundInput};
 pub use source::{Deinterlace, Format, Length, Pace, Pictures, Pixels, Request, Source};
+pub use tracks::{Film, Track, Tracks};
 
 use glassline_media::{AudioBlock, Picture, Stamps, Ticks, Time};
 

@@ -164,6 +164,9 @@ impl VideoReceiver {
                 return Ok(());
             }
         };
+        if let Some(error) = receiver.poll_refused() {
+            tracing::warn!(%error, "the peer's pictures are too large, and are not shown: receive --max-picture raises the limit");
+        }
         let size = if let Fate::Shown(pictures) = fate {
             let size = pictures.last().map(|shown| (shown.size, shown.picture.size()));
             for shown in pictures {

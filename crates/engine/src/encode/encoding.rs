@@ -83,7 +83,7 @@ impl Inputs {
     fn open(request: &Request, clock: Clock) -> Result<Inputs> {
         let wanted = &request.sound;
         let file = match &request.input {
-            Input::Decoded(path) => Some(FfmpegInput::open(path)?),
+            Input::Decoded(film) => Some(FfmpegInput::open(film)?),
             _ => None,
         };
         let sound = open_sound(request, clock)?;

@@ -112,13 +112,19 @@ impl Default for Options {
     }
 }
 
-/// Reads and parses a description; a pipe will do as well as a file.
+/// Reads and parses a description; a pipe will do as well as a file. What is wrong with it and does no harm is logged.
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::Description`].
 pub fn read(path: &Path) -> Result<Description, Error> {
-    let text = small_file::read_text(path, Accept::AnyFile)?;
-    Description::parse(&text).map_err(|error| Error::Description { name: path.display().to_string(), error })
+    let bytes = small_file::read(path, Accept::AnyFile)?;
+    let name = || path.display().to_string();
+    let description =
+        Description::parse_bytes(&bytes).map_err(|error| Error::Description { name: name(), error })?;
+    for notice in &description.notices {
+        tracing::warn!("{}: {notice}", name());
+    }
+    Ok(description)
 }
 
 /// The uncompressed video of a description.

@@ -3,6 +3,8 @@
 pub mod cmaf;
 pub mod flv;
 pub mod ivf;
+pub mod ivf_rate;
+pub mod ivf_salvage;
 pub mod ogg;
 pub mod split;
 pub mod tracks;

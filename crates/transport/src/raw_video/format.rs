@@ -16,12 +16,24 @@ pub enum Scan {
     Segmented,
 }
 
+/// What the line numbers of a frame that is sent in two fields or segments count. The packets tell: a line number beyond the
+/// field's end is of the frame, one whose parity is not its field's is of the field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LineNumbers {
+    /// The lines of the field (RFC 4175 §4.2, ST 2110-20 §6.2.1).
+    #[default]
+    OfField,
+    /// The lines of the frame: the first field has 0, 2, 4, …, the second one 1, 3, 5, … So GStreamer 1.22 sends.
+    OfFrame,
+}
+
 /// What the frames of a stream are. In memory a frame is its lines of pgroups without padding; fields are interleaved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
     pixels: PixelFormat,
     size: Size,
     scan: Scan,
+    lines: LineNumbers,
     line_bytes: usize,
     rows: usize,
 }
@@ -67,7 +79,14 @@ impl Format {
             return Err(FormatError::Fields);
         }
         let plane = pixels.plane_size(size, 0);
-        Ok(Format { pixels, size, scan, line_bytes: plane.width as usize, rows: plane.height as usize })
+        let (line_bytes, rows) = (plane.width as usize, plane.height as usize);
+        Ok(Format { pixels, size, scan, lines: LineNumbers::OfField, line_bytes, rows })
+    }
+
+    /// The same, of a sender whose line numbers count otherwise.
+    #[must_use]
+    pub fn with_line_numbers(self, lines: LineNumbers) -> Format {
+        Format { lines, ..self }
     }
 
     /// Components, depth, pgroups.
@@ -118,24 +137,38 @@ impl Format {
         self.line_bytes * if self.fields() == 1 { row } else { 2 * row + field }
     }
 
-    /// Whether a segment's samples are whole pgroups within a line of a frame.
+    /// Whether a segment's samples are whole pgroups within a line of a frame, whatever line numbers count.
     pub fn has(&self, segment: &Segment) -> bool {
-        self.place(segment).is_some()
+        [LineNumbers::OfField, LineNumbers::OfFrame]
+            .into_iter()
+            .any(|lines| self.with_line_numbers(lines).place(segment).is_some())
     }
 
-    /// Where a segment's bytes belong; `None` where that is not wholly within its line and the frame.
+    /// Where a segment's bytes belong; `None` where that is not wholly within its line and the frame. A segment without samples
+    /// belongs anywhere.
     pub(super) fn place(&self, segment: &Segment) -> Option<Range<usize>> {
+        if segment.length == 0 {
+            return Some(0..0);
+        }
         let (width, lines, bytes) = self.group();
         let (line, offset) = (usize::from(segment.line), usize::from(segment.offset));
         let (field, length) = (usize::from(segment.field), usize::from(segment.length));
         let is_whole =
             line.is_multiple_of(lines) && offset.is_multiple_of(width) && length.is_multiple_of(bytes);
-        let (row, start) = (line / lines, offset / width * bytes);
-        if !is_whole
-            || field >= self.fields()
-            || row >= self.field_rows(field)
-            || start + length > self.line_bytes
-        {
+        let start = offset / width * bytes;
+        if !is_whole || field >= self.fields() || start + length > self.line_bytes {
+            return None;
+        }
+        let row = match self.lines {
+            LineNumbers::OfFrame if self.fields() > 1 => {
+                if line % 2 != field {
+                    return None;
+                }
+                line / 2
+            }
+            _ => line / lines,
+        };
+        if row >= self.field_rows(field) {
             return None;
         }
         let at = self.row_at(field, row) + start;

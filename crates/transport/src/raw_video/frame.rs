@@ -21,6 +21,8 @@ pub(super) struct Frame {
     pub(super) highest: u64,
     /// Packets that brought something.
     pub(super) unique: u64,
+    /// The sequence numbers of those without samples that came, at most [`Frame::EMPTY_MAX`].
+    pub(super) empty: Vec<u64>,
     pub(super) coverage: Coverage,
     /// When its first packet came, and its newest one.
     pub(super) began: Time,
@@ -28,6 +30,23 @@ pub(super) struct Frame {
 }
 
 impl Frame {
+    /// Packets without samples that are known of a frame: one that closes each field, and some more.
+    const EMPTY_MAX: usize = 16;
+
+    /// Notes a packet without samples; false where it has come before.
+    pub(super) fn note_empty(&mut self, sequence: u64) -> bool {
+        let is_new = self.empty.len() < Frame::EMPTY_MAX && !self.empty.contains(&sequence);
+        if is_new {
+            self.empty.push(sequence);
+        }
+        is_new
+    }
+
+    /// Whether both its fields have one time stamp.
+    pub(super) fn has_one_stamp(&self) -> bool {
+        self.timestamps[0].is_some() && self.timestamps[0] == self.timestamps[1]
+    }
+
     /// Its first packet comes.
     pub(super) fn begin(&mut self, (timestamp, field): (u32, usize), sequence: u64, at: Time) {
         self.timestamps[field] = Some(timestamp);

@@ -47,7 +47,7 @@ mod timing_tests;
 mod verdict;
 
 pub use depacketize::{Counters, Depacketizer, Done, Settings, Store};
-pub use format::{Format, FormatError, Scan};
+pub use format::{Format, FormatError, LineNumbers, Scan};
 pub use header::{PayloadHeader, Segment};
 pub use layout::Layout;
 pub use media_clock::MediaClock;

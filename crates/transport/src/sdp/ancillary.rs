@@ -1,7 +1,7 @@
 //! The parameters of ancillary data (RFC 8331 §4, ST 2110-40).
 
 use super::error::SectionError;
-use super::parameters::Parameters;
+use super::parameters::{Parameters, or_ignored};
 
 /// Ancillary data: captions, time code, and what else stood beside the picture in SDI.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,13 +13,13 @@ pub struct Ancillary {
 }
 
 impl Ancillary {
-    pub(super) fn parse(parameters: &Parameters) -> Result<Ancillary, SectionError> {
-        let ids = parameters.iter().filter(|(name, _)| *name == "DID_SDID");
+    pub(super) fn parse(parameters: &Parameters, notices: &mut Vec<String>) -> Ancillary {
+        let ids = parameters.iter().filter(|(name, _)| name.eq_ignore_ascii_case("DID_SDID"));
         let wanted = "it is DID and SDID, as {0x61,0x02}";
-        let data_ids = ids
-            .map(|(_, value)| data_id(value).ok_or_else(|| SectionError::value("DID_SDID", value, wanted)))
-            .collect::<Result<_, _>>()?;
-        Ok(Ancillary { data_ids, vpid_code: parameters.number("VPID_Code")? })
+        let parse =
+            |value| data_id(value).map(Some).ok_or_else(|| SectionError::value("DID_SDID", value, wanted));
+        let data_ids = ids.filter_map(|(_, value)| or_ignored(parse(value), notices)).collect();
+        Ancillary { data_ids, vpid_code: or_ignored(parameters.number("VPID_Code"), notices) }
     }
 
     /// The value of `a=fmtp`, if there is one.

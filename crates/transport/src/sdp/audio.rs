@@ -55,6 +55,12 @@ impl Audio {
         Ok(Audio { bits, rate_hz, channels, packet_time, channel_order })
     }
 
+    /// Whether the packets of two sections can be the same, as far as their parameters tell: the samples are the same.
+    pub(super) fn has_samples_of(&self, other: &Audio) -> bool {
+        let samples = |audio: &Audio| (audio.bits, audio.rate_hz, audio.channels, audio.packet_samples());
+        samples(self) == samples(other)
+    }
+
     /// The value of `a=rtpmap`, without the payload type.
     pub(super) fn encoding(&self) -> String {
         format!("L{}/{}/{}", self.bits, self.rate_hz, self.channels)

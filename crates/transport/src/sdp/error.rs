@@ -15,18 +15,9 @@ pub enum SdpError {
     /// Lines that RFC 8866 does not know.
     #[error("this is no session description (RFC 8866): {0}")]
     Lines(String),
-    /// The origin's numbers are what tells two versions apart.
-    #[error("the origin's session id `{0}` is no number: the line is `o=- ID VERSION IN IP4 ADDRESS`")]
-    SessionId(String),
     /// More sections than anybody sends.
     #[error("the description has {0} sections: at most {MAX_FLOWS} flows of two paths are taken")]
     Flows(usize),
-    /// A group names a section that is not there.
-    #[error("`a=group:DUP` names `{0}`: no section has `a=mid:{0}`")]
-    Mid(String),
-    /// ST 2022-7 has more; we merge two.
-    #[error("`a=group:DUP` joins {0} sections: two paths at most are merged")]
-    Paths(usize),
     /// The sections of a group cannot carry the same packets.
     #[error(
         "the sections `{0}` and `{1}` of `a=group:DUP` describe different media: these cannot be the same packets"
@@ -73,11 +64,6 @@ pub enum SectionError {
         /// Lines.
         height: u32,
     },
-    /// Two streams to one address (RFC 7104 §4.2): nothing in an address tells their packets apart.
-    #[error(
-        "`a=ssrc-group:DUP` sends both paths to one address: give each a section, and join them by `a=group:DUP`"
-    )]
-    SsrcGroup,
 }
 
 impl SectionError {

@@ -35,6 +35,7 @@ mod audio;
 mod clock;
 mod colour;
 mod error;
+mod lines;
 mod parameters;
 mod parse;
 #[cfg(test)]
@@ -72,16 +73,29 @@ pub struct Description {
     pub flows: Vec<Flow>,
     /// What is sent and not taken, as `audio 5004 (MPA)`; not written.
     pub skipped: Vec<String>,
+    /// What is wrong with the description and does not keep the [flows](Description::flows) from being received, in sentences:
+    /// sections that are passed over, parameters that are ignored, paths that are missing. Not written.
+    pub notices: Vec<String>,
 }
 
 impl Description {
     /// Reads a description.
     ///
+    /// Sections of kinds that we do not take are [skipped](Description::skipped), and so are those of our kinds whose parameters
+    /// we do not take, with a [notice](Description::notices).
+    ///
     /// # Errors
-    /// [`SdpError`] where it is none, is too large, or has a section of a kind that we take and of parameters that we do not.
-    /// Sections of other kinds are [skipped](Description::skipped).
+    /// [`SdpError`] where it is none, is too large, or has no section that is taken and one that should be.
     pub fn parse(text: &str) -> Result<Description, SdpError> {
         parse::description(text)
+    }
+
+    /// The same of bytes: UTF-8, or Latin-1 as older devices have it.
+    ///
+    /// # Errors
+    /// As [`Description::parse`] has them.
+    pub fn parse_bytes(bytes: &[u8]) -> Result<Description, SdpError> {
+        parse::description(&lines::text(bytes))
     }
 
     /// The first video.
@@ -159,6 +173,18 @@ impl Media {
         match self {
             Media::Video(_) | Media::Ancillary(_) => 90_000,
             Media::Audio(audio) => audio.rate_hz,
+        }
+    }
+}
+
+impl Media {
+    /// Whether packets of both can be the same (ST 2022-7), as far as parameters tell: what does not concern samples may differ.
+    fn has_samples_of(&self, other: &Media) -> bool {
+        match (self, other) {
+            (Media::Video(one), Media::Video(other)) => one.has_samples_of(other),
+            (Media::Audio(one), Media::Audio(other)) => one.has_samples_of(other),
+            (Media::Ancillary(_), Media::Ancillary(_)) => true,
+            _ => false,
         }
     }
 }

@@ -9,31 +9,43 @@ const MAX_RATE: u64 = 1000;
 /// Seconds from a frame to the next at most: a stream that is away for longer has begun anew.
 const MAX_FRAME_SECONDS: u64 = 60;
 
-/// `name=value; name; …` (RFC 4855 §3, ST 2110-20 §7.1); names are matched as they are written in the standards.
-pub(super) struct Parameters<'a>(&'a str);
+/// `name=value; name; …` (RFC 4855 §3, ST 2110-20 §7.1). Names are matched whatever their case, since senders differ in that;
+/// quotes around values are no part of them.
+pub(super) struct Parameters<'a> {
+    text: &'a str,
+    separator: char,
+}
 
 impl<'a> Parameters<'a> {
     /// What stands behind the payload type.
     pub(super) fn new(text: &'a str) -> Parameters<'a> {
-        Parameters(text)
+        Parameters { text, separator: ';' }
+    }
+
+    /// The same of video, of which some senders write commas in between; no value has one.
+    pub(super) fn of_video(text: &'a str) -> Parameters<'a> {
+        let separator = if text.contains(';') { ';' } else { ',' };
+        Parameters { text, separator }
     }
 
     /// All of them in order; those without a value have an empty one.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.0.split(';').map(|entry| {
+        let is_around = |c: char| c == '"' || c == '\\' || c.is_whitespace();
+        self.text.split(self.separator).map(move |entry| {
             let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
-            (name.trim(), value.trim())
+            (name.trim(), value.trim_matches(is_around))
         })
     }
 
     /// The first of this name.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
-        self.iter().find_map(|(found, value)| (found == name).then_some(value))
+        self.iter().find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
     }
 
-    /// Whether it is there, with or without a value.
+    /// Whether a property is there: by its name alone, or with a value that does not say no.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.get(name).is_some()
+        let says_no = |value: &str| ["0", "false", "no"].iter().any(|no| value.eq_ignore_ascii_case(no));
+        self.get(name).is_some_and(|value| !says_no(value))
     }
 
     /// One that must be there.
@@ -57,7 +69,11 @@ pub(super) fn number<T: FromStr>(name: &'static str, value: &str) -> Result<T, S
 /// Frames a second: `25`, `60000/1001`, or a decimal, which is taken for the rate over 1001 that is nearest to it.
 pub(super) fn frame_rate(name: &'static str, value: &str) -> Result<FrameRate, SectionError> {
     let rate = match value.split_once('/') {
-        Some((above, below)) => above.trim().parse().ok().zip(below.trim().parse().ok()),
+        Some((above, below)) => match (above.trim(), below.trim()) {
+            // A decimal over one.
+            (above, "1") => thousandths(above).and_then(|rate| u32::try_from(rate).ok()).map(over_1001),
+            (above, below) => above.parse().ok().zip(below.parse().ok()),
+        },
         None => thousandths(value).and_then(|rate| u32::try_from(rate).ok()).map(over_1001),
     };
     rate.and_then(|(above, below)| FrameRate::new(above, below))
@@ -97,4 +113,12 @@ pub(super) fn decimal(value: &str, places: u32) -> Option<u64> {
     digits
         .take(places as usize)
         .try_fold(whole.parse::<u64>().ok()?, |sum, digit| sum.checked_mul(10)?.checked_add(digit))
+}
+
+/// A value that samples do not depend on: where it is not taken, that is told, and it counts as not said.
+pub(super) fn or_ignored<T>(parsed: Result<Option<T>, SectionError>, notices: &mut Vec<String>) -> Option<T> {
+    parsed.unwrap_or_else(|error| {
+        notices.push(format!("{error}; it is ignored"));
+        None
+    })
 }

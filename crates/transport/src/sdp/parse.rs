@@ -1,6 +1,7 @@
 //! Text to descriptions.
 
 use super::error::{SdpError, SectionError};
+use super::lines;
 use super::parameters::Parameters;
 use super::{
     Ancillary, Audio, Description, Flow, MAX_BYTES, MAX_FLOWS, Media, MediaClockSource, Path, ReferenceClock,
@@ -18,80 +19,127 @@ const MAX_SECTIONS: usize = 2 * MAX_FLOWS;
 /// Payload types of a section that are looked at.
 const MAX_ENCODINGS: usize = 16;
 
-/// A section that is taken, and its name in a group.
-type Named<'a> = (Option<&'a str>, Flow);
+/// A section that is taken, its name in a group, and its name for people.
+struct Named<'a> {
+    mid: Option<&'a str>,
+    name: String,
+    flow: Flow,
+}
 
 pub(super) fn description(text: &str) -> Result<Description, SdpError> {
     if text.len() > MAX_BYTES {
         return Err(SdpError::Length(text.len()));
     }
-    // Some editors begin files with a byte order mark, and FFmpeg prints a title first.
-    let text = text.trim_start_matches('\u{feff}').trim_start();
-    let text = text.strip_prefix("SDP:").unwrap_or(text).trim_start();
-    let session = Session::parse(text.as_bytes()).map_err(|error| SdpError::Lines(error.to_string()))?;
+    let mut notices = Vec::new();
+    let lines = lines::usable(text, &mut notices);
+    let session = Session::parse(lines.as_bytes()).map_err(|error| SdpError::Lines(error.to_string()))?;
     if session.medias.len() > MAX_SECTIONS {
         return Err(SdpError::Flows(session.medias.len()));
     }
     let (mut sections, mut skipped): (Vec<Named>, Vec<String>) = (Vec::new(), Vec::new());
+    // Why sections are passed over that should be taken.
+    let mut failures: Vec<SdpError> = Vec::new();
     for media in &session.medias {
         let section = Section { session: &session, media };
-        let failed = |reason| SdpError::Section { section: section.name(), reason };
-        match section.flow().map_err(failed)? {
-            Ok(flow) => sections.push((section.attribute("mid"), flow)),
-            Err(why) => skipped.push(format!("{} ({why})", section.name())),
+        let (name, mut told) = (section.name(), Vec::new());
+        match section.flow(&mut told) {
+            Ok(Ok(flow)) => {
+                notices.extend(told.into_iter().map(|notice| format!("`m={name}`: {notice}")));
+                sections.push(Named { mid: section.attribute("mid"), name, flow });
+            }
+            Ok(Err(why)) => skipped.push(format!("{name} ({why})")),
+            Err(reason) => {
+                notices.push(format!("`m={name}` is passed over: {reason}"));
+                skipped.push(format!("{name} ({reason})"));
+                failures.push(SdpError::Section { section: name, reason });
+            }
         }
     }
-    let flows = grouped(&session, sections)?;
-    let origin = &session.origin;
+    merge(&session, &mut sections, &mut notices, &mut |failure, names| {
+        skipped.extend(names.map(|name| format!("{name} ({failure})")));
+        failures.push(failure);
+    });
+    let flows: Vec<Flow> = sections.into_iter().map(|section| section.flow).collect();
     if flows.len() > MAX_FLOWS {
         return Err(SdpError::Flows(flows.len()));
     }
+    // Where all that is left is of no use to anybody, what is wrong is the answer.
+    if flows.is_empty()
+        && let Some(failure) = failures.into_iter().next()
+    {
+        return Err(failure);
+    }
+    let origin = &session.origin;
     Ok(Description {
         name: Some(session.session_name.trim()).filter(|name| *name != "-").unwrap_or_default().to_owned(),
-        session_id: origin.sess_id.parse().map_err(|_| SdpError::SessionId(origin.sess_id.clone()))?,
+        session_id: origin.sess_id.parse().unwrap_or_default(),
         version: origin.sess_version,
         origin: origin.unicast_address.parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         flows,
         skipped,
+        notices,
     })
 }
 
-/// Joins the sections of each `a=group:DUP` (RFC 7104) into one flow, which stands where the first of them does.
-fn grouped(session: &Session, mut sections: Vec<Named>) -> Result<Vec<Flow>, SdpError> {
-    let known: Vec<&str> =
-        session.medias.iter().filter_map(|media| value(&media.attributes, "mid")).collect();
+/// Joins the sections of each `a=group:DUP` (RFC 7104) into one flow, which stands where the first of them does. Sections that
+/// cannot be the same packets are taken out, and `fail` is told why.
+fn merge(
+    session: &Session,
+    sections: &mut Vec<Named>,
+    notices: &mut Vec<String>,
+    fail: &mut dyn FnMut(SdpError, std::array::IntoIter<String, 2>),
+) {
     for group in session.attributes.iter().filter(|attribute| attribute.attribute == "group") {
         let mut words = group.value.iter().flat_map(|value| value.split_ascii_whitespace());
         if !words.next().is_some_and(|semantics| semantics.eq_ignore_ascii_case("DUP")) {
             continue;
         }
         let names: Vec<&str> = words.collect();
-        if names.len() > 2 {
-            return Err(SdpError::Paths(names.len()));
-        }
-        let [first, second] = names[..] else { continue };
-        let find = |name: &str| {
-            let at = sections.iter().position(|(mid, _)| *mid == Some(name));
-            // A section that was skipped is known, and its partner stands alone.
-            if at.is_none() && !known.contains(&name) { Err(SdpError::Mid(name.to_owned())) } else { Ok(at) }
-        };
-        let (Some(first_at), Some(second_at)) = (find(first)?, find(second)?) else { continue };
-        if first_at == second_at {
+        let [first, second, more @ ..] = &names[..] else { continue };
+        if first == second {
             continue;
         }
-        let (one, other) = (&sections[first_at].1, &sections[second_at].1);
-        if one.media != other.media || one.payload_type != other.payload_type {
-            return Err(SdpError::Differ(first.to_owned(), second.to_owned()));
+        if !more.is_empty() {
+            let count = names.len();
+            notices.push(format!(
+                "`a=group:DUP` joins {count} sections: two paths at most are merged, `{first}` and `{second}`"
+            ));
+        }
+        let find = |name: &str| sections.iter().position(|section| section.mid == Some(name));
+        let (first_at, second_at) = match (find(first), find(second)) {
+            (Some(one), Some(other)) => (one, other),
+            (None, None) => continue,
+            (one, _) => {
+                let (there, missing) = if one.is_some() { (first, second) } else { (second, first) };
+                notices.push(format!(
+                    "`a=group:DUP` has one path: `{there}` is received by itself, since no section that is taken has \
+                     `a=mid:{missing}`"
+                ));
+                continue;
+            }
+        };
+        let (one, other) = (&sections[first_at].flow, &sections[second_at].flow);
+        if one.payload_type != other.payload_type || !one.media.has_samples_of(&other.media) {
+            let failure = SdpError::Differ((*first).to_owned(), (*second).to_owned());
+            notices.push(format!("{failure}; both are passed over"));
+            // The later one first, so that the other one's place stays.
+            let later = sections.remove(first_at.max(second_at)).name;
+            let earlier = sections.remove(first_at.min(second_at)).name;
+            fail(failure, [earlier, later].into_iter());
+            continue;
+        }
+        if one.paths.len().saturating_add(other.paths.len()) > 2 {
+            notices.push(format!(
+                "`a=group:DUP {first} {second}` is ignored: one of the two is of another group already"
+            ));
+            continue;
         }
         let paths: Vec<Path> = one.paths.iter().chain(&other.paths).cloned().collect();
-        if paths.len() > 2 {
-            return Err(SdpError::Paths(paths.len()));
-        }
-        sections[first_at].1.paths = paths;
-        sections[first_at.min(second_at)].1 = sections[first_at].1.clone();
+        sections[first_at].flow.paths = paths;
+        let place = first_at.min(second_at);
+        sections[place].flow = sections[first_at].flow.clone();
         sections.remove(first_at.max(second_at));
     }
-    Ok(sections.into_iter().map(|(_, flow)| flow).collect())
 }
 
 /// The first attribute of a name.
@@ -135,7 +183,7 @@ impl<'a> Section<'a> {
     }
 
     /// The flow, or why the section is not taken.
-    fn flow(&self) -> Result<Result<Flow, String>, SectionError> {
+    fn flow(&self, notices: &mut Vec<String>) -> Result<Result<Flow, String>, SectionError> {
         let protocol = self.media.proto.as_str();
         if !matches!(protocol, "RTP/AVP" | "RTP/AVPF") {
             return Ok(Err(protocol.to_owned()));
@@ -144,16 +192,27 @@ impl<'a> Section<'a> {
             return Ok(Err("not sent".to_owned()));
         }
         let encodings: Vec<Encoding> = self.encodings().collect();
-        let Some((encoding, media)) =
-            encodings.iter().find_map(|encoding| Some((encoding, self.media(encoding)?)))
-        else {
+        let taken = encodings.iter().find_map(|encoding| Some((encoding, self.media(encoding, notices)?)));
+        let Some((encoding, media)) = taken else {
             let names: Vec<&str> = encodings.iter().map(|encoding| encoding.name.as_str()).collect();
             return Ok(Err(if names.is_empty() { "no a=rtpmap".to_owned() } else { names.join(", ") }));
         };
         let media = media?;
         let is_dup = |value: &str| value.split_ascii_whitespace().next() == Some("DUP");
+        // RFC 7104 §4.2. Nothing in an address tells the two streams apart, and a receiver keeps to one source.
         if values(&self.media.attributes, "ssrc-group").any(is_dup) {
-            return Err(SectionError::SsrcGroup);
+            notices.push(
+                "`a=ssrc-group:DUP` sends both paths to one address, and one of them is received; for two give each a \
+                 section, and join them by `a=group:DUP`"
+                    .to_owned(),
+            );
+        }
+        if self.is_inactive() {
+            let is_path = self.attribute("mid").is_some_and(|mid| self.is_in_group(mid));
+            if is_path {
+                return Ok(Err("inactive".to_owned()));
+            }
+            notices.push("`a=inactive` says that nothing is sent now".to_owned());
         }
         let mut clocks: Vec<ReferenceClock> =
             self.inherited("ts-refclk").map(ReferenceClock::parse).collect();
@@ -166,6 +225,19 @@ impl<'a> Section<'a> {
             reference_clock: (!clocks.is_empty()).then(|| clocks.swap_remove(best)),
             media_clock: self.inherited("mediaclk").next().map(MediaClockSource::parse),
         }))
+    }
+
+    fn is_inactive(&self) -> bool {
+        self.media.attributes.iter().any(|attribute| attribute.attribute == "inactive")
+    }
+
+    /// Whether it is one of several paths.
+    fn is_in_group(&self, mid: &str) -> bool {
+        let groups = values(&self.session.attributes, "group");
+        groups.map(str::split_ascii_whitespace).any(|mut words| {
+            words.next().is_some_and(|semantics| semantics.eq_ignore_ascii_case("DUP"))
+                && words.any(|name| name == mid)
+        })
     }
 
     /// Those of the section's payload types that are known, in its order of preference.
@@ -187,16 +259,17 @@ impl<'a> Section<'a> {
     }
 
     /// What is sent; `None` where it is of a kind that is not ours.
-    fn media(&self, encoding: &Encoding) -> Option<Result<Media, SectionError>> {
+    fn media(&self, encoding: &Encoding, notices: &mut Vec<String>) -> Option<Result<Media, SectionError>> {
         let is = |medium, name| self.media.media == medium && encoding.name.eq_ignore_ascii_case(name);
-        let parameters = Parameters::new(self.parameters(encoding.payload_type));
+        let text = self.parameters(encoding.payload_type);
+        let parameters = if is("video", "raw") { Parameters::of_video(text) } else { Parameters::new(text) };
         if is("video", "raw") {
             let rate = self.inherited("framerate").next();
-            let video = || Ok(Media::Video(Video::parse(&parameters, rate)?));
-            Some(ticks(encoding).and_then(|()| video()))
+            let video = |()| Video::parse(&parameters, rate, notices).map(Media::Video);
+            Some(ticks(encoding).and_then(video))
         } else if is("video", "smpte291") {
-            let ancillary = || Ok(Media::Ancillary(Ancillary::parse(&parameters)?));
-            Some(ticks(encoding).and_then(|()| ancillary()))
+            let ancillary = |()| Media::Ancillary(Ancillary::parse(&parameters, notices));
+            Some(ticks(encoding).map(ancillary))
         } else if is("audio", "L16") || is("audio", "L24") {
             let bits = if is("audio", "L16") { 16 } else { 24 };
             let ptime = self.inherited("ptime").next();
@@ -233,7 +306,7 @@ impl<'a> Section<'a> {
         for text in self.inherited("source-filter") {
             let refused =
                 || SectionError::value("source-filter", text, "it is `incl IN IP4 TO FROM…`, in addresses");
-            let filter: SourceFilter = text.parse().map_err(|_| refused())?;
+            let filter: SourceFilter = without_ttl(text).parse().map_err(|_| refused())?;
             let is_meant = match filter.destination {
                 SourceFilterDestination::Wildcard => true,
                 SourceFilterDestination::Address(SourceFilterAddress::IpAddr(address)) => address == to,
@@ -253,6 +326,14 @@ impl<'a> Section<'a> {
         }
         Ok(sources)
     }
+}
+
+/// A filter whose destination has a TTL behind it, as it stands in `c=`.
+fn without_ttl(filter: &str) -> String {
+    let words = filter.split_ascii_whitespace().enumerate();
+    // `incl IN IP4 DESTINATION SOURCE…`
+    let words = words.map(|(at, word)| if at == 3 { word.split('/').next().unwrap_or(word) } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// RFC 4175 §6.1 and RFC 8331 §4 know one clock rate.

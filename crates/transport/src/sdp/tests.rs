@@ -159,6 +159,7 @@ fn what_is_written_is_what_others_read() {
         origin: address("10.0.0.1"),
         flows: vec![flow],
         skipped: Vec::new(),
+        notices: Vec::new(),
     };
     // What FFmpeg would swallow, names without values, stands last.
     let section = "a=rtpmap:96 raw/90000\r\n\
@@ -187,17 +188,11 @@ fn errors_say_what_to_do() {
         ("width=1280", "width=1281", "end within a pgroup"),
         ("width=1280", "width=+1280", "`width=+1280` is not taken"),
         ("width=1280", "width=99999", "frames of 99999x720 are not taken"),
-        ("60000/1001", "0/1001", "`exactframerate=0/1001` is not taken"),
         ("TCS=SDR", "segmented", "lacks `interlace`"),
-        ("PM=2110GPM", "PM=2110XPM", "2110GPM and 2110BPM are"),
         ("raw/90000", "raw/48000", "its clock has 90000 ticks a second"),
         ("c=IN IP4 239.100.9.10/32", "b=AS:1", "lacks a line `c=IN IP4 ADDRESS`"),
         ("c=IN IP4 239.100.9.10/32", "c=IN IP4 group.example", "not a name"),
         ("c=IN IP4 239.100.9.10/32", "c=IN IP4 239.100.9.10/32/2", "`a=group:DUP` for a second path"),
-        ("a=mediaclk:direct=0", "a=ssrc-group:DUP 1000 1010", "join them by `a=group:DUP`"),
-        ("a=recvonly", "a=group:DUP primary other", "`a=group:DUP` names `other`"),
-        ("a=recvonly", "a=group:DUP a b c", "two paths at most"),
-        ("- 123456 ", "- x ", "the origin's session id `x` is no number"),
         ("v=0", "v=1", "this is no session description"),
     ] {
         let error = refused(from, to);
@@ -206,6 +201,194 @@ fn errors_say_what_to_do() {
     let differ = ST2110_20.replacen("height=720", "height=1080", 1);
     let error = Description::parse(&differ).unwrap_err().to_string();
     assert!(error.contains("`primary` and `secondary` of `a=group:DUP` describe different media"), "{error}");
+}
+
+/// The example of ST 2110-20 with something replaced, and the only thing that is told of it.
+fn told((from, to): (&str, &str)) -> (Description, String) {
+    let text = ST2110_20.replace(from, to);
+    assert!(text != ST2110_20, "{from}");
+    let description = Description::parse(&text).unwrap_or_else(|error| panic!("{to}: {error}"));
+    let [notice] = &description.notices[..] else { panic!("{to}: {:?}", description.notices) };
+    let notice = notice.clone();
+    (description, notice)
+}
+
+#[test]
+fn what_samples_do_not_depend_on_is_ignored_and_told() {
+    let one =
+        ST2110_20.split("m=video 50020").next().unwrap().replace("a=group:DUP primary secondary\r\n", "");
+    for (from, to, sentence) in [
+        ("60000/1001", "0/1001", "`exactframerate=0/1001` is not taken"),
+        ("PM=2110GPM", "PM=2110XPM", "`PM=2110XPM` is not taken: 2110GPM and 2110BPM are; it is ignored"),
+        ("TCS=SDR", "TP=2110TPX", "`TP=2110TPX` is not taken"),
+        ("TCS=SDR", "MAXUDP=many", "`MAXUDP=many` is not taken"),
+        ("TCS=SDR", "PAR=1", "`PAR=1` is not taken"),
+        ("a=mediaclk:direct=0", "a=ssrc-group:DUP 1000 1010", "one of them is received"),
+        ("a=mediaclk:direct=0", "a=inactive", "nothing is sent now"),
+        ("- 123456 ", "- x ", "`o=- x 11 IN IP4 192.168.100.2` is ignored"),
+        ("- 123456 ", "- 18446744073709551616 ", "is ignored"),
+        ("- 123456 11 ", "- -5 -5 ", "is ignored"),
+    ] {
+        assert!(one.contains(from), "{from}");
+        let description =
+            Description::parse(&one.replace(from, to)).unwrap_or_else(|error| panic!("{to}: {error}"));
+        let expected = Description::parse(&one).unwrap();
+        assert_eq!(description.video().unwrap().1.format, expected.video().unwrap().1.format);
+        assert_eq!(description.flows[0].paths, expected.flows[0].paths);
+        let [notice] = &description.notices[..] else { panic!("{to}: {:?}", description.notices) };
+        assert!(notice.contains(sentence), "{notice}");
+    }
+}
+
+#[test]
+fn a_bad_section_elsewhere_is_told_and_passed_over() {
+    let video = Description::parse(ST2110_20).unwrap();
+    for (section, sentence) in [
+        (
+            "m=audio 22012 RTP/AVP 97\r\nc=IN IP4 239.1.1.1/32\r\na=rtpmap:97 L24/48000/80\r\n",
+            "`m=audio 22012` is passed over: `channels=80` is not taken: 1 to 64 channels are",
+        ),
+        (
+            "m=audio 22012 RTP/AVP 97\r\nc=IN IP4 239.1.1.1/32/2\r\na=rtpmap:97 L24/48000/2\r\n",
+            "`m=audio 22012` is passed over: `c=239.1.1.1/32/2` is not taken",
+        ),
+        (
+            "m=video 22016 RTP/AVP 96\r\nc=IN IP4 239.1.1.1/32\r\na=rtpmap:96 raw/90000\r\n\
+             a=fmtp:96 sampling=KEY; width=1920; height=1080; depth=10\r\n",
+            "`m=video 22016` is passed over: `sampling=KEY` is not taken",
+        ),
+        (
+            "m=video 22014 RTP/AVP 100\r\nc=nowhere\r\na=rtpmap:100 smpte291/90000\r\n",
+            "`m=video 22014` is passed over: `c=nowhere` is not taken",
+        ),
+        (
+            "m=audio x RTP/AVP 97\r\na=fmtp:97 anything\r\n",
+            "`m=audio x RTP/AVP 97` is passed over: the line is",
+        ),
+    ] {
+        let (head, media) = ST2110_20.split_at(ST2110_20.find("m=").unwrap());
+        for text in [format!("{ST2110_20}{section}"), format!("{head}{section}{media}")] {
+            let description = Description::parse(&text).unwrap();
+            assert_eq!(description.flows, video.flows, "{section}");
+            let [notice] = &description.notices[..] else { panic!("{:?}", description.notices) };
+            assert!(notice.contains(sentence), "{notice}");
+        }
+    }
+    // Of ancillary data what is in it is not needed.
+    let text = ST2110_40.replace("{0x61,0x02}", "{97,2}");
+    let description = Description::parse(&text).unwrap();
+    assert_eq!(description.ancillary().unwrap().1.data_ids, [(0x41, 0x05)]);
+    assert!(description.notices[0].contains("`DID_SDID={97,2}` is not taken"), "{:?}", description.notices);
+}
+
+#[test]
+fn two_paths_may_differ_in_what_does_not_concern_samples() {
+    let section = ST2110_20.rfind("m=video").unwrap();
+    let (before, second) = ST2110_20.split_at(section);
+    for (from, to) in [
+        ("depth=10", "depth=10; MAXUDP=8960"),
+        ("depth=10", "depth=10; TROFF=38; CMAX=4"),
+        ("depth=10", "depth=10; TP=2110TPW"),
+        ("depth=10", "DEPTH=10"),
+        ("exactframerate=60000/1001", "exactframerate=59.94"),
+        ("exactframerate=60000/1001", "X=1"),
+        ("PM=2110GPM", "PM=\"2110GPM\""),
+    ] {
+        assert!(second.contains(from), "{from}");
+        let description = Description::parse(&format!("{before}{}", second.replace(from, to))).unwrap();
+        assert_eq!((description.flows.len(), description.flows[0].paths.len()), (1, 2), "{to}");
+        assert!(description.notices.is_empty(), "{to}: {:?}", description.notices);
+    }
+    for (from, to) in [
+        ("depth=10", "depth=8"),
+        ("width=1280", "width=1920"),
+        ("60000/1001", "50"),
+        ("YCbCr-4:2:2", "YCbCr-4:4:4"),
+        ("depth=10", "depth=10; interlace"),
+    ] {
+        let error = Description::parse(&format!("{before}{}", second.replace(from, to))).unwrap_err();
+        assert!(error.to_string().contains("describe different media"), "{to}: {error}");
+    }
+    // Where something else is to be had, that is what is told.
+    let audio = "m=audio 22012 RTP/AVP 97\r\nc=IN IP4 239.1.1.1/32\r\na=rtpmap:97 L24/48000/2\r\n";
+    let description =
+        Description::parse(&format!("{before}{}{audio}", second.replace("depth=10", "depth=8"))).unwrap();
+    assert!(description.video().is_none() && description.audio().is_some());
+    assert_eq!(description.skipped.len(), 2);
+    assert!(description.notices[0].contains("both are passed over"), "{:?}", description.notices);
+}
+
+#[test]
+fn a_missing_second_leg_is_one_path_and_told() {
+    let second = &ST2110_20[ST2110_20.rfind("m=video").unwrap()..];
+    let inactive = format!("{second}a=inactive\r\n");
+    for (from, to) in [
+        (second, ""),
+        ("m=video 50020 ", "m=video 0 "),
+        ("m=video 50020 RTP/AVP", "m=video 50020 RTP/SAVP"),
+        (second, &inactive),
+        ("a=group:DUP primary secondary", "a=group:DUP primary other"),
+    ] {
+        let (description, notice) = told((from, to));
+        assert_eq!(description.flows[0].paths.len(), 1, "{to}");
+        assert_eq!(description.flows[0].paths[0].to, "239.100.9.10:50000".parse().unwrap());
+        assert!(notice.contains("has one path: `primary` is received by itself"), "{notice}");
+    }
+    let (description, notice) = told(("DUP primary secondary", "DUP primary secondary third"));
+    assert_eq!(description.flows[0].paths.len(), 2);
+    assert!(notice.contains("joins 3 sections: two paths at most"), "{notice}");
+}
+
+#[test]
+fn what_programs_and_people_make_of_lines_is_taken() {
+    let expected = Description::parse(ST2110_20).unwrap();
+    let folded = ST2110_20.replace("; height", "; \r\n   height");
+    let comments = format!("# camera 1\r\n\r\n{}\r\n", ST2110_20.replace("t=0 0", "# always\r\n\r\nt=0 0"));
+    for text in [
+        ST2110_20.replace("\r\n", "\n"),
+        ST2110_20.replace("\r\n", "\r"),
+        ST2110_20.replace("\r\n", "\r\n\r\n"),
+        folded,
+        comments,
+        ST2110_20.replace("\r\n", " \t\r\n  "),
+        ST2110_20.replace("a=fmtp:112 ", "a=fmtp:112\t").replace("a=rtpmap:112 ", "a=rtpmap:112\t"),
+        ST2110_20.replace("; ", ";\t"),
+        ST2110_20.replace("PM=2110GPM", "PM=\"2110GPM\"").replace("BT709", "\"BT709\""),
+        ST2110_20.replace("depth=", "Depth=").replace("YCbCr", "YCBCR"),
+        ST2110_20.replace("t=0 0", "t=always"),
+        ST2110_20.replace("t=0 0", "t=0 0\r\nb=much\r\nr=never"),
+        ST2110_20.replace("depth=10", "depth=10; interlace=0"),
+    ] {
+        let mut description = Description::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert_eq!(description.notices, Vec::<String>::new(), "{text}");
+        description.notices = Vec::new();
+        assert_eq!(description, expected, "{text}");
+    }
+    let name = b"s=Cam\xE9ra";
+    let (head, tail) = ST2110_20.split_once("s=Example of a SMPTE ST2110-20 signal").unwrap();
+    let bytes = [head.as_bytes(), name, tail.as_bytes()].concat();
+    assert_eq!(Description::parse_bytes(&bytes).unwrap().name, "Cam\u{e9}ra");
+    let bytes = [head.as_bytes(), "s=Cam\u{e9}ra".as_bytes(), tail.as_bytes()].concat();
+    assert_eq!(Description::parse_bytes(&bytes).unwrap().name, "Cam\u{e9}ra");
+    for word in ["interlace", "interlace=1", "interlaced", "Interlace=true"] {
+        let text = ST2110_20.replace("depth=10", &format!("depth=10; {word}"));
+        let scan = Description::parse(&text).unwrap().video().unwrap().1.format.scan();
+        assert_eq!(scan, Scan::Interlaced, "{word}");
+    }
+    let filter =
+        |from: &str, to: &str| Description::parse(&ST2110_20.replace(from, to)).map(|found| found.flows);
+    assert_eq!(
+        filter("incl IN IP4 239.100.9.10 ", "incl IN IP4 239.100.9.10/32 "),
+        Ok(expected.flows.clone())
+    );
+    assert_eq!(filter("c=IN IP4", "c=IN IPV4"), Ok(expected.flows));
+    let commas = "v=0\r\no=- 1 1 IN IP4 10.0.0.1\r\ns=x\r\nm=video 5004 RTP/AVP 96\r\nc=IN IP4 10.0.0.2\r\n\
+        a=rtpmap:96 raw/90000\r\na=fmtp:96 sampling=YCbCr-4:2:2,width=1920,height=1080,depth=10\r\n";
+    let description = Description::parse(commas).unwrap();
+    assert_eq!(
+        description.video().unwrap().1.format,
+        format(Chroma::Yuv422, 10, (1920, 1080), Scan::Progressive)
+    );
 }
 
 #[test]
@@ -364,6 +547,7 @@ fn descriptions() -> impl Strategy<Value = Description> {
             origin: origin.into(),
             flows,
             skipped: Vec::new(),
+            notices: Vec::new(),
         },
     )
 }

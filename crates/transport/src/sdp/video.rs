@@ -2,7 +2,7 @@
 
 use super::colour;
 use super::error::SectionError;
-use super::parameters::{Parameters, frame_rate};
+use super::parameters::{Parameters, frame_rate, or_ignored};
 use crate::raw_video::{Format, Packing, Scan};
 use glassline_media::{Chroma, Colour, FieldOrder, FrameRate, PixelFormat, Size};
 use std::fmt;
@@ -70,7 +70,7 @@ fn name_of<T: PartialEq>(all: &[(&'static str, T)], value: &T) -> &'static str {
 }
 
 fn value_of<T: Copy>(all: &[(&'static str, T)], name: &str) -> Option<T> {
-    all.iter().find(|(found, _)| *found == name).map(|(_, value)| *value)
+    all.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
 }
 
 impl Video {
@@ -97,27 +97,39 @@ impl Video {
         (self.format.scan() == Scan::Interlaced).then_some(FieldOrder::TopFirst)
     }
 
-    /// `rate`: what `a=framerate` says.
-    pub(super) fn parse(parameters: &Parameters, rate: Option<&str>) -> Result<Video, SectionError> {
+    /// `rate`: what `a=framerate` says. What samples do not depend on is ignored where it is not taken, with a notice.
+    pub(super) fn parse(
+        parameters: &Parameters,
+        rate: Option<&str>,
+        notices: &mut Vec<String>,
+    ) -> Result<Video, SectionError> {
         let format = format(parameters)?;
         let rate = match (parameters.get("exactframerate"), rate) {
-            (Some(rate), _) => Some(frame_rate("exactframerate", rate)?),
-            (None, Some(rate)) => Some(frame_rate("framerate", rate)?),
+            (Some(rate), _) => or_ignored(frame_rate("exactframerate", rate).map(Some), notices),
+            (None, Some(rate)) => or_ignored(frame_rate("framerate", rate).map(Some), notices),
             (None, None) => None,
         };
         let colour = colour::parse(parameters, format.pixels(), format.size().height);
+        let is_standard = |name: &str| name.to_ascii_uppercase().starts_with("ST2110-20:");
         Ok(Video {
             format,
             rate,
             colour,
-            packing: packing(parameters)?,
-            sender: sender(parameters)?,
-            max_datagram_bytes: parameters.number("MAXUDP")?,
-            troff_us: parameters.number("TROFF")?,
-            cmax: parameters.number("CMAX")?,
-            pixel_aspect: pixel_aspect(parameters)?,
-            is_standard_2110: parameters.get("SSN").is_some_and(|name| name.starts_with("ST2110-20:")),
+            // Packets tell by themselves where their samples belong.
+            packing: or_ignored(packing(parameters), notices).unwrap_or_default(),
+            sender: or_ignored(sender(parameters), notices),
+            max_datagram_bytes: or_ignored(parameters.number("MAXUDP"), notices),
+            troff_us: or_ignored(parameters.number("TROFF"), notices),
+            cmax: or_ignored(parameters.number("CMAX"), notices),
+            pixel_aspect: or_ignored(pixel_aspect(parameters), notices).unwrap_or((1, 1)),
+            is_standard_2110: parameters.get("SSN").is_some_and(is_standard),
         })
+    }
+
+    /// Whether the packets of two sections can be the same, as far as their parameters tell: the samples are the same.
+    pub(super) fn has_samples_of(&self, other: &Video) -> bool {
+        let is_rate = self.rate.is_none() || other.rate.is_none() || self.rate == other.rate;
+        self.format == other.format && is_rate
     }
 
     /// The value of `a=fmtp`, without the payload type.
@@ -192,7 +204,9 @@ fn format(parameters: &Parameters) -> Result<Format, SectionError> {
     let side = |name| parameters.required(name).and_then(|value| super::parameters::number(name, value));
     let (width, height) = (side("width")?, side("height")?);
     let size = Size::new(width, height).map_err(|_| SectionError::Size { width, height })?;
-    let scan = match (parameters.has("interlace"), parameters.has("segmented")) {
+    // Some write it as the word is.
+    let is_interlaced = parameters.has("interlace") || parameters.has("interlaced");
+    let scan = match (is_interlaced, parameters.has("segmented")) {
         (false, false) => Scan::Progressive,
         (true, false) => Scan::Interlaced,
         (true, true) => Scan::Segmented,
@@ -201,12 +215,11 @@ fn format(parameters: &Parameters) -> Result<Format, SectionError> {
     Ok(Format::new(PixelFormat::planar(chroma, depth_bits), size, scan)?)
 }
 
-fn packing(parameters: &Parameters) -> Result<Packing, SectionError> {
-    match parameters.get("PM") {
-        None | Some("2110GPM") => Ok(Packing::General),
-        Some("2110BPM") => Ok(Packing::Block),
-        Some(other) => Err(SectionError::value("PM", other, "2110GPM and 2110BPM are")),
-    }
+fn packing(parameters: &Parameters) -> Result<Option<Packing>, SectionError> {
+    let all = [("2110GPM", Packing::General), ("2110BPM", Packing::Block)];
+    let parse =
+        |name| value_of(&all, name).ok_or_else(|| SectionError::value("PM", name, "2110GPM and 2110BPM are"));
+    parameters.get("PM").map(parse).transpose()
 }
 
 fn sender(parameters: &Parameters) -> Result<Option<SenderType>, SectionError> {
@@ -216,11 +229,13 @@ fn sender(parameters: &Parameters) -> Result<Option<SenderType>, SectionError> {
     parameters.get("TP").map(parse).transpose()
 }
 
-fn pixel_aspect(parameters: &Parameters) -> Result<(u32, u32), SectionError> {
-    let Some(value) = parameters.get("PAR") else { return Ok((1, 1)) };
+fn pixel_aspect(parameters: &Parameters) -> Result<Option<(u32, u32)>, SectionError> {
+    let Some(value) = parameters.get("PAR") else { return Ok(None) };
     let sides = value.split_once(':').and_then(|(width, height)| {
         let number = |text: &str| text.parse().ok().filter(|side| (1..=65_535).contains(side));
         number(width).zip(number(height))
     });
-    sides.ok_or_else(|| SectionError::value("PAR", value, "it is WIDTH:HEIGHT of a sample, as 12:11"))
+    sides
+        .map(Some)
+        .ok_or_else(|| SectionError::value("PAR", value, "it is WIDTH:HEIGHT of a sample, as 12:11"))
 }

@@ -15,8 +15,7 @@ mod transport;
 
 pub use iframes::iframes;
 pub use media::{MediaOptions, Report, media};
-pub(super) use multivariant::language_of;
-pub use multivariant::multivariant;
+pub use multivariant::{language_of, multivariant};
 pub use reload::{BadDirective, Decision, Directives, decide};
 pub use transport::{transport, transport_variants};
 

@@ -221,7 +221,8 @@ const BIBLIOGRAPHIC: [(&str, &str); 20] = [
 
 /// A language as HLS and DASH have it (RFC 5646: of two letters where there is such a code), unless it is said to be none that is
 /// known.
-pub(in crate::playlist) fn language_of(letters: Option<[u8; 3]>) -> Option<String> {
+#[must_use]
+pub fn language_of(letters: Option<[u8; 3]>) -> Option<String> {
     let text = String::from_utf8(letters?.to_vec()).ok()?;
     if matches!(text.as_str(), "und" | "mis" | "mul" | "zxx") {
         return None;

@@ -213,9 +213,9 @@ impl Source {
             }
             Input::Stdin => Y4m::stdin(begun)?,
             Input::File(path) => Y4m::file(path, looped)?,
-            Input::Decoded(path) => match file {
+            Input::Decoded(film) => match file {
                 Some(file) => Y4m::ffmpeg(&file, looped)?,
-                None => Y4m::ffmpeg(&FfmpegInput::open(path)?, looped)?,
+                None => Y4m::ffmpeg(&FfmpegInput::open(film)?, looped)?,
             },
         };
         let header = stream.header();

@@ -84,8 +84,8 @@ impl Pictures {
             Input::V4l2 { .. } | Input::Rtp { .. } => return Err(Error::DeviceOnRequest),
             Input::Stdin => Y4m::stdin(Vec::new())?,
             Input::File(path) => Y4m::file(path, looped)?,
-            Input::Decoded(path) => {
-                let file = FfmpegInput::open(path)?;
+            Input::Decoded(film) => {
+                let file = FfmpegInput::open(film)?;
                 children = Some(file.children());
                 Y4m::ffmpeg(&file, looped)?
             }

@@ -17,10 +17,13 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a recording that nothing comes to looks at what it was told.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// A sender from which no frame has come for so long has stopped, as far as a recording's length goes: a frame of the slowest rate
+/// there is for pictures that move, and what a receiver waits for the last packets of one.
+const STOPPED: Duration = Duration::from_millis(500);
 /// The clock of video (ST 2110-20 §6.1.3).
 const TICKS_A_SECOND: u64 = 90_000;
 /// A stream that was away for longer has begun anew.
@@ -44,6 +47,38 @@ pub struct Progress {
     pub received_after: Option<Duration>,
 }
 
+/// When a recording ends by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// How long it is to be, from its first frame on: by the time stamps of the stream, and, where frames have stopped coming, by
+    /// the time that has passed.
+    pub length: Option<Duration>,
+    /// It ends where no frame has come for so long, be it the first one or one more.
+    pub silence: Option<Duration>,
+}
+
+/// Why a recording has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It is as long as it was to be.
+    Length,
+    /// The time that it was to last has passed, and the sender had stopped before.
+    SenderStopped,
+    /// No frame came for as long as [`Limits::silence`] says.
+    Silence,
+    /// It was [stopped](Recording::stop).
+    Stopped,
+}
+
+/// How a recording has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Bytes in the file.
+    pub bytes: u64,
+    /// Why.
+    pub reason: Reason,
+}
+
 #[derive(Debug, Default)]
 struct Counts {
     frames: AtomicU64,
@@ -59,22 +94,22 @@ const UNKNOWN: u64 = u64::MAX;
 pub struct Recording {
     watch: Watch,
     counts: Arc<Counts>,
-    ended: mpsc::Receiver<io::Result<u64>>,
+    ended: mpsc::Receiver<io::Result<Ended>>,
 }
 
 impl Recording {
-    /// Writes what `receiver` gives until it is stopped, or `length` of it is there.
+    /// Writes what `receiver` gives until it is stopped, or one of `limits` is reached.
     ///
     /// # Errors
     /// Where there is no thread to be had.
-    pub fn start(receiver: Receiver, writer: Writer, length: Option<Duration>) -> io::Result<Recording> {
+    pub fn start(receiver: Receiver, writer: Writer, limits: Limits) -> io::Result<Recording> {
         let received_after_nanos = AtomicU64::new(UNKNOWN);
         let counts = Arc::new(Counts { received_after_nanos, ..Counts::default() });
         let watch = receiver.watch();
         let (end, ended) = mpsc::channel();
         let in_thread = counts.clone();
         thread::Builder::new().name("recording".to_owned()).spawn(move || {
-            let written = record(receiver, writer, length, &in_thread);
+            let written = record(receiver, writer, limits, &in_thread);
             // Nobody may wait for it any more.
             let _ = end.send(written);
         })?;
@@ -101,11 +136,11 @@ impl Recording {
         self.watch.stop();
     }
 
-    /// Waits for its end, for `timeout` at most; gives the file's bytes then.
+    /// Waits for its end, for `timeout` at most; `None` where it goes on.
     ///
     /// # Errors
     /// Why it has ended early: the disk's words, or the socket's.
-    pub fn wait(&self, timeout: Duration) -> Option<io::Result<u64>> {
+    pub fn wait(&self, timeout: Duration) -> Option<io::Result<Ended>> {
         match self.ended.recv_timeout(timeout) {
             Ok(ended) => Some(ended),
             Err(mpsc::RecvTimeoutError::Timeout) => None,
@@ -116,22 +151,23 @@ impl Recording {
     }
 }
 
-fn record(
-    mut receiver: Receiver,
-    mut writer: Writer,
-    length: Option<Duration>,
-    counts: &Counts,
-) -> io::Result<u64> {
+fn record(mut receiver: Receiver, mut writer: Writer, limits: Limits, counts: &Counts) -> io::Result<Ended> {
     let mut media = MediaTime::default();
-    loop {
-        match receiver.next(PATIENCE) {
-            Ok(None) => {}
+    let mut passed = Passed { began: Instant::now(), first: None, newest: None };
+    let reason = loop {
+        match receiver.next(passed.patience(limits)) {
+            Ok(None) => {
+                if let Some(reason) = passed.end(limits, Instant::now()) {
+                    break reason;
+                }
+            }
             Ok(Some(frame)) => {
                 let frame_time = writer.rate().time_of(1);
                 let at = media.push(frame.timestamp, frame_time);
                 // Half a frame's time less, for stamps are rounded.
-                if length.is_some_and(|length| at + frame_time / 2 >= length && at > Duration::ZERO) {
-                    break;
+                let is_enough = |length: Duration| at + frame_time / 2 >= length && at > Duration::ZERO;
+                if limits.length.is_some_and(is_enough) {
+                    break Reason::Length;
                 }
                 let stamps = Stamps::captured_at(frame.picture.captured).with(Stage::Received, frame.ended);
                 let received_after = stamps.between(Stage::Captured, Stage::Received);
@@ -144,15 +180,49 @@ fn record(
                 counts.bytes.store(writer.bytes(), Ordering::Relaxed);
                 let nanos = (at + frame_time).as_nanos();
                 counts.nanos.store(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
+                // After the disk has taken it: frames that waited meanwhile are there at the next call.
+                passed.note(Instant::now());
             }
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break Reason::Stopped,
             Err(error) => return Err(error),
         }
-    }
+    };
     receiver.stop();
     let bytes = writer.finish()?;
     counts.bytes.store(bytes, Ordering::Relaxed);
-    Ok(bytes)
+    Ok(Ended { bytes, reason })
+}
+
+/// Time as the machine has it, since a stream that has stopped has no time stamps any more.
+struct Passed {
+    began: Instant,
+    /// When the first frame was there, and the newest one.
+    first: Option<Instant>,
+    newest: Option<Instant>,
+}
+
+impl Passed {
+    fn note(&mut self, now: Instant) {
+        self.first.get_or_insert(now);
+        self.newest = Some(now);
+    }
+
+    /// How long a frame is waited for before the limits are looked at.
+    fn patience(&self, limits: Limits) -> Duration {
+        let all = [limits.length.filter(|_| self.first.is_some()), limits.silence];
+        all.into_iter().flatten().fold(PATIENCE, Duration::min)
+    }
+
+    /// Whether a recording that no frame has come to ends now.
+    fn end(&self, limits: Limits, now: Instant) -> Option<Reason> {
+        let silent = now.duration_since(self.newest.unwrap_or(self.began));
+        if limits.silence.is_some_and(|silence| silent >= silence) {
+            return Some(Reason::Silence);
+        }
+        let passed = now.duration_since(self.first?);
+        let is_over = limits.length.is_some_and(|length| passed >= length);
+        (is_over && silent >= STOPPED).then_some(Reason::SenderStopped)
+    }
 }
 
 /// Time since the first frame, by RTP time stamps.

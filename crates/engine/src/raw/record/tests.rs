@@ -7,6 +7,7 @@ use glassline_media::container::y4m::Reader;
 use glassline_media::pixels::Packer;
 use glassline_media::{Chroma, FrameRate, Picture, PixelFormat, Size};
 use glassline_test_support::program::Scratch;
+use std::time::Instant;
 
 fn rate() -> FrameRate {
     FrameRate::new(60, 1).unwrap()
@@ -22,7 +23,8 @@ fn recorded(name: &str, depth: u8, frames: u32) -> Vec<Vec<u8>> {
     let receiver = Receiver::start(&settings(format(depth), &to, 8), Clock::new()).unwrap();
     let writer = Writer::create(name, Container::of(name).unwrap(), &example(depth), rate()).unwrap();
     let length = rate().time_of(u64::from(frames));
-    let recording = Recording::start(receiver, writer, Some(length)).unwrap();
+    let recording =
+        Recording::start(receiver, writer, Limits { length: Some(length), ..Limits::default() }).unwrap();
     let mut sender = Sender::new(format(depth));
     let mut sent = Vec::new();
     // The frame that tells that it is enough is not written.
@@ -31,7 +33,8 @@ fn recorded(name: &str, depth: u8, frames: u32) -> Vec<Vec<u8>> {
         let have = (sender.packetizer.layout().len() as u64) * u64::from(number + 1);
         wait_for("packets come", || recording.progress().received.counters.packets >= have);
     }
-    let bytes = recording.wait(LONG).expect("an end").unwrap();
+    let Ended { bytes, reason } = recording.wait(LONG).expect("an end").unwrap();
+    assert_eq!(reason, Reason::Length);
     let progress = recording.progress();
     assert_eq!((progress.frames, progress.bytes), (u64::from(frames), bytes));
     assert_eq!(progress.received.counters.lost, 0);
@@ -50,7 +53,7 @@ fn how_long_after_their_capture_frames_come_is_told_where_stamps_tell_it() {
         let settings = Settings { direct, ..settings(format(8), &to, 8) };
         let receiver = Receiver::start(&settings, clock).unwrap();
         let writer = Writer::create("null:", Container::Null, &example(8), rate()).unwrap();
-        let recording = Recording::start(receiver, writer, None).unwrap();
+        let recording = Recording::start(receiver, writer, Limits::default()).unwrap();
         let (mut sender, mut told) = (Sender::new(format(8)), None);
         // A machine that stood still for a second has no frame that came in time: the next ones have later stamps.
         for number in 0..200 {
@@ -126,13 +129,50 @@ fn being_told_to_end_writes_what_has_come() {
     let to = [free()];
     let receiver = Receiver::start(&settings(format(8), &to, 8), Clock::new()).unwrap();
     let writer = Writer::create("null:", Container::Null, &example(8), rate()).unwrap();
-    let recording = Recording::start(receiver, writer, None).unwrap();
+    let recording = Recording::start(receiver, writer, Limits::default()).unwrap();
     let mut sender = Sender::new(format(8));
     for number in 0..3 {
         sender.send(number, &to, |_, _| false);
         wait_for("frames are counted", || recording.progress().frames > u64::from(number));
     }
     recording.stop();
-    assert_eq!(recording.wait(LONG).expect("an end").unwrap(), 0);
+    let ended = recording.wait(LONG).expect("an end").unwrap();
+    assert_eq!(ended, Ended { bytes: 0, reason: Reason::Stopped });
     assert_eq!(Container::of("x.mp4"), None);
+}
+
+/// A recording to nowhere of a stream of which so many frames come, and no more.
+fn of_a_sender_that_stops(frames: u32, limits: Limits) -> (Reason, Progress) {
+    let to = [free()];
+    let receiver = Receiver::start(&settings(format(8), &to, 8), Clock::new()).unwrap();
+    let writer = Writer::create("null:", Container::Null, &example(8), rate()).unwrap();
+    let recording = Recording::start(receiver, writer, limits).unwrap();
+    let mut sender = Sender::new(format(8));
+    for number in 0..frames {
+        sender.send(number, &to, |_, _| false);
+        wait_for("frames are counted", || recording.progress().frames > u64::from(number));
+    }
+    let ended = recording.wait(LONG).expect("an end").unwrap();
+    (ended.reason, recording.progress())
+}
+
+#[test]
+fn a_sender_that_stops_before_the_length_is_there_does_not_keep_a_recording() {
+    let length = Some(Duration::from_secs(1));
+    let began = Instant::now();
+    let (reason, progress) = of_a_sender_that_stops(3, Limits { length, silence: None });
+    assert_eq!((reason, progress.frames), (Reason::SenderStopped, 3));
+    // A sender that pauses and goes on in time is recorded.
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    assert!(progress.length.abs_diff(Duration::from_millis(50)) < Duration::from_millis(1));
+}
+
+#[test]
+fn silence_ends_a_recording_that_asks_for_it_whether_frames_have_come_or_not() {
+    let limits =
+        Limits { length: Some(Duration::from_secs(3_600)), silence: Some(Duration::from_millis(700)) };
+    for frames in [0, 2] {
+        let (reason, progress) = of_a_sender_that_stops(frames, limits);
+        assert_eq!((reason, progress.frames), (Reason::Silence, u64::from(frames)));
+    }
 }

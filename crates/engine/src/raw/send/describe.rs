@@ -46,7 +46,15 @@ pub(super) fn describe(name: &str, session_id: u64, settings: &Settings, sent: &
         media_clock: Some(media_clock),
     };
     let (name, flows) = (name.to_owned(), vec![flow]);
-    Description { name, session_id, version: session_id, origin, flows, skipped: Vec::new() }
+    Description {
+        name,
+        session_id,
+        version: session_id,
+        origin,
+        flows,
+        skipped: Vec::new(),
+        notices: Vec::new(),
+    }
 }
 
 /// What `MAXUDP` says.

@@ -328,7 +328,7 @@ impl Opened {
             return Opened::new(input, (source, pixels, children), settings);
         }
         let file = match input {
-            Input::Decoded(path) => Some(FfmpegInput::open(path)?),
+            Input::Decoded(film) => Some(FfmpegInput::open(film)?),
             _ => None,
         };
         let children = file.as_ref().map(FfmpegInput::children);

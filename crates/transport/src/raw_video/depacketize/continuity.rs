@@ -24,6 +24,8 @@ pub(super) struct Whole {
     pub(super) next: u64,
     /// When its first packet came.
     pub(super) began: Time,
+    /// Its fields have one time stamp.
+    pub(super) has_one_stamp: bool,
 }
 
 /// The last frame that came whole, and from one to the next.
@@ -40,6 +42,13 @@ impl Continuity {
         let before = self.last.replace(whole).filter(|before| before.next == whole.first);
         let step = before.map(|before| whole.timestamp.wrapping_sub(before.timestamp));
         self.step = step.filter(|step| (1..=LATE_TICKS).contains(step)).or(self.step);
+    }
+
+    /// Behind the last whole frame came packets without samples, up to the one before `next`.
+    pub(super) fn extend(&mut self, next: u64) {
+        if let Some(last) = &mut self.last {
+            last.next = last.next.max(next);
+        }
     }
 
     /// Whether a frame that is newer than all may begin with this packet. Before there were two whole frames in a row it may be
@@ -59,9 +68,10 @@ impl Continuity {
         ahead <= latest && sequence.saturating_sub(last.next) <= most
     }
 
-    /// Whether the second field of a frame may have this stamp.
+    /// Whether the second field of a frame may have this stamp, which is later than the first one's.
     pub(super) fn allows_field(&self, first: u32, second: u32) -> bool {
-        self.step.is_none_or(|step| second.wrapping_sub(first) < step)
+        !self.last.is_some_and(|last| last.has_one_stamp)
+            && self.step.is_none_or(|step| second.wrapping_sub(first) < step)
     }
 }
 
@@ -82,7 +92,7 @@ mod tests {
             let first = 1_000 + u64::from(number) * 100;
             let began = Time::from_millis(840 + u64::from(number) * 40);
             let timestamp = 0xFFFF_F000u32.wrapping_add(number * 3_600);
-            continuity.note(Whole { timestamp, first, next: first + 100, began });
+            continuity.note(Whole { timestamp, first, next: first + 100, began, has_one_stamp: false });
         }
         continuity
     }
@@ -144,7 +154,7 @@ mod tests {
                     // From here on stamps are ahead of numbers; the count begins with this frame.
                     return Ok(());
                 }
-                continuity.note(Whole { timestamp, first: sequence, next: sequence + packets, began: at });
+                continuity.note(Whole { timestamp, first: sequence, next: sequence + packets, began: at, has_one_stamp: false });
                 frame = sent + 1;
             }
         }
@@ -157,7 +167,7 @@ mod tests {
             let mut continuity = Continuity::default();
             for (timestamp, first, packets, began) in wholes {
                 let next = first.saturating_add(packets);
-                continuity.note(Whole { timestamp, first, next, began: Time::from_nanos(began) });
+                continuity.note(Whole { timestamp, first, next, began: Time::from_nanos(began), has_one_stamp: false });
             }
             let _ = continuity.allows(timestamp, sequence, Time::from_nanos(at));
         }

@@ -4,6 +4,7 @@
 //! * `unplanned`: all else, and all of it until one frame has come whole. It is parsed and copied.
 
 mod continuity;
+mod line_numbers;
 mod planned;
 mod unplanned;
 
@@ -15,6 +16,7 @@ use super::plan::{Arrival, MESSAGES_MAX, Plan};
 use crate::rtp::source::{Origin, SourceLock};
 use continuity::{Continuity, Whole};
 use glassline_media::Time;
+use line_numbers::Undecided;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
@@ -153,6 +155,10 @@ pub struct Depacketizer {
     paths: Vec<Path>,
     lock: SourceLock,
     continuity: Continuity,
+    /// What came before it was known what line numbers count; `None` once it is. Then the format says it.
+    undecided: Option<Undecided>,
+    /// Packets in a row of the stream's own source whose line numbers count otherwise.
+    contradictions: u32,
     /// Whether the payload's extended sequence numbers are believed; some senders leave them zero.
     is_wide: bool,
     /// How the sender cuts frames, once it is known.
@@ -189,6 +195,8 @@ impl Depacketizer {
             paths: (0..settings.paths).map(|_| path()).collect(),
             lock: SourceLock::new(),
             continuity: Continuity::default(),
+            undecided: (settings.format.fields() > 1).then(Undecided::default),
+            contradictions: 0,
             is_wide: true,
             learned: None,
             first_byte: 0,
@@ -349,7 +357,10 @@ impl Depacketizer {
     fn is_other_field(&self, place: usize, (timestamp, field): (u32, usize), sequence: u64) -> bool {
         let frame = &self.frames[place];
         match (self.settings.format.scan(), frame.timestamps[field], frame.timestamps[1 - field]) {
-            (Scan::Segmented, None, Some(other)) => timestamp == other,
+            // Segments have one stamp, and so have the fields of some senders, FFmpeg among them.
+            (Scan::Segmented | Scan::Interlaced, None, Some(other)) if timestamp == other => {
+                self.is_near(frame, sequence)
+            }
             (Scan::Interlaced, None, Some(other)) if field == 1 => {
                 // Time stamps alone do not tell the frame's own second field from the next one's.
                 let length = self.learned.as_ref().map_or(u64::MAX, |learned| learned.len() as u64);
@@ -389,6 +400,31 @@ impl Depacketizer {
         }
     }
 
+    /// A packet of a frame has come that has no samples: it says that the frame, or a field, has ended.
+    fn note_empty(&mut self, place: usize, sequence: u64, is_end: bool, at: Time) {
+        let frame = &mut self.frames[place];
+        (frame.highest, frame.latest) = (frame.highest.max(sequence), at);
+        frame.lowest = frame.lowest.min(sequence);
+        if is_end {
+            frame.end = Some(sequence);
+        }
+        if frame.note_empty(sequence) {
+            frame.unique += 1;
+        } else {
+            self.counters.duplicates += 1;
+        }
+    }
+
+    /// The same of a frame that is out, since all its samples are there: nothing is lost in front of the next one. False where
+    /// the packet does not follow, or has come before.
+    fn extend_out(&mut self, sequence: u64) -> bool {
+        let Some(out) = self.out.as_mut().filter(|out| out.next == sequence) else { return false };
+        out.next = sequence.saturating_add(1);
+        out.end = out.end.max(out.next);
+        self.continuity.extend(out.next);
+        true
+    }
+
     /// Gives out the first `least` frames, and what is whole behind them.
     fn settle(&mut self, least: usize) {
         (0..least).for_each(|_| self.close());
@@ -420,7 +456,13 @@ impl Depacketizer {
         }
         if is_whole {
             let (first, next) = (frame.lowest, frame.highest + 1);
-            self.continuity.note(Whole { timestamp: frame.timestamp(), first, next, began: frame.began });
+            self.continuity.note(Whole {
+                timestamp: frame.timestamp(),
+                first,
+                next,
+                began: frame.began,
+                has_one_stamp: frame.has_one_stamp(),
+            });
         }
         let planned = self.learned.as_ref().map(|learned| frame.base + learned.len() as u64 - 1);
         // A whole frame ends where it ends; of another one the last packet may be missing.

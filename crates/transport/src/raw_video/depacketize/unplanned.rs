@@ -113,11 +113,16 @@ impl Depacketizer {
             return None;
         }
         let (extension, heads, samples) = header::parse(packet.payload, segments).ok()?;
+        if self.weigh_lines((from, datagram), header.ssrc, segments, at, store)? {
+            return Some(());
+        }
         self.places.clear();
         for segment in &*segments {
             self.places.push(self.settings.format.place(segment)?);
         }
-        let field = usize::from(segments.first()?.field);
+        let fields = self.settings.format.fields();
+        let field = usize::from(segments.first()?.field && fields > 1);
+        let is_empty = samples_of(&self.places) == 0;
         let stamp = (header.timestamp, field);
         match self.lock.weigh(from, header.ssrc, at) {
             Standing::Stranger => return None,
@@ -139,14 +144,21 @@ impl Depacketizer {
         };
         self.lock.renew(from, header.ssrc, at);
         self.is_wide = is_wide;
+        let closes_out = place.is_none() && is_empty && self.extend_out(sequence);
         // What belongs to a frame that is out tells nothing of what comes next.
         let known = if place.is_some() { u64::MAX } else { self.out.map_or(0, |out| out.next) };
         let next = &mut self.paths[path].next;
         *next = Some(next.unwrap_or(0).max((sequence + 1).min(known)));
         let Some(place) = place else {
-            self.counters.late += 1;
+            self.counters.late += u64::from(!is_empty);
+            self.counters.duplicates += u64::from(is_empty && !closes_out);
             return Some(());
         };
+        let is_end = header.marker && field + 1 == fields;
+        if is_empty {
+            self.note_empty(place, sequence, is_end, at);
+            return Some(());
+        }
         self.record(place, sequence, &packet, heads);
         let frame = &mut self.frames[place];
         if self.learned.is_none() {
@@ -164,7 +176,6 @@ impl Depacketizer {
             added += frame.coverage.add(range.clone());
         }
         self.counters.reordered += u64::from(is_reordered && added > 0);
-        let is_end = header.marker && field + 1 == self.settings.format.fields();
         self.note(place, sequence, added, is_end, at);
         Some(())
     }
@@ -226,7 +237,7 @@ impl Depacketizer {
     }
 
     /// Whether a number can be that of a packet of a frame, as far as the layout tells how many it has.
-    fn is_near(&self, frame: &Frame, sequence: u64) -> bool {
+    pub(super) fn is_near(&self, frame: &Frame, sequence: u64) -> bool {
         let Some(packets) = self.learned.as_ref().map(|learned| learned.len() as u64) else { return true };
         (frame.base.saturating_sub(packets)..frame.base.saturating_add(2 * packets)).contains(&sequence)
     }

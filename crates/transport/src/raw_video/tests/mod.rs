@@ -1,5 +1,6 @@
 //! Frames through packets, whatever happens to these on their way.
 
+mod fields;
 mod losses;
 mod strangers;
 

@@ -186,7 +186,8 @@ fn packets_without_samples_make_nothing_grow() {
     }
     assert!(receiver.depacketizer.recorded_runs() <= 8_192);
     let counters = receiver.depacketizer.counters();
-    assert_eq!((counters.duplicates, counters.packets, counters.refused), (20_000, 0, 0));
+    // Some of them close the frame.
+    assert_eq!((counters.duplicates, counters.packets, counters.refused), (20_000 - 16, 0, 0));
 }
 
 proptest! {
