@@ -1,4 +1,13 @@
 //! The handshakes of an endpoint: its own attempts to connect, and the half-done ones of peers.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use glassline_media::Time;
 use std::time::Duration;
@@ -47,9 +56,9 @@ impl Attempt {
             return None;
         }
         self.next_at = now + self.wait;
-        self.wait = (self.wait * 2).min(LAST_WAIT);
+        self.wait = self.wait.saturating_mul(2).min(LAST_WAIT);
         self.sent_at = Some(now);
-        self.sent += 1;
+        self.sent = self.sent.saturating_add(1);
         out.extend_from_slice(&self.datagram);
         Some(Transmit { path: self.path, bytes: out.len(), segment_bytes: out.len(), ecn: Ecn::NotCapable })
     }
@@ -139,11 +148,11 @@ impl Endpoint {
 
     pub(super) fn handle_retry(&mut self, now: Time, to: ConnectionId, token: &[u8]) {
         let Some((index, role)) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
-            return self.counters.strangers += 1;
+            return count(&mut self.counters.strangers);
         };
         let Some(mut attempt) = self.slots[index].attempts[role].take() else { return };
         if attempt.retries < MAX_RETRIES {
-            attempt.retries += 1;
+            attempt.retries = attempt.retries.saturating_add(1);
             self.write_attempt(&mut attempt, token);
             attempt.next_at = now;
         }
@@ -151,7 +160,7 @@ impl Endpoint {
     }
 
     pub(super) fn handle_accept(&mut self, now: Time, from: Path, to: ConnectionId, noise: &[u8]) {
-        let Some((index, role)) = self.attempt_of(to) else { return self.counters.strangers += 1 };
+        let Some((index, role)) = self.attempt_of(to) else { return count(&mut self.counters.strangers) };
         let asked = self.slots[index].instance;
         let Some(attempt) = &mut self.slots[index].attempts[role] else { return };
         let agreed = attempt.handshake.read(noise).and_then(|payload| {
@@ -170,7 +179,7 @@ impl Endpoint {
                 random: self.random.fork(),
             })
         });
-        let Some(agreed) = agreed else { return self.counters.unauthenticated += 1 };
+        let Some(agreed) = agreed else { return count(&mut self.counters.unauthenticated) };
         self.slots[index].attempts[role] = None;
         let Some(link) = &mut self.slots[index].link else { return };
         if link.is_up() && link.instance().is_some() && link.instance() == agreed.instance {
@@ -181,15 +190,15 @@ impl Endpoint {
             // The listener takes us for real with our first data packet.
             link.knock();
         }
-        self.routes.insert(to, Route::Link(index as u32));
-        self.collect(now, index as u32);
+        self.routes.insert(to, Route::Link(slot_number(index)));
+        self.collect(now, slot_number(index));
     }
 
     /// A peer's Connect whose gate was open: it knows our key, or has recorded somebody's who does.
     pub(super) fn handle_connect(&mut self, now: Time, from: Path, connect: Connect<'_>, size: usize) {
-        self.counters.connects += 1;
+        count(&mut self.counters.connects);
         if connect.pattern != self.settings.credentials.pattern() || size < CONNECT_SIZE {
-            return self.counters.unauthenticated += 1;
+            return count(&mut self.counters.unauthenticated);
         }
         self.expire_pending(now);
         // The same Connect again: its answer was lost.
@@ -197,7 +206,7 @@ impl Endpoint {
             self.pending.values_mut().find(|pending| pending.noise == connect.noise && pending.path == from);
         if let Some(pending) = again {
             if self.answers.len() < MAX_ANSWERS {
-                pending.answers += 1;
+                pending.answers = pending.answers.saturating_add(1);
                 // Who gets this answer needs time to come with its first packet. A replayed Connect gains a bounded one.
                 pending.expires = (now + PENDING_LIFE).min(pending.answered_at + LONGEST_PENDING);
                 self.answers.push_back((from, pending.accept.clone()));
@@ -205,13 +214,13 @@ impl Endpoint {
             return;
         }
         if self.answers.len() >= MAX_ANSWERS {
-            return self.counters.limited += 1;
+            return count(&mut self.counters.limited);
         }
         let is_proven = self.tokens.is_good(connect.token, from.remote, now);
         match self.admit(from, connect.noise, is_proven) {
-            Admission::Refused => self.counters.limited += 1,
+            Admission::Refused => count(&mut self.counters.limited),
             Admission::Retries => {
-                self.counters.retries += 1;
+                count(&mut self.counters.retries);
                 let token = self.tokens.make(from.remote, now, &mut self.random);
                 let mut retry = packet::write_retry(connect.from, &token);
                 self.gate.close(&mut retry, self.random.array());
@@ -222,7 +231,7 @@ impl Endpoint {
                     self.routes.insert(local, Route::Pending);
                     self.answers.push_back((from, accept));
                 }
-                None => self.counters.unauthenticated += 1,
+                None => count(&mut self.counters.unauthenticated),
             },
         }
     }
@@ -332,7 +341,7 @@ impl Endpoint {
         let Some(pending) = self.pending.get_mut(&to) else { return };
         let Some(session) = &mut pending.session else { return };
         if !session.opener.would_open(datagram) {
-            return self.counters.refused += 1;
+            return count(&mut self.counters.refused);
         }
         let Some(mut pending) = self.pending.remove(&to) else { return };
         let Some(mut session) = pending.session.take() else { return };
@@ -347,12 +356,12 @@ impl Endpoint {
             goes_on && slot.peer.as_ref() == Some(&pending.peer)
         });
         let index = match known {
-            Some(index) => index as u32,
+            Some(index) => slot_number(index),
             None => match self.add_link(None) {
                 Ok(index) => index,
                 Err(_) => {
                     self.routes.remove(&to);
-                    return self.counters.limited += 1;
+                    return count(&mut self.counters.limited);
                 }
             },
         };
@@ -372,7 +381,7 @@ impl Endpoint {
 
     /// A data packet with an ID that we do not know. If it was ours before a restart, its sender is told so.
     pub(super) fn answer_unknown(&mut self, from: Path, to: ConnectionId, size: usize) {
-        self.counters.strangers += 1;
+        count(&mut self.counters.strangers);
         // The cheap questions first: strangers' datagrams may be many.
         if self.settings.listen
             && self.answers.len() < MAX_ANSWERS
@@ -381,7 +390,7 @@ impl Endpoint {
         {
             let reset = packet::write_reset(to, token);
             if reset.len() < size {
-                self.counters.resets += 1;
+                count(&mut self.counters.resets);
                 self.answers.push_back((from, reset));
             }
         }
@@ -399,14 +408,14 @@ impl Endpoint {
                     })
             })
         });
-        let Some(index) = lost else { return self.counters.strangers += 1 };
+        let Some(index) = lost else { return count(&mut self.counters.strangers) };
         if let Some(link) = &mut self.slots[index].link
             && link.standing == Standing::Up
         {
             link.events.push_back(Event::Closed { reason: CloseReason::Reset });
             link.standing = Standing::Closed;
         }
-        self.collect(now, index as u32);
+        self.collect(now, slot_number(index));
     }
 
     pub(super) fn expire_pending(&mut self, now: Time) {
@@ -419,6 +428,16 @@ impl Endpoint {
             stays
         });
     }
+}
+
+/// Counts one more.
+fn count(counter: &mut u64) {
+    *counter = counter.saturating_add(1);
+}
+
+/// The number of a slot by its place; there are as many as [`Settings::max_links`] at most.
+fn slot_number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
 }
 
 /// What we tell a peer about ourselves.

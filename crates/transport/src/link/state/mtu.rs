@@ -2,6 +2,15 @@
 //!
 //! A session asks [`Mtu::poll`] for the size of a probe, tells what became of it and which sizes get through, and sends
 //! no datagram larger than [`Mtu::size`]. No ICMP is needed.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use glassline_media::Time;
 use std::time::Duration;
@@ -69,12 +78,14 @@ impl Mtu {
         if bad > u32::from(self.most) {
             return (self.size < self.most).then_some(self.most);
         }
-        if bad - good <= u32::from(NEAR) {
+        if bad.saturating_sub(good) <= u32::from(NEAR) {
             return None;
         }
-        let common = COMMON.into_iter().find(|size| (good + 1..bad).contains(&u32::from(*size)));
+        let common =
+            COMMON.into_iter().find(|size| (good.saturating_add(1)..bad).contains(&u32::from(*size)));
         // Between two common sizes, or below what was already halved, by halves.
-        Some(common.unwrap_or(((good + bad) / 2) as u16))
+        let half = u16::try_from(good.midpoint(bad)).unwrap_or(self.most);
+        Some(common.unwrap_or(half))
     }
 
     /// The size of the probe that is to leave at `now`, of which one answer is waited for until `patience` has passed.
@@ -84,7 +95,7 @@ impl Mtu {
         }
         if self.candidate().is_none() {
             // The path may have become wider since.
-            self.bad = u32::from(self.most) + 1;
+            self.bad = u32::from(self.most).saturating_add(1);
         }
         let Some(size) = self.candidate() else {
             self.next_at = Time::NEVER;
@@ -107,7 +118,7 @@ impl Mtu {
     /// No answer to the probe has come in time.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         let Some((size, _)) = self.flying.take_if(|flying| flying.1 <= now) else { return };
-        self.tries += 1;
+        self.tries = self.tries.saturating_add(1);
         self.next_at = now;
         if self.tries >= TRIES {
             self.tries = 0;
@@ -143,7 +154,7 @@ impl Mtu {
         self.came_small |= came > 0;
         // Where nothing comes at all the path is away, which tells nothing of sizes.
         if lost > base && std::mem::take(&mut self.came_small) {
-            self.lost_rounds += 1;
+            self.lost_rounds = self.lost_rounds.saturating_add(1);
         }
         if self.lost_rounds < BLACK || self.size == BASE {
             return;
