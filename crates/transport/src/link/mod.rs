@@ -185,6 +185,15 @@ pub enum Event {
         /// Where it led.
         path: Path,
     },
+    /// The peer does not answer, and the link's state is kept: messages wait, and [`Event::Resumed`] follows if the peer
+    /// comes back within [`Settings::resume`] and has kept its own. A link that we connected is tried again meanwhile.
+    Suspended {
+        /// Why: [`CloseReason::TimedOut`] or [`CloseReason::Reset`].
+        reason: CloseReason,
+    },
+    /// The peer is back with all that it had: every channel goes on where it was. What was under way on reliable channels
+    /// is sent again, what was under way on others is lost.
+    Resumed,
     /// The peer does not answer. A link that we connected is tried again if [`Settings::reconnect`] is set; any other
     /// is gone.
     Closed {
@@ -211,7 +220,7 @@ pub enum CloseReason {
     Unreachable,
     /// The peer broke the rules.
     Violation(&'static str),
-    /// The peer has restarted and does not know the link any more.
+    /// The peer does not know the link any more: it has restarted, or gave it up before we did.
     Reset,
     /// All links together held more than [`Settings::endpoint_bytes`], and this one most. What came on it is dropped.
     NoRoom,
@@ -228,6 +237,8 @@ pub enum CloseCode {
     Violation = 1,
     /// The endpoint holds too much for its applications, and of this link most.
     NoRoom = 2,
+    /// The application has failed: what was sent may not be all.
+    Failed = 3,
 }
 
 /// Why something cannot be done.
@@ -339,6 +350,10 @@ pub struct Settings {
     pub endpoint_bytes: u64,
     /// After how long without a datagram a link is given up.
     pub idle: Duration,
+    /// How long the state of a link is kept after [`Settings::idle`], so that a peer that comes back and is the same
+    /// process goes on where it was. Zero: a link that was lost begins anew. A link that we connected keeps its state until
+    /// the listener has told whether it has kept its own, where this is not zero.
+    pub resume: Duration,
     /// How often something is sent so that the peer and what is between do not forget us.
     pub keep_alive: Duration,
     /// How long a connect is tried.
@@ -387,6 +402,7 @@ impl Settings {
             link_bytes: 128 << 20,
             endpoint_bytes: 512 << 20,
             idle: Duration::from_secs(5),
+            resume: Duration::from_secs(60),
             keep_alive: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(10),
             reconnect: true,

@@ -15,6 +15,7 @@ mod link_life;
 mod link_mtu;
 mod link_paths;
 mod link_receipts;
+mod link_resume;
 mod link_shares;
 mod link_simulation;
 mod link_start;

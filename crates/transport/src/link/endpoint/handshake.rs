@@ -182,8 +182,12 @@ impl Endpoint {
         let Some(agreed) = agreed else { return count(&mut self.counters.unauthenticated) };
         self.slots[index].attempts[role] = None;
         let Some(link) = &mut self.slots[index].link else { return };
-        if link.is_up() && link.instance().is_some() && link.instance() == agreed.instance {
+        let is_same = link.instance().is_some() && link.instance() == agreed.instance;
+        if link.is_up() && is_same {
             link.join_agreed(now, agreed);
+        } else if link.is_kept() && is_same {
+            link.go_on_agreed(now, agreed);
+            link.knock();
         } else {
             // The first path, or the listener has restarted since it answered on the other one.
             link.establish(now, agreed);
@@ -329,7 +333,8 @@ impl Endpoint {
     /// new.
     fn instance_for(&mut self, peer: &PeerId, asked: u64) -> u64 {
         let links = self.slots.iter().filter(|slot| slot.peer.as_ref() == Some(peer));
-        let links = links.filter_map(|slot| slot.link.as_ref().filter(|link| link.is_up())?.instance());
+        let goes_on = |link: &&Link| link.is_up() || link.is_kept();
+        let links = links.filter_map(|slot| slot.link.as_ref().filter(goes_on)?.instance());
         let pending = self.pending.values().filter(|pending| pending.peer == *peer);
         let pending = pending.filter_map(|pending| pending.session.as_ref()?.instance);
         let known = links.chain(pending).find(|instance| instance[0] == asked);
@@ -357,7 +362,7 @@ impl Endpoint {
         });
         let index = match known {
             Some(index) => slot_number(index),
-            None => match self.add_link(None) {
+            None => match self.add_link(now, None) {
                 Ok(index) => index,
                 Err(_) => {
                     self.routes.remove(&to);
@@ -368,7 +373,12 @@ impl Endpoint {
         let slot = &mut self.slots[index as usize];
         slot.peer = Some(pending.peer);
         let Some(link) = &mut slot.link else { return };
-        if link.is_up() && link.instance().is_some() && link.instance() == session.instance {
+        let is_same = link.instance().is_some() && link.instance() == session.instance;
+        // The peer has given its only path up before we have noticed any silence.
+        let is_back = link.is_up() && is_same && link.has_only_path(session.second);
+        if is_same && (link.is_kept() || is_back && link.suspend(now, CloseReason::TimedOut)) {
+            link.go_on(now, session);
+        } else if is_same && link.is_up() {
             link.join(now, session);
         } else {
             link.resume(now, session);
@@ -411,6 +421,7 @@ impl Endpoint {
         let Some(index) = lost else { return count(&mut self.counters.strangers) };
         if let Some(link) = &mut self.slots[index].link
             && link.standing == Standing::Up
+            && !link.suspend(now, CloseReason::Reset)
         {
             link.events.push_back(Event::Closed { reason: CloseReason::Reset });
             link.standing = Standing::Closed;

@@ -169,7 +169,7 @@ impl Endpoint {
         if self.remote_gate.is_none() {
             return Err(Error::NoPeer);
         }
-        let index = self.add_link(Some(path))?;
+        let index = self.add_link(now, Some(path))?;
         self.attempt(now, index, false)?;
         Ok(self.id(index))
     }
@@ -450,8 +450,11 @@ impl Endpoint {
         LinkId { index, generation: self.slots[index as usize].generation }
     }
 
-    fn add_link(&mut self, target: Option<Path>) -> Result<u32, Error> {
+    fn add_link(&mut self, now: Time, target: Option<Path>) -> Result<u32, Error> {
         let limit = self.settings.max_links;
+        if self.slots.len() >= limit && self.slots.iter().all(|slot| slot.link.is_some()) {
+            self.end_longest_suspended(now);
+        }
         let free = self.slots.iter().position(|slot| slot.link.is_none());
         let free = free.or_else(|| {
             let is_over = |slot: &Slot| slot.link.as_ref().is_some_and(Link::has_ended);
@@ -474,10 +477,26 @@ impl Endpoint {
         let instance = u64::from_be_bytes(self.random.array());
         let slot = &mut self.slots[index];
         slot.generation += 1;
-        slot.link = Some(Link::new(self.settings.clone()));
+        let mut link = Link::new(self.settings.clone());
+        link.is_ours = target.is_some();
+        slot.link = Some(link);
         (slot.attempts, slot.peer, slot.targets, slot.instance) =
             ([None, None], None, [target, None], instance);
         Ok(index as u32)
+    }
+
+    /// There is no place for a link: the one whose peer has been away for longest is not waited for any more.
+    fn end_longest_suspended(&mut self, now: Time) {
+        let suspended =
+            (0u32..).zip(&self.slots).filter_map(|(index, slot)| match slot.link.as_ref()?.standing {
+                Standing::Suspended { until } => Some((until, index)),
+                _ => None,
+            });
+        let Some((_, index)) = suspended.min() else { return };
+        if let Some(link) = &mut self.slots[index as usize].link {
+            link.end_timed_out();
+        }
+        self.collect(now, index);
     }
 
     /// Takes over a link's events.
@@ -495,16 +514,19 @@ impl Endpoint {
         let Some(link) = &mut slot.link else { return };
         if link.standing == Standing::Closed {
             let again = slot.targets[0].is_some() && self.settings.reconnect && link.is_wanted();
-            if again {
+            let is_kept = link.is_kept();
+            if again && !is_kept {
                 link.forget_session();
-            } else {
+            } else if !again {
                 link.drop_sessions();
             }
             link.take_dropped().iter().for_each(|local| _ = self.routes.remove(local));
             slot.attempts = [None, None];
             if again {
                 link.standing = Standing::Connecting;
-                slot.instance = u64::from_be_bytes(self.random.array());
+                if !is_kept {
+                    slot.instance = u64::from_be_bytes(self.random.array());
+                }
             } else {
                 (slot.peer, slot.targets) = (None, [None, None]);
                 if link.forgotten || !link.has_unread() {
