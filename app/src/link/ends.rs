@@ -6,7 +6,8 @@ use super::output::Output;
 use crate::failure;
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use glassline_engine::link::session;
+use glassline_engine::link::Local;
+use glassline_engine::link::session::{self, Continuity};
 use glassline_io::{resolve, serial};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -185,8 +186,41 @@ fn any_port(to: SocketAddr) -> SocketAddr {
     any.parse().expect("an address")
 }
 
+/// What it means that the other end may lack something of a channel's input, or an output something of the peer's: what a
+/// device or datagrams bring goes on without those who do not take it.
+pub(super) fn continuity(channel: &Channel, end: Option<&ChannelEnd>) -> Continuity {
+    let goes_by = channel.options.newest || channel.options.cancel_after.is_some();
+    match end {
+        None | Some(ChannelEnd::Udp(_) | ChannelEnd::Serial(..)) => Continuity::Live,
+        Some(_) if goes_by => Continuity::Live,
+        Some(end) if channel.framing_of(end) == Framing::Raw => Continuity::Stream,
+        Some(_) => Continuity::Messages,
+    }
+}
+
 /// The first address of `HOST:PORT`.
-pub(crate) fn one_address(text: &str) -> Result<SocketAddr> {
+fn one_address(text: &str) -> Result<SocketAddr> {
+    Ok(addresses(text)?[0])
+}
+
+/// An address of ours from which all of these can be reached.
+pub(crate) fn local_towards(to: &[SocketAddr]) -> Local {
+    let are_both = to.iter().any(SocketAddr::is_ipv4) && to.iter().any(SocketAddr::is_ipv6);
+    let one = to.iter().find(|address| !are_both || address.is_ipv6());
+    Local::towards(*one.unwrap_or(&SocketAddr::from(([0, 0, 0, 0], 0))))
+}
+
+/// `HOST:PORT`, where that is no number.
+pub(super) fn host_and_port(text: &str) -> Option<(&str, u16)> {
+    if text.parse::<SocketAddr>().is_ok() {
+        return None;
+    }
+    let (host, port) = text.rsplit_once(':')?;
+    Some((host.trim_start_matches('[').trim_end_matches(']'), port.parse().ok()?))
+}
+
+/// All addresses of `HOST:PORT`, in the order in which they are to be tried.
+pub(crate) fn addresses(text: &str) -> Result<Vec<SocketAddr>> {
     let wrong = || {
         failure::usage(
             format!("{text:?} is no address"),
@@ -194,16 +228,14 @@ pub(crate) fn one_address(text: &str) -> Result<SocketAddr> {
         )
     };
     if let Ok(address) = text.parse() {
-        return Ok(address);
+        return Ok(vec![address]);
     }
-    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-    let port = port.parse().map_err(|_| wrong())?;
-    let found =
-        resolve::resolve(host.trim_start_matches('[').trim_end_matches(']'), port).map_err(|error| {
-            failure::failed(
-                format!("the name {host:?} has no address: {error}"),
-                "check its spelling, or give a number",
-            )
-        })?;
-    Ok(found[0])
+    let (host, port) = host_and_port(text).ok_or_else(wrong)?;
+    let found = resolve::resolve(host, port).map_err(|error| {
+        failure::failed(
+            format!("the name {host:?} has no address: {error}"),
+            "check its spelling, or give a number",
+        )
+    })?;
+    Ok(resolve::in_turns(&found))
 }

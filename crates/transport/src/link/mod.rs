@@ -99,6 +99,9 @@ impl Ecn {
     }
 }
 
+/// The most addresses of one listener that are tried.
+pub const MAX_ADDRESSES: usize = 16;
+
 /// Datagrams to be sent, which stand in the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
@@ -191,6 +194,12 @@ pub enum Event {
         /// Why: [`CloseReason::TimedOut`] or [`CloseReason::Reset`].
         reason: CloseReason,
     },
+    /// The listener does not take us: another peer of our name or key answers, on a machine of another boot (see
+    /// [`Settings::boot`]). It is asked again later.
+    Refused {
+        /// How much later.
+        retry_after: Duration,
+    },
     /// The peer is back with all that it had: every channel goes on where it was. What was under way on reliable channels
     /// is sent again, what was under way on others is lost.
     Resumed,
@@ -218,6 +227,8 @@ pub enum CloseReason {
     TimedOut,
     /// Nobody answered for [`Settings::connect_timeout`].
     Unreachable,
+    /// The listener has refused us for [`Settings::connect_timeout`]: see [`Event::Refused`].
+    Refused,
     /// The peer broke the rules.
     Violation(&'static str),
     /// The peer does not know the link any more: it has restarted, or gave it up before we did.
@@ -239,6 +250,17 @@ pub enum CloseCode {
     NoRoom = 2,
     /// The application has failed: what was sent may not be all.
     Failed = 3,
+    /// Another process of the same name or key, on a machine of the same boot, has connected.
+    Replaced = 4,
+    /// Another peer of the same name or key answers, on a machine of another boot.
+    NameTaken = 5,
+}
+
+impl CloseCode {
+    /// As it stands on the wire.
+    pub const fn number(self) -> u64 {
+        self as u64
+    }
 }
 
 /// Why something cannot be done.
@@ -284,6 +306,9 @@ pub enum Error {
         /// [`Settings::max_links`].
         limit: usize,
     },
+    /// No address to connect to was given.
+    #[error("no address to connect to")]
+    NoAddress,
     /// The credentials name no peer to connect to.
     #[error("the credentials name no peer to connect to")]
     NoPeer,
@@ -326,6 +351,11 @@ pub struct Settings {
     /// Tells our endpoint from others that hold the same shared key: a new link of the same name replaces the old one.
     /// At most [`MAX_NAME`] bytes. Key pairs need none.
     pub name: Vec<u8>,
+    /// Names the boot of this machine, where it is known (Linux: `/proc/sys/kernel/random/boot_id`). A listener that has
+    /// a link of our name or key has it replaced at once where it is of the same boot: it was started again. Where it is of
+    /// another boot it may be a clone of this machine: the listener replaces it once it has been silent for a second,
+    /// though it was asked, and refuses us until then ([`Event::Refused`]).
+    pub boot: Option<u64>,
     /// Whether others may connect.
     pub listen: bool,
     /// What a listener keeps over its restarts, and no other one has: by it a peer of a link that the listener has lost
@@ -395,6 +425,7 @@ impl Settings {
         Settings {
             credentials,
             name: Vec::new(),
+            boot: None,
             listen: false,
             reset_secret: None,
             datagram_bytes: 1452,

@@ -13,6 +13,7 @@ mod link_idle;
 mod link_liars;
 mod link_life;
 mod link_mtu;
+mod link_names;
 mod link_paths;
 mod link_receipts;
 mod link_resume;

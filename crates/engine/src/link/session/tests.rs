@@ -39,7 +39,7 @@ fn listener() -> Ends {
 
 fn caller(name: &str, to: SocketAddr) -> Ends {
     let endpoint = Endpoint::open(settings(name, 7), &[Local::towards(to)]).unwrap();
-    open(endpoint, Mode::Connect { to, give_up: false })
+    open(endpoint, Mode::Connect { to: vec![to], give_up: false })
 }
 
 impl Ends {
@@ -159,7 +159,7 @@ fn a_session_goes_to_where_the_listener_is_now() {
         _ => None,
     });
     assert!(!was_up);
-    air.session.set_remote(ground.address());
+    air.session.set_remote(vec![ground.address()]);
     let to = air.event(|event| match event {
         SessionEvent::RemoteChanged(address) => Some(address),
         _ => None,
@@ -174,7 +174,7 @@ fn another_key_is_refused_by_silence() {
     let ground = listener();
     let to = ground.address();
     let endpoint = Endpoint::open(settings("stranger", 9), &[Local::towards(to)]).unwrap();
-    let stranger = open(endpoint, Mode::Connect { to, give_up: true });
+    let stranger = open(endpoint, Mode::Connect { to: vec![to], give_up: true });
     stranger.ended();
     assert!(matches!(stranger.session.join(), Err(Error::Unreachable)));
     assert!(ground.session.statistics().is_empty());

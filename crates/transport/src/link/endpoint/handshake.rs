@@ -18,8 +18,8 @@ use crate::link::secure::noise::{Credentials, Handshake};
 use crate::link::state::session::{Agreed, Session};
 use crate::link::state::{Link, Standing};
 use crate::link::wire::packet::{self, CONNECT_SIZE, Connect, ConnectionId, MAX_TOKEN, prologue};
-use crate::link::wire::parameters::Parameters;
-use crate::link::{Bonding, CloseReason, Ecn, Error, Event, Path, Settings, Transmit};
+use crate::link::wire::parameters::{Parameters, REFUSED_NAME};
+use crate::link::{Bonding, CloseCode, CloseReason, Ecn, Error, Event, Path, Random, Settings, Transmit};
 
 /// The first wait for an answer to a Connect; each further one is twice as long, up to [`LAST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(150);
@@ -28,6 +28,23 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 const PENDING_LIFE: Duration = Duration::from_secs(4);
 /// However often it repeats its Connect.
 const LONGEST_PENDING: Duration = Duration::from_secs(16);
+/// Between the first packets to two addresses of one listener (RFC 8305 §5, Connection Attempt Delay).
+const ADDRESS_DELAY: Duration = Duration::from_millis(250);
+/// A peer of another boot has the name of one that has been silent for so long though it was asked.
+const OCCUPANT_SILENCE: Duration = Duration::from_secs(1);
+/// Who is refused comes again after so long, twice as long after each further time, and a quarter more by chance; up to
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+/// this.
+const LAST_BACKOFF: Duration = Duration::from_secs(30);
+/// For how long the owner of a session that was replaced is told so when it sends something.
+const REPLACED_LIFE: Duration = Duration::from_secs(30);
+/// It is told so no more often than this.
+const REPLACED_GAP: Duration = Duration::from_millis(50);
+/// The most such sessions.
+const MAX_REPLACED: usize = 64;
+/// What they are told.
+const REPLACED: &str = "another process of the same name or key has connected from the same machine";
+const NAME_TAKEN: &str = "another peer of the same name or key answers";
 /// Who is told twice to come again with a token is not told a third time in one attempt.
 const MAX_RETRIES: u32 = 3;
 
@@ -78,6 +95,14 @@ pub(super) struct Pending {
     answers: u32,
 }
 
+/// A session that another process of the same peer has replaced.
+pub(super) struct Replaced {
+    session: Session,
+    code: CloseCode,
+    pub(super) expires: Time,
+    next_at: Time,
+}
+
 /// What becomes of a Connect that is no repeated one.
 enum Admission {
     /// Noise is to look at it.
@@ -89,10 +114,22 @@ enum Admission {
 }
 
 impl Endpoint {
-    /// Begins a handshake for one path of the link at `index`.
+    /// Begins a handshake for one path of the link at `index`, with each of its addresses; all others for it are over.
     pub(super) fn attempt(&mut self, now: Time, index: u32, second: bool) -> Result<(), Error> {
+        let (place, role) = (index as usize, usize::from(second));
+        self.slots[place].attempts[role].clear();
+        let backoff = backoff(self.slots[place].refusals, &mut self.random);
+        let mut begins = now + backoff;
+        for path in self.slots[place].targets[role].clone() {
+            let attempt = self.attempt_at(begins, index, second, path)?;
+            self.slots[place].attempts[role].push(attempt);
+            begins = begins + ADDRESS_DELAY;
+        }
+        Ok(())
+    }
+
+    fn attempt_at(&mut self, begins: Time, index: u32, second: bool, path: Path) -> Result<Attempt, Error> {
         let slot = &mut self.slots[index as usize];
-        let path = slot.targets[usize::from(second)].ok_or(Error::Closed)?;
         let asked = Parameters {
             instance: Some(slot.instance),
             second,
@@ -113,16 +150,15 @@ impl Endpoint {
             local,
             path,
             datagram: Vec::new(),
-            next_at: now,
+            next_at: begins,
             wait: FIRST_WAIT,
-            gives_up: now + self.settings.connect_timeout,
+            gives_up: begins + self.settings.connect_timeout,
             sent_at: None,
             sent: 0,
             retries: 0,
         };
         self.write_attempt(&mut attempt, &[]);
-        self.slots[index as usize].attempts[usize::from(second)] = Some(Box::new(attempt));
-        Ok(())
+        Ok(attempt)
     }
 
     fn write_attempt(&mut self, attempt: &mut Attempt, token: &[u8]) {
@@ -134,10 +170,12 @@ impl Endpoint {
         }
     }
 
-    /// The link, and its path, that waits for an answer with this ID.
-    fn attempt_of(&self, to: ConnectionId) -> Option<(usize, usize)> {
-        let waits = |attempt: &Option<Box<Attempt>>| attempt.as_ref().is_some_and(|one| one.local == to);
-        let waiting = |(index, slot): (usize, &Slot)| Some((index, slot.attempts.iter().position(waits)?));
+    /// The link, its path, and the attempt for that which waits for an answer with this ID.
+    fn attempt_of(&self, to: ConnectionId) -> Option<(usize, usize, usize)> {
+        let of = |attempts: &Vec<Attempt>| attempts.iter().position(|attempt| attempt.local == to);
+        let roles =
+            |slot: &Slot| slot.attempts.iter().map(of).enumerate().find_map(|(role, at)| Some((role, at?)));
+        let waiting = |(index, slot): (usize, &Slot)| roles(slot).map(|(role, at)| (index, role, at));
         self.slots.iter().enumerate().find_map(waiting)
     }
 
@@ -147,41 +185,53 @@ impl Endpoint {
     }
 
     pub(super) fn handle_retry(&mut self, now: Time, to: ConnectionId, token: &[u8]) {
-        let Some((index, role)) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
+        let Some((index, role, at)) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
             return count(&mut self.counters.strangers);
         };
-        let Some(mut attempt) = self.slots[index].attempts[role].take() else { return };
+        let mut attempt = self.slots[index].attempts[role].remove(at);
         if attempt.retries < MAX_RETRIES {
             attempt.retries = attempt.retries.saturating_add(1);
             self.write_attempt(&mut attempt, token);
             attempt.next_at = now;
         }
-        self.slots[index].attempts[role] = Some(attempt);
+        self.slots[index].attempts[role].insert(at, attempt);
     }
 
     pub(super) fn handle_accept(&mut self, now: Time, from: Path, to: ConnectionId, noise: &[u8]) {
-        let Some((index, role)) = self.attempt_of(to) else { return count(&mut self.counters.strangers) };
+        let Some((index, role, at)) = self.attempt_of(to) else {
+            return count(&mut self.counters.strangers);
+        };
         let asked = self.slots[index].instance;
-        let Some(attempt) = &mut self.slots[index].attempts[role] else { return };
-        let agreed = attempt.handshake.read(noise).and_then(|payload| {
-            let peer = Parameters::parse(&payload)?;
+        let attempt = &mut self.slots[index].attempts[role][at];
+        let target = attempt.path;
+        let read = attempt.handshake.read(noise).and_then(|payload| Parameters::parse(&payload));
+        let Some(peer) = read else { return count(&mut self.counters.unauthenticated) };
+        if peer.refusal.is_some() {
+            return self.handle_refusal(now, index);
+        }
+        let agreed = peer.connection.zip(attempt.handshake.secrets()).map(|(remote, secrets)| {
             let sent_at = attempt.sent_at.filter(|_| attempt.sent == 1);
-            Some(Agreed {
-                secrets: attempt.handshake.secrets()?,
+            Agreed {
+                secrets,
                 local: to,
-                remote: peer.connection?,
-                path: Path { via: attempt.path.via, ..from },
+                remote,
+                path: Path { via: target.via, ..from },
                 instance: peer.instance.map(|given| [asked, given]),
                 second: role == 1,
                 both: self.settings.bonding == Bonding::Both,
                 peer,
                 rtt: sent_at.map(|sent_at| now - sent_at),
                 random: self.random.fork(),
-            })
+            }
         });
         let Some(agreed) = agreed else { return count(&mut self.counters.unauthenticated) };
-        self.slots[index].attempts[role] = None;
-        let Some(link) = &mut self.slots[index].link else { return };
+        let slot = &mut self.slots[index];
+        // The address that has answered goes first the next time.
+        slot.attempts[role].clear();
+        slot.targets[role].retain(|path| *path != target);
+        slot.targets[role].insert(0, target);
+        slot.refusals = 0;
+        let Some(link) = &mut slot.link else { return };
         let is_same = link.instance().is_some() && link.instance() == agreed.instance;
         if link.is_up() && is_same {
             link.join_agreed(now, agreed);
@@ -195,6 +245,26 @@ impl Endpoint {
             link.knock();
         }
         self.routes.insert(to, Route::Link(slot_number(index)));
+        self.collect(now, slot_number(index));
+    }
+
+    /// The listener has another peer of our name: we come again later.
+    fn handle_refusal(&mut self, now: Time, index: usize) {
+        let slot = &mut self.slots[index];
+        let until = slot.attempts.iter().flatten().map(|attempt| attempt.gives_up).max().unwrap_or(now);
+        slot.refusals = slot.refusals.saturating_add(1);
+        for second in [false, true] {
+            if !self.slots[index].attempts[usize::from(second)].is_empty() {
+                let _ = self.attempt(now, slot_number(index), second);
+            }
+        }
+        let slot = &mut self.slots[index];
+        let begins = slot.attempts.iter().flatten().map(|attempt| attempt.next_at).min().unwrap_or(now);
+        // How long a listener is tried counts from the first time.
+        slot.attempts.iter_mut().flatten().for_each(|attempt| attempt.gives_up = until.max(now));
+        if let Some(link) = &mut slot.link {
+            link.events.push_back(Event::Refused { retry_after: begins.since(now) });
+        }
         self.collect(now, slot_number(index));
     }
 
@@ -292,11 +362,13 @@ impl Endpoint {
             local = self.identity.connection_id(&mut self.random);
         }
         let reset = self.identity.reset_token(local);
+        let is_taken = self.is_occupied(now, &identity, &peer);
         let instance = peer.instance.map(|asked| [asked, self.instance_for(&identity, asked)]);
         let parameters = Parameters {
-            connection: Some(local),
-            reset,
-            instance: instance.map(|instance| instance[1]),
+            connection: Some(local).filter(|_| !is_taken),
+            reset: reset.filter(|_| !is_taken),
+            instance: instance.map(|instance| instance[1]).filter(|_| !is_taken),
+            refusal: is_taken.then_some(REFUSED_NAME),
             ..own_parameters(&self.settings)
         };
         let mut payload = Vec::new();
@@ -315,7 +387,7 @@ impl Endpoint {
             random: self.random.fork(),
         };
         let pending = Pending {
-            session: Some(Session::new(now, agreed, &self.settings)),
+            session: (!is_taken).then(|| Session::new(now, agreed, &self.settings)),
             path: from,
             noise: connect.noise.to_vec(),
             accept: accept.clone(),
@@ -327,6 +399,21 @@ impl Endpoint {
         };
         self.pending.insert(local, pending);
         Some((local, accept))
+    }
+
+    /// Whether a peer that wants to come in has the name of another one that answers, on a machine of another boot. That one is
+    /// asked whether it is there.
+    fn is_occupied(&mut self, now: Time, identity: &PeerId, peer: &Parameters) -> bool {
+        let Some(link) = self.occupant(identity) else { return false };
+        let is_same = peer.instance.is_some() && link.instance().map(|instance| instance[0]) == peer.instance;
+        let boots = link.peer_boot().zip(peer.boot);
+        !is_same && boots.is_some_and(|(one, other)| one != other) && link.is_answering(now, OCCUPANT_SILENCE)
+    }
+
+    /// The link that is up of the peer of this name or key.
+    fn occupant(&mut self, identity: &PeerId) -> Option<&mut Link> {
+        let mut slots = self.slots.iter_mut().filter(|slot| slot.peer.as_ref() == Some(identity));
+        slots.find_map(|slot| slot.link.as_mut().filter(|link| link.is_up()))
     }
 
     /// What we call the state that a peer calls `asked`: there is a link of it, or a handshake on another path, or it is
@@ -350,6 +437,10 @@ impl Endpoint {
         }
         let Some(mut pending) = self.pending.remove(&to) else { return };
         let Some(mut session) = pending.session.take() else { return };
+        // Others may have come meanwhile.
+        if self.is_occupied(now, &pending.peer, &session.peer) {
+            return self.say_farewell(now, vec![session], CloseCode::NameTaken, NAME_TAKEN);
+        }
         if pending.answers == 1 {
             session.recovery.rtt.update(now - pending.answered_at, Duration::ZERO);
         }
@@ -362,7 +453,7 @@ impl Endpoint {
         });
         let index = match known {
             Some(index) => slot_number(index),
-            None => match self.add_link(now, None) {
+            None => match self.add_link(now, &[]) {
                 Ok(index) => index,
                 Err(_) => {
                     self.routes.remove(&to);
@@ -373,6 +464,7 @@ impl Endpoint {
         let slot = &mut self.slots[index as usize];
         slot.peer = Some(pending.peer);
         let Some(link) = &mut slot.link else { return };
+        let mut replaced = Vec::new();
         let is_same = link.instance().is_some() && link.instance() == session.instance;
         // The peer has given its only path up before we have noticed any silence.
         let is_back = link.is_up() && is_same && link.has_only_path(session.second);
@@ -381,12 +473,51 @@ impl Endpoint {
         } else if is_same && link.is_up() {
             link.join(now, session);
         } else {
+            let is_of_one_boot = session.peer.boot.is_some() && link.peer_boot() == session.peer.boot;
+            if link.is_up() && is_of_one_boot {
+                replaced = link.take_sessions();
+            }
             link.resume(now, session);
         }
+        self.say_farewell(now, replaced, CloseCode::Replaced, REPLACED);
         self.collect(now, index);
         self.routes.insert(to, Route::Link(index));
         self.handle_data(now, from, to, Ecn::NotCapable, datagram);
         self.gather(index);
+    }
+
+    /// Tells the owner of sessions that no link has any more why that is, and again when it sends something.
+    fn say_farewell(&mut self, now: Time, sessions: Vec<Session>, code: CloseCode, words: &str) {
+        for mut session in sessions {
+            let (local, path) = (session.local, session.path);
+            if self.answers.len() < MAX_ANSWERS {
+                self.answers.push_back((path, session.write_close(code, words)));
+            }
+            self.routes.remove(&local);
+            if self.replaced.len() < MAX_REPLACED {
+                self.routes.insert(local, Route::Replaced);
+                let (expires, next_at) = (now + REPLACED_LIFE, now + REPLACED_GAP);
+                self.replaced.insert(local, Replaced { session, expires, next_at, code });
+            }
+        }
+    }
+
+    /// A data packet for a session that was replaced: its owner has not heard of that.
+    pub(super) fn handle_replaced(&mut self, now: Time, from: Path, to: ConnectionId, datagram: &mut [u8]) {
+        let Some(replaced) = self.replaced.get_mut(&to) else { return };
+        if !replaced.session.opener.would_open(datagram) {
+            return count(&mut self.counters.refused);
+        }
+        if replaced.next_at > now || self.answers.len() >= MAX_ANSWERS {
+            return;
+        }
+        replaced.next_at = now + REPLACED_GAP;
+        let words = if replaced.code == CloseCode::Replaced { REPLACED } else { NAME_TAKEN };
+        let close = replaced.session.write_close(replaced.code, words);
+        // No more than came.
+        if close.len() <= datagram.len() || from == replaced.session.path {
+            self.answers.push_back((from, close));
+        }
     }
 
     /// A data packet with an ID that we do not know. If it was ours before a restart, its sender is told so.
@@ -438,7 +569,22 @@ impl Endpoint {
             }
             stays
         });
+        self.replaced.retain(|local, replaced| {
+            let stays = replaced.expires > now;
+            if !stays {
+                routes.remove(local);
+            }
+            stays
+        });
     }
+}
+
+/// How long who was refused so often waits.
+fn backoff(refusals: u32, random: &mut Random) -> Duration {
+    let Some(doublings) = refusals.checked_sub(1) else { return Duration::ZERO };
+    let wait = FIRST_BACKOFF.saturating_mul(1 << doublings.min(5)).min(LAST_BACKOFF);
+    let [chance] = random.array();
+    wait.saturating_add((wait / 4 / 255).saturating_mul(u32::from(chance)))
 }
 
 /// Counts one more.
@@ -464,5 +610,7 @@ pub(in crate::link) fn own_parameters(settings: &Settings) -> Parameters {
         instance: None,
         second: false,
         both: false,
+        boot: settings.boot,
+        refusal: None,
     }
 }

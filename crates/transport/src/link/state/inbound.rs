@@ -20,7 +20,7 @@ use crate::link::recovery::{Content, Sample};
 use crate::link::wire::frame::{Ack, Frame};
 use crate::link::wire::packet::ConnectionId;
 use crate::link::wire::varint::Reader;
-use crate::link::{CloseReason, Compression, Ecn, Event, Options, Path};
+use crate::link::{CloseCode, CloseReason, Compression, Ecn, Event, Options, Path};
 
 /// The share of lost packets from which copies and parity are worth their bytes,
 const LOSSY: f64 = 0.003;
@@ -168,6 +168,10 @@ impl Link {
                 session.responses.push((path, data));
             }
             Frame::Response(data) => self.handle_response(now, on, data),
+            Frame::Close { code, .. }
+                if code == CloseCode::NameTaken.number()
+                    && self.is_ours
+                    && self.suspend(now, CloseReason::Refused) => {}
             Frame::Close { code, reason } => {
                 let reason = String::from_utf8_lossy(reason).into_owned();
                 self.standing = Standing::Closed;

@@ -123,6 +123,8 @@ pub struct Link {
     kept: Option<[u64; 2]>,
     /// We connect it, and not the peer.
     pub(crate) is_ours: bool,
+    /// When the peer was last asked whether it is there, for the sake of another one of its name.
+    challenged_at: Option<Time>,
     /// IDs of paths that are gone.
     dropped: Vec<ConnectionId>,
     pub(crate) events: VecDeque<Event>,
@@ -161,6 +163,7 @@ impl Link {
             half_lost_since: 0,
             kept: None,
             is_ours: false,
+            challenged_at: None,
             dropped: Vec::new(),
             events: VecDeque::new(),
             close: None,
@@ -512,6 +515,30 @@ impl Link {
         };
         self.events.push_back(Event::Suspended { reason });
         true
+    }
+
+    /// Whether the peer answers: `false` once it has been silent for `patience` though it was asked.
+    pub(crate) fn is_answering(&mut self, now: Time, patience: Duration) -> bool {
+        let Some(heard) = self.paths.iter().map(|session| session.last_received).max() else { return false };
+        match self.challenged_at.filter(|at| *at >= heard) {
+            Some(at) => at + patience > now,
+            None => {
+                self.challenged_at = Some(now);
+                self.knock();
+                true
+            }
+        }
+    }
+
+    /// The boot that the peer's machine has named.
+    pub(crate) fn peer_boot(&self) -> Option<u64> {
+        self.main().and_then(|session| session.peer.boot)
+    }
+
+    /// Takes the sessions out, for a farewell on them. The link is to get another one.
+    pub(crate) fn take_sessions(&mut self) -> Vec<Session> {
+        self.preferred = 0;
+        std::mem::take(&mut self.paths)
     }
 
     /// Whether the link's state waits for a session of the same instances.
