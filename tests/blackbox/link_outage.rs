@@ -1,10 +1,11 @@
 //! `link` where the network, the other end or a name goes away: what goes on, and what is an error.
 
-use crate::link::{connect, key, listen, listen_at, start, udp};
+use crate::link::{connect, key, listen, listen_at, start, terminal, udp};
 use glassline_test_support::program::{Running, Scratch};
+use glassline_test_support::skip;
 use glassline_test_support::wait::until;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -251,5 +252,59 @@ fn all_addresses_of_a_name_are_tried() {
         assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
         assert_eq!(listener.wait().code(), Some(0));
         says(&listener, "hello");
+    }
+}
+
+#[test]
+fn a_path_that_is_too_narrow_is_said() {
+    let scratch = Scratch::new("link");
+    let key = key(&scratch);
+    let (path, input) = fifo(&scratch, "in");
+    let out = scratch.file("out");
+    let (_listener, address) = listen(&["--key", &key, "--channel", &format!("1:raw,out={out}")]);
+    let relay = Relay::new(&address);
+    let relayed = relay.address.to_string();
+    let connector = start(&["connect", &relayed, "--key", &key, "--channel", &format!("1:raw,in={path}")]);
+    input.write(b"begin");
+    until("the link", || std::fs::metadata(&out).is_ok_and(|meta| meta.len() == 5));
+    relay.network.most_bytes.store(600, Ordering::Relaxed);
+    input.write(&bytes(50_000));
+    says(&connector, "none of the 1200 bytes that a link needs");
+    // And all comes once the path is as wide as it has to be.
+    relay.network.most_bytes.store(usize::MAX, Ordering::Relaxed);
+    until("all of it", || std::fs::metadata(&out).is_ok_and(|meta| meta.len() == 50_005));
+}
+
+#[test]
+fn a_serial_line_that_goes_away_is_opened_again() {
+    let (Some((first, first_name)), Some((mut second, second_name))) = (terminal(), terminal()) else {
+        return skip("a_serial_line_that_goes_away_is_opened_again", "no pseudo-terminals");
+    };
+    let scratch = Scratch::new("link");
+    let key = key(&scratch);
+    let (path, input) = fifo(&scratch, "in");
+    let device = scratch.file("device");
+    std::os::unix::fs::symlink(first_name, &device).unwrap();
+    let to_listener = format!("1:raw,in={path},out=-");
+    let (listener, address) = listen(&["--key", &key, "--channel", &to_listener]);
+    let line = format!("1:in=serial:{device},57600,out=serial:{device},57600");
+    let connector = start(&["connect", &address, "--key", &key, "--channel", &line]);
+    (&first).write_all(b"before\n").unwrap();
+    says(&listener, "before");
+    std::fs::remove_file(&device).unwrap();
+    drop(first);
+    says(&connector, "has gone");
+    // What comes meanwhile has nowhere to go, and ends nothing.
+    input.write(b"to nobody");
+    std::os::unix::fs::symlink(second_name, &device).unwrap();
+    says(&connector, "is back");
+    second.write_all(b"after\n").unwrap();
+    says(&listener, "after");
+    input.write(b"answer");
+    let mut got = Vec::new();
+    while !got.ends_with(b"answer") {
+        let mut buffer = [0; 100];
+        let length = second.read(&mut buffer).unwrap();
+        got.extend_from_slice(&buffer[..length]);
     }
 }

@@ -2,18 +2,20 @@
 
 use super::channel::{Channel, ChannelEnd, Framing};
 use super::input::Input;
+use super::line::Line;
 use super::output::Output;
 use crate::failure;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use glassline_engine::link::Local;
 use glassline_engine::link::session::{self, Continuity};
-use glassline_io::{resolve, serial};
+use glassline_io::resolve;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// `EIO`.
 const HUNG_UP: i32 = 5;
@@ -85,7 +87,7 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
     let named = |what: &str, end: &ChannelEnd| format!("channel {}: {what} {}", channel.id, describe(end));
     let max_size = channel.options.max_size as usize;
     let mut socket: Option<UdpSocket> = None;
-    let mut line: Option<(&ChannelEnd, File)> = None;
+    let mut line: Option<(&ChannelEnd, Arc<Line>)> = None;
     let mut input = None;
     if let Some(end) = &channel.input {
         let framing = channel.framing_of(end);
@@ -98,9 +100,9 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
                 Prepared::Open(Input::datagrams(bound, max_size))
             }
             ChannelEnd::Serial(device, baud) => {
-                let opened = serial::open(device, *baud).with_context(open)?;
-                line = Some((end, opened.try_clone()?));
-                Prepared::Open(Input::stream(opened, framing, max_size))
+                let opened = Line::open(device, *baud).with_context(open)?;
+                line = Some((end, Arc::clone(&opened)));
+                Prepared::Open(Input::serial(&opened, framing, max_size))
             }
             ChannelEnd::File(path) => {
                 let meta = std::fs::metadata(path).map_err(|error| {
@@ -138,9 +140,9 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
                 let shared = line.filter(|(other, _)| *other == end).map(|(_, line)| line);
                 let line = match shared {
                     Some(line) => line,
-                    None => serial::open(device, *baud).with_context(open)?,
+                    None => Line::open(device, *baud).with_context(open)?,
                 };
-                Output::stream(line, framing)
+                Output::Serial { line, writer: None, framing }
             }
             ChannelEnd::File(path) => open_file(path, framing).with_context(open)?,
             ChannelEnd::Standard => Output::stream(std::io::stdout(), framing),

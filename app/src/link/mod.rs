@@ -1,7 +1,7 @@
 //! `glassline link`: pipes messages between files, FIFOs, datagrams, serial lines and the channels of a link, so that any
 //! program in any language gets channels over a bad network.
 //!
-//! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages; `discovery`
+//! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages, `line` a serial line that comes and goes; `discovery`
 //! finds listeners by name; `identity` is by what peers know us; `reset` is what a listener keeps over its restarts; `session` runs an
 //! `engine::link::session` and says what happens to it, `stats` writes its figures.
 
@@ -10,6 +10,7 @@ mod discovery;
 mod ends;
 mod identity;
 mod input;
+mod line;
 mod output;
 mod reset;
 mod session;

@@ -246,6 +246,12 @@ fn log(session: &Session, remote: Option<&Remote>, event: SessionEvent) {
         SessionEvent::PathDown { peer, address } => {
             tracing::warn!(peer, %address, "a path has gone; the other one goes on");
         }
+        SessionEvent::PathTooNarrow { peer, address } => tracing::error!(
+            peer,
+            %address,
+            "the path carries small datagrams, but none of the 1200 bytes that a link needs: larger messages do not \
+             arrive; give its interfaces and tunnels an MTU of 1228 bytes or more (IPv6: 1280)"
+        ),
         SessionEvent::NoOutput { channel } => tracing::warn!(
             channel,
             "the peer sends on a channel that has no output here; what comes is dropped; --channel {channel}:out=…"

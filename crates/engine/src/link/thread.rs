@@ -6,6 +6,7 @@ use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::timer::Timer;
 use glassline_io::udp::{Arrivals, Port};
 use glassline_media::Time;
+use glassline_transport::link::wire::parameters::MIN_DATAGRAM;
 use glassline_transport::link::{Ecn, MAX_BATCH, Path, Transmit};
 use std::io;
 use std::net::SocketAddr;
@@ -230,7 +231,10 @@ impl Worker {
                 Err(error) => {
                     // The network loses them, whatever the reason; the core knows what to do about that.
                     let number = Some((to, error.raw_os_error().unwrap_or(0)));
-                    if socket.complaint != number && !glassline_io::udp::is_too_large(&error) {
+                    let is_too_large = glassline_io::udp::is_too_large(&error);
+                    // Larger ones are sent to find out whether they pass.
+                    let is_probe = is_too_large && transmit.segment_bytes > usize::from(MIN_DATAGRAM);
+                    if socket.complaint != number && !is_probe {
                         socket.complaint = number;
                         tracing::warn!(to = %transmit.path.remote, "datagrams cannot be sent: {error}");
                     }

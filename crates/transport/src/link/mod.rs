@@ -188,6 +188,12 @@ pub enum Event {
         /// Where it led.
         path: Path,
     },
+    /// The path carries small datagrams, but for seconds none of the [`MIN_DATAGRAM`](wire::parameters::MIN_DATAGRAM) bytes that every
+    /// path must carry: larger messages do not arrive there. Told once, and again after one of that size has come.
+    PathTooNarrow {
+        /// Where it leads.
+        path: Path,
+    },
     /// The peer does not answer, and the link's state is kept: messages wait, and [`Event::Resumed`] follows if the peer
     /// comes back within [`Settings::resume`] and has kept its own. A link that we connected is tried again meanwhile.
     Suspended {

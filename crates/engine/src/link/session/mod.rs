@@ -337,6 +337,13 @@ pub enum SessionEvent {
         /// Its address on that path.
         address: SocketAddr,
     },
+    /// The path to a peer carries no datagrams of 1,200 bytes, though smaller ones pass: larger messages do not arrive.
+    PathTooNarrow {
+        /// The peer's name.
+        peer: String,
+        /// Its address on that path.
+        address: SocketAddr,
+    },
     /// The peer sends on a channel that has no output here; what comes is dropped.
     NoOutput {
         /// The channel.

@@ -251,6 +251,9 @@ fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
         Event::PathChanged { path } => {
             shared.emit(SessionEvent::PathChanged { peer: peer.name(), address: path.remote });
         }
+        Event::PathTooNarrow { path } => {
+            shared.emit(SessionEvent::PathTooNarrow { peer: peer.name(), address: path.remote });
+        }
         Event::PathUp { path } => {
             shared.emit(SessionEvent::PathUp { peer: peer.name(), address: path.remote });
         }

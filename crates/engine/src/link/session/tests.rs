@@ -170,6 +170,40 @@ fn a_session_goes_to_where_the_listener_is_now() {
 }
 
 #[test]
+fn a_peer_that_is_away_holds_no_other_up_and_is_waited_for_where_it_is_the_only_one() {
+    let idle = Duration::from_millis(600);
+    let local = [Local::at("127.0.0.1:0".parse().unwrap())];
+    let endpoint = Endpoint::listen(Settings { idle, ..settings("ground", 7) }, &local).unwrap();
+    let (input, from) = mpsc::channel();
+    let few = Options { queue: 8, ..Options::default() };
+    let channel = Channel::new(CHANNEL, few).with_input(from);
+    let session = Session::open(endpoint, Mode::Listen { once: false }, vec![channel]).unwrap();
+    let to = session.local_addresses()[0];
+    // One that goes without a word.
+    let gone = Endpoint::open(settings("gone", 7), &[Local::towards(to)]).unwrap();
+    let link = gone.connect(to).unwrap();
+    assert!(link.wait_connected(PATIENCE).unwrap());
+    until("the first peer", || session.statistics().len() == 1);
+    gone.abandon();
+    let numbers = 0..200u32;
+    numbers.clone().for_each(|number| input.send(Bytes::copy_from_slice(&number.to_be_bytes())).unwrap());
+    let is_silent = || {
+        let event = session.next_event(PATIENCE).expect("an event");
+        matches!(event, SessionEvent::Silent { .. })
+    };
+    while !is_silent() {}
+    assert_eq!(session.statistics().len(), 1, "it is the only one, and is waited for");
+    // What it has not room for goes to the next one that comes.
+    let air = caller("air", to);
+    let mut taken = Vec::new();
+    while taken.last() != Some(&199) {
+        taken.push(u32::from_be_bytes(air.take()[..].try_into().unwrap()));
+    }
+    assert!(taken.is_sorted_by(|one, next| one + 1 == *next) && taken.len() >= 100, "{taken:?}");
+    until("the one that is there", || session.statistics().len() == 1);
+}
+
+#[test]
 fn another_key_is_refused_by_silence() {
     let ground = listener();
     let to = ground.address();

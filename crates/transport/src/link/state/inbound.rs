@@ -275,6 +275,9 @@ impl Link {
             session.measured_at = now;
         }
         session.mtu.handle_settled(now, sample.largest.0, sample.largest.1);
+        if session.mtu.take_narrow() {
+            self.events.push_back(Event::PathTooNarrow { path: session.path });
+        }
         session.fit();
         let mut acked = std::mem::take(&mut session.recovery.acked);
         let mut lost = std::mem::take(&mut session.recovery.lost);

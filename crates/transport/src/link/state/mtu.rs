@@ -25,6 +25,11 @@ const NEAR: u16 = 20;
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 /// Losses of large packets, with nothing large and something small arriving meanwhile, that make a black hole.
 const BLACK: u32 = 3;
+/// Datagrams of more bytes than this are taken for as large as every path carries.
+const FULL: u32 = 1000;
+/// So often must such ones have been lost while only smaller ones came, over so long a time at least, for the path to be too narrow.
+const NARROW_ROUNDS: u32 = 8;
+const NARROW_TIME: Duration = Duration::from_secs(2);
 /// What common paths carry: Ethernet with IPv6 and IPv4, jumbo frames, tunnels (WireGuard, PPPoE, GRE), LTE.
 const COMMON: [u16; 9] = [8972, 8952, 4352, 1472, 1452, 1424, 1372, 1332, 1232];
 
@@ -44,6 +49,39 @@ pub(crate) struct Mtu {
     lost_rounds: u32,
     /// One of at most [`BASE`] bytes came since the last such loss.
     came_small: bool,
+    narrow: Narrow,
+}
+
+/// Whether the path carries less than [`BASE`] bytes, which is less than it must.
+#[derive(Clone, Copy, Debug, Default)]
+struct Narrow {
+    /// How often full datagrams were lost while smaller ones came, since a full one came; and when that was seen first.
+    rounds: u32,
+    since: Time,
+    came_small: bool,
+    /// It was told.
+    is_told: bool,
+    is_due: bool,
+}
+
+impl Narrow {
+    fn handle_settled(&mut self, now: Time, came: u32, lost: u32) {
+        if came > FULL {
+            *self = Narrow::default();
+            return;
+        }
+        self.came_small |= came > 0;
+        if lost <= FULL || !std::mem::take(&mut self.came_small) {
+            return;
+        }
+        if self.rounds == 0 {
+            self.since = now;
+        }
+        self.rounds = self.rounds.saturating_add(1);
+        if self.rounds >= NARROW_ROUNDS && now.since(self.since) >= NARROW_TIME && !self.is_told {
+            (self.is_told, self.is_due) = (true, true);
+        }
+    }
 }
 
 impl Mtu {
@@ -59,7 +97,13 @@ impl Mtu {
             next_at: now,
             lost_rounds: 0,
             came_small: false,
+            narrow: Narrow::default(),
         }
+    }
+
+    /// Whether the path has just been found not to carry [`BASE`] bytes; told once, and again after it has.
+    pub(crate) fn take_narrow(&mut self) -> bool {
+        std::mem::take(&mut self.narrow.is_due)
     }
 
     /// The same search on another path.
@@ -147,6 +191,7 @@ impl Mtu {
     /// lost; 0 for none. If the path swallows what it carried before, only [`BASE`] is sent until more is found anew.
     pub(crate) fn handle_settled(&mut self, now: Time, came: u32, lost: u32) {
         let base = u32::from(BASE);
+        self.narrow.handle_settled(now, came, lost);
         if came > base {
             (self.lost_rounds, self.came_small) = (0, false);
             return;
@@ -226,6 +271,30 @@ mod tests {
         assert_eq!(mtu.size(), BASE);
         search(&mut mtu, 1300);
         assert!((1280..=1300).contains(&mtu.size()), "{}", mtu.size());
+    }
+
+    #[test]
+    fn a_path_that_carries_less_than_it_must_is_told_once_and_again_after_it_was_well() {
+        let mut mtu = Mtu::new(Time::ZERO, 1200);
+        let mut told = Vec::new();
+        for step in 0..200u64 {
+            let now = Time::from_millis(step * 100);
+            // Small ones come, full ones do not; for a while in the middle they do.
+            let (came, lost) = if (60..70).contains(&step) { (1200, 0) } else { (40, 1200) };
+            mtu.handle_settled(now, came, lost);
+            if mtu.take_narrow() {
+                told.push(step);
+            }
+        }
+        assert_eq!(told, [20, 90]);
+        // An outage, and losses among which full ones come, tell nothing of sizes.
+        let mut mtu = Mtu::new(Time::ZERO, 1200);
+        for step in 0..200u64 {
+            let now = Time::from_millis(step * 100);
+            mtu.handle_settled(now, 0, 1200);
+            mtu.handle_settled(now, if step % 5 == 0 { 1200 } else { 40 }, 1200);
+            assert!(!mtu.take_narrow(), "{step}");
+        }
     }
 
     proptest! {
