@@ -78,7 +78,7 @@ fn until_one_arrives(what: &str, to: SocketAddr, at: &UdpSocket) {
 /// A pseudo-terminal: its master's side, and the other one's name.
 pub(super) fn terminal() -> Option<(File, String)> {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).ok()?;
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).ok()?;
     grantpt(&master).ok()?;
     unlockpt(&master).ok()?;
     let name = ptsname(&master, Vec::new()).ok()?.into_string().ok()?;

@@ -2,7 +2,7 @@
 
 use crate::link_support::{World, settings};
 use glassline_transport::emulator::{End, LinkConfig, Network};
-use glassline_transport::link::{Options, Settings};
+use glassline_transport::link::{Event, Options, Settings};
 use std::time::Duration;
 
 const HEADERS: u32 = Network::HEADER_BYTES as u32;
@@ -110,4 +110,27 @@ fn a_path_that_becomes_wider_is_used() {
     world.network.set_max_packet_bytes(End::Near, None);
     world.run(Duration::from_secs(620));
     assert_eq!(found(&mut world), [1472, 1472]);
+}
+
+#[test]
+fn a_path_that_carries_less_than_it_must_is_told() {
+    for sizes in [&[30_000][..], &[1000, 1000, 1000]] {
+        let mut world = world([1472; 2], [1472; 2]);
+        talk(&mut world, 2);
+        assert_eq!((world.take(End::Far, 0).len(), world.take(End::Near, 0).len()), (20, 20));
+        let told = |world: &World, end| {
+            let is_it = |event: &Event| matches!(event, Event::PathTooNarrow { .. });
+            world.events.iter().filter(|event| event.1 == end && is_it(&event.2)).count()
+        };
+        world.network.set_max_packet_bytes(End::Near, Some(600 + HEADERS));
+        sizes.iter().for_each(|size| world.send(End::Near, 0, vec![1; *size]));
+        world.run(Duration::from_secs(10));
+        assert_eq!([told(&world, End::Near), told(&world, End::Far)], [1, 0], "{sizes:?}");
+        assert!(world.link(End::Near).unwrap().is_up(), "what is small still passes");
+        // All of it comes when the path is as wide as it has to be.
+        world.network.set_max_packet_bytes(End::Near, Some(1200 + HEADERS));
+        world.run(Duration::from_secs(3));
+        assert_eq!(world.take(End::Far, 0).len(), sizes.len());
+        assert_eq!(told(&world, End::Near), 1);
+    }
 }

@@ -59,7 +59,7 @@ impl Peers {
             let Some(peers) = self.wait() else { return Ok(false) };
             let mut sent = false;
             for peer in &peers {
-                match send(peer, &peers, channel, message) {
+                match self.send_to(peer, channel, message) {
                     Ok(()) => sent = true,
                     // Its end is told otherwise.
                     Err(LinkError::Closed) => {}
@@ -86,24 +86,25 @@ impl Peers {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
-}
 
-/// Sends a message to a peer, and waits for room: not for that of one that is away while others are there.
-fn send(peer: &Peer, peers: &[Arc<Peer>], channel: u8, message: &Bytes) -> Result<(), LinkError> {
-    loop {
-        match peer.send(channel, message.clone(), LOOK_AGAIN) {
-            Err(LinkError::QueueFull { .. }) => {
-                let holds_others_up = peer.is_away.load(Ordering::Relaxed)
-                    && peers
-                        .iter()
-                        .any(|other| !other.is_away.load(Ordering::Relaxed) && !other.link.has_ended());
-                if holds_others_up {
-                    peer.link.close_with(CloseCode::Failed, "it is away, and its queue is full");
-                    peer.was_given_up.store(true, Ordering::Relaxed);
-                    return Err(LinkError::Closed);
+    /// Sends a message to a peer, and waits for room: not for that of one that is away while others are there.
+    fn send_to(&self, peer: &Peer, channel: u8, message: &Bytes) -> Result<(), LinkError> {
+        loop {
+            match peer.send(channel, message.clone(), LOOK_AGAIN) {
+                Err(LinkError::QueueFull { .. }) => {
+                    let holds_others_up = peer.is_away.load(Ordering::Relaxed)
+                        && self
+                            .all()
+                            .iter()
+                            .any(|other| !other.is_away.load(Ordering::Relaxed) && !other.link.has_ended());
+                    if holds_others_up {
+                        peer.was_given_up.store(true, Ordering::Relaxed);
+                        peer.link.close_with(CloseCode::Failed, "it is away, and its queue is full");
+                        return Err(LinkError::Closed);
+                    }
                 }
+                other => return other,
             }
-            other => return other,
         }
     }
 }

@@ -274,6 +274,7 @@ impl Link {
         if sample.train_rate.is_some() || sample.rate.is_some_and(|rate| !rate.1) {
             session.measured_at = now;
         }
+        session.mtu.handle_given_up(session.recovery.take_given_up());
         session.mtu.handle_settled(now, sample.largest.0, sample.largest.1);
         if session.mtu.take_narrow() {
             self.events.push_back(Event::PathTooNarrow { path: session.path });

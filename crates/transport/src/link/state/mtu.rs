@@ -59,6 +59,7 @@ struct Narrow {
     rounds: u32,
     since: Time,
     came_small: bool,
+    lost_full: bool,
     /// It was told.
     is_told: bool,
     is_due: bool,
@@ -71,9 +72,11 @@ impl Narrow {
             return;
         }
         self.came_small |= came > 0;
-        if lost <= FULL || !std::mem::take(&mut self.came_small) {
+        self.lost_full |= lost > FULL;
+        if !(self.came_small && self.lost_full) {
             return;
         }
+        (self.came_small, self.lost_full) = (false, false);
         if self.rounds == 0 {
             self.since = now;
         }
@@ -99,6 +102,11 @@ impl Mtu {
             came_small: false,
             narrow: Narrow::default(),
         }
+    }
+
+    /// The largest packet that was given up on a path that does not answer, bytes.
+    pub(crate) fn handle_given_up(&mut self, size: u32) {
+        self.narrow.lost_full |= size > FULL;
     }
 
     /// Whether the path has just been found not to carry [`BASE`] bytes; told once, and again after it has.
