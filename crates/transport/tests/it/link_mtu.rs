@@ -9,7 +9,10 @@ const HEADERS: u32 = Network::HEADER_BYTES as u32;
 
 /// A link whose ends take datagrams of so many bytes, over paths that carry `limits` bytes up and down.
 fn world(takes: [u16; 2], limits: [u32; 2]) -> World {
-    let config = LinkConfig::rate(20_000_000).with_delay(Duration::from_millis(20));
+    world_of(LinkConfig::rate(20_000_000).with_delay(Duration::from_millis(20)), takes, limits)
+}
+
+fn world_of(config: LinkConfig, takes: [u16; 2], limits: [u32; 2]) -> World {
     let limited = |limit| LinkConfig { max_packet_bytes: Some(limit + HEADERS), ..config.clone() };
     let network = Network::new(limited(limits[0]), limited(limits[1]), 1).unwrap();
     let [near, far] = settings();
@@ -114,8 +117,11 @@ fn a_path_that_becomes_wider_is_used() {
 
 #[test]
 fn a_path_that_carries_less_than_it_must_is_told() {
-    for sizes in [&[30_000][..], &[1000, 1000, 1000]] {
-        let mut world = world([1472; 2], [1472; 2]);
+    // One on which what is lost can leave again at once, so that every probe might carry some of it, and a slower one.
+    let quick = LinkConfig::rate(1_000_000_000).with_delay(Duration::from_micros(50));
+    let slow = LinkConfig::rate(20_000_000).with_delay(Duration::from_millis(20));
+    for (config, sizes) in [(&slow, &[30_000][..]), (&slow, &[1000, 1000, 1000]), (&quick, &[50_000])] {
+        let mut world = world_of(config.clone(), [1472; 2], [1472; 2]);
         talk(&mut world, 2);
         assert_eq!((world.take(End::Far, 0).len(), world.take(End::Near, 0).len()), (20, 20));
         let told = |world: &World, end| {
