@@ -10,7 +10,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-fn key(scratch: &Scratch) -> String {
+pub(super) fn key(scratch: &Scratch) -> String {
     let file = scratch.file("link.key");
     if !std::path::Path::new(&file).exists() {
         assert_eq!(glassline(&["key", "new", &file]).status, Some(0));
@@ -18,23 +18,23 @@ fn key(scratch: &Scratch) -> String {
     file
 }
 
-fn start(arguments: &[&str]) -> Running {
+pub(super) fn start(arguments: &[&str]) -> Running {
     Running::start(Command::new(GLASSLINE).arg("link").args(arguments))
 }
 
 /// A listener, and where it is.
-fn listen(arguments: &[&str]) -> (Running, String) {
+pub(super) fn listen(arguments: &[&str]) -> (Running, String) {
     listen_at("127.0.0.1:0", arguments)
 }
 
-fn listen_at(address: &str, arguments: &[&str]) -> (Running, String) {
+pub(super) fn listen_at(address: &str, arguments: &[&str]) -> (Running, String) {
     let mut running = start(&[&["listen", address], arguments].concat());
     let address = said(&mut running, "listening address=");
     (running, address)
 }
 
 /// The word that stands behind `what` in the log.
-fn said(running: &mut Running, what: &str) -> String {
+pub(super) fn said(running: &mut Running, what: &str) -> String {
     until_some(what, || {
         let output = running.output();
         let ended = running.ended();
@@ -46,17 +46,17 @@ fn said(running: &mut Running, what: &str) -> String {
 }
 
 /// A command to its end.
-fn connect(arguments: &[&str]) -> Outcome {
+pub(super) fn connect(arguments: &[&str]) -> Outcome {
     glassline(&[&["link", "connect"], arguments].concat())
 }
 
-fn udp() -> UdpSocket {
+pub(super) fn udp() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 
-fn port(socket: &UdpSocket) -> u16 {
+pub(super) fn port(socket: &UdpSocket) -> u16 {
     socket.local_addr().unwrap().port()
 }
 
@@ -76,9 +76,9 @@ fn until_one_arrives(what: &str, to: SocketAddr, at: &UdpSocket) {
 }
 
 /// A pseudo-terminal: its master's side, and the other one's name.
-fn terminal() -> Option<(File, String)> {
+pub(super) fn terminal() -> Option<(File, String)> {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).ok()?;
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).ok()?;
     grantpt(&master).ok()?;
     unlockpt(&master).ok()?;
     let name = ptsname(&master, Vec::new()).ok()?.into_string().ok()?;

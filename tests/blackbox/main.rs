@@ -37,6 +37,7 @@ mod ladder;
 mod limits;
 mod link;
 mod link_discovery;
+mod link_outage;
 mod load;
 mod marks;
 mod objects;

@@ -155,6 +155,7 @@ fn coded_value(statistics: &CodedSendStatistics) -> Value {
         "sent": counters.sent,
         "skipped": counters.skipped + statistics.not_encoded,
         "dropped": counters.dropped,
+        "resumed": counters.resumed,
         "lost": counters.lost,
         "key": counters.key,
         "shown": counters.shown,

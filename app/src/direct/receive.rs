@@ -12,6 +12,7 @@ use glassline_engine::link::{Endpoint, Local};
 use glassline_transport::link::Settings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Receive what `glassline send` sends, and show it
 #[derive(Debug, clap::Args)]
@@ -87,12 +88,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let sending = args.both.as_ref().map(|input| Sending::open(input, &args.sending)).transpose()?;
     let reset_secret = link::reset_secret(args.identity.key(), address, None);
     let local = Local::at(address);
-    let endpoint = Endpoint::listen(Settings { reset_secret, ..settings }, &[local]).map_err(|error| {
-        failure::failed(
-            format!("cannot listen at {address}: {error}"),
-            "name an address of this machine and a port that is free",
-        )
-    })?;
+    // Video alone has nothing that would have to go on: a sender that is silent has gone.
+    let resume = if args.once && args.channel.is_empty() { Duration::ZERO } else { settings.resume };
+    let endpoint =
+        Endpoint::listen(Settings { reset_secret, resume, ..settings }, &[local]).map_err(|error| {
+            failure::failed(
+                format!("cannot listen at {address}: {error}"),
+                "name an address of this machine and a port that is free",
+            )
+        })?;
     tracing::info!(address = %endpoint.local_addresses()[0], "listening");
     let figures = told(
         receiving.figures("video", "sound"),

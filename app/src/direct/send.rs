@@ -7,8 +7,8 @@ use crate::link::{self, Channel, Identity, Remote, Run};
 use crate::stop::StopSignals;
 use crate::{failure, output};
 use anyhow::{Context, Result};
+use glassline_engine::link::Endpoint;
 use glassline_engine::link::session::Mode;
-use glassline_engine::link::{Endpoint, Local};
 use glassline_media::quantity;
 use glassline_transport::link::Settings;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Settings { connect_timeout: args.connect_timeout.unwrap_or(SAY_AFTER), ..args.identity.settings()? };
     let signals = StopSignals::catch()?;
     let channels = link::open_channels(&args.channel)?;
-    let to = link::one_address(address)?;
+    let to = link::addresses(address)?;
     let sending = Sending::open(&args.input, &args.sending)?;
     let open = |output: &String| Receiving::open(output, &args.receiving);
     let receiving = args.both.as_ref().map(open).transpose()?;
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(receiving) => receiving.serve(run),
         None => run,
     };
-    let endpoint = Endpoint::open(settings, &[Local::towards(to)]).context("cannot open a socket")?;
+    let endpoint = Endpoint::open(settings, &[link::local_towards(&to)]).context("cannot open a socket")?;
     let mode = Mode::Connect { to, give_up: args.connect_timeout.is_some() };
     let remote = Remote { name: address.to_owned(), wanted: None };
     run.run(endpoint, mode, Some(&remote), signals)?;

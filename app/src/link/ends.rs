@@ -2,17 +2,20 @@
 
 use super::channel::{Channel, ChannelEnd, Framing};
 use super::input::Input;
+use super::line::Line;
 use super::output::Output;
 use crate::failure;
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use glassline_engine::link::session;
-use glassline_io::{resolve, serial};
+use glassline_engine::link::Local;
+use glassline_engine::link::session::{self, Continuity};
+use glassline_io::resolve;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// `EIO`.
 const HUNG_UP: i32 = 5;
@@ -84,7 +87,7 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
     let named = |what: &str, end: &ChannelEnd| format!("channel {}: {what} {}", channel.id, describe(end));
     let max_size = channel.options.max_size as usize;
     let mut socket: Option<UdpSocket> = None;
-    let mut line: Option<(&ChannelEnd, File)> = None;
+    let mut line: Option<(&ChannelEnd, Arc<Line>)> = None;
     let mut input = None;
     if let Some(end) = &channel.input {
         let framing = channel.framing_of(end);
@@ -97,9 +100,9 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
                 Prepared::Open(Input::datagrams(bound, max_size))
             }
             ChannelEnd::Serial(device, baud) => {
-                let opened = serial::open(device, *baud).with_context(open)?;
-                line = Some((end, opened.try_clone()?));
-                Prepared::Open(Input::stream(opened, framing, max_size))
+                let opened = Line::open(device, *baud).with_context(open)?;
+                line = Some((end, Arc::clone(&opened)));
+                Prepared::Open(Input::serial(&opened, framing, max_size))
             }
             ChannelEnd::File(path) => {
                 let meta = std::fs::metadata(path).map_err(|error| {
@@ -137,9 +140,9 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
                 let shared = line.filter(|(other, _)| *other == end).map(|(_, line)| line);
                 let line = match shared {
                     Some(line) => line,
-                    None => serial::open(device, *baud).with_context(open)?,
+                    None => Line::open(device, *baud).with_context(open)?,
                 };
-                Output::stream(line, framing)
+                Output::Serial { line, writer: None, framing }
             }
             ChannelEnd::File(path) => open_file(path, framing).with_context(open)?,
             ChannelEnd::Standard => Output::stream(std::io::stdout(), framing),
@@ -185,8 +188,41 @@ fn any_port(to: SocketAddr) -> SocketAddr {
     any.parse().expect("an address")
 }
 
+/// What it means that the other end may lack something of a channel's input, or an output something of the peer's: what a
+/// device or datagrams bring goes on without those who do not take it.
+pub(super) fn continuity(channel: &Channel, end: Option<&ChannelEnd>) -> Continuity {
+    let goes_by = channel.options.newest || channel.options.cancel_after.is_some();
+    match end {
+        None | Some(ChannelEnd::Udp(_) | ChannelEnd::Serial(..)) => Continuity::Live,
+        Some(_) if goes_by => Continuity::Live,
+        Some(end) if channel.framing_of(end) == Framing::Raw => Continuity::Stream,
+        Some(_) => Continuity::Messages,
+    }
+}
+
 /// The first address of `HOST:PORT`.
-pub(crate) fn one_address(text: &str) -> Result<SocketAddr> {
+fn one_address(text: &str) -> Result<SocketAddr> {
+    Ok(addresses(text)?[0])
+}
+
+/// An address of ours from which all of these can be reached.
+pub(crate) fn local_towards(to: &[SocketAddr]) -> Local {
+    let are_both = to.iter().any(SocketAddr::is_ipv4) && to.iter().any(SocketAddr::is_ipv6);
+    let one = to.iter().find(|address| !are_both || address.is_ipv6());
+    Local::towards(*one.unwrap_or(&SocketAddr::from(([0, 0, 0, 0], 0))))
+}
+
+/// `HOST:PORT`, where that is no number.
+pub(super) fn host_and_port(text: &str) -> Option<(&str, u16)> {
+    if text.parse::<SocketAddr>().is_ok() {
+        return None;
+    }
+    let (host, port) = text.rsplit_once(':')?;
+    Some((host.trim_start_matches('[').trim_end_matches(']'), port.parse().ok()?))
+}
+
+/// All addresses of `HOST:PORT`, in the order in which they are to be tried.
+pub(crate) fn addresses(text: &str) -> Result<Vec<SocketAddr>> {
     let wrong = || {
         failure::usage(
             format!("{text:?} is no address"),
@@ -194,16 +230,14 @@ pub(crate) fn one_address(text: &str) -> Result<SocketAddr> {
         )
     };
     if let Ok(address) = text.parse() {
-        return Ok(address);
+        return Ok(vec![address]);
     }
-    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-    let port = port.parse().map_err(|_| wrong())?;
-    let found =
-        resolve::resolve(host.trim_start_matches('[').trim_end_matches(']'), port).map_err(|error| {
-            failure::failed(
-                format!("the name {host:?} has no address: {error}"),
-                "check its spelling, or give a number",
-            )
-        })?;
-    Ok(found[0])
+    let (host, port) = host_and_port(text).ok_or_else(wrong)?;
+    let found = resolve::resolve(host, port).map_err(|error| {
+        failure::failed(
+            format!("the name {host:?} has no address: {error}"),
+            "check its spelling, or give a number",
+        )
+    })?;
+    Ok(resolve::in_turns(&found))
 }

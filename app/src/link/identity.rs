@@ -66,8 +66,20 @@ impl Identity {
                 "choose a shorter --name",
             ));
         }
-        Ok(Settings { name: name.into_bytes(), ..Settings::new(credentials) })
+        Ok(Settings { name: name.into_bytes(), boot: boot(), ..Settings::new(credentials) })
     }
+}
+
+/// Names this boot of the machine: by it a listener tells a command that was started again from one on another machine
+/// which is a clone of this one.
+fn boot() -> Option<u64> {
+    boot_of(&std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?)
+}
+
+/// The first half of a UUID, most of which is random.
+fn boot_of(text: &str) -> Option<u64> {
+    let digits: String = text.trim().chars().filter(|one| *one != '-').collect();
+    u64::from_str_radix(digits.get(..16).filter(|_| digits.len() == 32)?, 16).ok()
 }
 
 /// The machine's name and what tells this command from others on it: the same after a restart, so that the listener
@@ -82,4 +94,17 @@ fn default_name() -> String {
         machine.pop();
     }
     format!("{machine}-{:08x}", hasher.finish() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_boot_has_a_number_of_its_own() {
+        assert_eq!(boot_of("0d7dc9a1-5c3f-4a3e-9f0b-1d2c3b4a5968\n"), Some(0x0d7d_c9a1_5c3f_4a3e));
+        for bad in ["", "none", "0d7dc9a1-5c3f-4a3e", "0d7dc9a1-5c3f-4a3e-9f0b-1d2c3b4a59681"] {
+            assert_eq!(boot_of(bad), None, "{bad}");
+        }
+    }
 }

@@ -1,10 +1,12 @@
 //! Where messages come from.
 
 use super::channel::{ChannelEnd, Framing};
+use super::line::{Line, LineReader};
 use bytes::Bytes;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::UdpSocket;
+use std::sync::Arc;
 
 /// Bytes that a read without frames takes at most.
 const RAW_BYTES: usize = 64 << 10;
@@ -14,14 +16,34 @@ const DATAGRAM_BYTES: usize = 65_535;
 
 /// Messages, one after the other. Reading blocks.
 pub(crate) enum Input {
-    Stream { reader: Box<dyn BufRead + Send>, framing: Framing, max_size: usize },
-    Datagrams { socket: UdpSocket, room: Vec<u8>, max_size: usize },
+    Stream {
+        reader: Box<dyn BufRead + Send>,
+        framing: Framing,
+        max_size: usize,
+    },
+    Datagrams {
+        socket: UdpSocket,
+        room: Vec<u8>,
+        max_size: usize,
+    },
+    /// A serial line, which may go away and come back.
+    Serial {
+        reader: BufReader<LineReader>,
+        framing: Framing,
+        max_size: usize,
+    },
 }
 
 impl Input {
     /// What stands in a row of bytes.
     pub(super) fn stream(reader: impl Read + Send + 'static, framing: Framing, max_size: usize) -> Input {
         Input::Stream { reader: Box::new(BufReader::with_capacity(BUFFER_BYTES, reader)), framing, max_size }
+    }
+
+    /// What comes over a serial line.
+    pub(super) fn serial(line: &Arc<Line>, framing: Framing, max_size: usize) -> Input {
+        let reader = BufReader::with_capacity(BUFFER_BYTES, LineReader::new(line));
+        Input::Serial { reader, framing, max_size }
     }
 
     /// What comes to a socket.
@@ -47,10 +69,14 @@ impl Input {
     /// What the reader says; a message that is larger than the channel takes; an end in the middle of one.
     pub(super) fn next(&mut self) -> io::Result<Option<Bytes>> {
         match self {
-            Input::Stream { reader, framing, max_size } => match framing {
-                Framing::Length => next_framed(reader, *max_size),
-                Framing::Lines => next_line(reader, *max_size),
-                Framing::Raw => next_raw(reader, *max_size),
+            Input::Stream { reader, framing, max_size } => next_of(reader, *framing, *max_size),
+            Input::Serial { reader, framing, max_size } => loop {
+                let message = next_of(reader, *framing, *max_size);
+                if !reader.get_ref().has_gone {
+                    return message;
+                }
+                // What had begun is lost with the line.
+                *reader = BufReader::with_capacity(BUFFER_BYTES, reader.get_ref().again());
             },
             Input::Datagrams { socket, room, max_size } => loop {
                 match socket.recv(room) {
@@ -66,6 +92,14 @@ impl Input {
                 }
             },
         }
+    }
+}
+
+fn next_of(reader: &mut impl BufRead, framing: Framing, max_size: usize) -> io::Result<Option<Bytes>> {
+    match framing {
+        Framing::Length => next_framed(reader, max_size),
+        Framing::Lines => next_line(reader, max_size),
+        Framing::Raw => next_raw(reader, max_size),
     }
 }
 

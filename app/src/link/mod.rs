@@ -1,7 +1,7 @@
 //! `glassline link`: pipes messages between files, FIFOs, datagrams, serial lines and the channels of a link, so that any
 //! program in any language gets channels over a bad network.
 //!
-//! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages; `discovery`
+//! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages, `line` a serial line that comes and goes; `discovery`
 //! finds listeners by name; `identity` is by what peers know us; `reset` is what a listener keeps over its restarts; `session` runs an
 //! `engine::link::session` and says what happens to it, `stats` writes its figures.
 
@@ -10,6 +10,7 @@ mod discovery;
 mod ends;
 mod identity;
 mod input;
+mod line;
 mod output;
 mod reset;
 mod session;
@@ -20,7 +21,7 @@ use crate::stop::StopSignals;
 use anyhow::{Context, Result};
 pub(crate) use channel::{Channel, fec as parse_parity};
 use discovery::{Discover, Wanted};
-pub(crate) use ends::{one_address, open as open_channels};
+pub(crate) use ends::{addresses, local_towards, open as open_channels};
 use glassline_engine::link::session::Mode;
 use glassline_engine::link::{Endpoint, Local};
 use glassline_io::small_file::{Accept, Bounds, SmallFile, SmallFileError};
@@ -171,6 +172,9 @@ struct Common {
     /// compress=zstd become much smaller; both ends need the same
     #[arg(long, value_name = "FILE")]
     dictionary: Option<PathBuf>,
+    /// For how long after it fell silent a peer may come back and go on where it was; 0s: what was on its way is lost then
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = quantity::parse_duration)]
+    resume: Duration,
     /// Find out with up to this share of the rate in padding what the path carries while next to nothing is sent, so
     /// that what comes next need not wait for it
     #[arg(long, value_name = "PERCENT", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(0..=50))]
@@ -223,9 +227,10 @@ impl FromStr for LocalAddress {
 }
 
 impl LocalAddress {
-    /// The socket's end here for a peer at `to`.
-    fn towards(&self, to: SocketAddr) -> Result<Local> {
-        if self.address.is_ipv4() != to.is_ipv4() {
+    /// The socket's end here for a peer at one of `to`.
+    fn towards(&self, to: &[SocketAddr]) -> Result<Local> {
+        if !to.iter().any(|to| self.address.is_ipv4() == to.is_ipv4()) {
+            let to = to.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             return Err(failure::usage(
                 format!("--path {} cannot reach {to}: one is IPv4, the other IPv6", self.address),
                 "name an address of the same family",
@@ -238,7 +243,8 @@ impl LocalAddress {
 impl Common {
     fn settings(&self) -> Result<Settings> {
         let dictionary = self.dictionary.as_deref().map(dictionary).transpose()?;
-        Ok(Settings { dictionary, probing_percent: self.probing, ..self.identity.settings()? })
+        let (probing_percent, resume) = (self.probing, self.resume);
+        Ok(Settings { dictionary, probing_percent, resume, ..self.identity.settings()? })
     }
 }
 
@@ -296,14 +302,14 @@ fn run_connect(args: &Connect) -> Result<()> {
             let Some(to) = wanted.find(args.connect_timeout, || signals.has_come())? else {
                 return Ok(());
             };
-            (to, signals)
+            (vec![to], signals)
         }
-        None => (ends::one_address(&args.address)?, StopSignals::catch()?),
+        None => (ends::addresses(&args.address)?, StopSignals::catch()?),
     };
     let run = Run::new(opened, args.common.stats.as_deref(), None)?;
     let locals = match &args.path[..] {
-        [] => vec![Local::towards(to)],
-        ways => ways.iter().map(|way| way.towards(to)).collect::<Result<_>>()?,
+        [] => vec![ends::local_towards(&to)],
+        ways => ways.iter().map(|way| way.towards(&to)).collect::<Result<_>>()?,
     };
     if locals.len() > 2 {
         return Err(failure::usage("--path is given more than twice", "a link has one path or two"));

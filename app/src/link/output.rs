@@ -1,12 +1,15 @@
 //! Where messages go to.
 
 use super::channel::Framing;
+use super::line::{Line, Opened};
 use bytes::Bytes;
 use glassline_engine::link::session;
+use glassline_io::serial;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -20,6 +23,12 @@ pub(crate) enum Output {
     Fifo {
         path: PathBuf,
         writer: Option<BufWriter<File>>,
+        framing: Framing,
+    },
+    /// A serial line, which may go away and come back.
+    Serial {
+        line: Arc<Line>,
+        writer: Option<(Opened, BufWriter<Arc<File>>)>,
         framing: Framing,
     },
     Datagrams {
@@ -39,6 +48,31 @@ impl Output {
         // What it has not read is lost with it, and must not be written again.
         if let Some(writer) = writer.take() {
             drop(writer.into_parts());
+        }
+    }
+
+    /// Has a serial line's writer do something, if the line is there; what it had not written when it went is lost.
+    fn with_line(
+        line: &Line,
+        writer: &mut Option<(Opened, BufWriter<Arc<File>>)>,
+        act: impl FnOnce(&mut BufWriter<Arc<File>>) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        if writer.is_none() {
+            *writer = line.opened().map(|opened| {
+                let file = Arc::clone(&opened.file);
+                (opened, BufWriter::with_capacity(BUFFER_BYTES, file))
+            });
+        }
+        let Some((opened, open)) = writer else { return Ok(false) };
+        match act(open) {
+            Err(error) if serial::is_gone(&error) => {
+                line.handle_gone(opened);
+                if let Some((_, writer)) = writer.take() {
+                    drop(writer.into_parts());
+                }
+                Ok(false)
+            }
+            other => other.map(|()| true),
         }
     }
 
@@ -77,6 +111,13 @@ impl session::Output for Output {
                     other => return other,
                 }
             },
+            Output::Serial { line, writer, framing } => {
+                let put = |writer: &mut BufWriter<_>| Output::put(writer, *framing, message);
+                if !Output::with_line(line, writer, put)? {
+                    line.count_dropped();
+                }
+                Ok(())
+            }
             Output::Datagrams { socket, to, complaint } => {
                 match socket.send_to(message, *to) {
                     Ok(_) => *complaint = None,
@@ -103,7 +144,10 @@ impl session::Output for Output {
                 }
                 other => other,
             },
-            Output::Datagrams { .. } => Ok(()),
+            Output::Serial { line, writer: writer @ Some(_), .. } => {
+                Output::with_line(line, writer, BufWriter::flush).map(|_| ())
+            }
+            Output::Serial { .. } | Output::Datagrams { .. } => Ok(()),
         }
     }
 }

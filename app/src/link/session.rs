@@ -1,7 +1,7 @@
 //! The run of a session: signals end it, its events go to the log, its figures to the statistics, and its errors get advice.
 
 use super::discovery::Wanted;
-use super::ends::Ends;
+use super::ends::{self, Ends};
 use super::stats::{Stats, Told};
 use crate::failure;
 use crate::output::ReaderGone;
@@ -9,7 +9,10 @@ use crate::stop::{Second, StopSignals};
 use anyhow::Result;
 use glassline_engine::link::Endpoint;
 use glassline_engine::link::session::{Channel, Error, Mode, Service, Session, SessionEvent};
+use glassline_io::resolve;
+use glassline_media::printable;
 use glassline_transport::link::CloseReason;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,10 +22,29 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_secs(1);
 
 /// A listener that is connected to, as it was given.
+#[derive(Clone)]
 pub(crate) struct Remote {
     pub(crate) name: String,
     /// The name by which it was found in the network, and may be found elsewhere.
     pub(crate) wanted: Option<Wanted>,
+}
+
+impl Remote {
+    /// Where it is now, if that can be found out: a name is looked for, or resolved anew. May take seconds.
+    fn look_again(&self, resolve: impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>>) -> Vec<SocketAddr> {
+        match (&self.wanted, ends::host_and_port(&self.name)) {
+            (Some(wanted), _) => wanted.look_again().into_iter().collect(),
+            (None, Some((host, port))) => match resolve(host, port) {
+                Ok(found) => resolve::in_turns(&found),
+                // It was there before: the resolver is away with the network, as it may be.
+                Err(error) => {
+                    tracing::debug!(host, "the name is not resolved anew: {error}");
+                    Vec::new()
+                }
+            },
+            (None, None) => Vec::new(),
+        }
+    }
 }
 
 /// A run that is about to begin.
@@ -38,6 +60,8 @@ impl Run {
         let stats = Stats::new(stats, extra)?;
         let channel = |Ends { channel, input, output }: Ends| {
             let mut opened = Channel::new(channel.id, channel.options);
+            opened.sends = ends::continuity(&channel, channel.input.as_ref());
+            opened.takes = ends::continuity(&channel, channel.output.as_ref());
             if let Some(input) = input {
                 opened = opened.with_input(input);
             }
@@ -111,8 +135,25 @@ impl Run {
     }
 }
 
-const SILENCE: &str =
-    "is the listener running, does its port pass, is the key the same? A wrong key meets silence";
+const SILENCE: &str = "is the listener running, does its port pass, is the key the same? A wrong key meets silence, and \
+                       so does a path that carries no datagrams of 1200 bytes";
+
+const NAME_ADVICE: &str =
+    "a clone of this machine may be there: give one of them its own --name (with key pairs: its own key)";
+
+const TORN_ADVICE: &str = "begin anew: what is there of it may have a gap or end too early";
+
+fn torn(channel: u8, peer: &str) -> String {
+    format!(
+        "channel {channel}: not everything can have arrived: the link with {peer} was lost, and the other end has not kept \
+         what it had of it"
+    )
+}
+
+fn name_taken(remote: Option<&Remote>) -> String {
+    let name = remote.map_or("the listener", |remote| &remote.name);
+    format!("{name} has another peer of this name or key, on another machine, which answers")
+}
 
 fn nobody_answers(remote: Option<&Remote>) -> String {
     format!("nobody answers at {}", remote.map_or("", |remote| &remote.name))
@@ -122,6 +163,15 @@ fn nobody_answers(remote: Option<&Remote>) -> String {
 fn failed(error: Error, remote: Option<&Remote>) -> anyhow::Error {
     match error {
         Error::Unreachable => failure::failed(nobody_answers(remote), SILENCE),
+        Error::Refused => failure::failed(name_taken(remote), NAME_ADVICE),
+        Error::Replaced => failure::failed(
+            format!(
+                "another process with the same name or key has connected{} from this machine and replaced this one",
+                remote.map_or_else(String::new, |remote| format!(" to {}", remote.name))
+            ),
+            "stop one of the two, or give each its own --name (with key pairs: its own key)",
+        ),
+        Error::Torn { channel, peer } => failure::failed(torn(channel, &printable::line(&peer)), TORN_ADVICE),
         Error::OutputClosed { .. } | Error::ServiceClosed => ReaderGone.into(),
         Error::Input { .. } | Error::Output { .. } | Error::Send { .. } | Error::Service(_) => {
             failure::failed(error.to_string(), "the link is ended")
@@ -164,6 +214,29 @@ fn log(session: &Session, remote: Option<&Remote>, event: SessionEvent) {
                 look_again(session, remote);
             }
         }
+        SessionEvent::Refused { retry_after } => {
+            let after_s = format_args!("{:.1}", retry_after.as_secs_f64()).to_string();
+            tracing::warn!(after_s, "{}; trying again; {NAME_ADVICE}", name_taken(remote));
+        }
+        SessionEvent::Silent { peer, reason } => {
+            match reason {
+                CloseReason::Reset => {
+                    tracing::warn!(peer, "the peer does not know the link any more; connecting again")
+                }
+                _ => tracing::warn!(
+                    peer,
+                    "nothing comes from the peer any more; what is on its way waits for its return"
+                ),
+            }
+            look_again(session, remote);
+        }
+        SessionEvent::Resumed { peer, address } => {
+            let address = address.map_or_else(String::new, |address| address.to_string());
+            tracing::info!(peer, address, "the link is up again, and goes on where it was");
+        }
+        SessionEvent::Torn { peer, channel } => {
+            tracing::error!("{}", torn(channel, &peer));
+        }
         SessionEvent::Reconnecting => tracing::info!("connecting again"),
         SessionEvent::RemoteChanged(address) => log_moved(remote, address),
         SessionEvent::PathChanged { peer, address } => {
@@ -173,6 +246,12 @@ fn log(session: &Session, remote: Option<&Remote>, event: SessionEvent) {
         SessionEvent::PathDown { peer, address } => {
             tracing::warn!(peer, %address, "a path has gone; the other one goes on");
         }
+        SessionEvent::PathTooNarrow { peer, address } => tracing::error!(
+            peer,
+            %address,
+            "the path carries small datagrams, but none of the 1200 bytes that a link needs: larger messages do not \
+             arrive; give its interfaces and tunnels an MTU of 1228 bytes or more (IPv6: 1280)"
+        ),
         SessionEvent::NoOutput { channel } => tracing::warn!(
             channel,
             "the peer sends on a channel that has no output here; what comes is dropped; --channel {channel}:out=…"
@@ -192,7 +271,7 @@ fn log_moved(remote: Option<&Remote>, address: SocketAddr) {
 
 fn log_lost(peer: &str, reason: &CloseReason) {
     match reason {
-        CloseReason::Unreachable | CloseReason::Local => {}
+        CloseReason::Unreachable | CloseReason::Refused | CloseReason::Local => {}
         CloseReason::Peer { reason, .. } => {
             tracing::info!(peer, reason, "the peer has ended the link");
         }
@@ -211,11 +290,34 @@ fn log_lost(peer: &str, reason: &CloseReason) {
 
 /// Looks whether a listener that was found by name is somewhere else now.
 fn look_again(session: &Session, remote: Option<&Remote>) {
-    let Some(wanted) = remote.and_then(|remote| remote.wanted.clone()) else { return };
+    let Some(remote) = remote.cloned() else { return };
     let set_remote = session.remote_setter();
     std::thread::spawn(move || {
-        if let Some(address) = wanted.look_again() {
-            set_remote(address);
+        let found = remote.look_again(resolve::resolve);
+        if !found.is_empty() {
+            set_remote(found);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_resolved_anew_and_a_number_is_not() {
+        let addresses = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
+        let remote = |name: &str| Remote { name: name.to_owned(), wanted: None };
+        let moved = addresses(&["[2001:db8::7]:7000", "[2001:db8::8]:7000", "192.0.2.7:7000"]);
+        let found = remote("ground.example:7000").look_again(|host, port| {
+            assert_eq!((host, port), ("ground.example", 7000));
+            Ok(moved.clone())
+        });
+        assert_eq!(found, [moved[0], moved[2], moved[1]]);
+        let away = remote("ground:7000").look_again(|_, _| Err(io::ErrorKind::NotFound.into()));
+        assert_eq!(away, []);
+        for number in ["192.0.2.1:7000", "[2001:db8::7]:7000"] {
+            assert_eq!(remote(number).look_again(|_, _| unreachable!()), []);
+        }
+    }
 }

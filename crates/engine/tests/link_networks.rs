@@ -308,7 +308,8 @@ fn an_interface_that_goes_ends_a_link_that_has_no_other_and_both_ends_say_so() {
     let test = "an_interface_that_goes_ends_a_link_that_has_no_other_and_both_ends_say_so";
     let Some(networks) = Networks::make(test, 2) else { return };
     let once = Settings { reconnect: false, ..settings("air") };
-    let (ground, air) = (networks.listen(settings("ground")), networks.open(once, &[0]));
+    let at_once = Settings { resume: Duration::ZERO, ..settings("ground") };
+    let (ground, air) = (networks.listen(at_once), networks.open(once, &[0]));
     let (up, down) = linked(&ground, &air);
     let mut next = 0;
     talk(&up, &down, &mut next, 20, || {});

@@ -14,6 +14,25 @@ pub fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
+/// The addresses in the order in which they are to be tried: the families take turns, that of the first one first, and each
+/// address stands once (RFC 8305 §4).
+pub fn in_turns(found: &[SocketAddr]) -> Vec<SocketAddr> {
+    let is_first =
+        |address: &&SocketAddr| found.first().is_some_and(|first| first.is_ipv4() == address.is_ipv4());
+    let mut families = [found.iter().filter(is_first).collect::<Vec<_>>(), Vec::new()];
+    families[1].extend(found.iter().filter(|address| !is_first(address)));
+    let longest = families.iter().map(Vec::len).max().unwrap_or(0);
+    let mut all: Vec<SocketAddr> = Vec::with_capacity(found.len());
+    for place in 0..longest {
+        for address in families.iter().filter_map(|family| family.get(place)) {
+            if !all.contains(address) {
+                all.push(**address);
+            }
+        }
+    }
+    all
+}
+
 /// Has a thread of its own resolve the name, and call `answer` with what comes of it: for who must not wait.
 ///
 /// # Errors
@@ -36,6 +55,16 @@ mod tests {
         assert_eq!(resolve("127.0.0.1", 80).unwrap(), ["127.0.0.1:80".parse().unwrap()]);
         assert_eq!(resolve("::1", 80).unwrap(), ["[::1]:80".parse().unwrap()]);
         assert!(resolve("", 80).is_err());
+    }
+
+    #[test]
+    fn families_take_turns() {
+        let addresses = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
+        let found = addresses(&["[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1", "[::1]:1", "1.1.1.2:1"]);
+        let turns = addresses(&["[::1]:1", "1.1.1.1:1", "[::2]:1", "1.1.1.2:1", "[::3]:1"]);
+        assert_eq!(in_turns(&found), turns);
+        assert_eq!(in_turns(&found[3..4]), found[3..4]);
+        assert_eq!(in_turns(&[]), []);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Serial lines: a terminal device that carries bytes as they are, at some speed.
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::termios::{OptionalActions, isatty, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io;
@@ -21,6 +22,12 @@ pub fn open(path: &Path, baud: u32) -> io::Result<File> {
     settings.set_speed(baud)?;
     tcsetattr(&line, OptionalActions::Now, &settings)?;
     Ok(line.into())
+}
+
+/// Whether an error of reading or writing says that the device is not there any more.
+pub fn is_gone(error: &io::Error) -> bool {
+    let gone = [Errno::IO, Errno::NXIO, Errno::NODEV];
+    error.raw_os_error().is_some_and(|number| gone.iter().any(|errno| errno.raw_os_error() == number))
 }
 
 #[cfg(test)]
@@ -48,6 +55,22 @@ mod tests {
         far.write_all(bytes).unwrap();
         line.read_exact(&mut got).unwrap();
         assert_eq!(&got, bytes);
+    }
+
+    #[test]
+    fn a_line_that_has_gone_says_so() {
+        let Ok(master) = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY) else {
+            return glassline_test_support::skip("a_line_that_has_gone_says_so", "no pseudo-terminals");
+        };
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let mut line = open(Path::new(name.to_str().unwrap()), 9600).unwrap();
+        drop(master);
+        assert!(is_gone(&line.write_all(b"nobody").unwrap_err()));
+        let read = line.read(&mut [0; 8]);
+        assert!(matches!(&read, Ok(0)) || read.as_ref().is_err_and(is_gone), "{read:?}");
+        assert!(!is_gone(&io::ErrorKind::WouldBlock.into()));
     }
 
     #[test]

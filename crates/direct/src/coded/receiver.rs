@@ -242,6 +242,50 @@ mod tests {
         assert!(sender.wants_key());
     }
 
+    /// A stream whose only key frame is its first picture, 25 pictures a second. One picture is lost; which one is the first
+    /// that the receiver is given after it, and how many came before.
+    fn after_a_loss_without_key_frames(lost: u64, is_key: impl Fn(u64) -> bool) -> (CodedSender, Vec<u64>) {
+        let (mut sender, mut receiver) = (CodedSender::new(7, None), CodedReceiver::new());
+        let mut given = Vec::new();
+        for picture in 0..200u64 {
+            let now = Time::from_millis(picture * 40);
+            let captured = Utc::from_micros(picture * 40_000);
+            let unit = Unit { captured, ..unit(picture, is_key(picture), true) };
+            if let Some(message) = sender.message(&unit, 1 << 20) {
+                sender.sent(MessageId(picture));
+                if picture == lost {
+                    sender.handle_outcome(MessageId(picture), Outcome::Lost);
+                } else {
+                    given.extend(numbers(&receiver.handle(now, &message).unwrap()));
+                    sender.handle_outcome(MessageId(picture), Outcome::Delivered);
+                }
+            }
+            if receiver.poll_timeout().is_some_and(|due| due <= now) {
+                receiver.handle_timeout(now);
+            }
+            while let Some(report) = receiver.poll_report() {
+                sender.handle_report(&report).unwrap();
+            }
+        }
+        (sender, given)
+    }
+
+    #[test]
+    fn a_stream_without_key_frames_goes_on_within_its_bound_after_a_loss() {
+        let (sender, given) = after_a_loss_without_key_frames(50, |picture| picture == 0);
+        // Two seconds are 50 pictures of 25 a second, from the first that was not sent.
+        let expected: Vec<u64> = (0..50).chain(101..200).collect();
+        assert_eq!(given, expected);
+        assert_eq!((sender.counters().resumed, sender.counters().dropped), (1, 50));
+        // One that has key frames does not wait for that, nor goes on without one.
+        let (sender, given) = after_a_loss_without_key_frames(50, |picture| picture % 25 == 0);
+        assert_eq!(given, (0..50).chain(75..200).collect::<Vec<_>>());
+        assert_eq!((sender.counters().resumed, sender.counters().dropped), (0, 24));
+        // Who never had a key frame gets nothing.
+        let (sender, given) = after_a_loss_without_key_frames(50, |_| false);
+        assert_eq!((given.len(), sender.counters().sent), (0, 0));
+    }
+
     #[test]
     fn pictures_that_nobody_refers_to_are_left_out_where_they_do_not_fit() {
         let (mut sender, mut receiver) = (CodedSender::new(7, None), CodedReceiver::new());

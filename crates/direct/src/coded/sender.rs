@@ -5,10 +5,14 @@ use crate::wire::{Report, WireError};
 use bytes::Bytes;
 use glassline_media::{FrameRate, Stamps, Utc};
 use glassline_transport::link::{MessageId, Outcome};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// Messages whose fate is not known, at most.
 const UNDER_WAY_MAX: usize = 1024;
+/// After a loss a key frame or a recovery point is waited for so long. A stream that has none then goes on with damaged
+/// pictures, which its intra refresh heals, if it has one.
+pub const KEY_PATIENCE: Duration = Duration::from_secs(2);
 
 /// An access unit, or the rest of one.
 #[derive(Clone, Debug)]
@@ -42,10 +46,20 @@ pub struct CodedCounters {
     pub dropped: u64,
     /// Units that were lost, or that a newer one replaced.
     pub lost: u64,
+    /// Times that the stream went on after a loss without a key frame, since none had come for [`KEY_PATIENCE`].
+    pub resumed: u64,
     /// Units that were shown, as the receiver says.
     pub shown: u64,
     /// Bytes of what was sent.
     pub bytes: u64,
+}
+
+/// A unit that others refer to and that was sent.
+#[derive(Clone, Copy, Debug)]
+struct SentReference {
+    number: u64,
+    key: bool,
+    delivered: bool,
 }
 
 /// Decides of access units in the order of decoding.
@@ -59,6 +73,12 @@ pub struct CodedSender {
     newest_key: u64,
     /// A key frame is worth asking for.
     wants_key: bool,
+    /// When the first unit was captured that was not sent for want of a key frame.
+    waits_since: Option<Utc>,
+    /// The newest unit that others refer to and that the receiver has been able to decode,
+    decodable: Option<u64>,
+    /// and those after it whose fate is not known, or whose fate hangs on one of them.
+    chain: VecDeque<SentReference>,
     under_way: BTreeMap<MessageId, (u64, bool)>,
     /// The message that was made last.
     last: Option<(u64, bool)>,
@@ -75,6 +95,9 @@ impl CodedSender {
             reference: None,
             newest_key: 0,
             wants_key: true,
+            waits_since: None,
+            decodable: None,
+            chain: VecDeque::new(),
             under_way: BTreeMap::new(),
             last: None,
             counters: CodedCounters::default(),
@@ -93,11 +116,15 @@ impl CodedSender {
         let needs = match (unit.key, self.reference) {
             (true, _) => None,
             (false, Some(reference)) => Some(reference),
-            (false, None) => {
-                self.counters.dropped += 1;
-                return None;
-            }
+            (false, None) => match self.resumption(unit) {
+                Some(reference) => Some(reference),
+                None => {
+                    self.counters.dropped += 1;
+                    return None;
+                }
+            },
         };
+        self.waits_since = None;
         if !unit.reference && !unit.key && unit.data.len() as u64 > budget {
             self.counters.skipped += 1;
             return None;
@@ -122,11 +149,43 @@ impl CodedSender {
         }
         if unit.reference {
             self.reference = Some(self.number);
+            self.chain.push_back(SentReference { number: self.number, key: unit.key, delivered: false });
+            if self.chain.len() > UNDER_WAY_MAX {
+                self.chain.pop_front();
+            }
         }
         self.number += 1;
         self.counters.sent += 1;
         self.counters.bytes += unit.data.len() as u64;
         Some(message.into())
+    }
+
+    /// What a unit says that it needs, where no key frame has come for long enough after a loss: the newest reference that the
+    /// receiver has, though it is not the one that the unit was coded against.
+    fn resumption(&mut self, unit: &Unit) -> Option<u64> {
+        let since = *self.waits_since.get_or_insert(unit.captured);
+        let waited = unit.captured.as_micros().saturating_sub(since.as_micros());
+        if !unit.reference || unit.continues || u128::from(waited) < KEY_PATIENCE.as_micros() {
+            return None;
+        }
+        let decodable = self.decodable?;
+        // What was lost before does not matter any more.
+        (self.newest_key, self.wants_key) = (self.number, false);
+        self.counters.resumed += 1;
+        Some(decodable)
+    }
+
+    /// A reference has arrived: it can be decoded if all before it back to a key frame have.
+    fn handle_delivered(&mut self, number: u64) {
+        let Some(place) = self.chain.iter().position(|link| link.number == number) else { return };
+        self.chain[place].delivered = true;
+        if self.chain[place].key {
+            self.chain.drain(..place);
+        }
+        while let Some(link) = self.chain.front().copied().filter(|link| link.delivered) {
+            self.chain.pop_front();
+            self.decodable = Some(link.number);
+        }
     }
 
     /// A unit would take the place of one that it needs and that waits: it is left out, and what needs it with it.
@@ -158,19 +217,31 @@ impl CodedSender {
 
     /// Takes what became of a message.
     pub fn handle_outcome(&mut self, id: MessageId, outcome: Outcome) {
-        if let Some((number, reference)) = self.under_way.remove(&id)
-            && outcome != Outcome::Delivered
-        {
-            self.lose(number, reference);
+        match (self.under_way.remove(&id), outcome) {
+            (Some((number, true)), Outcome::Delivered) => self.handle_delivered(number),
+            (Some((_, false)), Outcome::Delivered) | (None, _) => {}
+            (Some((number, reference)), _) => self.lose(number, reference),
         }
     }
 
     fn lose(&mut self, number: u64, reference: bool) {
         self.counters.lost += 1;
+        self.break_chain(number);
         if reference && number >= self.newest_key {
             self.reference = None;
             self.wants_key = true;
         }
+    }
+
+    /// A reference will not be decoded, and so none of those behind it before the next key frame.
+    fn break_chain(&mut self, lost: u64) {
+        let mut is_behind = false;
+        self.chain.retain(|link| {
+            is_behind = link.number >= lost
+                && (is_behind || link.number == lost)
+                && !(link.key && link.number > lost);
+            !is_behind
+        });
     }
 
     /// Takes a message of channel [`REPORTS`](crate::REPORTS).
@@ -186,6 +257,7 @@ impl CodedSender {
         if let Some(lacking) = report.lacking.filter(|lacking| lacking.number < self.number)
             && lacking.number >= self.newest_key
         {
+            self.break_chain(lacking.source);
             self.reference = None;
             self.wants_key = true;
         }
@@ -197,6 +269,8 @@ impl CodedSender {
         self.reference = None;
         self.wants_key = true;
         self.under_way.clear();
+        self.chain.clear();
+        (self.decodable, self.waits_since) = (None, None);
     }
 
     /// Nothing can be sent but a key frame: an encoder that can be asked for one should be.

@@ -14,7 +14,7 @@ use crate::capture::{Format, Source};
 use crate::link::Link;
 use crate::link::session::{Served, Service};
 use glassline_codec::h264::x264;
-use glassline_direct::coded::{CodedCounters, CodedSender, Unit};
+use glassline_direct::coded::{CodedCounters, CodedSender, KEY_PATIENCE, Unit};
 use glassline_direct::{REPORTS, VIDEO, coded_options};
 use glassline_io::clock::Clock;
 use glassline_media::quantity::Bitrate;
@@ -86,6 +86,8 @@ struct Waiting {
     items: VecDeque<CodedItem>,
     /// Some were left out.
     waits_for_key: bool,
+    /// When the first of them was captured.
+    waits_since: Option<Time>,
     ended: Option<Result<(), capture::Error>>,
     is_over: bool,
     stopped: bool,
@@ -109,10 +111,13 @@ impl Units {
                 _ => {
                     state.items.clear();
                     state.waits_for_key = true;
+                    state.waits_since = Some(item.captured);
                 }
             }
         }
-        state.waits_for_key &= !item.piece.key;
+        // A stream may have no key frames.
+        let is_late = state.waits_since.is_some_and(|since| item.captured.since(since) >= KEY_PATIENCE);
+        state.waits_for_key &= !item.piece.key && !(is_late && !item.piece.continues);
         if state.waits_for_key {
             return !state.stopped;
         }
@@ -275,7 +280,15 @@ impl CodedVideoSender {
             state.sender.leave_out(unit);
             return Ok(());
         }
+        let resumed = state.sender.counters().resumed;
         let Some(message) = state.sender.message(unit, state.figures.budget) else { return Ok(()) };
+        if state.sender.counters().resumed > resumed {
+            tracing::warn!(
+                "no key frame and no recovery point has come for {} s since pictures were lost: it goes on without, and \
+                 pictures are damaged until the encoder has refreshed them",
+                KEY_PATIENCE.as_secs()
+            );
+        }
         match link.try_send(VIDEO, message) {
             Ok(id) => state.sender.sent(id),
             Err(LinkError::Closed) => return Err(LinkError::Closed),

@@ -90,8 +90,8 @@ impl Peer {
                 return;
             }
             // A link that is tried again goes on; its handles learn that it is gone for good where the core has dropped it.
-            Event::Closed { reason } => self.closed = Some(reason.clone()),
-            Event::Connected { .. } => self.closed = None,
+            Event::Closed { reason } | Event::Suspended { reason } => self.closed = Some(reason.clone()),
+            Event::Connected { .. } | Event::Resumed => self.closed = None,
             _ => {}
         }
         if self.events.len() >= MAX_EVENTS {

@@ -9,7 +9,7 @@ use glassline_io::udp::{Local, Port};
 use glassline_media::Time;
 use glassline_transport::link::{EndpointCounters, Error, Path, Settings};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -63,12 +63,21 @@ impl Endpoint {
     /// # Errors
     /// There are as many links as the settings allow, or the credentials name no peer.
     pub fn connect(&self, remote: SocketAddr) -> Result<Link, Error> {
-        let path = self.path_to(remote);
+        self.connect_any(&[remote])
+    }
+
+    /// As [`Endpoint::connect`], to a listener that has several addresses, the most promising first: each further one is
+    /// tried a quarter of a second after the one before it. Those that none of the sockets reaches are left out.
+    ///
+    /// # Errors
+    /// As those of [`Endpoint::connect`], and [`Error::NoAddress`].
+    pub fn connect_any(&self, remotes: &[SocketAddr]) -> Result<Link, Error> {
+        let paths = self.paths_to(remotes);
         let mut state = self.shared.lock();
         if state.ended || state.stopping {
             return Err(Error::Closed);
         }
-        let id = state.endpoint.connect(self.shared.clock.now(), path)?;
+        let id = state.endpoint.connect_any(self.shared.clock.now(), &paths)?;
         state.peer(id).held = true;
         self.shared.hand_over(state);
         Ok(Link::new(&self.shared, id))
@@ -89,9 +98,26 @@ impl Endpoint {
         added
     }
 
-    fn path_to(&self, remote: SocketAddr) -> Path {
-        let same = self.addresses.iter().position(|address| address.is_ipv4() == remote.is_ipv4());
-        self.path_by(same.unwrap_or(0), remote)
+    /// Says where the listener of a link that we connected is now. A link that is up stays where it is; otherwise it is
+    /// connected there, with all that waits on it.
+    ///
+    /// # Errors
+    /// The link has gone, the peer has connected it, or no socket reaches any of the addresses.
+    pub fn retarget(&self, link: &Link, remotes: &[SocketAddr]) -> Result<(), Error> {
+        let paths = self.paths_to(remotes);
+        let mut state = self.shared.lock();
+        let changed = state.endpoint.retarget(self.shared.clock.now(), link.id(), &paths);
+        self.shared.hand_over(state);
+        changed
+    }
+
+    fn paths_to(&self, remotes: &[SocketAddr]) -> Vec<Path> {
+        let paths = remotes.iter().filter_map(|remote| {
+            let same = self.addresses.iter().position(|address| address.is_ipv4() == remote.is_ipv4());
+            let both = || self.addresses.iter().position(|address| reaches(*address, *remote));
+            Some(self.path_by(same.or_else(both)?, *remote))
+        });
+        paths.collect()
     }
 
     fn path_by(&self, via: usize, remote: SocketAddr) -> Path {
@@ -174,6 +200,11 @@ impl Drop for Endpoint {
             let _ = thread.join();
         }
     }
+}
+
+/// Whether a socket at `local` reaches `remote`, by its family.
+pub(super) fn reaches(local: SocketAddr, remote: SocketAddr) -> bool {
+    local.is_ipv4() == remote.is_ipv4() || remote.is_ipv4() && local.ip() == Ipv6Addr::UNSPECIFIED
 }
 
 impl std::fmt::Debug for Shared {

@@ -4,8 +4,8 @@ use super::core::{Shared, State};
 use bytes::Bytes;
 use glassline_media::Time;
 use glassline_transport::link::{
-    CloseReason, Error, Event, LinkId, LinkStatistics, MAX_CHANNELS, MessageId, Options, PathStatistics,
-    ReceiveCounters, Received, SendCounters,
+    CloseCode, CloseReason, Error, Event, LinkId, LinkStatistics, MAX_CHANNELS, MessageId, Options,
+    PathStatistics, ReceiveCounters, Received, SendCounters,
 };
 use std::net::SocketAddr;
 use std::sync::{Arc, MutexGuard};
@@ -110,7 +110,23 @@ impl Link {
     /// # Errors
     /// The channel is not open, the message is too large, or the link has ended.
     pub fn send(&self, channel: u8, message: impl Into<Bytes>) -> Result<MessageId, Error> {
-        let message = message.into();
+        self.send_until(channel, message.into(), Time::NEVER)
+    }
+
+    /// As [`Link::send`], and waits no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::QueueFull`] where there was no room until then, and those of [`Link::send`].
+    pub fn send_timeout(
+        &self,
+        channel: u8,
+        message: impl Into<Bytes>,
+        timeout: Duration,
+    ) -> Result<MessageId, Error> {
+        self.send_until(channel, message.into(), self.now() + timeout)
+    }
+
+    fn send_until(&self, channel: u8, message: Bytes, until: Time) -> Result<MessageId, Error> {
         let mut state = self.lock();
         loop {
             let link = state.link(self.0.id)?;
@@ -119,7 +135,10 @@ impl Link {
                 self.0.shared.hand_over(state);
                 return sent;
             }
-            state = self.wait_for_room(state, Time::NEVER);
+            if until <= self.now() {
+                return Err(Error::QueueFull { channel });
+            }
+            state = self.wait_for_room(state, until);
         }
     }
 
@@ -378,10 +397,15 @@ impl Link {
 
     /// Ends the link: the peer is told, nothing more is sent. `reason` is for people.
     pub fn close(&self, reason: &str) {
+        self.close_with(CloseCode::Done, reason);
+    }
+
+    /// As [`Link::close`], with another code: [`CloseCode::Failed`] tells the peer that what it got may not be all.
+    pub fn close_with(&self, code: CloseCode, reason: &str) {
         let mut state = self.lock();
         let now = self.now();
         if let Ok(link) = state.link(self.0.id) {
-            link.close(now, reason);
+            link.close_with(now, code, reason);
         }
         self.0.shared.hand_over(state);
     }

@@ -6,8 +6,10 @@ use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::timer::Timer;
 use glassline_io::udp::{Arrivals, Port};
 use glassline_media::Time;
+use glassline_transport::link::wire::parameters::MIN_DATAGRAM;
 use glassline_transport::link::{Ecn, MAX_BATCH, Path, Transmit};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +33,8 @@ const FAREWELL: Duration = Duration::from_millis(250);
 struct BoundSocket {
     port: Port,
     readable: bool,
-    /// The kernel's last complaint, told once.
-    complaint: Option<i32>,
+    /// The kernel's last complaint, and about which address, told once.
+    complaint: Option<(SocketAddr, i32)>,
 }
 
 /// What the thread has.
@@ -219,7 +221,7 @@ impl Worker {
             let (to, mark) = (transmit.path.remote, transmit.ecn.bits());
             match socket.port.send(to, rest, transmit.segment_bytes, mark) {
                 Ok(Some(sent)) => {
-                    socket.complaint = None;
+                    socket.complaint = socket.complaint.filter(|complaint| complaint.0 != to);
                     from += sent;
                 }
                 Ok(None) => {
@@ -228,8 +230,11 @@ impl Worker {
                 }
                 Err(error) => {
                     // The network loses them, whatever the reason; the core knows what to do about that.
-                    let number = error.raw_os_error();
-                    if socket.complaint != number && !glassline_io::udp::is_too_large(&error) {
+                    let number = Some((to, error.raw_os_error().unwrap_or(0)));
+                    let is_too_large = glassline_io::udp::is_too_large(&error);
+                    // Larger ones are sent to find out whether they pass.
+                    let is_probe = is_too_large && transmit.segment_bytes > usize::from(MIN_DATAGRAM);
+                    if socket.complaint != number && !is_probe {
                         socket.complaint = number;
                         tracing::warn!(to = %transmit.path.remote, "datagrams cannot be sent: {error}");
                     }

@@ -99,6 +99,9 @@ impl Ecn {
     }
 }
 
+/// The most addresses of one listener that are tried.
+pub const MAX_ADDRESSES: usize = 16;
+
 /// Datagrams to be sent, which stand in the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
@@ -185,6 +188,27 @@ pub enum Event {
         /// Where it led.
         path: Path,
     },
+    /// The path carries small datagrams, but for seconds none of the [`MIN_DATAGRAM`](wire::parameters::MIN_DATAGRAM) bytes that every
+    /// path must carry: larger messages do not arrive there. Told once, and again after one of that size has come.
+    PathTooNarrow {
+        /// Where it leads.
+        path: Path,
+    },
+    /// The peer does not answer, and the link's state is kept: messages wait, and [`Event::Resumed`] follows if the peer
+    /// comes back within [`Settings::resume`] and has kept its own. A link that we connected is tried again meanwhile.
+    Suspended {
+        /// Why: [`CloseReason::TimedOut`] or [`CloseReason::Reset`].
+        reason: CloseReason,
+    },
+    /// The listener does not take us: another peer of our name or key answers, on a machine of another boot (see
+    /// [`Settings::boot`]). It is asked again later.
+    Refused {
+        /// How much later.
+        retry_after: Duration,
+    },
+    /// The peer is back with all that it had: every channel goes on where it was. What was under way on reliable channels
+    /// is sent again, what was under way on others is lost.
+    Resumed,
     /// The peer does not answer. A link that we connected is tried again if [`Settings::reconnect`] is set; any other
     /// is gone.
     Closed {
@@ -209,9 +233,11 @@ pub enum CloseReason {
     TimedOut,
     /// Nobody answered for [`Settings::connect_timeout`].
     Unreachable,
+    /// The listener has refused us for [`Settings::connect_timeout`]: see [`Event::Refused`].
+    Refused,
     /// The peer broke the rules.
     Violation(&'static str),
-    /// The peer has restarted and does not know the link any more.
+    /// The peer does not know the link any more: it has restarted, or gave it up before we did.
     Reset,
     /// All links together held more than [`Settings::endpoint_bytes`], and this one most. What came on it is dropped.
     NoRoom,
@@ -228,6 +254,19 @@ pub enum CloseCode {
     Violation = 1,
     /// The endpoint holds too much for its applications, and of this link most.
     NoRoom = 2,
+    /// The application has failed: what was sent may not be all.
+    Failed = 3,
+    /// Another process of the same name or key, on a machine of the same boot, has connected.
+    Replaced = 4,
+    /// Another peer of the same name or key answers, on a machine of another boot.
+    NameTaken = 5,
+}
+
+impl CloseCode {
+    /// As it stands on the wire.
+    pub const fn number(self) -> u64 {
+        self as u64
+    }
 }
 
 /// Why something cannot be done.
@@ -273,6 +312,9 @@ pub enum Error {
         /// [`Settings::max_links`].
         limit: usize,
     },
+    /// No address to connect to was given.
+    #[error("no address to connect to")]
+    NoAddress,
     /// The credentials name no peer to connect to.
     #[error("the credentials name no peer to connect to")]
     NoPeer,
@@ -315,6 +357,11 @@ pub struct Settings {
     /// Tells our endpoint from others that hold the same shared key: a new link of the same name replaces the old one.
     /// At most [`MAX_NAME`] bytes. Key pairs need none.
     pub name: Vec<u8>,
+    /// Names the boot of this machine, where it is known (Linux: `/proc/sys/kernel/random/boot_id`). A listener that has
+    /// a link of our name or key has it replaced at once where it is of the same boot: it was started again. Where it is of
+    /// another boot it may be a clone of this machine: the listener replaces it once it has been silent for a second,
+    /// though it was asked, and refuses us until then ([`Event::Refused`]).
+    pub boot: Option<u64>,
     /// Whether others may connect.
     pub listen: bool,
     /// What a listener keeps over its restarts, and no other one has: by it a peer of a link that the listener has lost
@@ -339,6 +386,10 @@ pub struct Settings {
     pub endpoint_bytes: u64,
     /// After how long without a datagram a link is given up.
     pub idle: Duration,
+    /// How long the state of a link is kept after [`Settings::idle`], so that a peer that comes back and is the same
+    /// process goes on where it was. Zero: a link that was lost begins anew. A link that we connected keeps its state until
+    /// the listener has told whether it has kept its own, where this is not zero.
+    pub resume: Duration,
     /// How often something is sent so that the peer and what is between do not forget us.
     pub keep_alive: Duration,
     /// How long a connect is tried.
@@ -380,6 +431,7 @@ impl Settings {
         Settings {
             credentials,
             name: Vec::new(),
+            boot: None,
             listen: false,
             reset_secret: None,
             datagram_bytes: 1452,
@@ -387,6 +439,7 @@ impl Settings {
             link_bytes: 128 << 20,
             endpoint_bytes: 512 << 20,
             idle: Duration::from_secs(5),
+            resume: Duration::from_secs(60),
             keep_alive: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(10),
             reconnect: true,

@@ -259,6 +259,8 @@ pub(crate) struct Recovery {
     /// When the first probe of this silence was due.
     silent_since: Time,
     blind: bool,
+    /// The size of the largest packet that was given up since it was last asked for.
+    given_up: u32,
     delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
@@ -293,6 +295,7 @@ impl Recovery {
             probes: 0,
             silent_since: now,
             blind: false,
+            given_up: 0,
             delivered: 0,
             delivered_at: now,
             first_sent_at: now,
@@ -598,6 +601,11 @@ impl Recovery {
         (sample, true)
     }
 
+    /// The size of the largest packet that was given up since the last call; 0 for none.
+    pub(crate) fn take_given_up(&mut self) -> u32 {
+        std::mem::take(&mut self.given_up)
+    }
+
     /// Deems all lost that is under way longer than `age`: the path was away, and waiting for what it swallowed would
     /// cost another round trip.
     pub(crate) fn give_up_older(&mut self, now: Time, age: Duration) -> u64 {
@@ -609,6 +617,7 @@ impl Recovery {
             }
             if packet.state == State::Flying {
                 self.packets[index].state = State::GivenUp;
+                self.given_up = self.given_up.max(packet.bytes);
                 self.in_flight -= u64::from(packet.bytes);
                 bytes += u64::from(packet.bytes);
                 self.settle(&packet, false);

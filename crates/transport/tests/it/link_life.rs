@@ -159,7 +159,7 @@ fn a_close_is_told_and_a_vanished_peer_noticed() {
         world.run(Duration::from_millis(10));
     }
     assert!(refused > 0 && most <= 32 << 20, "{refused} {most}");
-    let timed_out = Event::Closed { reason: CloseReason::TimedOut };
+    let timed_out = Event::Suspended { reason: CloseReason::TimedOut };
     assert_eq!(world.events.iter().filter(|event| event.2 == timed_out).count(), 2);
     // The one that connected goes on trying, and is back with the network.
     world.network.set_loss(End::Far, Loss::None).unwrap();

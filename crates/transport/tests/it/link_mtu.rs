@@ -2,14 +2,17 @@
 
 use crate::link_support::{World, settings};
 use glassline_transport::emulator::{End, LinkConfig, Network};
-use glassline_transport::link::{Options, Settings};
+use glassline_transport::link::{Event, Options, Settings};
 use std::time::Duration;
 
 const HEADERS: u32 = Network::HEADER_BYTES as u32;
 
 /// A link whose ends take datagrams of so many bytes, over paths that carry `limits` bytes up and down.
 fn world(takes: [u16; 2], limits: [u32; 2]) -> World {
-    let config = LinkConfig::rate(20_000_000).with_delay(Duration::from_millis(20));
+    world_of(LinkConfig::rate(20_000_000).with_delay(Duration::from_millis(20)), takes, limits)
+}
+
+fn world_of(config: LinkConfig, takes: [u16; 2], limits: [u32; 2]) -> World {
     let limited = |limit| LinkConfig { max_packet_bytes: Some(limit + HEADERS), ..config.clone() };
     let network = Network::new(limited(limits[0]), limited(limits[1]), 1).unwrap();
     let [near, far] = settings();
@@ -110,4 +113,30 @@ fn a_path_that_becomes_wider_is_used() {
     world.network.set_max_packet_bytes(End::Near, None);
     world.run(Duration::from_secs(620));
     assert_eq!(found(&mut world), [1472, 1472]);
+}
+
+#[test]
+fn a_path_that_carries_less_than_it_must_is_told() {
+    // One on which what is lost can leave again at once, so that every probe might carry some of it, and a slower one.
+    let quick = LinkConfig::rate(1_000_000_000).with_delay(Duration::from_micros(50));
+    let slow = LinkConfig::rate(20_000_000).with_delay(Duration::from_millis(20));
+    for (config, sizes) in [(&slow, &[30_000][..]), (&slow, &[1000, 1000, 1000]), (&quick, &[50_000])] {
+        let mut world = world_of(config.clone(), [1472; 2], [1472; 2]);
+        talk(&mut world, 2);
+        assert_eq!((world.take(End::Far, 0).len(), world.take(End::Near, 0).len()), (20, 20));
+        let told = |world: &World, end| {
+            let is_it = |event: &Event| matches!(event, Event::PathTooNarrow { .. });
+            world.events.iter().filter(|event| event.1 == end && is_it(&event.2)).count()
+        };
+        world.network.set_max_packet_bytes(End::Near, Some(600 + HEADERS));
+        sizes.iter().for_each(|size| world.send(End::Near, 0, vec![1; *size]));
+        world.run(Duration::from_secs(10));
+        assert_eq!([told(&world, End::Near), told(&world, End::Far)], [1, 0], "{sizes:?}");
+        assert!(world.link(End::Near).unwrap().is_up(), "what is small still passes");
+        // All of it comes when the path is as wide as it has to be.
+        world.network.set_max_packet_bytes(End::Near, Some(1200 + HEADERS));
+        world.run(Duration::from_secs(3));
+        assert_eq!(world.take(End::Far, 0).len(), sizes.len());
+        assert_eq!(told(&world, End::Near), 1);
+    }
 }

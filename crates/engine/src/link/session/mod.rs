@@ -13,12 +13,14 @@
 //! ```
 //! `examples/link.rs` is a whole program.
 
+mod account;
 mod delays;
 mod peer;
 mod peers;
 mod run;
 mod shared;
 
+pub use account::Continuity;
 pub use delays::Delays;
 pub use peer::{ChannelFigures, PeerStatistics};
 
@@ -71,6 +73,20 @@ pub enum Error {
     /// The listener does not answer, and [`Mode::Connect`] asks to give up then.
     #[error("nobody answers")]
     Unreachable,
+    /// The listener does not take us, and [`Mode::Connect`] asks to give up then: see [`SessionEvent::Refused`].
+    #[error("the listener has another peer of this name or key, which answers")]
+    Refused,
+    /// Another process of our name or key on this machine has connected to the listener, which has ended our link for it.
+    #[error("another process of this name or key has connected from this machine")]
+    Replaced,
+    /// A channel's other end, or this one, may lack something of what was sent: see [`Continuity`].
+    #[error("channel {channel}: the link with {peer} was lost, and what was on its way with it")]
+    Torn {
+        /// The channel.
+        channel: u8,
+        /// The peer's name.
+        peer: String,
+    },
     /// An input has failed.
     #[error("channel {channel}: cannot read: {source}")]
     Input {
@@ -165,12 +181,17 @@ pub struct Channel {
     pub input: Option<Box<dyn Input>>,
     /// What takes the messages of all peers. Without it they are dropped and counted.
     pub output: Option<Box<dyn Output>>,
+    /// What it means where a peer may lack something of what is sent reliably,
+    pub sends: Continuity,
+    /// and where something may be lacking of what a peer sends reliably.
+    pub takes: Continuity,
 }
 
 impl Channel {
     /// A channel with neither input nor output.
     pub fn new(id: u8, options: Options) -> Channel {
-        Channel { id, options, input: None, output: None }
+        let live = Continuity::Live;
+        Channel { id, options, input: None, output: None, sends: live, takes: live }
     }
 
     /// The channel with this input.
@@ -220,7 +241,7 @@ pub enum Served {
 }
 
 /// Which end of the link this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Peers connect to us, one or several. The endpoint listens ([`Endpoint::listen`]).
     Listen {
@@ -229,8 +250,8 @@ pub enum Mode {
     },
     /// We connect, and again 300 ms after a link has ended.
     Connect {
-        /// Where the listener is.
-        to: SocketAddr,
+        /// Where the listener is: its addresses, the most promising first ([`Endpoint::connect_any`]).
+        to: Vec<SocketAddr>,
         /// A listener that does not answer within the settings' `connect_timeout` is an error; otherwise it is tried on.
         give_up: bool,
     },
@@ -256,6 +277,33 @@ pub enum SessionEvent {
     Unreachable {
         /// The link was up before.
         was_up: bool,
+    },
+    /// The listener does not take us: another peer of our name or key answers there, on a machine of another boot.
+    Refused {
+        /// When it is asked again.
+        retry_after: Duration,
+    },
+    /// Nothing comes from a peer any more, and its link waits for its return.
+    Silent {
+        /// The peer's name.
+        peer: String,
+        /// Why the link does not go on.
+        reason: CloseReason,
+    },
+    /// A peer that was silent is back, and every channel goes on where it was.
+    Resumed {
+        /// The peer's name.
+        peer: String,
+        /// Where it is.
+        address: Option<SocketAddr>,
+    },
+    /// A peer of a listener may lack something of what was sent, or something may be lacking of what it has sent: see
+    /// [`Continuity`].
+    Torn {
+        /// The peer's name.
+        peer: String,
+        /// The first channel of which that is so.
+        channel: u8,
     },
     /// A link has ended, and not because we have ended it.
     Lost {
@@ -284,6 +332,13 @@ pub enum SessionEvent {
     },
     /// One of two paths has gone.
     PathDown {
+        /// The peer's name.
+        peer: String,
+        /// Its address on that path.
+        address: SocketAddr,
+    },
+    /// The path to a peer carries no datagrams of 1,200 bytes, though smaller ones pass: larger messages do not arrive.
+    PathTooNarrow {
         /// The peer's name.
         peer: String,
         /// Its address on that path.
@@ -362,7 +417,10 @@ impl Session {
         let (messages, inbox) = mpsc::channel();
         let (events_to, events) = mpsc::channel();
         let (mut options, mut inputs, mut outputs) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut continuity = BTreeMap::new();
         for channel in channels {
+            let sends = if channel.options.reliable { channel.sends } else { Continuity::Live };
+            continuity.insert(channel.id, [sends, channel.takes]);
             options.push((channel.id, Options { receipts: true, ..channel.options }));
             inputs.extend(channel.input.map(|input| (channel.id, input)));
             outputs.extend(channel.output.map(|output| (channel.id, Mutex::new(output))));
@@ -377,6 +435,7 @@ impl Session {
             peers: Peers::default(),
             inputs_ended: AtomicBool::new(all_inputs == 0),
             channels: options,
+            continuity,
             outputs,
             services: services.into_iter().map(Running::new).collect(),
         });
@@ -408,17 +467,18 @@ impl Session {
         self.shared.statistics()
     }
 
-    /// Says where the listener is now. A link that is up stays where it is; otherwise the session connects there.
-    pub fn set_remote(&self, address: SocketAddr) {
-        self.remote_setter()(address);
+    /// Says where the listener is now: its addresses, the most promising first. A link that is up stays where it is;
+    /// otherwise the session connects there, with all that waits.
+    pub fn set_remote(&self, addresses: Vec<SocketAddr>) {
+        self.remote_setter()(addresses);
     }
 
     /// As [`Session::set_remote`], for another thread.
-    pub fn remote_setter(&self) -> impl Fn(SocketAddr) + Send + 'static {
+    pub fn remote_setter(&self) -> impl Fn(Vec<SocketAddr>) + Send + 'static {
         let messages = self.messages.clone();
-        move |address| {
+        move |addresses| {
             // The session may be over.
-            let _ = messages.send(Message::RemoteIsAt(address));
+            let _ = messages.send(Message::RemoteIsAt(addresses));
         }
     }
 

@@ -1,15 +1,17 @@
 //! One link of a session: the threads that take what comes on it, and what is measured of it.
 
+use super::account::{Account, Gone};
 use super::delays::{DelayMeter, Delays};
 use super::shared::{Message, Shared};
-use super::{CONTROL, Error, SessionEvent};
+use super::{CONTROL, Continuity, Error, SessionEvent};
 use crate::containment::{Border, contain};
 use crate::link::{ChannelStatistics, Channels, Link};
 use bytes::Bytes;
 use glassline_io::clock::Clock;
 use glassline_media::printable;
 use glassline_transport::link::{
-    CloseReason, Error as LinkError, Event, LinkId, LinkStatistics, Options, Outcome, PathStatistics,
+    CloseCode, CloseReason, Error as LinkError, Event, LinkId, LinkStatistics, Options, Outcome,
+    PathStatistics,
 };
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -70,6 +72,11 @@ pub(super) struct Peer {
     delays: Mutex<BTreeMap<u8, DelayMeter>>,
     /// Messages on channels without an output.
     pub(super) dropped: AtomicU64,
+    /// Nothing comes from it, and its link waits for its return.
+    pub(super) is_away: AtomicBool,
+    /// It was away and held others up.
+    pub(super) was_given_up: AtomicBool,
+    accounts: Mutex<BTreeMap<u8, Account>>,
 }
 
 impl Peer {
@@ -84,6 +91,9 @@ impl Peer {
             is_reported: AtomicBool::new(false),
             delays: Mutex::new(BTreeMap::new()),
             dropped: AtomicU64::new(0),
+            is_away: AtomicBool::new(false),
+            was_given_up: AtomicBool::new(false),
+            accounts: Mutex::default(),
         }
     }
 
@@ -105,19 +115,51 @@ impl Peer {
         self.delays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a message and remembers when; waits while the channel's queue is full.
+    fn account<T>(&self, channel: u8, act: impl FnOnce(&mut Account) -> T) -> T {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        act(accounts.entry(channel).or_default())
+    }
+
+    /// Sends a message and remembers when; waits while the channel's queue is full, no longer than `timeout`.
     ///
     /// # Errors
-    /// The link has ended, or the channel does not take such a message.
-    pub(super) fn send(&self, channel: u8, message: Bytes) -> Result<(), LinkError> {
+    /// The link has ended, the channel does not take such a message, or there was no room.
+    pub(super) fn send(&self, channel: u8, message: Bytes, timeout: Duration) -> Result<(), LinkError> {
         self.delays().entry(channel).or_insert_with(DelayMeter::new).push(Clock::new().now());
-        let sent = self.link.send(channel, message);
-        if sent.is_err()
-            && let Some(meter) = self.delays().get_mut(&channel)
-        {
-            meter.pop();
+        // Before its end can be told.
+        self.account(channel, Account::handle_sent);
+        let sent = self.link.send_timeout(channel, message, timeout);
+        if sent.is_err() {
+            self.account(channel, Account::handle_not_sent);
+            if let Some(meter) = self.delays().get_mut(&channel) {
+                meter.pop();
+            }
         }
         sent.map(|_| ())
+    }
+
+    /// The first channel of which either end may lack something, now that the peer has gone so.
+    pub(super) fn torn_channel(&self, shared: &Shared, gone: Gone) -> Option<u8> {
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let (has_all, is_all) = (is(&self.end_delivered), is(&self.end_received));
+        let torn = |(channel, [sends, takes]): (&u8, &[Continuity; 2])| {
+            let is_torn = self.account(*channel, |account| {
+                !has_all && account.is_sending_torn(*sends, gone)
+                    || !is_all && account.is_receiving_torn(*takes, gone)
+            });
+            is_torn.then_some(*channel)
+        };
+        shared.continuity.iter().find_map(torn)
+    }
+
+    /// How it has gone.
+    pub(super) fn gone(&self) -> Gone {
+        match self.link.close_reason() {
+            _ if self.was_given_up.load(Ordering::Relaxed) => Gone::Vanished,
+            None | Some(CloseReason::Local) => Gone::Left,
+            Some(CloseReason::Peer { code, .. }) if code == CloseCode::Done.number() => Gone::Left,
+            Some(_) => Gone::Vanished,
+        }
     }
 
     /// Figures now, of these channels; `None` where the link has gone.
@@ -201,12 +243,16 @@ fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
             shared.notify(Message::Changed);
         }
         Event::Finished { channel, message, outcome } => {
+            peer.account(channel, |account| account.handle_end(outcome));
             if let Some(meter) = peer.delays().get_mut(&channel) {
                 meter.handle_end(message.0, outcome == Outcome::Delivered, Clock::new().now());
             }
         }
         Event::PathChanged { path } => {
             shared.emit(SessionEvent::PathChanged { peer: peer.name(), address: path.remote });
+        }
+        Event::PathTooNarrow { path } => {
+            shared.emit(SessionEvent::PathTooNarrow { peer: peer.name(), address: path.remote });
         }
         Event::PathUp { path } => {
             shared.emit(SessionEvent::PathUp { peer: peer.name(), address: path.remote });
@@ -217,10 +263,24 @@ fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
         Event::Closed { reason: CloseReason::Unreachable } => {
             shared.notify(Message::Unreachable { was_up: peer.was_up.load(Ordering::Relaxed) });
         }
+        Event::Closed { reason: CloseReason::Refused } => shared.notify(Message::Refused),
+        Event::Refused { retry_after } => shared.emit(SessionEvent::Refused { retry_after }),
+        Event::Suspended { reason } => {
+            peer.is_away.store(true, Ordering::Relaxed);
+            shared.emit(SessionEvent::Silent { peer: peer.name(), reason });
+        }
+        Event::Resumed => {
+            peer.is_away.store(false, Ordering::Relaxed);
+            let address = peer.link.remote_address();
+            shared.emit(SessionEvent::Resumed { peer: peer.name(), address });
+        }
         Event::Closed { reason: CloseReason::Local } => {}
         Event::Closed { reason } => shared.emit(SessionEvent::Lost { peer: peer.name(), reason }),
         Event::Opened { channel, .. } if shared.takes_nothing_of(channel) => {
             shared.emit(SessionEvent::NoOutput { channel });
+        }
+        Event::Opened { channel, options } if options.reliable && channel != CONTROL => {
+            peer.account(channel, |account| account.came = true);
         }
         _ => {}
     }
@@ -229,7 +289,14 @@ fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
 fn connected(shared: &Arc<Shared>, peer: &Arc<Peer>, again: bool) {
     peer.learn_name();
     peer.was_up.store(true, Ordering::Relaxed);
+    peer.is_away.store(false, Ordering::Relaxed);
     if again {
+        if let Some(channel) = peer.torn_channel(shared, Gone::Restarted) {
+            shared.notify(Message::Torn { peer: peer.name(), channel });
+        }
+        let mut accounts = peer.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        accounts.values_mut().for_each(Account::begin_anew);
+        drop(accounts);
         // Who has restarted knows nothing of what was said before.
         peer.end_received.store(false, Ordering::Relaxed);
         peer.end_delivered.store(false, Ordering::Relaxed);

@@ -2,8 +2,13 @@
 
 use super::peer::Peer;
 use bytes::Bytes;
-use glassline_transport::link::{Error as LinkError, LinkId};
+use glassline_transport::link::{CloseCode, Error as LinkError, LinkId};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// While a queue is full it is looked this often whether its peer is still there.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The peers, and a wait for the first one.
 #[derive(Default)]
@@ -53,8 +58,8 @@ impl Peers {
         loop {
             let Some(peers) = self.wait() else { return Ok(false) };
             let mut sent = false;
-            for peer in peers {
-                match peer.send(channel, message.clone()) {
+            for peer in &peers {
+                match self.send_to(peer, channel, message) {
                     Ok(()) => sent = true,
                     // Its end is told otherwise.
                     Err(LinkError::Closed) => {}
@@ -79,6 +84,27 @@ impl Peers {
                 return Some(state.peers.clone());
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Sends a message to a peer, and waits for room: not for that of one that is away while others are there.
+    fn send_to(&self, peer: &Peer, channel: u8, message: &Bytes) -> Result<(), LinkError> {
+        loop {
+            match peer.send(channel, message.clone(), LOOK_AGAIN) {
+                Err(LinkError::QueueFull { .. }) => {
+                    let holds_others_up = peer.is_away.load(Ordering::Relaxed)
+                        && self
+                            .all()
+                            .iter()
+                            .any(|other| !other.is_away.load(Ordering::Relaxed) && !other.link.has_ended());
+                    if holds_others_up {
+                        peer.was_given_up.store(true, Ordering::Relaxed);
+                        peer.link.close_with(CloseCode::Failed, "it is away, and its queue is full");
+                        return Err(LinkError::Closed);
+                    }
+                }
+                other => return other,
+            }
         }
     }
 }

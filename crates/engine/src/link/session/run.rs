@@ -1,11 +1,13 @@
 //! The main thread of a session: makes links, and knows when it is over.
 
+use super::account::Gone;
 use super::peer::{self, Peer};
 use super::shared::{Message, Shared};
 use super::{CONTROL, Error, Input, Mode, SessionEvent};
 use crate::containment::{Border, contain};
+use crate::link::endpoint::reaches;
 use crate::link::{Endpoint, Link};
-use glassline_transport::link::{LinkId, Options};
+use glassline_transport::link::{CloseCode, CloseReason, LinkId, Options};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +35,8 @@ pub(super) struct Run {
     served: bool,
     /// When to connect again.
     connect_at: Option<Instant>,
+    /// What a listener that serves its peers once will have ended with.
+    torn: Option<Error>,
 }
 
 impl Run {
@@ -46,6 +50,7 @@ impl Run {
             inputs_left: inputs,
             served: false,
             connect_at: None,
+            torn: None,
         }
     }
 
@@ -64,13 +69,14 @@ impl Run {
             });
         }
         let ended = self.begin().and_then(|()| self.work(inbox));
-        self.end(inbox);
+        let ended = ended.and(self.torn.take().map_or(Ok(()), Err));
+        self.end(inbox, ended.is_err());
         ended
     }
 
     fn begin(&mut self) -> Result<(), Error> {
-        match self.mode {
-            Mode::Connect { to, .. } => self.connect(to),
+        match &self.mode {
+            Mode::Connect { to, .. } => self.connect(&to.clone()),
             Mode::Listen { .. } => {
                 let (shared, endpoint) = (Arc::clone(&self.shared), Arc::clone(&self.endpoint));
                 self.acceptor = Some(thread::spawn(move || {
@@ -83,10 +89,12 @@ impl Run {
         }
     }
 
-    fn connect(&mut self, to: SocketAddr) -> Result<(), Error> {
-        let link = self.endpoint.connect(to).map_err(Error::Connect)?;
-        for via in 1..self.endpoint.local_addresses().len() {
-            self.endpoint.add_path(&link, via, to).map_err(Error::Path)?;
+    fn connect(&mut self, to: &[SocketAddr]) -> Result<(), Error> {
+        let link = self.endpoint.connect_any(to).map_err(Error::Connect)?;
+        for (via, local) in self.endpoint.local_addresses().iter().enumerate().skip(1) {
+            let reached = to.iter().find(|remote| reaches(*local, **remote)).or(to.first());
+            let Some(reached) = reached else { continue };
+            self.endpoint.add_path(&link, via, *reached).map_err(Error::Path)?;
         }
         self.add(link)
     }
@@ -123,10 +131,11 @@ impl Run {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
             if self.connect_at.is_some_and(|at| at <= Instant::now())
-                && let Mode::Connect { to, .. } = self.mode
+                && let Mode::Connect { to, .. } = &self.mode
             {
+                let to = to.clone();
                 self.connect_at = None;
-                self.connect(to)?;
+                self.connect(&to)?;
             }
         }
     }
@@ -143,13 +152,19 @@ impl Run {
                     self.shared.peers.all().iter().for_each(|peer| peer::finish(&self.shared, peer));
                 }
             }
-            Message::Over(id) => return Ok(self.over(id)),
+            Message::Over(id) => return self.over(id),
+            Message::Refused => {
+                if let Mode::Connect { give_up: true, .. } = self.mode {
+                    return Err(Error::Refused);
+                }
+            }
+            Message::Torn { peer, channel } => self.torn(peer, channel)?,
             Message::Unreachable { was_up } => match self.mode {
                 Mode::Connect { give_up: true, .. } => return Err(Error::Unreachable),
                 Mode::Connect { .. } => self.shared.emit(SessionEvent::Unreachable { was_up }),
                 Mode::Listen { .. } => {}
             },
-            Message::RemoteIsAt(address) => self.set_remote(address),
+            Message::RemoteIsAt(addresses) => self.set_remote(addresses),
             Message::Failed(error) => return Err(error),
             Message::Changed => {}
         }
@@ -159,18 +174,34 @@ impl Run {
     }
 
     /// Goes where the listener is, unless the link is up where it was.
-    fn set_remote(&mut self, address: SocketAddr) {
+    fn set_remote(&mut self, mut addresses: Vec<SocketAddr>) {
         let Mode::Connect { to, .. } = &mut self.mode else { return };
-        let is_reachable = to.is_ipv4() == address.is_ipv4();
+        let locals = self.endpoint.local_addresses();
+        addresses.retain(|address| locals.iter().any(|local| reaches(*local, *address)));
+        let Some(&first) = addresses.first() else { return };
         let peers = self.shared.peers.all();
-        if *to == address || !is_reachable || peers.iter().any(|peer| peer.link.is_connected()) {
+        let is_known = addresses.len() == to.len() && addresses.iter().all(|address| to.contains(address));
+        if is_known || peers.iter().any(|peer| peer.link.is_connected()) {
             return;
         }
-        *to = address;
-        // A new one is made when it is over.
-        peers.iter().for_each(|peer| peer.link.close("the listener has moved"));
-        // Told last: what is sent from then on waits for the new link.
-        self.shared.emit(SessionEvent::RemoteChanged(address));
+        *to = addresses;
+        for peer in peers {
+            // One that is over meanwhile is made anew.
+            let _ = self.endpoint.retarget(&peer.link, to);
+        }
+        self.shared.emit(SessionEvent::RemoteChanged(first));
+    }
+
+    /// Either end may lack something of a channel.
+    fn torn(&mut self, peer: String, channel: u8) -> Result<(), Error> {
+        let error = Error::Torn { channel, peer: peer.clone() };
+        match self.mode {
+            Mode::Connect { .. } => return Err(error),
+            Mode::Listen { once: true } => _ = self.torn.get_or_insert(error),
+            Mode::Listen { once: false } => {}
+        }
+        self.shared.emit(SessionEvent::Torn { peer, channel });
+        Ok(())
     }
 
     /// Whether both ends of a link have no more to say, as far as that is known.
@@ -201,8 +232,8 @@ impl Run {
     }
 
     /// A link has ended. `true`: the session is over with it.
-    fn over(&mut self, id: LinkId) -> bool {
-        let Some(peer) = self.shared.peers.remove(id) else { return false };
+    fn over(&mut self, id: LinkId) -> Result<bool, Error> {
+        let Some(peer) = self.shared.peers.remove(id) else { return Ok(false) };
         self.served |= peer.was_up.load(Ordering::Relaxed);
         let messages = peer.dropped.load(Ordering::Relaxed);
         if messages > 0 {
@@ -210,27 +241,43 @@ impl Run {
         }
         match self.mode {
             Mode::Connect { .. } => {
+                if let Some(CloseReason::Peer { code, .. }) = peer.link.close_reason()
+                    && code == CloseCode::Replaced.number()
+                {
+                    return Err(Error::Replaced);
+                }
                 if self.is_finished(&peer, &peer.end_sent) {
-                    return true;
+                    return Ok(true);
+                }
+                if let Some(channel) = peer.torn_channel(&self.shared, peer.gone()) {
+                    self.torn(peer.name(), channel)?;
                 }
                 self.shared.emit(SessionEvent::Reconnecting);
                 self.connect_at = Some(Instant::now() + RECONNECT_DELAY);
-                false
+                Ok(false)
             }
             Mode::Listen { once } => {
+                let gone = peer.gone();
+                if gone == Gone::Vanished
+                    && let Some(channel) = peer.torn_channel(&self.shared, gone)
+                {
+                    self.torn(peer.name(), channel)?;
+                }
                 let is_last = self.shared.peers.all().is_empty() && self.served;
                 let ended = self.has_inputs && self.inputs_left == 0;
-                is_last && (ended && self.is_finished(&peer, &peer.end_sent) || once)
+                Ok(is_last && (ended && self.is_finished(&peer, &peer.end_sent) || once))
             }
         }
     }
 
     /// Tells the peers, and lets the outputs take what has come.
-    fn end(self, inbox: &Receiver<Message>) {
+    fn end(self, inbox: &Receiver<Message>, has_failed: bool) {
         let peers = self.shared.peers.all();
         self.shared.peers.end();
         self.shared.emit(SessionEvent::Ending { statistics: self.shared.statistics() });
-        peers.iter().for_each(|peer| peer.link.close("stopped"));
+        let (code, words) =
+            if has_failed { (CloseCode::Failed, "failed") } else { (CloseCode::Done, "stopped") };
+        peers.iter().for_each(|peer| peer.link.close_with(code, words));
         let deadline = Instant::now() + DRAIN;
         let mut left = peers.len();
         while left > 0 {

@@ -2,7 +2,7 @@
 
 use super::peer::PeerStatistics;
 use super::peers::Peers;
-use super::{CONTROL, Error, Link, Output, Served, Service, SessionEvent};
+use super::{CONTROL, Continuity, Error, Link, Output, Served, Service, SessionEvent};
 use crate::containment::{Border, contain};
 use glassline_transport::link::{LinkId, Options};
 use std::collections::BTreeMap;
@@ -24,8 +24,15 @@ pub(super) enum Message {
     Unreachable {
         was_up: bool,
     },
-    RemoteIsAt(SocketAddr),
+    /// The listener has refused us for as long as a connect is tried.
+    Refused,
+    RemoteIsAt(Vec<SocketAddr>),
     InputEnded,
+    /// Another process has come in a peer's place, and a channel is cut off.
+    Torn {
+        peer: String,
+        channel: u8,
+    },
     /// An input or an output cannot go on.
     Failed(Error),
 }
@@ -37,6 +44,8 @@ pub(super) struct Shared {
     pub(super) peers: Peers,
     pub(super) inputs_ended: AtomicBool,
     pub(super) channels: Vec<(u8, Options)>,
+    /// What it means that a channel is cut off: for what is sent, and for what comes.
+    pub(super) continuity: BTreeMap<u8, [Continuity; 2]>,
     pub(super) outputs: BTreeMap<u8, Mutex<Box<dyn Output>>>,
     pub(super) services: Vec<Running>,
 }

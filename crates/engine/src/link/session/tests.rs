@@ -39,7 +39,7 @@ fn listener() -> Ends {
 
 fn caller(name: &str, to: SocketAddr) -> Ends {
     let endpoint = Endpoint::open(settings(name, 7), &[Local::towards(to)]).unwrap();
-    open(endpoint, Mode::Connect { to, give_up: false })
+    open(endpoint, Mode::Connect { to: vec![to], give_up: false })
 }
 
 impl Ends {
@@ -159,7 +159,7 @@ fn a_session_goes_to_where_the_listener_is_now() {
         _ => None,
     });
     assert!(!was_up);
-    air.session.set_remote(ground.address());
+    air.session.set_remote(vec![ground.address()]);
     let to = air.event(|event| match event {
         SessionEvent::RemoteChanged(address) => Some(address),
         _ => None,
@@ -170,11 +170,46 @@ fn a_session_goes_to_where_the_listener_is_now() {
 }
 
 #[test]
+fn a_peer_that_is_away_holds_no_other_up_and_is_waited_for_where_it_is_the_only_one() {
+    let idle = Duration::from_millis(600);
+    let local = [Local::at("127.0.0.1:0".parse().unwrap())];
+    let endpoint = Endpoint::listen(Settings { idle, ..settings("ground", 7) }, &local).unwrap();
+    let (input, from) = mpsc::channel();
+    let few = Options { queue: 8, ..Options::default() };
+    let channel = Channel::new(CHANNEL, few).with_input(from);
+    let session = Session::open(endpoint, Mode::Listen { once: false }, vec![channel]).unwrap();
+    let to = session.local_addresses()[0];
+    // One that goes without a word.
+    let gone = Endpoint::open(settings("gone", 7), &[Local::towards(to)]).unwrap();
+    let link = gone.connect(to).unwrap();
+    assert!(link.wait_connected(PATIENCE).unwrap());
+    until("the first peer", || session.statistics().len() == 1);
+    gone.abandon();
+    for number in 0..100u8 {
+        input.send(Bytes::from(vec![number; 100_000])).unwrap();
+    }
+    let is_silent = || {
+        let event = session.next_event(PATIENCE).expect("an event");
+        matches!(event, SessionEvent::Silent { .. })
+    };
+    while !is_silent() {}
+    assert_eq!(session.statistics().len(), 1, "it is the only one, and is waited for");
+    // What it has not room for goes to the next one that comes.
+    let air = caller("air", to);
+    let mut taken = Vec::new();
+    while taken.last() != Some(&99) {
+        taken.push(air.take()[0]);
+    }
+    assert!(taken.is_sorted_by(|one, next| one + 1 == *next) && taken.len() >= 50, "{taken:?}");
+    until("the one that is there", || session.statistics().len() == 1);
+}
+
+#[test]
 fn another_key_is_refused_by_silence() {
     let ground = listener();
     let to = ground.address();
     let endpoint = Endpoint::open(settings("stranger", 9), &[Local::towards(to)]).unwrap();
-    let stranger = open(endpoint, Mode::Connect { to, give_up: true });
+    let stranger = open(endpoint, Mode::Connect { to: vec![to], give_up: true });
     stranger.ended();
     assert!(matches!(stranger.session.join(), Err(Error::Unreachable)));
     assert!(ground.session.statistics().is_empty());

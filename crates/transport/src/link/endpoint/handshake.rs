@@ -1,4 +1,13 @@
 //! The handshakes of an endpoint: its own attempts to connect, and the half-done ones of peers.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use glassline_media::Time;
 use std::time::Duration;
@@ -9,8 +18,8 @@ use crate::link::secure::noise::{Credentials, Handshake};
 use crate::link::state::session::{Agreed, Session};
 use crate::link::state::{Link, Standing};
 use crate::link::wire::packet::{self, CONNECT_SIZE, Connect, ConnectionId, MAX_TOKEN, prologue};
-use crate::link::wire::parameters::Parameters;
-use crate::link::{Bonding, CloseReason, Ecn, Error, Event, Path, Settings, Transmit};
+use crate::link::wire::parameters::{Parameters, REFUSED_NAME};
+use crate::link::{Bonding, CloseCode, CloseReason, Ecn, Error, Event, Path, Random, Settings, Transmit};
 
 /// The first wait for an answer to a Connect; each further one is twice as long, up to [`LAST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(150);
@@ -19,6 +28,23 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 const PENDING_LIFE: Duration = Duration::from_secs(4);
 /// However often it repeats its Connect.
 const LONGEST_PENDING: Duration = Duration::from_secs(16);
+/// Between the first packets to two addresses of one listener (RFC 8305 §5, Connection Attempt Delay).
+const ADDRESS_DELAY: Duration = Duration::from_millis(250);
+/// A peer of another boot has the name of one that has been silent for so long though it was asked.
+const OCCUPANT_SILENCE: Duration = Duration::from_secs(1);
+/// Who is refused comes again after so long, twice as long after each further time, and a quarter more by chance; up to
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+/// this.
+const LAST_BACKOFF: Duration = Duration::from_secs(30);
+/// For how long the owner of a session that was replaced is told so when it sends something.
+const REPLACED_LIFE: Duration = Duration::from_secs(30);
+/// It is told so no more often than this.
+const REPLACED_GAP: Duration = Duration::from_millis(50);
+/// The most such sessions.
+const MAX_REPLACED: usize = 64;
+/// What they are told.
+const REPLACED: &str = "another process of the same name or key has connected from the same machine";
+const NAME_TAKEN: &str = "another peer of the same name or key answers";
 /// Who is told twice to come again with a token is not told a third time in one attempt.
 const MAX_RETRIES: u32 = 3;
 
@@ -47,9 +73,9 @@ impl Attempt {
             return None;
         }
         self.next_at = now + self.wait;
-        self.wait = (self.wait * 2).min(LAST_WAIT);
+        self.wait = self.wait.saturating_mul(2).min(LAST_WAIT);
         self.sent_at = Some(now);
-        self.sent += 1;
+        self.sent = self.sent.saturating_add(1);
         out.extend_from_slice(&self.datagram);
         Some(Transmit { path: self.path, bytes: out.len(), segment_bytes: out.len(), ecn: Ecn::NotCapable })
     }
@@ -69,6 +95,14 @@ pub(super) struct Pending {
     answers: u32,
 }
 
+/// A session that another process of the same peer has replaced.
+pub(super) struct Replaced {
+    session: Session,
+    code: CloseCode,
+    pub(super) expires: Time,
+    next_at: Time,
+}
+
 /// What becomes of a Connect that is no repeated one.
 enum Admission {
     /// Noise is to look at it.
@@ -80,10 +114,22 @@ enum Admission {
 }
 
 impl Endpoint {
-    /// Begins a handshake for one path of the link at `index`.
+    /// Begins a handshake for one path of the link at `index`, with each of its addresses; all others for it are over.
     pub(super) fn attempt(&mut self, now: Time, index: u32, second: bool) -> Result<(), Error> {
+        let (place, role) = (index as usize, usize::from(second));
+        self.slots[place].attempts[role].clear();
+        let backoff = backoff(self.slots[place].refusals, &mut self.random);
+        let mut begins = now + backoff;
+        for path in self.slots[place].targets[role].clone() {
+            let attempt = self.attempt_at(begins, index, second, path)?;
+            self.slots[place].attempts[role].push(attempt);
+            begins = begins + ADDRESS_DELAY;
+        }
+        Ok(())
+    }
+
+    fn attempt_at(&mut self, begins: Time, index: u32, second: bool, path: Path) -> Result<Attempt, Error> {
         let slot = &mut self.slots[index as usize];
-        let path = slot.targets[usize::from(second)].ok_or(Error::Closed)?;
         let asked = Parameters {
             instance: Some(slot.instance),
             second,
@@ -104,16 +150,15 @@ impl Endpoint {
             local,
             path,
             datagram: Vec::new(),
-            next_at: now,
+            next_at: begins,
             wait: FIRST_WAIT,
-            gives_up: now + self.settings.connect_timeout,
+            gives_up: begins + self.settings.connect_timeout,
             sent_at: None,
             sent: 0,
             retries: 0,
         };
         self.write_attempt(&mut attempt, &[]);
-        self.slots[index as usize].attempts[usize::from(second)] = Some(Box::new(attempt));
-        Ok(())
+        Ok(attempt)
     }
 
     fn write_attempt(&mut self, attempt: &mut Attempt, token: &[u8]) {
@@ -125,10 +170,12 @@ impl Endpoint {
         }
     }
 
-    /// The link, and its path, that waits for an answer with this ID.
-    fn attempt_of(&self, to: ConnectionId) -> Option<(usize, usize)> {
-        let waits = |attempt: &Option<Box<Attempt>>| attempt.as_ref().is_some_and(|one| one.local == to);
-        let waiting = |(index, slot): (usize, &Slot)| Some((index, slot.attempts.iter().position(waits)?));
+    /// The link, its path, and the attempt for that which waits for an answer with this ID.
+    fn attempt_of(&self, to: ConnectionId) -> Option<(usize, usize, usize)> {
+        let of = |attempts: &Vec<Attempt>| attempts.iter().position(|attempt| attempt.local == to);
+        let roles =
+            |slot: &Slot| slot.attempts.iter().map(of).enumerate().find_map(|(role, at)| Some((role, at?)));
+        let waiting = |(index, slot): (usize, &Slot)| roles(slot).map(|(role, at)| (index, role, at));
         self.slots.iter().enumerate().find_map(waiting)
     }
 
@@ -138,58 +185,94 @@ impl Endpoint {
     }
 
     pub(super) fn handle_retry(&mut self, now: Time, to: ConnectionId, token: &[u8]) {
-        let Some((index, role)) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
-            return self.counters.strangers += 1;
+        let Some((index, role, at)) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
+            return count(&mut self.counters.strangers);
         };
-        let Some(mut attempt) = self.slots[index].attempts[role].take() else { return };
+        let mut attempt = self.slots[index].attempts[role].remove(at);
         if attempt.retries < MAX_RETRIES {
-            attempt.retries += 1;
+            attempt.retries = attempt.retries.saturating_add(1);
             self.write_attempt(&mut attempt, token);
             attempt.next_at = now;
         }
-        self.slots[index].attempts[role] = Some(attempt);
+        self.slots[index].attempts[role].insert(at, attempt);
     }
 
     pub(super) fn handle_accept(&mut self, now: Time, from: Path, to: ConnectionId, noise: &[u8]) {
-        let Some((index, role)) = self.attempt_of(to) else { return self.counters.strangers += 1 };
+        let Some((index, role, at)) = self.attempt_of(to) else {
+            return count(&mut self.counters.strangers);
+        };
         let asked = self.slots[index].instance;
-        let Some(attempt) = &mut self.slots[index].attempts[role] else { return };
-        let agreed = attempt.handshake.read(noise).and_then(|payload| {
-            let peer = Parameters::parse(&payload)?;
+        let attempt = &mut self.slots[index].attempts[role][at];
+        let target = attempt.path;
+        let read = attempt.handshake.read(noise).and_then(|payload| Parameters::parse(&payload));
+        let Some(peer) = read else { return count(&mut self.counters.unauthenticated) };
+        if peer.refusal.is_some() {
+            return self.handle_refusal(now, index);
+        }
+        let agreed = peer.connection.zip(attempt.handshake.secrets()).map(|(remote, secrets)| {
             let sent_at = attempt.sent_at.filter(|_| attempt.sent == 1);
-            Some(Agreed {
-                secrets: attempt.handshake.secrets()?,
+            Agreed {
+                secrets,
                 local: to,
-                remote: peer.connection?,
-                path: Path { via: attempt.path.via, ..from },
+                remote,
+                path: Path { via: target.via, ..from },
                 instance: peer.instance.map(|given| [asked, given]),
                 second: role == 1,
                 both: self.settings.bonding == Bonding::Both,
                 peer,
                 rtt: sent_at.map(|sent_at| now - sent_at),
                 random: self.random.fork(),
-            })
+            }
         });
-        let Some(agreed) = agreed else { return self.counters.unauthenticated += 1 };
-        self.slots[index].attempts[role] = None;
-        let Some(link) = &mut self.slots[index].link else { return };
-        if link.is_up() && link.instance().is_some() && link.instance() == agreed.instance {
+        let Some(agreed) = agreed else { return count(&mut self.counters.unauthenticated) };
+        let slot = &mut self.slots[index];
+        // The address that has answered goes first the next time.
+        slot.attempts[role].clear();
+        slot.targets[role].retain(|path| *path != target);
+        slot.targets[role].insert(0, target);
+        slot.refusals = 0;
+        let Some(link) = &mut slot.link else { return };
+        let is_same = link.instance().is_some() && link.instance() == agreed.instance;
+        if link.is_up() && is_same {
             link.join_agreed(now, agreed);
+        } else if link.is_kept() && is_same {
+            link.go_on_agreed(now, agreed);
+            link.knock();
         } else {
             // The first path, or the listener has restarted since it answered on the other one.
             link.establish(now, agreed);
             // The listener takes us for real with our first data packet.
             link.knock();
         }
-        self.routes.insert(to, Route::Link(index as u32));
-        self.collect(now, index as u32);
+        self.routes.insert(to, Route::Link(slot_number(index)));
+        self.collect(now, slot_number(index));
+    }
+
+    /// The listener has another peer of our name: we come again later.
+    fn handle_refusal(&mut self, now: Time, index: usize) {
+        let slot = &mut self.slots[index];
+        let until = slot.attempts.iter().flatten().map(|attempt| attempt.gives_up).max().unwrap_or(now);
+        slot.refusals = slot.refusals.saturating_add(1);
+        for second in [false, true] {
+            if !self.slots[index].attempts[usize::from(second)].is_empty() {
+                let _ = self.attempt(now, slot_number(index), second);
+            }
+        }
+        let slot = &mut self.slots[index];
+        let begins = slot.attempts.iter().flatten().map(|attempt| attempt.next_at).min().unwrap_or(now);
+        // How long a listener is tried counts from the first time.
+        slot.attempts.iter_mut().flatten().for_each(|attempt| attempt.gives_up = until.max(now));
+        if let Some(link) = &mut slot.link {
+            link.events.push_back(Event::Refused { retry_after: begins.since(now) });
+        }
+        self.collect(now, slot_number(index));
     }
 
     /// A peer's Connect whose gate was open: it knows our key, or has recorded somebody's who does.
     pub(super) fn handle_connect(&mut self, now: Time, from: Path, connect: Connect<'_>, size: usize) {
-        self.counters.connects += 1;
+        count(&mut self.counters.connects);
         if connect.pattern != self.settings.credentials.pattern() || size < CONNECT_SIZE {
-            return self.counters.unauthenticated += 1;
+            return count(&mut self.counters.unauthenticated);
         }
         self.expire_pending(now);
         // The same Connect again: its answer was lost.
@@ -197,7 +280,7 @@ impl Endpoint {
             self.pending.values_mut().find(|pending| pending.noise == connect.noise && pending.path == from);
         if let Some(pending) = again {
             if self.answers.len() < MAX_ANSWERS {
-                pending.answers += 1;
+                pending.answers = pending.answers.saturating_add(1);
                 // Who gets this answer needs time to come with its first packet. A replayed Connect gains a bounded one.
                 pending.expires = (now + PENDING_LIFE).min(pending.answered_at + LONGEST_PENDING);
                 self.answers.push_back((from, pending.accept.clone()));
@@ -205,13 +288,13 @@ impl Endpoint {
             return;
         }
         if self.answers.len() >= MAX_ANSWERS {
-            return self.counters.limited += 1;
+            return count(&mut self.counters.limited);
         }
         let is_proven = self.tokens.is_good(connect.token, from.remote, now);
         match self.admit(from, connect.noise, is_proven) {
-            Admission::Refused => self.counters.limited += 1,
+            Admission::Refused => count(&mut self.counters.limited),
             Admission::Retries => {
-                self.counters.retries += 1;
+                count(&mut self.counters.retries);
                 let token = self.tokens.make(from.remote, now, &mut self.random);
                 let mut retry = packet::write_retry(connect.from, &token);
                 self.gate.close(&mut retry, self.random.array());
@@ -222,7 +305,7 @@ impl Endpoint {
                     self.routes.insert(local, Route::Pending);
                     self.answers.push_back((from, accept));
                 }
-                None => self.counters.unauthenticated += 1,
+                None => count(&mut self.counters.unauthenticated),
             },
         }
     }
@@ -279,11 +362,13 @@ impl Endpoint {
             local = self.identity.connection_id(&mut self.random);
         }
         let reset = self.identity.reset_token(local);
+        let is_taken = self.is_occupied(now, &identity, &peer);
         let instance = peer.instance.map(|asked| [asked, self.instance_for(&identity, asked)]);
         let parameters = Parameters {
-            connection: Some(local),
-            reset,
-            instance: instance.map(|instance| instance[1]),
+            connection: Some(local).filter(|_| !is_taken),
+            reset: reset.filter(|_| !is_taken),
+            instance: instance.map(|instance| instance[1]).filter(|_| !is_taken),
+            refusal: is_taken.then_some(REFUSED_NAME),
             ..own_parameters(&self.settings)
         };
         let mut payload = Vec::new();
@@ -302,7 +387,7 @@ impl Endpoint {
             random: self.random.fork(),
         };
         let pending = Pending {
-            session: Some(Session::new(now, agreed, &self.settings)),
+            session: (!is_taken).then(|| Session::new(now, agreed, &self.settings)),
             path: from,
             noise: connect.noise.to_vec(),
             accept: accept.clone(),
@@ -316,11 +401,27 @@ impl Endpoint {
         Some((local, accept))
     }
 
+    /// Whether a peer that wants to come in has the name of another one that answers, on a machine of another boot. That one is
+    /// asked whether it is there.
+    fn is_occupied(&mut self, now: Time, identity: &PeerId, peer: &Parameters) -> bool {
+        let Some(link) = self.occupant(identity) else { return false };
+        let is_same = peer.instance.is_some() && link.instance().map(|instance| instance[0]) == peer.instance;
+        let boots = link.peer_boot().zip(peer.boot);
+        !is_same && boots.is_some_and(|(one, other)| one != other) && link.is_answering(now, OCCUPANT_SILENCE)
+    }
+
+    /// The link that is up of the peer of this name or key.
+    fn occupant(&mut self, identity: &PeerId) -> Option<&mut Link> {
+        let mut slots = self.slots.iter_mut().filter(|slot| slot.peer.as_ref() == Some(identity));
+        slots.find_map(|slot| slot.link.as_mut().filter(|link| link.is_up()))
+    }
+
     /// What we call the state that a peer calls `asked`: there is a link of it, or a handshake on another path, or it is
     /// new.
     fn instance_for(&mut self, peer: &PeerId, asked: u64) -> u64 {
         let links = self.slots.iter().filter(|slot| slot.peer.as_ref() == Some(peer));
-        let links = links.filter_map(|slot| slot.link.as_ref().filter(|link| link.is_up())?.instance());
+        let goes_on = |link: &&Link| link.is_up() || link.is_kept();
+        let links = links.filter_map(|slot| slot.link.as_ref().filter(goes_on)?.instance());
         let pending = self.pending.values().filter(|pending| pending.peer == *peer);
         let pending = pending.filter_map(|pending| pending.session.as_ref()?.instance);
         let known = links.chain(pending).find(|instance| instance[0] == asked);
@@ -332,10 +433,14 @@ impl Endpoint {
         let Some(pending) = self.pending.get_mut(&to) else { return };
         let Some(session) = &mut pending.session else { return };
         if !session.opener.would_open(datagram) {
-            return self.counters.refused += 1;
+            return count(&mut self.counters.refused);
         }
         let Some(mut pending) = self.pending.remove(&to) else { return };
         let Some(mut session) = pending.session.take() else { return };
+        // Others may have come meanwhile.
+        if self.is_occupied(now, &pending.peer, &session.peer) {
+            return self.say_farewell(now, vec![session], CloseCode::NameTaken, NAME_TAKEN);
+        }
         if pending.answers == 1 {
             session.recovery.rtt.update(now - pending.answered_at, Duration::ZERO);
         }
@@ -347,32 +452,77 @@ impl Endpoint {
             goes_on && slot.peer.as_ref() == Some(&pending.peer)
         });
         let index = match known {
-            Some(index) => index as u32,
-            None => match self.add_link(None) {
+            Some(index) => slot_number(index),
+            None => match self.add_link(now, &[]) {
                 Ok(index) => index,
                 Err(_) => {
                     self.routes.remove(&to);
-                    return self.counters.limited += 1;
+                    return count(&mut self.counters.limited);
                 }
             },
         };
         let slot = &mut self.slots[index as usize];
         slot.peer = Some(pending.peer);
         let Some(link) = &mut slot.link else { return };
-        if link.is_up() && link.instance().is_some() && link.instance() == session.instance {
+        let mut replaced = Vec::new();
+        let is_same = link.instance().is_some() && link.instance() == session.instance;
+        // The peer has given its only path up before we have noticed any silence.
+        let is_back = link.is_up() && is_same && link.has_only_path(session.second);
+        if is_same && (link.is_kept() || is_back && link.suspend(now, CloseReason::TimedOut)) {
+            link.go_on(now, session);
+        } else if is_same && link.is_up() {
             link.join(now, session);
         } else {
+            let is_of_one_boot = session.peer.boot.is_some() && link.peer_boot() == session.peer.boot;
+            if link.is_up() && is_of_one_boot {
+                replaced = link.take_sessions();
+            }
             link.resume(now, session);
         }
+        self.say_farewell(now, replaced, CloseCode::Replaced, REPLACED);
         self.collect(now, index);
         self.routes.insert(to, Route::Link(index));
         self.handle_data(now, from, to, Ecn::NotCapable, datagram);
         self.gather(index);
     }
 
+    /// Tells the owner of sessions that no link has any more why that is, and again when it sends something.
+    fn say_farewell(&mut self, now: Time, sessions: Vec<Session>, code: CloseCode, words: &str) {
+        for mut session in sessions {
+            let (local, path) = (session.local, session.path);
+            if self.answers.len() < MAX_ANSWERS {
+                self.answers.push_back((path, session.write_close(code, words)));
+            }
+            self.routes.remove(&local);
+            if self.replaced.len() < MAX_REPLACED {
+                self.routes.insert(local, Route::Replaced);
+                let (expires, next_at) = (now + REPLACED_LIFE, now + REPLACED_GAP);
+                self.replaced.insert(local, Replaced { session, expires, next_at, code });
+            }
+        }
+    }
+
+    /// A data packet for a session that was replaced: its owner has not heard of that.
+    pub(super) fn handle_replaced(&mut self, now: Time, from: Path, to: ConnectionId, datagram: &mut [u8]) {
+        let Some(replaced) = self.replaced.get_mut(&to) else { return };
+        if !replaced.session.opener.would_open(datagram) {
+            return count(&mut self.counters.refused);
+        }
+        if replaced.next_at > now || self.answers.len() >= MAX_ANSWERS {
+            return;
+        }
+        replaced.next_at = now + REPLACED_GAP;
+        let words = if replaced.code == CloseCode::Replaced { REPLACED } else { NAME_TAKEN };
+        let close = replaced.session.write_close(replaced.code, words);
+        // No more than came.
+        if close.len() <= datagram.len() || from == replaced.session.path {
+            self.answers.push_back((from, close));
+        }
+    }
+
     /// A data packet with an ID that we do not know. If it was ours before a restart, its sender is told so.
     pub(super) fn answer_unknown(&mut self, from: Path, to: ConnectionId, size: usize) {
-        self.counters.strangers += 1;
+        count(&mut self.counters.strangers);
         // The cheap questions first: strangers' datagrams may be many.
         if self.settings.listen
             && self.answers.len() < MAX_ANSWERS
@@ -381,7 +531,7 @@ impl Endpoint {
         {
             let reset = packet::write_reset(to, token);
             if reset.len() < size {
-                self.counters.resets += 1;
+                count(&mut self.counters.resets);
                 self.answers.push_back((from, reset));
             }
         }
@@ -399,14 +549,15 @@ impl Endpoint {
                     })
             })
         });
-        let Some(index) = lost else { return self.counters.strangers += 1 };
+        let Some(index) = lost else { return count(&mut self.counters.strangers) };
         if let Some(link) = &mut self.slots[index].link
             && link.standing == Standing::Up
+            && !link.suspend(now, CloseReason::Reset)
         {
             link.events.push_back(Event::Closed { reason: CloseReason::Reset });
             link.standing = Standing::Closed;
         }
-        self.collect(now, index as u32);
+        self.collect(now, slot_number(index));
     }
 
     pub(super) fn expire_pending(&mut self, now: Time) {
@@ -418,7 +569,32 @@ impl Endpoint {
             }
             stays
         });
+        self.replaced.retain(|local, replaced| {
+            let stays = replaced.expires > now;
+            if !stays {
+                routes.remove(local);
+            }
+            stays
+        });
     }
+}
+
+/// How long who was refused so often waits.
+fn backoff(refusals: u32, random: &mut Random) -> Duration {
+    let Some(doublings) = refusals.checked_sub(1) else { return Duration::ZERO };
+    let wait = FIRST_BACKOFF.saturating_mul(1 << doublings.min(5)).min(LAST_BACKOFF);
+    let [chance] = random.array();
+    wait.saturating_add((wait / 4 / 255).saturating_mul(u32::from(chance)))
+}
+
+/// Counts one more.
+fn count(counter: &mut u64) {
+    *counter = counter.saturating_add(1);
+}
+
+/// The number of a slot by its place; there are as many as [`Settings::max_links`] at most.
+fn slot_number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
 }
 
 /// What we tell a peer about ourselves.
@@ -434,5 +610,7 @@ pub(in crate::link) fn own_parameters(settings: &Settings) -> Parameters {
         instance: None,
         second: false,
         both: false,
+        boot: settings.boot,
+        refusal: None,
     }
 }

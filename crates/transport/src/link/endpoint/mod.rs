@@ -16,8 +16,8 @@ use super::secure::noise::Key;
 use super::secure::token::{Identity, Tokens};
 use super::state::{Link, Standing};
 use super::wire::packet::{CONNECT_SIZE, ConnectionId, Packet};
-use super::{CloseReason, Ecn, Error, Event, Path, Random, Settings, Transmit};
-use handshake::{Attempt, Pending};
+use super::{CloseReason, Ecn, Error, Event, MAX_ADDRESSES, Path, Random, Settings, Transmit};
+use handshake::{Attempt, Pending, Replaced};
 
 /// Answers to strangers that wait to be sent, at most; beyond, they are not made.
 const MAX_ANSWERS: usize = 64;
@@ -51,12 +51,14 @@ pub struct EndpointCounters {
 struct Slot {
     generation: u32,
     link: Option<Link>,
-    /// By path: the first, the second.
-    attempts: [Option<Box<Attempt>>; 2],
+    /// By path, the first and the second: an attempt for each address that is tried.
+    attempts: [Vec<Attempt>; 2],
+    /// How often the listener has refused us since the link was last up.
+    refusals: u32,
     /// The peer, as far as it can be told apart: its public key, or its name.
     peer: Option<PeerId>,
-    /// Where to connect, by path; `None` for a link that the peer connected.
-    targets: [Option<Path>; 2],
+    /// Where to connect, by path, the best address first; none for a link that the peer connected.
+    targets: [Vec<Path>; 2],
     /// Names the state of a link that we connect.
     instance: u64,
 }
@@ -71,6 +73,8 @@ enum PeerId {
 enum Route {
     Link(u32),
     Pending,
+    /// A session that another process of the same peer has replaced.
+    Replaced,
 }
 
 /// The protocol's state at one address.
@@ -115,6 +119,8 @@ pub struct Endpoint {
     slots: Vec<Slot>,
     routes: BTreeMap<ConnectionId, Route>,
     pending: BTreeMap<ConnectionId, Pending>,
+    /// Sessions that were replaced, whose owners are to hear of it.
+    replaced: BTreeMap<ConnectionId, Replaced>,
     /// Answers to handshakes: where to, what.
     answers: VecDeque<(Path, Vec<u8>)>,
     events: VecDeque<(LinkId, Event)>,
@@ -152,6 +158,7 @@ impl Endpoint {
             slots: Vec::new(),
             routes: BTreeMap::new(),
             pending: BTreeMap::new(),
+            replaced: BTreeMap::new(),
             answers: VecDeque::new(),
             events: VecDeque::new(),
             at_work: None,
@@ -166,12 +173,51 @@ impl Endpoint {
     /// # Errors
     /// There are as many links as the settings allow, or the credentials name no peer.
     pub fn connect(&mut self, now: Time, path: Path) -> Result<LinkId, Error> {
+        self.connect_any(now, &[path])
+    }
+
+    /// As [`Endpoint::connect`], to a listener that has several addresses, the most promising first, of which the first
+    /// [`MAX_ADDRESSES`](super::MAX_ADDRESSES) count. Each further one is tried a quarter of a second after the one before
+    /// it, until one answers (RFC 8305 §5); that one goes first when the link is lost and connected again.
+    ///
+    /// # Errors
+    /// As those of [`Endpoint::connect`]; or there is no address.
+    pub fn connect_any(&mut self, now: Time, paths: &[Path]) -> Result<LinkId, Error> {
         if self.remote_gate.is_none() {
             return Err(Error::NoPeer);
         }
-        let index = self.add_link(Some(path))?;
+        if paths.is_empty() {
+            return Err(Error::NoAddress);
+        }
+        let index = self.add_link(now, paths)?;
         self.attempt(now, index, false)?;
         Ok(self.id(index))
+    }
+
+    /// The listener of a link that we connected is to be looked for at these addresses from now on. A link that is up stays
+    /// where it is; one that is being connected is connected there, with all that waits on it.
+    ///
+    /// # Errors
+    /// The link has gone, the peer has connected it, or there is no address.
+    pub fn retarget(&mut self, now: Time, id: LinkId, paths: &[Path]) -> Result<(), Error> {
+        let standing = self.link(id).filter(|link| !link.is_over()).ok_or(Error::Closed)?.standing;
+        let slot = &mut self.slots[id.index as usize];
+        match slot.targets[0].first() {
+            None => return Err(Error::Path { what: "the peer has connected it" }),
+            Some(_) if paths.is_empty() => return Err(Error::NoAddress),
+            Some(_) => slot.targets[0] = addresses(paths),
+        }
+        // The second path leads to the same listener, by another socket.
+        for second in &mut slot.targets[1] {
+            let same = |path: &&Path| path.remote.is_ipv4() == second.remote.is_ipv4();
+            second.remote = paths.iter().find(same).map_or(second.remote, |path| path.remote);
+        }
+        if standing == Standing::Connecting {
+            for second in [false, true] {
+                self.attempt(now, id.index, second)?;
+            }
+        }
+        Ok(())
     }
 
     /// Gives a link that we connect a second path to the same peer: another socket here, another address there, or both.
@@ -185,11 +231,12 @@ impl Endpoint {
             return Err(Error::Closed);
         }
         let targets = &mut self.slots[id.index as usize].targets;
-        match targets {
-            [None, _] => return Err(Error::Path { what: "the peer has connected it" }),
-            [_, Some(_)] => return Err(Error::Path { what: "it has two" }),
-            [Some(first), _] if *first == path => return Err(Error::Path { what: "it is the first one" }),
-            [_, second] => *second = Some(path),
+        let [first, second] = targets;
+        match first.first() {
+            None => return Err(Error::Path { what: "the peer has connected it" }),
+            Some(_) if !second.is_empty() => return Err(Error::Path { what: "it has two" }),
+            Some(first) if *first == path => return Err(Error::Path { what: "it is the first one" }),
+            Some(_) => second.push(path),
         }
         self.attempt(now, id.index, true)
     }
@@ -246,6 +293,7 @@ impl Endpoint {
                 (0..self.slots.len() as u32).for_each(|index| self.drop_broken(index));
                 self.routes.clear();
                 self.pending.clear();
+                self.replaced.clear();
                 self.answers.clear();
             }
         }
@@ -254,8 +302,8 @@ impl Endpoint {
 
     fn drop_broken(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
-        slot.attempts = [None, None];
-        (slot.peer, slot.targets) = (None, [None; 2]);
+        slot.attempts = [Vec::new(), Vec::new()];
+        (slot.peer, slot.targets) = (None, [Vec::new(), Vec::new()]);
         let was_there = slot.link.take().is_some();
         self.routes.retain(|_, route| *route != Route::Link(index));
         if was_there {
@@ -317,6 +365,7 @@ impl Endpoint {
                 }
             }
             Some(Route::Pending) => self.handle_first_data(now, from, to, datagram),
+            Some(Route::Replaced) => self.handle_replaced(now, from, to, datagram),
             None => self.answer_unknown(from, to, datagram.len()),
         }
     }
@@ -414,7 +463,8 @@ impl Endpoint {
                 .unwrap_or(Time::NEVER)
         });
         let pending = self.pending.values().map(|pending| pending.expires);
-        links.chain(pending).min().filter(|due| *due != Time::NEVER)
+        let replaced = self.replaced.values().map(|replaced| replaced.expires);
+        links.chain(pending).chain(replaced).min().filter(|due| *due != Time::NEVER)
     }
 
     /// Does what is due by `now`.
@@ -430,8 +480,8 @@ impl Endpoint {
                 link.handle_timeout(now);
             }
             let before = slot.attempts.iter().flatten().count();
-            for attempt in &mut slot.attempts {
-                *attempt = attempt.take().filter(|attempt| attempt.gives_up > now);
+            for attempts in &mut slot.attempts {
+                attempts.retain(|attempt| attempt.gives_up > now);
             }
             let left = slot.attempts.iter().flatten().count();
             if before > 0
@@ -439,7 +489,9 @@ impl Endpoint {
                 && let Some(link) = &mut slot.link
                 && link.standing == Standing::Connecting
             {
-                link.events.push_back(Event::Closed { reason: CloseReason::Unreachable });
+                let refused = slot.refusals > 0;
+                let reason = if refused { CloseReason::Refused } else { CloseReason::Unreachable };
+                link.events.push_back(Event::Closed { reason });
                 link.standing = Standing::Closed;
             }
             self.collect(now, index);
@@ -450,8 +502,11 @@ impl Endpoint {
         LinkId { index, generation: self.slots[index as usize].generation }
     }
 
-    fn add_link(&mut self, target: Option<Path>) -> Result<u32, Error> {
+    fn add_link(&mut self, now: Time, targets: &[Path]) -> Result<u32, Error> {
         let limit = self.settings.max_links;
+        if self.slots.len() >= limit && self.slots.iter().all(|slot| slot.link.is_some()) {
+            self.end_longest_suspended(now);
+        }
         let free = self.slots.iter().position(|slot| slot.link.is_none());
         let free = free.or_else(|| {
             let is_over = |slot: &Slot| slot.link.as_ref().is_some_and(Link::has_ended);
@@ -465,19 +520,37 @@ impl Endpoint {
             self.slots.push(Slot {
                 generation: 0,
                 link: None,
-                attempts: [None, None],
+                attempts: [Vec::new(), Vec::new()],
+                refusals: 0,
                 peer: None,
-                targets: [None; 2],
+                targets: [Vec::new(), Vec::new()],
                 instance: 0,
             });
         }
         let instance = u64::from_be_bytes(self.random.array());
         let slot = &mut self.slots[index];
         slot.generation += 1;
-        slot.link = Some(Link::new(self.settings.clone()));
-        (slot.attempts, slot.peer, slot.targets, slot.instance) =
-            ([None, None], None, [target, None], instance);
+        let mut link = Link::new(self.settings.clone());
+        link.is_ours = !targets.is_empty();
+        slot.link = Some(link);
+        slot.attempts = [Vec::new(), Vec::new()];
+        (slot.peer, slot.targets) = (None, [addresses(targets), Vec::new()]);
+        (slot.instance, slot.refusals) = (instance, 0);
         Ok(index as u32)
+    }
+
+    /// There is no place for a link: the one whose peer has been away for longest is not waited for any more.
+    fn end_longest_suspended(&mut self, now: Time) {
+        let suspended =
+            (0u32..).zip(&self.slots).filter_map(|(index, slot)| match slot.link.as_ref()?.standing {
+                Standing::Suspended { until } => Some((until, index)),
+                _ => None,
+            });
+        let Some((_, index)) = suspended.min() else { return };
+        if let Some(link) = &mut self.slots[index as usize].link {
+            link.end_timed_out();
+        }
+        self.collect(now, index);
     }
 
     /// Takes over a link's events.
@@ -494,19 +567,22 @@ impl Endpoint {
         let slot = &mut self.slots[index as usize];
         let Some(link) = &mut slot.link else { return };
         if link.standing == Standing::Closed {
-            let again = slot.targets[0].is_some() && self.settings.reconnect && link.is_wanted();
-            if again {
+            let again = !slot.targets[0].is_empty() && self.settings.reconnect && link.is_wanted();
+            let is_kept = link.is_kept();
+            if again && !is_kept {
                 link.forget_session();
-            } else {
+            } else if !again {
                 link.drop_sessions();
             }
             link.take_dropped().iter().for_each(|local| _ = self.routes.remove(local));
-            slot.attempts = [None, None];
+            slot.attempts = [Vec::new(), Vec::new()];
             if again {
                 link.standing = Standing::Connecting;
-                slot.instance = u64::from_be_bytes(self.random.array());
+                if !is_kept {
+                    slot.instance = u64::from_be_bytes(self.random.array());
+                }
             } else {
-                (slot.peer, slot.targets) = (None, [None, None]);
+                (slot.peer, slot.targets) = (None, [Vec::new(), Vec::new()]);
                 if link.forgotten || !link.has_unread() {
                     slot.link = None;
                 }
@@ -526,12 +602,23 @@ impl Endpoint {
             let role = usize::from(second);
             let wanted = matches!(link.standing, Standing::Up | Standing::Connecting);
             if wanted
-                && slot.targets[role].is_some()
-                && slot.attempts[role].is_none()
+                && !slot.targets[role].is_empty()
+                && slot.attempts[role].is_empty()
                 && !link.has_path(second)
             {
                 let _ = self.attempt(now, index, second);
             }
         }
     }
+}
+
+/// The addresses that are tried of those that were given.
+fn addresses(paths: &[Path]) -> Vec<Path> {
+    let mut all: Vec<Path> = Vec::new();
+    for path in paths {
+        if all.len() < MAX_ADDRESSES && !all.contains(path) {
+            all.push(*path);
+        }
+    }
+    all
 }

@@ -48,6 +48,8 @@ fn parameters(instance: u64) -> Parameters {
         instance: Some(instance),
         second: false,
         both: false,
+        boot: None,
+        refusal: None,
     }
 }
 

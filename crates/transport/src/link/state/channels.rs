@@ -1,4 +1,13 @@
 //! What all paths of a link have in common: its channels, and what is held of what came on them.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -82,8 +91,8 @@ impl Channels {
     pub(super) fn tell_passed_over(&mut self, events: &mut VecDeque<Event>) {
         let mut channels = std::mem::take(&mut self.passed_over);
         while channels != 0 {
-            let channel = channels.trailing_zeros() as u8;
-            channels &= channels - 1;
+            let Ok(channel) = u8::try_from(channels.trailing_zeros()) else { break };
+            channels &= channels.saturating_sub(1);
             if let Some(messages) = self.receiver_mut(channel).map(Receiver::take_passed_over) {
                 events.push_back(Event::PassedOver { channel, messages });
             }

@@ -1,4 +1,13 @@
 //! What a datagram does to a link.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use glassline_media::Time;
 use std::time::Duration;
@@ -11,7 +20,7 @@ use crate::link::recovery::{Content, Sample};
 use crate::link::wire::frame::{Ack, Frame};
 use crate::link::wire::packet::ConnectionId;
 use crate::link::wire::varint::Reader;
-use crate::link::{CloseReason, Compression, Ecn, Event, Options, Path};
+use crate::link::{CloseCode, CloseReason, Compression, Ecn, Event, Options, Path};
 
 /// The share of lost packets from which copies and parity are worth their bytes,
 const LOSSY: f64 = 0.003;
@@ -20,6 +29,12 @@ const LOSSY_FOR: Duration = Duration::from_secs(10);
 
 /// Who has paused within this time sends in bursts.
 const PAUSING: Duration = Duration::from_secs(1);
+
+/// Counts `more`.
+#[inline]
+fn count(counter: &mut u64, more: u64) {
+    *counter = counter.saturating_add(more);
+}
 
 impl Link {
     /// Takes a data packet for the path with the connection ID `to`, which is opened in place. `false`: it is not from the peer, or it came
@@ -43,12 +58,12 @@ impl Link {
         let size = datagram.len();
         let before = session.opener.largest();
         let Ok((number, payload)) = session.opener.open(datagram) else {
-            self.statistics.refused_packets += 1;
+            count(&mut self.statistics.refused_packets, 1);
             return false;
         };
         session.last_received = now;
-        self.statistics.received_packets += 1;
-        self.statistics.received_bytes += size as u64;
+        count(&mut self.statistics.received_packets, 1);
+        count(&mut self.statistics.received_bytes, size as u64);
         if path != session.path && before.is_none_or(|before| number > before) {
             session.handle_other_path(now, path, size);
         }
@@ -69,7 +84,7 @@ impl Link {
     /// The packet that came last for the path with the connection ID `to` bore this mark.
     pub(crate) fn handle_mark(&mut self, to: ConnectionId, mark: Ecn) {
         if let Some(session) = self.paths.iter_mut().find(|session| session.local == to) {
-            session.marks[usize::from(mark.bits())] += 1;
+            count(&mut session.marks[usize::from(mark.bits())], 1);
         }
     }
 
@@ -153,6 +168,10 @@ impl Link {
                 session.responses.push((path, data));
             }
             Frame::Response(data) => self.handle_response(now, on, data),
+            Frame::Close { code, .. }
+                if code == CloseCode::NameTaken.number()
+                    && self.is_ours
+                    && self.suspend(now, CloseReason::Refused) => {}
             Frame::Close { code, reason } => {
                 let reason = String::from_utf8_lossy(reason).into_owned();
                 self.standing = Standing::Closed;
@@ -193,7 +212,8 @@ impl Link {
         session.sealer.update(self.settings.key_update_packets, session.recovery.largest_acked());
         let one_way = sample.largest_sent_at.map(|sent| {
             let sent_us = (sent - session.epoch).as_micros();
-            i64::try_from(ack.received_us).unwrap_or(i64::MAX) - i64::try_from(sent_us).unwrap_or(i64::MAX)
+            let received_us = i64::try_from(ack.received_us).unwrap_or(i64::MAX);
+            received_us.saturating_sub(i64::try_from(sent_us).unwrap_or(i64::MAX))
         });
         if sample.acked_bytes > 0 {
             session.blind_until = Time::ZERO;
@@ -213,9 +233,9 @@ impl Link {
     /// Hands what an acknowledgement or a timeout settled to the channels, and the rest to the estimate.
     pub(super) fn settle(&mut self, now: Time, on: usize, sample: &Sample, one_way_us: Option<i64>) {
         let session = &mut self.paths[on];
-        self.statistics.lost_packets += sample.packets.1;
+        count(&mut self.statistics.lost_packets, sample.packets.1);
         self.statistics.lost_packets = self.statistics.lost_packets.saturating_sub(sample.late_packets);
-        self.statistics.late_packets += sample.late_packets;
+        count(&mut self.statistics.late_packets, sample.late_packets);
         for _ in 0..sample.late_packets.min(1000) {
             // As if it had not been counted.
             session.loss = (session.loss - 0.005).max(0.0);
@@ -254,7 +274,11 @@ impl Link {
         if sample.train_rate.is_some() || sample.rate.is_some_and(|rate| !rate.1) {
             session.measured_at = now;
         }
+        session.mtu.handle_given_up(session.recovery.take_given_up());
         session.mtu.handle_settled(now, sample.largest.0, sample.largest.1);
+        if session.mtu.take_narrow() {
+            self.events.push_back(Event::PathTooNarrow { path: session.path });
+        }
         session.fit();
         let mut acked = std::mem::take(&mut session.recovery.acked);
         let mut lost = std::mem::take(&mut session.recovery.lost);
@@ -309,7 +333,7 @@ impl Session {
     /// The newest packet came from elsewhere: the peer may have moved, or somebody forwards its packets.
     fn handle_other_path(&mut self, now: Time, path: Path, size: usize) {
         match &mut self.candidate {
-            Some(candidate) if candidate.path == path => candidate.received += size as u64,
+            Some(candidate) if candidate.path == path => count(&mut candidate.received, size as u64),
             _ => {
                 let challenge = self.random.array();
                 let candidate = Candidate { path, challenge, received: size as u64, sent: 0, next_at: now };

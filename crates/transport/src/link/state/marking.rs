@@ -2,6 +2,15 @@
 //!
 //! The peer counts what came with each mark. Where fewer came than were acknowledged, something on the way wipes them out;
 //! where all came as congested from the begin, something sets them without a queue. Either way they mean nothing.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use crate::link::Ecn;
 
@@ -52,7 +61,7 @@ impl Marking {
             self.mark = Ecn::NotCapable;
             return;
         }
-        self.acked += packets;
+        self.acked = self.acked.saturating_add(packets);
     }
 
     /// Nothing that was sent is acknowledged: some paths swallow what bears a mark.
@@ -66,11 +75,11 @@ impl Marking {
     }
 
     fn is_left_alone(&self) -> bool {
-        let [ect1, ect0, ce] = [0, 1, 2].map(|at| self.told[at] - self.before[at]);
+        let [ect1, ect0, ce] = [0, 1, 2].map(|at| self.told[at].saturating_sub(self.before[at]));
         let (own, foreign) = if self.mark == Ecn::Ect1 { (ect1, ect0) } else { (ect0, ect1) };
         // Acknowledgements of packets before the path's, and losses of what tells of them, leave room for half.
-        let arrive = (own + ce).saturating_mul(2) >= self.acked;
-        arrive && foreign <= own + ce && own > 0
+        let arrive = own.saturating_add(ce).saturating_mul(2) >= self.acked;
+        arrive && foreign <= own.saturating_add(ce) && own > 0
     }
 }
 

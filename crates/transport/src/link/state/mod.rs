@@ -42,6 +42,11 @@ pub(crate) enum Standing {
     Connecting,
     /// Messages pass.
     Up,
+    /// The peer that connected does not answer; its link's state is kept for its return.
+    Suspended {
+        /// Until when.
+        until: Time,
+    },
     /// CLOSE was sent; until then it is sent again in answer to what comes (RFC 9000 §10.2.1).
     Closing {
         /// When it is over.
@@ -114,6 +119,12 @@ pub struct Link {
     half_lost: BTreeMap<(u8, u64, u32), u32>,
     /// How many parts were lost on one path since `half_lost` was last cleared of what does not matter any more.
     half_lost_since: usize,
+    /// The link's instances, while there is no session and its state is kept for the next one.
+    kept: Option<[u64; 2]>,
+    /// We connect it, and not the peer.
+    pub(crate) is_ours: bool,
+    /// When the peer was last asked whether it is there, for the sake of another one of its name.
+    challenged_at: Option<Time>,
     /// IDs of paths that are gone.
     dropped: Vec<ConnectionId>,
     pub(crate) events: VecDeque<Event>,
@@ -150,6 +161,9 @@ impl Link {
             on_second: false,
             half_lost: BTreeMap::new(),
             half_lost_since: 0,
+            kept: None,
+            is_ours: false,
+            challenged_at: None,
             dropped: Vec::new(),
             events: VecDeque::new(),
             close: None,
@@ -196,7 +210,7 @@ impl Link {
     /// The channel is not open, its queue is full, the message is too large, or the link is closed.
     /// Cost: none for the bytes, which are shared and not copied until they are sealed.
     pub fn send(&mut self, now: Time, channel: u8, message: impl Into<Bytes>) -> Result<MessageId, Error> {
-        if !matches!(self.standing, Standing::Connecting | Standing::Up) {
+        if self.is_over() {
             return Err(Error::Closed);
         }
         let index = usize::from(channel);
@@ -245,7 +259,12 @@ impl Link {
 
     /// Ends the link: the peer is told, nothing more is sent or taken. `reason` is for people.
     pub fn close(&mut self, now: Time, reason: &str) {
-        self.end(now, CloseCode::Done, reason, CloseReason::Local);
+        self.close_with(now, CloseCode::Done, reason);
+    }
+
+    /// As [`Link::close`], with another code: [`CloseCode::Failed`] tells the peer that what it got may not be all.
+    pub fn close_with(&mut self, now: Time, code: CloseCode, reason: &str) {
+        self.end(now, code, reason, CloseReason::Local);
     }
 
     fn end(&mut self, now: Time, code: CloseCode, words: &str, reason: CloseReason) {
@@ -476,6 +495,74 @@ impl Link {
         self.events.push_back(Event::Connected { again });
     }
 
+    /// The peer is silent, or does not know the session any more: what is under way is given up, and all else is kept for
+    /// the next session. `false`: nothing can be kept, and the link is to end.
+    pub(crate) fn suspend(&mut self, now: Time, reason: CloseReason) -> bool {
+        let goes_on = !self.settings.resume.is_zero() && self.is_wanted();
+        let Some(instance) = self.instance().filter(|_| goes_on) else { return false };
+        if self.is_ours && !self.settings.reconnect {
+            return false;
+        }
+        while !self.paths.is_empty() {
+            self.remove_path(now, 0);
+        }
+        self.release_half_lost();
+        self.half_lost.clear();
+        self.kept = Some(instance);
+        self.standing = match self.is_ours {
+            true => Standing::Connecting,
+            false => Standing::Suspended { until: now + self.settings.resume },
+        };
+        self.events.push_back(Event::Suspended { reason });
+        true
+    }
+
+    /// Whether the peer answers: `false` once it has been silent for `patience` though it was asked.
+    pub(crate) fn is_answering(&mut self, now: Time, patience: Duration) -> bool {
+        let Some(heard) = self.paths.iter().map(|session| session.last_received).max() else { return false };
+        match self.challenged_at.filter(|at| *at >= heard) {
+            Some(at) => at + patience > now,
+            None => {
+                self.challenged_at = Some(now);
+                self.knock();
+                true
+            }
+        }
+    }
+
+    /// The boot that the peer's machine has named.
+    pub(crate) fn peer_boot(&self) -> Option<u64> {
+        self.main().and_then(|session| session.peer.boot)
+    }
+
+    /// Takes the sessions out, for a farewell on them. The link is to get another one.
+    pub(crate) fn take_sessions(&mut self) -> Vec<Session> {
+        self.preferred = 0;
+        std::mem::take(&mut self.paths)
+    }
+
+    /// Whether the link's state waits for a session of the same instances.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// A handshake with a peer that has kept its state as we have ours is done.
+    pub(crate) fn go_on(&mut self, now: Time, mut session: Session) {
+        session.last_received = now;
+        session.well_since = now;
+        (self.preferred, self.on_second, self.kept) = (0, session.second, None);
+        self.paths = vec![session];
+        self.statistics.sessions += 1;
+        self.standing = Standing::Up;
+        self.events.push_back(Event::Resumed);
+    }
+
+    /// As [`Link::go_on`], for the end that connected.
+    pub(crate) fn go_on_agreed(&mut self, now: Time, agreed: Agreed) {
+        let session = Session::new(now, agreed, &self.settings);
+        self.go_on(now, session);
+    }
+
     /// Has a packet leave that asks for an answer.
     pub(crate) fn knock(&mut self) {
         if let Some(session) = self.paths.get_mut(self.preferred) {
@@ -498,6 +585,7 @@ impl Link {
     /// The session is lost. What waited still waits, what had begun is lost.
     pub(crate) fn forget_session(&mut self) {
         self.drop_sessions();
+        self.kept = None;
         self.half_lost.clear();
         for sender in self.channels.senders.iter_mut().flatten() {
             sender.restart(&mut self.events);

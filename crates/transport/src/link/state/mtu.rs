@@ -2,6 +2,15 @@
 //!
 //! A session asks [`Mtu::poll`] for the size of a probe, tells what became of it and which sizes get through, and sends
 //! no datagram larger than [`Mtu::size`]. No ICMP is needed.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use glassline_media::Time;
 use std::time::Duration;
@@ -16,6 +25,11 @@ const NEAR: u16 = 20;
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 /// Losses of large packets, with nothing large and something small arriving meanwhile, that make a black hole.
 const BLACK: u32 = 3;
+/// Datagrams of more bytes than this are taken for as large as every path carries.
+const FULL: u32 = 1000;
+/// So often must such ones have been lost while only smaller ones came, over so long a time at least, for the path to be too narrow.
+const NARROW_ROUNDS: u32 = 8;
+const NARROW_TIME: Duration = Duration::from_secs(2);
 /// What common paths carry: Ethernet with IPv6 and IPv4, jumbo frames, tunnels (WireGuard, PPPoE, GRE), LTE.
 const COMMON: [u16; 9] = [8972, 8952, 4352, 1472, 1452, 1424, 1372, 1332, 1232];
 
@@ -35,6 +49,42 @@ pub(crate) struct Mtu {
     lost_rounds: u32,
     /// One of at most [`BASE`] bytes came since the last such loss.
     came_small: bool,
+    narrow: Narrow,
+}
+
+/// Whether the path carries less than [`BASE`] bytes, which is less than it must.
+#[derive(Clone, Copy, Debug, Default)]
+struct Narrow {
+    /// How often full datagrams were lost while smaller ones came, since a full one came; and when that was seen first.
+    rounds: u32,
+    since: Time,
+    came_small: bool,
+    lost_full: bool,
+    /// It was told.
+    is_told: bool,
+    is_due: bool,
+}
+
+impl Narrow {
+    fn handle_settled(&mut self, now: Time, came: u32, lost: u32) {
+        if came > FULL {
+            *self = Narrow::default();
+            return;
+        }
+        self.came_small |= came > 0;
+        self.lost_full |= lost > FULL;
+        if !(self.came_small && self.lost_full) {
+            return;
+        }
+        (self.came_small, self.lost_full) = (false, false);
+        if self.rounds == 0 {
+            self.since = now;
+        }
+        self.rounds = self.rounds.saturating_add(1);
+        if self.rounds >= NARROW_ROUNDS && now.since(self.since) >= NARROW_TIME && !self.is_told {
+            (self.is_told, self.is_due) = (true, true);
+        }
+    }
 }
 
 impl Mtu {
@@ -50,7 +100,18 @@ impl Mtu {
             next_at: now,
             lost_rounds: 0,
             came_small: false,
+            narrow: Narrow::default(),
         }
+    }
+
+    /// The largest packet that was given up on a path that does not answer, bytes.
+    pub(crate) fn handle_given_up(&mut self, size: u32) {
+        self.narrow.lost_full |= size > FULL;
+    }
+
+    /// Whether the path has just been found not to carry [`BASE`] bytes; told once, and again after it has.
+    pub(crate) fn take_narrow(&mut self) -> bool {
+        std::mem::take(&mut self.narrow.is_due)
     }
 
     /// The same search on another path.
@@ -69,12 +130,14 @@ impl Mtu {
         if bad > u32::from(self.most) {
             return (self.size < self.most).then_some(self.most);
         }
-        if bad - good <= u32::from(NEAR) {
+        if bad.saturating_sub(good) <= u32::from(NEAR) {
             return None;
         }
-        let common = COMMON.into_iter().find(|size| (good + 1..bad).contains(&u32::from(*size)));
+        let common =
+            COMMON.into_iter().find(|size| (good.saturating_add(1)..bad).contains(&u32::from(*size)));
         // Between two common sizes, or below what was already halved, by halves.
-        Some(common.unwrap_or(((good + bad) / 2) as u16))
+        let half = u16::try_from(good.midpoint(bad)).unwrap_or(self.most);
+        Some(common.unwrap_or(half))
     }
 
     /// The size of the probe that is to leave at `now`, of which one answer is waited for until `patience` has passed.
@@ -84,7 +147,7 @@ impl Mtu {
         }
         if self.candidate().is_none() {
             // The path may have become wider since.
-            self.bad = u32::from(self.most) + 1;
+            self.bad = u32::from(self.most).saturating_add(1);
         }
         let Some(size) = self.candidate() else {
             self.next_at = Time::NEVER;
@@ -107,7 +170,7 @@ impl Mtu {
     /// No answer to the probe has come in time.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         let Some((size, _)) = self.flying.take_if(|flying| flying.1 <= now) else { return };
-        self.tries += 1;
+        self.tries = self.tries.saturating_add(1);
         self.next_at = now;
         if self.tries >= TRIES {
             self.tries = 0;
@@ -136,6 +199,7 @@ impl Mtu {
     /// lost; 0 for none. If the path swallows what it carried before, only [`BASE`] is sent until more is found anew.
     pub(crate) fn handle_settled(&mut self, now: Time, came: u32, lost: u32) {
         let base = u32::from(BASE);
+        self.narrow.handle_settled(now, came, lost);
         if came > base {
             (self.lost_rounds, self.came_small) = (0, false);
             return;
@@ -143,7 +207,7 @@ impl Mtu {
         self.came_small |= came > 0;
         // Where nothing comes at all the path is away, which tells nothing of sizes.
         if lost > base && std::mem::take(&mut self.came_small) {
-            self.lost_rounds += 1;
+            self.lost_rounds = self.lost_rounds.saturating_add(1);
         }
         if self.lost_rounds < BLACK || self.size == BASE {
             return;
@@ -215,6 +279,30 @@ mod tests {
         assert_eq!(mtu.size(), BASE);
         search(&mut mtu, 1300);
         assert!((1280..=1300).contains(&mtu.size()), "{}", mtu.size());
+    }
+
+    #[test]
+    fn a_path_that_carries_less_than_it_must_is_told_once_and_again_after_it_was_well() {
+        let mut mtu = Mtu::new(Time::ZERO, 1200);
+        let mut told = Vec::new();
+        for step in 0..200u64 {
+            let now = Time::from_millis(step * 100);
+            // Small ones come, full ones do not; for a while in the middle they do.
+            let (came, lost) = if (60..70).contains(&step) { (1200, 0) } else { (40, 1200) };
+            mtu.handle_settled(now, came, lost);
+            if mtu.take_narrow() {
+                told.push(step);
+            }
+        }
+        assert_eq!(told, [20, 90]);
+        // An outage, and losses among which full ones come, tell nothing of sizes.
+        let mut mtu = Mtu::new(Time::ZERO, 1200);
+        for step in 0..200u64 {
+            let now = Time::from_millis(step * 100);
+            mtu.handle_settled(now, 0, 1200);
+            mtu.handle_settled(now, if step % 5 == 0 { 1200 } else { 40 }, 1200);
+            assert!(!mtu.take_narrow(), "{step}");
+        }
     }
 
     proptest! {

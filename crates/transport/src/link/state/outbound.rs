@@ -125,9 +125,11 @@ impl Link {
         );
         // The first probe carries data; those after it only test whether the path is back.
         let probing = probe && session.recovery.probes() <= 1;
+        // Now and then one is small, so that a path that carries nothing large is told from one that carries nothing.
+        let small = probe && session.recovery.probes() > 0 && session.recovery.probes().is_multiple_of(4);
         let waits = !session.duplicates.is_empty() || carries && has_data(&self.channels.senders, session);
-        let data = waits && (probing || paced);
-        if !data && paced {
+        let data = waits && (probing || paced) && !small;
+        if !data && paced && !small {
             session.idle_since.get_or_insert(now);
         }
         if !(ack_due || control || data || probe) {

@@ -203,7 +203,7 @@ impl Link {
     }
 
     /// What one path has lost is sent again if the other path, which carries its duplicate, does not answer in time.
-    fn release_half_lost(&mut self) {
+    pub(super) fn release_half_lost(&mut self) {
         let channels = &self.channels;
         let is_reliable =
             |channel: u8| channels.sender(channel).is_some_and(|sender| sender.options.reliable);
@@ -228,9 +228,14 @@ impl Link {
         self.index_of(second).is_some()
     }
 
+    /// Whether the second path is the only one, or the first one is.
+    pub(crate) fn has_only_path(&self, second: bool) -> bool {
+        self.paths.len() == 1 && self.has_path(second)
+    }
+
     /// What names the state of this link at both ends.
     pub(crate) fn instance(&self) -> Option<[u64; 2]> {
-        self.main().and_then(|session| session.instance)
+        self.main().map_or(self.kept, |session| session.instance)
     }
 
     /// A further handshake with the same peer and the same state is done: the link has a second path, or one of its
@@ -264,13 +269,7 @@ impl Link {
 
     /// Removes one of two paths.
     pub(super) fn drop_path(&mut self, now: Time, on: usize) {
-        self.give_up_flying(now, on);
-        let session = self.paths.remove(on);
-        self.preferred = 0;
-        self.dropped.push(session.local);
-        for (channel, part) in session.duplicates {
-            self.handle_content_lost(0, Content::Duplicate { channel, part });
-        }
+        let session = self.remove_path(now, on);
         self.events.push_back(Event::PathDown { path: session.path });
         if let Some(left) = self.main()
             && left.second != self.on_second
@@ -278,6 +277,18 @@ impl Link {
             self.on_second = left.second;
             self.report_path();
         }
+    }
+
+    /// Removes a path: all that is under way on it is lost there.
+    pub(super) fn remove_path(&mut self, now: Time, on: usize) -> Session {
+        self.give_up_flying(now, on);
+        let mut session = self.paths.remove(on);
+        self.preferred = 0;
+        self.dropped.push(session.local);
+        for (channel, part) in std::mem::take(&mut session.duplicates) {
+            self.handle_content_lost(0, Content::Duplicate { channel, part });
+        }
+        session
     }
 
     /// IDs of paths that are gone since they were last asked for.

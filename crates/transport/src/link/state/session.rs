@@ -14,9 +14,10 @@ use crate::link::received::Received;
 use crate::link::recovery::Recovery;
 use crate::link::secure::keys::{Opener, Sealer};
 use crate::link::secure::noise::Secrets;
-use crate::link::wire::packet::{ConnectionId, DATA_OVERHEAD};
+use crate::link::wire::frame::Frame;
+use crate::link::wire::packet::{ConnectionId, DATA_OVERHEAD, write_data_header};
 use crate::link::wire::parameters::Parameters;
-use crate::link::{Dictionary, Path, Random, Settings};
+use crate::link::{CloseCode, Dictionary, Path, Random, Settings};
 
 /// What a handshake gives.
 pub(crate) struct Agreed {
@@ -198,6 +199,15 @@ impl Session {
             random: agreed.random,
             dictionary,
         }
+    }
+
+    /// A datagram with CLOSE alone, for a session that no link has any more.
+    pub(crate) fn write_close(&mut self, code: CloseCode, reason: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_data_header(self.remote, self.sealer.key_phase(), self.sealer.next_number(), &mut out);
+        Frame::Close { code: code.number(), reason: reason.as_bytes() }.write(&mut out);
+        self.sealer.seal(0, &mut out);
+        out
     }
 
     /// Updates the size of datagrams: what the path was found to carry, unless one of that size would keep a

@@ -15,6 +15,7 @@ impl Link {
         match self.standing {
             Standing::Closing { until } => return if self.is_close_due() { Time::ZERO } else { until },
             Standing::Up => {}
+            Standing::Suspended { until } => return until.min(self.channel_timeout()),
             Standing::Connecting | Standing::Closed => return self.channel_timeout(),
         }
         if self.damaged {
@@ -65,6 +66,7 @@ impl Link {
         self.handle_receiver_timeouts(now);
         match self.standing {
             Standing::Closing { until } if until <= now => self.standing = Standing::Closed,
+            Standing::Suspended { until } if until <= now => self.end_timed_out(),
             Standing::Up => {
                 // By what they are: a path that is dropped moves the other one's index.
                 for second in [self.on_second, !self.on_second] {
@@ -78,6 +80,12 @@ impl Link {
         }
     }
 
+    /// The peer has been silent for too long.
+    pub(crate) fn end_timed_out(&mut self) {
+        self.events.push_back(Event::Closed { reason: CloseReason::TimedOut });
+        self.standing = Standing::Closed;
+    }
+
     fn handle_path_timeout(&mut self, now: Time, on: usize) {
         if std::mem::take(&mut self.damaged) {
             return self.violated(now, "a message that does not decompress");
@@ -89,8 +97,9 @@ impl Link {
             return self.drop_path(now, on);
         }
         if session.last_received + self.settings.idle <= now {
-            self.events.push_back(Event::Closed { reason: CloseReason::TimedOut });
-            self.standing = Standing::Closed;
+            if !self.suspend(now, CloseReason::TimedOut) {
+                self.end_timed_out();
+            }
             return;
         }
         if keep_alive <= now {

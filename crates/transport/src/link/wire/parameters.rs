@@ -13,6 +13,8 @@ const RESET: u64 = 6;
 const DICTIONARY: u64 = 9;
 const INSTANCE: u64 = 7;
 const PATH_ROLE: u64 = 8;
+const BOOT: u64 = 10;
+const REFUSAL: u64 = 11;
 /// In the value of [`PATH_ROLE`].
 const SECOND: u64 = 1;
 const BOTH: u64 = 2;
@@ -44,7 +46,14 @@ pub struct Parameters {
     pub second: bool,
     /// In a Connect: messages are to be sent on both paths.
     pub both: bool,
+    /// In a Connect: names the boot of the machine that this end runs on.
+    pub boot: Option<u64>,
+    /// In an Accept: there will be no link, and why: [`REFUSED_NAME`].
+    pub refusal: Option<u64>,
 }
+
+/// In [`Parameters::refusal`]: another peer of the same name or key, on a machine of another boot, answers.
+pub const REFUSED_NAME: u64 = 1;
 
 impl Parameters {
     /// Appends them.
@@ -78,6 +87,12 @@ impl Parameters {
         if let Some(dictionary) = self.dictionary {
             bytes(DICTIONARY, &dictionary.to_be_bytes(), out);
         }
+        if let Some(boot) = self.boot {
+            bytes(BOOT, &boot.to_be_bytes(), out);
+        }
+        if let Some(refusal) = self.refusal {
+            integer(REFUSAL, refusal, out);
+        }
     }
 
     /// Reads all of `bytes`; `None` if they are malformed or out of range.
@@ -93,6 +108,8 @@ impl Parameters {
             instance: None,
             second: false,
             both: false,
+            boot: None,
+            refusal: None,
         };
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
@@ -115,6 +132,8 @@ impl Parameters {
                 RESET => found.reset = Some(value.try_into().ok()?),
                 DICTIONARY => found.dictionary = Some(u64::from_be_bytes(value.try_into().ok()?)),
                 INSTANCE => found.instance = Some(u64::from_be_bytes(value.try_into().ok()?)),
+                BOOT => found.boot = Some(u64::from_be_bytes(value.try_into().ok()?)),
+                REFUSAL => found.refusal = Some(integer()?),
                 PATH_ROLE => {
                     let role = integer()?;
                     (found.second, found.both) = (role & SECOND != 0, role & BOTH != 0);
@@ -137,11 +156,13 @@ mod tests {
             max_datagram in 1200u16.., window_bytes in 0..=varint::MAX, idle_ms in 0..=varint::MAX,
             name in prop::collection::vec(any::<u8>(), 0..=MAX_NAME), connection in any::<Option<u64>>(),
             reset in any::<Option<[u8; 16]>>(), instance in any::<Option<u64>>(), second in any::<bool>(),
-            both in any::<bool>(), dictionary in any::<Option<u64>>(), unknown in prop::collection::vec(any::<u8>(), 0..20),
+            both in any::<bool>(), dictionary in any::<Option<u64>>(), boot in any::<Option<u64>>(),
+            refusal in prop::option::of(0..=varint::MAX), unknown in prop::collection::vec(any::<u8>(), 0..20),
         ) {
             let connection = connection.map(ConnectionId);
             let parameters = Parameters {
                 max_datagram, window_bytes, idle_ms, name, connection, reset, instance, second, both, dictionary,
+                boot, refusal,
             };
             let mut bytes = Vec::new();
             varint::write(77, &mut bytes);

@@ -215,7 +215,7 @@ impl World {
                 if let Event::Connected { .. } = event {
                     self.links[end as usize] = Some(id);
                 }
-                if let Event::Closed { .. } = event {
+                if let Event::Closed { .. } | Event::Suspended { .. } = event {
                     let cut_off = self.is_cut_off();
                     (self.cut_off, self.lost) = (self.cut_off | cut_off, self.lost | !cut_off);
                 }
