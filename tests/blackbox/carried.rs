@@ -235,7 +235,9 @@ fn falls_behind() -> bool {
         check.push(&buffer[..count]);
     }
     assert!(check.moves > 0 && check.pictures > 10, "{} moves, {} pictures", check.moves, check.pictures);
-    assert_eq!(server.count("a", "moved_forward"), check.moves);
+    // One who is moved again before a byte of it has left sees one move.
+    let moved = server.count("a", "moved_forward");
+    assert!(moved >= check.moves, "{moved} moves, {} of them seen", check.moves);
     assert_eq!(server.count("a", "cut_off"), 0);
     true
 }

@@ -39,11 +39,14 @@ pub(super) struct Order {
     /// Requests that have brought units and are not over.
     open: BTreeSet<u64>,
     bytes: usize,
+    /// How long the last unit lasts that says it; 0: none has.
+    usual: Ticks,
 }
 
 impl Order {
     /// Takes a unit. One that is there already, or too late, is dropped and counted.
     pub(super) fn push(&mut self, mut arrived: Arrived, counters: &mut Counters) {
+        self.mend(&mut arrived);
         let dts = arrived.unit.dts;
         let newest = self.held.back().map(|held| held.unit.dts).or(self.last.map(|(dts, ..)| dts));
         if newest.is_some_and(|newest| (dts - newest).0.saturating_abs() > JUMP) {
@@ -63,6 +66,25 @@ impl Order {
         self.bytes = self.bytes.saturating_add(arrived.unit.data.len());
         self.open.insert(arrived.body);
         self.held.insert(place, arrived);
+    }
+
+    /// FFmpeg 7.1 (`frag_every_frame`) gives samples whose duration it does not know yet, and says 0 for, the time at which they
+    /// end: the next one may have the same. Such a sample begins where the one before it in its request ends.
+    fn mend(&mut self, arrived: &mut Arrived) {
+        if arrived.duration > Ticks(0) {
+            self.usual = arrived.duration;
+            return;
+        }
+        let newest = self.held.back().map(|held| (held.unit.dts, held.body));
+        let newest = newest.or(self.last.map(|(dts, _, body)| (dts, body)));
+        let Some((before, _)) = newest.filter(|(_, body)| *body == arrived.body) else { return };
+        let usual = self.usual.0;
+        let early = Ticks(arrived.unit.dts.0.saturating_sub(usual));
+        let apart = (early - before).0.saturating_sub(usual).saturating_abs();
+        if usual > 0 && apart <= ROUNDING {
+            arrived.unit.pts = Ticks(arrived.unit.pts.0.saturating_sub(usual));
+            arrived.unit.dts = early;
+        }
     }
 
     /// A request is over, and brings no more.
@@ -149,6 +171,28 @@ mod tests {
             let next = || Some(self.order.poll(now, &mut self.counters)?.unit.dts.0 / PICTURE);
             std::iter::from_fn(next).collect()
         }
+    }
+
+    #[test]
+    fn samples_that_are_stamped_with_their_end_are_neither_lost_nor_moved() {
+        let mut track = Track::default();
+        // As FFmpeg 7.1 has them: the stamp, and the duration, both in pictures.
+        let said = [(0, 1), (2, 0), (2, 1), (3, 1), (5, 0), (6, 0), (7, 0), (7, 1), (9, 0), (9, 1), (10, 1)];
+        for (number, duration) in said {
+            let duration = Ticks(duration * PICTURE);
+            track.order.push(Arrived { duration, ..unit(number, 1, 0) }, &mut track.counters);
+        }
+        let given = std::iter::from_fn(|| track.order.poll(Time::ZERO, &mut track.counters));
+        let numbers: Vec<_> = given.map(|given| given.unit.dts.0 / PICTURE).collect();
+        assert_eq!(numbers, (0..11).collect::<Vec<_>>());
+        assert_eq!((track.counters.late_units, track.counters.gaps), (0, 0));
+        // One that says no duration and is where it belongs stays there.
+        let mut track = Track::default();
+        for number in 0..4 {
+            track.order.push(Arrived { duration: Ticks(0), ..unit(number, 1, 0) }, &mut track.counters);
+        }
+        let given = std::iter::from_fn(|| track.order.poll(Time::ZERO, &mut track.counters));
+        assert_eq!(given.map(|given| given.unit.dts.0 / PICTURE).collect::<Vec<_>>(), [0, 1, 2, 3]);
     }
 
     #[test]
