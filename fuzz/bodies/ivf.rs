@@ -25,7 +25,7 @@ fn salvage(parts: [&[u8]; 2]) {
             Some(part) => reader.push(part),
             None => reader.end(),
         }
-        while let Ok(Some(found)) = reader.next() {
+        while let Ok(Some(found)) = reader.poll() {
             founds += 1;
             assert!(founds <= 2 * bytes, "it goes forward");
             if let Found::Frame(frame) = found {

@@ -156,13 +156,16 @@ fn decoding_goes_on_behind_damage_and_tells_what_was_lost() {
     }
 }
 
+/// A picture's time stamp, by its number.
+type Stamps<'a> = &'a dyn Fn(u64) -> u64;
+
 #[test]
 fn the_rate_of_pictures_is_that_of_their_stamps() {
     let scratch = Scratch::new("decode-rate");
     let (_, bytes, headers) = clip(&scratch);
     let out = scratch.file("out.y4m");
     let variable = |number: u64| number * 50 + number % 2 * 25;
-    let stamps: [(&str, (u32, u32), &dyn Fn(u64) -> u64, &str); 5] = [
+    let all: [(&str, (u32, u32), Stamps<'_>, &str); 5] = [
         ("1/1000 s", (1_000, 1), &|number| number * 40, " F25:1 "),
         ("1/90000 s", (90_000, 1), &|number| number * 3_600, " F25:1 "),
         ("two a picture", (50, 1), &|number| number * 2, " F25:1 "),
@@ -170,7 +173,7 @@ fn the_rate_of_pictures_is_that_of_their_stamps() {
         // 19 steps in 975 ms.
         ("variable", (1_000, 1), &variable, " F760:39 "),
     ];
-    for (name, base, stamp, expected) in stamps {
+    for (name, base, stamp, expected) in all {
         let mut bytes = bytes.clone();
         bytes[16..20].copy_from_slice(&base.0.to_le_bytes());
         bytes[20..24].copy_from_slice(&base.1.to_le_bytes());

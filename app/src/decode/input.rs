@@ -169,7 +169,7 @@ impl Frames {
                 unparsed.start += before - rest.len();
                 Ok(frame.map(Found::Frame))
             }
-            Frames::Salvaging { reader, .. } => reader.next(),
+            Frames::Salvaging { reader, .. } => reader.poll(),
         }
     }
 

@@ -103,7 +103,11 @@ fn usual((above, below): (u128, u128), sum: u64) -> Option<FrameRate> {
     let over_1001 = [24u32, 30, 48, 60, 72, 96, 120, 240].map(|rate| (rate.saturating_mul(1_000), 1_001));
     // |above/below - n/d| · below·d, and what of it rounding may be: a stamp at either end.
     let distance = |(n, d): (u32, u32)| {
-        above.saturating_mul(d.into()).abs_diff(u128::from(n).saturating_mul(below)) / u128::from(d)
+        above
+            .saturating_mul(d.into())
+            .abs_diff(u128::from(n).saturating_mul(below))
+            .checked_div(d.into())
+            .unwrap_or(u128::MAX)
     };
     let nearest = whole.chain(over_1001).min_by_key(|rate| distance(*rate))?;
     let room = above.checked_div(sum.into())?.saturating_add(above / 1_000_000);

@@ -111,7 +111,7 @@ impl SalvagingReader {
     ///
     /// # Errors
     /// Those of the file header, without which there is nothing to go by.
-    pub fn next(&mut self) -> Result<Option<Found>, IvfError> {
+    pub fn poll(&mut self) -> Result<Option<Found>, IvfError> {
         if self.header.is_none() && !self.read_header()? {
             return Ok(None);
         }
@@ -347,12 +347,12 @@ mod tests {
         let (mut reader, mut out) = (SalvagingReader::new(), Vec::new());
         for chunk in bytes.chunks(chop) {
             reader.push(chunk);
-            while let Some(found) = reader.next()? {
+            while let Some(found) = reader.poll()? {
                 out.push(found);
             }
         }
         reader.end();
-        while let Some(found) = reader.next()? {
+        while let Some(found) = reader.poll()? {
             out.push(found);
         }
         Ok(out)
@@ -381,8 +381,8 @@ mod tests {
         for (number, frame) in frames.iter().enumerate() {
             let from = if number == 0 { 0 } else { header_at(&frames, number) };
             reader.push(&bytes[from..header_at(&frames, number + 1)]);
-            assert_eq!(reader.next().unwrap(), Some(Found::Frame(frame.clone())), "with its last byte");
-            assert_eq!(reader.next().unwrap(), None);
+            assert_eq!(reader.poll().unwrap(), Some(Found::Frame(frame.clone())), "with its last byte");
+            assert_eq!(reader.poll().unwrap(), None);
         }
     }
 

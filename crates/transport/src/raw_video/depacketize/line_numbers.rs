@@ -28,6 +28,13 @@ pub(super) struct Undecided {
     bytes: usize,
 }
 
+impl Undecided {
+    /// How many are kept.
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+}
+
 /// Which of the ways all segments of a packet fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fits {

@@ -81,6 +81,8 @@ pub struct Counters {
     pub duplicates: u64,
     /// Packets whose frame was out already.
     pub late: u64,
+    /// Packets without samples, which close a frame or field.
+    pub closing: u64,
     /// Datagrams that are no packets of this stream, those of other sources among them.
     pub refused: u64,
     /// Frames that are out and whole.
@@ -223,6 +225,11 @@ impl Depacketizer {
     /// What has come.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Datagrams that are kept until it is known what the line numbers of a stream in two fields count; no counter has them yet.
+    pub fn undecided(&self) -> usize {
+        self.undecided.as_ref().map_or(0, Undecided::len)
     }
 
     /// The sender's synchronization source, once one has come.
@@ -410,6 +417,7 @@ impl Depacketizer {
         }
         if frame.note_empty(sequence) {
             frame.unique += 1;
+            self.counters.closing += 1;
         } else {
             self.counters.duplicates += 1;
         }

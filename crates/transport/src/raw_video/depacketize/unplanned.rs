@@ -152,6 +152,7 @@ impl Depacketizer {
         let Some(place) = place else {
             self.counters.late += u64::from(!is_empty);
             self.counters.duplicates += u64::from(is_empty && !closes_out);
+            self.counters.closing += u64::from(closes_out);
             return Some(());
         };
         let is_end = header.marker && field + 1 == fields;

@@ -214,6 +214,7 @@ fn packets_without_samples_that_close_a_frame_are_no_loss() {
                 "{what}"
             );
             assert_eq!((counters.refused, counters.restarts, counters.reordered), (0, 0, 0), "{what}");
+            assert_eq!(counters.closing, 30, "{what}");
             let is_right =
                 |((bytes, .., holes), frame): (&Out, &Vec<u8>)| !holes.is_empty() || bytes == frame;
             assert!(receiver.out.iter().zip(&frames).all(is_right), "{what}");
