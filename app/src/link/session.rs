@@ -219,14 +219,13 @@ fn log(session: &Session, remote: Option<&Remote>, event: SessionEvent) {
             tracing::warn!(after_s, "{}; trying again; {NAME_ADVICE}", name_taken(remote));
         }
         SessionEvent::Silent { peer, reason } => {
-            match reason {
-                CloseReason::Reset => {
-                    tracing::warn!(peer, "the peer does not know the link any more; connecting again")
-                }
-                _ => tracing::warn!(
+            if reason == CloseReason::Reset {
+                tracing::warn!(peer, "the peer does not know the link any more; connecting again");
+            } else {
+                tracing::warn!(
                     peer,
                     "nothing comes from the peer any more; what is on its way waits for its return"
-                ),
+                );
             }
             look_again(session, remote);
         }

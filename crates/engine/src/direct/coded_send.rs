@@ -117,7 +117,8 @@ impl Units {
         }
         // A stream may have no key frames.
         let is_late = state.waits_since.is_some_and(|since| item.captured.since(since) >= KEY_PATIENCE);
-        state.waits_for_key &= !item.piece.key && !(is_late && !item.piece.continues);
+        let goes_on = item.piece.key || is_late && !item.piece.continues;
+        state.waits_for_key &= !goes_on;
         if state.waits_for_key {
             return !state.stopped;
         }
@@ -544,5 +545,19 @@ mod tests {
             units.push(item(number, number == 0 || number == 41));
         }
         assert_eq!(taken(&units), [41, 42, 43, 44]);
+    }
+
+    #[test]
+    fn a_key_frame_is_not_waited_for_for_ever() {
+        let units = Units::default();
+        for number in 0..=WAITING_MAX as u64 {
+            units.push(item(number, number == 0));
+        }
+        assert_eq!(taken(&units), [] as [u64; 0]);
+        let due = WAITING_MAX as u64 + KEY_PATIENCE.as_millis() as u64;
+        for number in due - 3..due + 3 {
+            units.push(item(number, false));
+        }
+        assert_eq!(taken(&units), [due, due + 1, due + 2]);
     }
 }

@@ -18,7 +18,7 @@ fn world(seed: u64, settings: [Settings; 2]) -> World {
 }
 
 fn set_loss(world: &mut World, towards: &[End], loss: &Loss) {
-    towards.iter().for_each(|end| world.network.set_loss(*end, loss.clone()).unwrap());
+    towards.iter().for_each(|end| world.network.set_loss(*end, *loss).unwrap());
 }
 
 /// Messages of one direction: numbered, of sizes that fill from a part of a packet to some dozens of them.

@@ -123,7 +123,7 @@ impl Endpoint {
         for path in self.slots[place].targets[role].clone() {
             let attempt = self.attempt_at(begins, index, second, path)?;
             self.slots[place].attempts[role].push(attempt);
-            begins = begins + ADDRESS_DELAY;
+            begins += ADDRESS_DELAY;
         }
         Ok(())
     }
@@ -584,7 +584,8 @@ fn backoff(refusals: u32, random: &mut Random) -> Duration {
     let Some(doublings) = refusals.checked_sub(1) else { return Duration::ZERO };
     let wait = FIRST_BACKOFF.saturating_mul(1 << doublings.min(5)).min(LAST_BACKOFF);
     let [chance] = random.array();
-    wait.saturating_add((wait / 4 / 255).saturating_mul(u32::from(chance)))
+    let step = wait.checked_div(4 * 255).unwrap_or_default();
+    wait.saturating_add(step.saturating_mul(u32::from(chance)))
 }
 
 /// Counts one more.
