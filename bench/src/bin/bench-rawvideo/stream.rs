@@ -135,6 +135,7 @@ impl Stream {
             origin: to.first().map_or(IpAddr::from([0, 0, 0, 0]), SocketAddr::ip),
             flows: vec![flow],
             skipped: Vec::new(),
+            notices: Vec::new(),
         };
         Ok(description.to_string())
     }
