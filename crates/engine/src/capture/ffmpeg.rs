@@ -375,8 +375,7 @@ mod tests {
         {
             let file = file(report);
             assert_eq!((file.channels(), file.duration, file.shift), (None, None, 0.0));
-            let odd =
-                r#"{"streams": [{"codec_type": "audio", "channels": 0}], "format": {"duration": "-1"}}"#;
+            let odd = r#"{"streams": [{"codec_type": "video"}, {"codec_type": "audio", "channels": 0}], "format": {"duration": "-1"}}"#;
             assert_eq!((super::tests::file(odd).channels(), super::tests::file(odd).duration), (None, None));
         }
     }
