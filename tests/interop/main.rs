@@ -5,6 +5,7 @@
 
 mod budget;
 mod carried;
+mod colour;
 mod cubemap;
 mod curl;
 mod datagrams;
