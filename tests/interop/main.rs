@@ -6,6 +6,7 @@
 mod budget;
 mod carried;
 mod codecs;
+mod colour;
 mod cubemap;
 mod curl;
 mod datagrams;

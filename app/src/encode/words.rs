@@ -59,6 +59,14 @@ pub(crate) fn input(error: capture::Error) -> Error {
             let advice = crate::raw::advice(reason);
             return failure::usage(error, advice);
         }
+        Wrong::HighDynamicRange { .. } => {
+            return failure::usage(
+                error,
+                "have FFmpeg map its tones and pipe that: ffmpeg -i INPUT -vf zscale=t=linear:npl=100,format=gbrpf32le,\
+                 zscale=p=bt709,tonemap=hable,zscale=t=bt709:m=bt709:r=limited,format=yuv420p -f yuv4mpegpipe - | \
+                 glassline encode - OUTPUT",
+            );
+        }
         Wrong::NoRate => return failure::usage(error, "say it: rtp:FILE.sdp?rate=50"),
         Wrong::Receive { error: reason, .. } => match reason.kind() {
             std::io::ErrorKind::AddrInUse => "another program receives there already: end it",

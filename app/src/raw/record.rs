@@ -12,7 +12,7 @@ use glassline_engine::raw::record::{
 };
 use glassline_io::clock::Clock;
 use glassline_media::quantity;
-use glassline_media::{FrameRate, Picture, Time};
+use glassline_media::{Colour, FrameRate, Picture, Time};
 use serde::Serialize;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -96,8 +96,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (pixels, size) = (video.format.pixels(), video.format.size());
     let mut example = Picture::new(pixels, size, Time::ZERO);
     (example.fields, example.colour) = (settings.fields, settings.colour);
-    let writer =
-        Writer::create(&args.output, container, &example, rate).map_err(|error| cannot_write(error, args))?;
+    let writer = Writer::create(&args.output, container, &example, rate, video.pixel_aspect)
+        .map_err(|error| cannot_write(error, args))?;
+    let Colour { primaries, transfer, matrix, .. } = settings.colour;
+    if container == Container::Y4m && [primaries, transfer, matrix] != [2; 3] {
+        tracing::info!(
+            "y4m cannot say primaries, curve and matrix; the description's are {primaries}, {transfer} and {matrix} (H.273)"
+        );
+    }
     if container == Container::Raw {
         tracing::info!(
             "to see it: ffplay -f rawvideo -pixel_format {} -video_size {size} -framerate {rate} {}",

@@ -207,6 +207,15 @@ impl Colour {
     pub const BT709: Colour = Colour { primaries: 1, transfer: 1, matrix: 1, full_range: false };
     /// Nothing is known but that the range is limited.
     pub const UNSPECIFIED: Colour = Colour { primaries: 2, transfer: 2, matrix: 2, full_range: false };
+
+    /// Which curve of high dynamic range (BT.2100) the samples have, if it is one: PQ or HLG.
+    pub const fn hdr_curve(self) -> Option<&'static str> {
+        match self.transfer {
+            16 => Some("PQ"),
+            18 => Some("HLG"),
+            _ => None,
+        }
+    }
 }
 
 /// Which field of an interlaced picture was captured first.

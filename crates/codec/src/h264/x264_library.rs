@@ -28,6 +28,8 @@ pub(super) struct Numbers {
     pub(super) matrix: i32,
     pub(super) full_range: i32,
     pub(super) fields: i32,
+    pub(super) sample_width: i32,
+    pub(super) sample_height: i32,
 }
 
 /// A picture to encode.

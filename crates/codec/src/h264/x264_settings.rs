@@ -66,6 +66,9 @@ pub struct Settings {
     pub slices: u32,
     /// What the samples mean; goes into the SPS (VUI). Default [`Colour::UNSPECIFIED`].
     pub colour: Colour,
+    /// Width to height of a sample; goes into the SPS (VUI). One that is no shape, with a zero or beyond 2³¹, is left out. Default:
+    /// nothing is said, which players take for square.
+    pub sample_aspect: Option<(u32, u32)>,
     /// Where each picture is two fields of two times, the one that is earlier: they are coded as such (macroblocks of frame or
     /// of field, MBAFF), and each picture says so (`pic_struct`). Not with `intra_refresh`. Default: whole pictures.
     pub fields: Option<FieldOrder>,
@@ -90,6 +93,7 @@ impl Settings {
             rate_control: RateControl::X264,
             slices: 0,
             colour: Colour::UNSPECIFIED,
+            sample_aspect: None,
             fields: None,
         }
     }
@@ -140,6 +144,10 @@ impl Settings {
             return Err(refused("rate control", "predicted", "x264's own where filler is added"));
         }
         let (bitrate_kbit, vbv_kbit) = self.rate_kbit();
+        let shape = self.sample_aspect.and_then(|(width, height)| {
+            Some((i32::try_from(width).ok()?, i32::try_from(height).ok()?)).filter(|&(w, h)| w > 0 && h > 0)
+        });
+        let (sample_width, sample_height) = shape.unwrap_or((0, 0));
         let numbers = Numbers {
             width: width as i32,
             height: height as i32,
@@ -162,6 +170,8 @@ impl Settings {
                 Some(FieldOrder::TopFirst) => 1,
                 Some(FieldOrder::BottomFirst) => 2,
             },
+            sample_width,
+            sample_height,
         };
         Ok((preset, numbers))
     }

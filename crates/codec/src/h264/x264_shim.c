@@ -140,6 +140,9 @@ static int configure(x264_param_t *param, const glassline_x264_settings *setting
     param->vui.i_transfer = settings->transfer;
     param->vui.i_colmatrix = settings->matrix;
     param->vui.b_fullrange = settings->full_range;
+    /* x264 shortens them, and says nothing where they are zero. */
+    param->vui.i_sar_width = settings->sample_width;
+    param->vui.i_sar_height = settings->sample_height;
     return 0;
 }
 

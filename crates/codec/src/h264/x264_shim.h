@@ -21,6 +21,8 @@ typedef struct glassline_x264_settings {
     int32_t primaries, transfer, matrix, full_range;
     /* 0: progressive; otherwise interlaced, 1 with the top field first, 2 with the bottom one. */
     int32_t fields;
+    /* Width to height of a sample; zero where nothing is known. */
+    int32_t sample_width, sample_height;
 } glassline_x264_settings;
 
 /* A NAL unit that x264 has finished, not yet written: to be turned into bytes by glassline_x264_nal_write within the

@@ -117,17 +117,32 @@ fn the_stream_announces_its_rate_and_colour() {
     if !has_program("ffprobe") {
         return skip("the_stream_announces_its_rate_and_colour", "ffprobe is not installed");
     }
-    let settings = Settings { frame_rate: FrameRate::new(30_000, 1001).unwrap(), ..settings(1_000_000) };
+    let settings = Settings {
+        frame_rate: FrameRate::new(30_000, 1001).unwrap(),
+        colour: Colour { primaries: 9, transfer: 14, matrix: 9, full_range: true },
+        sample_aspect: Some((128, 90)),
+        ..settings(1_000_000)
+    };
     let (_, units) = encode(&settings, 10, &[]);
     // Not r_frame_rate: for bare H.264 some versions of ffprobe give the rate of fields there.
-    let entries = "stream=width,height,color_primaries,color_range,has_b_frames";
+    let entries = "stream=width,height,color_primaries,color_range,color_space,color_transfer,\
+                   sample_aspect_ratio,has_b_frames";
     let output = Command::new("ffprobe")
         .args(["-v", "error", "-f", "h264", "-show_entries", entries, "-of", "default=noprint_wrappers=1"])
         .arg(file("announces.h264", &units))
         .output()
         .unwrap();
     let output = String::from_utf8(output.stdout).unwrap();
-    for line in ["width=320", "height=180", "color_primaries=bt709", "has_b_frames=0"] {
+    for line in [
+        "width=320",
+        "height=180",
+        "color_primaries=bt2020",
+        "color_space=bt2020nc",
+        "color_transfer=bt2020-10",
+        "color_range=pc",
+        "sample_aspect_ratio=64:45",
+        "has_b_frames=0",
+    ] {
         assert!(output.contains(line), "{line} in {output}");
     }
     let sps = nals(&units[0].data)
@@ -135,6 +150,13 @@ fn the_stream_announces_its_rate_and_colour() {
         .map(|nal| Sps::parse(nal.payload()).unwrap())
         .unwrap();
     assert_eq!(sps.frame_rate, FrameRate::new(30_000, 1001));
+    assert_eq!(sps.sample_aspect, Some((64, 45)));
+    let colour = sps.colour.unwrap();
+    assert_eq!((colour.primaries, colour.transfer, colour.matrix, colour.full_range), (9, 14, 9, true));
+    let shapeless = Settings { sample_aspect: Some((0, 5)), ..settings.clone() };
+    let (_, units) = encode(&shapeless, 1, &[]);
+    let sps = nals(&units[0].data).find(|nal| nal.kind() == NalType::Sps).unwrap();
+    assert_eq!(Sps::parse(sps.payload()).unwrap().sample_aspect, None);
 }
 
 #[test]

@@ -167,6 +167,12 @@ pub enum Error {
         /// As it was named.
         name: String,
     },
+    /// Pictures whose curve needs more bits than the encoders have.
+    #[error("the pictures have a high dynamic range ({curve}), which 8 bits a sample cannot carry")]
+    HighDynamicRange {
+        /// The curve's name.
+        curve: &'static str,
+    },
     /// Something else than a file was to be played over and over.
     #[error("only a file can be looped")]
     NotAFile,

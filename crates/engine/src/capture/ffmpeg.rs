@@ -13,6 +13,8 @@
 use super::tracks::{self, Kind};
 use super::{Error, Film, Result, Tracks};
 use glassline_io::child::without_capabilities;
+use glassline_media::pixels::Converter;
+use glassline_media::{Chroma, Colour, PixelFormat, Size};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,6 +30,51 @@ use std::time::Duration;
 /// that loses least, so that what is one of them already is not touched by its scaler.
 const FORMATS: &str = "format=pix_fmts=yuv420p|yuv422p|yuv444p|yuv411p|gray|yuv420p10le|yuv422p10le|yuv444p10le|\
                        yuv420p12le|yuv422p12le|yuv444p12le|gray10le|gray12le";
+/// Pixel formats of red, green and blue begin so.
+const RGB: [&str; 10] = ["rgb", "bgr", "gbr", "argb", "abgr", "0rgb", "0bgr", "pal8", "x2rgb", "x2bgr"];
+/// FFmpeg's names of code points (H.273, tables 2 to 4).
+const PRIMARIES: [(u8, &[&str]); 10] = [
+    (1, &["bt709"]),
+    (4, &["bt470m"]),
+    (5, &["bt470bg"]),
+    (6, &["smpte170m"]),
+    (7, &["smpte240m"]),
+    (8, &["film"]),
+    (9, &["bt2020"]),
+    (10, &["smpte428", "smpte428_1"]),
+    (11, &["smpte431"]),
+    (12, &["smpte432"]),
+];
+const TRANSFERS: [(u8, &[&str]); 16] = [
+    (1, &["bt709"]),
+    (4, &["gamma22", "bt470m"]),
+    (5, &["gamma28", "bt470bg"]),
+    (6, &["smpte170m"]),
+    (7, &["smpte240m"]),
+    (8, &["linear"]),
+    (9, &["log", "log100"]),
+    (10, &["log_sqrt", "log316"]),
+    (11, &["iec61966_2_4", "iec61966-2-4"]),
+    (12, &["bt1361", "bt1361e"]),
+    (13, &["iec61966_2_1", "iec61966-2-1"]),
+    (14, &["bt2020_10bit", "bt2020-10"]),
+    (15, &["bt2020_12bit", "bt2020-12"]),
+    (16, &["smpte2084"]),
+    (17, &["smpte428", "smpte428_1"]),
+    (18, &["arib-std-b67"]),
+];
+const MATRICES: [(u8, &[&str]); 10] = [
+    (1, &["bt709"]),
+    (4, &["fcc"]),
+    (5, &["bt470bg"]),
+    (6, &["smpte170m"]),
+    (7, &["smpte240m"]),
+    (8, &["ycgco", "ycocg"]),
+    (9, &["bt2020nc", "bt2020_ncl"]),
+    (10, &["bt2020c", "bt2020_cl"]),
+    (12, &["chroma-derived-nc"]),
+    (14, &["ictcp"]),
+];
 /// Samples a second of the sound.
 const RATE_HZ: u32 = 48_000;
 /// Of FFmpeg's complaints the last lines are kept: the first error is often not the one that ended it.
@@ -48,6 +95,11 @@ pub struct FfmpegInput {
     /// Of its track of sound.
     channels: Option<u8>,
     duration: Option<Duration>,
+    /// Of its pictures, as they are in the file.
+    colour: Colour,
+    /// Whether they are red, green and blue, of which FFmpeg makes luma with colour differences for us.
+    is_rgb: bool,
+    size: Option<Size>,
     children: Children,
 }
 
@@ -82,6 +134,9 @@ impl FfmpegInput {
             shift: 0.0,
             channels: None,
             duration: None,
+            colour: Colour::UNSPECIFIED,
+            is_rgb: false,
+            size: None,
             children: Children::default(),
         };
         // What is read out of a pipe is gone.
@@ -118,6 +173,23 @@ impl FfmpegInput {
         self.shift = shift.map_or(0.0, |(video, file)| (video - file).max(0.0));
         let channels = audio.and_then(|sound| sound["channels"].as_u64());
         self.channels = channels.and_then(|count| u8::try_from(count).ok()).filter(|&count| count > 0);
+        if let Some(video) = video {
+            let point = |key: &str, names: &[(u8, &[&str])]| {
+                let name = video[key].as_str().unwrap_or_default();
+                names.iter().find(|(_, names)| names.contains(&name)).map_or(2, |(point, _)| *point)
+            };
+            self.colour = Colour {
+                primaries: point("color_primaries", &PRIMARIES),
+                transfer: point("color_transfer", &TRANSFERS),
+                matrix: point("color_space", &MATRICES),
+                full_range: false,
+            };
+            let pix_fmt = video["pix_fmt"].as_str().unwrap_or_default();
+            self.is_rgb = video["color_space"] == "gbr" || RGB.iter().any(|name| pix_fmt.starts_with(name));
+            let side = |key: &str| video[key].as_u64().and_then(|side| u32::try_from(side).ok());
+            let size = side("width").zip(side("height"));
+            self.size = size.and_then(|(width, height)| Size::new(width, height).ok());
+        }
         let duration = seconds(&report["format"]["duration"]).filter(|&length| length > 0.0 && length < 1e9);
         self.duration = duration.map(Duration::from_secs_f64);
         Ok(())
@@ -133,6 +205,13 @@ impl FfmpegInput {
     #[must_use]
     pub fn channels(&self) -> Option<u8> {
         self.channels
+    }
+
+    /// What the samples mean that it is decoded to, of pictures of `size`, but for the range.
+    #[must_use]
+    pub fn colour(&self, size: Size) -> Colour {
+        let of = PixelFormat::planar(if self.is_rgb { Chroma::Rgb } else { Chroma::Yuv420 }, 8);
+        Converter::colour(self.colour, of, self.size.unwrap_or(size))
     }
 
     /// The children that decode it, for whoever ends them.
@@ -155,8 +234,22 @@ impl FfmpegInput {
         match part {
             Part::Pictures => {
                 // A variable rate becomes the nominal one, by repeating and leaving out.
-                let filter =
-                    if shift > 0.0 { format!("setpts=PTS-{shift}/TB,{FORMATS}") } else { FORMATS.to_owned() };
+                let mut filter = String::new();
+                if shift > 0.0 {
+                    filter = format!("setpts=PTS-{shift}/TB,");
+                }
+                // FFmpeg alone would take BT.601 for pictures of any size.
+                if let Some(size) = self.size.filter(|_| self.is_rgb) {
+                    let matrix = match self.colour(size).matrix {
+                        1 => "bt709",
+                        9 | 10 => "bt2020",
+                        4 => "fcc",
+                        7 => "smpte240m",
+                        _ => "bt601",
+                    };
+                    filter = format!("{filter}scale=out_color_matrix={matrix}:out_range=limited,");
+                }
+                filter.push_str(FORMATS);
                 command.args(["-map", &self.video, "-fps_mode", "cfr", "-vf", &filter]);
                 command.args(["-f", "yuv4mpegpipe", "-strict", "-1", "pipe:1"]);
             }
@@ -366,6 +459,40 @@ mod tests {
         };
         assert!(words(Part::Pictures).contains("setpts=PTS-0.08"), "{}", words(Part::Pictures));
         assert!(words(Part::Sound(2)).contains("first_pts=3840 -ac 2"), "{}", words(Part::Sound(2)));
+    }
+
+    #[test]
+    fn colour_is_the_films_and_that_of_rgb_what_it_becomes() {
+        let of = |stream: &str| {
+            file(&format!(r#"{{"streams": [{{"codec_type": "video", {stream}}}], "format": {{}}}}"#))
+        };
+        let any = Size::new(64, 64).unwrap();
+        let points = |file: &FfmpegInput| {
+            let Colour { primaries, transfer, matrix, full_range } = file.colour(any);
+            ([primaries, transfer, matrix], full_range)
+        };
+        let words = |file: &FfmpegInput| {
+            let command = file.command(Part::Pictures);
+            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        let hlg =
+            of(r#""pix_fmt": "yuv420p10le", "color_space": "bt2020nc", "color_transfer": "arib-std-b67",
+                        "color_primaries": "bt2020", "width": 1920, "height": 1080"#);
+        assert_eq!(points(&hlg), ([9, 18, 9], false));
+        assert!(words(&hlg).contains("-vf format="), "{}", words(&hlg));
+        let odd = of(r#""pix_fmt": "yuv420p", "color_space": "reserved", "color_primaries": 7, "width": -1"#);
+        assert_eq!(points(&odd), ([2, 2, 2], false));
+        for (size, rest, expected, matrix) in [
+            (r#""width": 1920, "height": 1080"#, r#""color_transfer": "iec61966-2-1""#, [1, 13, 1], "bt709"),
+            (r#""width": 720, "height": 576"#, r#""color_space": "gbr""#, [5, 6, 5], "bt601"),
+            (r#""width": 640, "height": 480"#, r#""color_space": "gbr""#, [6, 6, 6], "bt601"),
+            (r#""width": 640, "height": 480"#, r#""color_primaries": "bt2020""#, [9, 14, 9], "bt2020"),
+        ] {
+            let rgb = of(&format!(r#""pix_fmt": "gbrp", {size}, {rest}"#));
+            assert_eq!(points(&rgb), (expected, false), "{size}");
+            let filter = format!("-vf scale=out_color_matrix={matrix}:out_range=limited,format=");
+            assert!(words(&rgb).contains(&filter), "{}", words(&rgb));
+        }
     }
 
     #[test]

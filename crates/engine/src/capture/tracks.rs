@@ -92,7 +92,8 @@ impl Kind {
 }
 
 /// What ffprobe is to be asked, so that [`chosen`] knows what there is.
-pub(super) const ENTRIES: &str = "stream=index,codec_type,codec_name,channels,width,height,start_time:stream_tags=language,title:\
+pub(super) const ENTRIES: &str = "stream=index,codec_type,codec_name,channels,width,height,start_time,pix_fmt,\
+                                  color_space,color_transfer,color_primaries:stream_tags=language,title:\
                                   stream_disposition=default,attached_pic,timed_thumbnails";
 
 /// The track of a kind that is taken, as ffprobe describes it; `None` where there is none. Several without a choice are logged.

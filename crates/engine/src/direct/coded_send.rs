@@ -407,6 +407,7 @@ impl Steered {
             key_interval: x264::KeyInterval::Time(Duration::from_secs(4)),
             threads: settings.threads,
             colour: format.colour,
+            sample_aspect: format.sample_aspect,
             ..base
         })?;
         let taken = first as f64 / Self::SHARE;

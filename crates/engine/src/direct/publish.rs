@@ -146,8 +146,14 @@ impl State {
 
     fn begin_encoding(&mut self, picture: &Picture, rate: FrameRate) -> io::Result<()> {
         let (to, items) = sync_channel(WAITING_MAX);
-        let format =
-            Format { size: picture.size(), rate, colour: Colour::UNSPECIFIED, fields: None, live: true };
+        let format = Format {
+            size: picture.size(),
+            rate,
+            colour: Colour::UNSPECIFIED,
+            sample_aspect: None,
+            fields: None,
+            live: true,
+        };
         let source = Source::handed(items, format, self.clock);
         let channels = self.has_sound.then_some(TONE_CHANNELS);
         let encoding = Encoding::of_source(source, channels, &self.settings.request, self.clock);

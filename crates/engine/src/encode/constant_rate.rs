@@ -78,7 +78,8 @@ mod tests {
 
     fn planned(settings: &Settings) -> Result<Option<Plan>, MuxRateError> {
         let (size, rate) = (Size::new(1280, 720).unwrap(), FrameRate::new(50, 1).unwrap());
-        let format = Format { size, rate, colour: Colour::BT709, fields: None, live: true };
+        let format =
+            Format { size, rate, colour: Colour::BT709, sample_aspect: None, fields: None, live: true };
         plan(settings, &settings.x264(format, false), format, None)
     }
 

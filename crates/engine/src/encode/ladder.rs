@@ -102,10 +102,33 @@ pub(super) fn rungs(
     }
     let rung = |(rendition, name): (&Rendition, String)| Rung {
         name,
-        format: Format { size: rendition.size, rate: rendition.rate, ..format },
+        format: Format {
+            size: rendition.size,
+            rate: rendition.rate,
+            sample_aspect: format.sample_aspect.map(|shape| scaled(shape, format.size, rendition.size)),
+            ..format
+        },
         settings: Settings { bitrate: rendition.bitrate, ..settings.clone() },
     };
     Ok(renditions.iter().zip(names(renditions)?).map(rung).collect())
+}
+
+/// The shape of a sample after pictures of size `from` with samples of `shape` became `to`, so that the whole picture keeps its
+/// own. A difference of less than one in a hundred is what sizes are rounded by: the samples' shape stays then.
+fn scaled(shape: (u32, u32), from: Size, to: Size) -> (u32, u32) {
+    let across = u128::from(shape.0) * u128::from(from.width) * u128::from(to.height);
+    let down = u128::from(shape.1) * u128::from(from.height) * u128::from(to.width);
+    let (kept_across, kept_down) = (u128::from(shape.0) * down, u128::from(shape.1) * across);
+    if kept_across.abs_diff(kept_down) * 100 < kept_down {
+        return shape;
+    }
+    let (mut one, mut other) = (across, down);
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    let divisor = one.max(1);
+    let shortened = |side: u128| u32::try_from(side / divisor).ok();
+    shortened(across).zip(shortened(down)).unwrap_or(shape)
 }
 
 /// Which rendition takes which picture.
@@ -186,6 +209,27 @@ fn greatest_common_divisor(one: u64, other: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_whole_picture_keeps_its_shape() {
+        let size = |width, height| Size::new(width, height).unwrap();
+        assert_eq!(scaled((16, 15), size(720, 576), size(360, 288)), (16, 15));
+        assert_eq!(scaled((16, 15), size(720, 576), size(768, 576)), (1, 1));
+        assert_eq!(scaled((1, 1), size(1920, 1080), size(640, 480)), (4, 3));
+        // Rounded to even numbers.
+        assert_eq!(scaled((1, 1), size(1280, 720), size(854, 480)), (1, 1));
+        assert_eq!(scaled((u32::MAX, 1), size(16_384, 1), size(1, 16_384)), (u32::MAX, 1));
+        let format = Format {
+            size: size(720, 576),
+            rate: FrameRate::new(25, 1).unwrap(),
+            colour: glassline_media::Colour::BT709,
+            sample_aspect: Some((16, 15)),
+            fields: None,
+            live: false,
+        };
+        let rungs = rungs(&renditions(&["768x576@25:1M"]), &Settings::default(), format).unwrap();
+        assert_eq!(rungs[0].format.sample_aspect, Some((1, 1)));
+    }
 
     fn renditions(texts: &[&str]) -> Vec<Rendition> {
         texts.iter().map(|text| text.parse().unwrap()).collect()

@@ -75,7 +75,8 @@ fn place(index: usize) -> RenditionIndex {
 impl Fed {
     fn start(settings: &[Settings], sound: Option<sound::Encoder>) -> Fed {
         let (size, rate) = (Size::new(320, 180).unwrap(), FrameRate::new(RATE as u32, 1).unwrap());
-        let format = Format { size, rate, colour: Colour::BT709, fields: None, live: false };
+        let format =
+            Format { size, rate, colour: Colour::BT709, sample_aspect: None, fields: None, live: false };
         let controls =
             Controls::new(settings.iter().map(|settings| Pipeline::status(format, settings)).collect());
         let queues: Vec<_> = settings.iter().map(|_| Arc::new(Queue::new(false))).collect();

@@ -94,6 +94,7 @@ impl Settings {
             threads: self.threads,
             slices,
             colour: format.colour,
+            sample_aspect: format.sample_aspect,
             fields: format.fields,
             ..x264::Settings::new(format.size, format.rate, self.bitrate.bits_per_second())
         }
@@ -167,6 +168,7 @@ mod tests {
             size: Size::new(64, height).unwrap(),
             rate: FrameRate::new(50, 1).unwrap(),
             colour: Colour::BT709,
+            sample_aspect: None,
             fields: None,
             live: true,
         }

@@ -178,9 +178,19 @@ pub(super) const STAMP_MONOTONIC: u32 = 0x2000;
 pub(super) const INTERLACED: u32 = 4;
 pub(super) const INTERLACED_TOP_FIRST: u32 = 8;
 pub(super) const INTERLACED_BOTTOM_FIRST: u32 = 9;
-/// `V4L2_COLORSPACE_SMPTE170M`, `V4L2_COLORSPACE_REC709`, `V4L2_QUANTIZATION_FULL_RANGE`.
+/// `V4L2_PIX_FMT_PRIV_MAGIC`: the fields behind it mean something.
+pub(super) const EXTENDED: u32 = 0xfeed_cafe;
+/// `V4L2_COLORSPACE_…`, and `V4L2_QUANTIZATION_FULL_RANGE`.
 pub(super) const SMPTE170M: u32 = 1;
+pub(super) const SMPTE240M: u32 = 2;
 pub(super) const REC709: u32 = 3;
+pub(super) const SYSTEM_M: u32 = 5;
+pub(super) const SYSTEM_BG: u32 = 6;
+pub(super) const JPEG: u32 = 7;
+pub(super) const SRGB: u32 = 8;
+pub(super) const OPRGB: u32 = 9;
+pub(super) const BT2020: u32 = 10;
+pub(super) const DCI_P3: u32 = 12;
 pub(super) const FULL_RANGE: u32 = 1;
 
 #[cfg(test)]

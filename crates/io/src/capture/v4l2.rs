@@ -250,12 +250,52 @@ fn fields(field: u32) -> Option<FieldOrder> {
 }
 
 fn colour(format: &raw::Format) -> Colour {
-    let full_range = format.quantization == raw::FULL_RANGE;
-    match format.colour_space {
-        raw::REC709 => Colour { full_range, ..Colour::BT709 },
-        raw::SMPTE170M => Colour { primaries: 6, transfer: 6, matrix: 6, full_range },
-        _ => Colour { full_range, ..Colour::UNSPECIFIED },
-    }
+    // Drivers of old kernels do not fill these in.
+    let [encoding, quantization, transfer] = match format.private {
+        raw::EXTENDED => [format.encoding, format.quantization, format.transfer],
+        _ => [0; 3],
+    };
+    // Zero is the usual one of the colour space (videodev2.h, V4L2_MAP_…_DEFAULT). Matrices of a space that are the same by
+    // two names have the one that goes with its primaries.
+    let (primaries, usual_transfer, usual_matrix) = match format.colour_space {
+        raw::SMPTE170M => (6, 6, 6),
+        raw::SMPTE240M => (7, 7, 7),
+        raw::REC709 => (1, 1, 1),
+        raw::SYSTEM_M => (4, 6, 6),
+        raw::SYSTEM_BG => (5, 6, 5),
+        raw::JPEG | raw::SRGB => (1, 13, 6),
+        raw::OPRGB => (2, 2, 6),
+        raw::BT2020 => (9, 14, 9),
+        raw::DCI_P3 => (11, 17, 1),
+        _ => (2, 2, 2),
+    };
+    let transfer = match transfer {
+        0 => usual_transfer,
+        // BT.709's curve is one of three names.
+        1 if matches!(usual_transfer, 6 | 14) => usual_transfer,
+        1 => 1,
+        2 => 13,
+        4 => 7,
+        5 => 8,
+        6 => 17,
+        7 => 16,
+        _ => 2,
+    };
+    let matrix = match encoding {
+        0 => usual_matrix,
+        1 | 3 if usual_matrix == 5 => 5,
+        1 | 3 => 6,
+        2 | 4 => 1,
+        6 => 9,
+        7 => 10,
+        8 => 7,
+        _ => 2,
+    };
+    let full_range = match quantization {
+        0 => format.colour_space == raw::JPEG,
+        quantization => quantization == raw::FULL_RANGE,
+    };
+    Colour { primaries, transfer, matrix, full_range }
 }
 
 /// A buffer of the driver's in our memory.
@@ -319,6 +359,32 @@ mod tests {
         let rate = |numerator, denominator| FrameRate::new(numerator, denominator).unwrap();
         assert!(same_rate(rate(60_000, 1001), rate(10_000_000, 166_833)));
         assert!(!same_rate(rate(60, 1), rate(60_000, 1001)));
+    }
+
+    #[test]
+    fn colour_is_what_the_driver_says_or_what_its_colour_space_usually_is() {
+        let found = |colour_space, private, [encoding, quantization, transfer]: [u32; 3]| {
+            let given =
+                raw::Format { colour_space, private, encoding, quantization, transfer, ..Default::default() };
+            let Colour { primaries, transfer, matrix, full_range } = colour(&given);
+            ([primaries, transfer, matrix], full_range)
+        };
+        for (colour_space, points, full) in [
+            (0, [2, 2, 2], false),
+            (raw::SMPTE170M, [6, 6, 6], false),
+            (raw::REC709, [1, 1, 1], false),
+            (raw::SYSTEM_BG, [5, 6, 5], false),
+            (raw::SRGB, [1, 13, 6], false),
+            (raw::JPEG, [1, 13, 6], true),
+            (raw::BT2020, [9, 14, 9], false),
+        ] {
+            assert_eq!(found(colour_space, raw::EXTENDED, [0; 3]), (points, full), "{colour_space}");
+        }
+        // A webcam: sRGB, but for BT.709's matrix and all code values; HDMI with PQ.
+        assert_eq!(found(raw::SRGB, raw::EXTENDED, [2, 1, 0]), ([1, 13, 1], true));
+        assert_eq!(found(raw::BT2020, raw::EXTENDED, [6, 2, 7]), ([9, 16, 9], false));
+        assert_eq!(found(raw::BT2020, raw::EXTENDED, [6, 2, 1]), ([9, 14, 9], false));
+        assert_eq!(found(raw::REC709, 0, [1, 1, 7]), ([1, 1, 1], false), "not filled in");
     }
 
     #[test]

@@ -100,8 +100,36 @@ impl Converter {
         Size { width: size.width.next_multiple_of(2), height: size.height.next_multiple_of(2) }
     }
 
-    /// `picture` in 8-bit 4:2:0 of even width and height; times, fields and colour are kept, but that RGB gets the matrix and the
-    /// limited range in which it comes out. One that is so already is given back untouched.
+    /// What the samples of a converted picture mean that had `colour`, `format` and `size`. RGB gets the matrix and the limited
+    /// range in which it comes out, and where it does not name its primaries or its curve those of the system of that matrix:
+    /// BT.709, or BT.601 (of 576 lines its 625-line system), so that players undo just what was done.
+    pub fn colour(colour: Colour, format: PixelFormat, size: Size) -> Colour {
+        if format.chroma != Chroma::Rgb {
+            return colour;
+        }
+        let matrix = match code_point(colour, size) {
+            // The same numbers by both names.
+            6 if size.height == 576 => 5,
+            matrix => matrix,
+        };
+        let named = |found: u8, usual: u8| if matches!(found, 0 | 2) { usual } else { found };
+        let (primaries, transfer) = match matrix {
+            1 => (1, 1),
+            5 => (5, 6),
+            6 => (6, 6),
+            9 => (9, 14),
+            _ => (2, 2),
+        };
+        Colour {
+            primaries: named(colour.primaries, primaries),
+            transfer: named(colour.transfer, transfer),
+            matrix,
+            full_range: false,
+        }
+    }
+
+    /// `picture` in 8-bit 4:2:0 of even width and height; times, fields and colour are kept, but that RGB gets what
+    /// [`Converter::colour`] says. One that is so already is given back untouched.
     ///
     /// A picture that has fields ([`Picture::fields`]) is interlaced whatever `scan` says.
     ///
@@ -115,10 +143,7 @@ impl Converter {
         let mut out = self.pool.take(PixelFormat::I420, size, picture.captured);
         (out.colour, out.captured_utc, out.fields) = (picture.colour, picture.captured_utc, picture.fields);
         let is_rgb = picture.format().chroma == Chroma::Rgb;
-        if is_rgb {
-            let matrix = code_point(picture.colour, picture.size());
-            out.colour = Colour { matrix, full_range: false, ..picture.colour };
-        }
+        out.colour = Self::colour(picture.colour, picture.format(), picture.size());
         if is_rgb || !picture.format().is_planar() {
             self.convert_lines(&picture, scan, &mut out);
         } else {

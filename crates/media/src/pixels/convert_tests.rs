@@ -190,3 +190,24 @@ fn planes_are_used_again_without_harm_to_those_who_hold_them() {
     let three = converter.convert(drawn(format(Chroma::Yuv422, 8), (64, 4), |_, _, _| 3), Scan::Progressive);
     assert_eq!((three.planes()[0].bytes().as_ptr(), three.planes()[0].line(3)[63]), (place, 3));
 }
+
+#[test]
+fn rgb_is_tagged_as_what_it_becomes() {
+    let tagged = |(width, height), colour| {
+        let rgb = PixelFormat::planar(Chroma::Rgb, 8);
+        let size = Size::new(width, height).unwrap();
+        let picture = Picture { colour, ..Picture::new(rgb, size, Time::ZERO) };
+        let out = Converter::new().convert(picture, Scan::Progressive).colour;
+        assert_eq!(out, Converter::colour(colour, rgb, size));
+        assert!(!out.full_range);
+        [out.primaries, out.transfer, out.matrix]
+    };
+    let of = |primaries, transfer| Colour { primaries, transfer, matrix: 0, full_range: true };
+    assert_eq!(tagged((1280, 720), of(2, 2)), [1, 1, 1]);
+    assert_eq!(tagged((64, 576), of(2, 2)), [5, 6, 5]);
+    assert_eq!(tagged((64, 48), of(2, 2)), [6, 6, 6]);
+    assert_eq!(tagged((64, 48), of(1, 13)), [1, 13, 1]);
+    assert_eq!(tagged((64, 48), of(9, 2)), [9, 14, 9]);
+    let luma = Colour { full_range: true, ..Colour::UNSPECIFIED };
+    assert_eq!(Converter::colour(luma, PixelFormat::I420, Size::new(64, 48).unwrap()), luma);
+}

@@ -19,7 +19,7 @@ mod stream;
 mod tests;
 mod timeline;
 
-use super::{Consumer, FfmpegInput, Input, Item, Result, SOUND_RATE_HZ, TONE_CHANNELS};
+use super::{Consumer, Error, FfmpegInput, Input, Item, Result, SOUND_RATE_HZ, TONE_CHANNELS};
 use crate::containment::{Border, contain};
 use crate::raw;
 use glassline_io::capture::Capture;
@@ -60,6 +60,8 @@ pub struct Format {
     pub rate: FrameRate,
     /// What the samples mean.
     pub colour: Colour,
+    /// Width to height of a sample, where it is said.
+    pub sample_aspect: Option<(u32, u32)>,
     /// Where a picture is two fields of two times: which comes first.
     pub fields: Option<FieldOrder>,
     /// Whether pictures come when they come, and none can be had again.
@@ -141,6 +143,12 @@ impl Wall {
     }
 }
 
+/// Refuses pictures of high dynamic range where 8 bits are to be made of them. PQ and HLG are laid out for 10 bits at least
+/// (BT.2100 table 9): 8 show bands, and who takes the curve for BT.709's sees washed-out pictures.
+fn refuse_hdr(colour: Colour) -> Result<()> {
+    colour.hdr_curve().map_or(Ok(()), |curve| Err(Error::HighDynamicRange { curve }))
+}
+
 /// How pictures come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
@@ -184,6 +192,14 @@ impl Source {
     /// # Errors
     /// The input's.
     pub fn open(input: &Input, request: &Request, clock: Clock) -> Result<Source> {
+        let source = Source::open_any(input, request, clock)?;
+        if request.pixels == Pixels::I420 {
+            refuse_hdr(source.format.colour)?;
+        }
+        Ok(source)
+    }
+
+    fn open_any(input: &Input, request: &Request, clock: Clock) -> Result<Source> {
         let Request { file, sound, paced, looped, deinterlace, pixels, length, begun } = request.clone();
         let stream = match input {
             Input::Test { size, rate } => return Ok(Source::test(*size, *rate, sound, length, clock)),
@@ -201,10 +217,13 @@ impl Source {
                         (Prepare::keeping(opened.fields, opened.rate), opened.receiver.format().pixels())
                     }
                 };
+                let (pixels_in, size_in) =
+                    (opened.receiver.format().pixels(), opened.receiver.format().size());
                 let format = Format {
-                    size: prepare.size(opened.receiver.format().size()),
+                    size: prepare.size(size_in),
                     rate: prepare.rate(opened.rate),
-                    colour: opened.colour,
+                    colour: prepare.colour(opened.colour, pixels_in, size_in),
+                    sample_aspect: opened.sample_aspect,
                     fields: prepare.fields(),
                     live: true,
                 };
@@ -228,7 +247,8 @@ impl Source {
         let format = Format {
             size: prepare.size(header.size),
             rate: prepare.rate(header.frame_rate),
-            colour: header.colour,
+            colour: stream.colour(),
+            sample_aspect: header.sample_aspect,
             fields: prepare.fields(),
             live: paced && stream.is_stdin(),
         };
@@ -243,7 +263,8 @@ impl Source {
 
     /// The live test pattern and, if asked for, the tone in blocks of `sound` samples.
     pub fn test(size: Size, rate: FrameRate, sound: Option<usize>, length: Length, clock: Clock) -> Source {
-        let format = Format { size, rate, colour: Colour::BT709, fields: None, live: true };
+        let format =
+            Format { size, rate, colour: Colour::BT709, sample_aspect: None, fields: None, live: true };
         Source::of(Kind::Test { sound }, format, length, clock)
     }
 
@@ -260,6 +281,7 @@ impl Source {
             size: prepare.size(given.size),
             rate: prepare.rate(given.rate),
             colour: given.colour,
+            sample_aspect: None,
             fields: prepare.fields(),
             live: true,
         };

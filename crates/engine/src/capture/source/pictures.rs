@@ -76,9 +76,10 @@ impl Pictures {
         let mut children = None;
         let stream = match input {
             Input::Test { size, rate } => {
-                let format =
-                    Format { size: *size, rate: *rate, colour: Colour::BT709, fields: None, live: false };
-                let kind = Kind::Test(Box::new(Pattern::new(*size, *rate)));
+                let (size, rate) = (*size, *rate);
+                let colour = Colour::BT709;
+                let format = Format { size, rate, colour, sample_aspect: None, fields: None, live: false };
+                let kind = Kind::Test(Box::new(Pattern::new(size, rate)));
                 return Ok(Pictures { kind, format, pixels: PixelFormat::I420, length, number: 0 });
             }
             Input::V4l2 { .. } | Input::Rtp { .. } => return Err(Error::DeviceOnRequest),
@@ -103,10 +104,14 @@ impl Pictures {
         let format = Format {
             size: prepare.as_ref().map_or(header.size, |prepare| prepare.size(header.size)),
             rate: prepare.as_ref().map_or(header.frame_rate, |prepare| prepare.rate(header.frame_rate)),
-            colour: header.colour,
+            colour: stream.colour(),
+            sample_aspect: header.sample_aspect,
             fields: prepare.as_ref().and_then(Prepare::fields),
             live: false,
         };
+        if deinterlace.is_some() {
+            super::refuse_hdr(format.colour)?;
+        }
         let kind = Kind::Y4m(Box::new(Stream { y4m: stream, children, prepare, ready: VecDeque::new() }));
         Ok(Pictures { kind, format, pixels, length, number: 0 })
     }

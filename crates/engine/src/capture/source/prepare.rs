@@ -2,7 +2,7 @@
 
 use super::Deinterlace;
 use glassline_media::pixels::{Converter, Deinterlacer, FieldOrder, Scan};
-use glassline_media::{FrameRate, Picture, Size};
+use glassline_media::{Colour, FrameRate, Picture, PixelFormat, Size};
 use std::time::Duration;
 
 /// Converts, and makes two pictures of interlaced ones.
@@ -49,6 +49,11 @@ impl Prepare {
         if self.keeps { size } else { Converter::size(size) }
     }
 
+    /// What the samples of what comes out mean.
+    pub(super) fn colour(&self, colour: Colour, format: PixelFormat, size: Size) -> Colour {
+        if self.keeps { colour } else { Converter::colour(colour, format, size) }
+    }
+
     /// The rate of what comes out.
     pub(super) fn rate(&self, rate: FrameRate) -> FrameRate {
         if self.deinterlacer.is_none() {
@@ -83,7 +88,7 @@ impl Prepare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::{Chroma, PixelFormat, Time};
+    use glassline_media::{Chroma, Time};
 
     #[test]
     fn fields_that_are_ignored_are_mixed_as_whole_pictures_are() {

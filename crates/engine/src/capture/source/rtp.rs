@@ -18,6 +18,7 @@ pub(super) struct Opened {
     pub(super) receiver: Receiver,
     pub(super) rate: FrameRate,
     pub(super) colour: Colour,
+    pub(super) sample_aspect: Option<(u32, u32)>,
     pub(super) fields: Option<FieldOrder>,
 }
 
@@ -34,7 +35,8 @@ pub(super) fn open(
     let rate = video.rate.or(rate).ok_or(Error::NoRate)?;
     let receiver = Receiver::start(&settings, clock)
         .map_err(|error| Error::Receive { addresses: described::addresses(flow), error })?;
-    Ok(Opened { receiver, rate, colour: settings.colour, fields: settings.fields })
+    let (colour, fields) = (settings.colour, settings.fields);
+    Ok(Opened { receiver, rate, colour, sample_aspect: Some(video.pixel_aspect), fields })
 }
 
 /// Hands over what comes until the socket fails, the length is reached or the end is asked for.

@@ -5,10 +5,9 @@ use crate::capture::ffmpeg::{FfmpegInput, FfmpegReader, Part};
 use crate::capture::{Error, Result};
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Watch};
-use glassline_media::Picture;
-use glassline_media::Time;
 use glassline_media::container::y4m::{Header, Interlacing, Reader};
 use glassline_media::pixels::FieldOrder;
+use glassline_media::{Colour, Picture, Time};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -130,6 +129,15 @@ impl Y4m {
     /// What its pictures are like.
     pub(super) fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// What its samples mean: the range is the stream's own word, the rest what FFmpeg knows of its file, since y4m cannot say it.
+    pub(super) fn colour(&self) -> Colour {
+        let known = match &self.bytes {
+            Bytes::Ffmpeg { reader, .. } => reader.file().colour(self.header.size),
+            Bytes::File { .. } | Bytes::Stdin { .. } => Colour::UNSPECIFIED,
+        };
+        Colour { full_range: self.header.colour.full_range, ..known }
     }
 
     /// For people.

@@ -21,7 +21,8 @@ fn example(depth: u8) -> Picture {
 fn recorded(name: &str, depth: u8, frames: u32) -> Vec<Vec<u8>> {
     let to = [free()];
     let receiver = Receiver::start(&settings(format(depth), &to, 8), Clock::new()).unwrap();
-    let writer = Writer::create(name, Container::of(name).unwrap(), &example(depth), rate()).unwrap();
+    let writer =
+        Writer::create(name, Container::of(name).unwrap(), &example(depth), rate(), (16, 15)).unwrap();
     let length = rate().time_of(u64::from(frames));
     let recording =
         Recording::start(receiver, writer, Limits { length: Some(length), ..Limits::default() }).unwrap();
@@ -52,7 +53,7 @@ fn how_long_after_their_capture_frames_come_is_told_where_stamps_tell_it() {
     for direct in [Some(direct), None] {
         let settings = Settings { direct, ..settings(format(8), &to, 8) };
         let receiver = Receiver::start(&settings, clock).unwrap();
-        let writer = Writer::create("null:", Container::Null, &example(8), rate()).unwrap();
+        let writer = Writer::create("null:", Container::Null, &example(8), rate(), (1, 1)).unwrap();
         let recording = Recording::start(receiver, writer, Limits::default()).unwrap();
         let (mut sender, mut told) = (Sender::new(format(8)), None);
         // A machine that stood still for a second has no frame that came in time: the next ones have later stamps.
@@ -85,6 +86,7 @@ fn y4m_has_what_was_sent() {
     }
     reader.finish().unwrap();
     assert_eq!(reader.header().unwrap().format, PixelFormat::planar(Chroma::Yuv422, 10));
+    assert_eq!(reader.header().unwrap().sample_aspect, Some((16, 15)));
     assert_eq!(pictures.len(), 4);
     let mut packer = Packer::new();
     for (picture, sent) in pictures.iter().zip(&sent) {
@@ -114,13 +116,13 @@ fn rgb_is_written_in_the_order_of_ffmpeg_and_refused_as_y4m() {
     }
     let packed = Packer::new().pack(&picture).unwrap();
     let path = scratch.file("out.yuv");
-    let mut writer = Writer::create(&path, Container::Raw, &packed, rate()).unwrap();
+    let mut writer = Writer::create(&path, Container::Raw, &packed, rate(), (1, 1)).unwrap();
     writer.write(&packed).unwrap();
     assert_eq!(writer.finish().unwrap(), 24);
     let expected = [[2u8, 0].repeat(4), [3, 0].repeat(4), [1, 0].repeat(4)].concat();
     assert_eq!(std::fs::read(&path).unwrap(), expected);
     let path = scratch.file("out.y4m");
-    let refused = Writer::create(&path, Container::Y4m, &packed, rate());
+    let refused = Writer::create(&path, Container::Y4m, &packed, rate(), (1, 1));
     assert!(matches!(refused.err(), Some(WriteError::Y4m(_))) && !std::path::Path::new(&path).exists());
 }
 
@@ -128,7 +130,7 @@ fn rgb_is_written_in_the_order_of_ffmpeg_and_refused_as_y4m() {
 fn being_told_to_end_writes_what_has_come() {
     let to = [free()];
     let receiver = Receiver::start(&settings(format(8), &to, 8), Clock::new()).unwrap();
-    let writer = Writer::create("null:", Container::Null, &example(8), rate()).unwrap();
+    let writer = Writer::create("null:", Container::Null, &example(8), rate(), (1, 1)).unwrap();
     let recording = Recording::start(receiver, writer, Limits::default()).unwrap();
     let mut sender = Sender::new(format(8));
     for number in 0..3 {

@@ -97,7 +97,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Makes the file, or empties the one that is there. `picture` is an example of what is to be written.
+    /// Makes the file, or empties the one that is there. `picture` is an example of what is to be written,
+    /// `sample_aspect` width to height of its samples, which y4m says and raw bytes do not.
     ///
     /// # Errors
     /// [`WriteError::Y4m`] where `picture` is nothing for that container, before anything is touched; what the system says of
@@ -107,12 +108,15 @@ impl Writer {
         container: Container,
         picture: &Picture,
         rate: FrameRate,
+        sample_aspect: (u32, u32),
     ) -> Result<Writer, WriteError> {
         let mut header = Vec::new();
         if container == Container::Y4m {
             let mut planar = Picture::new(picture.format().to_planar(), picture.size(), picture.captured);
             (planar.fields, planar.colour) = (picture.fields, picture.colour);
-            y4m::write_header(&y4m::Header::of(&planar, rate), &mut header)?;
+            let described =
+                y4m::Header { sample_aspect: Some(sample_aspect), ..y4m::Header::of(&planar, rate) };
+            y4m::write_header(&described, &mut header)?;
         }
         let file = match container {
             Container::Null => None,

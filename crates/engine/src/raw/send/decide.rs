@@ -55,6 +55,7 @@ mod tests {
             size: Size::new(64, 32).unwrap(),
             rate: FrameRate::new(50, 1).unwrap(),
             colour: Colour::BT709,
+            sample_aspect: None,
             fields: None,
             live: false,
         };

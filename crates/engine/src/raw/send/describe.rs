@@ -25,6 +25,8 @@ pub(super) struct Sent {
     /// `None` where there is no telling.
     pub(super) rate: Option<FrameRate>,
     pub(super) colour: Colour,
+    /// Width to height of a sample.
+    pub(super) sample_aspect: (u32, u32),
     /// Whether frames begin on the grid of whole periods since PTP's epoch.
     pub(super) is_on_grid: bool,
     /// Whether bursts leave by launch times on all paths.
@@ -76,12 +78,22 @@ fn video(settings: &Settings, sent: &Sent) -> Video {
     Video {
         rate: sent.rate,
         colour: sent.colour,
+        pixel_aspect: shortened(sent.sample_aspect),
         packing: settings.packing,
         sender,
         max_datagram_bytes: Some(datagram_bytes),
         is_standard_2110: is_scheduled && datagram_bytes <= EXTENDED_BYTES,
         ..Video::new(sent.format, rate)
     }
+}
+
+/// The smallest whole numbers of a ratio (ST 2110-20 §7.3, `PAR`).
+fn shortened((across, down): (u32, u32)) -> (u32, u32) {
+    let (mut one, mut other) = (across, down);
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    (across / one.max(1), down / one.max(1))
 }
 
 fn path(settings: &PathSettings) -> Path {
@@ -145,7 +157,7 @@ mod tests {
         let pixels = PixelFormat::pgroups(Chroma::Yuv422, 10).unwrap();
         let format = Format::new(pixels, Size::new(1920, 1080).unwrap(), Scan::Progressive).unwrap();
         let rate = FrameRate::new(60_000, 1001);
-        Sent { format, rate, colour: Colour::BT709, is_on_grid: true, is_exact: false }
+        Sent { format, rate, colour: Colour::BT709, sample_aspect: (1, 1), is_on_grid: true, is_exact: false }
     }
 
     #[test]
@@ -158,6 +170,17 @@ mod tests {
             assert!(text.contains("a=source-filter: incl IN IP4 239.1.2.3 127.0.0.1"), "{text}");
             let (flow, _) = description.video().unwrap();
             assert_eq!(flow.direct_offset(&[]), (clock != ClockSource::Local).then_some(0));
+        }
+    }
+
+    #[test]
+    fn the_shape_of_samples_is_told_in_small_numbers() {
+        for (sample_aspect, told) in [((128, 120), (16, 15)), ((3, 3), (1, 1)), ((1, 1), (1, 1))] {
+            let text = describe("a", 1, &settings(ClockSource::Local), &Sent { sample_aspect, ..sent() })
+                .to_string();
+            let parsed = Description::parse(&text).unwrap();
+            assert_eq!(parsed.video().unwrap().1.pixel_aspect, told, "{text}");
+            assert_eq!(text.contains("PAR="), told != (1, 1), "{text}");
         }
     }
 

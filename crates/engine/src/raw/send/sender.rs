@@ -150,6 +150,7 @@ impl RawSender {
             format: self.opened.format,
             rate: self.rate(),
             colour: self.opened.source.colour,
+            sample_aspect: self.opened.source.sample_aspect.unwrap_or((1, 1)),
             is_on_grid: !self.is_live(),
             is_exact: self.paths.iter().all(|path| path.launch.is_used),
         };

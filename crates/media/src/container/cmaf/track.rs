@@ -511,3 +511,35 @@ fn write_descriptors(object_type: u8, config: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&[0x06, 1, 2]);
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bitstream::h264::ColourDescription;
+
+    #[test]
+    fn colour_and_shape_of_the_parameter_set_stand_in_the_sample_entry() {
+        // x264, 1280×720, high profile.
+        let sps = [
+            0x67, 0x64, 0x00, 0x1f, 0xac, 0xd9, 0x40, 0x50, 0x05, 0xbb, 0x01, 0x10, 0x00, 0x00, 0x03, 0x00,
+            0x10, 0x00, 0x00, 0x03, 0x03, 0x20, 0xf1, 0x83, 0x19, 0x60,
+        ];
+        let mut parsed = Sps::parse(&sps[1..]).unwrap();
+        let entry = |parsed: Sps| {
+            let mut out = Vec::new();
+            let media = Media::H264 { sps: sps.to_vec(), pps: vec![vec![0x68]], in_band: false, parsed };
+            write_sample_entry(&media, &mut out);
+            out
+        };
+        (parsed.colour, parsed.sample_aspect) = (None, None);
+        let bare = entry(parsed);
+        // Width and height (14496-12 §12.1.3).
+        assert_eq!(bare[32..36], [0x05, 0x00, 0x02, 0xd0]);
+        parsed.colour = Some(ColourDescription { full_range: true, primaries: 9, transfer: 14, matrix: 9 });
+        parsed.sample_aspect = Some((64, 45));
+        let told = entry(parsed);
+        let boxes = b"\0\0\0\x13colrnclx\0\x09\0\x0e\0\x09\x80\0\0\0\x10pasp\0\0\0\x40\0\0\0\x2d";
+        assert_eq!(told[bare.len()..], boxes[..]);
+        assert_eq!(told[..4], (told.len() as u32).to_be_bytes());
+    }
+}
