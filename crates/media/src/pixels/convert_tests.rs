@@ -196,7 +196,8 @@ fn rgb_is_tagged_as_what_it_becomes() {
     let tagged = |(width, height), colour| {
         let rgb = PixelFormat::planar(Chroma::Rgb, 8);
         let size = Size::new(width, height).unwrap();
-        let picture = Picture { colour, ..Picture::new(rgb, size, Time::ZERO) };
+        let mut picture = Picture::new(rgb, size, Time::ZERO);
+        picture.colour = colour;
         let out = Converter::new().convert(picture, Scan::Progressive).colour;
         assert_eq!(out, Converter::colour(colour, rgb, size));
         assert!(!out.full_range);
