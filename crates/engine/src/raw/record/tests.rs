@@ -147,7 +147,7 @@ fn being_told_to_end_writes_what_has_come() {
 fn of_a_sender_that_stops(frames: u32, limits: Limits) -> (Reason, Progress) {
     let to = [free()];
     let receiver = Receiver::start(&settings(format(8), &to, 8), Clock::new()).unwrap();
-    let writer = Writer::create("null:", Container::Null, &example(8), rate()).unwrap();
+    let writer = Writer::create("null:", Container::Null, &example(8), rate(), (1, 1)).unwrap();
     let recording = Recording::start(receiver, writer, limits).unwrap();
     let mut sender = Sender::new(format(8));
     for number in 0..frames {
