@@ -207,3 +207,63 @@ impl Frame {
         Frame { bytes, rate_hz, samples, unit_samples: samples, is_taken: true }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A frame of each kind, `number` in its last byte.
+    fn frame(kind: usize, number: u8) -> Vec<u8> {
+        let (head, bytes): (&[u8], usize) = match kind {
+            // Layer III, 48 kHz, 64 kbit/s: 192 bytes.
+            0 => (&[0xff, 0xfb, 0x54, 0x00], 192),
+            // AC-3, 48 kHz, 32 kbit/s: 128 bytes.
+            1 => (&[0x0b, 0x77, 0x55, 0x55, 0x00, 0x40, 0x43, 0x55], 128),
+            // E-AC-3, 48 kHz, six blocks and two: 100 bytes.
+            2 => (&[0x0b, 0x77, 0x00, 0x31, 0x34, 0x86, 0x55, 0x55], 100),
+            3 => (&[0x0b, 0x77, 0x00, 0x31, 0x14, 0x86, 0x55, 0x55], 100),
+            // AAC, 48 kHz: 40 bytes.
+            _ => (&[0xff, 0xf1, 0x4c, 0x80, 0x05, 0x1f, 0xfc], 40),
+        };
+        let mut frame = head.to_vec();
+        frame.resize(bytes - 1, 0x22);
+        frame.push(number);
+        frame
+    }
+
+    const CODECS: [Codec; 5] = [Codec::MpegAudio, Codec::Ac3, Codec::EAc3, Codec::EAc3, Codec::Aac];
+    /// Ticks of an access unit, and frames in it.
+    const UNITS: [(i64, usize); 5] = [(2160, 1), (2880, 1), (2880, 1), (2880, 3), (1920, 1)];
+
+    proptest! {
+        /// mkvtoolnix #1864: frames go on in the next PES packet, whose stamp is that of the first that begins in it.
+        #[test]
+        fn frames_cut_anywhere_are_whole_and_in_time(
+            kind in 0usize..5, count in 1usize..12, cuts in proptest::collection::btree_set(1usize..2000, 0..10),
+        ) {
+            let (ticks, per_unit) = UNITS[kind];
+            let frames: Vec<Vec<u8>> = (0..count * per_unit).map(|number| frame(kind, number as u8)).collect();
+            let wire = frames.concat();
+            let length = frames[0].len();
+            let cuts = cuts.into_iter().filter(|&cut| cut < wire.len());
+            let bounds: Vec<usize> = [0].into_iter().chain(cuts).chain([wire.len()]).collect();
+            let mut splitter = Splitter::new(CODECS[kind]);
+            let mut found = Vec::new();
+            for pair in bounds.windows(2) {
+                // What begins in it.
+                let first = pair[0].div_ceil(length);
+                let stamp = Ticks(first as i64 * ticks / per_unit as i64);
+                let stamps = (first * length < pair[1]).then_some((stamp, stamp));
+                let payload = Bytes::copy_from_slice(&wire[pair[0]..pair[1]]);
+                splitter.split(&payload, stamps, &mut |unit| found.push((unit.pts.0, unit.data.to_vec())));
+            }
+            let wanted: Vec<_> = frames.chunks(per_unit).map(<[Vec<u8>]>::concat).zip(0..).collect();
+            prop_assert_eq!(found.len(), wanted.len());
+            for ((pts, data), (wanted, number)) in found.into_iter().zip(wanted) {
+                prop_assert_eq!(pts, number * ticks);
+                prop_assert_eq!(data, wanted);
+            }
+        }
+    }
+}
