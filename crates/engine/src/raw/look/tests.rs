@@ -47,7 +47,7 @@ fn video_is_counted_and_rated_frame_by_frame() {
     let count = sender.packetizer.layout().len() as u64;
     let begun = Instant::now();
     for number in 0..30 {
-        // Frames come at their rate, or later: what is told of it is the arrivals'.
+        // Frames come at their rate, or later: what is told of it is the arrivals', and faster where the first was late.
         while begun.elapsed() < Duration::from_micros(16_667) * number {}
         sender.send(number, &[to], |_, index| number == 9 && index == 3);
     }
@@ -59,7 +59,7 @@ fn video_is_counted_and_rated_frame_by_frame() {
     assert_eq!((video.frames, video.incomplete_frames, video.marker_errors), (29, 1, 0));
     assert_eq!(video.packets_per_frame, Some(Range { min: count, max: count }));
     assert_eq!(video.stamped_rate_hz, Some(60.0));
-    assert!((10.0..61.0).contains(&video.received_rate_hz.unwrap()), "{:?}", video.received_rate_hz);
+    assert!((10.0..120.0).contains(&video.received_rate_hz.unwrap()), "{:?}", video.received_rate_hz);
     assert_eq!((video.packing, path.ssrc, flow.captured_by), (Some("general"), Some(7), Some("arrivals")));
     let timing = path.timing.unwrap();
     assert!(timing.frames >= 20 && timing.cinst_max >= 1 && !timing.is_by_ptp, "{timing:?}");
