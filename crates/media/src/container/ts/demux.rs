@@ -17,7 +17,7 @@ use super::continuity::{Continuity, ContinuityChecker};
 use super::packet::{PACKET_BYTES, Packet, Pcr, packets};
 use super::pes::PesHeader;
 use super::pictures::{Damage, Given, Pictures};
-use super::psi::Program;
+use super::psi::{Program, STREAM_TYPE_LATM};
 use super::tables::Tables;
 use super::units::{Splitter, Unit};
 use crate::access_unit::{AccessUnit, Codec};
@@ -78,6 +78,7 @@ pub struct Counters {
 struct Stream {
     pid: u16,
     codec: Codec,
+    is_latm: bool,
     body: Body,
 }
 
@@ -214,14 +215,19 @@ impl State {
     fn follow_program(&mut self) {
         let program = self.tables.program();
         let known = program.map_or(&[][..], |program| &program.streams).iter();
-        let mut wanted: Vec<_> = known.filter_map(|stream| Some((stream.pid, stream.codec?))).collect();
+        let wanted = known
+            .filter_map(|stream| Some((stream.pid, stream.codec?, stream.stream_type == STREAM_TYPE_LATM)));
+        let mut wanted: Vec<_> = wanted.collect();
         // Pictures first, so that no number of sounds takes their place.
-        wanted.sort_by_key(|(_, codec)| !codec.is_video());
+        wanted.sort_by_key(|(_, codec, _)| !codec.is_video());
         wanted.truncate(STREAMS_MAX);
         let mut old = std::mem::take(&mut self.streams);
-        for (pid, codec) in wanted {
-            let kept = old.iter().position(|stream| (stream.pid, stream.codec) == (pid, codec));
-            let stream = kept.map_or_else(|| Stream::new(pid, codec), |index| old.swap_remove(index));
+        for (pid, codec, is_latm) in wanted {
+            let is_known =
+                |stream: &Stream| (stream.pid, stream.codec, stream.is_latm) == (pid, codec, is_latm);
+            let kept = old.iter().position(is_known);
+            let stream =
+                kept.map_or_else(|| Stream::new(pid, codec, is_latm), |index| old.swap_remove(index));
             self.streams.push(stream);
         }
         let State { reference, counters, events, .. } = self;
@@ -235,7 +241,7 @@ impl State {
 }
 
 impl Stream {
-    fn new(pid: u16, codec: Codec) -> Stream {
+    fn new(pid: u16, codec: Codec, is_latm: bool) -> Stream {
         let body = if codec.is_video() {
             Body::Pictures(Box::new(Pictures::new(codec)))
         } else {
@@ -244,10 +250,10 @@ impl Stream {
                 pes: Vec::new(),
                 active: false,
                 first_packet: 0,
-                splitter: Splitter::new(codec),
+                splitter: if is_latm { Splitter::of_latm() } else { Splitter::new(codec) },
             })
         };
-        Stream { pid, codec, body }
+        Stream { pid, codec, is_latm, body }
     }
 
     fn packet(&mut self, packet: &Packet<'_>, continuity: Continuity, number: u64, sink: &mut Sink<'_>) {

@@ -106,6 +106,9 @@ impl Program {
     }
 }
 
+/// AAC in LATM with LOAS (13818-1 table 2-34).
+pub(super) const STREAM_TYPE_LATM: u8 = 0x11;
+
 impl ElementaryStream {
     /// The stream of this type and descriptors; codec, language and channels are read from them.
     pub fn new(pid: u16, stream_type: u8, descriptors: Vec<u8>) -> ElementaryStream {
@@ -126,7 +129,7 @@ impl ElementaryStream {
         let codec = match (stream_type, registration.as_ref()) {
             (0x02, _) => Some(Codec::Mpeg2Video),
             (0x03 | 0x04, _) => Some(Codec::MpegAudio),
-            (0x0f, _) => Some(Codec::Aac),
+            (0x0f | STREAM_TYPE_LATM, _) => Some(Codec::Aac),
             (0x1b, _) => Some(Codec::H264),
             (0x24, _) | (0x06, Some(b"HEVC")) => Some(Codec::H265),
             (0x81, _) | (0x06, Some(b"AC-3")) => Some(Codec::Ac3),

@@ -10,7 +10,7 @@
 )]
 
 use crate::access_unit::Codec;
-use crate::bitstream::{ac3, adts, mpeg_audio, opus};
+use crate::bitstream::{ac3, adts, latm, mpeg_audio, opus};
 use crate::time::Ticks;
 use bytes::Bytes;
 
@@ -31,11 +31,25 @@ pub(super) struct Splitter {
     next: Option<Ticks>,
     samples: u32,
     gathered: Gathered,
+    /// Of AAC in LATM.
+    latm: Option<latm::Reader>,
 }
 
 impl Splitter {
     pub(super) fn new(codec: Codec) -> Splitter {
-        Splitter { codec, carry: Vec::new(), next: None, samples: 0, gathered: Gathered::default() }
+        Splitter {
+            codec,
+            carry: Vec::new(),
+            next: None,
+            samples: 0,
+            gathered: Gathered::default(),
+            latm: None,
+        }
+    }
+
+    /// Splits AAC that comes in LATM.
+    pub(super) fn of_latm() -> Splitter {
+        Splitter { latm: Some(latm::Reader::new()), ..Splitter::new(Codec::Aac) }
     }
 
     /// Forgets what was begun, as after loss.
@@ -105,10 +119,12 @@ impl Splitter {
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
-            if rest.len() < header_bytes(self.codec) {
+            let is_latm = self.latm.is_some();
+            if rest.len() < if is_latm { latm::HEADER_BYTES } else { header_bytes(self.codec) } {
                 break;
             }
-            let Some(frame) = Frame::parse(self.codec, rest) else {
+            let element = || latm::element_bytes(rest).map(|bytes| Frame::whole(bytes, 0, 0));
+            let Some(frame) = (if is_latm { element() } else { Frame::parse(self.codec, rest) }) else {
                 at = at.saturating_add(1);
                 continue;
             };
@@ -121,7 +137,9 @@ impl Splitter {
             if begins_here {
                 self.anchor(stamp.take());
             }
-            if frame.is_taken {
+            if is_latm {
+                self.take_element(&bytes[at..end], give);
+            } else if frame.is_taken {
                 self.take(&frame, bytes.slice(at..end), give);
             }
             at = end;
@@ -130,6 +148,20 @@ impl Splitter {
         // The begun frame is the first that begins here: its stamp is known now.
         if at >= carried && at < bytes.len() {
             self.anchor(stamp);
+        }
+    }
+
+    /// Gives the frames of an element of LATM.
+    fn take_element(&mut self, element: &[u8], give: &mut dyn FnMut(Unit)) {
+        let mut frames = Vec::new();
+        if let Some(reader) = &mut self.latm {
+            reader.read(element, &mut frames);
+        }
+        for latm::Frame { header, data } in frames {
+            if let Some(pts) = self.due(header.rate_hz) {
+                give(Unit { data: data.into(), pts, dts: pts });
+            }
+            self.samples = self.samples.saturating_add(header.samples());
         }
     }
 
