@@ -105,7 +105,8 @@ fn rgb_is_told_what_it_has_become() {
     };
     let full = Colour { matrix: 0, full_range: true, ..Colour::BT709 };
     assert_eq!(convert(Chroma::Rgb, full), Colour::BT709);
-    assert_eq!(convert(Chroma::Rgb, Colour::UNSPECIFIED), Colour { matrix: 6, ..Colour::UNSPECIFIED });
+    let bt601 = Colour { primaries: 6, transfer: 6, matrix: 6, full_range: false };
+    assert_eq!(convert(Chroma::Rgb, Colour::UNSPECIFIED), bt601);
     assert_eq!(convert(Chroma::Yuv444, full), full, "what is not RGB keeps its range");
 }
 
