@@ -6,10 +6,11 @@ use glassline_test_support::program::{Scratch, Server, run};
 use glassline_test_support::wait::until;
 use std::io::Write;
 
-/// Packets of a stream of what is at `url`, by their checksums.
-fn packets(url: &str, stream: &str) -> Vec<String> {
-    let copied =
-        run("ffmpeg", &["-v", "error", "-i", url, "-map", stream, "-c", "copy", "-f", "framecrc", "-"], 60);
+/// Packets of the sound of what is at `url`, by their checksums, as `filter` leaves them.
+fn packets(url: &str, filter: &[&str]) -> Vec<String> {
+    let arguments =
+        [&["-v", "error", "-i", url, "-map", "0:a:0", "-c", "copy"], filter, &["-f", "framecrc", "-"]];
+    let copied = run("ffmpeg", &arguments.concat(), 60);
     assert_eq!((copied.status, copied.stderr.as_str()), (Some(0), ""), "{url}");
     let lines = copied.text();
     let of = |line: &str| {
@@ -29,13 +30,11 @@ fn pictures(url: &str) -> Vec<String> {
     lines.lines().filter(|line| !line.starts_with('#')).filter_map(hash).collect()
 }
 
-/// Frames of the sound of what is at `url`, by the checksums of their decoded samples.
-fn samples(url: &str) -> Vec<String> {
+/// How many frames of the sound of what is at `url` are decoded.
+fn samples(url: &str) -> usize {
     let decoded = run("ffmpeg", &["-v", "error", "-i", url, "-map", "0:a:0", "-f", "framemd5", "-"], 60);
     assert_eq!((decoded.status, decoded.stderr.as_str()), (Some(0), ""), "{url}");
-    let lines = decoded.text();
-    let hash = |line: &str| line.rsplit(',').next().map(|hash| hash.trim().to_owned());
-    lines.lines().filter(|line| !line.starts_with('#')).filter_map(hash).collect()
+    decoded.text().lines().filter(|line| !line.starts_with('#')).count()
 }
 
 /// A server on which the file, whose pictures have `keys` each second, has been published as `a` and has ended.
@@ -109,15 +108,15 @@ fn what_cmaf_takes_is_the_same_behind_it() {
         for object in ["index.m3u8", "manifest.mpd"] {
             assert_eq!(pictures(&server.url(&format!("/live/a/{object}"))), wanted, "{sound}: {object}");
         }
-        if sound.contains("aac") {
-            // Its frames have headers in MPEG-TS alone, so decoded ones are compared.
+        if sound.contains("latm") {
+            // FFmpeg has no filter that takes frames out of LATM: as many are decoded, without a complaint.
             let (heard, wanted) = (samples(&server.url("/live/a/index.m3u8")), samples(&file));
-            assert!(wanted.len() > 200 && heard.len() + 3 >= wanted.len(), "{sound}: {}", heard.len());
-            // The first of a stream that is joined on its way lacks what overlaps it.
-            assert!(wanted.ends_with(&heard[1..]), "{sound}");
+            assert!(wanted > 200 && heard + 3 >= wanted, "{sound}: {heard} of {wanted}");
             continue;
         }
-        let (heard, wanted) = (packets(&server.url("/live/a/index.m3u8"), "0:a:0"), packets(&file, "0:a:0"));
+        // Frames of AAC have headers in MPEG-TS alone.
+        let plain: &[&str] = if sound.contains("aac") { &["-bsf:a", "aac_adtstoasc"] } else { &[] };
+        let (heard, wanted) = (packets(&server.url("/live/a/index.m3u8"), &[]), packets(&file, plain));
         // What is played before the first picture is left out.
         assert!(
             wanted.len() > 180 && heard.len() + 3 >= wanted.len(),

@@ -52,12 +52,17 @@ impl Resolution {
     fn nanos(self, units: u64) -> u128 {
         let units = u128::from(units);
         match self {
-            Resolution::Decimal(digits @ 0..=9) => units * 10u128.pow(9 - u32::from(digits)),
+            Resolution::Decimal(digits @ 0..=9) => {
+                10u128.pow(9u32.saturating_sub(digits.into())).saturating_mul(units)
+            }
             // More than 10³⁸ is more than any 64-bit number.
             Resolution::Decimal(digits) => {
-                10u128.checked_pow(u32::from(digits) - 9).map_or(0, |parts| units / parts)
+                let parts = 10u128.checked_pow(u32::from(digits).saturating_sub(9));
+                parts.and_then(|parts| units.checked_div(parts)).unwrap_or(0)
             }
-            Resolution::Binary(bits) => (units * 1_000_000_000).checked_shr(bits.into()).unwrap_or(0),
+            Resolution::Binary(bits) => {
+                units.saturating_mul(1_000_000_000).checked_shr(bits.into()).unwrap_or(0)
+            }
         }
     }
 }
@@ -78,7 +83,7 @@ impl Interface {
         let mut options = body.get(8..).unwrap_or_default();
         while options.len() >= 4 {
             let (code, length) = (order.u16(options, 0), usize::from(order.u16(options, 2)));
-            let Some(value) = options.get(4..4 + length) else { break };
+            let Some(value) = options.get(4..length.saturating_add(4)) else { break };
             match (code, value) {
                 (OPTION_END, _) => break,
                 (OPTION_RESOLUTION, [unit]) if unit & 0x80 != 0 => {
@@ -88,11 +93,11 @@ impl Interface {
                 (OPTION_OFFSET, [_, _, _, _, _, _, _, _]) => {
                     let (first, second) = (order.u32(value, 0), order.u32(value, 4));
                     let (high, low) = if order == Order::Big { (first, second) } else { (second, first) };
-                    interface.offset_s = (u64::from(high) << 32 | u64::from(low)) as i64;
+                    interface.offset_s = (u64::from(high) << 32 | u64::from(low)).cast_signed();
                 }
                 _ => {}
             }
-            options = options.get(4 + length.next_multiple_of(4)..).unwrap_or_default();
+            options = options.get(length.next_multiple_of(4).saturating_add(4)..).unwrap_or_default();
         }
         interface
     }
@@ -100,7 +105,8 @@ impl Interface {
     /// The time of a stamp; what lies outside of [`Time`]'s range is its nearest end.
     pub(super) fn time(&self, stamp: u64) -> Time {
         // Both terms are below 2¹²⁷: 64 bits times 10⁹.
-        let nanos = self.resolution.nanos(stamp) as i128 + i128::from(self.offset_s) * 1_000_000_000;
+        let stamp = i128::try_from(self.resolution.nanos(stamp)).unwrap_or(i128::MAX);
+        let nanos = stamp.saturating_add(i128::from(self.offset_s).saturating_mul(1_000_000_000));
         Time::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
     }
 }
@@ -121,7 +127,8 @@ pub(super) fn classic_header(bytes: &[u8]) -> Result<(Order, bool, u16), PcapErr
         return Err(PcapError::Version(major, minor, 4));
     }
     // The upper half holds the length of frame check sequences, which lies behind what is read here.
-    Ok((order, nanos, order.u32(bytes, 20) as u16))
+    let link_type_at = if order == Order::Big { 22 } else { 20 };
+    Ok((order, nanos, order.u16(bytes, link_type_at)))
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@ impl Survey {
             self.forget();
         }
         let count = self.flows.entry(segment.flow).or_default();
-        count.packets += 1;
-        count.payload_bytes += segment.payload_bytes;
+        count.packets = count.packets.saturating_add(1);
+        count.payload_bytes = count.payload_bytes.saturating_add(segment.payload_bytes);
     }
 
     fn forget(&mut self) {
@@ -41,7 +41,8 @@ impl Survey {
         let (_, &mut middle, _) = sizes.select_nth_unstable(FLOWS_MAX / 2);
         let before = self.flows.len();
         self.flows.retain(|_, count| count.payload_bytes > middle);
-        self.forgotten += (before - self.flows.len()) as u64;
+        let forgotten = before.saturating_sub(self.flows.len()) as u64;
+        self.forgotten = self.forgotten.saturating_add(forgotten);
     }
 
     /// The flow with the most payload of those that are `wanted`; the first of equals.
@@ -60,7 +61,7 @@ impl Survey {
 
     /// How many flows were seen, those included that were forgotten.
     pub fn len(&self) -> u64 {
-        self.flows.len() as u64 + self.forgotten
+        self.forgotten.saturating_add(self.flows.len() as u64)
     }
 
     /// Whether no packet had a payload.

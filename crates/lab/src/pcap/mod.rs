@@ -11,6 +11,15 @@
 //!          of these are read: section header, interface description, enhanced packet, (obsolete) packet
 //! ```
 //! Sources: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng, the link types of tcpdump.org.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod block;
 mod flow;

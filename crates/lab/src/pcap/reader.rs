@@ -21,7 +21,8 @@ const CLASSIC_RECORD_BYTES: usize = 16;
 const BLOCK_HEAD_BYTES: usize = 8;
 const SECTION_BYTES: usize = 24;
 /// An enhanced packet's fields before the packet: interface, time stamp, both lengths. The obsolete one's are as long.
-const PACKET_FIELDS_BYTES: usize = 20;
+const PACKET_FIELDS_BYTES: usize = PACKET_FIELDS_LENGTH as usize;
+const PACKET_FIELDS_LENGTH: u32 = 20;
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,16 +113,16 @@ impl Reader {
             return Err(error);
         }
         loop {
-            let skipped = self.skip.min(bytes.len() as u64);
-            self.skip -= skipped;
-            self.at += skipped;
-            bytes = &bytes[skipped as usize..];
+            let skipped = bytes.len().min(usize::try_from(self.skip).unwrap_or(usize::MAX));
+            self.skip = self.skip.saturating_sub(skipped as u64);
+            self.at = self.at.saturating_add(skipped as u64);
+            bytes = &bytes[skipped..];
             if self.held.is_empty() && matches!(self.state, State::ClassicRecord | State::Block) {
                 self.record_at = self.at;
             }
             let taken = bytes.len().min(self.needed().saturating_sub(self.held.len()));
             self.held.extend_from_slice(&bytes[..taken]);
-            self.at += taken as u64;
+            self.at = self.at.saturating_add(taken as u64);
             bytes = &bytes[taken..];
             // No state needs nothing twice in a row: this ends.
             if self.skip > 0 || self.held.len() < self.needed() {
@@ -190,13 +191,13 @@ impl Reader {
                     return Err(PcapError::TooManyInterfaces);
                 }
                 self.interfaces.push(Interface::parse(held, self.order));
-                self.next_block(u64::from(body_bytes) - held.len() as u64);
+                self.next_block(u64::from(body_bytes).saturating_sub(held.len() as u64));
             }
             State::PacketFields { body_bytes, obsolete } => self.packet_fields(held, body_bytes, obsolete)?,
             State::Packet(Coming { time, interface, link_type, original_bytes, rest_bytes, .. }) => {
                 self.skip = rest_bytes;
                 self.state = if self.classic.is_some() { State::ClassicRecord } else { State::Block };
-                self.packets += 1;
+                self.packets = self.packets.saturating_add(1);
                 give(Packet { time, interface, link_type, original_bytes, head: held });
             }
         }
@@ -205,20 +206,20 @@ impl Reader {
 
     fn classic_record(&mut self, held: &[u8]) -> Result<(), PcapError> {
         let Some(classic) = self.classic else { return Ok(()) };
-        let field = |index: usize| self.order.u32(held, index * 4);
+        let field = |index: usize| self.order.u32(held, index << 2);
         let (seconds, parts, captured_bytes, original_bytes) = (field(0), field(1), field(2), field(3));
         if captured_bytes > RECORD_MAX_BYTES {
             return Err(PcapError::Record { found: captured_bytes, at: self.record_at });
         }
-        let nanos = u64::from(parts) * if classic.nanos { 1 } else { 1000 };
+        let nanos = u64::from(parts).saturating_mul(if classic.nanos { 1 } else { 1000 });
         let head_bytes = HEAD_BYTES.min(captured_bytes as usize);
         self.state = State::Packet(Coming {
-            time: Time::from_nanos(u64::from(seconds) * 1_000_000_000 + nanos),
+            time: Time::from_nanos(u64::from(seconds).saturating_mul(1_000_000_000).saturating_add(nanos)),
             interface: 0,
             link_type: classic.link_type,
             original_bytes,
             head_bytes,
-            rest_bytes: u64::from(captured_bytes) - head_bytes as u64,
+            rest_bytes: u64::from(captured_bytes).saturating_sub(head_bytes as u64),
         });
         Ok(())
     }
@@ -252,12 +253,12 @@ impl Reader {
         if found < least || !found.is_multiple_of(4) {
             return Err(PcapError::Block { kind, found, least, at: self.record_at });
         }
-        Ok(found - 12)
+        Ok(found.saturating_sub(12))
     }
 
     /// Goes on behind `rest_bytes` of this block and its length, which stands once more at its end.
     fn next_block(&mut self, rest_bytes: u64) {
-        self.skip = rest_bytes + 4;
+        self.skip = rest_bytes.saturating_add(4);
         self.state = State::Block;
     }
 
@@ -273,18 +274,21 @@ impl Reader {
         }
         self.interfaces.clear();
         let body_bytes = self.body_bytes(held, 28)?;
-        self.next_block(u64::from(body_bytes) - (SECTION_BYTES - BLOCK_HEAD_BYTES) as u64);
+        self.next_block(
+            u64::from(body_bytes).saturating_sub(const { (SECTION_BYTES - BLOCK_HEAD_BYTES) as u64 }),
+        );
         Ok(())
     }
 
     fn packet_fields(&mut self, held: &[u8], body_bytes: u32, obsolete: bool) -> Result<(), PcapError> {
-        let field = |index: usize| self.order.u32(held, index * 4);
+        let field = |index: usize| self.order.u32(held, index << 2);
         // The obsolete block counts dropped packets in the other half of the field.
         let interface = if obsolete { self.order.u16(held, 0).into() } else { field(0) };
         let (stamp, captured_bytes) = (u64::from(field(1)) << 32 | u64::from(field(2)), field(3));
-        let data_bytes = body_bytes - PACKET_FIELDS_BYTES as u32;
+        let data_bytes = body_bytes.saturating_sub(PACKET_FIELDS_LENGTH);
         if captured_bytes > data_bytes {
-            let (kind, found) = (if obsolete { OBSOLETE_PACKET } else { ENHANCED_PACKET }, body_bytes + 12);
+            let (kind, found) =
+                (if obsolete { OBSOLETE_PACKET } else { ENHANCED_PACKET }, body_bytes.saturating_add(12));
             let least = captured_bytes.saturating_add(32);
             return Err(PcapError::Block { kind, found, least, at: self.record_at });
         }
@@ -299,7 +303,7 @@ impl Reader {
             link_type: LinkType(about.link_type),
             original_bytes: field(4),
             head_bytes,
-            rest_bytes: u64::from(data_bytes) - head_bytes as u64 + 4,
+            rest_bytes: u64::from(data_bytes).saturating_sub(head_bytes as u64).saturating_add(4),
         });
         Ok(())
     }

@@ -157,8 +157,8 @@ fn untag(head: &[u8], mut at: usize, mut ether_type: u16) -> Result<(usize, u16)
         if !matches!(ether_type, 0x8100 | 0x88a8 | 0x9100) {
             break;
         }
-        ether_type = u16_at(head, at + 2)?;
-        at += 4;
+        ether_type = u16_at(head, at.saturating_add(2))?;
+        at = at.saturating_add(4);
     }
     Ok((at, ether_type))
 }
@@ -166,7 +166,7 @@ fn untag(head: &[u8], mut at: usize, mut ether_type: u16) -> Result<(usize, u16)
 /// RFC 791 §3.1.
 fn ipv4(ip: &[u8], wire_bytes: u64, interface: u32) -> Result<Segment, Unread> {
     let [first] = field(ip, 0)?;
-    let header_bytes = usize::from(first & 0x0f) * 4;
+    let header_bytes = usize::from(first & 0x0f) << 2;
     if first >> 4 != 4 || header_bytes < 20 {
         return Err(Unread::Cut);
     }
@@ -192,22 +192,26 @@ fn ipv6(ip: &[u8], wire_bytes: u64, interface: u32) -> Result<Segment, Unread> {
     // Zero in a jumbogram (RFC 2675), which is what "BIG TCP" captures look like.
     let total_bytes = match u16_at(ip, 4)? {
         0 => wire_bytes,
-        payload => u64::from(payload) + 40,
+        payload => u64::from(payload).saturating_add(40),
     };
     let (from, to): ([u8; 16], [u8; 16]) = (field(ip, 8)?, field(ip, 24)?);
     let addresses = (IpAddr::V6(Ipv6Addr::from(from)), IpAddr::V6(Ipv6Addr::from(to)));
-    let ([mut next], mut at) = (field(ip, 6)?, 40);
+    let ([mut next], mut at): ([u8; 1], usize) = (field(ip, 6)?, 40);
     for _ in 0..EXTENSIONS_MAX {
+        let length = |shift: u32| -> Result<usize, Unread> {
+            let [units] = field(ip, at.saturating_add(1))?;
+            Ok((usize::from(units) << shift).saturating_add(8))
+        };
         let bytes = match next {
             // Hop-by-hop options, routing, destination options; authentication counts in other units.
-            0 | 43 | 60 => 8 + usize::from(field::<1>(ip, at + 1)?[0]) * 8,
-            51 => 8 + usize::from(field::<1>(ip, at + 1)?[0]) * 4,
-            44 if u16_at(ip, at + 2)? & 0xfff8 != 0 => return Err(Unread::Fragment),
+            0 | 43 | 60 => length(3)?,
+            51 => length(2)?,
+            44 if u16_at(ip, at.saturating_add(2))? & 0xfff8 != 0 => return Err(Unread::Fragment),
             44 => 8,
             _ => break,
         };
         [next] = field(ip, at)?;
-        at += bytes;
+        at = at.saturating_add(bytes);
     }
     transport(ip, at, next, total_bytes, addresses, interface)
 }
@@ -222,12 +226,12 @@ fn transport(
     interface: u32,
 ) -> Result<Segment, Unread> {
     let (protocol, header_bytes) = match protocol {
-        PROTOCOL_TCP => (Protocol::Tcp, u64::from(field::<1>(ip, at + 12)?[0] >> 4) * 4),
+        PROTOCOL_TCP => (Protocol::Tcp, u64::from(field::<1>(ip, at.saturating_add(12))?[0] >> 4) << 2),
         PROTOCOL_UDP => (Protocol::Udp, 8),
         _ => return Err(Unread::Other),
     };
-    let (from_port, to_port) = (u16_at(ip, at)?, u16_at(ip, at + 2)?);
-    let payload_bytes = total_bytes.checked_sub(at as u64 + header_bytes).ok_or(Unread::Cut)?;
+    let (from_port, to_port) = (u16_at(ip, at)?, u16_at(ip, at.saturating_add(2))?);
+    let payload_bytes = total_bytes.checked_sub(header_bytes.saturating_add(at as u64)).ok_or(Unread::Cut)?;
     let (from, to) = (SocketAddr::new(from, from_port), SocketAddr::new(to, to_port));
     Ok(Segment { flow: Flow { interface, protocol, from, to }, payload_bytes })
 }

@@ -6,6 +6,15 @@
 //! ```
 //! One payload of a PES packet is one unit. F marks the first sample of a block of 192 (AES3); validity, user and
 //! channel status bits are written as zeros and not read.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use thiserror::Error;
 
@@ -59,7 +68,11 @@ impl Depth {
 
     /// Bytes of two samples with their four flags each.
     pub const fn pair_bytes(self) -> usize {
-        (2 * self.bits() as usize + 8) / 8
+        match self {
+            Depth::Bits16 => 5,
+            Depth::Bits20 => 6,
+            Depth::Bits24 => 7,
+        }
     }
 }
 
@@ -126,12 +139,21 @@ impl Header {
             2 => Depth::Bits24,
             _ => return Err(S302mError::Depth),
         };
-        Ok(Header { channels: (c >> 6) * 2 + 2, depth, payload_bytes: u16::from_be_bytes([a, b]) })
+        Ok(Header {
+            channels: (c >> 6).saturating_add(1).saturating_mul(2),
+            depth,
+            payload_bytes: u16::from_be_bytes([a, b]),
+        })
     }
 
     /// Samples of each channel.
     pub fn samples(&self) -> usize {
-        usize::from(self.payload_bytes) / (self.depth.pair_bytes() * usize::from(self.channels / 2))
+        usize::from(self.payload_bytes).checked_div(self.frame_bytes()).unwrap_or(0)
+    }
+
+    /// Bytes of a sample of each channel.
+    fn frame_bytes(&self) -> usize {
+        self.depth.pair_bytes().saturating_mul(usize::from(self.channels / 2))
     }
 }
 
@@ -150,31 +172,38 @@ pub fn write(
     if !matches!(channels, 2 | 4 | 6 | 8) || !samples.len().is_multiple_of(usize::from(channels)) {
         return Err(S302mError::Channels { samples: samples.len(), channels });
     }
-    let found = samples.len() / 2 * depth.pair_bytes();
+    let found = (samples.len() / 2).saturating_mul(depth.pair_bytes());
     let payload_bytes = u16::try_from(found).map_err(|_| S302mError::TooLong { found })?;
     let [high, low] = payload_bytes.to_be_bytes();
-    let code = (depth.bits() - 16) as u8 / 4;
-    out.extend_from_slice(&[high, low, (channels / 2 - 1) << 6, code << 4]);
+    let code = match depth {
+        Depth::Bits16 => 0u8,
+        Depth::Bits20 => 1,
+        Depth::Bits24 => 2,
+    };
+    out.extend_from_slice(&[high, low, (channels / 2).saturating_sub(1) << 6, code << 4]);
     let bits = depth.bits();
+    let (first_at, mark_at, unused) =
+        (bits.saturating_add(8), bits.saturating_add(4), 8usize.saturating_sub(depth.pair_bytes()));
     let mut position = block_position % BLOCK_SAMPLES;
     for frame in samples.chunks_exact(usize::from(channels)) {
         for pair in frame.as_chunks::<2>().0 {
             let [first, second] = pair.map(|sample| u64::from(word(sample, bits)));
             let mark = u64::from(position == 0);
-            let pair = first << (bits + 8) | mark << (bits + 4) | second << 4;
-            out.extend_from_slice(&pair.to_be_bytes()[8 - depth.pair_bytes()..]);
+            let pair = first << first_at | mark << mark_at | second << 4;
+            out.extend_from_slice(&pair.to_be_bytes()[unused..]);
         }
-        position = (position + 1) % BLOCK_SAMPLES;
+        position = position.saturating_add(1) % BLOCK_SAMPLES;
     }
     Ok(())
 }
 
 /// A sample's bits, the lowest first.
 fn word(sample: f32, bits: u32) -> u32 {
-    let scale = f64::from(1u32 << (bits - 1));
-    // A NaN becomes zero in the cast.
+    let scale = f64::from(1u32 << bits.saturating_sub(1));
+    // A NaN becomes zero in the cast, which is within its bounds by the line itself.
+    #[expect(clippy::cast_possible_truncation, reason = "clamped to fewer bits than an i32 has")]
     let value = (f64::from(sample) * scale).round().clamp(-scale, scale - 1.0) as i32;
-    ((value as u32) << (32 - bits)).reverse_bits()
+    (value.cast_unsigned() << 32u32.saturating_sub(bits)).reverse_bits()
 }
 
 /// Reads a whole payload: its header, and its interleaved samples, exact.
@@ -190,13 +219,16 @@ pub fn read(bytes: &[u8]) -> Result<(Header, impl Iterator<Item = f32>), S302mEr
         return Err(S302mError::Length { stated, found: words.len() });
     }
     let (bits, pair_bytes) = (header.depth.bits(), header.depth.pair_bytes());
-    let frame_bytes = pair_bytes * usize::from(header.channels / 2);
-    let whole = words.len() - words.len() % frame_bytes;
+    let whole = words.len().saturating_sub(words.len().checked_rem(header.frame_bytes()).unwrap_or(0));
+    let (first_at, unused) = (bits.saturating_add(8), 32u32.saturating_sub(bits));
+    let scale = (1u32 << bits.saturating_sub(1)) as f32;
     let samples = words[..whole].chunks_exact(pair_bytes).flat_map(move |pair| {
         let pair = pair.iter().fold(0u64, |all, &byte| all << 8 | u64::from(byte));
-        [pair >> (bits + 8), pair >> 4].map(|word| {
-            let value = ((word as u32) << (32 - bits)).reverse_bits() << (32 - bits);
-            (value as i32 >> (32 - bits)) as f32 / (1u32 << (bits - 1)) as f32
+        [pair >> first_at, pair >> 4].map(|word| {
+            // Its lowest bits are the sample.
+            let [.., a, b, c, d] = word.to_be_bytes();
+            let value = (u32::from_be_bytes([a, b, c, d]) << unused).reverse_bits() << unused;
+            (value.cast_signed() >> unused) as f32 / scale
         })
     });
     Ok((header, samples))

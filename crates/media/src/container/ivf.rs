@@ -7,13 +7,23 @@
 //! ```
 //! Numbers are little endian. In come bytes, chopped in any way; out come frames, and the reverse. The number of
 //! frames in the header is a hint: writers that cannot seek leave it zero, others count wrongly.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use crate::time::FrameRate;
 use bytes::Bytes;
 use thiserror::Error;
 
 /// Bytes of the file header that is written; what is longer is skipped.
-pub const HEADER_BYTES: usize = 32;
+pub const HEADER_BYTES: usize = HEADER_LENGTH as usize;
+const HEADER_LENGTH: u8 = 32;
 /// Bytes in front of each frame.
 pub const FRAME_HEADER_BYTES: usize = 12;
 /// The largest frame that is taken. A stream that claims more is refused before any memory is asked for.
@@ -43,9 +53,14 @@ impl Header {
 
     /// Reads a header of [`HEADER_BYTES`], and how long it says that it is.
     fn parse(bytes: &[u8; HEADER_BYTES]) -> Result<(Header, usize), IvfError> {
-        let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let four = |at: usize| word(at).to_le_bytes();
+        let four = |at: usize| -> [u8; 4] {
+            bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default()
+        };
+        let half = |at: usize| {
+            let [low, high, ..] = four(at);
+            u16::from_le_bytes([low, high])
+        };
+        let word = |at: usize| u32::from_le_bytes(four(at));
         if four(0) != MAGIC {
             return Err(IvfError::Magic { found: four(0) });
         }
@@ -65,7 +80,7 @@ impl Header {
     /// Appends the header to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&[0, 0, HEADER_BYTES as u8, 0]);
+        out.extend_from_slice(&[0, 0, HEADER_LENGTH, 0]);
         out.extend_from_slice(&self.codec);
         out.extend_from_slice(&self.width.to_le_bytes());
         out.extend_from_slice(&self.height.to_le_bytes());
@@ -183,7 +198,7 @@ impl Reader {
 
     /// Moves bytes from `input` until `total` are held; whether they are.
     fn hold(&mut self, input: &mut &[u8], total: usize) -> bool {
-        let (taken, rest) = input.split_at((total - self.held.len()).min(input.len()));
+        let (taken, rest) = input.split_at(total.saturating_sub(self.held.len()).min(input.len()));
         self.held.extend_from_slice(taken);
         *input = rest;
         self.held.len() == total
@@ -202,13 +217,13 @@ impl Reader {
                     let (header, length) = Header::parse(bytes)?;
                     self.header = Some(header);
                     self.held.clear();
-                    self.state = State::Skip(length - HEADER_BYTES);
+                    self.state = State::Skip(length.saturating_sub(HEADER_BYTES));
                 }
                 State::Skip(left) => {
                     let now = left.min(input.len());
                     *input = &input[now..];
                     if now < left {
-                        self.state = State::Skip(left - now);
+                        self.state = State::Skip(left.saturating_sub(now));
                         return Ok(None);
                     }
                     self.state = State::FrameHeader;
@@ -234,7 +249,7 @@ impl Reader {
                         return Ok(None);
                     }
                     let bytes = std::mem::take(&mut self.held).into();
-                    self.frames += 1;
+                    self.frames = self.frames.saturating_add(1);
                     self.state = State::FrameHeader;
                     return Ok(Some(Frame { time_stamp, bytes }));
                 }

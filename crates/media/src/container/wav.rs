@@ -7,10 +7,18 @@
 //! In come bytes, chopped in any way; out come [`AudioBlock`]s. Integers of 16, 24 and 32 bits and floats of 32 and
 //! 64 are read, plain or as `WAVE_FORMAT_EXTENSIBLE`. Lengths as programs write them that do not know how long they will go on
 //! (none, 0xffffffff, about 2 GiB) mean until the end. Other chunks are skipped without being kept.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use crate::audio::{AudioBlock, SampleFormat};
 use crate::time::Time;
-use std::time::Duration;
 use thiserror::Error;
 
 /// The most channels that are taken.
@@ -79,13 +87,15 @@ pub enum WavError {
 }
 
 /// Bytes of what [`head`] gives.
-pub const HEAD_BYTES: usize = 44;
+pub const HEAD_BYTES: usize = BEHIND_LENGTH as usize + 8;
+/// Of them those that the length at its beginning counts.
+const BEHIND_LENGTH: u32 = 36;
 
 /// The head of a file with 16-bit integers, which follow it: `data_bytes` of them, or, while that is not known, until the end.
 pub fn head(rate_hz: u32, channels: u8, data_bytes: Option<u32>) -> [u8; HEAD_BYTES] {
     let frame_bytes = 2 * u16::from(channels);
     let data = data_bytes.unwrap_or(UNKNOWN_LENGTH);
-    let whole = data_bytes.map_or(UNKNOWN_LENGTH, |bytes| bytes.saturating_add(HEAD_BYTES as u32 - 8));
+    let whole = data_bytes.map_or(UNKNOWN_LENGTH, |bytes| bytes.saturating_add(BEHIND_LENGTH));
     let mut out = [0; HEAD_BYTES];
     let fields: [&[u8]; 12] = [
         b"RIFF",
@@ -110,6 +120,7 @@ pub fn head(rate_hz: u32, channels: u8, data_bytes: Option<u32>) -> [u8; HEAD_BY
 /// Appends samples as 16-bit integers; what is beyond full scale is cut.
 pub fn write_samples(samples: &[f32], out: &mut Vec<u8>) {
     for sample in samples {
+        #[expect(clippy::cast_possible_truncation, reason = "clamped to what an i16 holds")]
         let level = (sample.clamp(-1.0, 1.0) * f32::from(i16::MAX)).round() as i16;
         out.extend_from_slice(&level.to_le_bytes());
     }
@@ -192,24 +203,25 @@ impl Reader {
                     self.state = self.enter(head)?;
                 }
                 State::Format { left } => {
-                    if !self.hold_all(FORMAT_BYTES.min(left as usize), bytes) {
+                    if !self.hold_all(FORMAT_BYTES.min(usize::try_from(left).unwrap_or(usize::MAX)), bytes) {
                         return Ok(None);
                     }
                     self.header = Some(parse_format(&self.held)?);
-                    self.state = State::Skip { left: left - self.held.len() as u64 };
+                    self.state = State::Skip { left: left.saturating_sub(self.held.len() as u64) };
                     self.held.clear();
                 }
                 State::Lengths { left } => {
                     let Some(lengths) = self.hold::<16>(bytes) else { return Ok(None) };
                     let data = lengths[8..].first_chunk().copied().unwrap_or_default();
                     self.long_data = Some(u64::from_le_bytes(data));
-                    self.state = State::Skip { left: left - 16 };
+                    self.state = State::Skip { left: left.saturating_sub(16) };
                 }
                 State::Skip { left } => {
-                    let count = left.min(bytes.len() as u64);
-                    *bytes = &bytes[count as usize..];
-                    self.state = State::Skip { left: left - count };
-                    if left > count {
+                    let count = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    *bytes = &bytes[count..];
+                    let left = left.saturating_sub(count as u64);
+                    self.state = State::Skip { left };
+                    if left > 0 {
                         return Ok(None);
                     }
                     self.state = State::Chunk;
@@ -259,7 +271,7 @@ impl Reader {
         let [a, b, c, d, length @ ..] = head;
         let length = u32::from_le_bytes(length);
         // Chunks begin at even places.
-        let padded = u64::from(length) + u64::from(length & 1);
+        let padded = u64::from(length).saturating_add(u64::from(length & 1));
         Ok(match &[a, b, c, d] {
             b"fmt " if length < 16 => {
                 return Err(WavError::FormatLength { found: length, expected: 16 });
@@ -273,8 +285,8 @@ impl Reader {
                     length if is_unknown(length) => self.long_data.filter(|&length| length > 0),
                     length => Some(u64::from(length)),
                 };
-                let frame_bytes = (header.format.bytes() * usize::from(header.channels)) as u64;
-                header.frames = left.map(|bytes| bytes / frame_bytes);
+                let frame_bytes = header.format.bytes().saturating_mul(usize::from(header.channels)) as u64;
+                header.frames = left.and_then(|bytes| bytes.checked_div(frame_bytes));
                 State::Data { left }
             }
             _ => State::Skip { left: padded },
@@ -283,9 +295,9 @@ impl Reader {
 
     fn samples(&mut self, left: Option<u64>, bytes: &mut &[u8]) -> Option<AudioBlock> {
         let Header { format, channels, rate_hz, .. } = self.header?;
-        let frame_bytes = format.bytes() * usize::from(channels);
-        let (mut now, later) =
-            bytes.split_at(left.map_or(bytes.len(), |left| left.min(bytes.len() as u64) as usize));
+        let frame_bytes = format.bytes().saturating_mul(usize::from(channels));
+        let most = left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
+        let (mut now, later) = bytes.split_at(bytes.len().min(most));
         // A sample that an earlier call began is made whole first.
         let mut samples = Vec::new();
         let mut taken = 0;
@@ -293,39 +305,42 @@ impl Reader {
             let before = now.len();
             let mut rest = now;
             let whole = self.hold_all(frame_bytes, &mut rest);
-            (now, taken) = (rest, before - rest.len());
+            (now, taken) = (rest, before.saturating_sub(rest.len()));
             if whole {
                 format.decode(&self.held, &mut samples);
                 self.held.clear();
             }
         }
         if self.held.is_empty() {
-            let room = (MAX_BLOCK_FRAMES * frame_bytes) - samples.len() * format.bytes();
-            let whole = now.len().min(room) / frame_bytes * frame_bytes;
+            let filled = samples.len().saturating_mul(format.bytes());
+            let room = now.len().min(MAX_BLOCK_FRAMES.saturating_mul(frame_bytes).saturating_sub(filled));
+            let whole = room.saturating_sub(room.checked_rem(frame_bytes).unwrap_or(0));
             format.decode(&now[..whole], &mut samples);
             now = &now[whole..];
-            taken += whole;
+            taken = taken.saturating_add(whole);
             if now.len() < frame_bytes {
                 self.held.extend_from_slice(now);
-                taken += now.len();
+                taken = taken.saturating_add(now.len());
                 now = &[];
             }
         }
-        let left = left.map(|left| left - taken as u64);
+        let left = left.map(|left| left.saturating_sub(taken as u64));
         if left == Some(0) {
             self.held.clear();
             self.state = State::End;
             *bytes = later;
         } else {
             self.state = State::Data { left };
-            *bytes = &bytes[bytes.len() - later.len() - now.len()..];
+            *bytes = &bytes[bytes.len().saturating_sub(later.len()).saturating_sub(now.len())..];
         }
         if samples.is_empty() {
             return None;
         }
-        let nanos = u128::from(self.frames) * 1_000_000_000 / u128::from(rate_hz);
-        let captured = Time::ZERO + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        self.frames += (samples.len() / usize::from(channels)) as u64;
+        let nanos = u128::from(self.frames).saturating_mul(1_000_000_000).checked_div(u128::from(rate_hz));
+        let captured =
+            Time::from_nanos(nanos.and_then(|nanos| u64::try_from(nanos).ok()).unwrap_or(u64::MAX));
+        let frames = samples.len().checked_div(usize::from(channels)).unwrap_or(0);
+        self.frames = self.frames.saturating_add(frames as u64);
         Some(AudioBlock { samples, channels, rate_hz, captured })
     }
 }
@@ -337,12 +352,17 @@ fn is_unknown(length: u32) -> bool {
 }
 
 fn parse_format(bytes: &[u8]) -> Result<Header, WavError> {
-    let at = |index: usize| u16::from_le_bytes([bytes[index], bytes[index + 1]]);
+    let at = |index: usize| {
+        u16::from_le_bytes(bytes.get(index..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default())
+    };
     let rate_hz = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
     let (mut tag, found, bits) = (at(0), at(2), at(14));
     if tag == TAG_EXTENSIBLE {
         if bytes.len() < FORMAT_BYTES {
-            return Err(WavError::FormatLength { found: bytes.len() as u32, expected: FORMAT_BYTES });
+            return Err(WavError::FormatLength {
+                found: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+                expected: FORMAT_BYTES,
+            });
         }
         if bytes[26..40] == GUID_TAIL {
             tag = at(24);
@@ -359,7 +379,7 @@ fn parse_format(bytes: &[u8]) -> Result<Header, WavError> {
     let channels = u8::try_from(found).ok().filter(|count| (1..=MAX_CHANNELS).contains(count));
     let channels = channels.ok_or(WavError::Channels { found })?;
     // Samples may lie in larger words than their bits need; those are not read.
-    if usize::from(at(12)) != format.bytes() * usize::from(channels) {
+    if usize::from(at(12)) != format.bytes().saturating_mul(usize::from(channels)) {
         return Err(WavError::Coding { tag, bits });
     }
     if !RATES_HZ.contains(&rate_hz) {

@@ -10,6 +10,15 @@
 //! In come bytes, chopped in any way; out come [`Picture`]s, and the reverse. Samples over 8 bits take two bytes,
 //! little endian. The format knows neither time stamps nor colour primaries: [`Picture::captured`] is computed
 //! from the frame rate, and of [`Picture::colour`] only the range is known.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod header;
 
@@ -144,7 +153,7 @@ impl Reader {
     /// The picture in the making, all of which is there.
     fn whole(&mut self) -> Option<Picture> {
         let State::Samples(filling) = std::mem::replace(&mut self.state, State::Frame) else { return None };
-        self.pictures += 1;
+        self.pictures = self.pictures.saturating_add(1);
         self.pool.keep(&filling.picture);
         Some(filling.picture)
     }
@@ -201,7 +210,7 @@ fn take_line(line: &mut Vec<u8>, input: &mut &[u8], word: &'static [u8]) -> Resu
     let end = input.iter().position(|&byte| byte == b'\n');
     let take = end.unwrap_or(input.len());
     // One byte more than allowed shows that the line is too long.
-    let copied = take.min(MAX_LINE_BYTES + 1 - line.len());
+    let copied = take.min((MAX_LINE_BYTES + 1).saturating_sub(line.len()));
     line.extend_from_slice(&input[..copied]);
     // Some programs end lines as Windows does.
     if end.is_some() && line.last() == Some(&b'\r') {
@@ -209,10 +218,11 @@ fn take_line(line: &mut Vec<u8>, input: &mut &[u8], word: &'static [u8]) -> Resu
     }
     let known = line.len().min(word.len());
     let ends_early = end.is_some() && line.len() < word.len();
-    let is_end = |byte: u8| byte == b'\r' && line.len() == word.len() + 1 && end.is_none();
+    let is_end = |byte: u8| byte == b'\r' && line.len() == word.len().saturating_add(1) && end.is_none();
     let runs_on = line.get(word.len()).is_some_and(|&byte| byte != b' ' && !is_end(byte));
     if line[..known] != word[..known] || ends_early || runs_on {
-        let found = String::from_utf8_lossy(&line[..line.len().min(word.len() + 1)]).into_owned();
+        let found =
+            String::from_utf8_lossy(&line[..line.len().min(word.len().saturating_add(1))]).into_owned();
         return Err(Y4mError::Word {
             found,
             expected: if word == MAGIC { "YUV4MPEG2" } else { "FRAME" },
@@ -222,7 +232,7 @@ fn take_line(line: &mut Vec<u8>, input: &mut &[u8], word: &'static [u8]) -> Resu
     if line.len() > MAX_LINE_BYTES {
         return Err(Y4mError::LongLine);
     }
-    *input = &input[(take + usize::from(end.is_some())).min(input.len())..];
+    *input = &input[take.saturating_add(usize::from(end.is_some())).min(input.len())..];
     Ok(end.is_some())
 }
 
@@ -237,7 +247,8 @@ struct Filling {
 
 impl Filling {
     fn new(header: &Header, number: u64, pool: &mut PicturePool) -> Filling {
-        let captured = Time::ZERO + header.frame_rate.time_of(number);
+        let captured =
+            Time::from_nanos(u64::try_from(header.frame_rate.time_of(number).as_nanos()).unwrap_or(u64::MAX));
         let mut picture = pool.take(header.format, header.size, captured);
         picture.colour = header.colour;
         picture.fields = header.interlacing.fields();
@@ -269,13 +280,13 @@ impl Filling {
     /// Which bytes of the plane come next.
     fn place(&self) -> Option<std::ops::Range<usize>> {
         let plane = self.picture.planes().get(self.plane)?;
-        let line_bytes = self.line_bytes(plane);
+        let (line_bytes, height) = (self.line_bytes(plane), plane.size().height as usize);
         if !self.is_padded() {
-            return Some(self.filled..line_bytes * plane.size().height as usize);
+            return Some(self.filled..line_bytes.saturating_mul(height));
         }
-        let (y, x) = (self.filled / line_bytes, self.filled % line_bytes);
-        let line = y * plane.stride_bytes();
-        Some(line + x..line + line_bytes)
+        let (y, x) = (self.filled.checked_div(line_bytes)?, self.filled.checked_rem(line_bytes)?);
+        let line = y.saturating_mul(plane.stride_bytes());
+        Some(line.saturating_add(x)..line.saturating_add(line_bytes))
     }
 
     /// Whether there is something between the lines of the plane that is being filled.
@@ -285,7 +296,7 @@ impl Filling {
     }
 
     fn line_bytes(&self, plane: &Plane) -> usize {
-        plane.size().width as usize * self.picture.format().sample_bytes()
+        (plane.size().width as usize).saturating_mul(self.picture.format().sample_bytes())
     }
 
     /// `count` more bytes are there, at most as many as there was room for; whether all planes are full.
@@ -293,12 +304,13 @@ impl Filling {
         let (Some(room), Some(plane)) = (self.place(), self.picture.planes().get(self.plane)) else {
             return true;
         };
-        self.filled += count.min(room.len());
-        if self.filled < self.line_bytes(plane) * plane.size().height as usize {
+        let whole = self.line_bytes(plane).saturating_mul(plane.size().height as usize);
+        self.filled = self.filled.saturating_add(count.min(room.len()));
+        if self.filled < whole {
             return false;
         }
         self.clear_high_bits();
-        self.plane += 1;
+        self.plane = self.plane.saturating_add(1);
         self.filled = 0;
         self.plane == self.picture.planes().len()
     }
@@ -307,7 +319,7 @@ impl Filling {
     fn clear_high_bits(&mut self) {
         let depth_bits = self.picture.format().depth_bits;
         if (9..16).contains(&depth_bits) {
-            let mask = (1u16 << depth_bits) - 1;
+            let mask = (1u16 << depth_bits).wrapping_sub(1);
             for sample in self.picture.planes_mut()[self.plane].bytes_mut().as_chunks_mut::<2>().0 {
                 *sample = (u16::from_le_bytes(*sample) & mask).to_le_bytes();
             }
@@ -331,7 +343,7 @@ pub fn write_header(header: &Header, out: &mut Vec<u8>) -> Result<(), Y4mError> 
 pub fn write_picture(picture: &Picture, out: &mut Vec<u8>) {
     let format = picture.format();
     assert!(header::is_writable(format), "{}", Y4mError::Unwritable(format));
-    out.reserve(FRAME_LINE.len() + format.packed_bytes(picture.size()));
+    out.reserve(FRAME_LINE.len().saturating_add(format.packed_bytes(picture.size())));
     out.extend_from_slice(FRAME_LINE);
     for line in picture.planes().iter().flat_map(|plane| plane.lines()) {
         out.extend_from_slice(line);

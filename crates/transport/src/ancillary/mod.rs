@@ -18,6 +18,15 @@
 //! * [`Payload`]: what an RTP packet carries. It is written again as it was read, bit for bit.
 //! * [`TimeCode`]: ancillary time code (ST 12-2).
 //! * [`Depacketizer`], [`Packetizer`]: payloads out of and into datagrams.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod packet;
 mod payload;

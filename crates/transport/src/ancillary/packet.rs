@@ -122,12 +122,12 @@ impl Packet {
 
     /// Data identifier.
     pub fn did(&self) -> u8 {
-        self.did as u8
+        low(self.did)
     }
 
     /// Secondary data identifier, or data block number.
     pub fn sdid(&self) -> u8 {
-        self.sdid as u8
+        low(self.sdid)
     }
 
     /// What it carries.
@@ -142,7 +142,7 @@ impl Packet {
 
     /// The low 8 bits of its user data words.
     pub fn data(&self) -> impl ExactSizeIterator<Item = u8> + '_ {
-        self.words.iter().map(|word| *word as u8)
+        self.words.iter().map(|word| low(*word))
     }
 
     /// Its time code, if it is one that makes sense.
@@ -154,7 +154,7 @@ impl Packet {
     /// the kinds that are known here has them.
     pub fn parity_errors(&self) -> usize {
         let fixed = [self.did, self.sdid, self.count];
-        fixed.iter().chain(&self.words).filter(|word| **word != with_parity(**word as u8)).count()
+        fixed.iter().chain(&self.words).filter(|word| **word != with_parity(low(**word))).count()
     }
 
     /// Whether its checksum is that of its words.
@@ -181,18 +181,19 @@ impl Packet {
         let least = bytes_of(0);
         let mut bits = Bits { bytes, at: 0 };
         let place = bits.take(32).filter(|_| found >= least).ok_or(short(least))?;
-        let mut word = || bits.take(10).map(|word| word as u16);
+        let mut word = || bits.take(10).and_then(|word| u16::try_from(word).ok());
         let [Some(did), Some(sdid), Some(count)] = [word(), word(), word()] else { return Err(short(least)) };
         let expected = bytes_of(usize::from(count & 0xFF));
         let (_, rest) = bytes.split_at_checked(expected).ok_or(short(expected))?;
         let words: Vec<u16> = (0..count & 0xFF).filter_map(|_| word()).collect();
         let checksum = word().ok_or(short(expected))?;
-        let align = bits.take(8 * expected - bits.at).ok_or(short(expected))?;
-        let stream = Stream { is_used: place & 0x80 != 0, number: place as u8 & 0x7F };
+        let align = bits.take(expected.saturating_mul(8).saturating_sub(bits.at)).ok_or(short(expected))?;
+        let [p0, p1, p2, p3] = place.to_be_bytes();
+        let stream = Stream { is_used: p3 & 0x80 != 0, number: p3 & 0x7F };
         let packet = Packet {
             is_color_difference: place >> 31 != 0,
-            line: (place >> 20) as u16 & 0x7FF,
-            offset: (place >> 8) as u16 & 0xFFF,
+            line: u16::from_be_bytes([p0, p1]) >> 4 & 0x7FF,
+            offset: u16::from_be_bytes([p1, p2]) & 0xFFF,
             stream,
             did,
             sdid,
@@ -213,13 +214,14 @@ impl Packet {
             | u32::from(self.stream.number & 0x7F);
         out.extend(place.to_be_bytes());
         // The bits that are not out yet, below 8 of them.
-        let (mut waiting, mut count) = (0u64, 0);
+        let (mut waiting, mut count) = (0u64, 0usize);
         let mut put = |value: u32, bits: usize| {
             waiting = waiting << bits | u64::from(value);
-            count += bits;
+            count = bits.saturating_add(count);
             while count >= 8 {
-                count -= 8;
-                out.push((waiting >> count) as u8);
+                count = count.saturating_sub(8);
+                let [.., byte] = (waiting >> count).to_be_bytes();
+                out.push(byte);
             }
         };
         let fixed = [self.did, self.sdid, self.count];
@@ -229,20 +231,31 @@ impl Packet {
     }
 }
 
+/// The eight bits of data of a word.
+fn low(word: u16) -> u8 {
+    let [_, low] = word.to_be_bytes();
+    low
+}
+
 /// A byte with its parity: bit 8 makes the ones of bits 0 to 8 even, bit 9 is its complement.
 fn with_parity(byte: u8) -> u16 {
-    let parity = (byte.count_ones() & 1) as u16;
+    let parity = u16::from(byte.count_ones() & 1 != 0);
     u16::from(byte) | parity << 8 | (parity ^ 1) << 9
 }
 
 /// Bytes of a packet with so many user data words.
 fn bytes_of(words: usize) -> usize {
-    PLACE_BYTES + (10 * (FIXED_WORDS + words)).div_ceil(32) * 4
+    bits_of(words).div_ceil(32).saturating_mul(4).saturating_add(PLACE_BYTES)
+}
+
+/// Bits of its words.
+fn bits_of(words: usize) -> usize {
+    words.saturating_add(FIXED_WORDS).saturating_mul(10)
 }
 
 /// Bits that fill up such a packet, less than 32.
 fn align_bits(words: usize) -> usize {
-    8 * (bytes_of(words) - PLACE_BYTES) - 10 * (FIXED_WORDS + words)
+    bytes_of(words).saturating_sub(PLACE_BYTES).saturating_mul(8).saturating_sub(bits_of(words))
 }
 
 /// Reads bits, the highest first.
@@ -254,11 +267,12 @@ struct Bits<'a> {
 impl Bits<'_> {
     /// The next `count` bits, at most 32; `None` behind the end.
     fn take(&mut self, count: usize) -> Option<u32> {
-        let (first, end) = (self.at / 8, (self.at + count).div_ceil(8));
+        let behind = self.at.checked_add(count)?;
+        let (first, end) = (self.at / 8, behind.div_ceil(8));
         let bytes = self.bytes.get(first..end)?;
         let all = bytes.iter().fold(0u64, |all, byte| all << 8 | u64::from(*byte));
-        self.at += count;
-        let value = all >> (8 * end - self.at) & ((1 << count) - 1);
-        Some(value as u32)
+        self.at = behind;
+        let value = all >> end.saturating_mul(8).saturating_sub(behind) & (1u64 << count).saturating_sub(1);
+        u32::try_from(value).ok()
     }
 }

@@ -16,10 +16,6 @@ pub enum Field {
     Second,
 }
 
-impl Field {
-    const ALL: [Field; 4] = [Field::Unspecified, Field::Invalid, Field::First, Field::Second];
-}
-
 /// ANC packets, and what stands in front of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
@@ -56,11 +52,16 @@ impl Payload {
             left = behind;
         }
         if !left.is_empty() {
-            return Err(Error::Length { found: said - left.len(), said });
+            return Err(Error::Length { found: said.saturating_sub(left.len()), said });
         }
         Ok(Payload {
             extended_sequence: u16::from_be_bytes([e0, e1]),
-            field: Field::ALL[(flags >> 22) as usize],
+            field: match f0 >> 6 {
+                0 => Field::Unspecified,
+                1 => Field::Invalid,
+                2 => Field::First,
+                _ => Field::Second,
+            },
             reserved: flags & 0x3F_FFFF,
             packets,
         })
@@ -71,16 +72,15 @@ impl Payload {
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend([0; HEADER_BYTES]);
+        let mut length = 0u16;
         let mut count = 0u8;
         for packet in self.packets.iter().take(usize::from(u8::MAX)) {
-            if out.len() - start - HEADER_BYTES + packet.bytes() > usize::from(u16::MAX) {
-                break;
-            }
+            let with = u16::try_from(packet.bytes()).ok().and_then(|bytes| length.checked_add(bytes));
+            let Some(with) = with else { break };
             packet.write(out);
-            count += 1;
+            length = with;
+            count = count.saturating_add(1);
         }
-        // The loop has seen that it fits.
-        let length = (out.len() - start - HEADER_BYTES) as u16;
         let field = match self.field {
             Field::Unspecified => 0,
             Field::Invalid => 1,
@@ -90,6 +90,8 @@ impl Payload {
         let flags = u32::from(count) << 24 | field << 22 | self.reserved & 0x3F_FFFF;
         let ([e0, e1], [l0, l1]) = (self.extended_sequence.to_be_bytes(), length.to_be_bytes());
         let [f0, f1, f2, f3] = flags.to_be_bytes();
-        out[start..start + HEADER_BYTES].copy_from_slice(&[e0, e1, l0, l1, f0, f1, f2, f3]);
+        for (slot, byte) in out.iter_mut().skip(start).zip([e0, e1, l0, l1, f0, f1, f2, f3]) {
+            *slot = byte;
+        }
     }
 }

@@ -89,7 +89,7 @@ impl Depacketizer {
         out: &mut dyn FnMut(Received),
     ) -> Result<(), Error> {
         let taken = self.take(datagram, (from, now), out);
-        self.counters.refused += u64::from(taken.is_err());
+        self.counters.refused = self.counters.refused.saturating_add(u64::from(taken.is_err()));
         taken
     }
 
@@ -148,13 +148,14 @@ fn give_out(counters: &mut Counters, held: &[u8], out: &mut dyn FnMut(Received))
     // What is held was parsed before.
     let Ok(payload) = Payload::parse(payload) else { return };
     if payload.field == Field::Invalid {
-        counters.invalid_fields += 1;
+        counters.invalid_fields = counters.invalid_fields.saturating_add(1);
         return;
     }
     for packet in &payload.packets {
-        counters.ancillary += 1;
-        counters.checksum_errors += u64::from(!packet.is_checksum_right());
-        counters.parity_errors += packet.parity_errors() as u64;
+        let wrong = u64::from(!packet.is_checksum_right());
+        counters.ancillary = counters.ancillary.saturating_add(1);
+        counters.checksum_errors = counters.checksum_errors.saturating_add(wrong);
+        counters.parity_errors = counters.parity_errors.saturating_add(packet.parity_errors() as u64);
     }
     out(Received {
         payload,
@@ -194,13 +195,13 @@ impl Packetizer {
     /// Sends a frame's or field's ANC packets, and calls `out` with each datagram. One goes out where there are none, too, so
     /// that receivers know (ST 2110-40 §5.5). An ANC packet that is larger than a datagram may be has one of its own.
     pub fn frame(&mut self, timestamp: u32, field: Field, packets: &[Packet], out: &mut dyn FnMut(&[u8])) {
-        let fixed = rtp::HEADER_BYTES + HEADER_BYTES;
+        let fixed = const { rtp::HEADER_BYTES + HEADER_BYTES };
         let room = self.settings.datagram_bytes.saturating_sub(fixed);
         let mut rest = packets;
         loop {
-            let mut bytes = 0;
+            let mut bytes = 0usize;
             let fits = |packet: &&Packet| {
-                bytes += packet.bytes();
+                bytes = bytes.saturating_add(packet.bytes());
                 bytes <= room
             };
             let count = rest.iter().take(PACKETS_MAX).take_while(fits).count();
@@ -224,8 +225,10 @@ impl Packetizer {
         let PacketizerSettings { payload_type, ssrc, .. } = self.settings;
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
-        let header = Header { marker, payload_type, sequence: sequence as u16, timestamp, ssrc };
-        let extended_sequence = (sequence >> 16) as u16;
+        let [e0, e1, s0, s1] = sequence.to_be_bytes();
+        let sequence = u16::from_be_bytes([s0, s1]);
+        let header = Header { marker, payload_type, sequence, timestamp, ssrc };
+        let extended_sequence = u16::from_be_bytes([e0, e1]);
         let payload = Payload { extended_sequence, field, reserved: 0, packets: packets.to_vec() };
         self.datagram.clear();
         self.datagram.extend_from_slice(&header.write());

@@ -67,20 +67,23 @@ impl TimeCode {
     /// ```
     pub fn parse(words: &[u16]) -> Option<TimeCode> {
         let words = words.first_chunk::<WORDS>()?;
-        let nibble = |index: usize| (words[2 * index] >> 4) as u8 & 0xF;
-        let number = |index: usize, mask: u8, end: u8| {
-            let units = nibble(index);
-            let number = 10 * (nibble(index + 1) & mask) + units;
+        let low = words.map(|word| {
+            let [_, low] = word.to_be_bytes();
+            low
+        });
+        let [f0, _, f1, _, s0, _, s1, _, m0, _, m1, _, h0, _, h1, _] = low.map(|byte| byte >> 4);
+        let number = |units: u8, tens: u8, end: u8| {
+            let number = tens.saturating_mul(10).saturating_add(units);
             (units < 10 && number < end).then_some(number)
         };
-        let bits = (0..8).fold(0, |bits, index| bits | (words[index] >> 3 & 1) << index);
+        let bits = low.iter().take(8).rev().fold(0u8, |bits, byte| bits << 1 | byte >> 3 & 1);
         Some(TimeCode {
-            frames: number(0, 0x3, 30)?,
-            seconds: number(2, 0x7, 60)?,
-            minutes: number(4, 0x7, 60)?,
-            hours: number(6, 0x3, 24)?,
-            is_drop_frame: nibble(1) & DROP_FRAME != 0,
-            source: Source::of(bits as u8),
+            frames: number(f0, f1 & 0x3, 30)?,
+            seconds: number(s0, s1 & 0x7, 60)?,
+            minutes: number(m0, m1 & 0x7, 60)?,
+            hours: number(h0, h1 & 0x3, 24)?,
+            is_drop_frame: f1 & DROP_FRAME != 0,
+            source: Source::of(bits),
         })
     }
 
@@ -88,11 +91,11 @@ impl TimeCode {
     pub fn packet(&self) -> Option<Packet> {
         let mut data = [0u8; WORDS];
         let numbers = [self.frames, self.seconds, self.minutes, self.hours];
-        for (index, number) in numbers.into_iter().enumerate() {
-            data[4 * index] = (number % 10) << 4;
-            data[4 * index + 2] = ((number / 10) & 0x7) << 4;
+        for ([units, _, tens, _], number) in data.as_chunks_mut::<4>().0.iter_mut().zip(numbers) {
+            *units = (number % 10) << 4;
+            *tens = ((number / 10) & 0x7) << 4;
         }
-        data[2] |= (u8::from(self.is_drop_frame) * DROP_FRAME) << 4;
+        data[2] |= if self.is_drop_frame { DROP_FRAME << 4 } else { 0 };
         for (index, word) in data.iter_mut().take(8).enumerate() {
             *word |= (self.source.bits() >> index & 1) << 3;
         }
