@@ -219,9 +219,9 @@ mod tests {
         put((!configured).into(), 1);
         if configured {
             // Version 0, same timing, one frame, program and layer.
-            [(0, 1), (1, 1), (0, 6), (0, 4), (0, 3)].map(|(value, count)| put(value, count));
-            [(2, 5), (3, 4), (1, 4), (0, 3)].map(|(value, count)| put(value, count));
-            [(0, 3), (0xff, 8), (0, 1), (0, 1)].map(|(value, count)| put(value, count));
+            [(0, 1), (1, 1), (0, 6), (0, 4), (0, 3)].into_iter().for_each(|(value, count)| put(value, count));
+            [(2, 5), (3, 4), (1, 4), (0, 3)].into_iter().for_each(|(value, count)| put(value, count));
+            [(0, 3), (0xff, 8), (0, 1), (0, 1)].into_iter().for_each(|(value, count)| put(value, count));
         }
         (0..frame.len() / 255).for_each(|_| put(255, 8));
         put(frame.len() % 255, 8);
