@@ -68,8 +68,8 @@ fn the_examples_optional_lines_are_good_ones() {
     let is_file = |key: &str| key.ends_with("key_file");
     // A publish key is not for a stream that has a source, a mux only for one that has; a mux rate is for a constant one.
     let belongs_to_source = |key: &str| ["source", "mux", "ca", "mux_rate"].contains(&key);
-    // Renditions have bit rates of their own, and Opus has no samples of so many bits.
-    let of_others = |key: &str| ["renditions", "audio_bits"].contains(&key);
+    // Renditions have bit rates of their own, Opus has no samples of so many bits, and only films have several tracks.
+    let of_others = |key: &str| ["renditions", "audio_bits", "video_track", "audio_track"].contains(&key);
     let config =
         parse(&example_with(|key| !is_file(key) && !belongs_to_source(key) && !of_others(key))).unwrap();
     assert!(config.viewer.key.is_some() && config.viewer.allow_origin.as_deref() == Some("*"));
