@@ -4,7 +4,7 @@ use crate::{failure, output};
 use anyhow::Result;
 use glassline_media::FrameRate;
 use glassline_media::container::ivf::{FRAME_HEADER_BYTES, HEADER_BYTES, Header, IvfError, Reader};
-use glassline_media::container::ivf_rate::PictureRate;
+use glassline_media::container::ivf_rate::{PictureRate, is_shown};
 use glassline_media::container::ivf_salvage::{Found, SalvagingReader};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -204,12 +204,6 @@ impl Frames {
 
 fn no_ivf(error: IvfError) -> anyhow::Error {
     failure::failed(error, "decode takes VP8 in IVF, as vpxenc and ffmpeg write it")
-}
-
-/// Whether a frame of VP8 that begins with this byte is meant to be seen (RFC 6386 §9.1). One without bytes is the picture before
-/// it once more.
-fn is_shown(first: Option<&u8>) -> bool {
-    first.is_none_or(|byte| byte & 0x10 != 0)
 }
 
 /// Reads the stamps of a file's shown pictures, without the pictures.

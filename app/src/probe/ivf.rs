@@ -12,7 +12,7 @@ use glassline_lab::inspect::SCHEMA;
 use glassline_lab::inspect::{Distribution, Samples};
 use glassline_media::Time;
 use glassline_media::container::ivf::{Frame, Header, Reader};
-use glassline_media::container::ivf_rate::PictureRate;
+use glassline_media::container::ivf_rate::{PictureRate, is_shown};
 use serde::Serialize;
 use std::io;
 
@@ -124,7 +124,7 @@ impl Analysis {
         self.total_frame_bytes += frame.bytes.len() as u64;
         let number = self.frames;
         self.frames += 1;
-        if !is_vp8 || frame.bytes.first().is_none_or(|byte| byte & 0x10 != 0) {
+        if !is_vp8 || is_shown(frame.bytes.first()) {
             self.rate.push(stamp);
         }
         if !is_vp8 {

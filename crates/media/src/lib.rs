@@ -17,6 +17,7 @@ pub mod picture;
 pub mod pixels;
 pub mod printable;
 pub mod quantity;
+pub mod ratio;
 pub mod samples;
 pub mod stamps;
 pub mod time;

@@ -9,7 +9,7 @@ use super::settings::Settings;
 use super::{LadderError, ParseError};
 use crate::capture::Format;
 use glassline_media::quantity::{self, Bitrate};
-use glassline_media::{FrameRate, Size, Ticks};
+use glassline_media::{FrameRate, Size, Ticks, ratio};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -122,13 +122,8 @@ fn scaled(shape: (u32, u32), from: Size, to: Size) -> (u32, u32) {
     if kept_across.abs_diff(kept_down) * 100 < kept_down {
         return shape;
     }
-    let (mut one, mut other) = (across, down);
-    while other != 0 {
-        (one, other) = (other, one % other);
-    }
-    let divisor = one.max(1);
-    let shortened = |side: u128| u32::try_from(side / divisor).ok();
-    shortened(across).zip(shortened(down)).unwrap_or(shape)
+    let (across, down) = ratio::shortened(across, down);
+    u32::try_from(across).ok().zip(u32::try_from(down).ok()).unwrap_or(shape)
 }
 
 /// Which rendition takes which picture.
@@ -168,7 +163,8 @@ impl Plan {
             divisors.push(divisor);
         }
         let common = divisors.iter().try_fold(1u64, |common, &divisor| {
-            common.checked_mul(divisor / greatest_common_divisor(common, divisor))
+            let (factor, _) = ratio::shortened(divisor.into(), common.into());
+            common.checked_mul(factor as u64)
         });
         let common = common.filter(|&common| common <= MAX_COMMON).ok_or(LadderError::TooFewInCommon)?;
         let pictures = (keyint.as_secs_f64() * source.as_f64()).min(1e9);
@@ -201,10 +197,6 @@ impl Plan {
 
 /// A common picture at least every so many of the source.
 const MAX_COMMON: u64 = 1000;
-
-fn greatest_common_divisor(one: u64, other: u64) -> u64 {
-    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
-}
 
 #[cfg(test)]
 mod tests {

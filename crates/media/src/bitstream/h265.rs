@@ -14,7 +14,7 @@
     )
 )]
 
-use super::h264::sps::{Fields, SAMPLE_ASPECTS, half_word, shortened_rate};
+use super::h264::sps::{Fields, read_appearance, shortened_rate};
 use super::h264::{BitReader, ColourDescription, Error, find_start_code, unescape};
 use crate::time::FrameRate;
 use std::fmt::Write as _;
@@ -223,24 +223,7 @@ impl Sps {
 
     /// §E.2.1, up to the times of pictures.
     fn parse_usability(&mut self, reader: &mut BitReader<'_>) -> Option<()> {
-        if reader.bit()? {
-            self.sample_aspect = match reader.bits(8)? {
-                255 => Some((half_word(reader)?, half_word(reader)?)),
-                index => SAMPLE_ASPECTS.get((index as usize).wrapping_sub(1)).copied(),
-            }
-            .filter(|&(width, height)| width > 0 && height > 0);
-        }
-        if reader.bit()? {
-            reader.bit()?;
-        }
-        if reader.bit()? {
-            reader.bits(3)?;
-            self.colour = Some(ColourDescription::read(reader)?);
-        }
-        if reader.bit()? {
-            reader.ue()?;
-            reader.ue()?;
-        }
+        read_appearance(reader, &mut self.sample_aspect, &mut self.colour)?;
         reader.bit()?;
         let is_fields = reader.bit()?;
         reader.bit()?;
@@ -371,7 +354,7 @@ fn skip_reference_set(reader: &mut BitReader<'_>, index: u32, before: u32) -> Op
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    /// x265, 636×358 in 640×360, 4:3 pixels, main profile, level 2.1, 30000/1001 pictures a second, BT.709, scaling lists.
+    /// x265, 636×358 in 640×360, 4:3 pixels, main profile, level 2.1, 30000/1001 pictures a second, BT.709, the default scaling lists.
     const MAIN: &[u8] = &[
         0x42, 0x01, 0x01, 0x01, 0x60, 0x00, 0x00, 0x03, 0x00, 0x90, 0x00, 0x00, 0x03, 0x00, 0x00, 0x03, 0x00,
         0x3f, 0xa0, 0x05, 0x02, 0x01, 0x71, 0xdc, 0xd9, 0x65, 0x65, 0x4a, 0x4e, 0x17, 0x87, 0x35, 0x01, 0x01,

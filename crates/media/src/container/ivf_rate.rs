@@ -13,6 +13,7 @@
     )
 )]
 
+use crate::ratio;
 use crate::time::FrameRate;
 use std::collections::BTreeMap;
 
@@ -29,6 +30,12 @@ const DENOMINATOR_MAX: u32 = 1_001;
 const NUMERATOR_MAX: u32 = 1_001_000;
 /// Steps of so many stamps are so fine that rounding makes some of them longer than others.
 const FINE_STEP: u64 = 8;
+
+/// Whether a frame of VP8 that begins with this byte is meant to be seen (RFC 6386 §9.1). One without bytes is the picture before
+/// it once more.
+pub fn is_shown(first: Option<&u8>) -> bool {
+    first.is_none_or(|byte| byte & 0x10 != 0)
+}
 
 /// Collects the time stamps of shown pictures, in their order.
 #[derive(Clone, Debug, Default)]
@@ -116,8 +123,7 @@ fn usual((above, below): (u128, u128), sum: u64) -> Option<FrameRate> {
 }
 
 fn exact(above: u128, below: u128) -> Option<FrameRate> {
-    let divisor = gcd(above, below);
-    let (above, below) = (above.checked_div(divisor)?, below.checked_div(divisor)?);
+    let (above, below) = ratio::shortened(above, below);
     FrameRate::new(u32::try_from(above).ok()?, u32::try_from(below).ok()?)
 }
 
@@ -129,13 +135,6 @@ fn rounded(above: u128, below: u128) -> Option<FrameRate> {
         return exact(thousandths, 1_000);
     }
     exact(1, below.checked_div(above)?)
-}
-
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while let Some(rest) = a.checked_rem(b) {
-        (a, b) = (b, rest);
-    }
-    a.max(1)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::settings::{ClockSource, PathSettings, Settings, Shape};
 use glassline_io::nic;
-use glassline_media::{Colour, FrameRate};
+use glassline_media::{Colour, FrameRate, ratio};
 use glassline_transport::raw_video::{Format, Scan};
 use glassline_transport::sdp::{
     Description, Flow, Media, MediaClockSource, NTP_BEFORE_PTP_S, Path, ReferenceClock, SenderType, Video,
@@ -89,11 +89,8 @@ fn video(settings: &Settings, sent: &Sent) -> Video {
 
 /// The smallest whole numbers of a ratio (ST 2110-20 §7.3, `PAR`).
 fn shortened((across, down): (u32, u32)) -> (u32, u32) {
-    let (mut one, mut other) = (across, down);
-    while other != 0 {
-        (one, other) = (other, one % other);
-    }
-    (across / one.max(1), down / one.max(1))
+    let (across, down) = ratio::shortened(across.into(), down.into());
+    (across as u32, down as u32)
 }
 
 fn path(settings: &PathSettings) -> Path {

@@ -12,6 +12,7 @@
 use super::Error;
 use super::bits::BitReader;
 use super::nal::unescape;
+use crate::ratio::shortened;
 use crate::time::FrameRate;
 
 /// Longer parameter sets than this do not occur; what follows is not read.
@@ -89,8 +90,8 @@ pub struct ColourDescription {
 }
 
 impl ColourDescription {
-    /// Reads `video_full_range_flag` and what follows it (§E.1.1; H.265 §E.2.1 is the same).
-    pub(in crate::bitstream) fn read(reader: &mut BitReader<'_>) -> Option<ColourDescription> {
+    /// Reads `video_full_range_flag` and what follows it.
+    fn read(reader: &mut BitReader<'_>) -> Option<ColourDescription> {
         let full_range = reader.bit()?;
         let mut points = [2; 3];
         if reader.bit()? {
@@ -178,24 +179,7 @@ impl Sps {
     }
 
     fn parse_usability(&mut self, reader: &mut BitReader<'_>) -> Option<()> {
-        if reader.bit()? {
-            self.sample_aspect = match reader.bits(8)? {
-                255 => Some((half_word(reader)?, half_word(reader)?)),
-                index => SAMPLE_ASPECTS.get((index as usize).wrapping_sub(1)).copied(),
-            }
-            .filter(|&(width, height)| width > 0 && height > 0);
-        }
-        if reader.bit()? {
-            reader.bit()?;
-        }
-        if reader.bit()? {
-            reader.bits(3)?;
-            self.colour = Some(ColourDescription::read(reader)?);
-        }
-        if reader.bit()? {
-            reader.ue()?;
-            reader.ue()?;
-        }
+        read_appearance(reader, &mut self.sample_aspect, &mut self.colour)?;
         if reader.bit()? {
             let (tick_units, time_scale) = (reader.bits(32)?, reader.bits(32)?);
             reader.bit()?;
@@ -223,8 +207,36 @@ impl Sps {
     }
 }
 
+/// Reads the beginning of the usability information, up to where chroma samples lie (§E.1.1; H.265 §E.2.1 is the same). What was
+/// read before a cut stays.
+pub(in crate::bitstream) fn read_appearance(
+    reader: &mut BitReader<'_>,
+    sample_aspect: &mut Option<(u16, u16)>,
+    colour: &mut Option<ColourDescription>,
+) -> Option<()> {
+    if reader.bit()? {
+        *sample_aspect = match reader.bits(8)? {
+            255 => Some((half_word(reader)?, half_word(reader)?)),
+            index => SAMPLE_ASPECTS.get((index as usize).wrapping_sub(1)).copied(),
+        }
+        .filter(|&(width, height)| width > 0 && height > 0);
+    }
+    if reader.bit()? {
+        reader.bit()?;
+    }
+    if reader.bit()? {
+        reader.bits(3)?;
+        *colour = Some(ColourDescription::read(reader)?);
+    }
+    if reader.bit()? {
+        reader.ue()?;
+        reader.ue()?;
+    }
+    Some(())
+}
+
 /// Table E-1, from index 1.
-pub(in crate::bitstream) const SAMPLE_ASPECTS: [(u16, u16); 16] = [
+const SAMPLE_ASPECTS: [(u16, u16); 16] = [
     (1, 1),
     (12, 11),
     (10, 11),
@@ -248,7 +260,7 @@ const fn fields(interlaced: bool) -> u32 {
     if interlaced { 2 } else { 1 }
 }
 
-pub(in crate::bitstream) fn half_word(reader: &mut BitReader<'_>) -> Option<u16> {
+fn half_word(reader: &mut BitReader<'_>) -> Option<u16> {
     u16::try_from(reader.bits(16)?).ok()
 }
 
@@ -358,12 +370,9 @@ fn cropped(what: &'static str, coded_px: u32, crop_px: u32) -> Result<u32, Error
 
 /// `numerator / denominator` in its lowest terms, where that is a rate and not a time base.
 pub(in crate::bitstream) fn shortened_rate(numerator: u64, denominator: u64) -> Option<FrameRate> {
-    let (mut a, mut b) = (numerator, denominator);
-    while let Some(rest) = a.checked_rem(b) {
-        (a, b) = (b, rest);
-    }
-    let shortened = |value: u64| u32::try_from(value.checked_div(a)?).ok();
-    FrameRate::new(shortened(numerator)?, shortened(denominator)?).filter(|rate| rate.is_plausible())
+    let (numerator, denominator) = shortened(numerator.into(), denominator.into());
+    let rate = FrameRate::new(u32::try_from(numerator).ok()?, u32::try_from(denominator).ok()?);
+    rate.filter(|rate| rate.is_plausible())
 }
 
 /// Reads `hrd_parameters` (§E.1.2), if they are there: the last of the rates.
