@@ -2,8 +2,10 @@
 
 use super::{AUDIO_MAX, LeftOut, RenditionName};
 use glassline_media::Codec;
+use glassline_media::container::cmaf;
 use glassline_media::container::ts::Program;
 use glassline_media::container::ts::psi::ElementaryStream;
+use std::borrow::Cow;
 
 /// A stream that becomes a rendition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,23 +44,23 @@ impl Choice {
         choice
     }
 
-    fn name_for(&self, stream: &ElementaryStream) -> Result<(Codec, RenditionName), &'static str> {
+    fn name_for(&self, stream: &ElementaryStream) -> Result<(Codec, RenditionName), Cow<'static, str>> {
         let sounds = self.taken.iter().filter(|taken| !taken.name.is_video()).count();
         match stream.codec {
             Some(Codec::H264 | Codec::H265) if self.has_video() => {
-                Err("one video stream is taken, the first")
+                Err("one video stream is taken, the first".into())
             }
             Some(codec @ (Codec::H264 | Codec::H265)) => Ok((codec, RenditionName::Video)),
             Some(Codec::Opus) if stream.opus_channels.is_some_and(|channels| channels > 2) => {
-                Err("Opus of more than two channels is not written to MP4")
+                Err("Opus of more than two channels is not written to MP4".into())
             }
             Some(codec @ (Codec::Aac | Codec::Opus | Codec::MpegAudio | Codec::Ac3 | Codec::EAc3)) => {
                 if sounds >= usize::from(AUDIO_MAX) {
-                    return Err("more streams of sound than are taken");
+                    return Err("more streams of sound than are taken".into());
                 }
                 Ok((codec, RenditionName::Audio(sounds as u8 + 1)))
             }
-            _ => Err("its codec is not written to MP4; H.264, H.265, AAC, Opus, MP3, AC-3 and E-AC-3 are"),
+            _ => Err(format!("its codec is not written to MP4; {} are", cmaf::WRITTEN).into()),
         }
     }
 
@@ -67,7 +69,7 @@ impl Choice {
         let is_refused = |taken: &Taken| taken.codec == Codec::MpegAudio && pids.contains(&taken.pid);
         for taken in self.taken.extract_if(.., |taken| is_refused(taken)) {
             let why = "MPEG audio of layers I and II is not written to MP4; layer III (MP3) is";
-            self.left_out.push(LeftOut { pid: taken.pid, codec: Some(taken.codec), why });
+            self.left_out.push(LeftOut { pid: taken.pid, codec: Some(taken.codec), why: why.into() });
         }
     }
 

@@ -47,12 +47,15 @@ use glassline_media::{AccessUnit, Codec, Utc};
 use guide::Place;
 use running::{Over, Running, World};
 use start::{Arrived, Beginning, Start};
-use std::collections::VecDeque;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Tracks of sound that are taken of one program.
 pub const AUDIO_MAX: u8 = 7;
 
+/// A stream of MPEG audio is refused for its layer after so many frames in a row.
+const REFUSED_AFTER: u8 = 3;
 /// A part that stays open ends after so many times its length.
 const STALLED_PARTS: u32 = 3;
 /// Stamps beyond this many ticks (12,700 years) are none.
@@ -68,7 +71,7 @@ pub struct LeftOut {
     /// Its codec, where it is a known one.
     pub codec: Option<Codec>,
     /// Why, for people.
-    pub why: &'static str,
+    pub why: Cow<'static, str>,
 }
 
 /// Makes a presentation of a program's access units.
@@ -80,6 +83,8 @@ pub struct Packager {
     has_program: bool,
     /// Streams of MPEG audio that are not of layer III, which only their frames tell.
     refused: Vec<u16>,
+    /// How many such frames have come in a row, of streams that are not refused yet.
+    suspect: BTreeMap<u16, u8>,
     stage: Stage,
     /// The number of the next epoch, and of its first segment.
     epoch: u32,
@@ -101,6 +106,11 @@ enum Stage {
     Ended,
 }
 
+/// Whether a frame of MPEG audio is MP3, or nothing that says otherwise.
+fn is_layer_iii(unit: &AccessUnit) -> bool {
+    mpeg_audio::Header::parse(&unit.data).is_none_or(|header| header.layer == 3)
+}
+
 impl Packager {
     /// A packager before the first unit. Settings that are out of their range are brought into it.
     pub fn new(settings: Settings) -> Packager {
@@ -109,6 +119,7 @@ impl Packager {
             choice: Choice::default(),
             has_program: false,
             refused: Vec::new(),
+            suspect: BTreeMap::new(),
             stage: Stage::Starting(Start::default()),
             epoch: 1,
             number: 0,
@@ -157,12 +168,11 @@ impl Packager {
     /// none are left out.
     pub fn push(&mut self, pid: u16, unit: &AccessUnit, now: Utc, at: u64) {
         let Some(taken) = self.choice.by_pid(pid).filter(|taken| taken.codec == unit.codec) else { return };
-        let is_refused = |header: mpeg_audio::Header| header.layer != 3;
-        if unit.codec == Codec::MpegAudio && mpeg_audio::Header::parse(&unit.data).is_some_and(is_refused) {
-            self.refused.push(pid);
-            self.choice.refuse(&self.refused);
+        if unit.codec == Codec::MpegAudio && !is_layer_iii(unit) {
+            self.suspect(pid);
             return;
         }
+        self.suspect.remove(&pid);
         let in_range = |stamp: i64| (-STAMP_MAX..STAMP_MAX).contains(&stamp);
         if !in_range(unit.pts.0) || !in_range(unit.dts.0) || (unit.pts - unit.dts).0.abs() > REORDER_MAX {
             return;
@@ -172,6 +182,19 @@ impl Packager {
         if !self.events.is_empty() {
             self.presentation.changed = now;
         }
+    }
+
+    /// A frame of MPEG audio that no rendition is made of has come on `pid`. One is left out, since behind a loss something else
+    /// can look like a frame; several in a row tell what the stream is.
+    fn suspect(&mut self, pid: u16) {
+        let count = self.suspect.entry(pid).or_default();
+        *count = count.saturating_add(1);
+        if *count < REFUSED_AFTER {
+            return;
+        }
+        self.suspect.remove(&pid);
+        self.refused.push(pid);
+        self.choice.refuse(&self.refused);
     }
 
     /// Takes a unit and, where it begins an epoch, what has waited with it. Each beginning uses up at least one unit, so this
@@ -265,6 +288,7 @@ impl Packager {
         }
         self.end_epoch(at, false);
         self.refused.clear();
+        self.suspect.clear();
         self.presentation.changed = now;
     }
 

@@ -113,6 +113,14 @@ pub(crate) fn aac(bytes: usize, pts: i64) -> AccessUnit {
     unit(Codec::Aac, data, pts)
 }
 
+/// A frame of MPEG audio of 24 ms: 48 kHz, of this layer.
+pub(crate) fn mpeg_audio(layer: u8, pts: i64) -> AccessUnit {
+    let (second, bytes) = if layer == 3 { (0xfb, 384) } else { (0xfd, 480) };
+    let mut data = vec![0xff, second, 0x94, 0x00];
+    data.resize(bytes, 0);
+    unit(Codec::MpegAudio, data, pts)
+}
+
 pub(crate) fn stream(pid: u16, stream_type: u8, descriptors: &[u8]) -> ElementaryStream {
     ElementaryStream::new(pid, stream_type, descriptors.to_vec())
 }

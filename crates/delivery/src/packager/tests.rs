@@ -657,3 +657,21 @@ fn told_lengths_and_cuts_agree_for_ever() {
         }
     }
 }
+
+#[test]
+fn mpeg_audio_is_refused_for_its_layer_after_several_frames_in_a_row() {
+    let program = program(vec![stream(VIDEO, 0x1b, &[]), stream(SOUND, 0x03, &[])]);
+    let left_out = |layer: fn(i64) -> u8| {
+        let mut checked = Checked::new(Settings::default(), &program);
+        for index in 0..200 {
+            checked.push(VIDEO, &picture(index % 50 == 0, 100, index * PICTURE));
+            checked.push(SOUND, &mpeg_audio(layer(index), index * PICTURE));
+        }
+        let has_sound = checked.packager.presentation().rendition(RenditionName::Audio(1)).is_some();
+        (checked.packager.left_out().len(), has_sound)
+    };
+    assert_eq!(left_out(|_| 3), (0, true));
+    assert_eq!(left_out(|_| 2), (1, false));
+    assert_eq!(left_out(|index| 2 + u8::from(index % 20 > 1)), (0, true), "two of each twenty are damaged");
+    assert_eq!(left_out(|index| 2 + u8::from(index < 100)), (1, true), "it became layer II");
+}
