@@ -37,6 +37,7 @@ mod memory;
 mod outgoing;
 mod output;
 mod packaging;
+mod pieces;
 mod presence;
 mod publish;
 mod pull;

@@ -237,8 +237,8 @@ impl Packaging {
                 }
             }
             let now = self.hub.clock.now();
-            let stalled = |following: &Following| following.stalls_at.is_some_and(|at| at <= now);
-            let stalled = self.following.iter().filter(|(_, following)| stalled(following));
+            let has_stalled = |following: &Following| following.stalls_at.is_some_and(|at| at <= now);
+            let stalled = self.following.iter().filter(|(_, following)| has_stalled(following));
             for name in stalled.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
                 self.of_stream(&name, |it| it.handle_stall(&name));
             }

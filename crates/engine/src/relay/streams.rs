@@ -3,7 +3,8 @@
 //! Whoever ends or begins a stream has to tell the threads that have viewers of it; that is the caller's
 //! ([`Inboxes::announce`](super::inboxes::Inboxes::announce)), so that nothing here knows threads.
 
-use crate::relay::live::{Claim, Continued, Live, Piece, Seat};
+use crate::relay::live::{Claim, Live, Seat};
+use crate::relay::pieces::{Continued, Piece};
 use crate::relay::pull::PullTable;
 use crate::relay::{ClaimError, Settings, output};
 use glassline_delivery::policy::StreamName;
