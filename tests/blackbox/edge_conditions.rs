@@ -2,7 +2,7 @@
 
 use crate::edge::{Origin, edge, whole};
 use crate::serve_with;
-use glassline_test_support::http::{Answer, ask, get};
+use glassline_test_support::http::{Answer, ask, get, resolve};
 use glassline_test_support::program::Server;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -124,17 +124,7 @@ fn two_ways_to_write_an_address_are_one_object() {
 fn follow(edge: &Server, from: &str, answer: &Answer) -> String {
     let location = answer.header("location").unwrap();
     assert!(!location.contains("://") && !location.starts_with('/'), "{location} holds behind a folder too");
-    let (path, query) = location.split_at(location.find('?').unwrap_or(location.len()));
-    let mut parts: Vec<&str> = from.split('?').next().unwrap().split('/').collect();
-    parts.pop();
-    for part in path.split('/') {
-        match part {
-            ".." => drop(parts.pop()),
-            "." => {}
-            part => parts.push(part),
-        }
-    }
-    let target = format!("{}{query}", parts.join("/"));
+    let target = resolve(from, location);
     let moved = get(edge.address(), &target);
     assert_eq!(moved.status, 200, "{target}");
     moved.text()

@@ -1,7 +1,7 @@
 //! A reverse proxy that has the server in a folder, as nginx with `location /tv/ { proxy_pass http://server/; }`.
 
 use crate::serve_with;
-use glassline_test_support::http::{Answer, ask, get};
+use glassline_test_support::http::{Answer, ask, get, resolve};
 use glassline_test_support::program::Server;
 use glassline_test_support::wait::until_some;
 use std::io::{Read, Write};
@@ -35,24 +35,6 @@ fn pass(mut client: TcpStream, server: SocketAddr) -> Option<()> {
     upstream.write_all(format!("{method} /{rest}").as_bytes()).ok()?;
     std::io::copy(&mut upstream, &mut client).ok()?;
     Some(())
-}
-
-/// Where `reference` leads from the page at `from`: RFC 3986 §5.2, as far as our pages and playlists need it.
-fn resolve(from: &str, reference: &str) -> String {
-    if reference.starts_with('/') {
-        return reference.to_owned();
-    }
-    let (path, query) = reference.split_at(reference.find('?').unwrap_or(reference.len()));
-    let mut parts: Vec<&str> = from.split('?').next().unwrap().split('/').collect();
-    parts.pop();
-    for part in path.split('/') {
-        match part {
-            ".." => drop(parts.pop()),
-            "." => {}
-            part => parts.push(part),
-        }
-    }
-    format!("{}{query}", parts.join("/"))
 }
 
 /// What stands in quotes behind each `name=`.

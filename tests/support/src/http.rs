@@ -93,6 +93,25 @@ pub fn get(address: SocketAddr, target: &str) -> Answer {
     ask(address, "GET", target, &[])
 }
 
+/// Where `reference` leads from the page at `from`: RFC 3986 §5.2, as far as our pages and playlists need it.
+pub fn resolve(from: &str, reference: &str) -> String {
+    if reference.starts_with('/') {
+        return reference.to_owned();
+    }
+    let (path, query) = reference.split_at(reference.find('?').unwrap_or(reference.len()));
+    let from = from.split_once('?').map_or(from, |(path, _)| path);
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in path.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            "." => {}
+            part => parts.push(part),
+        }
+    }
+    format!("{}{query}", parts.join("/"))
+}
+
 /// Begins to publish under `target` with a body that lasts until the connection's end.
 pub fn publish(address: SocketAddr, target: &str) -> TcpStream {
     let mut stream = connect(address);
