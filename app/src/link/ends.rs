@@ -2,12 +2,12 @@
 
 use super::channel::{Channel, ChannelEnd, Framing};
 use super::input::Input;
-use super::line::Line;
 use super::output::Output;
 use crate::failure;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use glassline_engine::link::Local;
+use glassline_engine::link::serial_line::Line;
 use glassline_engine::link::session::{self, Continuity};
 use glassline_io::resolve;
 use std::collections::BTreeSet;

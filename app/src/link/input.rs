@@ -1,8 +1,8 @@
 //! Where messages come from.
 
 use super::channel::{ChannelEnd, Framing};
-use super::line::{Line, LineReader};
 use bytes::Bytes;
+use glassline_engine::link::serial_line::{Line, LineReader};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::UdpSocket;
@@ -72,7 +72,7 @@ impl Input {
             Input::Stream { reader, framing, max_size } => next_of(reader, *framing, *max_size),
             Input::Serial { reader, framing, max_size } => loop {
                 let message = next_of(reader, *framing, *max_size);
-                if !reader.get_ref().has_gone {
+                if !reader.get_ref().has_gone() {
                     return message;
                 }
                 // What had begun is lost with the line.

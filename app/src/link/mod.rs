@@ -10,7 +10,6 @@ mod discovery;
 mod ends;
 mod identity;
 mod input;
-mod line;
 mod output;
 mod reset;
 mod session;

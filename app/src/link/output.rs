@@ -1,8 +1,8 @@
 //! Where messages go to.
 
 use super::channel::Framing;
-use super::line::{Line, Opened};
 use bytes::Bytes;
+use glassline_engine::link::serial_line::{Line, Opened};
 use glassline_engine::link::session;
 use glassline_io::serial;
 use std::fs::{File, OpenOptions};
@@ -59,7 +59,7 @@ impl Output {
     ) -> io::Result<bool> {
         if writer.is_none() {
             *writer = line.opened().map(|opened| {
-                let file = Arc::clone(&opened.file);
+                let file = Arc::clone(opened.file());
                 (opened, BufWriter::with_capacity(BUFFER_BYTES, file))
             });
         }

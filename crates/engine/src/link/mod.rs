@@ -36,6 +36,7 @@
 mod core;
 mod endpoint;
 mod handle;
+pub mod serial_line;
 pub mod session;
 mod thread;
 

@@ -12,7 +12,7 @@ const TRY_EVERY: Duration = Duration::from_millis(500);
 
 /// A line that an input and an output may share.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub struct Line {
     device: PathBuf,
     baud: u32,
     state: Mutex<State>,
@@ -22,7 +22,7 @@ pub(crate) struct Line {
 struct State {
     /// `None` while it is away.
     file: Option<Arc<File>>,
-    /// How often it was opened: who has had an older file sees that it is another one.
+    /// How often it was opened, by which an older file is told from this one.
     opened: u64,
     tried_at: Instant,
     /// Messages that could not be written while it was away.
@@ -31,9 +31,16 @@ struct State {
 
 /// The line as it was opened once.
 #[derive(Clone, Debug)]
-pub(crate) struct Opened {
-    pub(super) file: Arc<File>,
+pub struct Opened {
+    file: Arc<File>,
     number: u64,
+}
+
+impl Opened {
+    /// What is written to and read from.
+    pub fn file(&self) -> &Arc<File> {
+        &self.file
+    }
 }
 
 impl Line {
@@ -41,7 +48,7 @@ impl Line {
     ///
     /// # Errors
     /// As those of [`serial::open`].
-    pub(super) fn open(device: &Path, baud: u32) -> io::Result<Arc<Line>> {
+    pub fn open(device: &Path, baud: u32) -> io::Result<Arc<Line>> {
         let file = Some(Arc::new(serial::open(device, baud)?));
         let state = State { file, opened: 1, tried_at: Instant::now(), dropped: 0 };
         Ok(Arc::new(Line { device: device.to_owned(), baud, state: Mutex::new(state) }))
@@ -52,7 +59,7 @@ impl Line {
     }
 
     /// The line, opened again if it had gone and is back; `None` while it is away.
-    pub(super) fn opened(&self) -> Option<Opened> {
+    pub fn opened(&self) -> Option<Opened> {
         let mut state = self.lock();
         if state.file.is_none() && state.tried_at.elapsed() >= TRY_EVERY {
             state.tried_at = Instant::now();
@@ -67,8 +74,8 @@ impl Line {
         Some(Opened { file: Arc::clone(state.file.as_ref()?), number: state.opened })
     }
 
-    /// It has gone, as whoever has had it so has noticed.
-    pub(super) fn handle_gone(&self, opened: &Opened) {
+    /// The line has gone, as reading or writing what was `opened` has told.
+    pub fn handle_gone(&self, opened: &Opened) {
         let mut state = self.lock();
         if state.opened == opened.number && state.file.take().is_some() {
             state.tried_at = Instant::now();
@@ -80,22 +87,22 @@ impl Line {
     }
 
     /// A message could not be written.
-    pub(super) fn count_dropped(&self) {
+    pub fn count_dropped(&self) {
         self.lock().dropped += 1;
     }
 }
 
 /// Reads a line until it goes away.
 #[derive(Debug)]
-pub(crate) struct LineReader {
+pub struct LineReader {
     line: Arc<Line>,
     opened: Opened,
-    pub(super) has_gone: bool,
+    has_gone: bool,
 }
 
 impl LineReader {
     /// A reader of the line; waits until it is there.
-    pub(super) fn new(line: &Arc<Line>) -> LineReader {
+    pub fn new(line: &Arc<Line>) -> LineReader {
         loop {
             if let Some(opened) = line.opened() {
                 return LineReader { line: Arc::clone(line), opened, has_gone: false };
@@ -104,8 +111,13 @@ impl LineReader {
         }
     }
 
+    /// Whether the line has gone since this reader was made.
+    pub fn has_gone(&self) -> bool {
+        self.has_gone
+    }
+
     /// A reader of the same line once it is back.
-    pub(super) fn again(&self) -> LineReader {
+    pub fn again(&self) -> LineReader {
         LineReader::new(&self.line)
     }
 }
