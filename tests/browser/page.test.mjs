@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createServer, request } from "node:http";
 import { after, before, test } from "node:test";
 import {
-  MIN_CONTRAST, assertDelay, glassline, https, launch, open, outerAddress, plays, publishBunny, publishChanging, publishIntraRefresh, screenshot,
+  MIN_CONTRAST, assertDelay, glassline, https, launch, open, outerAddress, plays, publishBunny, publishChanging, publishIntraRefresh, publishScreen, screenshot,
   serve, showsPicture, skip, start, stats, until,
 } from "./support.mjs";
 
@@ -257,6 +257,26 @@ browserTest("a stream without key frames is joined at a recovery point, and the 
     await page.close();
   }
 });
+
+for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
+  browserTest(`a screen that stands still now and then loses no picture with ${engine}`, async (t) => {
+    const server = await serve(t);
+    if (!publishScreen(t, server, "screen")) return;
+    await server.live("screen");
+    const page = await open(t, browser, `${server.origin}/watch/screen${query}`);
+    const before = await plays(page, 1);
+    const began = Date.now();
+    const figures = await plays(page, 90);
+    // Twenty pictures in two seconds, which a wait for the next key frame would interrupt.
+    const tookS = (Date.now() - began) / 1000;
+    assert.equal(figures.engine, engine);
+    assert.equal(figures.continuityErrors, 0);
+    // The first still second may be longer than anything that a browser was told to expect.
+    assert.ok(figures.reconnects - before.reconnects <= 1, JSON.stringify(figures));
+    assert.ok(tookS < 16, `${tookS} s for 90 pictures: ${JSON.stringify(figures)}`);
+    t.diagnostic(`${engine}: 90 pictures in ${tookS.toFixed(1)} s, ${figures.framesDropped} dropped`);
+  });
+}
 
 for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
   browserTest(`a program whose PIDs change goes on with ${engine}`, async (t) => {

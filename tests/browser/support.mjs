@@ -200,6 +200,21 @@ export function publishIntraRefresh(t, server, name) {
   ]);
 }
 
+/** FFmpeg that publishes what a screen does: movement, then a still second, with one key frame in 20 s. Null without FFmpeg. */
+export function publishScreen(t, server, name) {
+  const ffmpeg = findProgram("ffmpeg");
+  if (!ffmpeg) {
+    skip(t, "ffmpeg is not installed");
+    return null;
+  }
+  return start(t, ffmpeg, [
+    "-v", "warning", "-re", "-f", "lavfi", "-i", "testsrc2=size=640x360:rate=25,select='lt(mod(n,50),20)'", "-vsync", "vfr",
+    "-c:v", "libx264", "-pix_fmt", "yuv420p", "-preset", "ultrafast", "-tune", "zerolatency",
+    "-force_key_frames", "expr:gte(t,n_forced*20)", "-x264-params", "keyint=10000:scenecut=0",
+    "-f", "mpegts", "-flush_packets", "1", `${server.origin}/live/${name}.ts`,
+  ]);
+}
+
 /** FFmpeg that publishes Big Buck Bunny for ever as it is: one key frame in 5.3 s. Null where something is missing. */
 export function publishBunny(t, server, name) {
   const [ffmpeg, file] = [findProgram("ffmpeg"), shared("media/bbb_720p25.mp4")];

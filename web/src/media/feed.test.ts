@@ -47,7 +47,19 @@ describe("Timeline", () => {
   it("keeps a short gap as it is", () => {
     const line = new Timeline();
     const a = line.place(1, 0);
-    expect(line.place(1, 45_000)).toEqual({ us: a.us + 500_000, jumped: false });
+    expect(line.place(1, 45_000)).toEqual({ us: a.us + 500_000, jumped: false, gap: false });
+  });
+
+  it("keeps a long gap of pictures as it is where sound goes on, and tells it from a jump where none does", () => {
+    const line = new Timeline();
+    const first = line.place(1, 0);
+    for (let at = 0; at <= 720_000; at += 1920) line.place(2, at);
+    expect(line.place(1, 720_000)).toEqual({ us: first.us + 8_000_000, jumped: false, gap: false });
+    const silent = new Timeline();
+    silent.place(1, 0);
+    expect(silent.place(1, 720_000)).toMatchObject({ jumped: true, gap: true });
+    expect(silent.place(1, 720_000 + 90_000 * 61)).toMatchObject({ jumped: true, gap: false });
+    expect(silent.place(1, 0)).toMatchObject({ jumped: true, gap: false });
   });
 });
 

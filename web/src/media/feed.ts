@@ -50,6 +50,8 @@ const START_US = 10_000_000;
 const MAX_FORWARD_US = 2_000_000;
 const MAX_BACKWARD_US = 500_000;
 const NEAR_US = 3_000_000;
+/** Pictures of slides or of a screen may be this far apart. */
+const MAX_GAP_US = 60_000_000;
 /** Stamps are rounded: a frame that begins this little before another's end follows it. */
 const SOUND_OVERLAP_US = 1000;
 
@@ -73,31 +75,38 @@ export class Timeline {
   private endUs = START_US;
   private readonly tracks = new Map<number, { epoch: Epoch; lastUs: number }>();
 
-  /** The time of `stamp` on track `pid`; `jumped`: it does not continue the track. */
-  place(pid: number, stamp: number): { us: number; jumped: boolean } {
+  /**
+   * The time of `stamp` on track `pid`; `jumped`: it does not continue the track; `gap`: it may be that nothing was sent for
+   * a while, so that what comes still refers to what was there.
+   */
+  place(pid: number, stamp: number): { us: number; jumped: boolean; gap: boolean } {
     const track = this.tracks.get(pid);
+    let gap = false;
     if (track) {
       const us = at(track.epoch, stamp);
       const step = us - track.lastUs;
-      if (step <= MAX_FORWARD_US && step >= -MAX_BACKWARD_US) return this.settle(pid, track.epoch, us, stamp, false);
+      gap = step > 0 && step <= MAX_GAP_US;
+      // Where another track has gone on meanwhile, the line is there already.
+      const isNear = step <= MAX_FORWARD_US || (gap && Math.abs(us - this.endUs) < NEAR_US);
+      if (isNear && step >= -MAX_BACKWARD_US) return { ...this.settle(pid, track.epoch, us, stamp, false), gap: false };
     }
     if (this.newest && (!track || this.newest !== track.epoch)) {
       const us = at(this.newest, stamp);
-      if (us >= 0 && Math.abs(us - this.endUs) < NEAR_US) return this.settle(pid, this.newest, us, stamp, !!track);
+      if (us >= 0 && Math.abs(us - this.endUs) < NEAR_US) return { ...this.settle(pid, this.newest, us, stamp, !!track), gap };
     }
     const epoch = { us: this.endUs, stamp };
     const first = !this.newest;
     this.newest = epoch;
-    return this.settle(pid, epoch, epoch.us, stamp, !first);
+    return { ...this.settle(pid, epoch, epoch.us, stamp, !first), gap };
   }
 
   private settle(pid: number, epoch: Epoch, us: number, stamp: number, jumped: boolean): { us: number; jumped: boolean } {
-    // The anchor moves along, so that distances stay far below half a wrap.
+    // The anchor moves along, so that distances stay far below half a wrap; not rounded, or the line would drift.
     epoch.us = us;
     epoch.stamp = stamp;
     this.tracks.set(pid, { epoch, lastUs: us });
     this.endUs = Math.max(this.endUs, us + 1000);
-    return { us, jumped };
+    return { us: Math.round(us), jumped };
   }
 
   /** A new connection: what comes next is laid behind what was. */
@@ -109,7 +118,7 @@ export class Timeline {
 }
 
 function at(epoch: Epoch, stamp: number): number {
-  return epoch.us + Math.round((stampDistance(stamp, epoch.stamp) * 100) / 9);
+  return epoch.us + (stampDistance(stamp, epoch.stamp) * 100) / 9;
 }
 
 function sameStream(one: Track | null, other: Track | null): boolean {
@@ -217,7 +226,8 @@ export class Feed {
     const info = inspect(unit.data);
     const place = this.timeline.place(unit.track.pid, unit.dts);
     const ptsUs = place.us + Math.round((stampDistance(unit.pts, unit.dts) * 100) / 9);
-    if (unit.discontinuity || place.jumped) this.videoReset = true;
+    // What comes after a gap of slides or of a screen is decoded as what comes without one.
+    if (unit.discontinuity || (place.jumped && !place.gap)) this.videoReset = true;
     this.parameterSets(info);
     if (info.slices === 0) return;
     const reset = this.videoReset;

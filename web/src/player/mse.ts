@@ -9,7 +9,7 @@ import { AppendQueue } from "./append_queue";
 import { BarcodeReader } from "./barcode_reader";
 import type { Engine, EngineContext, EngineStats } from "./engine";
 import { PictureNotes } from "./notes";
-import { EdgeControl, trimPoint } from "./policy";
+import { EdgeControl, PictureDuration, trimPoint } from "./policy";
 import { watchPresented } from "./presented";
 
 const STEER_MS = 50;
@@ -54,8 +54,13 @@ export class MseEngine implements Engine {
   private videoBatch: Timed[] = [];
   private audioBatch: Timed[] = [];
   private sequence = 0;
-  private frameTicks = VIDEO_TIMESCALE / 30;
+  private readonly durations = new PictureDuration();
   private lastDecodeTime = -1;
+  /** What the buffer was told of the newest picture that it got, in seconds. */
+  private toldDuration = 0;
+  /** Where the newest picture of the buffer begins, in seconds. */
+  private newestS = 0;
+  private lateS = 0;
   private nextAudio = -1;
   private muted = true;
   private control = new EdgeControl(TARGET_SILENT_S);
@@ -126,17 +131,29 @@ export class MseEngine implements Engine {
     }
     this.needsKey = false;
     const decodeTime = Math.round((unit.dtsUs * 9) / 100);
-    const step = decodeTime - this.lastDecodeTime;
-    if (this.lastDecodeTime >= 0 && step > 0 && step < VIDEO_TIMESCALE) this.frameTicks = step;
+    const step = this.lastDecodeTime < 0 ? 0 : decodeTime - this.lastDecodeTime;
+    const previous = this.videoBatch.at(-1);
+    if (!previous && !unit.idr && PictureDuration.isTooFar(step / VIDEO_TIMESCALE, this.toldDuration)) {
+      // The browser would drop all up to the next key frame. A join brings what is there since the last one.
+      this.durations.add(step / VIDEO_TIMESCALE);
+      this.rebuild();
+      this.context.rejoin();
+      return;
+    }
+    this.durations.add(step / VIDEO_TIMESCALE);
     this.lastDecodeTime = decodeTime;
+    this.newestS = unit.reset ? unit.ptsUs / 1e6 : Math.max(this.newestS, unit.ptsUs / 1e6);
     if (unit.idr) this.keyTimes.push(unit.ptsUs / 1e6);
     this.notes.add(unit, this.context.stages.arrived(unit.captureUs, unit.record, unit.receivedMs, performance.now()));
-    const previous = this.videoBatch.at(-1);
+    // In order of presentation, the newest picture alone tells.
+    if (unit.reset) this.lateS = 0;
+    else if (unit.ptsUs / 1e6 === this.newestS) this.lateS = Math.max(0, this.player.currentTime - this.newestS);
     if (previous && step > 0) previous.duration = step;
+    this.toldDuration = this.durations.longest;
     this.videoBatch.push({
       data: toLengthPrefixed(unit.data, unit.nals),
       decodeTime,
-      duration: this.frameTicks,
+      duration: Math.round(this.toldDuration * VIDEO_TIMESCALE),
       compositionOffset: Math.round(((unit.ptsUs - unit.dtsUs) * 9) / 100),
       sync: unit.idr,
     });
@@ -317,12 +334,14 @@ export class MseEngine implements Engine {
     if (!this.source || buffered.length === 0) return;
     const nowMs = performance.now();
     const bufferedStart = buffered.start(buffered.length - 1);
-    const bufferedEnd = buffered.end(buffered.length - 1);
+    // The newest picture lasts until another comes, however long the buffer was told.
+    const bufferedEnd = Math.min(buffered.end(buffered.length - 1), Math.max(bufferedStart, this.newestS + this.durations.shortest));
     this.bufferMs = Math.max(0, (bufferedEnd - currentTime) * 1000);
     const starved = !paused && !seeking && readyState < HTMLMediaElement.HAVE_FUTURE_DATA;
     if (!seeking) {
       const settled = this.context.edge.settled(nowMs);
-      const order = this.control.steer({ nowMs, currentTime, bufferedStart, bufferedEnd, settled, starved });
+      const order = this.control.steer({ nowMs, currentTime, bufferedStart, bufferedEnd, settled, starved, late: this.lateS });
+      this.lateS = "seekTo" in order ? 0 : this.lateS;
       if ("seekTo" in order) this.player.currentTime = order.seekTo;
       else if (this.player.playbackRate !== order.rate) this.player.playbackRate = order.rate;
     }

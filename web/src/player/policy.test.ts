@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { DelayMeter } from "./delay";
-import { EdgeControl, LiveEdge, type Playback, admit, backOff, choose, trimPoint } from "./policy";
+import { EdgeControl, LiveEdge, PictureDuration, type Playback, admit, backOff, choose, trimPoint } from "./policy";
 
 describe("LiveEdge", () => {
   it("is settled once a backlog has been read, and measures from there", () => {
@@ -60,7 +60,7 @@ describe("choose", () => {
 
 describe("EdgeControl", () => {
   const at = (p: Partial<Playback>): Playback => ({
-    nowMs: 0, currentTime: 10, bufferedStart: 10, bufferedEnd: 10.1, settled: true, starved: false, ...p,
+    nowMs: 0, currentTime: 10, bufferedStart: 10, bufferedEnd: 10.1, settled: true, starved: false, late: 0, ...p,
   });
 
   it("jumps to the edge as soon as the join's backlog is read", () => {
@@ -102,6 +102,14 @@ describe("EdgeControl", () => {
     expect(control.steer(at({ nowMs: 150, bufferedStart: 20, bufferedEnd: 20.3 }))).toEqual({ seekTo: 20.2 });
   });
 
+  it("lets playback wait for pictures that come after their time", () => {
+    const control = new EdgeControl();
+    control.steer(at({}));
+    expect(control.steer(at({ nowMs: 50, bufferedEnd: 9.9, late: 0.1 }))).toEqual({ rate: 0.9 });
+    expect(control.steer(at({ nowMs: 100, bufferedStart: 5, bufferedEnd: 9.3, late: 0.7 }))).toHaveProperty("seekTo");
+    expect(control.steer(at({ nowMs: 150, late: 0 }))).toEqual({ rate: 1 });
+  });
+
   it("keeps more in hand after it starved, and forgets that in time", () => {
     const control = new EdgeControl(0.1);
     control.steer(at({}));
@@ -135,5 +143,38 @@ describe("trimPoint", () => {
     expect(trimPoint([10, 20], 19.9)).toBe(10);
     expect(trimPoint([20], 15)).toBeNull();
     expect(trimPoint([], 15)).toBeNull();
+  });
+});
+
+describe("PictureDuration", () => {
+  it("is long enough that a browser takes the next picture of any steady rhythm for a continuation", () => {
+    for (const rhythm of [[0.04], [1 / 60], [0.033, 0.1], [0.04, 0.04, 0.04, 3], [0.2, 0.04]]) {
+      const duration = new PictureDuration();
+      let told = duration.longest;
+      for (let i = 0; i < 200; i++) {
+        const step = rhythm[i % rhythm.length]!;
+        if (i >= rhythm.length) expect(PictureDuration.isTooFar(step, told)).toBe(false);
+        duration.add(step);
+        told = duration.longest;
+      }
+    }
+  });
+
+  it("takes no notice of a picture that a player has put in front", () => {
+    const duration = new PictureDuration();
+    duration.add(0);
+    duration.add(0.0005);
+    expect(PictureDuration.isTooFar(0.2, duration.longest)).toBe(false);
+    expect(duration.shortest).toBe(0);
+    duration.add(0.04);
+    duration.add(1);
+    expect([duration.shortest, duration.longest]).toEqual([0.04, 1]);
+  });
+
+  it("forgets a long step after a while", () => {
+    const duration = new PictureDuration();
+    duration.add(4);
+    for (let i = 0; i < 100; i++) duration.add(0.04);
+    expect(PictureDuration.isTooFar(4, duration.longest)).toBe(true);
   });
 });

@@ -89,6 +89,11 @@ export interface Playback {
   settled: boolean;
   /** Playback waits for data at this moment. */
   starved: boolean;
+  /**
+   * How long after its time the newest picture came: playback goes on over the end of what is there where the picture before
+   * was told to last for long.
+   */
+  late: number;
 }
 
 export type Steering = { seekTo: number } | { rate: number };
@@ -96,6 +101,7 @@ export type Steering = { seekTo: number } | { rate: number };
 const MIN_TARGET_S = 0.08;
 const MAX_TARGET_S = 0.8;
 const JUMP_S = 1.0;
+const JUMP_BACK_S = 0.5;
 const RELAX_AFTER_MS = 10_000;
 const JOIN_PATIENCE_MS = 600;
 
@@ -141,7 +147,8 @@ export class EdgeControl {
       return { rate: Math.min(1.1, 1.02 + (ahead - this.target) * 0.4) };
     }
     this.fast = false;
-    return { rate: 1 };
+    if (p.late > JUMP_BACK_S) return { seekTo: this.edge(p) };
+    return { rate: p.late > 0 ? 0.9 : 1 };
   }
 
   private edge(p: Playback): number {
@@ -167,6 +174,42 @@ export class EdgeControl {
  */
 export function trimPoint(keys: readonly number[], before: number): number | null {
   return keys.findLast((key) => key <= before) ?? null;
+}
+
+const REMEMBERED_STEPS = 50;
+const MAX_DURATION = 5;
+/** No camera is this quick: what stands nearer to the picture before was put there by a player. */
+const MIN_STEP = 0.001;
+/** Long enough for any stream that shows movement; how far the buffer reaches is known without it. */
+const UNKNOWN_DURATION = 0.5;
+
+/**
+ * How long a picture lasts whose successor has not come, in seconds: what an MSE buffer is told of the newest one. A picture
+ * that comes later than twice that (MSE, "coded frame processing") is a discontinuity for a browser, which then drops all up
+ * to the next key frame. So it is the longest of the last steps and not the last one.
+ */
+export class PictureDuration {
+  private steps: number[] = [];
+
+  add(step: number): void {
+    if (step < MIN_STEP) return;
+    this.steps.push(Math.min(step, MAX_DURATION));
+    if (this.steps.length > REMEMBERED_STEPS) this.steps.shift();
+  }
+
+  get longest(): number {
+    return this.steps.length > 0 ? Math.max(...this.steps) : UNKNOWN_DURATION;
+  }
+
+  /** What the newest picture surely lasts. */
+  get shortest(): number {
+    return this.steps.length > 0 ? Math.min(...this.steps) : 0;
+  }
+
+  /** Whether a browser drops a picture this far from the one before, which lasts `told`. */
+  static isTooFar(step: number, told: number): boolean {
+    return step > 2 * told;
+  }
 }
 
 /** Waiting time before the next try to connect: 250 ms, doubling up to 3 s. `tries` counts from 0. */
