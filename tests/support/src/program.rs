@@ -11,13 +11,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// A child that is killed when the test ends, however it ends, and whose output is collected.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
     output: Arc<Mutex<String>>,
+    readers: Vec<JoinHandle<()>>,
 }
+
+/// How long what a program has said is waited for after its end: a child of its own may hold its pipes open for longer.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 impl Running {
     /// Starts `command` with its output collected, line by line.
@@ -32,16 +38,17 @@ impl Running {
             child.stdout.take().map(|pipe| Box::new(pipe) as _),
             child.stderr.take().map(|pipe| Box::new(pipe) as _),
         ];
-        for pipe in pipes.into_iter().flatten() {
+        let read = |pipe: Box<dyn Read + Send>| {
             let output = Arc::clone(&output);
             std::thread::spawn(move || {
                 for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
                     let line = String::from_utf8_lossy(&line).into_owned() + "\n";
                     output.lock().expect("nobody panics with it").push_str(&line);
                 }
-            });
-        }
-        Running { child, output }
+            })
+        };
+        let readers = pipes.into_iter().flatten().map(read).collect();
+        Running { child, output, readers }
     }
 
     /// Both of its outputs so far.
@@ -71,9 +78,19 @@ impl Running {
         self.child.id()
     }
 
-    /// Its exit status, once it has ended.
+    /// Its exit status, once it has ended; then its output is whole, since a process can end before its pipes are read.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("a child of ours")
+        let status = self.child.try_wait().expect("a child of ours")?;
+        self.read_to_end();
+        Some(status)
+    }
+
+    fn read_to_end(&mut self) {
+        let deadline = Instant::now() + LAST_WORDS;
+        while self.readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.readers.clear();
     }
 
     /// Sends a signal by its name: `TERM`, `STOP`.
@@ -95,6 +112,7 @@ impl Running {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.read_to_end();
     }
 }
 
