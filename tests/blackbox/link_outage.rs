@@ -179,13 +179,15 @@ fn where_nothing_is_kept_the_loss_is_an_error() {
     // The listener of one peer alone.
     assert_eq!(once.listener.wait().code(), Some(1), "{}", once.listener.output());
     assert!(once.listener.output().contains(TORN), "{}", once.listener.output());
-    // The one that serves others, too, says it, and goes on; the sender ends.
+    // The one that serves others, too, says it, goes on, and has it in its status at the end; the sender ends.
     says(&served.listener, TORN);
     says(&served.connector, SILENT.split(';').next().unwrap());
     served.relay.set_down(false);
     assert_eq!(served.connector.wait().code(), Some(1), "{}", served.connector.output());
     assert!(served.connector.output().contains(TORN), "{}", served.connector.output());
     assert!(served.listener.ended().is_none());
+    served.listener.signal("TERM");
+    assert_eq!(served.listener.wait().code(), Some(1), "{}", served.listener.output());
 }
 
 #[test]

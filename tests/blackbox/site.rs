@@ -146,7 +146,7 @@ fn metrics_are_what_prometheus_reads() {
 }
 
 /// The documented fields with their types; those in the second list may be null.
-const STREAM_FIELDS: [(&str, &str); 16] = [
+const STREAM_FIELDS: [(&str, &str); 17] = [
     ("name", "string"),
     ("mux", "string"),
     ("live", "boolean"),
@@ -158,6 +158,7 @@ const STREAM_FIELDS: [(&str, &str); 16] = [
     ("bytes_out", "integer"),
     ("continuity_errors", "integer"),
     ("garbage_bytes", "integer"),
+    ("left_out", "array"),
     ("moved_forward", "integer"),
     ("dropped_behind", "integer"),
     ("stalled", "integer"),

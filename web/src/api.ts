@@ -2,8 +2,10 @@
 import { ROOT } from "./root";
 
 export interface Codec {
-  kind: "video" | "audio";
-  name: string;
+  kind: "video" | "audio" | "other";
+  /** None of a format that MPEG-TS names by its number alone. */
+  name?: string;
+  stream_type?: number;
   codec_string?: string | null;
   width?: number | null;
   height?: number | null;
@@ -43,6 +45,8 @@ export interface StreamInfo {
   bitrate_bps: number;
   viewers: number;
   codecs: Codec[];
+  /** Tracks that LL-HLS and LL-DASH are without. */
+  left_out?: { pid: number; codec: string; why: string }[];
   uptime_s: number;
   newest_byte_age_ms: number | null;
   bytes_in: number;

@@ -2,12 +2,14 @@
 
 use super::counts::{BehindCounts, behind_counts, why_counts};
 use super::renditions::{Groups, Rendition};
+use glassline_delivery::packager;
 use glassline_delivery::policy::StreamName;
 use glassline_engine::encode::EncoderStatus;
 use glassline_engine::relay::{Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
 use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::{Kind, Track};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -59,6 +61,7 @@ pub(super) struct Stream {
     bitrate_bps: u64,
     viewers: usize,
     codecs: Vec<Codec>,
+    left_out: Vec<LeftOut>,
     uptime_s: f64,
     newest_byte_age_ms: Option<f64>,
     key_frame_interval_s: Option<f64>,
@@ -79,6 +82,14 @@ pub(super) struct Stream {
     publishers: u64,
     source: Option<Source>,
     outputs: Vec<OutputReport>,
+}
+
+/// A track that LL-HLS and LL-DASH are without.
+#[derive(Serialize)]
+struct LeftOut {
+    pid: u16,
+    codec: Cow<'static, str>,
+    why: Cow<'static, str>,
 }
 
 /// How viewers' pictures begin.
@@ -146,7 +157,7 @@ enum Codec {
     Audio {
         name: String,
     },
-    /// Of MPEG-TS by its number, of a mux that is carried by its name.
+    /// Of MPEG-TS by its number, and by its name where that is known; of a mux that is carried by its name.
     Other {
         #[serde(skip_serializing_if = "Option::is_none")]
         stream_type: Option<u8>,
@@ -225,6 +236,7 @@ fn stream(status: &StreamStatus, to_operators: bool, groups: &Groups) -> Stream 
         bitrate_bps: status.bitrate_bps,
         viewers: status.viewers,
         codecs: codecs(status),
+        left_out: left_out(status),
         uptime_s: status.uptime.as_secs_f64(),
         newest_byte_age_ms: status.newest_byte_age.map(|age| age.as_secs_f64() * 1e3),
         key_frame_interval_s: status.key_frame_interval.as_ref().map(Duration::as_secs_f64),
@@ -315,9 +327,17 @@ fn codecs(status: &StreamStatus) -> Vec<Codec> {
             }
         }
         Some(codec) => Codec::Audio { name: codec.name().into() },
-        None => Codec::Other { stream_type: Some(stream.stream_type), name: None },
+        None => Codec::Other {
+            stream_type: Some(stream.stream_type),
+            name: stream.format_name().map(str::to_owned),
+        },
     };
     status.streams.iter().map(describe).chain(status.carried.iter().map(carried)).collect()
+}
+
+fn left_out(status: &StreamStatus) -> Vec<LeftOut> {
+    let told = |packager::LeftOut { pid, codec, why }| LeftOut { pid, codec, why };
+    packager::left_out_of(&status.streams).into_iter().map(told).collect()
 }
 
 fn carried(track: &Track) -> Codec {

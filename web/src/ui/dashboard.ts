@@ -62,7 +62,8 @@ export function codecsText(stream: StreamInfo): string {
 function codecText(codec: Codec): string {
   const size = codec.width && codec.height ? ` ${codec.width}×${codec.height}` : "";
   const rate = codec.frame_rate ? ` ${Number(codec.frame_rate.toFixed(2))} fps` : "";
-  return `${codec.name}${size}${rate}`;
+  const name = codec.name ?? `stream type 0x${(codec.stream_type ?? 0).toString(16).padStart(2, "0")}`;
+  return `${name}${size}${rate}`;
 }
 
 /** What about a stream deserves a look. */
@@ -73,6 +74,7 @@ export function noteTexts(stream: StreamInfo): string[] {
     const count = stream.why?.[why] ?? 0;
     if (why !== "fine" && count > 0) notes.push(`${count} slow: ${WHY_WORDS[why].label}`);
   }
+  for (const left of stream.left_out ?? []) notes.push(`LL-HLS and LL-DASH leave out ${left.codec} (${left.why})`);
   if (stream.moved_forward > 0) notes.push(`slow viewers moved forward ${stream.moved_forward} ${stream.moved_forward === 1 ? "time" : "times"}`);
   if ((stream.key_frame_interval_s ?? 0) > 4) {
     notes.push(`a ${stream.join?.at ?? "key frame"} only every ${stream.key_frame_interval_s!.toFixed(1)} s: joining is slow`);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { StreamInfo } from "../api";
 import { renditionText } from "./controls";
-import { arranged, noteTexts } from "./dashboard";
+import { arranged, codecsText, noteTexts } from "./dashboard";
 import { age, bitrate, duration } from "./format";
 import { sparkPath } from "./sparkline";
 import { carriedText, stateText } from "./watch";
@@ -26,6 +26,13 @@ describe("the pages' words", () => {
   it("tell what deserves a look, and nothing else", () => {
     expect(noteTexts(stream)).toEqual([]);
     expect(noteTexts({ ...stream, continuity_errors: 3, moved_forward: 1, key_frame_interval_s: 8 })).toHaveLength(3);
+    const left_out = [{ pid: 277, codec: "teletext", why: "it is neither pictures nor sound" }];
+    expect(noteTexts({ ...stream, left_out })[0]).toContain("teletext");
+  });
+
+  it("name what a stream has, by its number where it has no name", () => {
+    const codecs = [{ kind: "other" as const, stream_type: 6 }, { kind: "other" as const, stream_type: 6, name: "teletext" }];
+    expect(codecsText({ ...stream, codecs })).toBe("stream type 0x06  ·  teletext");
   });
 
   it("say what the player waits for", () => {

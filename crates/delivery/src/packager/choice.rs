@@ -3,7 +3,6 @@
 use super::{AUDIO_MAX, LeftOut, RenditionName};
 use glassline_media::Codec;
 use glassline_media::container::cmaf;
-use glassline_media::container::ts::Program;
 use glassline_media::container::ts::psi::ElementaryStream;
 use std::borrow::Cow;
 
@@ -27,9 +26,9 @@ pub(super) struct Choice {
 
 impl Choice {
     /// The first stream of H.264 or H.265, and those of sound that MP4 takes, up to [`AUDIO_MAX`].
-    pub(super) fn of(program: &Program) -> Choice {
+    pub(super) fn of(streams: &[ElementaryStream]) -> Choice {
         let mut choice = Choice::default();
-        for stream in program.streams.iter().filter(|stream| stream.is_video() || stream.is_audio()) {
+        for stream in streams {
             match choice.name_for(stream) {
                 Ok((codec, name)) => {
                     let language =
@@ -37,7 +36,12 @@ impl Choice {
                     let language = language.filter(|letters| letters.iter().all(u8::is_ascii_lowercase));
                     choice.taken.push(Taken { pid: stream.pid, codec, name, language });
                 }
-                Err(why) => choice.left_out.push(LeftOut { pid: stream.pid, codec: stream.codec, why }),
+                Err(why) => {
+                    let unknown =
+                        || format!("an unknown format (stream type 0x{:02x})", stream.stream_type).into();
+                    let codec = stream.format_name().map_or_else(unknown, Cow::from);
+                    choice.left_out.push(LeftOut { pid: stream.pid, codec, why });
+                }
             }
         }
         choice.taken.sort_by_key(|taken| taken.name);
@@ -60,6 +64,13 @@ impl Choice {
                 }
                 Ok((codec, RenditionName::Audio(sounds as u8 + 1)))
             }
+            None if stream.is_subtitles() => {
+                Err("subtitles beside the pictures are not written; captions within the pictures are kept"
+                    .into())
+            }
+            None if !stream.is_video() && !stream.is_audio() => {
+                Err("it is neither pictures nor sound".into())
+            }
             _ => Err(format!("its codec is not written to MP4; {} are", cmaf::WRITTEN).into()),
         }
     }
@@ -69,7 +80,7 @@ impl Choice {
         let is_refused = |taken: &Taken| taken.codec == Codec::MpegAudio && pids.contains(&taken.pid);
         for taken in self.taken.extract_if(.., |taken| is_refused(taken)) {
             let why = "MPEG audio of layers I and II is not written to MP4; layer III (MP3) is";
-            self.left_out.push(LeftOut { pid: taken.pid, codec: Some(taken.codec), why: why.into() });
+            self.left_out.push(LeftOut { pid: taken.pid, codec: taken.codec.name().into(), why: why.into() });
         }
     }
 

@@ -43,6 +43,7 @@ mod tests;
 use choice::Choice;
 use glassline_media::bitstream::mpeg_audio;
 use glassline_media::container::ts::Program;
+use glassline_media::container::ts::psi::ElementaryStream;
 use glassline_media::{AccessUnit, Codec, Utc};
 use guide::Place;
 use running::{Over, Running, World};
@@ -68,10 +69,15 @@ const REORDER_MAX: i64 = 900_000;
 pub struct LeftOut {
     /// Where its packets are.
     pub pid: u16,
-    /// Its codec, where it is a known one.
-    pub codec: Option<Codec>,
+    /// Its codec or format, for people.
+    pub codec: Cow<'static, str>,
     /// Why, for people.
     pub why: Cow<'static, str>,
+}
+
+/// The streams of a program that no rendition is made of, as far as its table tells.
+pub fn left_out_of(streams: &[ElementaryStream]) -> Vec<LeftOut> {
+    Choice::of(streams).left_out
 }
 
 /// Makes a presentation of a program's access units.
@@ -152,7 +158,7 @@ impl Packager {
     /// The program is this from now on, `at` this place of the source: chooses what renditions are made of. Where that is not what was chosen before,
     /// a new epoch begins.
     pub fn handle_program(&mut self, program: &Program, now: Utc, at: u64) {
-        let mut choice = Choice::of(program);
+        let mut choice = Choice::of(&program.streams);
         choice.refuse(&self.refused);
         if choice.taken != self.choice.taken {
             self.discontinuity(now, at);

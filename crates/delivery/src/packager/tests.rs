@@ -341,14 +341,27 @@ fn what_cmaf_does_not_take_is_named() {
     let pcm = stream(0x111, 0x06, &[5, 4, b'B', b'S', b'S', b'D']);
     let data = stream(0x112, 0x06, &[]);
     let second = stream(0x113, 0x1b, &[]);
-    let program =
-        program(vec![mpeg_2, stream(VIDEO, 0x1b, &[]), pcm, data, second, stream(SOUND, 0x0f, &[])]);
+    let teletext = stream(0x114, 0x06, &[0x56, 5, b'd', b'e', b'u', 9, 0]);
+    let subtitles = stream(0x115, 0x06, &[0x59, 8, b'd', b'e', b'u', 16, 0, 1, 0, 1]);
+    let av1 = stream(0x116, 0x06, &[5, 4, b'A', b'V', b'0', b'1']);
+    let sound = stream(SOUND, 0x0f, &[]);
+    let all = [mpeg_2, stream(VIDEO, 0x1b, &[]), pcm, data, second, teletext, subtitles, av1, sound];
+    let program = program(all.to_vec());
     let checked = Checked::new(Settings::default(), &program);
-    let left_out: Vec<_> = checked.packager.left_out().iter().map(|left| (left.pid, left.codec)).collect();
+    let told: Vec<_> = checked.packager.left_out().iter().map(|left| (left.pid, &*left.codec)).collect();
     assert_eq!(
-        left_out,
-        [(0x110, Some(Codec::Mpeg2Video)), (0x111, Some(Codec::S302m)), (0x113, Some(Codec::H264))]
+        told,
+        [
+            (0x110, "MPEG-2 video"),
+            (0x111, "S302M"),
+            (0x112, "an unknown format (stream type 0x06)"),
+            (0x113, "H.264"),
+            (0x114, "teletext"),
+            (0x115, "DVB subtitles"),
+            (0x116, "AV1"),
+        ]
     );
+    assert_eq!(left_out_of(&program.streams), checked.packager.left_out());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use glassline_delivery::packager::{
 use glassline_delivery::playlist::hls::Report;
 use glassline_delivery::playlist::{Object, Variant};
 use glassline_delivery::policy::StreamName;
-use glassline_media::{Codec, Time, Utc};
+use glassline_media::{Time, Utc};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -373,15 +373,9 @@ impl Shelf {
     }
 }
 
-fn codec_name(left: &LeftOut) -> &'static str {
-    left.codec.map_or("an unknown codec", Codec::name)
-}
-
 fn words_of(left_out: &[LeftOut]) -> String {
-    let told: Vec<String> = left_out
-        .iter()
-        .map(|left| format!("{} on PID {}: {}", codec_name(left), left.pid, left.why))
-        .collect();
+    let told: Vec<String> =
+        left_out.iter().map(|left| format!("{} on PID {}: {}", left.codec, left.pid, left.why)).collect();
     told.join("; ")
 }
 
@@ -397,7 +391,7 @@ impl Contents {
         let told = if told.is_empty() { "the program has no pictures and no sound".to_owned() } else { told };
         let tracks: Vec<_> = left_out
             .iter()
-            .map(|left| serde_json::json!({ "pid": left.pid, "codec": codec_name(left), "why": left.why }))
+            .map(|left| serde_json::json!({ "pid": left.pid, "codec": left.codec, "why": left.why }))
             .collect();
         let body = serde_json::json!({
             "type": "about:blank",

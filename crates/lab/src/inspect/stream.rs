@@ -300,7 +300,7 @@ impl StreamTrack {
             } else {
                 "data"
             },
-            codec: self.announced.codec.map(Codec::name),
+            codec: self.announced.format_name(),
             language: self.announced.language.map(|code| String::from_utf8_lossy(&code).into_owned()),
             bitrate_bps,
             units: self.units,

@@ -35,7 +35,7 @@ pub(super) struct Run {
     served: bool,
     /// When to connect again.
     connect_at: Option<Instant>,
-    /// What a listener that serves its peers once will have ended with.
+    /// What a listener ends with at last, having served its other peers.
     torn: Option<Error>,
 }
 
@@ -69,9 +69,10 @@ impl Run {
             });
         }
         let ended = self.begin().and_then(|()| self.work(inbox));
-        let ended = ended.and(self.torn.take().map_or(Ok(()), Err));
+        let torn = self.torn.take();
+        // Other peers are not told of what one of them has lost.
         self.end(inbox, ended.is_err());
-        ended
+        ended.and(torn.map_or(Ok(()), Err))
     }
 
     fn begin(&mut self) -> Result<(), Error> {
@@ -197,8 +198,7 @@ impl Run {
         let error = Error::Torn { channel, peer: peer.clone() };
         match self.mode {
             Mode::Connect { .. } => return Err(error),
-            Mode::Listen { once: true } => _ = self.torn.get_or_insert(error),
-            Mode::Listen { once: false } => {}
+            Mode::Listen { .. } => _ = self.torn.get_or_insert(error),
         }
         self.shared.emit(SessionEvent::Torn { peer, channel });
         Ok(())

@@ -106,6 +106,9 @@ impl Program {
     }
 }
 
+const TELETEXT: &str = "teletext";
+const DVB_SUBTITLES: &str = "DVB subtitles";
+
 /// AAC in LATM with LOAS (13818-1 table 2-34).
 pub(super) const STREAM_TYPE_LATM: u8 = 0x11;
 
@@ -145,6 +148,46 @@ impl ElementaryStream {
         ElementaryStream { pid, stream_type, codec, language, opus_channels, descriptors }
     }
 
+    /// What it is, for people: its codec, or what type and descriptors say of formats that are carried and not looked into
+    /// (13818-1 table 2-34; ETSI EN 300 468, table 12; SMPTE ST 2038, RP 217; ATSC A/53-3). `None` where they do not say.
+    pub fn format_name(&self) -> Option<&'static str> {
+        if let Some(codec) = self.codec {
+            return Some(codec.name());
+        }
+        let told = descriptors_of(&self.descriptors).find_map(|(tag, body)| match (tag, body) {
+            (0x05, [b'A', b'V', b'0', b'1', ..]) => Some("AV1"),
+            (0x05, [b'D', b'T', b'S', b'1' | b'2' | b'3', ..]) | (0x7b, _) => Some("DTS"),
+            (0x05, [b'K', b'L', b'V', b'A', ..]) => Some("KLV metadata"),
+            (0x05, [b'V', b'A', b'N', b'C', ..]) => Some("ancillary data (ST 2038)"),
+            (0x05, [b'C', b'U', b'E', b'I', ..]) => Some("SCTE 35 cues"),
+            (0x05 | 0x26, body) if body.windows(4).any(|four| four == b"ID3 ") => Some("ID3 metadata"),
+            (0x46 | 0x56, _) => Some(TELETEXT),
+            (0x59, _) => Some(DVB_SUBTITLES),
+            _ => None,
+        });
+        told.or(match self.stream_type {
+            0x01 => Some("MPEG-1 video"),
+            0x10 => Some("MPEG-4 video"),
+            0x1c => Some("MPEG-4 sound without LATM"),
+            0x20 => Some("H.264 MVC"),
+            0x21 => Some("JPEG 2000"),
+            0x32 => Some("JPEG XS"),
+            0x33 => Some("H.266"),
+            0x42 => Some("AVS video"),
+            0x82 | 0x85 => Some("DTS"),
+            0x83 => Some("TrueHD"),
+            0x86 if self.is_audio() => Some("DTS-HD"),
+            0x86 => Some("SCTE 35 cues"),
+            0xea => Some("VC-1"),
+            _ => None,
+        })
+    }
+
+    /// Whether these are subtitles of a stream of their own.
+    pub fn is_subtitles(&self) -> bool {
+        matches!(self.format_name(), Some(TELETEXT | DVB_SUBTITLES))
+    }
+
     /// Whether this is video, of a known codec or another.
     pub fn is_video(&self) -> bool {
         self.codec
@@ -155,8 +198,16 @@ impl ElementaryStream {
 
     /// Whether this is audio, of a known codec or another.
     pub fn is_audio(&self) -> bool {
-        self.codec.map_or(matches!(self.stream_type, 0x11 | 0x1c | 0x82..=0x87), |codec| !codec.is_video())
-            || descriptors_of(&self.descriptors).any(|(tag, body)| tag == 0x05 && body.starts_with(b"BSSD"))
+        let registers = |format: &[u8]| {
+            descriptors_of(&self.descriptors).any(|(tag, body)| tag == 0x05 && body.starts_with(format))
+        };
+        // Of Blu-ray discs 0x86 is DTS-HD, of ATSC it is SCTE 35.
+        let is_other = match self.stream_type {
+            0x11 | 0x1c | 0x82..=0x85 | 0x87 => true,
+            0x86 => registers(b"HDMV"),
+            _ => false,
+        };
+        self.codec.map_or(is_other, |codec| !codec.is_video()) || registers(b"BSSD")
     }
 }
 
@@ -426,6 +477,26 @@ mod tests {
         assert_eq!((stream.codec, stream.opus_channels), (Some(Codec::Opus), Some(2)));
         assert_eq!(stream.language, Some(*b"deu"));
         assert!(stream.is_audio() && !stream.is_video());
+    }
+
+    #[test]
+    fn what_is_not_looked_into_has_a_name_and_is_no_sound() {
+        let stream =
+            |stream_type, descriptors: &[u8]| ElementaryStream::new(0x100, stream_type, descriptors.to_vec());
+        for (stream_type, descriptors, name) in [
+            (0x06, &b"\x56\x05deu\x09\0"[..], "teletext"),
+            (0x06, b"\x59\x08deu\x10\0\x01\0\x01", "DVB subtitles"),
+            (0x06, b"\x05\x04KLVA", "KLV metadata"),
+            (0x15, b"\x26\x0d\xff\xffID3 \xffID3 \0\x0f", "ID3 metadata"),
+            (0x86, b"", "SCTE 35 cues"),
+        ] {
+            let stream = stream(stream_type, descriptors);
+            assert_eq!(stream.format_name(), Some(name));
+            assert!(!stream.is_audio() && !stream.is_video(), "{name}");
+        }
+        assert!(stream(0x86, b"\x05\x08HDMV\xff\x86\x01\0").is_audio());
+        assert!(stream(0x06, &[0x56, 5, 0, 0, 0, 0, 0]).is_subtitles());
+        assert_eq!(stream(0x06, b"\x05\x02AV").format_name(), None);
     }
 
     proptest! {
