@@ -145,10 +145,12 @@ impl Depacketizer {
         self.lock.renew(from, header.ssrc, at);
         self.is_wide = is_wide;
         let closes_out = place.is_none() && is_empty && self.extend_out(sequence);
-        // What belongs to a frame that is out tells nothing of what comes next.
-        let known = if place.is_some() { u64::MAX } else { self.out.map_or(0, |out| out.next) };
+        // What belongs to a frame that is out tells nothing of what comes next; nor does what is older than all frames, where none
+        // is out yet.
+        let behind = sequence.saturating_add(1);
+        let known = if place.is_some() { Some(behind) } else { self.out.map(|out| behind.min(out.next)) };
         let next = &mut self.paths[path].next;
-        *next = Some(next.unwrap_or(0).max(sequence.saturating_add(1).min(known)));
+        *next = (*next).max(known);
         let Some(place) = place else {
             count(&mut self.counters.late, (!is_empty).into());
             count(&mut self.counters.duplicates, (is_empty && !closes_out).into());
