@@ -1,4 +1,13 @@
 //! Which bytes of a frame are there.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use std::ops::Range;
 
@@ -28,16 +37,16 @@ impl Coverage {
         let is_full = self.runs.len() >= RUNS_MAX;
         match self.runs.last_mut() {
             Some(last) if last.end == range.start => {
-                self.bytes += range.len();
                 let added = range.len();
+                self.bytes = self.bytes.saturating_add(added);
                 last.end = range.end;
                 return added;
             }
             Some(last) if last.end > range.start => {}
             _ if is_full => return 0,
             _ => {
-                self.bytes += range.len();
                 let added = range.len();
+                self.bytes = self.bytes.saturating_add(added);
                 self.runs.push(range);
                 return added;
             }
@@ -49,7 +58,7 @@ impl Coverage {
         let joined = self.runs[first..end]
             .iter()
             .fold(range, |joined, run| joined.start.min(run.start)..joined.end.max(run.end));
-        let added = joined.len() - before;
+        let added = joined.len().saturating_sub(before);
         if first == end && is_full {
             return 0;
         }
@@ -57,9 +66,9 @@ impl Coverage {
             self.runs.insert(first, joined);
         } else {
             self.runs[first] = joined;
-            self.runs.drain(first + 1..end);
+            self.runs.drain(first.saturating_add(1)..end);
         }
-        self.bytes += added;
+        self.bytes = self.bytes.saturating_add(added);
         added
     }
 

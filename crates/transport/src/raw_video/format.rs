@@ -1,4 +1,13 @@
 //! What a frame is, and where samples of a line are in it.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::header::Segment;
 use glassline_media::{Chroma, Layout, PixelFormat, Size};
@@ -111,7 +120,7 @@ impl Format {
 
     /// Bytes of a frame.
     pub fn frame_bytes(&self) -> usize {
-        self.line_bytes * self.rows
+        self.line_bytes.saturating_mul(self.rows)
     }
 
     /// Samples, lines and bytes of a pgroup.
@@ -129,12 +138,13 @@ impl Format {
 
     /// Lines of pgroups of a field.
     pub(super) fn field_rows(&self, field: usize) -> usize {
-        if self.fields() == 1 { self.rows } else { (self.rows + 1 - field) / 2 }
+        if self.fields() == 1 { self.rows } else { self.rows.saturating_add(1).saturating_sub(field) / 2 }
     }
 
     /// Where line `row` of a field begins in the frame.
     pub(super) fn row_at(&self, field: usize, row: usize) -> usize {
-        self.line_bytes * if self.fields() == 1 { row } else { 2 * row + field }
+        let line = if self.fields() == 1 { row } else { row.saturating_mul(2).saturating_add(field) };
+        self.line_bytes.saturating_mul(line)
     }
 
     /// Whether a segment's samples are whole pgroups within a line of a frame, whatever line numbers count.
@@ -155,8 +165,8 @@ impl Format {
         let (field, length) = (usize::from(segment.field), usize::from(segment.length));
         let is_whole =
             line.is_multiple_of(lines) && offset.is_multiple_of(width) && length.is_multiple_of(bytes);
-        let start = offset / width * bytes;
-        if !is_whole || field >= self.fields() || start + length > self.line_bytes {
+        let start = offset.checked_div(width)?.saturating_mul(bytes);
+        if !is_whole || field >= self.fields() || start.saturating_add(length) > self.line_bytes {
             return None;
         }
         let row = match self.lines {
@@ -166,12 +176,12 @@ impl Format {
                 }
                 line / 2
             }
-            _ => line / lines,
+            _ => line.checked_div(lines)?,
         };
         if row >= self.field_rows(field) {
             return None;
         }
-        let at = self.row_at(field, row) + start;
-        Some(at..at + length)
+        let at = self.row_at(field, row).saturating_add(start);
+        Some(at..at.saturating_add(length))
     }
 }

@@ -1,4 +1,13 @@
 //! Frames that are not out yet.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::coverage::Coverage;
 use glassline_media::Time;

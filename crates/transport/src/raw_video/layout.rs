@@ -1,4 +1,13 @@
 //! How a sender cuts a frame into packets.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::format::Format;
 use super::header::{EXTENSION_BYTES, SEGMENT_BYTES, Segment};
@@ -22,8 +31,18 @@ pub(super) struct Entry {
 impl Entry {
     /// Bytes in front of its samples.
     pub(super) fn head_bytes(&self) -> usize {
-        usize::from(self.rtp_bytes).saturating_add(EXTENSION_BYTES).saturating_add(self.heads.len())
+        head_bytes(self.rtp_bytes, self.heads.len())
     }
+}
+
+fn head_bytes(rtp_bytes: u16, heads_bytes: usize) -> usize {
+    usize::from(rtp_bytes).saturating_add(EXTENSION_BYTES).saturating_add(heads_bytes)
+}
+
+/// A number of bytes or runs in half the memory. A frame has fewer by far; what lies beyond would have empty ranges, which no
+/// packet fits.
+fn short(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// All packets of a frame, in order: of both fields where there are two.
@@ -57,15 +76,16 @@ impl Layout {
     /// Appends a packet.
     pub(super) fn push(&mut self, rtp_bytes: u16, marker: bool, heads: &[u8], places: &[Range<usize>]) {
         let samples: usize = places.iter().map(Range::len).sum();
-        let (heads_at, places_at) = (self.heads.len() as u32, self.places.len() as u32);
+        let (heads_at, places_at) = (short(self.heads.len()), short(self.places.len()));
+        let head_bytes = head_bytes(rtp_bytes, heads.len());
         self.heads.extend_from_slice(heads);
         self.places.extend_from_slice(places);
         self.entries.push(Entry {
             rtp_bytes,
             marker,
-            heads: heads_at..self.heads.len() as u32,
-            places: places_at..self.places.len() as u32,
-            bytes: (usize::from(rtp_bytes) + EXTENSION_BYTES + heads.len() + samples) as u32,
+            heads: heads_at..short(self.heads.len()),
+            places: places_at..short(self.places.len()),
+            bytes: short(head_bytes.saturating_add(samples)),
         });
     }
 

@@ -1,4 +1,13 @@
 //! When a frame, or a block of sound, was captured, by its RTP time stamp.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use glassline_media::{Time, Utc};
 use std::time::Duration;
@@ -53,41 +62,52 @@ impl MediaClock {
     pub fn captured(&mut self, timestamp: u32, arrived: Time, utc: Utc) -> Time {
         let by_arrival = self.by_arrival(timestamp, arrived);
         let by_stamp = self.direct.and_then(|direct| {
-            let tai = u128::from(utc.as_nanos()) + MediaClock::TAI_AHEAD.as_nanos();
-            let now = (tai * u128::from(self.rate) / 1_000_000_000) as u32;
-            let age = i64::from(now.wrapping_add(direct).wrapping_sub(timestamp) as i32);
-            let second = self.rate as i64;
-            (-second / FUTURE..=OLDEST * second).contains(&age).then(|| {
-                let age = age.max(0) as u64 * 1_000_000_000 / self.rate;
-                Time::from_nanos(arrived.as_nanos().saturating_sub(age))
+            let tai = u128::from(utc.as_nanos()).saturating_add(MediaClock::TAI_AHEAD.as_nanos());
+            let now = wrapped(tai.saturating_mul(u128::from(self.rate)) / 1_000_000_000);
+            let age = i64::from(now.wrapping_add(direct).wrapping_sub(timestamp).cast_signed());
+            let second = self.rate.cast_signed();
+            let believed = second.saturating_neg() / FUTURE..=second.saturating_mul(OLDEST);
+            believed.contains(&age).then(|| {
+                let age = self.nanos(u64::try_from(age).unwrap_or(0));
+                Time::from_nanos(arrived.as_nanos().saturating_sub(age.unsigned_abs()))
             })
         });
         self.is_related = by_stamp.is_some();
         by_stamp.unwrap_or(by_arrival)
     }
 
+    /// How long so many ticks are, in nanoseconds.
+    fn nanos(&self, ticks: u64) -> i64 {
+        let nanos = u128::from(ticks).saturating_mul(1_000_000_000).checked_div(self.rate.into());
+        nanos.and_then(|nanos| i64::try_from(nanos).ok()).unwrap_or(i64::MAX)
+    }
+
     fn by_arrival(&mut self, timestamp: u32, arrived: Time) -> Time {
-        let rate = u128::from(self.rate);
-        let nanos = |stamp: u64| i64::try_from(u128::from(stamp) * 1_000_000_000 / rate).unwrap_or(i64::MAX);
         let arrived_nanos = i64::try_from(arrived.as_nanos()).unwrap_or(i64::MAX);
         let (stamp, behind) = match self.last {
             None => {
                 let stamp = 1 << 32 | u64::from(timestamp);
-                (stamp, arrived_nanos.saturating_sub(nanos(stamp)))
+                (stamp, arrived_nanos.saturating_sub(self.nanos(stamp)))
             }
             Some((last, last_arrived, behind)) => {
-                let step = i64::from(timestamp.wrapping_sub(last as u32) as i32);
+                let step = i64::from(timestamp.wrapping_sub(wrapped(last.into())).cast_signed());
                 let stamp = last.saturating_add_signed(step);
-                let found = arrived_nanos.saturating_sub(nanos(stamp));
-                let passed = arrived.since(last_arrived).as_nanos() as u64;
-                let allowed = behind.saturating_add((passed / 1_000_000 * SLOWER_PPM) as i64);
-                let is_jump = found.abs_diff(behind) > JUMP.as_nanos() as u64;
+                let found = arrived_nanos.saturating_sub(self.nanos(stamp));
+                let passed = arrived.as_nanos().saturating_sub(last_arrived.as_nanos());
+                let slower = (passed / 1_000_000).saturating_mul(SLOWER_PPM);
+                let allowed = behind.saturating_add_unsigned(slower);
+                let is_jump = u128::from(found.abs_diff(behind)) > JUMP.as_nanos();
                 (stamp, if is_jump { found } else { found.min(allowed) })
             }
         };
         self.last = Some((stamp, arrived, behind));
-        Time::from_nanos(u64::try_from(nanos(stamp).saturating_add(behind)).unwrap_or(0)).min(arrived)
+        Time::from_nanos(u64::try_from(self.nanos(stamp).saturating_add(behind)).unwrap_or(0)).min(arrived)
     }
+}
+
+/// The stamp of so many ticks: it counts modulo 2³².
+pub(super) fn wrapped(ticks: u128) -> u32 {
+    (ticks & 0xFFFF_FFFF) as u32
 }
 
 #[cfg(test)]

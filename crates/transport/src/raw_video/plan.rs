@@ -1,4 +1,13 @@
 //! Where the kernel is to put what it receives.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -101,24 +110,25 @@ impl Plan {
 
     /// Whether a datagram of so many bytes and pieces still goes into the message that is being planned.
     pub(super) fn has_room(&self, bytes: usize, pieces: usize) -> bool {
-        self.bytes + bytes <= MESSAGE_BYTES && self.pieces.len() - self.begun.0 + pieces <= PIECES_MAX
+        let planned = self.pieces.len().saturating_sub(self.begun.0);
+        self.bytes.saturating_add(bytes) <= MESSAGE_BYTES && planned.saturating_add(pieces) <= PIECES_MAX
     }
 
     /// The next bytes go to the scratch memory. Returns where.
     pub(super) fn scratch(&mut self, bytes: usize) -> usize {
         let at = self.free;
-        self.free += bytes;
-        self.bytes += bytes;
+        self.free = at.saturating_add(bytes);
+        self.bytes = self.bytes.saturating_add(bytes);
         match self.pieces[self.begun.0..].last_mut() {
-            Some(Piece::Scratch(last)) if last.end == at => last.end += bytes,
-            _ => self.pieces.push(Piece::Scratch(at..at + bytes)),
+            Some(Piece::Scratch(last)) if last.end == at => last.end = self.free,
+            _ => self.pieces.push(Piece::Scratch(at..self.free)),
         }
         at
     }
 
     /// The next bytes go to a frame.
     pub(super) fn frame(&mut self, slot: usize, bytes: Range<usize>) {
-        self.bytes += bytes.len();
+        self.bytes = self.bytes.saturating_add(bytes.len());
         match self.pieces[self.begun.0..].last_mut() {
             Some(Piece::Frame { slot: last, bytes: end }) if *last == slot && end.end == bytes.start => {
                 end.end = bytes.end;
@@ -133,8 +143,9 @@ impl Plan {
 
     /// Ends a message: what it brings beyond the plan goes to the scratch memory.
     pub(super) fn end_message(&mut self) {
-        let tail = (MESSAGES_MAX + self.messages.len()) * TAIL_STRIDE;
-        self.pieces.push(Piece::Scratch(tail..tail + MESSAGE_BYTES - self.bytes));
+        let tail = MESSAGES_MAX.saturating_add(self.messages.len()).saturating_mul(TAIL_STRIDE);
+        let beyond = MESSAGE_BYTES.saturating_sub(self.bytes);
+        self.pieces.push(Piece::Scratch(tail..tail.saturating_add(beyond)));
         let (pieces, aims) = self.begun;
         self.messages.push(Message { pieces: pieces..self.pieces.len(), aims: aims..self.aims.len() });
         (self.begun, self.bytes) = ((self.pieces.len(), self.aims.len()), 0);

@@ -18,10 +18,21 @@
 //! packet that enters, so it is one at least (LIST shows one less); a packet that comes within its own read slot is not late,
 //! as in LIST. Type N is read with the gapped schedule, NL and W with the linear one. The bucket's drains are counted from the
 //! first packet, as LIST does, and not from the epoch.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::format::{Format, Scan};
+use super::media_clock::wrapped;
 use super::schedule::{Ratio, Schedule, SenderModel, active, second_field};
 use super::verdict::{Class, FrameTiming, Fullness, Limits, Verdict};
+use crate::rtp::count;
 use glassline_media::{FrameRate, Time};
 use std::time::Duration;
 
@@ -30,10 +41,10 @@ const DRAIN_FACTOR: f64 = 1.1;
 /// Ticks a second of video's RTP clock.
 const CLOCK: u64 = 90_000;
 /// How old a frame may be by its stamp, and how far in the future, in ticks, for its stamp and PTP to be believed to be one clock.
-const OLDEST: i64 = CLOCK as i64;
-const FUTURE: i64 = CLOCK as i64 / 200;
+const OLDEST: i64 = CLOCK.cast_signed();
+const FUTURE: i64 = OLDEST / 200;
 /// By how much the sender's clock may be slower than ours. What comes late by more than this was late.
-const SLOWER_PPM: u64 = 100;
+const SLOWER_PPM: i64 = 100;
 /// A frame that is further away than this from where its stamp says begins the grid anew.
 const JUMP: u64 = 500_000_000;
 /// Reads that are counted at most: after hours of silence it does not matter how many more there were.
@@ -77,10 +88,12 @@ impl Reads {
     fn until(&self, elapsed: i64) -> i64 {
         let count = |elapsed: i64| match elapsed {
             ..0 => 0,
-            0.. => (elapsed as f64 * self.speed).min(READS_MAX) as i64 + 1,
+            0.. => floor((elapsed as f64 * self.speed).min(READS_MAX)).saturating_add(1),
         };
         match self.gap {
-            Some((first, over)) if elapsed >= over => first + count(elapsed - over),
+            Some((first, over)) if elapsed >= over => {
+                first.saturating_add(count(elapsed.saturating_sub(over)))
+            }
             Some((first, _)) => count(elapsed).min(first),
             None => count(elapsed),
         }
@@ -160,7 +173,7 @@ impl Timing {
             let Ratio(part, whole) = active(&format, model);
             let has_gap = model == SenderModel::Gapped && format.scan() != Scan::Progressive;
             let Ratio(later, than) = second_field(&format);
-            let second = (frame_nanos * f64::from(later) / f64::from(than)) as i64;
+            let second = floor(frame_nanos * f64::from(later) / f64::from(than));
             let gap = has_gap.then_some((i64::from(packets.div_ceil(2)), second));
             Reads { speed: mean * f64::from(whole) / f64::from(part), gap }
         };
@@ -170,7 +183,7 @@ impl Timing {
             limits: Limits::of(&settings.format, settings.rate, packets, settings.max_udp_bytes),
             gapped: reads(SenderModel::Gapped),
             linear: reads(SenderModel::Linear),
-            offset: schedule.first_offset().as_nanos() as i64,
+            offset: i64::try_from(schedule.first_offset().as_nanos()).unwrap_or(i64::MAX),
             drain: mean * DRAIN_FACTOR,
             bucket: (0, 0.0, Time::ZERO),
             grid: None,
@@ -200,7 +213,7 @@ impl Timing {
         let (first, last) =
             (current.received.saturating_add(1), current.received.saturating_add(i64::from(packets)));
         current.received = last;
-        let after = |read: i64| Fullness { min: first - read, max: last - read };
+        let after = |read: i64| Fullness { min: first.saturating_sub(read), max: last.saturating_sub(read) };
         let timing = &mut current.timing;
         timing.cinst_max = timing.cinst_max.max(cinst);
         timing.gapped.include(after(self.gapped.until(elapsed)));
@@ -263,7 +276,7 @@ impl Timing {
     fn fill(&mut self, at: Time, packets: u32) -> u32 {
         let (level, part, until) = self.bucket;
         let drained = at.as_nanos().saturating_sub(until.as_nanos()) as f64 * self.drain + part;
-        let whole = drained as i64;
+        let whole = floor(drained);
         let level = level.saturating_sub(whole).max(0).saturating_add(i64::from(packets));
         self.bucket = (level, drained - whole as f64, until.max(at));
         u32::try_from(level).unwrap_or(u32::MAX)
@@ -272,8 +285,8 @@ impl Timing {
     /// A frame begins, and the one before it is complete.
     fn begin(&mut self, at: Time, timestamp: u32) {
         if let Some(Current { timing, .. }) = self.current.take() {
-            self.sum.frames += 1;
-            self.sum.by_ptp += u64::from(timing.is_by_ptp);
+            count(&mut self.sum.frames, 1);
+            count(&mut self.sum.by_ptp, timing.is_by_ptp.into());
             self.sum.cinst_max = self.sum.cinst_max.max(timing.cinst_max);
             self.sum.gapped.include(timing.gapped);
             self.sum.linear.include(timing.linear);
@@ -301,6 +314,13 @@ impl Timing {
         (u128::from(rate.numerator()), u128::from(rate.denominator()))
     }
 
+    /// When period `number` begins, in nanoseconds after the first one, rounded down.
+    fn begin_of(&self, number: u128) -> u64 {
+        let (periods, seconds) = self.pace();
+        let nanos = number.saturating_mul(seconds).saturating_mul(1_000_000_000).checked_div(periods);
+        nanos.and_then(|nanos| u64::try_from(nanos).ok()).unwrap_or(u64::MAX)
+    }
+
     /// When a frame's period begins by PTP, in nanoseconds of [`Time`]: the multiple of the period whose first packet is nearest
     /// to the one that came, since the stamp is of capture, which a sender's work sets back by whole frames. `None` where PTP is
     /// not known, or the stamp is not of its clock.
@@ -308,14 +328,13 @@ impl Timing {
         let PtpClock { ahead, direct } = self.settings.ptp?;
         let tai = at.as_nanos().checked_add(u64::try_from(ahead.as_nanos()).ok()?)?;
         let (periods, seconds) = self.pace();
-        let second = 1_000_000_000 * seconds;
-        let first = u128::from(tai.checked_sub(self.offset as u64)?);
-        let number = (2 * first * periods + second) / (2 * second);
-        let begin = u64::try_from(number * second / periods).ok()?;
-        let ticks = (u128::from(begin) * u128::from(CLOCK) / 1_000_000_000) as u32;
-        let age = i64::from(ticks.wrapping_add(direct).wrapping_sub(timestamp) as i32);
-        let ahead = i64::try_from(ahead.as_nanos()).ok()?;
-        (-FUTURE..=OLDEST).contains(&age).then(|| (begin as i64).checked_sub(ahead))?
+        let first = u128::from(tai.checked_sub(self.offset.unsigned_abs())?);
+        let number = rounded(first.saturating_mul(periods), seconds.saturating_mul(1_000_000_000));
+        let begin = self.begin_of(number);
+        let ticks = wrapped(u128::from(begin).saturating_mul(u128::from(CLOCK)) / 1_000_000_000);
+        let age = i64::from(ticks.wrapping_add(direct).wrapping_sub(timestamp).cast_signed());
+        let (begin, ahead) = (i64::try_from(begin).ok()?, i64::try_from(ahead.as_nanos()).ok()?);
+        (-FUTURE..=OLDEST).contains(&age).then(|| begin.checked_sub(ahead))?
     }
 
     /// When a frame's first packet was to come by the frames' own grid, in nanoseconds of [`Time`].
@@ -323,25 +342,40 @@ impl Timing {
         let at = nanos(at);
         let (periods, seconds) = self.pace();
         let anew = Grid { base: at, last: (0, timestamp) };
-        let Some(Grid { base, last: (number, stamp) }) = self.grid else {
+        let Some(Grid { base, last: (before, stamp) }) = self.grid else {
             self.grid = Some(anew);
             return at;
         };
         let step = u128::from(timestamp.wrapping_sub(stamp));
-        let ticks = u128::from(CLOCK) * seconds;
-        let number = number + ((2 * step * periods + ticks) / (2 * ticks)) as u64;
-        let since = |number: u64| (u128::from(number) * seconds * 1_000_000_000 / periods) as i64;
-        let expected = base.saturating_add(since(number));
+        let passed = rounded(step.saturating_mul(periods), seconds.saturating_mul(u128::from(CLOCK)));
+        let number = before.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX));
+        let [begin_before, begin] =
+            [before, number].map(|number| i64::try_from(self.begin_of(number.into())).unwrap_or(i64::MAX));
+        let expected = base.saturating_add(begin);
         if at.abs_diff(expected) > JUMP {
             self.grid = Some(anew);
             return at;
         }
-        let passed = since(number).saturating_sub(since(self.grid.map_or(0, |grid| grid.last.0)));
-        let allowed = passed / 1_000_000 * SLOWER_PPM as i64;
-        let base = base.saturating_add((at - expected).min(allowed));
+        let passed = begin.saturating_sub(begin_before);
+        let allowed = (passed / 1_000_000).saturating_mul(SLOWER_PPM);
+        let base = base.saturating_add(at.saturating_sub(expected).min(allowed));
         self.grid = Some(Grid { base, last: (number, timestamp) });
-        base.saturating_add(since(number))
+        base.saturating_add(begin)
     }
+}
+
+/// How many parts a value is, to the nearest; a rate has no part that is 0.
+fn rounded(value: u128, part: u128) -> u128 {
+    value.saturating_add(part / 2).checked_div(part).unwrap_or(0)
+}
+
+/// The whole part of a number that is not below 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a cast of a float saturates, and makes zero of what is no number"
+)]
+fn floor(value: f64) -> i64 {
+    value as i64
 }
 
 fn nanos(at: Time) -> i64 {

@@ -1,4 +1,13 @@
 //! What is said of a sender's timing, and where the limits of ST 2110-21 are.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::format::Format;
 use super::schedule::{Ratio, SenderModel, active};
@@ -9,7 +18,7 @@ use std::fmt;
 const UDP_BYTES: u32 = 1_460;
 const UDP_BYTES_COUNTED: u32 = 1_500;
 /// Packets a second from which on type W has no C_MAX (ST 2110-21 §7.1.4).
-const UNLIMITED: u128 = 900_000;
+const UNLIMITED: u32 = 900_000;
 
 /// What a sender is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +72,7 @@ impl Fullness {
     /// Whether a buffer of this size does. Without PTP nobody knows when the schedule begins: then a buffer does that could
     /// begin to read as much later as a packet was late.
     pub(super) fn fits(&self, full: u32, is_by_ptp: bool) -> bool {
-        let late = (-self.min).max(0);
+        let late = self.min.saturating_neg().max(0);
         if is_by_ptp {
             late == 0 && self.max <= i64::from(full)
         } else {
@@ -116,24 +125,31 @@ pub struct Verdict {
     pub wide: Limits,
 }
 
+/// Three of these always have room in what comes out.
+fn product(factors: [u32; 3]) -> u128 {
+    factors.into_iter().map(u128::from).fold(1, u128::saturating_mul)
+}
+
 impl Limits {
     /// Those of types N, NL and W (ST 2110-21 §7.1), for frames of `packets` packets whose description has this MAXUDP.
     pub fn of(format: &Format, rate: FrameRate, packets: u32, max_udp_bytes: u32) -> [Limits; 3] {
-        let (periods, seconds) = (u64::from(rate.numerator()), u64::from(rate.denominator()));
+        let (periods, seconds) = (rate.numerator(), rate.denominator());
         // N_PACKETS / (times · ratio · T_FRAME), rounded down.
-        let packets_in = |times: u64, Ratio(part, whole): Ratio| {
-            let above = u128::from(packets) * u128::from(periods) * u128::from(whole);
-            let below = u128::from(times) * u128::from(seconds) * u128::from(part);
-            u32::try_from(above / below).unwrap_or(u32::MAX)
+        let packets_in = |times: u32, Ratio(part, whole): Ratio| {
+            let (above, below) = (product([packets, periods, whole]), product([times, seconds, part]));
+            above.checked_div(below).and_then(|packets| u32::try_from(packets).ok()).unwrap_or(u32::MAX)
         };
         let udp = if max_udp_bytes <= UDP_BYTES { UDP_BYTES_COUNTED } else { max_udp_bytes };
         let whole = Ratio(1, 1);
-        let full = |packets: u32, times| packets_in(times, whole).max(1_500 * packets / udp);
+        let full = |packets: u32, times| {
+            packets_in(times, whole)
+                .max(UDP_BYTES_COUNTED.saturating_mul(packets).checked_div(udp).unwrap_or(0))
+        };
         let narrow = |model| Limits {
             c_max: packets_in(43_200, active(format, model)).max(4),
             vrx_full: full(8, 27_000),
         };
-        let is_unlimited = u128::from(packets) * u128::from(periods) >= UNLIMITED * u128::from(seconds);
+        let is_unlimited = product([packets, periods, 1]) >= product([UNLIMITED, seconds, 1]);
         let c_max = if is_unlimited { u32::MAX } else { packets_in(21_600, whole).max(16) };
         let wide = Limits { c_max, vrx_full: full(720, 300) };
         [narrow(SenderModel::Gapped), narrow(SenderModel::Linear), wide]

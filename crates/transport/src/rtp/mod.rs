@@ -41,7 +41,7 @@ use thiserror::Error;
 pub const HEADER_BYTES: usize = 12;
 
 /// Counts `more`; a count that has come to its end stays there.
-fn count(counter: &mut u64, more: u64) {
+pub(crate) fn count(counter: &mut u64, more: u64) {
     *counter = counter.saturating_add(more);
 }
 

@@ -7,6 +7,7 @@
 
 use super::LATE_TICKS;
 use glassline_media::Time;
+use std::num::{NonZeroU32, NonZeroU64};
 
 /// Ticks a second of video's RTP clock.
 const TICKS: u64 = 90_000;
@@ -33,15 +34,15 @@ pub(super) struct Whole {
 pub(super) struct Continuity {
     last: Option<Whole>,
     /// Ticks from a frame to the next, of two that followed each other.
-    step: Option<u32>,
+    step: Option<NonZeroU32>,
 }
 
 impl Continuity {
     /// A frame came whole.
     pub(super) fn note(&mut self, whole: Whole) {
         let before = self.last.replace(whole).filter(|before| before.next == whole.first);
-        let step = before.map(|before| whole.timestamp.wrapping_sub(before.timestamp));
-        self.step = step.filter(|step| (1..=LATE_TICKS).contains(step)).or(self.step);
+        let step = before.and_then(|before| NonZeroU32::new(whole.timestamp.wrapping_sub(before.timestamp)));
+        self.step = step.filter(|step| step.get() <= LATE_TICKS).or(self.step);
     }
 
     /// Behind the last whole frame came packets without samples, up to the one before `next`.
@@ -57,26 +58,28 @@ impl Continuity {
         let Some(last) = self.last else { return true };
         let ahead = u64::from(timestamp.wrapping_sub(last.timestamp));
         let passed = ticks(at.since(last.began));
-        let Some(step) = self.step.map(u64::from) else {
+        let Some(step) = self.step.map(NonZeroU64::from) else {
             return ahead <= passed.saturating_add(u64::from(LATE_TICKS));
         };
-        let packets = last.next.saturating_sub(last.first).max(1);
-        let by_number = (sequence.saturating_sub(last.next) / packets + 1).saturating_mul(step);
-        let latest = by_number.saturating_add(passed).saturating_add(step + UNEVEN_TICKS);
+        let packets = NonZeroU64::new(last.next.saturating_sub(last.first)).unwrap_or(NonZeroU64::MIN);
+        let skipped = sequence.saturating_sub(last.next);
+        let by_number = (skipped / packets).saturating_add(1).saturating_mul(step.get());
+        let uneven = step.get().saturating_add(UNEVEN_TICKS);
+        let latest = by_number.saturating_add(passed).saturating_add(uneven);
         // A frame that is cut otherwise may have twice the packets.
-        let most = (ahead / step + 2).saturating_mul(packets.saturating_mul(2));
-        ahead <= latest && sequence.saturating_sub(last.next) <= most
+        let most = (ahead / step).saturating_add(2).saturating_mul(packets.get().saturating_mul(2));
+        ahead <= latest && skipped <= most
     }
 
     /// Whether the second field of a frame may have this stamp, which is later than the first one's.
     pub(super) fn allows_field(&self, first: u32, second: u32) -> bool {
         !self.last.is_some_and(|last| last.has_one_stamp)
-            && self.step.is_none_or(|step| second.wrapping_sub(first) < step)
+            && self.step.is_none_or(|step| second.wrapping_sub(first) < step.get())
     }
 }
 
 fn ticks(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_nanos() * u128::from(TICKS) / 1_000_000_000).unwrap_or(u64::MAX)
+    u64::try_from(time.as_nanos().saturating_mul(u128::from(TICKS)) / 1_000_000_000).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -2,6 +2,15 @@
 //!
 //! * `planned`: the kernel has put it where a plan said, and its header says that it belongs there. A few comparisons.
 //! * `unplanned`: all else, and all of it until one frame has come whole. It is parsed and copied.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod continuity;
 mod line_numbers;
@@ -13,6 +22,7 @@ use super::frame::Frame;
 use super::header::Segment;
 use super::layout::Layout;
 use super::plan::{Arrival, MESSAGES_MAX, Plan};
+use crate::rtp::count;
 use crate::rtp::source::{Origin, SourceLock};
 use continuity::{Continuity, Whole};
 use glassline_media::Time;
@@ -63,7 +73,7 @@ pub trait Store {
 
     /// Writes bytes of a frame to where they belong: whole pgroups from byte `at` on, with [`Format::line_bytes`] to a line.
     fn write(&mut self, slot: usize, at: usize, bytes: &[u8]) {
-        self.bytes(slot)[at..at + bytes.len()].copy_from_slice(bytes);
+        self.bytes(slot)[at..][..bytes.len()].copy_from_slice(bytes);
     }
 }
 
@@ -260,7 +270,8 @@ impl Depacketizer {
         store: &mut dyn Store,
     ) {
         // Of an empty datagram nothing is left to look at.
-        self.counters.refused += arrivals.iter().filter(|arrival| arrival.bytes == 0).count() as u64;
+        let empty = arrivals.iter().filter(|arrival| arrival.bytes == 0).count();
+        count(&mut self.counters.refused, empty as u64);
         for (message, arrival) in arrivals.iter().enumerate() {
             let datagram_bytes = arrival.datagram_bytes.max(1);
             let mut offset = 0;
@@ -269,7 +280,7 @@ impl Depacketizer {
             // messages from this one on is void, and what they bring is copied to where it belongs.
             let is_source = self.lock.is_at(Origin { path, address: arrival.from });
             while offset < arrival.bytes {
-                let bytes = datagram_bytes.min(arrival.bytes - offset);
+                let bytes = datagram_bytes.min(arrival.bytes.saturating_sub(offset));
                 let is_hit = is_source
                     && aims.next().is_some_and(|aim| self.hit(path, aim, bytes, scratch, arrival.at, store));
                 if !is_hit {
@@ -281,7 +292,7 @@ impl Depacketizer {
                     self.pace(path, arrivals, false);
                     return;
                 }
-                offset += bytes;
+                offset = offset.saturating_add(bytes);
             }
             if offset > 0 {
                 self.lock.touch(path, arrival.at);
@@ -313,8 +324,8 @@ impl Depacketizer {
         // A message that is planned costs, whether it comes or not.
         path.messages = match arrivals.len() {
             _ if !was_planned => usual.min(8),
-            all if all >= path.messages => (2 * path.messages).min(usual),
-            some => (some + 1).min(usual),
+            all if all >= path.messages => path.messages.saturating_mul(2).min(usual),
+            some => some.saturating_add(1).min(usual),
         };
     }
 
@@ -353,7 +364,7 @@ impl Depacketizer {
         let number = self.next_number;
         let spare = self.spare.get_or_insert_with(|| Frame { number, ..Frame::default() });
         if spare.number == number {
-            self.next_number += 1;
+            self.next_number = number.saturating_add(1);
         }
         if spare.slot.is_none() {
             spare.slot = store.open();
@@ -363,7 +374,11 @@ impl Depacketizer {
     /// Whether a packet's time stamp is that of the field which is still missing of a frame.
     fn is_other_field(&self, place: usize, (timestamp, field): (u32, usize), sequence: u64) -> bool {
         let frame = &self.frames[place];
-        match (self.settings.format.scan(), frame.timestamps[field], frame.timestamps[1 - field]) {
+        match (
+            self.settings.format.scan(),
+            frame.timestamps[field],
+            frame.timestamps[usize::from(field == 0)],
+        ) {
             // Segments have one stamp, and so have the fields of some senders, FFmpeg among them.
             (Scan::Segmented | Scan::Interlaced, None, Some(other)) if timestamp == other => {
                 self.is_near(frame, sequence)
@@ -389,10 +404,10 @@ impl Depacketizer {
             frame.end = Some(sequence);
         }
         if added == 0 {
-            self.counters.duplicates += 1;
+            count(&mut self.counters.duplicates, 1);
         } else {
-            frame.unique += 1;
-            self.counters.packets += 1;
+            count(&mut frame.unique, 1);
+            count(&mut self.counters.packets, 1);
         }
         let is_whole = frame.coverage.bytes() == self.settings.format.frame_bytes();
         let is_past = is_whole || frame.unique >= REORDERED_PACKETS;
@@ -416,10 +431,10 @@ impl Depacketizer {
             frame.end = Some(sequence);
         }
         if frame.note_empty(sequence) {
-            frame.unique += 1;
-            self.counters.closing += 1;
+            count(&mut frame.unique, 1);
+            count(&mut self.counters.closing, 1);
         } else {
-            self.counters.duplicates += 1;
+            count(&mut self.counters.duplicates, 1);
         }
     }
 
@@ -463,7 +478,7 @@ impl Depacketizer {
             self.misfits = 0;
         }
         if is_whole {
-            let (first, next) = (frame.lowest, frame.highest + 1);
+            let (first, next) = (frame.lowest, frame.highest.saturating_add(1));
             self.continuity.note(Whole {
                 timestamp: frame.timestamp(),
                 first,
@@ -472,19 +487,22 @@ impl Depacketizer {
                 has_one_stamp: frame.has_one_stamp(),
             });
         }
-        let planned = self.learned.as_ref().map(|learned| frame.base + learned.len() as u64 - 1);
+        let end_by = |learned: &Layout| frame.base.saturating_add(learned.len() as u64).saturating_sub(1);
+        let planned = self.learned.as_ref().map(end_by);
         // A whole frame ends where it ends; of another one the last packet may be missing.
         let end = frame.end.or(planned).unwrap_or(frame.highest).max(frame.highest);
-        let lost = (end + 1).saturating_sub(frame.base).saturating_sub(frame.unique);
+        let lost = end.saturating_add(1).saturating_sub(frame.base).saturating_sub(frame.unique);
         let holes = if is_whole { Vec::new() } else { frame.coverage.holes(bytes) };
         let is_partial = self.out.is_none() && holes.first().is_some_and(|hole| hole.start == 0);
         self.settle_lost(&frame, end);
-        match frame.slot {
-            _ if is_partial => self.counters.partial += 1,
-            None => self.counters.dropped += 1,
-            Some(_) if is_whole => self.counters.frames += 1,
-            Some(_) => self.counters.incomplete += 1,
-        }
+        let counters = &mut self.counters;
+        let counter = match frame.slot {
+            _ if is_partial => &mut counters.partial,
+            None => &mut counters.dropped,
+            Some(_) if is_whole => &mut counters.frames,
+            Some(_) => &mut counters.incomplete,
+        };
+        count(counter, 1);
         self.done.push_back(Done {
             slot: frame.slot,
             timestamp: frame.timestamp(),
@@ -503,9 +521,10 @@ impl Depacketizer {
         let most = self.frames.front().map_or(frame.highest, |newer| newer.lowest.saturating_sub(1));
         let last = planned_end.min(most).max(frame.highest);
         let from = self.out.map_or(frame.lowest, |out| out.next);
-        let next = from.max(last + 1);
-        self.counters.lost = (self.counters.lost + (next - from)).saturating_sub(frame.unique);
-        let end = self.out.map_or(0, |out| out.end).max(planned_end + 1);
+        let next = from.max(last.saturating_add(1));
+        count(&mut self.counters.lost, next.saturating_sub(from));
+        self.counters.lost = self.counters.lost.saturating_sub(frame.unique);
+        let end = self.out.map_or(0, |out| out.end).max(planned_end.saturating_add(1));
         self.out = Some(Out { next, end, timestamp: frame.newest_timestamp() });
     }
 
@@ -515,11 +534,11 @@ impl Depacketizer {
         self.paths.iter_mut().for_each(|path| path.next = None);
         (self.out, self.recording, self.is_wide) = (None, None, true);
         self.continuity = Continuity::default();
-        self.counters.restarts += 1;
+        count(&mut self.counters.restarts, 1);
     }
 }
 
 /// Whether a time stamp is later than another one, modulo 2³².
 fn is_later(one: u32, other: u32) -> bool {
-    (one.wrapping_sub(other) as i32) > 0
+    one.wrapping_sub(other).cast_signed() > 0
 }

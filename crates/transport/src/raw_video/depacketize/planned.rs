@@ -5,7 +5,7 @@ use super::super::header::{EXTENSION_BYTES, Segment};
 use super::super::layout::Layout;
 use super::super::plan::{Aim, Plan};
 use super::{Depacketizer, FRAMES_MAX, MANY, Store, is_later};
-use crate::rtp::HEADER_BYTES;
+use crate::rtp::{HEADER_BYTES, count};
 use glassline_media::Time;
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ impl Depacketizer {
                 };
                 let Some(entry) = learned.get(index) else { break };
                 let places = learned.places(entry);
-                if !plan.has_room(entry.bytes as usize, 1 + places.len()) {
+                if !plan.has_room(entry.bytes as usize, places.len().saturating_add(1)) {
                     break;
                 }
                 let head_at = plan.scratch(entry.head_bytes());
@@ -76,7 +76,8 @@ impl Depacketizer {
         let Some(entry) = learned.get(aim.entry).filter(|entry| entry.bytes as usize == bytes) else {
             return false;
         };
-        let head = &scratch[aim.head_at..aim.head_at + entry.head_bytes()];
+        let planned = scratch.get(aim.head_at..).and_then(|rest| rest.split_at_checked(entry.head_bytes()));
+        let Some((head, mut samples)) = planned else { return false };
         let (rtp, payload) = head.split_at(usize::from(entry.rtp_bytes));
         let Some(([first, second, s0, s1, t0, t1, t2, t3, source @ ..], more)) =
             rtp.split_first_chunk::<HEADER_BYTES>()
@@ -84,12 +85,13 @@ impl Depacketizer {
             return false;
         };
         let Some(next) = self.paths[path].next else { return false };
+        let [.., n0, n1, n2, n3] = next.to_be_bytes();
         let marker_and_type = u8::from(entry.marker) << 7 | self.settings.payload_type;
         if *first != self.first_byte
             || *second != marker_and_type
-            || u16::from_be_bytes([*s0, *s1]) != next as u16
+            || [*s0, *s1] != [n2, n3]
             || Some(u32::from_be_bytes(*source)) != self.lock.ssrc()
-            || (self.is_wide && payload[..EXTENSION_BYTES] != ((next >> 16) as u16).to_be_bytes())
+            || (self.is_wide && payload[..EXTENSION_BYTES] != [n0, n1])
             || payload[EXTENSION_BYTES..] != *learned.heads(entry)
             || (*first != 2 << 6 && more.len() != behind_fixed(*first, more))
         {
@@ -97,14 +99,13 @@ impl Depacketizer {
         }
         let timestamp = u32::from_be_bytes([*t0, *t1, *t2, *t3]);
         let field = usize::from(Segment::is_second_field(&payload[EXTENSION_BYTES..]));
-        let mut samples = &scratch[aim.head_at + entry.head_bytes()..];
         let Some(place) = self.find_planned(aim, (timestamp, field), next, at) else { return false };
         let Some((learned, entry)) =
             self.learned.as_ref().and_then(|learned| Some((learned, learned.get(aim.entry)?)))
         else {
             return false;
         };
-        let is_end = entry.marker && field + 1 == self.settings.format.fields();
+        let is_end = entry.marker && field.saturating_add(1) == self.settings.format.fields();
         let frame = &mut self.frames[place];
         let mut added = 0;
         for range in learned.places(entry) {
@@ -117,10 +118,10 @@ impl Depacketizer {
                     store.write(slot, range.start, now);
                 }
             }
-            added += frame.coverage.add(range.clone());
+            added = frame.coverage.add(range.clone()).saturating_add(added);
         }
-        self.counters.in_place += u64::from(aim.in_place);
-        self.paths[path].next = Some(next + 1);
+        count(&mut self.counters.in_place, aim.in_place.into());
+        self.paths[path].next = Some(next.saturating_add(1));
         self.note(place, next, added, is_end, at);
         true
     }
@@ -151,8 +152,9 @@ impl Depacketizer {
         }
         let mut frame = self.spare.take()?;
         frame.begin((timestamp, field), sequence, at);
+        let place = self.frames.len();
         self.frames.push_back(frame);
-        Some(self.frames.len() - 1)
+        Some(place)
     }
 }
 
@@ -164,12 +166,15 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn find(of: &'a Depacketizer, learned: &Layout, next: u64) -> Option<Cursor<'a>> {
-        let length = learned.len() as u64;
-        let within = |frame: &&Frame| (frame.base..frame.base + length).contains(&next);
-        if let Some(frame) = of.frames.iter().find(within) {
-            return Some(Cursor { frame, index: (next - frame.base) as usize });
+        let within = |frame: &'a Frame| {
+            let index = usize::try_from(next.checked_sub(frame.base)?).ok()?;
+            (index < learned.len()).then_some(Cursor { frame, index })
+        };
+        if let Some(cursor) = of.frames.iter().find_map(within) {
+            return Some(cursor);
         }
-        let end = of.frames.back().map_or(of.out.map(|out| out.end), |frame| Some(frame.base + length));
+        let end_of = |frame: &Frame| frame.base.saturating_add(learned.len() as u64);
+        let end = of.frames.back().map(end_of).or(of.out.map(|out| out.end));
         let frame = of.spare.as_ref().filter(|_| end == Some(next))?;
         Some(Cursor { frame, index: 0 })
     }
@@ -177,22 +182,25 @@ impl<'a> Cursor<'a> {
     /// The packet behind it: of the same frame, or the first one of the next.
     fn advance(self, of: &'a Depacketizer, learned: &Layout) -> Option<Cursor<'a>> {
         let Cursor { frame, index } = self;
-        if index + 1 < learned.len() {
-            return Some(Cursor { frame, index: index + 1 });
+        let index = index.saturating_add(1);
+        if index < learned.len() {
+            return Some(Cursor { frame, index });
         }
         if of.spare.as_ref().is_some_and(|spare| spare.number == frame.number) {
             return None;
         }
-        Cursor::find(of, learned, frame.base + learned.len() as u64)
+        Cursor::find(of, learned, frame.base.saturating_add(learned.len() as u64))
     }
 }
 
 /// Bytes of an RTP header behind its fixed part, by its first byte and what follows.
 fn behind_fixed(first: u8, more: &[u8]) -> usize {
-    let sources = 4 * usize::from(first & 0x0F);
-    let extension = match more.get(sources..sources + 4) {
-        Some([_, _, l0, l1]) if first & 0x10 != 0 => 4 + 4 * usize::from(u16::from_be_bytes([*l0, *l1])),
+    let sources = usize::from(first & 0x0F).saturating_mul(4);
+    let extension = match more.get(sources..).and_then(|rest| rest.first_chunk()) {
+        Some([_, _, l0, l1]) if first & 0x10 != 0 => {
+            usize::from(u16::from_be_bytes([*l0, *l1])).saturating_add(1).saturating_mul(4)
+        }
         _ => 0,
     };
-    sources + extension
+    sources.saturating_add(extension)
 }

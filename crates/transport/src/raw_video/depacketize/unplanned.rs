@@ -7,7 +7,7 @@ use super::super::plan::{Arrival, Piece, Plan};
 use super::continuity::Continuity;
 use super::{Depacketizer, FRAMES_MAX, LATE_TICKS, Out, Recording, Store, is_later};
 use crate::rtp::source::{Origin, Standing};
-use crate::rtp::{HEADER_BYTES, Packet, distance};
+use crate::rtp::{HEADER_BYTES, Packet, count, distance};
 use glassline_media::Time;
 
 /// So many packets in a row that are cut otherwise than the layout says are a sender that cuts frames anew.
@@ -49,16 +49,16 @@ impl Depacketizer {
         self.gathered.clear();
         for (number, arrival) in arrivals.iter().enumerate().skip(message) {
             let mut skip = if number == message { offset } else { 0 };
-            let mut left = arrival.bytes - skip;
+            let mut left = arrival.bytes.saturating_sub(skip);
             for piece in plan.pieces(number) {
                 let bytes = match piece {
                     Piece::Scratch(range) => &scratch[range.clone()],
                     Piece::Frame { slot, bytes } => &store.bytes(*slot)[bytes.clone()],
                 };
-                let from = skip.min(bytes.len());
-                skip -= from;
-                let bytes = &bytes[from..bytes.len().min(from + left)];
-                left -= bytes.len();
+                let (skipped, rest) = bytes.split_at(skip.min(bytes.len()));
+                skip = skip.saturating_sub(skipped.len());
+                let bytes = &rest[..left.min(rest.len())];
+                left = left.saturating_sub(bytes.len());
                 self.gathered.extend_from_slice(bytes);
                 if left == 0 {
                     break;
@@ -77,7 +77,7 @@ impl Depacketizer {
         let gathered = std::mem::take(&mut self.gathered);
         let mut rest = &gathered[..];
         for (number, arrival) in arrivals.iter().enumerate().skip(message) {
-            let left = arrival.bytes - if number == message { offset } else { 0 };
+            let left = arrival.bytes.saturating_sub(if number == message { offset } else { 0 });
             let (bytes, later) = rest.split_at(left.min(rest.len()));
             rest = later;
             for datagram in bytes.chunks(arrival.datagram_bytes.max(1)) {
@@ -91,7 +91,7 @@ impl Depacketizer {
     pub fn take_datagram(&mut self, from: Origin, datagram: &[u8], at: Time, store: &mut dyn Store) {
         let mut segments = std::mem::take(&mut self.segments);
         if self.try_take(from, datagram, at, store, &mut segments).is_none() {
-            self.counters.refused += 1;
+            count(&mut self.counters.refused, 1);
         }
         self.segments = segments;
     }
@@ -145,17 +145,19 @@ impl Depacketizer {
         self.lock.renew(from, header.ssrc, at);
         self.is_wide = is_wide;
         let closes_out = place.is_none() && is_empty && self.extend_out(sequence);
-        // What belongs to a frame that is out tells nothing of what comes next.
-        let known = if place.is_some() { u64::MAX } else { self.out.map_or(0, |out| out.next) };
+        // What belongs to a frame that is out tells nothing of what comes next; nor does what is older than all frames, where none
+        // is out yet.
+        let behind = sequence.saturating_add(1);
+        let known = if place.is_some() { Some(behind) } else { self.out.map(|out| behind.min(out.next)) };
         let next = &mut self.paths[path].next;
-        *next = Some(next.unwrap_or(0).max((sequence + 1).min(known)));
+        *next = (*next).max(known);
         let Some(place) = place else {
-            self.counters.late += u64::from(!is_empty);
-            self.counters.duplicates += u64::from(is_empty && !closes_out);
-            self.counters.closing += u64::from(closes_out);
+            count(&mut self.counters.late, (!is_empty).into());
+            count(&mut self.counters.duplicates, (is_empty && !closes_out).into());
+            count(&mut self.counters.closing, closes_out.into());
             return Some(());
         };
-        let is_end = header.marker && field + 1 == fields;
+        let is_end = header.marker && field.saturating_add(1) == fields;
         if is_empty {
             self.note_empty(place, sequence, is_end, at);
             return Some(());
@@ -174,9 +176,9 @@ impl Depacketizer {
             {
                 store.write(slot, range.start, now);
             }
-            added += frame.coverage.add(range.clone());
+            added = frame.coverage.add(range.clone()).saturating_add(added);
         }
-        self.counters.reordered += u64::from(is_reordered && added > 0);
+        count(&mut self.counters.reordered, (is_reordered && added > 0).into());
         self.note(place, sequence, added, is_end, at);
         Some(())
     }
@@ -195,11 +197,11 @@ impl Depacketizer {
         let (narrow, long) = (nearest(next, 16), nearest(next, 32));
         let is_wide = if self.is_wide {
             // The high half has stayed where it was when the low one wrapped, or is anything.
-            let most = LATE_PACKETS.saturating_mul(1 + at.since(self.lock.latest()).as_secs());
-            long + HALF_TURN > next && long < next.saturating_add(most)
+            let most = LATE_PACKETS.saturating_mul(at.since(self.lock.latest()).as_secs().saturating_add(1));
+            long.saturating_add(HALF_TURN) > next && long < next.saturating_add(most)
         } else {
             // It has gone on with the low one.
-            let has_wrapped = narrow >= next && narrow >> 16 != (next - 1) >> 16;
+            let has_wrapped = narrow >= next && narrow >> 16 != next.saturating_sub(1) >> 16;
             has_wrapped && long == narrow
         };
         (if is_wide { long } else { narrow }, is_wide)
@@ -240,7 +242,8 @@ impl Depacketizer {
     /// Whether a number can be that of a packet of a frame, as far as the layout tells how many it has.
     pub(super) fn is_near(&self, frame: &Frame, sequence: u64) -> bool {
         let Some(packets) = self.learned.as_ref().map(|learned| learned.len() as u64) else { return true };
-        (frame.base.saturating_sub(packets)..frame.base.saturating_add(2 * packets)).contains(&sequence)
+        (frame.base.saturating_sub(packets)..frame.base.saturating_add(packets.saturating_mul(2)))
+            .contains(&sequence)
     }
 
     /// The place of a new frame. `None`: there are newer ones, as many as can be.
@@ -263,7 +266,8 @@ impl Depacketizer {
         let known = self.learned.as_ref().and_then(|learned| learned.find(heads));
         let start = known.map(|index| sequence.saturating_sub(index as u64));
         // Without a layout to look it up, the frame begins where the one before it has ended.
-        let before = self.frames.back().map_or(self.out.map(|out| out.end), |frame| Some(frame.end? + 1));
+        let before =
+            self.frames.back().map_or(self.out.map(|out| out.end), |frame| frame.end?.checked_add(1));
         let packets = self.learned.as_ref().map_or(u64::MAX, |learned| learned.len() as u64);
         let is_its = |next: &u64| sequence.checked_sub(*next).is_some_and(|index| index < packets);
         frame.base = start.or(before.filter(is_its)).unwrap_or(sequence);
@@ -278,7 +282,7 @@ impl Depacketizer {
             let index = sequence.checked_sub(frame.base).and_then(|index| usize::try_from(index).ok());
             let fits =
                 index.and_then(|index| learned.get(index)).is_some_and(|entry| learned.heads(entry) == heads);
-            self.misfits = if fits { 0 } else { self.misfits + 1 };
+            self.misfits = if fits { 0 } else { self.misfits.saturating_add(1) };
             if self.misfits < MISFITS_MAX {
                 return;
             }
@@ -296,20 +300,25 @@ impl Depacketizer {
             // The other path has brought it before.
             return;
         }
-        let runs_max = RUNS_FREE + self.settings.format.frame_bytes() / RUN_BYTES_MEAN;
+        let runs_max = RUNS_FREE.saturating_add(self.settings.format.frame_bytes() / RUN_BYTES_MEAN);
         if recording.next != sequence
             || samples_of(&self.places) == 0
-            || recording.layout.runs() + self.places.len() > runs_max
+            || recording.layout.runs().saturating_add(self.places.len()) > runs_max
         {
             self.recording = None;
             return;
         }
-        recording.next += 1;
-        let words = packet.contributing.len() + packet.extension.map_or(0, |(_, words)| 1 + words.len());
-        let rtp_bytes = (HEADER_BYTES + 4 * words) as u16;
+        recording.next = recording.next.saturating_add(1);
+        let extension = packet.extension.map_or(0, |(_, words)| words.len().saturating_add(1));
+        let words = packet.contributing.len().saturating_add(extension);
+        let rtp_bytes = u16::try_from(words.saturating_mul(4).saturating_add(HEADER_BYTES));
+        let (Ok(rtp_bytes), Ok(sources)) = (rtp_bytes, u8::try_from(packet.contributing.len())) else {
+            // No datagram has room for such a header.
+            self.recording = None;
+            return;
+        };
         recording.layout.push(rtp_bytes, packet.header.marker, heads, &self.places);
-        self.first_byte =
-            2 << 6 | u8::from(packet.extension.is_some()) << 4 | packet.contributing.len() as u8;
+        self.first_byte = 2 << 6 | u8::from(packet.extension.is_some()) << 4 | sources;
     }
 }
 

@@ -197,6 +197,30 @@ fn a_path_that_is_late_by_half_a_turn_of_the_low_numbers_spoils_no_count() {
 }
 
 #[test]
+fn a_path_whose_first_packet_is_older_than_all_frames_has_numbers_like_the_other_ones() {
+    let format = small();
+    for is_narrow in [false, true] {
+        // The low half of the numbers wraps between the first packets of the second frame and the third.
+        let mut packetizer = packetizer(format, 60, Packing::General, 0xFFFF - 120);
+        let (_, mut datagrams) = sent(&mut packetizer, &format, 17, 0);
+        if is_narrow {
+            datagrams.iter_mut().flatten().for_each(|datagram| datagram[12..14].fill(0));
+        }
+        let packets = datagrams[0].len() as u64;
+        let firsts: Vec<Vec<u8>> = datagrams.iter().map(|frame| frame[0].clone()).collect();
+        let mut receiver = Receiver::new(format, 2, 20);
+        // As many frames have begun as can be at a time, and none is out.
+        receiver.receive_all(0, &firsts[1..], 1);
+        receiver.receive_all(1, &firsts, 1);
+        let counters = receiver.finish();
+        assert_eq!(packets, 120);
+        assert_eq!((counters.packets, counters.late, counters.duplicates), (16, 1, 16), "{is_narrow}");
+        assert_eq!((counters.lost, counters.refused), (15 * (packets - 1), 0), "{is_narrow}");
+        assert_eq!((counters.restarts, counters.reordered), (0, 0), "{is_narrow}");
+    }
+}
+
+#[test]
 fn a_stream_that_begins_anew_brings_no_loss_with_it() {
     let format = small();
     let sender = |ssrc: u32, first_sequence: u32| {
