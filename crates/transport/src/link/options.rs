@@ -1,6 +1,15 @@
 //! What a channel trades: bandwidth, delay, reliability, order.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
-use super::{MAX_CHANNELS, MAX_MESSAGE};
+use super::{MAX_CHANNELS, MAX_MESSAGE_BYTES};
 use std::time::Duration;
 
 /// How one end sends on a channel. Both ends may send on the same channel, each with options of its own.
@@ -34,7 +43,7 @@ pub struct Options {
     /// The receiver goes on without a message when a later one is complete and it has waited for this long.
     /// Unreliable channels go on at once where this is not given. The receiving end's own value goes first.
     pub max_receive_time: Option<Duration>,
-    /// The largest message, bytes; at most [`MAX_MESSAGE`].
+    /// The largest message, bytes; at most [`MAX_MESSAGE`](super::MAX_MESSAGE).
     pub max_size: u32,
     /// The most messages that wait to be sent, or, received on an unreliable channel, to be taken.
     pub queue: u32,
@@ -61,7 +70,7 @@ impl Default for Options {
             newest: false,
             cancel_begun: false,
             max_receive_time: None,
-            max_size: MAX_MESSAGE as u32,
+            max_size: MAX_MESSAGE_BYTES,
             queue: 4096,
             queue_bytes: 32 << 20,
             compression: Compression::None,
@@ -81,7 +90,7 @@ impl Options {
         if self.weight == 0 {
             return wrong("its weight is 0");
         }
-        if self.max_size as usize > MAX_MESSAGE {
+        if self.max_size > MAX_MESSAGE_BYTES {
             return wrong("its messages may be larger than 16 MiB");
         }
         if let Fec::WhenLossy(percent) | Fec::Always(percent) = self.fec {
@@ -100,7 +109,8 @@ impl Options {
 
     /// What of these the other end learns; the rest is as in [`Options::default`].
     pub fn on_the_wire(&self) -> Options {
-        let receive_ms = self.max_receive_time.map(|time| time.as_millis().min(u128::from(u32::MAX)) as u64);
+        let receive_ms =
+            self.max_receive_time.map(|time| u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
         Options {
             reliable: self.reliable,
             ordered: self.ordered,
@@ -108,7 +118,7 @@ impl Options {
             weight: self.weight,
             max_size: self.max_size,
             compression: self.compression,
-            max_receive_time: receive_ms.map(Duration::from_millis),
+            max_receive_time: receive_ms.map(|millis| Duration::from_millis(millis.into())),
             ..Options::default()
         }
     }

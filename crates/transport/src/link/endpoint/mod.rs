@@ -5,11 +5,21 @@
 //! §8.1), Noise. Its sender becomes a link with the first data packet under the new keys, which no replayed Connect can
 //! carry; only then does it replace an older link of the same peer. Replays take no room from those who are there: who
 //! proves its address is counted apart.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 pub(super) mod handshake;
 
 use glassline_media::Time;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use super::secure::gate::{GATE, Gate};
 use super::secure::noise::Key;
@@ -17,7 +27,7 @@ use super::secure::token::{Identity, Tokens};
 use super::state::{Link, Standing};
 use super::wire::packet::{CONNECT_SIZE, ConnectionId, Packet};
 use super::{CloseReason, Ecn, Error, Event, MAX_ADDRESSES, Path, Random, Settings, Transmit};
-use handshake::{Attempt, Pending, Replaced};
+use handshake::{Attempt, Pending, Replaced, count};
 
 /// Answers to strangers that wait to be sent, at most; beyond, they are not made.
 const MAX_ANSWERS: usize = 64;
@@ -26,7 +36,8 @@ const MAX_ANSWERS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId {
     index: u32,
-    generation: u32,
+    /// Of 64 bits, so that no peer can come back so often that it begins anew.
+    generation: u64,
 }
 
 /// What an endpoint has turned away and let in.
@@ -49,7 +60,7 @@ pub struct EndpointCounters {
 }
 
 struct Slot {
-    generation: u32,
+    generation: u64,
     link: Option<Link>,
     /// By path, the first and the second: an attempt for each address that is tried.
     attempts: [Vec<Attempt>; 2],
@@ -128,7 +139,7 @@ pub struct Endpoint {
     at_work: Option<u32>,
     counters: EndpointCounters,
     /// Which link is asked first for what it has to send.
-    turn: usize,
+    turn: u32,
     /// What all links hold of what came, at most: what applications have taken since it was last counted is in it.
     memory: u64,
 }
@@ -290,7 +301,7 @@ impl Endpoint {
         match self.at_work.take() {
             Some(index) => self.drop_broken(index),
             None => {
-                (0..self.slots.len() as u32).for_each(|index| self.drop_broken(index));
+                self.indices().for_each(|index| self.drop_broken(index));
                 self.routes.clear();
                 self.pending.clear();
                 self.replaced.clear();
@@ -338,7 +349,7 @@ impl Endpoint {
             }
             Some(Packet::Accept { to, noise }) => self.handle_accept(now, from, to, noise),
             Some(Packet::Reset { of, token }) => self.handle_reset(now, of, token),
-            Some(Packet::Connect(_) | Packet::Retry { .. }) | None => self.counters.strangers += 1,
+            Some(Packet::Connect(_) | Packet::Retry { .. }) | None => count(&mut self.counters.strangers),
         }
     }
 
@@ -352,11 +363,11 @@ impl Endpoint {
                 };
                 let before = link.memory();
                 if !link.handle_data_packet(now, from, to, datagram) {
-                    self.counters.refused += 1;
+                    count(&mut self.counters.refused);
                 } else if mark != Ecn::NotCapable {
                     link.handle_mark(to, mark);
                 }
-                self.memory += link.memory().saturating_sub(before);
+                self.memory = self.memory.saturating_add(link.memory().saturating_sub(before));
                 if link.standing == Standing::Closed || !link.events.is_empty() {
                     self.collect(now, index);
                 }
@@ -407,10 +418,10 @@ impl Endpoint {
             out.extend_from_slice(&bytes);
             return Some(Transmit { path, bytes: out.len(), segment_bytes: out.len(), ecn: Ecn::NotCapable });
         }
-        for step in 0..self.slots.len() {
-            let index = (self.turn + step) % self.slots.len();
-            if let Some(transmit) = self.poll_link(now, index as u32, out) {
-                self.turn = index + 1;
+        let all = self.indices();
+        for index in (self.turn..all.end).chain(0..self.turn.min(all.end)) {
+            if let Some(transmit) = self.poll_link(now, index, out) {
+                self.turn = index.saturating_add(1);
                 return Some(transmit);
             }
         }
@@ -431,7 +442,7 @@ impl Endpoint {
     /// What has happened on which link, oldest first.
     pub fn poll_event(&mut self) -> Option<(LinkId, Event)> {
         if self.events.is_empty() {
-            for index in 0..self.slots.len() as u32 {
+            for index in self.indices() {
                 self.at_work = Some(index);
                 if let Some(link) = &mut self.slots[index as usize].link {
                     link.tell_passed_over();
@@ -471,7 +482,7 @@ impl Endpoint {
     pub fn handle_timeout(&mut self, now: Time) {
         self.at_work = None;
         self.expire_pending(now);
-        for index in 0..self.slots.len() as u32 {
+        for index in self.indices() {
             self.at_work = Some(index);
             let slot = &mut self.slots[index as usize];
             if let Some(link) = &mut slot.link
@@ -498,6 +509,11 @@ impl Endpoint {
         }
     }
 
+    /// Of all places for links; [`Endpoint::add_link`] makes no more than these numbers have room for.
+    fn indices(&self) -> Range<u32> {
+        0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
     fn id(&self, index: u32) -> LinkId {
         LinkId { index, generation: self.slots[index as usize].generation }
     }
@@ -513,9 +529,9 @@ impl Endpoint {
             self.slots.iter().position(is_over).filter(|_| self.slots.len() >= limit)
         });
         let index = free.unwrap_or(self.slots.len());
-        if index >= limit {
+        let Some(number) = u32::try_from(index).ok().filter(|_| index < limit) else {
             return Err(Error::TooManyLinks { limit });
-        }
+        };
         if free.is_none() {
             self.slots.push(Slot {
                 generation: 0,
@@ -529,14 +545,14 @@ impl Endpoint {
         }
         let instance = u64::from_be_bytes(self.random.array());
         let slot = &mut self.slots[index];
-        slot.generation += 1;
+        slot.generation = slot.generation.saturating_add(1);
         let mut link = Link::new(self.settings.clone());
         link.is_ours = !targets.is_empty();
         slot.link = Some(link);
         slot.attempts = [Vec::new(), Vec::new()];
         (slot.peer, slot.targets) = (None, [addresses(targets), Vec::new()]);
         (slot.instance, slot.refusals) = (instance, 0);
-        Ok(index as u32)
+        Ok(number)
     }
 
     /// There is no place for a link: the one whose peer has been away for longest is not waited for any more.
@@ -621,4 +637,26 @@ fn addresses(paths: &[Path]) -> Vec<Path> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Credentials;
+
+    #[test]
+    fn no_id_comes_again_however_many_links_a_place_has_had() {
+        let credentials = Credentials::Shared(Key([7; 32]));
+        let mut endpoint = Endpoint::new(Settings::new(credentials), [1; 32]);
+        let path = Path { remote: "192.0.2.1:7000".parse().unwrap(), via: 0 };
+        let mut ids = Vec::new();
+        for generation in [0, u32::MAX - 1, u32::MAX] {
+            if let Some(slot) = endpoint.slots.first_mut() {
+                (slot.link, slot.generation) = (None, generation.into());
+            }
+            ids.push(endpoint.connect(Time::ZERO, path).unwrap());
+        }
+        assert!(ids.is_sorted_by(|earlier, later| earlier < later), "{ids:?}");
+        assert_eq!(endpoint.links().map(|link| link.0).collect::<Vec<_>>(), ids[2..]);
+    }
 }

@@ -4,8 +4,8 @@
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::Link;
 use super::session::CHALLENGE_SIZE;
+use super::{Link, count};
 use crate::link::recovery::{Content, MAX_PROBE_GAP};
 use crate::link::wire::frame::Frame;
 use crate::link::wire::packet::{TAG, write_data_header};
@@ -29,7 +29,7 @@ impl Link {
         let gap = session.recovery.probe_time().min(MAX_PROBE_GAP);
         let candidate = session.candidate.as_mut().filter(|_| due)?;
         candidate.next_at = now + gap;
-        candidate.sent += CHALLENGE_SIZE;
+        count(&mut candidate.sent, CHALLENGE_SIZE);
         let (path, challenge) = (candidate.path, candidate.challenge);
         self.write_single(now, on, path, Frame::Challenge(challenge), out)
     }
@@ -47,8 +47,7 @@ impl Link {
         frame.write(out);
         let number = session.sealer.seal(0, out);
         session.recovery.handle_sent(now, number, out.len(), false, &[]);
-        self.statistics.sent_packets += 1;
-        self.statistics.sent_bytes += out.len() as u64;
+        self.statistics.handle_sent(1, out.len());
         Some(Transmit { path, bytes: out.len(), segment_bytes: out.len(), ecn: Ecn::NotCapable })
     }
 
@@ -59,17 +58,16 @@ impl Link {
         if session.mtu_timeout() > now {
             return None;
         }
-        let patience = (session.recovery.probe_time() * 3).max(LEAST_PATIENCE);
+        let patience = session.recovery.probe_time().saturating_mul(3).max(LEAST_PATIENCE);
         let size = session.mtu.poll(now, patience)?;
         write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
         Frame::Ping.write(out);
-        out.resize(usize::from(size) - TAG, 0);
+        out.resize(usize::from(size).saturating_sub(TAG), 0);
         let number = session.sealer.seal(0, out);
         session.recovery.handle_sent(now, number, out.len(), false, &[Content::SizeProbe(size)]);
         session.pace(now, out.len());
         session.last_sent = now;
-        self.statistics.sent_packets += 1;
-        self.statistics.sent_bytes += out.len() as u64;
+        self.statistics.handle_sent(1, out.len());
         let (path, bytes) = (session.path, out.len());
         Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.marking.mark() })
     }
@@ -84,7 +82,7 @@ impl Link {
         if session.padding_left == 0 {
             session.padding_left = session.padding_packets();
         }
-        session.padding_left -= 1;
+        session.padding_left = session.padding_left.saturating_sub(1);
         session.measured_at = now;
         if !session.has_window() {
             session.padding_left = 0;
@@ -93,7 +91,7 @@ impl Link {
         write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
         session.write_grace(now, out);
         Frame::Ping.write(out);
-        out.resize(session.datagram - TAG, 0);
+        out.resize(session.datagram.saturating_sub(TAG), 0);
         let number = session.sealer.seal(0, out);
         if session.padding_left == 0 {
             session.recovery.mark_app_limited();
@@ -103,8 +101,7 @@ impl Link {
         session.pace(now, out.len());
         (session.last_sent, session.last_asked, session.unasked) = (now, now, 0);
         session.unanswered_since.get_or_insert(now);
-        self.statistics.sent_packets += 1;
-        self.statistics.sent_bytes += out.len() as u64;
+        self.statistics.handle_sent(1, out.len());
         let (path, bytes) = (session.path, out.len());
         Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.marking.mark() })
     }

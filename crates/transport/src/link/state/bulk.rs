@@ -24,7 +24,7 @@ impl Link {
         let Some(sender) = self.channels.sender_mut(channel) else { return 0 };
         let session = &mut self.paths[on];
         let Some(room) = size.checked_sub(DATA_OVERHEAD) else { return 0 };
-        let (until, mut count) = (now + BURST, 0);
+        let (until, mut count) = (now + BURST, 0usize);
         while count < most && session.next_send <= until && session.has_window() {
             let start = out.len();
             let number = session.sealer.next_number();
@@ -37,13 +37,12 @@ impl Link {
             session.sealer.seal(start, out);
             session.recovery.handle_sent(now, number, size, true, &[Content::Data { channel, part }]);
             session.pace(now, size);
-            count += 1;
+            count = count.saturating_add(1);
         }
         if count > 0 {
             (session.unasked, session.last_sent, session.last_asked) = (0, now, now);
             session.unanswered_since.get_or_insert(now);
-            self.statistics.sent_packets += count as u64;
-            self.statistics.sent_bytes += (count * size) as u64;
+            self.statistics.handle_sent(count, count.saturating_mul(size));
         }
         count
     }

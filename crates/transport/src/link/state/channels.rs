@@ -1,13 +1,4 @@
 //! What all paths of a link have in common: its channels, and what is held of what came on them.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,19 +1,10 @@
 //! What a datagram does to a link.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use glassline_media::Time;
 use std::time::Duration;
 
 use super::session::{Candidate, MAX_RESPONSES, Session};
-use super::{Link, Standing};
+use super::{Link, Standing, count};
 use crate::capacity::Feedback;
 use crate::link::channel::receive::Receiver;
 use crate::link::recovery::{Content, Sample};
@@ -29,12 +20,6 @@ const LOSSY_FOR: Duration = Duration::from_secs(10);
 
 /// Who has paused within this time sends in bursts.
 const PAUSING: Duration = Duration::from_secs(1);
-
-/// Counts `more`.
-#[inline]
-fn count(counter: &mut u64, more: u64) {
-    *counter = counter.saturating_add(more);
-}
 
 impl Link {
     /// Takes a data packet for the path with the connection ID `to`, which is opened in place. `false`: it is not from the peer, or it came

@@ -2,15 +2,6 @@
 //!
 //! The peer counts what came with each mark. Where fewer came than were acknowledged, something on the way wipes them out;
 //! where all came as congested from the begin, something sets them without a queue. Either way they mean nothing.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use crate::link::Ecn;
 

@@ -3,6 +3,15 @@
 //! `inbound` handles datagrams, `outbound` writes them, `bulk` writes batches of them, `alone` writes those without
 //! messages, `timers` has the timeouts, `channels` is what all paths have in common, `session` is the state of one path, `marking` validates ECN,
 //! `mtu` searches the largest datagram, `paths` handles a link over two paths, `room` counts the memory of what came.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod alone;
 mod bulk;
@@ -141,6 +150,32 @@ pub struct Link {
     scratch: Vec<Content>,
 }
 
+/// Counts `more`.
+#[inline]
+fn count(counter: &mut u64, more: u64) {
+    *counter = counter.saturating_add(more);
+}
+
+/// The whole part of a number that was reckoned: zero of one that is negative or none, the largest of one too large.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float saturates")]
+fn rounded_down(number: f64) -> u64 {
+    number as u64
+}
+
+/// The time in nanoseconds.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl LinkStatistics {
+    /// So many datagrams leave, with so many bytes together.
+    #[inline]
+    fn handle_sent(&mut self, packets: usize, bytes: usize) {
+        count(&mut self.sent_packets, packets as u64);
+        count(&mut self.sent_bytes, bytes as u64);
+    }
+}
+
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Link")
@@ -184,7 +219,7 @@ impl Link {
         options.check(id)?;
         let index = usize::from(id);
         if self.channels.senders.len() <= index {
-            self.channels.senders.resize_with(index + 1, || None);
+            self.channels.senders.resize_with(index.saturating_add(1), || None);
         }
         if self.channels.senders[index].as_ref().is_some_and(|sender| sender.counters.messages > 0) {
             return Err(Error::Options { channel: id, what: "it is in use" });
@@ -278,7 +313,7 @@ impl Link {
             self.standing = Standing::Closed;
             return;
         };
-        self.standing = Standing::Closing { until: now + session.recovery.probe_time() * 3 };
+        self.standing = Standing::Closing { until: now + session.recovery.probe_time().saturating_mul(3) };
         self.close = Some((code as u64, words.as_bytes().to_vec()));
         self.close_all();
     }
@@ -394,7 +429,7 @@ impl Link {
         let (Some(session), Some(own)) = (self.main(), self.channels.sender(channel)) else { return 0 };
         let in_flight = session.recovery.in_flight();
         let room = session.capacity.room(now, delay, in_flight) * self.freshness(session, now);
-        let (lossy, whole) = (now < session.lossy_until, session.datagram - DATA_OVERHEAD);
+        let (lossy, whole) = (now < session.lossy_until, session.datagram.saturating_sub(DATA_OVERHEAD));
         let (mut first, mut equal, mut weights) = (0.0, 0.0, f64::from(own.options.weight));
         for other in self.channels.senders.iter().flatten() {
             let goes_first = other.options.priority < own.options.priority;
@@ -411,13 +446,14 @@ impl Link {
         }
         let left = (room - first).max(0.0);
         let left = (left - equal).max(left * f64::from(own.options.weight) / weights);
-        let left = (left - own.unsent_bytes(lossy, whole, true) as f64).max(0.0) as u64;
+        let left = rounded_down(left - own.unsent_bytes(lossy, whole, true) as f64);
         let percent = own.options.fec.percent(lossy);
-        let mut size = left * 100 / (100 + u64::from(percent));
+        let with_parity = 100u64.saturating_add(percent.into());
+        let mut size = left.saturating_mul(100).checked_div(with_parity).unwrap_or(0);
         // Parity comes in whole pieces.
         loop {
             let parity = fec::parity_bytes(u32::try_from(size).unwrap_or(u32::MAX), percent, whole);
-            match (size + parity).checked_sub(left) {
+            match size.saturating_add(parity).checked_sub(left) {
                 Some(over @ 1..) => size = size.saturating_sub(over),
                 _ => return size,
             }
@@ -445,7 +481,7 @@ impl Link {
             return 1.0;
         }
         let (usual, silence) = (session.recovery.probe_time(), self.silence(now));
-        usual.as_secs_f64() / (usual + silence).as_secs_f64().max(1e-9)
+        usual.as_secs_f64() / usual.saturating_add(silence).as_secs_f64().max(1e-9)
     }
 
     /// Counts and measures.
@@ -490,7 +526,7 @@ impl Link {
         self.close = None;
         (self.preferred, self.on_second) = (0, session.second);
         self.paths = vec![session];
-        self.statistics.sessions += 1;
+        count(&mut self.statistics.sessions, 1);
         self.standing = Standing::Up;
         self.events.push_back(Event::Connected { again });
     }
@@ -552,7 +588,7 @@ impl Link {
         session.well_since = now;
         (self.preferred, self.on_second, self.kept) = (0, session.second, None);
         self.paths = vec![session];
-        self.statistics.sessions += 1;
+        count(&mut self.statistics.sessions, 1);
         self.standing = Standing::Up;
         self.events.push_back(Event::Resumed);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::room::Windows;
 use super::session::Session;
-use super::{Link, Standing};
+use super::{Link, Standing, nanos};
 use crate::link::channel::send::{Conditions, Sender};
 use crate::link::recovery::Content;
 use crate::link::wire::frame::{DATA_HEAD, Frame};
@@ -39,6 +39,29 @@ const MARKS_SIZE: usize = 1 + 3 * 8;
 const MIN_ROOM: usize = 16;
 /// A datagram in the middle of a batch may be padded by this share of its size.
 const MAX_PADDING: usize = 8;
+
+/// Where a packet is that is being written.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Bytes before it in the buffer.
+    start: usize,
+    /// What it may have at most, bytes.
+    limit: usize,
+}
+
+impl Place {
+    /// Bytes that it has so far.
+    #[inline]
+    fn size(self, out: &[u8]) -> usize {
+        out.len().saturating_sub(self.start)
+    }
+
+    /// Bytes of frames that still fit.
+    #[inline]
+    fn room(self, out: &[u8]) -> usize {
+        self.limit.saturating_sub(TAG).saturating_sub(self.size(out))
+    }
+}
 
 /// What a packet turned out to be.
 struct Packet {
@@ -78,21 +101,22 @@ impl Link {
         let session = &self.paths[on];
         let (path, ecn, mut limit, mut segment) =
             (session.path, session.marking.mark(), self.batch_datagram(now, on), 0);
-        let mut count = 0;
+        let mut count = 0usize;
         while count < MAX_SEGMENTS {
             let start = out.len();
             let Some(packet) = self.write_packet(now, on, limit, count == 0, segment > 0, out) else { break };
-            count += 1;
-            let size = out.len() - start;
+            count = count.saturating_add(1);
+            let size = out.len().saturating_sub(start);
             if segment == 0 {
                 (segment, limit) = (size, size);
             }
             if size < segment || !packet.full {
                 break;
             }
-            let most = (MAX_SEGMENTS - count).min((MAX_BATCH - out.len()) / segment);
-            count += self.write_run(now, on, segment, most, out);
-            if out.len() + segment > MAX_BATCH {
+            let fit = MAX_BATCH.saturating_sub(out.len()).checked_div(segment).unwrap_or(0);
+            let most = MAX_SEGMENTS.saturating_sub(count).min(fit);
+            count = count.saturating_add(self.write_run(now, on, segment, most, out));
+            if out.len().saturating_add(segment) > MAX_BATCH {
                 break;
             }
         }
@@ -113,6 +137,7 @@ impl Link {
         out: &mut Vec<u8>,
     ) -> Option<Packet> {
         let start = out.len();
+        let place = Place { start, limit };
         let carries = self.carries(on);
         let control = first && self.has_control(on, carries);
         let session = &mut self.paths[on];
@@ -138,28 +163,27 @@ impl Link {
         let mut contents = std::mem::take(&mut self.scratch);
         contents.clear();
         write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
-        let room = |out: &Vec<u8>| (limit - TAG).saturating_sub(out.len() - start);
-        let asked = session.received.is_asked() && session.received.ack_size() <= room(out);
+        let asked = session.received.is_asked() && session.received.ack_size() <= place.room(out);
         if asked {
-            let arrival = session.arrival.per_kilobyte().map_or(0, |time| time.as_nanos() as u64);
+            let arrival = session.arrival.per_kilobyte().map_or(0, nanos);
             if let Some(largest) = session.received.write_ack(now, session.epoch, arrival, out) {
                 contents.push(Content::Ack(largest));
             }
             let [_, ect1, ect0, ce] = session.marks;
-            if ect1 + ect0 + ce > 0 && room(out) > MARKS_SIZE {
+            if [ect1, ect0, ce] != [0; 3] && place.room(out) > MARKS_SIZE {
                 Frame::Marks { ect1, ect0, ce }.write(out);
             }
         }
         let before = out.len();
         if control {
-            self.write_control(on, start, limit, carries, out, &mut contents);
+            self.write_control(on, place, carries, out, &mut contents);
         }
         let mut full = false;
         if data {
-            full = self.write_duplicates(on, start, limit, out, &mut contents);
+            full = self.write_duplicates(on, place, out, &mut contents);
         }
         if data && carries && !full {
-            full = self.write_data(now, on, start, limit, out, &mut contents);
+            full = self.write_data(now, on, place, out, &mut contents);
         }
         let session = &mut self.paths[on];
         let mut eliciting = out.len() > before;
@@ -167,18 +191,18 @@ impl Link {
             Frame::Ping.write(out);
             eliciting = true;
         }
-        if out.len() == start + DATA_HEADER {
+        if place.size(out) == DATA_HEADER {
             out.truncate(start);
             self.scratch = contents;
             return None;
         }
-        let short = room(out);
+        let short = place.room(out);
         if pad && full && short > 0 && short <= limit / MAX_PADDING {
-            out.resize(out.len() + short, 0);
+            out.resize(out.len().saturating_add(short), 0);
         }
         let number = session.sealer.seal(start, out);
-        let size = out.len() - start;
-        session.unasked = if eliciting { 0 } else { session.unasked + 1 };
+        let size = place.size(out);
+        session.unasked = if eliciting { 0 } else { session.unasked.saturating_add(1) };
         session.last_sent = now;
         session.recovery.handle_sent(now, number, size, eliciting, &contents);
         if eliciting {
@@ -186,8 +210,7 @@ impl Link {
             session.unanswered_since.get_or_insert(now);
             session.pace(now, size);
         }
-        self.statistics.sent_packets += 1;
-        self.statistics.sent_bytes += size as u64;
+        self.statistics.handle_sent(1, size);
         self.scratch = contents;
         Some(Packet { full })
     }
@@ -210,15 +233,14 @@ impl Link {
     fn write_control(
         &mut self,
         on: usize,
-        start: usize,
-        limit: usize,
+        place: Place,
         carries: bool,
         out: &mut Vec<u8>,
         contents: &mut Vec<Content>,
     ) {
         // A CANCEL with the OPEN of its channel.
         const LARGEST: usize = 2 + 8 + 20;
-        let full = |out: &Vec<u8>| out.len() - start + LARGEST + TAG > limit;
+        let full = |out: &Vec<u8>| place.room(out) < LARGEST;
         for (_, data) in self.paths[on].responses.drain(..) {
             if !full(out) {
                 Frame::Response(data).write(out);
@@ -227,8 +249,8 @@ impl Link {
         if !carries {
             return;
         }
-        for (channel, receiver) in self.channels.receivers.iter_mut().enumerate() {
-            let (Some(receiver), channel) = (receiver, channel as u8) else { continue };
+        for (channel, receiver) in (0u8..).zip(&mut self.channels.receivers) {
+            let Some(receiver) = receiver else { continue };
             if full(out) {
                 return;
             }
@@ -245,8 +267,8 @@ impl Link {
                 contents.push(Content::Consumed(channel));
             }
         }
-        for (channel, sender) in self.channels.senders.iter_mut().enumerate() {
-            let (Some(sender), channel) = (sender, channel as u8) else { continue };
+        for (channel, sender) in (0u8..).zip(&mut self.channels.senders) {
+            let Some(sender) = sender else { continue };
             // A receiver that does not know the channel yet would ignore the CANCEL, and then hold a part of the message
             // that comes late for ever.
             let mut announce = !Link::is_announced(sender);
@@ -266,8 +288,7 @@ impl Link {
     fn write_duplicates(
         &mut self,
         on: usize,
-        start: usize,
-        limit: usize,
+        place: Place,
         out: &mut Vec<u8>,
         contents: &mut Vec<Content>,
     ) -> bool {
@@ -282,8 +303,9 @@ impl Link {
             if let Some(sender) = announce {
                 Frame::Open { channel, options: sender.options }.write(out);
             }
-            let room = (limit - TAG).saturating_sub(out.len() - start);
-            let whole = session.datagram - DATA_OVERHEAD - (out.len() - mark);
+            let room = place.room(out);
+            let opening = out.len().saturating_sub(mark);
+            let whole = session.datagram.saturating_sub(DATA_OVERHEAD).saturating_sub(opening);
             match sender.and_then(|sender| sender.write_duplicate(part, room, out)) {
                 Some(true) => {
                     if announce.is_some() {
@@ -294,7 +316,7 @@ impl Link {
                 }
                 Some(false) => {
                     out.truncate(mark);
-                    if part.length as usize + DATA_HEAD <= whole {
+                    if (part.length as usize).saturating_add(DATA_HEAD) <= whole {
                         full = true;
                         break;
                     }
@@ -304,7 +326,7 @@ impl Link {
                 // It does not matter any more.
                 None => out.truncate(mark),
             }
-            session.duplicate_bytes -= part.duplicate_cost();
+            session.duplicate_bytes = session.duplicate_bytes.saturating_sub(part.duplicate_cost());
             session.duplicates.pop_front();
         }
         too_large.into_iter().for_each(|content| self.handle_content_lost(on, content));
@@ -317,8 +339,7 @@ impl Link {
         &mut self,
         now: Time,
         on: usize,
-        start: usize,
-        limit: usize,
+        place: Place,
         out: &mut Vec<u8>,
         contents: &mut Vec<Content>,
     ) -> bool {
@@ -337,7 +358,7 @@ impl Link {
         // Channels that have nothing, or nothing that fits.
         let (mut tried, mut announced, mut full) = (0u64, 0u64, false);
         loop {
-            let room = (limit - TAG).saturating_sub(out.len() - start);
+            let room = place.room(out);
             if room < MIN_ROOM {
                 return true;
             }
@@ -350,11 +371,12 @@ impl Link {
             if announce {
                 Frame::Open { channel, options: sender.options }.write(out);
             }
-            let room = (limit - TAG).saturating_sub(out.len() - start);
+            let room = place.room(out);
             let window = windows.of(sender);
             // What an empty packet of this channel has room for: its OPEN goes along, and so does what tells of a pause,
             // which is told once.
-            let whole = datagram - DATA_OVERHEAD - (out.len() - mark) - (after_grace - before);
+            let (opening, pause) = (out.len().saturating_sub(mark), after_grace.saturating_sub(before));
+            let whole = datagram.saturating_sub(DATA_OVERHEAD).saturating_sub(opening.saturating_add(pause));
             let dictionary = session.dictionary.as_deref();
             let conditions = Conditions { whole, window, copies, dictionary, lossy, fill };
             // Among equals it goes message by message, and over two paths part by part.
@@ -476,14 +498,14 @@ fn may_send(senders: &[Option<Box<Sender>>], session: &Session, time: Time) -> b
 }
 
 fn before(now: Time, time: Duration) -> Time {
-    Time::from_nanos(now.as_nanos().saturating_sub(time.as_nanos() as u64))
+    Time::from_nanos(now.as_nanos().saturating_sub(nanos(time)))
 }
 
 impl Session {
     #[inline]
     pub(super) fn has_window(&self) -> bool {
         let in_flight = self.recovery.in_flight();
-        in_flight == 0 || in_flight + self.datagram as u64 <= self.capacity.window_bytes()
+        in_flight == 0 || in_flight.saturating_add(self.datagram as u64) <= self.capacity.window_bytes()
     }
 
     /// How long before its time a batch may begin. At high rates not at all: it begins when its pace says so and then
@@ -496,9 +518,10 @@ impl Session {
     /// A packet of `size` bytes leaves: the next one waits for as long as it takes at the pacing rate.
     #[inline]
     pub(super) fn pace(&mut self, now: Time, size: usize) {
-        let nanos = size as u64 * 1_000_000_000 / self.capacity.pacing_rate().bytes_per_second().max(1);
-        let late = Duration::from_nanos(nanos * CATCH_UP_PACKETS).max(CATCH_UP);
-        self.next_send = self.next_send.max(before(now, late)) + Duration::from_nanos(nanos);
+        let rate = self.capacity.pacing_rate().bytes_per_second().max(1);
+        let apart = (size as u64).saturating_mul(1_000_000_000).checked_div(rate).unwrap_or(0);
+        let late = Duration::from_nanos(apart.saturating_mul(CATCH_UP_PACKETS)).max(CATCH_UP);
+        self.next_send = self.next_send.max(before(now, late)) + Duration::from_nanos(apart);
         if self.recovery.is_blind() {
             let rate = (self.capacity.bandwidth().bytes_per_second() as f64 * BLIND_SHARE).max(1.0);
             self.blind_until = self.blind_until.max(now) + Duration::from_secs_f64(size as f64 / rate);
@@ -513,7 +536,7 @@ impl Session {
         self.next_send = self.next_send.max(before(now, CATCH_UP));
         let grace = now - idle.max(paced);
         if grace > Duration::from_millis(1) && self.capacity.controller().tells_pauses() {
-            Frame::Grace(grace.as_micros() as u64).write(out);
+            Frame::Grace(u64::try_from(grace.as_micros()).unwrap_or(u64::MAX)).write(out);
         }
     }
 }

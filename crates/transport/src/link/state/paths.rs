@@ -9,8 +9,8 @@ use glassline_media::quantity::ByteRate;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Link;
 use super::session::{Agreed, Session};
+use super::{Link, count, rounded_down};
 use crate::link::channel::send::Written;
 use crate::link::recovery::{Content, Sample};
 use crate::link::wire::packet::ConnectionId;
@@ -58,6 +58,11 @@ pub(crate) enum Health {
     Late,
     /// Not at all.
     Silent,
+}
+
+/// The index of the other one of two paths.
+fn beside(on: usize) -> usize {
+    usize::from(on == 0)
 }
 
 impl Session {
@@ -119,13 +124,13 @@ impl Link {
 
     /// The link's path beside `on`.
     pub(super) fn other(&self, on: usize) -> Option<&Session> {
-        if self.paths.len() > 1 { self.paths.get(1 - on) } else { None }
+        if self.paths.len() > 1 { self.paths.get(beside(on)) } else { None }
     }
 
     /// All paths by their indices, the preferred one in front.
     pub(super) fn in_turn(&self) -> impl Iterator<Item = usize> + use<> {
         let (count, preferred) = (self.paths.len(), self.preferred);
-        (0..count).map(move |after| (preferred + after) % count)
+        (preferred..count).chain(0..preferred.min(count))
     }
 
     /// The index of the second path, or of the first one.
@@ -303,9 +308,9 @@ impl Link {
         match &mut self.paths[..] {
             // Parity is for what one path loses: it need not be doubled.
             paths @ [_, _] if paths[on].both && !part.parity => {
-                let other = &mut paths[1 - on];
+                let other = &mut paths[beside(on)];
                 other.duplicates.push_back((channel, part));
-                other.duplicate_bytes += part.duplicate_cost();
+                count(&mut other.duplicate_bytes, part.duplicate_cost());
                 Content::Duplicate { channel, part }
             }
             _ => Content::Data { channel, part },
@@ -318,12 +323,13 @@ impl Link {
         if session.duplicate_bytes <= MIN_DUPLICATE_BYTES {
             return;
         }
-        let limit = MIN_DUPLICATE_BYTES.max(session.capacity.bandwidth().bytes_in(DUPLICATE_DELAY) as u64);
+        let limit =
+            MIN_DUPLICATE_BYTES.max(rounded_down(session.capacity.bandwidth().bytes_in(DUPLICATE_DELAY)));
         let mut late = Vec::new();
         while session.duplicate_bytes > limit
             && let Some((channel, part)) = session.duplicates.pop_front()
         {
-            session.duplicate_bytes -= part.duplicate_cost();
+            session.duplicate_bytes = session.duplicate_bytes.saturating_sub(part.duplicate_cost());
             late.push(Content::Duplicate { channel, part });
         }
         late.into_iter().for_each(|content| self.handle_content_lost(on, content));
@@ -341,7 +347,7 @@ impl Link {
         if self.half_lost.remove(&key).is_some() || other.is_none() || is_reliable && other == Some(false) {
             return true;
         }
-        self.half_lost_since += 1;
+        self.half_lost_since = self.half_lost_since.saturating_add(1);
         if self.half_lost.len() >= MAX_HALF_LOST && self.half_lost_since >= MAX_HALF_LOST / 4 {
             // All of them are looked at, so not for each part that is lost.
             self.half_lost_since = 0;

@@ -6,7 +6,7 @@ use glassline_media::Time;
 use std::collections::VecDeque;
 
 use super::session::Session;
-use super::{Link, Standing};
+use super::{Link, Standing, count};
 use crate::link::channel::receive::{Leftover, Overrun, Received, Receiver};
 use crate::link::channel::send::Sender;
 use crate::link::channel::{LEAST_SHARE, window_for};
@@ -29,7 +29,7 @@ pub(super) struct Leftovers {
 impl Leftovers {
     fn pop(&mut self) -> Option<Leftover> {
         let message = self.messages.pop_front()?;
-        self.bytes -= message.cost();
+        self.bytes = self.bytes.saturating_sub(message.cost());
         Some(message)
     }
 }
@@ -47,10 +47,10 @@ pub(super) struct Windows {
 impl Windows {
     pub(super) fn new(senders: &[Option<Box<Sender>>], session: &Session) -> Windows {
         let window = session.peer.window_bytes;
-        let (mut shared, mut outstanding) = (SHARED_WINDOWS.saturating_mul(window), 0);
+        let (mut shared, mut outstanding) = (SHARED_WINDOWS.saturating_mul(window), 0u64);
         for sender in senders.iter().flatten().filter(|sender| sender.options.reliable) {
             shared = shared.max(window_for(window, sender.options.max_size));
-            outstanding += sender.outstanding();
+            outstanding = outstanding.saturating_add(sender.outstanding());
         }
         Windows { window, shared, outstanding }
     }
@@ -92,8 +92,8 @@ impl Link {
 
     fn recount(&mut self) {
         let receivers: u64 = self.channels.receivers.iter().flatten().map(|receiver| receiver.memory()).sum();
-        self.channels.memory =
-            receivers + self.channels.leftover.values().map(|left| left.bytes).sum::<u64>();
+        let leftover = self.channels.leftover.values().map(|left| left.bytes).sum();
+        self.channels.memory = receivers.saturating_add(leftover);
     }
 
     /// Has a receiver take something in, and counts what that takes. The peer breaks the rules if there is no room for it.
@@ -138,7 +138,7 @@ impl Link {
 
     /// As time goes by, what is kept for messages to come goes, and messages are skipped.
     pub(super) fn handle_receiver_timeouts(&mut self, now: Time) {
-        for (channel, receiver) in self.channels.receivers.iter_mut().enumerate() {
+        for (channel, receiver) in (0u8..).zip(&mut self.channels.receivers) {
             let Some(receiver) = receiver else { continue };
             if receiver.next_timeout() > now {
                 continue;
@@ -146,9 +146,10 @@ impl Link {
             let (waiting, before) = (receiver.is_readable(), receiver.memory());
             let skipped = receiver.counters.skipped;
             if receiver.handle_timeout(now) && !waiting {
-                self.events.push_back(Event::Readable { channel: channel as u8 });
+                self.events.push_back(Event::Readable { channel });
             }
-            self.channels.memory = self.channels.memory + receiver.memory() - before;
+            self.channels.memory =
+                self.channels.memory.saturating_add(receiver.memory()).saturating_sub(before);
             self.channels.passed_over |= u64::from(receiver.counters.skipped > skipped) << channel;
         }
     }
@@ -167,7 +168,7 @@ impl Link {
                 self.channels.leftover.remove(&channel);
                 break;
             };
-            self.channels.memory -= message.cost();
+            self.channels.memory = self.channels.memory.saturating_sub(message.cost());
             // One that does not decompress ends no link any more: who sent it has gone.
             if let Some(message) = message.unpack() {
                 return Some(message);
@@ -192,7 +193,7 @@ impl Link {
             let Some(receiver) = receiver.filter(|receiver| receiver.is_readable()) else { continue };
             let left = self.channels.leftover.entry(channel).or_default();
             for message in receiver.into_leftover() {
-                left.bytes += message.cost();
+                count(&mut left.bytes, message.cost());
                 left.messages.push_back(message);
             }
             while left.bytes > self.settings.window_bytes && left.pop().is_some() {}

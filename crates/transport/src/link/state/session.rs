@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::marking::Marking;
 use super::mtu::{BASE, Mtu};
 use super::paths::Health;
+use super::rounded_down;
 use crate::capacity::{Arrival, Capacity};
 use crate::link::channel::send::Written;
 use crate::link::received::Received;
@@ -215,12 +216,13 @@ impl Session {
     /// it silent.
     pub(crate) fn fit(&mut self) {
         let (base, found) = (usize::from(BASE), usize::from(self.mtu.size()));
-        let quick = self.capacity.bandwidth().bytes_in(DATAGRAM_TIME) as usize;
+        let quick = rounded_down(self.capacity.bandwidth().bytes_in(DATAGRAM_TIME));
+        let quick = usize::try_from(quick).unwrap_or(usize::MAX);
         let mut datagram = if self.recovery.probes() > 0 { base } else { quick.clamp(base, found) };
         self.largest = datagram;
         if self.capacity.is_fast() {
             // The last block of AES costs a sixth of all the others if it is not a whole one.
-            datagram -= (datagram - DATA_OVERHEAD) % AES_BLOCK;
+            datagram = datagram.saturating_sub(datagram.saturating_sub(DATA_OVERHEAD) % AES_BLOCK);
         }
         if datagram != self.datagram {
             self.datagram = datagram;
@@ -241,7 +243,8 @@ impl Session {
         // The anti-amplification limit (RFC 9000 §8.1), here without the factor of three: at most as many bytes are sent to
         // an address that is not validated as came from it.
         let candidate = self.candidate.as_ref();
-        let affordable = candidate.filter(|candidate| candidate.sent + CHALLENGE_SIZE <= candidate.received);
+        let affordable =
+            candidate.filter(|candidate| candidate.sent.saturating_add(CHALLENGE_SIZE) <= candidate.received);
         affordable.map_or(Time::NEVER, |candidate| candidate.next_at)
     }
 
@@ -255,7 +258,8 @@ impl Session {
     /// How many datagrams of padding in a row measure the path.
     pub(crate) fn padding_packets(&self) -> u32 {
         let bytes = self.capacity.bandwidth().bytes_in(PADDING_TIME);
-        (bytes / self.datagram as f64).ceil().max(LEAST_PADDING) as u32
+        let packets = rounded_down((bytes / self.datagram as f64).ceil().max(LEAST_PADDING));
+        u32::try_from(packets).unwrap_or(u32::MAX)
     }
 
     /// When padding leaves to measure the path, for which `percent` of its rate may be taken; never while it is silent.

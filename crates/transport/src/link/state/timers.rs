@@ -44,8 +44,9 @@ impl Link {
         let often = self.settings.keep_alive;
         // After two keep-alives without an answer they leave eight times as often (8 a second after 2 s of silence by
         // default): on an idle link each is one packet, so that a burst of losses could end the link otherwise.
-        let is_silent = session.last_sent >= session.last_received + 2 * often;
-        let keep_alive = session.last_sent + if is_silent { often / 8 } else { often };
+        let is_silent = session.last_sent >= session.last_received + often.saturating_mul(2);
+        let keep_alive =
+            session.last_sent + if is_silent { often.checked_div(8).unwrap_or_default() } else { often };
         let has_two = self.paths.len() > 1;
         if has_two { keep_alive.min(session.last_asked + PATH_PROBE) } else { keep_alive }
     }
@@ -123,7 +124,8 @@ impl Link {
         if session.recovery.is_blind() {
             // The path is in an outage. What was in flight is sent again and leaves the window; the longer the outage, the
             // longer the interval between two transmissions of the same data.
-            let age = session.recovery.probe_time().max(session.recovery.silence(now) / 2);
+            let silence = session.recovery.silence(now);
+            let age = session.recovery.probe_time().max(silence.checked_div(2).unwrap_or_default());
             let age = age.min(Duration::from_millis(500));
             session.recovery.give_up_older(now, age);
             self.settle(now, on, &Sample::default(), None);
