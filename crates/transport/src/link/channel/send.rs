@@ -95,6 +95,12 @@ pub(crate) struct Written {
 }
 
 impl Written {
+    /// Where in the message the bytes end.
+    #[inline]
+    pub(crate) fn end(self) -> u32 {
+        self.offset.saturating_add(self.length)
+    }
+
     /// What a part comes to that waits to be repeated on another path: its bytes, and its place in the queue.
     pub(crate) fn duplicate_cost(self) -> u64 {
         u64::from(self.length) + 16
