@@ -136,7 +136,8 @@ pub(crate) fn max_delay(rtt: Duration) -> Duration {
     divided(rtt, 4).clamp(Duration::from_millis(1), Duration::from_millis(10))
 }
 
-fn divided(time: Duration, by: u32) -> Duration {
+/// A part of `time`; nothing for `by` zero.
+pub(super) fn divided(time: Duration, by: u32) -> Duration {
     time.checked_div(by).unwrap_or_default()
 }
 

@@ -1,4 +1,13 @@
 //! What is under way: which packets are acknowledged, which are lost, and when to probe (RFC 9002).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use glassline_media::Time;
 use glassline_media::quantity::ByteRate;
@@ -7,7 +16,7 @@ use std::time::Duration;
 
 use super::channel::send::{Row, Written};
 use super::ranges::Ranges;
-use super::received::max_delay;
+use super::received::{divided, max_delay};
 use super::steps::step;
 use super::wire::frame::Ack;
 
@@ -73,12 +82,12 @@ impl Content {
             return false;
         };
         let same = *channel == other && part.message == next.message && !part.parity && !next.parity;
-        let before = next.offset + next.length == part.offset;
-        if !same || !before && part.offset + part.length != next.offset {
+        let before = next.end() == part.offset;
+        if !same || !before && part.end() != next.offset {
             return false;
         }
         part.offset = part.offset.min(next.offset);
-        part.length += next.length;
+        part.length = part.length.saturating_add(next.length);
         true
     }
 }
@@ -101,7 +110,7 @@ struct Sent {
     bytes: u32,
     state: State,
     contents: u64,
-    count: u16,
+    count: u32,
     app_limited: bool,
     train: u32,
     delivered: u64,
@@ -122,20 +131,28 @@ pub(crate) struct Rtt {
 impl Rtt {
     fn new() -> Rtt {
         let smoothed = INITIAL_RTT;
-        Rtt { smoothed, variation: smoothed / 2, latest: smoothed, least: Duration::MAX, measured: false }
+        Rtt {
+            smoothed,
+            variation: divided(smoothed, 2),
+            latest: smoothed,
+            least: Duration::MAX,
+            measured: false,
+        }
     }
 
     pub(crate) fn update(&mut self, latest: Duration, ack_delay: Duration) {
         self.latest = latest;
         self.least = self.least.min(latest);
         if !self.measured {
-            (self.smoothed, self.variation, self.measured) = (latest, latest / 2, true);
+            (self.smoothed, self.variation, self.measured) = (latest, divided(latest, 2), true);
             return;
         }
         let delay = ack_delay.min(max_delay(self.smoothed));
-        let adjusted = if latest >= self.least + delay { latest - delay } else { latest };
-        self.variation = (self.variation * 3 + self.smoothed.abs_diff(adjusted)) / 4;
-        self.smoothed = (self.smoothed * 7 + adjusted) / 8;
+        let is_longer = latest >= self.least.saturating_add(delay);
+        let adjusted = if is_longer { latest.saturating_sub(delay) } else { latest };
+        let difference = self.smoothed.abs_diff(adjusted);
+        self.variation = divided(self.variation.saturating_mul(3).saturating_add(difference), 4);
+        self.smoothed = divided(self.smoothed.saturating_mul(7).saturating_add(adjusted), 8);
     }
 }
 
@@ -185,16 +202,23 @@ impl Train {
             self.size = last.bytes;
             return None;
         };
-        self.bytes += bytes;
-        self.packets += packets;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.packets = self.packets.saturating_add(packets);
         let came = Duration::from_micros(received_us?.saturating_sub(came_us)).max(last.at - left);
         // A short one at the end came as long after the one before it as a whole one would have left: it makes the
         // rate smaller than it is.
         if self.packets < TRAIN_PACKETS || came < TRAIN_TIME || last.bytes < self.size {
             return None;
         }
-        Some(ByteRate::from_bytes_per_second((self.bytes as f64 / came.as_secs_f64()) as u64))
+        Some(rate_of(self.bytes, came))
     }
+}
+
+/// The rate at which so many bytes pass in `time`.
+fn rate_of(bytes: u64, time: Duration) -> ByteRate {
+    let nanos = time.as_nanos().max(1);
+    let rate = u128::from(bytes).saturating_mul(1_000_000_000).checked_div(nanos).unwrap_or_default();
+    ByteRate::from_bytes_per_second(u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
 /// By how much a path changes the order of packets, learned from those that were deemed lost and came late (as RACK's window,
@@ -218,14 +242,15 @@ impl Default for Reordering {
 impl Reordering {
     /// A packet that was deemed lost came after as many as `behind` later ones.
     fn handle_late(&mut self, behind: u64, rtt: &Rtt) {
-        self.packets = self.packets.max(behind + 1).min(PACKET_THRESHOLD_MAX);
-        self.time = (self.time + rtt.least.min(rtt.smoothed) / 4).min(rtt.smoothed);
+        self.packets = self.packets.max(behind.saturating_add(1)).min(PACKET_THRESHOLD_MAX);
+        let more = divided(rtt.least.min(rtt.smoothed), 4);
+        self.time = self.time.saturating_add(more).min(rtt.smoothed);
         self.losses = 0;
     }
 
     /// Something was deemed lost.
     fn handle_loss(&mut self) {
-        self.losses += 1;
+        self.losses = self.losses.saturating_add(1);
         if self.losses >= ORDERLY_LOSSES {
             *self = Reordering::default();
         }
@@ -308,6 +333,17 @@ impl Recovery {
         }
     }
 
+    /// The number of the next packet.
+    fn end(&self) -> u64 {
+        self.base.saturating_add(self.packets.len() as u64)
+    }
+
+    /// Where in `packets` the one of this number would be.
+    #[inline]
+    fn index(&self, number: u64) -> Option<usize> {
+        number.checked_sub(self.base).and_then(|index| usize::try_from(index).ok())
+    }
+
     /// Bytes of packets that are under way.
     pub(crate) fn in_flight(&self) -> u64 {
         self.in_flight
@@ -347,23 +383,25 @@ impl Recovery {
         eliciting: bool,
         contents: &[Content],
     ) {
-        debug_assert_eq!(number, self.base + self.packets.len() as u64);
+        debug_assert_eq!(number, self.end());
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         if eliciting {
             if self.in_flight == 0 {
                 (self.first_sent_at, self.delivered_at) = (now, now);
                 // What is delivered in the round trip that begins is not the path's rate.
-                self.app_limited_until = self.app_limited_until.max(number + 1);
+                self.app_limited_until = self.app_limited_until.max(number.saturating_add(1));
             }
-            self.in_flight += bytes as u64;
+            self.in_flight = self.in_flight.saturating_add(bytes.into());
             self.last_asked_at = now;
         }
+        let unacked_from = self.largest_acked.map_or(0, |largest| largest.saturating_add(1));
         self.packets.push_back(Sent {
             at: now,
-            bytes: bytes as u32,
+            bytes,
             state: if eliciting { State::Flying } else { State::Silent },
-            contents: self.contents_base + self.contents.len() as u64,
-            count: contents.len() as u16,
-            app_limited: self.largest_acked.map_or(0, |largest| largest + 1) < self.app_limited_until,
+            contents: self.contents_base.saturating_add(self.contents.len() as u64),
+            count: u32::try_from(contents.len()).unwrap_or(u32::MAX),
+            app_limited: unacked_from < self.app_limited_until,
             train: self.train,
             delivered: self.delivered,
             delivered_at: self.delivered_at,
@@ -382,14 +420,13 @@ impl Recovery {
     /// The application has nothing more to send though it might: rates measured until all of this is acknowledged
     /// say little about the path.
     pub(crate) fn mark_app_limited(&mut self) {
-        self.train_end = self.base + self.packets.len() as u64;
-        self.app_limited_until = self.train_end + 1;
+        self.train_end = self.end();
+        self.app_limited_until = self.train_end.saturating_add(1);
     }
 
     /// Takes an acknowledgement. What it settles stands in `acked` and `lost` then.
     pub(crate) fn handle_ack(&mut self, now: Time, ack: &Ack<'_>) -> Result<Sample, NeverSent> {
-        let end = self.base + self.packets.len() as u64;
-        if ack.largest >= end {
+        if ack.largest >= self.end() {
             return Err(NeverSent);
         }
         let mut sample = Sample::default();
@@ -400,13 +437,13 @@ impl Recovery {
                 break;
             }
             // Only what is new: an acknowledgement names what others named before.
-            let low = low.max(self.base);
+            let (low, end) = (low.max(self.base), high.saturating_add(1));
             gaps.clear();
-            gaps.extend(self.settled.missing(low, high + 1));
+            gaps.extend(self.settled.missing(low, end));
             for number in gaps.iter().rev().flat_map(|gap| (gap.0..gap.1).rev()) {
                 self.handle_acked(now, number, ack.largest, &mut newest, &mut sample);
             }
-            self.settled.insert(low, high + 1);
+            self.settled.insert(low, end);
         }
         self.gaps = gaps;
         self.largest_acked = self.largest_acked.max(Some(ack.largest));
@@ -418,9 +455,7 @@ impl Recovery {
             self.delivered_at = now;
             self.first_sent_at = packet.at;
             let interval = (packet.at - packet.first_sent_at).max(now - packet.delivered_at);
-            let delivered = self.delivered - packet.delivered;
-            let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
-            let rate = u128::from(delivered) * 1_000_000_000 / u128::from(nanos.max(1));
+            let delivered = self.delivered.saturating_sub(packet.delivered);
             if self.acked_train.number != packet.train {
                 self.acked_train = Train { number: packet.train, ..Train::default() };
             }
@@ -429,8 +464,7 @@ impl Recovery {
             let (packets, bytes) = (sample.packets.0, sample.acked_bytes);
             sample.train_rate = self.acked_train.rate(&packet, received_us, packets, bytes);
             if interval >= self.rtt.least.min(Duration::from_millis(1)) {
-                let rate = ByteRate::from_bytes_per_second(u64::try_from(rate).unwrap_or(u64::MAX));
-                sample.rate = Some((rate, packet.app_limited));
+                sample.rate = Some((rate_of(delivered, interval), packet.app_limited));
             }
         }
         self.retire(now);
@@ -449,17 +483,19 @@ impl Recovery {
         sample: &mut Sample,
     ) {
         step();
-        let packet = self.packets[(number - self.base) as usize];
+        let Some(index) = self.index(number) else { return };
+        let Some(&packet) = self.packets.get(index) else { return };
+        let bytes = u64::from(packet.bytes);
         if packet.state != State::Silent {
             if packet.state == State::Flying {
-                self.in_flight -= u64::from(packet.bytes);
+                self.land(&packet);
             } else if packet.state == State::Lost {
-                self.reordering.handle_late(largest - number, &self.rtt);
-                sample.late_packets += 1;
+                self.reordering.handle_late(largest.saturating_sub(number), &self.rtt);
+                sample.late_packets = sample.late_packets.saturating_add(1);
             }
-            self.delivered += u64::from(packet.bytes);
-            sample.acked_bytes += u64::from(packet.bytes);
-            sample.packets.0 += 1;
+            self.delivered = self.delivered.saturating_add(bytes);
+            sample.acked_bytes = sample.acked_bytes.saturating_add(bytes);
+            sample.packets.0 = sample.packets.0.saturating_add(1);
             sample.largest.0 = sample.largest.0.max(packet.bytes);
             newest.get_or_insert(packet);
         }
@@ -469,12 +505,21 @@ impl Recovery {
             sample.largest_sent_at = Some(packet.at);
         }
         self.settle(&packet, true);
-        self.packets[(number - self.base) as usize].state = State::Acked;
+        self.packets[index].state = State::Acked;
+    }
+
+    /// A packet is under way no more.
+    #[inline]
+    fn land(&mut self, packet: &Sent) {
+        let bytes = u64::from(packet.bytes);
+        debug_assert!(bytes <= self.in_flight, "{bytes} go of {} under way", self.in_flight);
+        self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 
     /// Hands a packet's contents to the caller.
     fn settle(&mut self, packet: &Sent, acked: bool) {
-        let start = (packet.contents - self.contents_base) as usize;
+        // What a remembered packet carried is remembered, too.
+        let start = usize::try_from(packet.contents.saturating_sub(self.contents_base)).unwrap_or(usize::MAX);
         if acked && packet.count == 1 {
             let content = self.contents[start];
             if !self.acked.last_mut().is_some_and(|last| last.join(content)) {
@@ -482,40 +527,42 @@ impl Recovery {
             }
             return;
         }
-        let contents = self.contents.range(start..start + usize::from(packet.count));
+        let contents = self.contents.range(start..start.saturating_add(packet.count as usize));
         if acked { &mut self.acked } else { &mut self.lost }.extend(contents);
     }
 
     /// How long a packet may be behind later ones (RFC 9002 §6.1.2).
     fn loss_delay(&self) -> Duration {
-        (self.rtt.smoothed.max(self.rtt.latest) * 9 / 8).max(GRANULARITY) + self.reordering.time
+        let usual = self.rtt.smoothed.max(self.rtt.latest);
+        divided(usual.saturating_mul(9), 8).max(GRANULARITY).saturating_add(self.reordering.time)
     }
 
     fn detect_losses(&mut self, now: Time, sample: &mut Sample) {
         self.loss_at = Time::NEVER;
         let Some(largest) = self.largest_acked else { return };
         let (delay, before) = (self.loss_delay(), sample.packets.1);
-        let end = largest.min(self.base + self.packets.len() as u64);
+        let end = largest.min(self.end());
         self.flying_from = self.flying_from.max(self.base);
         // What is not under way is not looked at again.
         while self.flying_from < end {
             step();
             let number = self.flying_from;
-            let index = (number - self.base) as usize;
-            let packet = self.packets[index];
+            let Some(index) = self.index(number) else { break };
+            let Some(&packet) = self.packets.get(index) else { break };
             if packet.state != State::Flying {
-                self.flying_from += 1;
+                self.flying_from = number.saturating_add(1);
                 continue;
             }
-            if largest - number >= self.reordering.packets || packet.at + delay <= now {
+            let is_behind = largest.saturating_sub(number) >= self.reordering.packets;
+            if is_behind || packet.at + delay <= now {
                 self.packets[index].state = State::Lost;
-                self.in_flight -= u64::from(packet.bytes);
-                sample.lost_bytes += u64::from(packet.bytes);
+                self.land(&packet);
+                sample.lost_bytes = sample.lost_bytes.saturating_add(packet.bytes.into());
                 sample.lost_sent_at = Some(packet.at);
-                sample.packets.1 += 1;
+                sample.packets.1 = sample.packets.1.saturating_add(1);
                 sample.largest.1 = sample.largest.1.max(packet.bytes);
                 self.settle(&packet, false);
-                self.flying_from += 1;
+                self.flying_from = number.saturating_add(1);
             } else {
                 self.loss_at = packet.at + delay;
                 break;
@@ -528,8 +575,9 @@ impl Recovery {
 
     /// Forgets packets at the front that are settled; lost ones a while later, since they may only be late.
     fn retire(&mut self, now: Time) {
-        let late = self.rtt.smoothed * 2 + Duration::from_millis(20);
-        let most = MAX_REMEMBERED + (self.in_flight / LARGE_PACKET) as usize;
+        let late = self.rtt.smoothed.saturating_mul(2).saturating_add(Duration::from_millis(20));
+        let large = usize::try_from(self.in_flight / LARGE_PACKET).unwrap_or(usize::MAX);
+        let most = MAX_REMEMBERED.saturating_add(large);
         let before = self.base;
         while let Some(&packet) = self.packets.front() {
             let over = match packet.state {
@@ -541,14 +589,13 @@ impl Recovery {
                 break;
             }
             if packet.state == State::Flying {
-                self.in_flight -= u64::from(packet.bytes);
+                self.land(&packet);
                 self.settle(&packet, false);
             }
-            let count = usize::from(packet.count);
-            self.contents.drain(..count);
-            self.contents_base += count as u64;
+            self.contents.drain(..packet.count as usize);
+            self.contents_base = self.contents_base.saturating_add(packet.count.into());
             self.packets.pop_front();
-            self.base += 1;
+            self.base = self.base.saturating_add(1);
         }
         if self.base > before {
             self.settled.remove(0, self.base);
@@ -557,8 +604,8 @@ impl Recovery {
 
     /// How long to wait for an acknowledgement before probing (RFC 9002 §6.2.1).
     pub(crate) fn probe_time(&self) -> Duration {
-        let variation = (self.rtt.variation * 4).max(GRANULARITY);
-        self.rtt.smoothed + variation + max_delay(self.rtt.smoothed)
+        let variation = self.rtt.variation.saturating_mul(4).max(GRANULARITY);
+        self.rtt.smoothed.saturating_add(variation).saturating_add(max_delay(self.rtt.smoothed))
     }
 
     /// When [`Recovery::handle_timeout`] has something to do.
@@ -572,7 +619,7 @@ impl Recovery {
         let gap = match self.probes {
             0 => self.probe_time(),
             // Not much later than the silence is long.
-            _ => ((self.last_asked_at - self.silent_since) / 8).clamp(LEAST_PROBE_GAP, MAX_PROBE_GAP),
+            _ => divided(self.last_asked_at - self.silent_since, 8).clamp(LEAST_PROBE_GAP, MAX_PROBE_GAP),
         };
         self.last_asked_at + gap
     }
@@ -593,7 +640,7 @@ impl Recovery {
         if self.probes == 0 {
             self.silent_since = now;
         }
-        self.probes += 1;
+        self.probes = self.probes.saturating_add(1);
         self.blind |= now - self.silent_since >= self.probe_time();
         // The next one is reckoned from here, whether or not the probe can leave.
         self.last_asked_at = now;
@@ -609,8 +656,8 @@ impl Recovery {
     /// Deems all lost that is under way longer than `age`: the path was away, and waiting for what it swallowed would
     /// cost another round trip.
     pub(crate) fn give_up_older(&mut self, now: Time, age: Duration) -> u64 {
-        let mut bytes = 0;
-        for index in self.flying_from.saturating_sub(self.base) as usize..self.packets.len() {
+        let mut bytes = 0u64;
+        for index in self.index(self.flying_from).unwrap_or_default()..self.packets.len() {
             let packet = self.packets[index];
             if packet.at + age > now {
                 break;
@@ -618,8 +665,8 @@ impl Recovery {
             if packet.state == State::Flying {
                 self.packets[index].state = State::GivenUp;
                 self.given_up = self.given_up.max(packet.bytes);
-                self.in_flight -= u64::from(packet.bytes);
-                bytes += u64::from(packet.bytes);
+                self.land(&packet);
+                bytes = bytes.saturating_add(packet.bytes.into());
                 self.settle(&packet, false);
             }
         }

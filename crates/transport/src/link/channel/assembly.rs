@@ -1,14 +1,5 @@
 //! A message of which parts have come. Its memory grows with what came and not with what was announced: a peer that
 //! names a large message and sends a byte of it takes a byte, wherever in the message that byte stands.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use std::collections::BTreeMap;
 

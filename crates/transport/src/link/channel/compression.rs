@@ -82,7 +82,7 @@ impl Packer {
             return None;
         }
         if self.messages > 0 {
-            self.messages -= 1;
+            self.messages = self.messages.saturating_sub(1);
             self.bytes = self.bytes.saturating_sub(message.len());
             if self.bytes == 0 {
                 self.messages = 0;
@@ -92,7 +92,7 @@ impl Packer {
         let hopeful = message.len() < SAMPLE_FROM || self.sample_shrinks(message, dictionary);
         let mut out = Vec::new();
         let packed = hopeful && {
-            let limit = message.len() - message.len() / 16;
+            let limit = worthwhile(message.len());
             varint::write(message.len() as u64, &mut out);
             self.compress(message, dictionary, limit, &mut out)
         };
@@ -100,16 +100,16 @@ impl Packer {
             self.rest = 0;
             return Some(Bytes::from(out));
         }
-        self.rest = (2 * self.rest + 1).min(LONGEST_REST);
+        self.rest = self.rest.saturating_mul(2).saturating_add(1).min(LONGEST_REST);
         (self.messages, self.bytes) = (self.rest, LONGEST_REST_BYTES);
         None
     }
 
     fn sample_shrinks(&mut self, message: &[u8], dictionary: Option<&Dictionary>) -> bool {
-        let step = (message.len() - SAMPLE) / (SAMPLES - 1);
+        let step = message.len().saturating_sub(SAMPLE) / (SAMPLES - 1);
         let sample: Vec<u8> =
-            (0..SAMPLES).flat_map(|part| &message[part * step..][..SAMPLE]).copied().collect();
-        self.compress(&sample, dictionary, sample.len() - sample.len() / 16, &mut Vec::new())
+            (0..SAMPLES).flat_map(|part| &message[step.saturating_mul(part)..][..SAMPLE]).copied().collect();
+        self.compress(&sample, dictionary, worthwhile(sample.len()), &mut Vec::new())
     }
 
     /// Appends the compressed `bytes`; `false` if `out` would become longer than `limit`.
@@ -148,6 +148,11 @@ impl Packer {
         }
         false
     }
+}
+
+/// The most bytes that are worth being sent in place of `size`.
+fn worthwhile(size: usize) -> usize {
+    size.saturating_sub(size / 16)
 }
 
 /// A channel's receiving end of compression.

@@ -9,6 +9,7 @@ use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::length_of;
 use crate::link::ranges::Ranges;
 use crate::link::steps::step;
 use crate::link::wire::frame;
@@ -25,25 +26,42 @@ const PIECE_COST: u64 = 64;
 
 /// How many shards a message of `total` bytes has.
 pub(crate) fn shards(total: u32, shard: u32) -> usize {
-    total.div_ceil(shard) as usize
+    shards_before(total, shard) as usize
+}
+
+/// How many shards begin before `end`; none if they had no bytes.
+#[inline]
+fn shards_before(end: u32, shard: u32) -> u32 {
+    if shard == 0 { 0 } else { end.div_ceil(shard) }
+}
+
+/// In which shard the byte at `offset` is, which is how many end before it.
+#[inline]
+fn shard_at(offset: u32, shard: u32) -> u32 {
+    offset.checked_div(shard).unwrap_or_default()
+}
+
+/// What the frame of a parity shard takes at most.
+fn frame_bytes(shard: u32) -> u64 {
+    u64::from(shard).saturating_add(frame::PARITY_HEAD as u64)
 }
 
 /// Bytes of a shard, shards of the message and shards of parity, for a message of `total` bytes. `None` where there is
 /// nothing to protect.
 fn shape(total: u32, percent: u8, whole: usize) -> Option<(u32, usize, usize)> {
-    let most = whole.checked_sub(frame::PARITY_HEAD + OTHER_FRAMES)? as u32;
+    let most = u32::try_from(whole.checked_sub(frame::PARITY_HEAD + OTHER_FRAMES)?).ok()?;
     if total == 0 || percent == 0 || most < MIN_SHARD {
         return None;
     }
-    let shard = total.div_ceil(total.div_ceil(most & !(ALIGN - 1))).next_multiple_of(ALIGN);
+    let shard = total.div_ceil(total.div_ceil(most & !(ALIGN - 1))).checked_next_multiple_of(ALIGN)?;
     let count = shards(total, shard);
-    Some((shard, count, (count * usize::from(percent.min(100))).div_ceil(100)))
+    Some((shard, count, count.saturating_mul(percent.min(100).into()).div_ceil(100)))
 }
 
 /// What the parity of a message of `total` bytes takes, as [`Parity::of`] makes it: its frames.
 pub(crate) fn parity_bytes(total: u32, percent: u8, whole: usize) -> u64 {
     let Some((shard, _, parity)) = shape(total, percent, whole) else { return 0 };
-    parity as u64 * (u64::from(shard) + frame::PARITY_HEAD as u64)
+    frame_bytes(shard).saturating_mul(parity as u64)
 }
 
 /// The parity of a message that is being sent.
@@ -69,7 +87,7 @@ impl Parity {
     /// Parity for `message`, whose parts leave in packets with `whole` bytes of room. `None` where there is nothing to
     /// protect.
     pub(crate) fn of(message: &[u8], percent: u8, whole: usize) -> Option<Parity> {
-        let (shard, count, parity) = shape(message.len() as u32, percent, whole)?;
+        let (shard, count, parity) = shape(length_of(message), percent, whole)?;
         let mut encoder = ReedSolomonEncoder::new(count, parity, shard as usize).ok()?;
         for part in message.chunks(shard as usize) {
             add_padded(part, shard, |part| encoder.add_original_shard(part)).ok()?;
@@ -79,39 +97,52 @@ impl Parity {
         Some(Parity { shard, pieces, sent: 0, acked: 0, lost: 0, shards: Fates::default() })
     }
 
+    /// How many bytes the shard in which `offset` is has from there on.
+    #[inline]
+    pub(crate) fn left_of_shard(&self, offset: u32) -> u32 {
+        self.shard.saturating_sub(offset.checked_rem(self.shard).unwrap_or_default())
+    }
+
     /// Bytes of the pieces that were not sent.
     pub(crate) fn unsent_bytes(&self) -> u64 {
-        (self.pieces.len() - self.sent) as u64 * (u64::from(self.shard) + frame::PARITY_HEAD as u64)
+        let unsent = self.pieces.len().saturating_sub(self.sent);
+        frame_bytes(self.shard).saturating_mul(unsent as u64)
     }
 
     /// What is known of those shards to which the bytes of `part` belong. Cost: by their number, which is one for a part
     /// that was sent by itself.
     pub(crate) fn fates(&self, part: &Range<u32>, acked: &Ranges, lost: &Ranges, total: u32) -> Fates {
         let mut fates = Fates::default();
-        for index in (part.start / self.shard) as usize..part.end.div_ceil(self.shard) as usize {
+        for index in shard_at(part.start, self.shard)..shards_before(part.end, self.shard) {
             step();
-            let (start, end) = bounds(index, total, self.shard);
-            fates.acked += usize::from(acked.missing(start, end).next().is_none());
+            let (start, end) = bounds(index as usize, total, self.shard);
+            let is_acked = acked.missing(start, end).next().is_none();
+            fates.acked = fates.acked.saturating_add(is_acked.into());
             let is_lost = lost.touching(start, end).any(|range| range.0 < end && range.1 > start);
-            fates.lost += usize::from(is_lost);
+            fates.lost = fates.lost.saturating_add(is_lost.into());
         }
         fates
     }
 
     /// What was known of some shards has changed.
     pub(crate) fn count(&mut self, before: Fates, after: Fates) {
-        self.shards.acked = self.shards.acked + after.acked - before.acked;
-        self.shards.lost = self.shards.lost + after.lost - before.lost;
+        let changed = |count: usize, before: usize, after: usize| {
+            let sum = count.saturating_add(after);
+            debug_assert!(before <= sum, "{before} go of {sum} that are counted");
+            sum.saturating_sub(before)
+        };
+        self.shards.acked = changed(self.shards.acked, before.acked, after.acked);
+        self.shards.lost = changed(self.shards.lost, before.lost, after.lost);
     }
 
     /// Whether the other end can put the message together.
     pub(crate) fn suffices(&self, total: u32) -> bool {
-        self.acked > 0 && self.acked + self.shards.acked >= shards(total, self.shard)
+        self.acked > 0 && self.acked.saturating_add(self.shards.acked) >= shards(total, self.shard)
     }
 
     /// Whether it cannot any more, since too much is lost.
     pub(crate) fn is_in_vain(&self) -> bool {
-        self.shards.lost + self.lost > self.pieces.len()
+        self.shards.lost.saturating_add(self.lost) > self.pieces.len()
     }
 }
 
@@ -128,10 +159,10 @@ impl Gathered {
     /// None yet. `None`: no message of `total` bytes has such parity.
     pub(crate) fn new(total: u32, shard: u32, count: u32) -> Option<Gathered> {
         let sensible = total > 0 && shard >= MIN_SHARD && shard.is_multiple_of(ALIGN) && count > 0;
-        if !sensible || count as usize > shards(total, shard) || shard > total.next_multiple_of(ALIGN) {
+        let count = count as usize;
+        if !sensible || count > shards(total, shard) || shard > total.checked_next_multiple_of(ALIGN)? {
             return None;
         }
-        let count = count as usize;
         ReedSolomonDecoder::supports(shards(total, shard), count).then_some(Gathered {
             shard,
             count,
@@ -143,20 +174,20 @@ impl Gathered {
     /// How many shards the ranges of `have` hold as a whole that lie at `start..end`. Cost: by the number of those.
     pub(crate) fn covered(&self, have: &Ranges, start: u32, end: u32, total: u32) -> usize {
         let whole = |(low, high): (u32, u32)| {
-            let end = if high == total { high.div_ceil(self.shard) } else { high / self.shard };
-            end.saturating_sub(low.div_ceil(self.shard)) as usize
+            let shards = if high == total { shards_before } else { shard_at };
+            shards(high, self.shard).saturating_sub(shards_before(low, self.shard)) as usize
         };
         have.touching(start, end).map(whole).sum()
     }
 
     /// So many more shards have come as a whole.
     pub(crate) fn count_covered(&mut self, more: usize) {
-        self.covered += more;
+        self.covered = self.covered.saturating_add(more);
     }
 
     /// Whether there is enough of it to make what is missing of the message.
     pub(crate) fn suffices(&self, total: u32) -> bool {
-        self.covered + self.pieces.len() >= shards(total, self.shard)
+        self.covered.saturating_add(self.pieces.len()) >= shards(total, self.shard)
     }
 
     /// Whether a frame speaks of the same shards.
@@ -166,7 +197,7 @@ impl Gathered {
 
     /// What is held: bytes, and what each piece costs beside them.
     pub(crate) fn memory(&self) -> u64 {
-        self.pieces.len() as u64 * (u64::from(self.shard) + PIECE_COST)
+        u64::from(self.shard).saturating_add(PIECE_COST).saturating_mul(self.pieces.len() as u64)
     }
 
     /// Adds a piece; `false` if it was there.
@@ -184,7 +215,7 @@ impl Gathered {
         let (count, shard) = (shards(total, self.shard), self.shard as usize);
         // As many as are wanted, and one more tells that it is in vain.
         let missing: Vec<usize> =
-            missing_shards(have, total, self.shard).take(self.pieces.len() + 1).collect();
+            missing_shards(have, total, self.shard).take(self.pieces.len().saturating_add(1)).collect();
         if missing.len() > self.pieces.len() {
             return false;
         }
@@ -207,14 +238,16 @@ impl Gathered {
         let Ok(restored) = decoder.decode() else { return false };
         for (index, part) in restored.restored_original_iter() {
             let (start, end) = bounds(index, total, self.shard);
-            message[start as usize..end as usize].copy_from_slice(&part[..(end - start) as usize]);
+            let Some(gap) = message.get_mut(start as usize..end as usize) else { return false };
+            let Some(part) = part.get(..gap.len()) else { return false };
+            gap.copy_from_slice(part);
         }
         true
     }
 }
 
 fn bounds(index: usize, total: u32, shard: u32) -> (u32, u32) {
-    let start = index as u32 * shard;
+    let start = u32::try_from(index).unwrap_or(u32::MAX).saturating_mul(shard).min(total);
     (start, start.saturating_add(shard).min(total))
 }
 
@@ -223,7 +256,7 @@ fn missing_shards(have: &Ranges, total: u32, shard: u32) -> impl Iterator<Item =
     let mut next = 0;
     have.missing(0, total).flat_map(move |(start, end)| {
         step();
-        let range = (start / shard).max(next)..end.div_ceil(shard);
+        let range = shard_at(start, shard).max(next)..shards_before(end, shard);
         next = range.end.max(next);
         range.map(|index| index as usize)
     })

@@ -1,15 +1,6 @@
 //! One channel's receiving end: fragments become messages, each once, in order where that is wished.
 //!
 //! `intake` takes frames apart; here is what becomes of messages, and in which order.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 mod intake;
 mod tally;
@@ -25,7 +16,7 @@ use super::compression::{Dictionary, Unpacker};
 use super::fec::Gathered;
 use super::send::MAX_AHEAD;
 use super::spares::{Blocks, Spares};
-use super::{LEAST_SHARE, MESSAGE_COST, window_for};
+use super::{LEAST_SHARE, MESSAGE_COST, count, window_for};
 use crate::link::ranges::Ranges;
 use crate::link::steps::step;
 use crate::link::{Compression, Options};
@@ -134,12 +125,6 @@ pub struct ReceiveCounters {
 /// The other end breaks the rules: more than it was given room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
-
-/// Counts `more`.
-#[inline]
-fn count(counter: &mut u64, more: u64) {
-    *counter = counter.saturating_add(more);
-}
 
 /// All that it keeps is counted as it comes, so that a peer takes no more memory than it has sent bytes for, and is ordered
 /// so that no packet takes longer for what came before it.

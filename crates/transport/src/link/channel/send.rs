@@ -17,9 +17,9 @@ use glassline_media::Time;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::MESSAGE_COST;
 use super::compression::{Dictionary, Packer};
 use super::fec::{self, Parity};
+use super::{MESSAGE_COST, count, length_of};
 use crate::link::ranges::Ranges;
 use crate::link::wire::frame::{self, Data, data_head};
 use crate::link::wire::varint;
@@ -95,9 +95,15 @@ pub(crate) struct Written {
 }
 
 impl Written {
+    /// Where in the message the bytes end.
+    #[inline]
+    pub(crate) fn end(self) -> u32 {
+        self.offset.saturating_add(self.length)
+    }
+
     /// What a part comes to that waits to be repeated on another path: its bytes, and its place in the queue.
     pub(crate) fn duplicate_cost(self) -> u64 {
-        u64::from(self.length) + 16
+        u64::from(self.length).saturating_add(16)
     }
 }
 
@@ -187,6 +193,31 @@ impl Sender {
         self.held_bytes
     }
 
+    /// The number of the message at `index` of `begun`.
+    #[inline]
+    fn number(&self, index: usize) -> u64 {
+        self.first.saturating_add(index as u64)
+    }
+
+    /// The number that the next message will have when it begins.
+    #[inline]
+    fn next_number(&self) -> u64 {
+        self.number(self.begun.len())
+    }
+
+    /// Where in `begun` the message of this number would be.
+    #[inline]
+    fn index(&self, number: u64) -> Option<usize> {
+        number.checked_sub(self.first).and_then(|index| usize::try_from(index).ok())
+    }
+
+    /// A message lets go of so many bytes.
+    #[inline]
+    fn release(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.held_bytes, "{bytes} go of {} that are held", self.held_bytes);
+        self.held_bytes = self.held_bytes.saturating_sub(bytes);
+    }
+
     /// Messages that wait: no part of them has left.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
@@ -198,31 +229,29 @@ impl Sender {
         let percent = self.options.fec.percent(lossy);
         let newest = replaced && self.options.newest;
         let waiting = self.waiting.iter().filter(|_| !newest).map(|waiting| {
-            waiting.bytes.len() as u64 + fec::parity_bytes(waiting.bytes.len() as u32, percent, whole)
+            let parity = fec::parity_bytes(length_of(&waiting.bytes), percent, whole);
+            parity.saturating_add(waiting.bytes.len() as u64)
         });
         let begun = if newest && self.options.cancel_begun { 0 } else { self.unsent_of_begun() };
-        waiting.sum::<u64>() + begun
+        waiting.fold(begun, u64::saturating_add)
     }
 
     fn unsent_of_begun(&self) -> u64 {
-        let lost = self.resend.iter().filter_map(|number| self.begun.get((number - self.first) as usize));
-        let lost: u64 = lost
-            .map(|begun| {
-                begun.lost.touching(0, u32::MAX).map(|(start, end)| u64::from(end - start)).sum::<u64>()
-            })
-            .sum();
+        let lost = self.resend.iter().filter_map(|number| self.begun.get(self.index(*number)?));
+        let lost = lost.flat_map(|begun| begun.lost.touching(0, u32::MAX));
+        let lost: u64 = lost.map(|(start, end)| u64::from(end.saturating_sub(start))).sum();
         let last = self.begun.back().filter(|_| self.unfinished).map_or(0, |begun| {
             let parity = begun.parity.as_ref().map_or(0, |parity| parity.unsent_bytes());
-            begun.bytes.len() as u64 - u64::from(begun.sent) + parity
+            u64::from(begun.total().saturating_sub(begun.sent)).saturating_add(parity)
         });
-        lost + last
+        lost.saturating_add(last)
     }
 
     fn finish(&mut self, message: MessageId, outcome: Outcome, events: &mut VecDeque<Event>) {
         match outcome {
-            Outcome::Delivered => self.counters.delivered += 1,
-            Outcome::Cancelled | Outcome::Skipped => self.counters.cancelled += 1,
-            Outcome::Lost => self.counters.lost += 1,
+            Outcome::Delivered => count(&mut self.counters.delivered, 1),
+            Outcome::Cancelled | Outcome::Skipped => count(&mut self.counters.cancelled, 1),
+            Outcome::Lost => count(&mut self.counters.lost, 1),
         }
         if self.options.receipts {
             events.push_back(Event::Finished { channel: self.id, message, outcome });
@@ -247,9 +276,13 @@ impl Sender {
     /// beside its bytes.
     #[inline]
     fn has_window(&self, count: u64, bytes: u64, window: u64) -> bool {
-        let outstanding = self.unconsumed.len() as u64 + count;
-        !self.options.reliable
-            || self.unconsumed_bytes + bytes + (count + 1) * MESSAGE_COST <= window && outstanding < MAX_AHEAD
+        if !self.options.reliable {
+            return true;
+        }
+        let outstanding = (self.unconsumed.len() as u64).saturating_add(count);
+        let costs = count.saturating_add(1).saturating_mul(MESSAGE_COST);
+        let taken = self.unconsumed_bytes.saturating_add(bytes).saturating_add(costs);
+        taken <= window && outstanding < MAX_AHEAD
     }
 
     /// What the other end holds of this channel as far as is known, counted as its window is.
@@ -267,7 +300,7 @@ impl Sender {
     ) -> Option<Written> {
         if let Some(&number) = self.resend.first() {
             let written = self.write_lost(number, room, on, out)?;
-            self.counters.resent_bytes += u64::from(written.length);
+            count(&mut self.counters.resent_bytes, written.length.into());
             return Some(written);
         }
         if !self.unfinished {
@@ -276,31 +309,32 @@ impl Sender {
             }
             let size = self.pack_next(on.dictionary)?;
             // A message that one packet can hold is not cut to fill this one.
-            let head = data_head(self.first + self.begun.len() as u64, size as u32, 0, size);
-            if head + size > room && (head + size <= on.whole || room < head + 8 + MIN_FRAGMENT) {
+            let total = u32::try_from(size).unwrap_or(u32::MAX);
+            let head = data_head(self.next_number(), total, 0, size);
+            let frame = head.saturating_add(size);
+            if frame > room && (frame <= on.whole || room < head.saturating_add(8 + MIN_FRAGMENT)) {
                 return None;
             }
             self.begin(now, on);
         }
-        let index = self.begun.len() - 1;
-        let number = self.first + index as u64;
-        let begun = &mut self.begun[index];
-        let (total, offset) = (begun.bytes.len() as u32, begun.sent);
-        let mut left = total - offset;
+        let number = self.next_number().checked_sub(1)?;
+        let begun = self.begun.back_mut()?;
+        let (total, offset) = (begun.total(), begun.sent);
+        let mut left = total.saturating_sub(offset);
         if let Some(parity) = &begun.parity {
             if left == 0 {
                 return self.write_parity(number, room, on.whole, out);
             }
             // Each shard is in one packet, so that a lost packet is one lost shard.
-            left = left.min(parity.shard - offset % parity.shard);
-            let size = data_head(number, total, offset, left as usize) + left as usize;
+            left = left.min(parity.left_of_shard(offset));
+            let size = data_head(number, total, offset, left as usize).saturating_add(left as usize);
             if size > room && size <= on.whole {
                 return None;
             }
         }
         let (length, to_the_end) = fragment(number, total, offset, left, room, on.fill)?;
         begun.write(self.id, number, offset, length, to_the_end, out);
-        begun.sent += length;
+        begun.sent = begun.sent.saturating_add(length);
         self.unfinished = begun.sent < total || begun.parity.is_some();
         Some(Written { message: number, offset, length, again: false, parity: false })
     }
@@ -308,7 +342,9 @@ impl Sender {
     /// Counts what was written for the channel's share: so many parts, so many bytes of messages.
     #[inline]
     pub(crate) fn charge(&mut self, parts: u32, bytes: u32) {
-        self.share += (u64::from(bytes) + 16 * u64::from(parts)) * 256 / u64::from(self.options.weight);
+        let cost = u64::from(parts).saturating_mul(16).saturating_add(bytes.into()).saturating_mul(256);
+        let weighted = cost.checked_div(self.options.weight.into()).unwrap_or(cost);
+        self.share = self.share.saturating_add(weighted);
     }
 
     /// Writes the next parity shard of the message that began last, all of which was sent.
@@ -319,9 +355,9 @@ impl Sender {
             channel: self.id,
             message: number,
             packed: begun.packed,
-            total: begun.bytes.len() as u32,
-            count: parity.pieces.len() as u32,
-            index: parity.sent as u32,
+            total: length_of(&begun.bytes),
+            count: length_of(&parity.pieces),
+            index: u32::try_from(parity.sent).ok()?,
             bytes: parity.pieces.get(parity.sent)?,
         };
         if frame.size() > room {
@@ -333,11 +369,11 @@ impl Sender {
             return None;
         }
         frame.write(out);
-        let length = frame.bytes.len() as u32;
+        let length = length_of(frame.bytes);
         let written = Written { message: number, offset: frame.index, length, again: false, parity: true };
-        parity.sent += 1;
+        parity.sent = parity.sent.saturating_add(1);
         self.unfinished = parity.sent < parity.pieces.len();
-        self.counters.parity_bytes += u64::from(length);
+        count(&mut self.counters.parity_bytes, length.into());
         Some(written)
     }
 
@@ -357,8 +393,9 @@ impl Sender {
         if !self.options.reliable {
             return;
         }
-        self.unconsumed.push_back(bytes as u32);
-        self.unconsumed_bytes += bytes as u64 + MESSAGE_COST;
+        let size = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.unconsumed.push_back(size);
+        self.unconsumed_bytes = self.unconsumed_bytes.saturating_add(cost(size));
         if bytes <= SMALL {
             for after in copies {
                 let at = self.copies.partition_point(|copy| copy.0 <= now + *after);
@@ -371,12 +408,12 @@ impl Sender {
         let Some(Waiting { message, mut bytes, queued, packed, .. }) = self.waiting.pop_front() else {
             return;
         };
-        let number = self.first + self.begun.len() as u64;
+        let number = self.next_number();
         let is_packed = packed.is_some();
         if let Some(packed) = packed {
-            let saved = bytes.len() - packed.len();
-            self.counters.saved_bytes += saved as u64;
-            self.held_bytes -= saved;
+            let saved = bytes.len().saturating_sub(packed.len());
+            count(&mut self.counters.saved_bytes, saved as u64);
+            self.release(saved);
             bytes = *packed;
         }
         self.count_begun(now, number, bytes.len(), on.copies);
@@ -403,20 +440,23 @@ impl Sender {
         on: &Conditions<'_>,
         out: &mut Vec<u8>,
     ) -> Option<Written> {
-        let begun = &mut self.begun[(number - self.first) as usize];
-        let total = begun.bytes.len() as u32;
+        let index = self.index(number)?;
+        let begun = self.begun.get_mut(index)?;
+        let total = begun.total();
         // An empty message has no bytes to be lost; it is in `resend` all the same.
         let (offset, end) = begun.lost.first().unwrap_or((0, 0));
-        let left = (end - offset) as usize;
-        let size = data_head(number, total, offset, left) + left;
+        let left = end.saturating_sub(offset);
+        let bytes = left as usize;
+        let size = data_head(number, total, offset, bytes).saturating_add(bytes);
         // It may have filled its packet without a length.
-        let fits = |room| size <= room || on.fill && size - varint::size(left as u64) == room;
+        let filling = size.saturating_sub(varint::size(left.into()));
+        let fits = |room| size <= room || on.fill && filling == room;
         if !fits(room) && fits(on.whole) {
             return None;
         }
-        let (length, to_the_end) = fragment(number, total, offset, end - offset, room, on.fill)?;
+        let (length, to_the_end) = fragment(number, total, offset, left, room, on.fill)?;
         begun.write(self.id, number, offset, length, to_the_end, out);
-        begun.lost.remove(offset, offset + length);
+        begun.lost.remove(offset, offset.saturating_add(length));
         if begun.lost.is_empty() {
             self.resend.remove(&number);
         }
@@ -429,7 +469,19 @@ impl Sender {
     }
 }
 
+/// What a message takes of the window.
+#[inline]
+fn cost(size: u32) -> u64 {
+    MESSAGE_COST.saturating_add(size.into())
+}
+
 impl Begun {
+    /// The message's size as it is carried.
+    #[inline]
+    fn total(&self) -> u32 {
+        length_of(&self.bytes)
+    }
+
     #[inline]
     fn write(
         &self,
@@ -440,8 +492,8 @@ impl Begun {
         to_the_end: bool,
         out: &mut Vec<u8>,
     ) {
-        let bytes = &self.bytes[offset as usize..(offset + length) as usize];
-        let data = Data { channel, message, total: self.bytes.len() as u32, offset, bytes };
+        let bytes = &self.bytes[offset as usize..offset.saturating_add(length) as usize];
+        let data = Data { channel, message, total: self.total(), offset, bytes };
         if self.packed { data.write_packed(to_the_end, out) } else { data.write(to_the_end, out) }
     }
 }
@@ -451,18 +503,18 @@ impl Begun {
 #[inline]
 fn fragment(number: u64, total: u32, offset: u32, left: u32, room: usize, fill: bool) -> Option<(u32, bool)> {
     let full = data_head(number, total, offset, left as usize);
-    if full + left as usize <= room {
+    if full.saturating_add(left as usize) <= room {
         return Some((left, false));
     }
     // The head of a part, with a length of one byte.
     let head = data_head(number, total, offset, 0);
-    let filling = (room + 1).checked_sub(head)?;
+    let filling = room.saturating_add(1).checked_sub(head)?;
     if fill && filling >= MIN_FRAGMENT && filling <= left as usize {
-        return Some((filling as u32, true));
+        return Some((u32::try_from(filling).ok()?, true));
     }
     // The length takes at most four bytes.
-    let length = room.checked_sub(head + 3)?;
-    (length >= MIN_FRAGMENT).then_some(((length as u32).min(left), false))
+    let length = room.checked_sub(head.saturating_add(3))?;
+    (length >= MIN_FRAGMENT).then_some((u32::try_from(length).unwrap_or(u32::MAX).min(left), false))
 }
 
 #[cfg(test)]

@@ -27,7 +27,8 @@ pub(super) struct Spares {
 impl Spares {
     /// An empty buffer for a message of `size` bytes, if there is one that nobody else holds.
     pub(super) fn take(&mut self, size: usize) -> Vec<u8> {
-        let fits = |spare: &Bytes| (size..=size + size / 2).contains(&spare.len()) && spare.is_unique();
+        let most = size.saturating_add(size / 2);
+        let fits = |spare: &Bytes| (size..=most).contains(&spare.len()) && spare.is_unique();
         let Some(mut spare) = self.messages.iter().position(fits).and_then(|at| self.messages.remove(at))
         else {
             return Vec::new();
@@ -107,7 +108,9 @@ pub(super) struct Blocks {
 impl Blocks {
     /// None yet, and never more than `limit` bytes of them.
     pub(super) fn new(limit: u64) -> Blocks {
-        let most = (limit / BLOCK as u64).clamp(1, MAX_BLOCKS as u64) as usize - 1;
+        let blocks = (usize::try_from(limit).unwrap_or(usize::MAX) / BLOCK).min(MAX_BLOCKS);
+        // One of them is being filled.
+        let most = blocks.saturating_sub(1);
         let (rest, full) = (BytesMut::new(), VecDeque::new());
         Blocks { most, rest, full, began: Time::ZERO, came: 0, until: Time::ZERO }
     }
@@ -130,7 +133,7 @@ impl Blocks {
         if now > self.began + SPELL {
             (self.began, self.came) = (now, 0);
         }
-        self.came += size;
+        self.came = self.came.saturating_add(size);
         if self.came < BLOCK {
             return false;
         }
@@ -149,7 +152,7 @@ impl Blocks {
     /// Bytes of all blocks, those of which the application has messages among them.
     pub(super) fn bytes(&self) -> u64 {
         let filling = usize::from(self.rest.capacity() > 0);
-        ((self.full.len() + filling) * BLOCK) as u64
+        self.full.len().saturating_add(filling).saturating_mul(BLOCK) as u64
     }
 
     /// When [`Blocks::expire`] has something to do.

@@ -1,18 +1,16 @@
 //! What is under way: messages that have begun, what is known of their parts, and how they end.
 
-use bytes::Bytes;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::{Announced, Begun, Ranges, Sender, Written, data_head};
+use super::{Announced, Begun, Ranges, Sender, Written, cost, data_head};
 use crate::link::Compression;
-use crate::link::channel::MESSAGE_COST;
 use crate::link::{Event, Outcome};
 
 impl Sender {
     /// Ends the message at `index` of `begun`, if it has not ended yet.
     pub(super) fn end(&mut self, index: usize, outcome: Outcome, events: &mut VecDeque<Event>) {
-        let number = self.first + index as u64;
+        let number = self.number(index);
         let begun = &mut self.begun[index];
         if begun.done {
             return;
@@ -20,12 +18,12 @@ impl Sender {
         begun.done = true;
         begun.lost.clear();
         begun.acked.clear();
-        self.held_bytes -= begun.bytes.len();
-        begun.bytes = Bytes::new();
+        let bytes = std::mem::take(&mut begun.bytes);
         begun.parity = None;
         let message = begun.message;
+        self.release(bytes.len());
         self.resend.remove(&number);
-        if index + 1 == self.begun.len() {
+        if index.saturating_add(1) == self.begun.len() {
             self.unfinished = false;
         }
         self.finish(message, outcome, events);
@@ -35,7 +33,7 @@ impl Sender {
     pub(super) fn give_up(&mut self, index: usize, outcome: Outcome, events: &mut VecDeque<Event>) {
         if !self.begun[index].done {
             self.end(index, outcome, events);
-            self.cancels.insert(self.first + index as u64);
+            self.cancels.insert(self.number(index));
         }
     }
 
@@ -43,7 +41,7 @@ impl Sender {
     pub(super) fn retire(&mut self) {
         while self.begun.front().is_some_and(|begun| begun.done) {
             self.begun.pop_front();
-            self.first += 1;
+            self.first = self.first.saturating_add(1);
         }
     }
 
@@ -51,8 +49,8 @@ impl Sender {
     /// bytes. `None`: it does not matter any more.
     pub(crate) fn write_duplicate(&self, part: Written, room: usize, out: &mut Vec<u8>) -> Option<bool> {
         let begun = self.missing(part)?;
-        let (total, length) = (begun.bytes.len() as u32, part.length as usize);
-        if data_head(part.message, total, part.offset, length) + length > room {
+        let (total, length) = (begun.total(), part.length as usize);
+        if data_head(part.message, total, part.offset, length).saturating_add(length) > room {
             return Some(false);
         }
         begun.write(self.id, part.message, part.offset, part.length, false, out);
@@ -65,27 +63,26 @@ impl Sender {
     }
 
     pub(super) fn missing(&self, part: Written) -> Option<&Begun> {
-        let index = part.message.checked_sub(self.first)? as usize;
-        let begun = self.begun.get(index).filter(|begun| !begun.done)?;
-        let mut missing = begun.acked.missing(part.offset, part.offset + part.length);
+        let begun = self.begun.get(self.index(part.message)?).filter(|begun| !begun.done)?;
+        let mut missing = begun.acked.missing(part.offset, part.end());
         (part.length == 0 || missing.next().is_some()).then_some(begun)
     }
 
     /// A part has arrived.
     pub(crate) fn handle_acked(&mut self, part: Written, events: &mut VecDeque<Event>) {
-        let index = part.message.checked_sub(self.first).map_or(usize::MAX, |index| index as usize);
+        let index = self.index(part.message).unwrap_or(usize::MAX);
         let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) else {
             return self.handle_acked_late(part, events);
         };
-        let total = begun.bytes.len() as u32;
+        let total = begun.total();
         if part.parity {
             let Some(parity) = &mut begun.parity else { return };
-            parity.acked += 1;
+            parity.acked = parity.acked.saturating_add(1);
             if !parity.suffices(total) {
                 return;
             }
         } else if part.length != total {
-            let bytes = part.offset..part.offset + part.length;
+            let bytes = part.offset..part.end();
             begun.change(bytes.clone(), |acked, lost| {
                 acked.insert(bytes.start, bytes.end);
                 lost.remove(bytes.start, bytes.end);
@@ -104,10 +101,10 @@ impl Sender {
 
     /// A part is deemed lost.
     pub(crate) fn handle_lost(&mut self, part: Written, events: &mut VecDeque<Event>) {
-        let Some(index) = part.message.checked_sub(self.first).map(|index| index as usize) else { return };
+        let Some(index) = self.index(part.message) else { return };
         let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) else { return };
         if self.options.reliable {
-            let missing: Vec<_> = begun.acked.missing(part.offset, part.offset + part.length).collect();
+            let missing: Vec<_> = begun.acked.missing(part.offset, part.end()).collect();
             for (start, end) in &missing {
                 begun.lost.insert(*start, *end);
             }
@@ -115,11 +112,11 @@ impl Sender {
                 self.resend.insert(part.message);
             }
         } else {
-            let total = begun.bytes.len() as u32;
+            let total = begun.total();
             if let Some(parity) = begun.parity.as_mut().filter(|_| part.parity) {
-                parity.lost += 1;
+                parity.lost = parity.lost.saturating_add(1);
             } else if begun.parity.is_some() {
-                let bytes = part.offset..part.offset + part.length;
+                let bytes = part.offset..part.end();
                 begun.change(bytes.clone(), |_, lost| _ = lost.insert(bytes.start, bytes.end));
             }
             if begun.parity.as_ref().is_some_and(|parity| !parity.is_in_vain()) {
@@ -151,8 +148,8 @@ impl Sender {
         let begun = &mut self.begun[index];
         let first = begun.acked.missing(0, begun.sent).next();
         if let Some((start, end)) = first {
-            begun.lost.insert(start, end.min(start + 1200));
-            self.resend.insert(self.first + index as u64);
+            begun.lost.insert(start, end.min(start.saturating_add(1200)));
+            self.resend.insert(self.number(index));
         }
         first.is_some()
     }
@@ -161,14 +158,15 @@ impl Sender {
     pub(crate) fn handle_consumed(&mut self, next: u64) {
         while self.consumed < next {
             let Some(size) = self.unconsumed.pop_front() else { break };
-            self.unconsumed_bytes -= u64::from(size) + MESSAGE_COST;
-            self.consumed += 1;
+            self.unconsumed_bytes = self.unconsumed_bytes.saturating_sub(cost(size));
+            self.consumed = self.consumed.saturating_add(1);
         }
     }
 
     /// The other end goes on without those messages before `before` that it has not got.
     pub(crate) fn handle_skipped(&mut self, before: u64, events: &mut VecDeque<Event>) {
-        let count = before.saturating_sub(self.first).min(self.begun.len() as u64) as usize;
+        let count = usize::try_from(before.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let count = count.min(self.begun.len());
         (0..count).for_each(|index| self.end(index, Outcome::Skipped, events));
         self.retire();
     }
@@ -195,7 +193,7 @@ impl Sender {
 impl Begun {
     /// Changes what is known of `bytes`, and counts what that means for the message's shards, if it has parity.
     fn change(&mut self, bytes: Range<u32>, change: impl FnOnce(&mut Ranges, &mut Ranges)) {
-        let total = self.bytes.len() as u32;
+        let total = self.total();
         let parity = self.parity.as_ref();
         let before = parity.map(|parity| parity.fates(&bytes, &self.acked, &self.lost, total));
         change(&mut self.acked, &mut self.lost);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::{Begun, Ranges, Sender, Written};
+use super::{Begun, Ranges, Sender, Written, length_of};
 use crate::link::channel::fec::Parity;
 use crate::link::{Event, MessageId, Outcome};
 
@@ -22,9 +22,9 @@ pub(super) struct Late {
 impl Late {
     /// Whether a part that has arrived makes it whole.
     fn handle_acked(&mut self, part: Written) -> bool {
-        let bytes = part.offset..part.offset.saturating_add(part.length);
+        let bytes = part.offset..part.end();
         match &mut self.parity {
-            Some(parity) if part.parity => parity.acked += 1,
+            Some(parity) if part.parity => parity.acked = parity.acked.saturating_add(1),
             Some(parity) => {
                 let lost = Ranges::default();
                 let before = parity.fates(&bytes, &self.acked, &lost, self.total);
@@ -45,7 +45,7 @@ impl Sender {
     /// The message at `index` of `begun` is about to be told lost. Where the receiver does not mind the order it takes it all
     /// the same, if all of it comes before it hears of that.
     pub(super) fn remember(&mut self, index: usize) {
-        let number = self.first + index as u64;
+        let number = self.number(index);
         let Begun { message, bytes, sent, acked, parity, .. } = &mut self.begun[index];
         let all_sent = *sent as usize == bytes.len();
         if self.options.ordered || !self.options.receipts || !all_sent {
@@ -54,7 +54,7 @@ impl Sender {
         if self.late.len() == MAX_LATE {
             self.late.pop_front();
         }
-        let (message, total, acked) = (*message, bytes.len() as u32, std::mem::take(acked));
+        let (message, total, acked) = (*message, length_of(bytes), std::mem::take(acked));
         self.late.push_back(Late { number, message, total, acked, parity: parity.take() });
     }
 
@@ -66,7 +66,7 @@ impl Sender {
         }
         let Some(late) = self.late.remove(index) else { return };
         self.cancels.remove(&late.number);
-        self.counters.lost -= 1;
+        self.counters.lost = self.counters.lost.saturating_sub(1);
         self.finish(late.message, Outcome::Delivered, events);
     }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use glassline_media::Time;
 use std::collections::VecDeque;
 
-use super::{Sender, Waiting};
+use super::{Sender, Waiting, count};
 use crate::link::Compression;
 use crate::link::{Error, Event, MessageId, Outcome};
 
@@ -27,14 +27,15 @@ impl Sender {
             self.replace(events);
         }
         let room = self.options.queue_bytes.max(self.options.max_size as usize);
-        if self.waiting.len() >= self.options.queue as usize || self.held_bytes + bytes.len() > room {
+        let held = self.held_bytes.saturating_add(bytes.len());
+        if self.waiting.len() >= self.options.queue as usize || held > room {
             return Err(Error::QueueFull { channel: self.id });
         }
         let message = MessageId(self.next_message);
-        self.next_message += 1;
-        self.held_bytes += bytes.len();
-        self.counters.messages += 1;
-        self.counters.bytes += bytes.len() as u64;
+        self.next_message = self.next_message.saturating_add(1);
+        self.held_bytes = held;
+        count(&mut self.counters.messages, 1);
+        count(&mut self.counters.bytes, bytes.len() as u64);
         let tried = self.options.compression == Compression::None;
         self.waiting.push_back(Waiting { message, bytes, queued: now, packed: None, tried });
         Ok(message)
@@ -45,19 +46,20 @@ impl Sender {
         let (mut count, mut held) = (self.waiting.len(), self.held_bytes);
         if self.options.newest {
             count = 0;
-            held -= self.waiting.iter().map(|waiting| waiting.bytes.len()).sum::<usize>();
+            held = held.saturating_sub(self.waiting.iter().map(|waiting| waiting.bytes.len()).sum());
         }
         if self.options.newest && self.options.cancel_begun {
             held = 0;
         }
         let room = self.options.queue_bytes.max(self.options.max_size as usize);
-        bytes > self.options.max_size as usize || count < self.options.queue as usize && held + bytes <= room
+        let fits = count < self.options.queue as usize && held.saturating_add(bytes) <= room;
+        bytes > self.options.max_size as usize || fits
     }
 
     /// A new message comes: what waits goes, and what has begun too if that is wished.
     fn replace(&mut self, events: &mut VecDeque<Event>) {
         while let Some(waiting) = self.waiting.pop_front() {
-            self.held_bytes -= waiting.bytes.len();
+            self.release(waiting.bytes.len());
             self.finish(waiting.message, Outcome::Cancelled, events);
         }
         if self.options.cancel_begun {
@@ -82,16 +84,16 @@ impl Sender {
     pub(crate) fn handle_timeout(&mut self, now: Time, events: &mut VecDeque<Event>) {
         while let Some(&(_, number)) = self.copies.front().filter(|copy| copy.0 <= now) {
             self.copies.pop_front();
-            let Some(index) = number.checked_sub(self.first).map(|index| index as usize) else { continue };
+            let Some(index) = self.index(number) else { continue };
             if let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) {
-                let total = begun.bytes.len();
-                begun.lost.insert(0, total as u32);
+                let total = begun.total();
+                begun.lost.insert(0, total);
                 self.resend.insert(number);
-                self.counters.copied_bytes += total as u64;
+                count(&mut self.counters.copied_bytes, total.into());
             }
         }
-        if let Some(index) = self.stranded.take().and_then(|number| number.checked_sub(self.first)) {
-            self.give_up(index as usize, Outcome::Lost, events);
+        if let Some(index) = self.stranded.take().and_then(|number| self.index(number)) {
+            self.give_up(index, Outcome::Lost, events);
             self.retire();
         }
         let Some(after) = self.options.cancel_after else { return };
@@ -104,7 +106,7 @@ impl Sender {
         self.retire();
         while self.waiting.front().is_some_and(|waiting| waiting.queued + after <= now) {
             let Some(waiting) = self.waiting.pop_front() else { break };
-            self.held_bytes -= waiting.bytes.len();
+            self.release(waiting.bytes.len());
             self.finish(waiting.message, Outcome::Cancelled, events);
         }
     }

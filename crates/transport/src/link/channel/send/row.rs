@@ -3,8 +3,9 @@
 
 use glassline_media::Time;
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use super::{Begun, Conditions, Ranges, Sender, Written};
+use super::{Begun, Conditions, Ranges, Sender, Written, length_of};
 use crate::link::Compression;
 use crate::link::wire::row::{MAX_ROW, row_head, write_row_head};
 use crate::link::wire::varint;
@@ -23,14 +24,20 @@ impl Row {
         self.count
     }
 
+    /// Their numbers.
+    #[inline]
+    fn numbers(self) -> Range<u64> {
+        self.first..self.first.saturating_add(self.count.into())
+    }
+
     /// Takes in those right before or after these.
     pub(crate) fn join(&mut self, other: Row) -> bool {
-        let before = other.first + u64::from(other.count) == self.first;
-        if !before && self.first + u64::from(self.count) != other.first {
+        let before = other.numbers().end == self.first;
+        if !before && self.numbers().end != other.first {
             return false;
         }
         self.first = self.first.min(other.first);
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         true
     }
 }
@@ -63,29 +70,32 @@ impl Sender {
         if !self.may_begin_row(on.lossy) || self.waiting.len() < 2 {
             return None;
         }
-        let first = self.first + self.begun.len() as u64;
+        let first = self.next_number();
         let mut left = room.checked_sub(row_head(first))?;
-        let (mut count, mut bytes) = (0, 0);
+        let (mut count, mut bytes) = (0u32, 0u32);
         for waiting in self.waiting.iter().take(MAX_ROW) {
-            let size = waiting.bytes.len();
-            let Some(rest) = left.checked_sub(varint::size(size as u64) + size) else { break };
-            if !self.has_window(count, bytes + size as u64, on.window) {
+            let size = length_of(&waiting.bytes);
+            let frame = varint::size(size.into()).saturating_add(size as usize);
+            let Some(rest) = left.checked_sub(frame) else { break };
+            let more = bytes.saturating_add(size);
+            if !self.has_window(count.into(), more.into(), on.window) {
                 break;
             }
-            (left, count, bytes) = (rest, count + 1, bytes + size as u64);
+            (left, count, bytes) = (rest, count.saturating_add(1), more);
         }
         if count < 2 {
             return None;
         }
         let lengths = self.waiting.iter().take(count as usize).map(|waiting| waiting.bytes.len());
         write_row_head(self.id, first, lengths, out);
-        for number in first..first + count {
+        let row = Row { first, count };
+        for number in row.numbers() {
             let Some(waiting) = self.waiting.pop_front() else { break };
             out.extend_from_slice(&waiting.bytes);
             self.count_begun(now, number, waiting.bytes.len(), on.copies);
             self.begun.push_back(Begun {
                 message: waiting.message,
-                sent: waiting.bytes.len() as u32,
+                sent: length_of(&waiting.bytes),
                 bytes: waiting.bytes,
                 queued: waiting.queued,
                 acked: Ranges::default(),
@@ -95,25 +105,27 @@ impl Sender {
                 done: false,
             });
         }
-        Some((Row { first, count: count as u32 }, bytes as u32))
+        Some((row, bytes))
     }
 
     /// A row, or several that follow each other, have arrived.
     pub(crate) fn handle_row_acked(&mut self, row: Row, events: &mut VecDeque<Event>) {
-        let end = (row.first + u64::from(row.count)).min(self.first + self.begun.len() as u64);
+        let end = row.numbers().end.min(self.next_number());
         if !self.late.is_empty() {
-            self.handle_row_acked_late(row.first..row.first + u64::from(row.count), events);
+            self.handle_row_acked_late(row.numbers(), events);
         }
         for number in row.first.max(self.first)..end {
             if number != self.first {
-                self.end((number - self.first) as usize, Outcome::Delivered, events);
+                if let Some(index) = self.index(number) {
+                    self.end(index, Outcome::Delivered, events);
+                }
                 continue;
             }
             // The oldest is forgotten at once.
             let Some(begun) = self.begun.pop_front() else { break };
-            self.first += 1;
+            self.first = self.first.saturating_add(1);
             if !begun.done {
-                self.held_bytes -= begun.bytes.len();
+                self.release(begun.bytes.len());
                 if !self.resend.is_empty() {
                     self.resend.remove(&number);
                 }
@@ -125,9 +137,9 @@ impl Sender {
 
     /// A row is deemed lost: none of its messages have come.
     pub(crate) fn handle_row_lost(&mut self, row: Row, events: &mut VecDeque<Event>) {
-        for message in row.first..row.first + u64::from(row.count) {
-            let begun = message.checked_sub(self.first).and_then(|index| self.begun.get(index as usize));
-            let Some(length) = begun.filter(|begun| !begun.done).map(|begun| begun.bytes.len() as u32) else {
+        for message in row.numbers() {
+            let begun = self.index(message).and_then(|index| self.begun.get(index));
+            let Some(length) = begun.filter(|begun| !begun.done).map(|begun| begun.total()) else {
                 continue;
             };
             self.handle_lost(Written { message, offset: 0, length, again: false, parity: false }, events);

@@ -13,17 +13,17 @@ impl Sender {
     /// there is too little left of the message, or too little room.
     #[inline]
     pub(crate) fn write_filling(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Written> {
-        let number = (self.first + self.begun.len() as u64).checked_sub(1)?;
+        let number = self.next_number().checked_sub(1)?;
         let begun = self.begun.back_mut()?;
-        let (total, offset) = (begun.bytes.len() as u32, begun.sent);
+        let (total, offset) = (begun.total(), begun.sent);
         // It needs no length, which would take one byte at least.
-        let length = (room + 1).checked_sub(data_head(number, total, offset, 0))?;
-        if length < MIN_FRAGMENT || length >= (total - offset) as usize {
+        let length = room.saturating_add(1).checked_sub(data_head(number, total, offset, 0))?;
+        if length < MIN_FRAGMENT || length >= total.saturating_sub(offset) as usize {
             return None;
         }
-        let length = length as u32;
+        let length = u32::try_from(length).ok()?;
         begun.write(self.id, number, offset, length, true, out);
-        begun.sent += length;
+        begun.sent = begun.sent.saturating_add(length);
         Some(Written { message: number, offset, length, again: false, parity: false })
     }
 }
