@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { glassline, launch, open, plays, screenshot, serve, showsPicture, skip, start, stats, until } from "./support.mjs";
+import { glassline, launch, open, plays, publishScreen, screenshot, serve, showsPicture, skip, start, stats, until } from "./support.mjs";
 
 /** Beyond this something is wrong on any machine: a list of whole segments takes up to six seconds. */
 const DELAY_BOUND_MS = 12_000;
@@ -25,6 +25,14 @@ function browserTest(name, body) {
     return body(t);
   });
 }
+
+/** The longest stretch of the video element's buffer without a hole, in seconds. */
+const longestRange = (page) =>
+  page.evaluate(() => {
+    const { buffered } = document.querySelector(".picture-place video");
+    const lengths = Array.from({ length: buffered.length }, (_, i) => buffered.end(i) - buffered.start(i));
+    return Math.max(0, ...lengths);
+  });
 
 /** The slider's value in words, for people who do not see it. */
 const position = (page) => page.locator("input.seek").getAttribute("aria-valuetext");
@@ -237,3 +245,17 @@ browserTest("the player fits a phone", async (t) => {
   assert.deepEqual(cut, [], "controls beyond the picture's edge");
   await screenshot(page, "player-phone");
 });
+
+for (const [engine, label] of WAYS) {
+  browserTest(`a screen that stands still now and then leaves no hole by ${label}`, async (t) => {
+    const server = await serve(t);
+    if (!publishScreen(t, server, "screen", 8)) return;
+    await server.live("screen");
+    const page = await open(t, browser, `${server.origin}/watch/screen?engine=${engine}`);
+    // Between two key frames the picture stands still four times: what a browser drops there is a hole of seven seconds.
+    await until("a stretch over a whole GOP", async () => (await longestRange(page)) > 9, () => longestRange(page));
+    const figures = await plays(page, 10);
+    assert.equal(figures.engine, engine);
+    await page.close();
+  });
+}

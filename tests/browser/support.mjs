@@ -200,8 +200,8 @@ export function publishIntraRefresh(t, server, name) {
   ]);
 }
 
-/** FFmpeg that publishes what a screen does: movement, then a still second, with one key frame in 20 s. Null without FFmpeg. */
-export function publishScreen(t, server, name) {
+/** FFmpeg that publishes what a screen does: movement, then a still second, with few key frames. Null without FFmpeg. */
+export function publishScreen(t, server, name, keySeconds = 20) {
   const ffmpeg = findProgram("ffmpeg");
   if (!ffmpeg) {
     skip(t, "ffmpeg is not installed");
@@ -210,7 +210,7 @@ export function publishScreen(t, server, name) {
   return start(t, ffmpeg, [
     "-v", "warning", "-re", "-f", "lavfi", "-i", "testsrc2=size=640x360:rate=25,select='lt(mod(n,50),20)'", "-vsync", "vfr",
     "-c:v", "libx264", "-pix_fmt", "yuv420p", "-preset", "ultrafast", "-tune", "zerolatency",
-    "-force_key_frames", "expr:gte(t,n_forced*20)", "-x264-params", "keyint=10000:scenecut=0",
+    "-force_key_frames", `expr:gte(t,n_forced*${keySeconds})`, "-x264-params", "keyint=10000:scenecut=0",
     "-f", "mpegts", "-flush_packets", "1", `${server.origin}/live/${name}.ts`,
   ]);
 }

@@ -224,6 +224,11 @@ impl Lane {
             return;
         }
         self.sequence = self.sequence.wrapping_add(1);
+        if self.name.is_video()
+            && let Some(newest) = self.run.samples.last_mut()
+        {
+            newest.duration = self.timeline.told(newest);
+        }
         let run = &self.run;
         let first = &run.samples[0];
         let presented = run.decode_time.saturating_add_signed(first.composition_offset.into());

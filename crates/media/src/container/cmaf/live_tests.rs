@@ -46,6 +46,33 @@ fn a_live_timeline_gives_each_sample_at_once() {
 }
 
 #[test]
+fn what_is_written_of_irregular_pictures_lets_browsers_go_on() {
+    // Ticks between pictures, again and again: steady, a screen that stands still for a while, two rates, slides.
+    for rhythm in
+        [&[3600][..], &[3600, 3600, 3600, 108_000], &[3000, 9000], &[270_000, 450_000, 90_000], &[1_800_000]]
+    {
+        let mut timeline = LiveTimeline::new(track_at(crate::FrameRate::new(25, 1)), Ticks(0));
+        let (mut dts, mut told) = (0, 0);
+        for index in 0..60 {
+            let timed = timeline.push(&picture(index == 0, 10, dts)).unwrap();
+            let step = rhythm[index % rhythm.len()];
+            if index > 2 * rhythm.len() {
+                let last = rhythm[(index - 1) % rhythm.len()] as u32;
+                assert!(last <= 2 * told, "{last} after {told} of {rhythm:?}");
+            }
+            told = timeline.told(&timed.sample);
+            assert!(rhythm != [3600] || told == 3600, "steady pictures last as long as they do");
+            assert_eq!(
+                timeline.end(),
+                timed.decode_time + u64::from(timed.sample.duration),
+                "as far as is known"
+            );
+            dts += step;
+        }
+    }
+}
+
+#[test]
 fn live_sound_follows_its_samples_and_stamps_that_do_not_follow_are_refused() {
     let media = Media::of(&sound(9, 0), false).unwrap();
     let mut timeline = LiveTimeline::new(Track { id: 2, media }, Ticks(90_000));

@@ -6,6 +6,7 @@ use super::{Error, Track};
 use crate::access_unit::AccessUnit;
 use crate::bitstream::{self, h264::Join};
 use crate::time::Ticks;
+use std::collections::VecDeque;
 
 /// Where sound differs by no more than this from where the samples before it end, it is taken to follow them: stamps of
 /// 90 kHz are rounded, and the samples themselves are the better clock.
@@ -16,6 +17,10 @@ const SAMPLE_MAX: i64 = 3600 * Ticks::RATE as i64;
 const DEFAULT_RATE_HZ: u32 = 30;
 /// The slowest frame rate that a parameter set is believed, as the duration of a picture.
 const NOMINAL_MAX: u64 = 10 * Ticks::RATE as u64;
+/// Distances between pictures that are remembered: ten seconds at 25 a second.
+const REMEMBERED: usize = 250;
+/// The longest that a picture is said to last whose successor has not come.
+const TOLD_MAX_S: u32 = 10;
 
 /// A sample whose duration is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,12 +86,13 @@ impl Timeline {
 pub struct LiveTimeline {
     placer: Placer,
     end: u64,
+    distances: Distances,
 }
 
 impl LiveTimeline {
     /// A track whose time begins at `zero`. Units before that are to be left out by the caller.
     pub fn new(track: Track, zero: Ticks) -> LiveTimeline {
-        LiveTimeline { placer: Placer::new(track, zero), end: 0 }
+        LiveTimeline { placer: Placer::new(track, zero), end: 0, distances: Distances::default() }
     }
 
     /// The track.
@@ -99,6 +105,18 @@ impl LiveTimeline {
         self.placer.zero
     }
 
+    /// What is to be written as the duration of the last sample, in ticks of the track, where the next one has not come.
+    ///
+    /// A browser takes a picture that comes later than twice the duration of the one before it for a new beginning (Media
+    /// Source Extensions, "coded frame processing"), and drops all up to the next key frame. So where pictures come
+    /// irregularly, as of slides and screens, the longest of the last distances is written: a sample that lasts longer than
+    /// until the next one is cut short by that.
+    pub fn told(&self, sample: &Sample) -> u32 {
+        let longest =
+            self.distances.longest().min(self.placer.track.media.timescale().saturating_mul(TOLD_MAX_S));
+        if u64::from(longest) > 2 * u64::from(sample.duration) { longest } else { sample.duration }
+    }
+
     /// Where the last sample ends, as far as is known, in ticks of the track; 0 before the first.
     pub fn end(&self) -> u64 {
         self.end
@@ -109,12 +127,33 @@ impl LiveTimeline {
     /// # Errors
     /// [`Error::Time`] where its time does not follow; what [`Media::write_sample`] says. The unit is then left out.
     pub fn push(&mut self, unit: &AccessUnit) -> Result<Timed, Error> {
+        let before = self.placer.before;
         let mut timed = self.placer.place(unit)?;
         if timed.sample.duration == 0 {
             timed.sample.duration = self.placer.expected();
+            if let Some((before, _)) = before {
+                self.distances.add((timed.decode_time - before) as u32);
+            }
         }
         self.end = timed.decode_time + u64::from(timed.sample.duration);
         Ok(timed)
+    }
+}
+
+/// The distances between the last pictures, of which the longest counts.
+#[derive(Clone, Debug, Default)]
+struct Distances(VecDeque<u32>);
+
+impl Distances {
+    fn add(&mut self, distance: u32) {
+        if self.0.len() == REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back(distance);
+    }
+
+    fn longest(&self) -> u32 {
+        self.0.iter().copied().max().unwrap_or(0)
     }
 }
 
