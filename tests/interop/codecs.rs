@@ -7,7 +7,7 @@ use glassline_test_support::wait::until;
 use std::io::Write;
 
 /// Packets of the sound of what is at `url`, by their checksums, as `filter` leaves them.
-fn packets(url: &str, filter: &[&str]) -> Vec<String> {
+pub(crate) fn packets(url: &str, filter: &[&str]) -> Vec<String> {
     let arguments =
         [&["-v", "error", "-i", url, "-map", "0:a:0", "-c", "copy"], filter, &["-f", "framecrc", "-"]];
     let copied = run("ffmpeg", &arguments.concat(), 60);
@@ -21,7 +21,7 @@ fn packets(url: &str, filter: &[&str]) -> Vec<String> {
 }
 
 /// Pictures of what is at `url`, by the checksums of their decoded samples.
-fn pictures(url: &str) -> Vec<String> {
+pub(crate) fn pictures(url: &str) -> Vec<String> {
     let decoded =
         run("ffmpeg", &["-v", "error", "-i", url, "-map", "0:v:0", "-vsync", "0", "-f", "framemd5", "-"], 60);
     assert_eq!((decoded.status, decoded.stderr.as_str()), (Some(0), ""), "{url}");
@@ -38,7 +38,7 @@ fn samples(url: &str) -> usize {
 }
 
 /// A server on which the file, whose pictures have `keys` each second, has been published as `a` and has ended.
-fn served(file: &str, keys: bool) -> Server {
+pub(crate) fn served(file: &str, keys: bool) -> Server {
     let config = "[publish]\nreturn_window = '0s'\n[package]\non_demand = false\nsegment = '1s'\n";
     let scratch = Scratch::new("codecs-server");
     let server = Server::start(GLASSLINE, &["--config", &scratch.write("glassline.toml", config)]);

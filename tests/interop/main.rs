@@ -16,6 +16,7 @@ mod gstreamer;
 mod https;
 mod ingest;
 mod inputs;
+mod irregular;
 mod lab_glass;
 mod mp4;
 mod pictures;

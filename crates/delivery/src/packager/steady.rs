@@ -164,14 +164,18 @@ impl Steady {
         (context.other_shift != self.shift && follows).then_some(context.other_shift)
     }
 
-    /// Two units agree that the clock is another one.
+    /// Two units agree that the clock is another one: the one that has come and the last that was doubted. Those before had
+    /// wrong stamps.
     fn jump(&mut self, arrived: Arrived, last: Last, context: &Context) -> Verdict {
         let mut moved = std::mem::take(&mut self.doubted);
-        moved.push(arrived);
-        let Some((dts, now)) = moved.first().map(|first| (first.unit.dts, first.now)) else {
-            return Verdict::Take(moved);
+        let strays = moved.len().saturating_sub(1);
+        let Some((dts, now)) = moved.last().map(|first| (first.unit.dts, first.now)) else {
+            return Verdict::Take(vec![arrived]);
         };
-        let due = last.dts + Ticks(last.duration.max(1));
+        moved.push(arrived);
+        let steps = i64::try_from(strays).unwrap_or(i64::MAX).saturating_add(1);
+        let lasts = last.duration.max(1).saturating_mul(steps);
+        let due = last.dts + Ticks(lasts);
         let since = distance(dts + Ticks(self.shift), last.dts);
         // A little back: the stamp of the last one was too far ahead.
         let near = NEAR.max(context.duration.saturating_mul(4));
@@ -180,7 +184,7 @@ impl Steady {
             context.reached.is_none_or(|reached| distance(reached, dts + Ticks(self.shift)) >= -SLACK);
         let most = if went_on { context.gap_max } else { STEP_MAX };
         let is_gap = (near.saturating_neg()..=most).contains(&since);
-        let stood = ticks_between(last.now, now).saturating_sub(last.duration);
+        let stood = ticks_between(last.now, now).saturating_sub(lasts);
         let has_stood = stood.saturating_abs() > SLACK;
         if !is_gap && has_stood && context.leads {
             return Verdict::Anew(moved);
@@ -191,10 +195,13 @@ impl Steady {
             self.shift = shared.unwrap_or(distance(due, dts).saturating_add(later));
         }
         let mut taken = Vec::new();
-        for unit in moved {
+        for (number, unit) in moved.into_iter().enumerate() {
             let dts = self.shifted(&unit);
-            let dts = self.last.map_or(dts, |before| dts.max(before.dts + Ticks(1)));
-            taken.push(self.accept(unit, dts, context));
+            let placed = self.last.map_or(dts, |before| match number < strays {
+                true => before.dts + Ticks(before.duration.max(1)),
+                false => dts.max(before.dts + Ticks(1)),
+            });
+            taken.push(self.accept(unit, placed, context));
         }
         Verdict::Take(taken)
     }
