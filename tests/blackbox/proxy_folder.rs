@@ -3,7 +3,7 @@
 use crate::serve_with;
 use glassline_test_support::http::{Answer, ask, get, resolve};
 use glassline_test_support::program::Server;
-use glassline_test_support::wait::until_some;
+use glassline_test_support::wait::{until, until_some};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
@@ -163,11 +163,15 @@ fn playlists_are_compressed_for_those_who_ask() {
             assert_eq!(at(target, none).header("content-encoding"), None, "{none}");
         }
     }
-    // Who has it by its tag gets nothing more.
-    let coded = at("/live/demo/index.m3u8", "gzip");
-    let known = format!("If-None-Match: {}", coded.header("etag").unwrap());
-    let same = ask(server.address(), "GET", "/live/demo/index.m3u8", &["Accept-Encoding: gzip", &known]);
-    assert_eq!((same.status, same.header("content-encoding")), (304, Some("gzip")));
+    // A client that has it by its tag gets nothing more; the bit rates that it names are measured, and may change between two.
+    until("an answer without a body", || {
+        let coded = at("/live/demo/index.m3u8", "gzip");
+        let known = format!("If-None-Match: {}", coded.header("etag").unwrap());
+        let fields = ["Accept-Encoding: gzip", &known];
+        let same = ask(server.address(), "GET", "/live/demo/index.m3u8", &fields);
+        assert_eq!(same.header("content-encoding"), Some("gzip"));
+        same.status == 304
+    });
     // Media is not.
     let init = text
         .split("URI=\"")

@@ -239,10 +239,15 @@ fn nothing_that_can_be_decoded_is_lost_of_an_irregular_stream() {
     if !have("nothing_that_can_be_decoded_is_lost_of_an_irregular_stream", &["ffmpeg"]) {
         return;
     }
-    let seeds = std::env::var("GLASSLINE_SEEDS").ok();
-    let seeds = seeds.as_deref().and_then(|text| text.split_once("..")).unwrap_or(("0", "6"));
+    let wanted = std::env::var("GLASSLINE_SEEDS").ok();
+    let range = wanted.as_deref().and_then(|text| text.split_once(".."));
+    // Some that were wrong once are among the fixed ones: a wrong stamp in front of a jump (1), a pause with a jump in it (75).
+    let seeds: Vec<u64> = match range {
+        Some((from, to)) => (from.parse().unwrap()..to.parse().unwrap()).collect(),
+        None => (0..6).chain([75]).collect(),
+    };
     let scratch = Scratch::new("irregular");
-    for seed in seeds.0.parse().unwrap()..seeds.1.parse().unwrap() {
+    for seed in seeds {
         let mut random = Random(seed);
         let file = scratch.file("regular.ts");
         let _ = std::fs::remove_file(&file);

@@ -157,11 +157,15 @@ impl Steady {
         Verdict::Take(Vec::new())
     }
 
-    /// What another rendition's stamps are shifted by, where this one's follow with it.
+    /// What another rendition's stamps are shifted by, where this one's follow with it, or go on beside it: behind a pause
+    /// that the jump came in, too.
     fn shared_shift(&self, dts: Ticks, last: Last, context: &Context) -> Option<i64> {
         let other = dts + Ticks(context.other_shift);
         let follows = distance(other, last.dts).saturating_abs() <= SLACK;
-        (context.other_shift != self.shift && follows).then_some(context.other_shift)
+        let is_beside =
+            context.reached.is_some_and(|reached| distance(other, reached).saturating_abs() <= SLACK);
+        let goes_on = is_beside && distance(other, last.dts) > 0;
+        (context.other_shift != self.shift && (follows || goes_on)).then_some(context.other_shift)
     }
 
     /// Two units agree that the clock is another one: the one that has come and the last that was doubted. Those before had

@@ -13,6 +13,7 @@ use crate::edge::{Ladder, Missing, Neighbour, Shelf, Wake};
 use crate::relay::hub::Hub;
 use crate::relay::inboxes::Message;
 use crate::relay::live::Live;
+use bytes::Bytes;
 use glassline_delivery::packager::{self, Guide};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, OffsetTime, Prebuffer};
@@ -21,6 +22,7 @@ use glassline_io::spool::Reader;
 use glassline_media::{Time, Utc};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -322,9 +324,7 @@ impl Packaging {
         }
         following.stalls_at = following.shelf.patience().map(|patience| now + patience);
         let idle = self.hub.settings().packaging.idle;
-        if let Err(error) = following.keep_transport(&mut self.scratch, now, idle) {
-            tracing::warn!(stream = %live.name, %error, "cannot read a stream to make segments of MPEG-TS of it");
-        }
+        following.keep_transport(&mut self.scratch, now, idle);
         if live.has_ended() {
             following.place = None;
             following.shelf.finish(utc);
@@ -363,6 +363,10 @@ impl Packaging {
             }
             is_wanted
         });
+        // Of a stream that stands still no news come, and its segments may be asked for all the same.
+        for following in self.following.values_mut() {
+            following.keep_transport(&mut self.scratch, now, idle);
+        }
         self.hub.shelves.forget_ladders();
         if !on_demand {
             // One that a fault has ended begins again.
@@ -382,27 +386,16 @@ impl Packaging {
 }
 
 impl Following {
-    /// Makes the segments of MPEG-TS that somebody asks for, of what the stream keeps.
-    fn keep_transport(&mut self, scratch: &mut [u8], now: Time, idle: Duration) -> io::Result<()> {
-        let Some((live, _)) = &self.place else { return Ok(()) };
+    /// Makes the segments of MPEG-TS that are asked for, of what the stream keeps.
+    fn keep_transport(&mut self, scratch: &mut [u8], now: Time, idle: Duration) {
+        let Some((live, _)) = &self.place else { return };
         for Missing { segment, source } in self.shelf.missing_transport(now, idle) {
-            let Some(prelude) = live.prelude_at(source.start) else {
-                self.shelf.put_transport(segment, None);
-                continue;
-            };
-            let mut bytes = Vec::with_capacity(prelude.len() + (source.end - source.start) as usize);
-            bytes.extend_from_slice(&prelude);
-            let mut reader = Reader::new(live.chain.clone(), source.start);
-            let mut is_there = true;
-            while is_there && reader.offset() < source.end {
-                match reader.read(scratch, source.end)? {
-                    Some(count) => bytes.extend_from_slice(&scratch[..count]),
-                    None => is_there = false,
-                }
-            }
-            self.shelf.put_transport(segment, is_there.then(|| bytes.into()));
+            let bytes = transport(live, source, scratch).unwrap_or_else(|error| {
+                tracing::warn!(stream = %live.name, %error, "cannot read a stream to make segments of MPEG-TS of it");
+                None
+            });
+            self.shelf.put_transport(segment, bytes);
         }
-        Ok(())
     }
 
     /// Takes what is new of its stream.
@@ -447,4 +440,19 @@ impl Following {
             }
         }
     }
+}
+
+/// A segment of MPEG-TS out of what the stream keeps; `None` where that is gone.
+fn transport(live: &Live, source: Range<u64>, scratch: &mut [u8]) -> io::Result<Option<Bytes>> {
+    let Some(prelude) = live.prelude_at(source.start) else { return Ok(None) };
+    let mut bytes = Vec::with_capacity(prelude.len() + (source.end - source.start) as usize);
+    bytes.extend_from_slice(&prelude);
+    let mut reader = Reader::new(live.chain.clone(), source.start);
+    while reader.offset() < source.end {
+        match reader.read(scratch, source.end)? {
+            Some(count) => bytes.extend_from_slice(&scratch[..count]),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(bytes.into()))
 }
