@@ -143,8 +143,13 @@ fn sound_of_two_codecs_is_two_groups_and_what_no_player_takes_is_left_out() {
     assert!(lines[1].contains(",ac-3\"") && lines[1].ends_with("AUDIO=\"audio-2\""), "{playlist}");
     until("the log", || server.process.output().contains("layer III (MP3) is"));
     // Alone it is refused with a reason, and not waited for.
-    let server = served(&coded(&scratch, "mp2.ts", "-map 1:a -c:a mp2"), false);
+    let file = coded(&scratch, "mp2.ts", "-map 1:a -c:a mp2");
+    let server = served(&file, false);
     let answer = get(server.address(), "/live/a/index.m3u8");
     assert_eq!(answer.status, 406, "{}", answer.text());
     assert_eq!(answer.json()["tracks"][0]["codec"], "MPEG audio");
+    // Its frames tell the layer, and no table does.
+    let mut publisher = publish(server.address(), "/live/b.ts");
+    publisher.write_all(&std::fs::read(file).unwrap()).unwrap();
+    until("the API", || server.stream("b").is_some_and(|it| it["left_out"][0]["codec"] == "MPEG audio"));
 }

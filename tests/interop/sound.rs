@@ -20,6 +20,9 @@ fn succeeds(program: &str, arguments: &[&str]) -> Outcome {
     outcome
 }
 
+/// A sample as loud as a beep's, and louder than what is between the beeps.
+const LOUD: f32 = 0.06;
+
 /// When each decoded frame of a stream is presented, in seconds, as FFprobe tells it, and its samples.
 fn frames(file: &str, stream: &str) -> Vec<(f64, usize)> {
     let entries = ["-show_entries", "frame=pts,nb_samples", "-of", "json", file];
@@ -77,9 +80,12 @@ fn beeps(sound: &[f32], times: &[(f64, usize)]) -> Vec<f64> {
         1.0 - window.iter().zip(&padded).map(|(a, b)| (f64::from(*a) - b).powi(2)).sum::<f64>() / energy
     };
     let mut found = Vec::new();
-    let (mut at, mut frame_start, mut frame) = (0, 0, 0);
+    // A beep that the sound begins within has no beginning to be found.
+    let is_quiet = |window: &[f32]| window.iter().all(|sample| sample.abs() < LOUD);
+    let mut at = sound.windows(480).position(is_quiet).unwrap_or(sound.len());
+    let (mut frame_start, mut frame) = (0, 0);
     while at + 2 * beep.len() < sound.len() {
-        if sound[at].abs() < 0.06 {
+        if sound[at].abs() < LOUD {
             at += 1;
             continue;
         }

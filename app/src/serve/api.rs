@@ -2,14 +2,13 @@
 
 use super::counts::{BehindCounts, behind_counts, why_counts};
 use super::renditions::{Groups, Rendition};
-use glassline_delivery::packager;
+use glassline_delivery::packager::LeftOut;
 use glassline_delivery::policy::StreamName;
 use glassline_engine::encode::EncoderStatus;
 use glassline_engine::relay::{Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
 use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::{Kind, Track};
 use serde::Serialize;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -82,14 +81,6 @@ pub(super) struct Stream {
     publishers: u64,
     source: Option<Source>,
     outputs: Vec<OutputReport>,
-}
-
-/// A track that LL-HLS and LL-DASH are without.
-#[derive(Serialize)]
-struct LeftOut {
-    pid: u16,
-    codec: Cow<'static, str>,
-    why: Cow<'static, str>,
 }
 
 /// How viewers' pictures begin.
@@ -236,7 +227,7 @@ fn stream(status: &StreamStatus, to_operators: bool, groups: &Groups) -> Stream 
         bitrate_bps: status.bitrate_bps,
         viewers: status.viewers,
         codecs: codecs(status),
-        left_out: left_out(status),
+        left_out: status.left_out.clone(),
         uptime_s: status.uptime.as_secs_f64(),
         newest_byte_age_ms: status.newest_byte_age.map(|age| age.as_secs_f64() * 1e3),
         key_frame_interval_s: status.key_frame_interval.as_ref().map(Duration::as_secs_f64),
@@ -333,11 +324,6 @@ fn codecs(status: &StreamStatus) -> Vec<Codec> {
         },
     };
     status.streams.iter().map(describe).chain(status.carried.iter().map(carried)).collect()
-}
-
-fn left_out(status: &StreamStatus) -> Vec<LeftOut> {
-    let told = |packager::LeftOut { pid, codec, why }| LeftOut { pid, codec, why };
-    packager::left_out_of(&status.streams).into_iter().map(told).collect()
 }
 
 fn carried(track: &Track) -> Codec {

@@ -15,6 +15,7 @@
 
 pub mod ancillary;
 pub mod capacity;
+mod counter;
 pub mod emulator;
 pub mod link;
 pub mod pacing;

@@ -62,6 +62,15 @@ interface Epoch {
   stamp: number;
 }
 
+/** Where a stamp lies on the line. */
+interface Place {
+  us: number;
+  /** It does not continue the track. */
+  jumped: boolean;
+  /** It may be that nothing was sent for a while, so that what comes still refers to what was there. */
+  gap: boolean;
+}
+
 /** Signed distance from `b` to `a`, both 33-bit counts. */
 export function stampDistance(a: number, b: number): number {
   const wrap = 2 ** 33;
@@ -75,11 +84,8 @@ export class Timeline {
   private endUs = START_US;
   private readonly tracks = new Map<number, { epoch: Epoch; lastUs: number }>();
 
-  /**
-   * The time of `stamp` on track `pid`; `jumped`: it does not continue the track; `gap`: it may be that nothing was sent for
-   * a while, so that what comes still refers to what was there.
-   */
-  place(pid: number, stamp: number): { us: number; jumped: boolean; gap: boolean } {
+  /** The time of `stamp` on track `pid`. */
+  place(pid: number, stamp: number): Place {
     const track = this.tracks.get(pid);
     let gap = false;
     if (track) {
@@ -88,25 +94,25 @@ export class Timeline {
       gap = step > 0 && step <= MAX_GAP_US;
       // Where another track has gone on meanwhile, the line is there already.
       const isNear = step <= MAX_FORWARD_US || (gap && Math.abs(us - this.endUs) < NEAR_US);
-      if (isNear && step >= -MAX_BACKWARD_US) return { ...this.settle(pid, track.epoch, us, stamp, false), gap: false };
+      if (isNear && step >= -MAX_BACKWARD_US) return this.settle(pid, track.epoch, us, stamp, false, false);
     }
     if (this.newest && (!track || this.newest !== track.epoch)) {
       const us = at(this.newest, stamp);
-      if (us >= 0 && Math.abs(us - this.endUs) < NEAR_US) return { ...this.settle(pid, this.newest, us, stamp, !!track), gap };
+      if (us >= 0 && Math.abs(us - this.endUs) < NEAR_US) return this.settle(pid, this.newest, us, stamp, !!track, gap);
     }
     const epoch = { us: this.endUs, stamp };
     const first = !this.newest;
     this.newest = epoch;
-    return { ...this.settle(pid, epoch, epoch.us, stamp, !first), gap };
+    return this.settle(pid, epoch, epoch.us, stamp, !first, gap);
   }
 
-  private settle(pid: number, epoch: Epoch, us: number, stamp: number, jumped: boolean): { us: number; jumped: boolean } {
+  private settle(pid: number, epoch: Epoch, us: number, stamp: number, jumped: boolean, gap: boolean): Place {
     // The anchor moves along, so that distances stay far below half a wrap; not rounded, or the line would drift.
     epoch.us = us;
     epoch.stamp = stamp;
     this.tracks.set(pid, { epoch, lastUs: us });
     this.endUs = Math.max(this.endUs, us + 1000);
-    return { us: Math.round(us), jumped };
+    return { us: Math.round(us), jumped, gap };
   }
 
   /** A new connection: what comes next is laid behind what was. */

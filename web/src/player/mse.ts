@@ -9,7 +9,7 @@ import { AppendQueue } from "./append_queue";
 import { BarcodeReader } from "./barcode_reader";
 import type { Engine, EngineContext, EngineStats } from "./engine";
 import { PictureNotes } from "./notes";
-import { EdgeControl, PictureDuration, trimPoint } from "./policy";
+import { EdgeControl, PictureDuration, isTooFar, trimPoint } from "./policy";
 import { watchPresented } from "./presented";
 
 const STEER_MS = 50;
@@ -60,6 +60,7 @@ export class MseEngine implements Engine {
   private toldDuration = 0;
   /** Where the newest picture of the buffer begins, in seconds. */
   private newestS = 0;
+  /** How long after its time the newest picture came, in seconds. */
   private lateS = 0;
   private nextAudio = -1;
   private muted = true;
@@ -133,7 +134,7 @@ export class MseEngine implements Engine {
     const decodeTime = Math.round((unit.dtsUs * 9) / 100);
     const step = this.lastDecodeTime < 0 ? 0 : decodeTime - this.lastDecodeTime;
     const previous = this.videoBatch.at(-1);
-    if (!previous && !unit.idr && PictureDuration.isTooFar(step / VIDEO_TIMESCALE, this.toldDuration)) {
+    if (!previous && !unit.idr && isTooFar(step / VIDEO_TIMESCALE, this.toldDuration)) {
       // The browser would drop all up to the next key frame. A join brings what is there since the last one.
       this.durations.add(step / VIDEO_TIMESCALE);
       this.rebuild();
@@ -149,7 +150,7 @@ export class MseEngine implements Engine {
     if (unit.reset) this.lateS = 0;
     else if (unit.ptsUs / 1e6 === this.newestS) this.lateS = Math.max(0, this.player.currentTime - this.newestS);
     if (previous && step > 0) previous.duration = step;
-    this.toldDuration = this.durations.longest;
+    this.toldDuration = this.durations.told;
     this.videoBatch.push({
       data: toLengthPrefixed(unit.data, unit.nals),
       decodeTime,
@@ -341,9 +342,10 @@ export class MseEngine implements Engine {
     if (!seeking) {
       const settled = this.context.edge.settled(nowMs);
       const order = this.control.steer({ nowMs, currentTime, bufferedStart, bufferedEnd, settled, starved, late: this.lateS });
-      this.lateS = "seekTo" in order ? 0 : this.lateS;
-      if ("seekTo" in order) this.player.currentTime = order.seekTo;
-      else if (this.player.playbackRate !== order.rate) this.player.playbackRate = order.rate;
+      if ("seekTo" in order) {
+        this.lateS = 0;
+        this.player.currentTime = order.seekTo;
+      } else if (this.player.playbackRate !== order.rate) this.player.playbackRate = order.rate;
     }
     if (nowMs - this.lastTrimMs > TRIM_EVERY_MS) {
       this.lastTrimMs = nowMs;

@@ -182,11 +182,14 @@ const MAX_DURATION = 5;
 const MIN_STEP = 0.001;
 /** Long enough for any stream that shows movement; how far the buffer reaches is known without it. */
 const UNKNOWN_DURATION = 0.5;
+/** A picture or some that are missing are no reason to join again. */
+const LEAST_TOLD = 0.25;
 
 /**
  * How long a picture lasts whose successor has not come, in seconds: what an MSE buffer is told of the newest one. A picture
  * that comes later than twice that (MSE, "coded frame processing") is a discontinuity for a browser, which then drops all up
- * to the next key frame. So it is the longest of the last steps and not the last one.
+ * to the next key frame. So it is the longest of the last steps and not the last one, and long enough that a few pictures may be
+ * missing between.
  */
 export class PictureDuration {
   private steps: number[] = [];
@@ -197,19 +200,20 @@ export class PictureDuration {
     if (this.steps.length > REMEMBERED_STEPS) this.steps.shift();
   }
 
-  get longest(): number {
-    return this.steps.length > 0 ? Math.max(...this.steps) : UNKNOWN_DURATION;
+  /** What the buffer is told. */
+  get told(): number {
+    return this.steps.length > 0 ? Math.max(LEAST_TOLD, ...this.steps) : UNKNOWN_DURATION;
   }
 
   /** What the newest picture surely lasts. */
   get shortest(): number {
     return this.steps.length > 0 ? Math.min(...this.steps) : 0;
   }
+}
 
-  /** Whether a browser drops a picture this far from the one before, which lasts `told`. */
-  static isTooFar(step: number, told: number): boolean {
-    return step > 2 * told;
-  }
+/** Whether a browser drops a picture this far from the one before, which lasts `told` as far as it was told. */
+export function isTooFar(step: number, told: number): boolean {
+  return step > 2 * told;
 }
 
 /** Waiting time before the next try to connect: 250 ms, doubling up to 3 s. `tries` counts from 0. */

@@ -47,6 +47,7 @@ use glassline_media::container::ts::psi::ElementaryStream;
 use glassline_media::{AccessUnit, Codec, Utc};
 use guide::Place;
 use running::{Over, Running, World};
+use serde::Serialize;
 use start::{Arrived, Beginning, Start};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -65,7 +66,7 @@ const STAMP_MAX: i64 = 1 << 55;
 const REORDER_MAX: i64 = 900_000;
 
 /// A stream of the program that no rendition is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// Where its packets are.
     pub pid: u16,

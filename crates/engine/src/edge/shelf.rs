@@ -255,6 +255,11 @@ impl Shelf {
         contents.with_told(&reports, |playlists, told| playlists.change(told));
     }
 
+    /// Which tracks are left out, and why, as far as is known.
+    pub fn left_out(&self) -> Vec<LeftOut> {
+        self.lock().intake.left_out().to_vec()
+    }
+
     /// Which tracks are left out, and why, for people; `None` where that is nothing new.
     pub fn news_of_left_out(&self) -> Option<String> {
         let mut contents = self.lock();
@@ -389,16 +394,12 @@ impl Contents {
         let left_out = self.intake.left_out();
         let told = words_of(left_out);
         let told = if told.is_empty() { "the program has no pictures and no sound".to_owned() } else { told };
-        let tracks: Vec<_> = left_out
-            .iter()
-            .map(|left| serde_json::json!({ "pid": left.pid, "codec": left.codec, "why": left.why }))
-            .collect();
         let body = serde_json::json!({
             "type": "about:blank",
             "status": 406,
             "title": "none of the stream's tracks can be packaged",
             "detail": format!("{told}. The stream itself is at /live/NAME.ts, and in segments at /live/NAME/ts.m3u8."),
-            "tracks": tracks,
+            "tracks": left_out,
         });
         let head = Head::of_status(406)
             .with("Content-Type", "application/problem+json")

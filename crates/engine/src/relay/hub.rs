@@ -160,7 +160,10 @@ impl Hub {
         let mut list = streams.iter().map(|live| live.status(now)).collect();
         self.pulls().complete(&mut list, now);
         let outputs = self.outputs();
-        list.iter_mut().for_each(|stream| outputs.complete(stream));
+        for stream in &mut list {
+            outputs.complete(stream);
+            self.shelves.complete(stream);
+        }
         list
     }
 
@@ -173,6 +176,7 @@ impl Hub {
             None => StreamStatus::absent(name, self.pulls().mux(name), Some(source?)),
         };
         self.outputs().complete(&mut status);
+        self.shelves.complete(&mut status);
         Some(status)
     }
 

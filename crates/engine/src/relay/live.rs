@@ -791,6 +791,7 @@ impl Live {
             bitrate_bps: stream.bitrate_bps(now),
             viewers: self.viewers(),
             viewers_joined: self.counters.joined.value(),
+            left_out: Vec::new(),
             streams: stream.program().map(|program| program.streams.clone()).unwrap_or_default(),
             video: stream.video_details().cloned(),
             carried: stream.carried_tracks(),

@@ -13,6 +13,7 @@ use crate::edge::{Ladder, Missing, Neighbour, Shelf, Wake};
 use crate::relay::hub::Hub;
 use crate::relay::inboxes::Message;
 use crate::relay::live::Live;
+use crate::relay::status::StreamStatus;
 use bytes::Bytes;
 use glassline_delivery::packager::{self, Guide};
 use glassline_delivery::policy::StreamName;
@@ -114,6 +115,14 @@ impl Shelves {
                 (shelf, true)
             }
         }
+    }
+
+    /// Adds to what is told of a stream which of its tracks are left out: what its packager has found, or what its tables tell
+    /// of a stream that is not packaged yet.
+    pub(super) fn complete(&self, status: &mut StreamStatus) {
+        let found =
+            self.find(&status.name).map(|shelf| shelf.left_out()).filter(|left_out| !left_out.is_empty());
+        status.left_out = found.unwrap_or_else(|| packager::left_out_of(&status.streams));
     }
 
     fn remove(&self, name: &StreamName) {
@@ -323,11 +332,24 @@ impl Packaging {
             tracing::warn!(stream = %live.name, %error, "cannot read a stream to package it");
         }
         following.stalls_at = following.shelf.patience().map(|patience| now + patience);
-        let idle = self.hub.settings().packaging.idle;
-        following.keep_transport(&mut self.scratch, now, idle);
+        self.keep_transport(&live.name);
+        let Some(following) = self.following.get_mut(&live.name) else { return };
         if live.has_ended() {
             following.place = None;
             following.shelf.finish(utc);
+        }
+    }
+
+    /// Makes the segments of MPEG-TS that are asked for, of what the stream keeps.
+    fn keep_transport(&mut self, name: &StreamName) {
+        let Some(Following { shelf, place: Some((live, _)), .. }) = self.following.get(name) else { return };
+        let idle = self.hub.settings().packaging.idle;
+        for Missing { segment, source } in shelf.missing_transport(self.hub.clock.now(), idle) {
+            let bytes = transport(live, source, &mut self.scratch).unwrap_or_else(|error| {
+                tracing::warn!(stream = %name, %error, "cannot read a stream to make segments of MPEG-TS of it");
+                None
+            });
+            shelf.put_transport(segment, bytes);
         }
     }
 
@@ -364,8 +386,8 @@ impl Packaging {
             is_wanted
         });
         // Of a stream that stands still no news come, and its segments may be asked for all the same.
-        for following in self.following.values_mut() {
-            following.keep_transport(&mut self.scratch, now, idle);
+        for name in self.following.keys().cloned().collect::<Vec<_>>() {
+            self.of_stream(&name, |it| it.keep_transport(&name));
         }
         self.hub.shelves.forget_ladders();
         if !on_demand {
@@ -386,18 +408,6 @@ impl Packaging {
 }
 
 impl Following {
-    /// Makes the segments of MPEG-TS that are asked for, of what the stream keeps.
-    fn keep_transport(&mut self, scratch: &mut [u8], now: Time, idle: Duration) {
-        let Some((live, _)) = &self.place else { return };
-        for Missing { segment, source } in self.shelf.missing_transport(now, idle) {
-            let bytes = transport(live, source, scratch).unwrap_or_else(|error| {
-                tracing::warn!(stream = %live.name, %error, "cannot read a stream to make segments of MPEG-TS of it");
-                None
-            });
-            self.shelf.put_transport(segment, bytes);
-        }
-    }
-
     /// Takes what is new of its stream.
     fn read(&mut self, scratch: &mut [u8], now: Time, utc: Utc) -> io::Result<()> {
         let Some((live, reader)) = &mut self.place else { return Ok(()) };

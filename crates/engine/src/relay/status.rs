@@ -3,6 +3,7 @@
 use crate::relay::output::OutputStatus;
 use crate::relay::pull::SourceStatus;
 use crate::relay::roster::WhyCounts;
+use glassline_delivery::packager::LeftOut;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, VideoDetails};
 use glassline_delivery::telemetry::Behind;
@@ -28,6 +29,8 @@ pub struct StreamStatus {
     pub viewers_joined: u64,
     /// What PMT lists; nothing of other muxes than MPEG-TS.
     pub streams: Vec<ElementaryStream>,
+    /// Of these, what LL-HLS and LL-DASH are without.
+    pub left_out: Vec<LeftOut>,
     /// What the video's headers say.
     pub video: Option<VideoDetails>,
     /// What the header of another mux says of the tracks behind it.
@@ -93,6 +96,7 @@ impl StreamStatus {
             viewers: 0,
             viewers_joined: 0,
             streams: Vec::new(),
+            left_out: Vec::new(),
             video: None,
             carried: Vec::new(),
             uptime: Duration::ZERO,

@@ -32,7 +32,7 @@ use super::format::{Format, Scan};
 use super::media_clock::wrapped;
 use super::schedule::{Ratio, Schedule, SenderModel, active, second_field};
 use super::verdict::{Class, FrameTiming, Fullness, Limits, Verdict};
-use crate::rtp::count;
+use crate::counter::count;
 use glassline_media::{FrameRate, Time};
 use std::time::Duration;
 

@@ -40,11 +40,6 @@ use thiserror::Error;
 /// Bytes of a header without contributing sources and extension.
 pub const HEADER_BYTES: usize = 12;
 
-/// Counts `more`; a count that has come to its end stays there.
-pub(crate) fn count(counter: &mut u64, more: u64) {
-    *counter = counter.saturating_add(more);
-}
-
 /// Why a datagram is no RTP packet that we take.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]

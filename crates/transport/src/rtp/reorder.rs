@@ -9,7 +9,8 @@
 //! before it have come, or until the first that waits has waited for the window; then the gap is given up.
 
 use super::source::{Origin, SourceLock, Standing};
-use super::{Header, count, distance};
+use super::{Header, distance};
+use crate::counter::count;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -10,7 +10,8 @@
 //! Headers and arrival times come in, counters go out. A packet in its turn costs a few nanoseconds: one comparison, and a
 //! word of the window every 64 packets. Nothing is allocated.
 
-use super::{Header, count, distance};
+use super::{Header, distance};
+use crate::counter::count;
 use glassline_media::Time;
 use std::time::Duration;
 

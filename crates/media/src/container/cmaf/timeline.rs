@@ -69,7 +69,7 @@ impl Timeline {
     pub fn finish(&mut self) -> Option<Timed> {
         let mut last = self.held.take()?;
         if last.sample.duration == 0 {
-            last.sample.duration = self.placer.distances.map_or(self.placer.nominal(), |[.., last]| last);
+            last.sample.duration = self.placer.distances.last().unwrap_or(self.placer.nominal());
         }
         Some(last)
     }
@@ -86,13 +86,12 @@ impl Timeline {
 pub struct LiveTimeline {
     placer: Placer,
     end: u64,
-    distances: Distances,
 }
 
 impl LiveTimeline {
     /// A track whose time begins at `zero`. Units before that are to be left out by the caller.
     pub fn new(track: Track, zero: Ticks) -> LiveTimeline {
-        LiveTimeline { placer: Placer::new(track, zero), end: 0, distances: Distances::default() }
+        LiveTimeline { placer: Placer::new(track, zero), end: 0 }
     }
 
     /// The track.
@@ -112,8 +111,11 @@ impl LiveTimeline {
     /// irregularly, as of slides and screens, the longest of the last distances is written: a sample that lasts longer than
     /// until the next one is cut short by that.
     pub fn told(&self, sample: &Sample) -> u32 {
-        let longest =
-            self.distances.longest().min(self.placer.track.media.timescale().saturating_mul(TOLD_MAX_S));
+        let longest = self
+            .placer
+            .distances
+            .longest()
+            .min(self.placer.track.media.timescale().saturating_mul(TOLD_MAX_S));
         if u64::from(longest) > 2 * u64::from(sample.duration) { longest } else { sample.duration }
     }
 
@@ -127,20 +129,16 @@ impl LiveTimeline {
     /// # Errors
     /// [`Error::Time`] where its time does not follow; what [`Media::write_sample`] says. The unit is then left out.
     pub fn push(&mut self, unit: &AccessUnit) -> Result<Timed, Error> {
-        let before = self.placer.before;
         let mut timed = self.placer.place(unit)?;
         if timed.sample.duration == 0 {
             timed.sample.duration = self.placer.expected();
-            if let Some((before, _)) = before {
-                self.distances.add((timed.decode_time - before) as u32);
-            }
         }
         self.end = timed.decode_time + u64::from(timed.sample.duration);
         Ok(timed)
     }
 }
 
-/// The distances between the last pictures, of which the longest counts.
+/// The distances between the last samples, in ticks of the track.
 #[derive(Clone, Debug, Default)]
 struct Distances(VecDeque<u32>);
 
@@ -150,6 +148,20 @@ impl Distances {
             self.0.pop_front();
         }
         self.0.push_back(distance);
+    }
+
+    fn last(&self) -> Option<u32> {
+        self.0.back().copied()
+    }
+
+    /// The median of the last three: one that is far off, where pictures were lost or came late, says nothing about the next.
+    fn usual(&self) -> Option<u32> {
+        let first = *self.0.front()?;
+        // Where there are fewer, the first counts for those that are missing.
+        let mut three = [first; 3];
+        self.0.iter().rev().zip(&mut three).for_each(|(&distance, place)| *place = distance);
+        three.sort_unstable();
+        Some(three[1])
     }
 
     fn longest(&self) -> u32 {
@@ -166,8 +178,7 @@ struct Placer {
     last: Ticks,
     /// When the last sample is decoded, and how long it says that it lasts; 0: it does not say.
     before: Option<(u64, u32)>,
-    /// The last three distances between samples, the last one at the end.
-    distances: Option<[u32; 3]>,
+    distances: Distances,
     /// How long a picture lasts by the sequence parameter set.
     stated: Option<u32>,
 }
@@ -179,7 +190,7 @@ impl Placer {
             let ticks = ticks / u64::from(rate.numerator());
             (1..=NOMINAL_MAX).contains(&ticks).then_some(ticks as u32)
         });
-        Placer { track, zero, last: zero, before: None, distances: None, stated }
+        Placer { track, zero, last: zero, before: None, distances: Distances::default(), stated }
     }
 
     /// The unit's sample, of duration 0 where it does not say one.
@@ -202,8 +213,7 @@ impl Placer {
         };
         self.last = unit.dts;
         if let Some((before, _)) = self.before {
-            let distance = (decode_time - before) as u32;
-            self.distances = Some(self.distances.map_or([distance; 3], |[_, a, b]| [a, b, distance]));
+            self.distances.add((decode_time - before) as u32);
         }
         self.before = Some((decode_time, sample.duration));
         Ok(Timed { decode_time, sample, data })
@@ -227,10 +237,7 @@ impl Placer {
     /// believed: players take a sample that comes later than two durations after the one before it for a new beginning.
     fn expected(&self) -> u32 {
         let nominal = self.nominal();
-        let Some(mut distances) = self.distances else { return nominal };
-        // One that is far off, where pictures were lost or came late, says nothing about the next.
-        distances.sort_unstable();
-        let usual = distances[1];
+        let Some(usual) = self.distances.usual() else { return nominal };
         let agrees = usual > nominal / 2 && u64::from(usual) <= 2 * u64::from(nominal);
         if self.stated.is_some() && agrees { nominal } else { usual }
     }

@@ -28,12 +28,6 @@ pub(crate) const MESSAGE_COST: u64 = 128;
 /// Of the window that is granted to a channel each has this share whatever the others of its link have.
 pub(crate) const LEAST_SHARE: u64 = 64;
 
-/// Counts `more`.
-#[inline]
-fn count(counter: &mut u64, more: u64) {
-    *counter = counter.saturating_add(more);
-}
-
 /// A length in 32 bits, which neither a message's bytes nor its shards exceed.
 #[inline]
 fn length_of<T>(items: &[T]) -> u32 {

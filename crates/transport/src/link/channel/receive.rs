@@ -5,6 +5,7 @@
 mod intake;
 mod tally;
 
+use crate::counter::count;
 use bytes::Bytes;
 use glassline_media::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +17,7 @@ use super::compression::{Dictionary, Unpacker};
 use super::fec::Gathered;
 use super::send::MAX_AHEAD;
 use super::spares::{Blocks, Spares};
-use super::{LEAST_SHARE, MESSAGE_COST, count, window_for};
+use super::{LEAST_SHARE, MESSAGE_COST, window_for};
 use crate::link::ranges::Ranges;
 use crate::link::steps::step;
 use crate::link::{Compression, Options};

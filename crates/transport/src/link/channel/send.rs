@@ -12,6 +12,7 @@ mod queue;
 mod row;
 mod run;
 
+use crate::counter::count;
 use bytes::Bytes;
 use glassline_media::Time;
 use std::collections::{BTreeSet, VecDeque};
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use super::compression::{Dictionary, Packer};
 use super::fec::{self, Parity};
-use super::{MESSAGE_COST, count, length_of};
+use super::{MESSAGE_COST, length_of};
 use crate::link::ranges::Ranges;
 use crate::link::wire::frame::{self, Data, data_head};
 use crate::link::wire::varint;

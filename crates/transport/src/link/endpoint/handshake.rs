@@ -1,5 +1,6 @@
 //! The handshakes of an endpoint: its own attempts to connect, and the half-done ones of peers.
 
+use crate::counter::count;
 use glassline_media::Time;
 use std::time::Duration;
 
@@ -177,7 +178,7 @@ impl Endpoint {
 
     pub(super) fn handle_retry(&mut self, now: Time, to: ConnectionId, token: &[u8]) {
         let Some((index, role, at)) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
-            return count(&mut self.counters.strangers);
+            return count(&mut self.counters.strangers, 1);
         };
         let mut attempt = self.slots[index].attempts[role].remove(at);
         if attempt.retries < MAX_RETRIES {
@@ -190,13 +191,13 @@ impl Endpoint {
 
     pub(super) fn handle_accept(&mut self, now: Time, from: Path, to: ConnectionId, noise: &[u8]) {
         let Some((index, role, at)) = self.attempt_of(to) else {
-            return count(&mut self.counters.strangers);
+            return count(&mut self.counters.strangers, 1);
         };
         let asked = self.slots[index].instance;
         let attempt = &mut self.slots[index].attempts[role][at];
         let target = attempt.path;
         let read = attempt.handshake.read(noise).and_then(|payload| Parameters::parse(&payload));
-        let Some(peer) = read else { return count(&mut self.counters.unauthenticated) };
+        let Some(peer) = read else { return count(&mut self.counters.unauthenticated, 1) };
         if peer.refusal.is_some() {
             return self.handle_refusal(now, index);
         }
@@ -215,7 +216,7 @@ impl Endpoint {
                 random: self.random.fork(),
             }
         });
-        let Some(agreed) = agreed else { return count(&mut self.counters.unauthenticated) };
+        let Some(agreed) = agreed else { return count(&mut self.counters.unauthenticated, 1) };
         let slot = &mut self.slots[index];
         // The address that has answered goes first the next time.
         slot.attempts[role].clear();
@@ -261,9 +262,9 @@ impl Endpoint {
 
     /// A peer's Connect whose gate was open: it knows our key, or has recorded somebody's who does.
     pub(super) fn handle_connect(&mut self, now: Time, from: Path, connect: Connect<'_>, size: usize) {
-        count(&mut self.counters.connects);
+        count(&mut self.counters.connects, 1);
         if connect.pattern != self.settings.credentials.pattern() || size < CONNECT_SIZE {
-            return count(&mut self.counters.unauthenticated);
+            return count(&mut self.counters.unauthenticated, 1);
         }
         self.expire_pending(now);
         // The same Connect again: its answer was lost.
@@ -279,13 +280,13 @@ impl Endpoint {
             return;
         }
         if self.answers.len() >= MAX_ANSWERS {
-            return count(&mut self.counters.limited);
+            return count(&mut self.counters.limited, 1);
         }
         let is_proven = self.tokens.is_good(connect.token, from.remote, now);
         match self.admit(from, connect.noise, is_proven) {
-            Admission::Refused => count(&mut self.counters.limited),
+            Admission::Refused => count(&mut self.counters.limited, 1),
             Admission::Retries => {
-                count(&mut self.counters.retries);
+                count(&mut self.counters.retries, 1);
                 let token = self.tokens.make(from.remote, now, &mut self.random);
                 let mut retry = packet::write_retry(connect.from, &token);
                 self.gate.close(&mut retry, self.random.array());
@@ -296,7 +297,7 @@ impl Endpoint {
                     self.routes.insert(local, Route::Pending);
                     self.answers.push_back((from, accept));
                 }
-                None => count(&mut self.counters.unauthenticated),
+                None => count(&mut self.counters.unauthenticated, 1),
             },
         }
     }
@@ -424,7 +425,7 @@ impl Endpoint {
         let Some(pending) = self.pending.get_mut(&to) else { return };
         let Some(session) = &mut pending.session else { return };
         if !session.opener.would_open(datagram) {
-            return count(&mut self.counters.refused);
+            return count(&mut self.counters.refused, 1);
         }
         let Some(mut pending) = self.pending.remove(&to) else { return };
         let Some(mut session) = pending.session.take() else { return };
@@ -448,7 +449,7 @@ impl Endpoint {
                 Ok(index) => index,
                 Err(_) => {
                     self.routes.remove(&to);
-                    return count(&mut self.counters.limited);
+                    return count(&mut self.counters.limited, 1);
                 }
             },
         };
@@ -497,7 +498,7 @@ impl Endpoint {
     pub(super) fn handle_replaced(&mut self, now: Time, from: Path, to: ConnectionId, datagram: &mut [u8]) {
         let Some(replaced) = self.replaced.get_mut(&to) else { return };
         if !replaced.session.opener.would_open(datagram) {
-            return count(&mut self.counters.refused);
+            return count(&mut self.counters.refused, 1);
         }
         if replaced.next_at > now || self.answers.len() >= MAX_ANSWERS {
             return;
@@ -513,7 +514,7 @@ impl Endpoint {
 
     /// A data packet with an ID that we do not know. If it was ours before a restart, its sender is told so.
     pub(super) fn answer_unknown(&mut self, from: Path, to: ConnectionId, size: usize) {
-        count(&mut self.counters.strangers);
+        count(&mut self.counters.strangers, 1);
         // The cheap questions first: strangers' datagrams may be many.
         if self.settings.listen
             && self.answers.len() < MAX_ANSWERS
@@ -522,7 +523,7 @@ impl Endpoint {
         {
             let reset = packet::write_reset(to, token);
             if reset.len() < size {
-                count(&mut self.counters.resets);
+                count(&mut self.counters.resets, 1);
                 self.answers.push_back((from, reset));
             }
         }
@@ -540,7 +541,7 @@ impl Endpoint {
                     })
             })
         });
-        let Some(index) = lost else { return count(&mut self.counters.strangers) };
+        let Some(index) = lost else { return count(&mut self.counters.strangers, 1) };
         if let Some(link) = &mut self.slots[index].link
             && link.standing == Standing::Up
             && !link.suspend(now, CloseReason::Reset)
@@ -577,11 +578,6 @@ fn backoff(refusals: u32, random: &mut Random) -> Duration {
     let [chance] = random.array();
     let step = wait.checked_div(4 * 255).unwrap_or_default();
     wait.saturating_add(step.saturating_mul(u32::from(chance)))
-}
-
-/// Counts one more.
-pub(super) fn count(counter: &mut u64) {
-    *counter = counter.saturating_add(1);
 }
 
 /// The number of a slot by its place; there are as many as [`Settings::max_links`] at most.

@@ -17,6 +17,7 @@
 
 pub(super) mod handshake;
 
+use crate::counter::count;
 use glassline_media::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -27,7 +28,7 @@ use super::secure::token::{Identity, Tokens};
 use super::state::{Link, Standing};
 use super::wire::packet::{CONNECT_SIZE, ConnectionId, Packet};
 use super::{CloseReason, Ecn, Error, Event, MAX_ADDRESSES, Path, Random, Settings, Transmit};
-use handshake::{Attempt, Pending, Replaced, count};
+use handshake::{Attempt, Pending, Replaced};
 
 /// Answers to strangers that wait to be sent, at most; beyond, they are not made.
 const MAX_ANSWERS: usize = 64;
@@ -349,7 +350,7 @@ impl Endpoint {
             }
             Some(Packet::Accept { to, noise }) => self.handle_accept(now, from, to, noise),
             Some(Packet::Reset { of, token }) => self.handle_reset(now, of, token),
-            Some(Packet::Connect(_) | Packet::Retry { .. }) | None => count(&mut self.counters.strangers),
+            Some(Packet::Connect(_) | Packet::Retry { .. }) | None => count(&mut self.counters.strangers, 1),
         }
     }
 
@@ -363,7 +364,7 @@ impl Endpoint {
                 };
                 let before = link.memory();
                 if !link.handle_data_packet(now, from, to, datagram) {
-                    count(&mut self.counters.refused);
+                    count(&mut self.counters.refused, 1);
                 } else if mark != Ecn::NotCapable {
                     link.handle_mark(to, mark);
                 }

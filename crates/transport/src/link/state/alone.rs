@@ -1,11 +1,12 @@
 //! Datagrams that carry no messages and leave alone: to addresses that may not be the peer's, to find out what a path
 //! takes, and the last one.
 
+use crate::counter::count;
 use glassline_media::Time;
 use std::time::Duration;
 
+use super::Link;
 use super::session::CHALLENGE_SIZE;
-use super::{Link, count};
 use crate::link::recovery::{Content, MAX_PROBE_GAP};
 use crate::link::wire::frame::Frame;
 use crate::link::wire::packet::{TAG, write_data_header};

@@ -1,10 +1,11 @@
 //! What a datagram does to a link.
 
+use crate::counter::count;
 use glassline_media::Time;
 use std::time::Duration;
 
 use super::session::{Candidate, MAX_RESPONSES, Session};
-use super::{Link, Standing, count};
+use super::{Link, Standing};
 use crate::capacity::Feedback;
 use crate::link::channel::receive::Receiver;
 use crate::link::recovery::{Content, Sample};

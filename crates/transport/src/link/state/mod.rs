@@ -26,6 +26,7 @@ mod room;
 pub(crate) mod session;
 mod timers;
 
+use crate::counter::count;
 use bytes::Bytes;
 use glassline_media::Time;
 use glassline_media::quantity::ByteRate;
@@ -148,12 +149,6 @@ pub struct Link {
     /// Whether the application sends what it is offered.
     demand: Demand,
     scratch: Vec<Content>,
-}
-
-/// Counts `more`.
-#[inline]
-fn count(counter: &mut u64, more: u64) {
-    *counter = counter.saturating_add(more);
 }
 
 /// The whole part of a number that was reckoned: zero of one that is negative or none, the largest of one too large.

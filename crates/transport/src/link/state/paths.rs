@@ -4,13 +4,14 @@
 //! What handles one path is told its index in `Link::paths`, which is good until a path comes or goes. After each call
 //! [`Link::choose`] says which one is preferred for messages.
 
+use crate::counter::count;
 use glassline_media::Time;
 use glassline_media::quantity::ByteRate;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::session::{Agreed, Session};
-use super::{Link, count, rounded_down};
+use super::{Link, rounded_down};
 use crate::link::channel::send::Written;
 use crate::link::recovery::{Content, Sample};
 use crate::link::wire::packet::ConnectionId;

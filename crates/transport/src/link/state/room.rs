@@ -1,12 +1,13 @@
 //! What a peer may make us hold: each channel has its window, all channels of a link share a budget, and the endpoint has
 //! one for all its links.
 
+use crate::counter::count;
 use bytes::Bytes;
 use glassline_media::Time;
 use std::collections::VecDeque;
 
 use super::session::Session;
-use super::{Link, Standing, count};
+use super::{Link, Standing};
 use crate::link::channel::receive::{Leftover, Overrun, Received, Receiver};
 use crate::link::channel::send::Sender;
 use crate::link::channel::{LEAST_SHARE, window_for};

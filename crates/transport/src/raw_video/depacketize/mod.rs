@@ -22,7 +22,7 @@ use super::frame::Frame;
 use super::header::Segment;
 use super::layout::Layout;
 use super::plan::{Arrival, MESSAGES_MAX, Plan};
-use crate::rtp::count;
+use crate::counter::count;
 use crate::rtp::source::{Origin, SourceLock};
 use continuity::{Continuity, Whole};
 use glassline_media::Time;

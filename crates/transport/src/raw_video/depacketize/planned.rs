@@ -5,7 +5,8 @@ use super::super::header::{EXTENSION_BYTES, Segment};
 use super::super::layout::Layout;
 use super::super::plan::{Aim, Plan};
 use super::{Depacketizer, FRAMES_MAX, MANY, Store, is_later};
-use crate::rtp::{HEADER_BYTES, count};
+use crate::counter::count;
+use crate::rtp::HEADER_BYTES;
 use glassline_media::Time;
 use std::ops::Range;
 

@@ -6,8 +6,9 @@ use super::super::layout::Layout;
 use super::super::plan::{Arrival, Piece, Plan};
 use super::continuity::Continuity;
 use super::{Depacketizer, FRAMES_MAX, LATE_TICKS, Out, Recording, Store, is_later};
+use crate::counter::count;
 use crate::rtp::source::{Origin, Standing};
-use crate::rtp::{HEADER_BYTES, Packet, count, distance};
+use crate::rtp::{HEADER_BYTES, Packet, distance};
 use glassline_media::Time;
 
 /// So many packets in a row that are cut otherwise than the layout says are a sender that cuts frames anew.

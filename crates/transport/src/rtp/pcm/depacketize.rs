@@ -1,6 +1,7 @@
 //! Datagrams to sound.
 
 use super::{DATAGRAM_BYTES_MAX, Error, Format};
+use crate::counter::count;
 use crate::raw_video::MediaClock;
 use crate::rtp::source::{Origin, SourceLock};
 use crate::rtp::{self, Packet, Reorder};
@@ -65,11 +66,6 @@ pub struct Depacketizer {
     scratch: Vec<u8>,
 }
 
-/// Counts `more`.
-fn count(counter: &mut u64, more: u32) {
-    *counter = counter.saturating_add(more.into());
-}
-
 impl Depacketizer {
     /// Before the first datagram.
     pub fn new(settings: Settings) -> Depacketizer {
@@ -110,7 +106,7 @@ impl Depacketizer {
         out: &mut dyn FnMut(Block),
     ) -> Result<(), Error> {
         let taken = self.take(datagram, (from, now), out);
-        count(&mut self.refused, u32::from(taken.is_err()));
+        count(&mut self.refused, taken.is_err().into());
         taken
     }
 
@@ -203,7 +199,7 @@ impl Player {
         }
         let mut audio = self.block(captured, samples);
         self.format.depth().decode(payload, &mut audio.samples);
-        count(&mut self.counters.samples, samples);
+        count(&mut self.counters.samples, samples.into());
         self.next = Some(timestamp.wrapping_add(samples));
         out(Block { audio, timestamp, is_silence: false });
     }
@@ -227,7 +223,7 @@ impl Player {
             let captured = Time::from_nanos(end.as_nanos().saturating_sub(self.nanos(left)));
             let mut audio = self.block(captured, samples);
             audio.samples.resize((samples as usize).saturating_mul(audio.channels.into()), 0.0);
-            count(&mut self.counters.silence, samples);
+            count(&mut self.counters.silence, samples.into());
             out(Block { audio, timestamp: timestamp.wrapping_sub(left), is_silence: true });
             left = left.saturating_sub(samples);
         }

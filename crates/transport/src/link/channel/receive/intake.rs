@@ -1,9 +1,10 @@
 //! Handles frames of messages: whole messages, rows of them, parts and parity.
 
+use crate::counter::count;
 use bytes::Bytes;
 use glassline_media::Time;
 
-use super::{Overrun, Part, Receiver, Whole, count};
+use super::{Overrun, Part, Receiver, Whole};
 use crate::link::Compression;
 use crate::link::channel::assembly::Assembly;
 use crate::link::channel::fec::Gathered;

@@ -1,10 +1,11 @@
 //! What waits to be sent: messages come, are replaced, grow too old.
 
+use crate::counter::count;
 use bytes::Bytes;
 use glassline_media::Time;
 use std::collections::VecDeque;
 
-use super::{Sender, Waiting, count};
+use super::{Sender, Waiting};
 use crate::link::Compression;
 use crate::link::{Error, Event, MessageId, Outcome};
 
