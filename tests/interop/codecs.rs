@@ -89,6 +89,12 @@ fn what_cmaf_takes_is_the_same_behind_it() {
             &["hvc1.2.4.L60.90,mp4a.40.2", "AUDIO=\"audio\""],
         ),
         (h264, "-c:a eac3 -b:a 192k -ac 6", &["avc1.", ",ec-3", "CHANNELS=\"6\""]),
+        // Its channels are said in the first frame alone, by an element of their own.
+        (
+            h264,
+            "-c:a aac -af pan=5.1(side)|FL=c0|FR=c0|FC=c0|LFE=c0|SL=c0|SR=c0",
+            &["avc1.", ",mp4a.40.2", "CHANNELS=\"6\""],
+        ),
         (h264, "-c:a aac -mpegts_flags latm", &["avc1.", ",mp4a.40.2", "CHANNELS=\"1\""]),
         (h264, "-c:a libmp3lame -b:a 128k", &["avc1.", ",mp4a.6B"]),
         (h264, "-c:a libmp3lame -b:a 64k -ar 24000 -ac 1", &["avc1.", ",mp4a.69", "CHANNELS=\"1\""]),

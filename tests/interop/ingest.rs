@@ -117,6 +117,40 @@ fn ffmpeg_publishes_a_track_by_one_long_request() {
 }
 
 #[test]
+fn ffmpeg_publishes_h265_and_sound_of_many_kinds() {
+    if !have("ffmpeg_publishes_h265_and_sound_of_many_kinds", &["ffmpeg", "ffprobe"]) {
+        return;
+    }
+    let server = serve();
+    let h265 = "-c:v libx265 -x265-params keyint=25:log-level=error:bframes=2";
+    // FFmpeg names H.265 hev1 where it is not told, and has parameter sets in the header all the same.
+    let dash = "-f dash -seg_duration 2 -window_size 3";
+    let side = "-c:a aac -af pan=5.1(side)|FL=c0|FR=c0|FC=c0|LFE=c0|SL=c0|SR=c0";
+    for (name, sound, way, told) in [
+        ("ac3", "-c:a ac3", format!("-tag:v hvc1 {dash} -ldash 1 -streaming 1"), "ac-3"),
+        ("eac3", "-c:a eac3 -ac 6", dash.to_owned(), "ec-3"),
+        ("mp3", "-c:a libmp3lame", "-f hls -hls_time 1 -hls_segment_type fmp4".to_owned(), "mp4a.6B"),
+        ("side", side, dash.to_owned(), "CHANNELS=\"6\""),
+    ] {
+        let manifest = if way.contains("dash") { "manifest.mpd" } else { "index.m3u8" };
+        let _publisher = ffmpeg(
+            &format!("{h265} {sound} {way} -method PUT"),
+            &server.url(&format!("/live/{name}/{manifest}")),
+        );
+        server.wait_for_pictures(name);
+        let video = &server.stream(name).unwrap()["codecs"][0];
+        assert_eq!((video["width"].as_u64(), video["height"].as_u64()), (Some(320), Some(180)), "{video}");
+        expect_sound_in_place(&server.url(&format!("/live/{name}.ts")));
+        expect_pictures(&server.url(&format!("/live/{name}/{manifest}")));
+        let playlist = get(server.address(), &format!("/live/{name}/index.m3u8")).text();
+        for word in ["hvc1.1.6.L60.90", told] {
+            assert!(playlist.contains(word), "{word}: {playlist}");
+        }
+    }
+    expect_all_taken(&server);
+}
+
+#[test]
 fn ffmpeg_publishes_a_ladder() {
     if !have("ffmpeg_publishes_a_ladder", &["ffmpeg"]) {
         return;

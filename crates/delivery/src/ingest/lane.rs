@@ -5,7 +5,7 @@ use super::order::Order;
 use glassline_media::container::cmaf::{Media, ReadTrack};
 use glassline_media::container::ts::AudioFormat;
 use glassline_media::quantity::Bitrate;
-use glassline_media::{AccessUnit, Codec, Ticks, Time};
+use glassline_media::{AccessUnit, Codec, FrameRate, Ticks, Time};
 
 /// A track.
 #[derive(Debug)]
@@ -59,11 +59,7 @@ impl Lane {
 
     /// The sound's format; `None` for pictures.
     pub(super) fn sound(&self) -> Option<AudioFormat> {
-        let channels = match &self.track.media {
-            Some(Media::Aac { channels, .. } | Media::Opus { channels }) => *channels,
-            _ => return None,
-        };
-        let channels = u8::try_from(channels).ok()?;
+        let channels = self.track.channels()?;
         Some(AudioFormat { codec: self.codec, channels, language: None })
     }
 
@@ -72,13 +68,12 @@ impl Lane {
         let in_band = || Media::of(self.order.first()?, true).ok();
         let media = self.track.media.clone().or_else(in_band)?;
         let pictures = media.pictures()?;
-        let stated = pictures.frame_rate.and_then(|rate| {
+        let seen = u32::try_from(self.unit_ticks.0).ok().filter(|&ticks| ticks > 0);
+        let millirate = FrameRate::believed(pictures.frame_rate, seen).and_then(|rate| {
             let (pictures, seconds) = (u64::from(rate.numerator()), u64::from(rate.denominator()));
             pictures.saturating_mul(1000).saturating_add(seconds / 2).checked_div(seconds)
         });
-        let ticks = u64::try_from(self.unit_ticks.0).unwrap_or(0);
-        let seen = u64::from(Ticks::RATE).saturating_mul(1000).checked_div(ticks);
-        Some(Shape { height: pictures.height_px, millirate: stated.or(seen).unwrap_or(0) })
+        Some(Shape { height: pictures.height_px, millirate: millirate.unwrap_or(0) })
     }
 
     /// Bits a second as names tell them, where the header says it: `2M`, `500k`.

@@ -41,7 +41,7 @@ pub use path::{PATH_MAX_BYTES, Target};
 use body::{Body, Kind, State};
 use glassline_media::container::cmaf::{Chunk, Event, FourCc, ReadRun, ReadSample, ReadTrack, Reader};
 use glassline_media::container::ts::AudioFormat;
-use glassline_media::{AccessUnit, Ticks, Time};
+use glassline_media::{AccessUnit, Codec, Ticks, Time};
 use lane::{Lane, Shape};
 use order::Arrived;
 use program::{Program, Written};
@@ -507,12 +507,15 @@ impl Ingest {
             None => (0..self.lanes.len()).find(|&at| idle(at)),
         };
         if let Some(at) = at {
-            let before = self.lanes[at].sound();
+            let before = (self.lanes[at].codec, self.lanes[at].sound());
             let lane = &mut self.lanes[at];
             (lane.track, lane.codec, lane.newest_at) = (track.clone(), codec, now);
             (lane.has_ended, lane.refused, lane.strays) = (false, None, 0);
-            if !is_video && self.lanes[at].sound() != before {
-                self.change_sound(self.lanes[at].sound());
+            let sound = self.lanes[at].sound();
+            if is_video && codec != before.0 {
+                self.change(Some(codec), None, |stream| stream.pictures == Some(at));
+            } else if !is_video && sound != before.1 {
+                self.change(None, sound, |_| true);
             }
             return Ok(at);
         }
@@ -527,12 +530,17 @@ impl Ingest {
         Ok(at)
     }
 
-    /// The sound is coded in another way from here on.
-    fn change_sound(&mut self, sound: Option<AudioFormat>) {
-        for (number, stream) in self.streams.iter_mut().enumerate() {
+    /// Pictures or sound of these streams are coded in another way from here on.
+    fn change(
+        &mut self,
+        pictures: Option<Codec>,
+        sound: Option<AudioFormat>,
+        concerns: impl Fn(&Stream) -> bool,
+    ) {
+        for (number, stream) in self.streams.iter_mut().enumerate().filter(|(_, stream)| concerns(stream)) {
             let mut written = Vec::new();
             stream.program.drain(Time::NEVER, &mut written);
-            written.push(stream.program.change(false, sound));
+            written.push(stream.program.change(pictures, sound));
             give(number, written, &mut self.outputs);
         }
     }
@@ -625,15 +633,10 @@ impl Ingest {
             self.place_pictures(at, sound, are_versions, alike > 1);
         }
         if self.streams.is_empty() && sound.is_some() {
-            self.streams.push(Stream { program: Program::new(false, sound), pictures: None, version: None });
+            self.streams.push(Stream { program: Program::new(None, sound), pictures: None, version: None });
         }
-        for (number, stream) in self.streams.iter_mut().enumerate() {
-            if sound.is_some() && stream.program.sound().is_none() {
-                let mut written = Vec::new();
-                stream.program.drain(Time::NEVER, &mut written);
-                written.push(stream.program.change(false, sound));
-                give(number, written, &mut self.outputs);
-            }
+        if sound.is_some() {
+            self.change(None, sound, |stream| stream.program.sound().is_none());
         }
     }
 
@@ -641,16 +644,17 @@ impl Ingest {
     /// begin with it are `alike`.
     fn place_pictures(&mut self, at: usize, sound: Option<AudioFormat>, are_versions: bool, alike: bool) {
         let shape = self.lanes[at].shape();
+        let codec = Some(self.lanes[at].codec);
         match self.streams.first_mut() {
             Some(first) if !first.program.has_pictures() => {
                 let mut written = Vec::new();
                 first.program.drain(Time::NEVER, &mut written);
-                written.push(first.program.change(true, None));
+                written.push(first.program.change(codec, None));
                 first.pictures = Some(at);
                 return give(0, written, &mut self.outputs);
             }
             None if !are_versions || shape.is_none() => {
-                let program = Program::new(true, sound);
+                let program = Program::new(codec, sound);
                 return self.streams.push(Stream { program, pictures: Some(at), version: None });
             }
             _ => {}
@@ -675,7 +679,7 @@ impl Ingest {
             return self.refuse(at, IngestError::SameName { name });
         };
         self.outputs.push_back(Output::Begin { stream: self.streams.len(), version: version.clone() });
-        let program = Program::new(true, sound);
+        let program = Program::new(codec, sound);
         self.streams.push(Stream { program, pictures: Some(at), version: Some(version) });
     }
 
@@ -725,7 +729,7 @@ fn give(stream: usize, written: Vec<Written>, outputs: &mut VecDeque<Output>) {
 /// The access unit of a sample; where something in front of its chunk says when it was captured, with that.
 fn unit_of(sample: &ReadSample, track: &ReadTrack, chunk: &Chunk) -> Option<AccessUnit> {
     let unit = track.to_unit(sample).ok()?;
-    if !unit.codec.is_video() {
+    if unit.codec != Codec::H264 {
         return Some(unit);
     }
     let captured = chunk.producer_time.and_then(|said| capture::time_of(sample, track, &said));

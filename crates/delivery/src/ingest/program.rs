@@ -68,6 +68,7 @@ impl Side {
 pub(super) struct Program {
     /// Pictures, then sound; `None` where there is no such track.
     sides: [Option<Side>; 2],
+    pictures: Option<Codec>,
     sound: Option<AudioFormat>,
     muxer: Option<Muxer>,
     version: u8,
@@ -77,9 +78,10 @@ pub(super) struct Program {
 }
 
 impl Program {
-    pub(super) fn new(has_pictures: bool, sound: Option<AudioFormat>) -> Program {
+    pub(super) fn new(pictures: Option<Codec>, sound: Option<AudioFormat>) -> Program {
         let mut program = Program {
-            sides: [has_pictures.then(Side::default), sound.map(|_| Side::default())],
+            sides: [pictures.map(|_| Side::default()), sound.map(|_| Side::default())],
+            pictures,
             sound,
             muxer: None,
             version: 0,
@@ -92,7 +94,7 @@ impl Program {
 
     fn new_muxer(&self) -> Option<Muxer> {
         let settings = MuxSettings {
-            video: self.sides[0].as_ref().map(|_| Codec::H264),
+            video: self.pictures,
             audio: self.sound,
             decode_delay: LEAD,
             table_version: self.version,
@@ -103,7 +105,7 @@ impl Program {
 
     /// Whether it has pictures.
     pub(super) fn has_pictures(&self) -> bool {
-        self.sides[0].is_some()
+        self.pictures.is_some()
     }
 
     /// Its sound.
@@ -111,14 +113,15 @@ impl Program {
         self.sound
     }
 
-    /// The program has these tracks from now on, and begins anew.
-    pub(super) fn change(&mut self, has_pictures: bool, sound: Option<AudioFormat>) -> Written {
-        if has_pictures && self.sides[0].is_none() {
+    /// The program has these tracks from now on, beside those that it has of the other kind, and begins anew.
+    pub(super) fn change(&mut self, pictures: Option<Codec>, sound: Option<AudioFormat>) -> Written {
+        if pictures.is_some() && self.sides[0].is_none() {
             self.sides[0] = Some(Side::default());
         }
         if sound.is_some() && self.sides[1].is_none() {
             self.sides[1] = Some(Side::default());
         }
+        self.pictures = pictures.or(self.pictures);
         self.sound = sound.or(self.sound);
         self.version = self.version.wrapping_add(1) % 32;
         self.muxer = self.new_muxer();
@@ -143,7 +146,7 @@ impl Program {
             for side in self.sides.iter_mut().flatten() {
                 (side.newest, side.is_behind, side.pace) = (None, false, None);
             }
-            out.push(self.change(false, None));
+            out.push(self.change(None, None));
         } else if is_far {
             counters.stray_units = counters.stray_units.saturating_add(1);
             return false;
@@ -184,7 +187,7 @@ impl Program {
             side.newest = Some(unit.dts);
             self.clock = self.clock.max(Some(unit.dts));
             if let Some(muxer) = &mut self.muxer {
-                // The program has both codecs by its making.
+                // The program has both codecs by its making; what still comes of one that it had before is none of it.
                 let _ = muxer.write(&unit, &mut bytes);
             }
         }
@@ -240,7 +243,7 @@ mod tests {
 
     impl Run {
         fn new() -> Run {
-            let program = Program::new(true, Some(OPUS));
+            let program = Program::new(Some(Codec::H264), Some(OPUS));
             Run { program, counters: Counters::default(), demuxer: Demuxer::new(), seams: 0 }
         }
 

@@ -6,8 +6,9 @@
 //! 1 2 3 4 91 92 93              a jump: the next one follows the odd one
 //! ```
 //! One stamp decides nothing: where nothing else speaks for it, the unit waits for the next one. A wrong stamp is put right, so
-//! that the unit is not lost. After a jump that took no time, times go on as if there had been none; otherwise the stream has
-//! stood still meanwhile, and begins anew.
+//! that the unit is not lost. After a jump that took no time, times go on as if there had been none; where it took a moment, they
+//! go on as much later, or each such moment would put what is played further behind the wall clock. Otherwise the stream has stood
+//! still meanwhile, and begins anew.
 #![cfg_attr(
     not(test),
     deny(
@@ -27,6 +28,8 @@ const NEAR: i64 = 9000;
 const STEP_MAX: i64 = 2 * Ticks::RATE as i64;
 /// By how much arrivals may be off from stamps, and renditions from each other.
 const SLACK: i64 = Ticks::RATE as i64;
+/// Arrivals are looked back at for up to twice this.
+const STRETCH: i64 = 5 * Ticks::RATE as i64;
 /// So many units that agree with nothing are placed one behind the other.
 const DOUBTED_MAX: usize = 4;
 
@@ -45,6 +48,7 @@ pub(super) struct Steady {
     /// What is added to the stamps that come.
     shift: i64,
     last: Option<Last>,
+    pace: Pace,
     /// Units whose stamps nothing speaks for, as they came.
     doubted: Vec<Arrived>,
 }
@@ -88,6 +92,7 @@ impl Steady {
     fn accept(&mut self, arrived: Arrived, dts: Ticks, context: &Context) -> Arrived {
         let offset = arrived.unit.pts - arrived.unit.dts;
         self.last = Some(Last { dts, duration: context.duration, now: arrived.now });
+        self.pace.observe(dts, arrived.now);
         let mut placed = arrived;
         (placed.unit.dts, placed.unit.pts) = (dts, dts + offset);
         placed
@@ -194,9 +199,10 @@ impl Steady {
             return Verdict::Anew(moved);
         }
         if !is_gap {
-            let later = if has_stood { stood.max(0) } else { 0 };
+            let later = if has_stood { stood.max(0) } else { self.pace.later(due, now) };
             let shared = self.shared_shift(dts, last, context);
             self.shift = shared.unwrap_or(distance(due, dts).saturating_add(later));
+            self.pace.jump();
         }
         let mut taken = Vec::new();
         for (number, unit) in moved.into_iter().enumerate() {
@@ -218,6 +224,56 @@ impl Steady {
             taken.push(self.accept(doubted, due, context));
         }
         taken
+    }
+}
+
+/// How late units come, by the wall clock, in ticks of 90 kHz: what their times have lost against it shows behind a jump.
+#[derive(Clone, Debug, Default)]
+struct Pace {
+    /// The first unit.
+    anchor: Option<(Ticks, Utc)>,
+    /// How late a unit has ever been at the least, after the first.
+    least: i64,
+    /// The least and the most since the last jump, in the last stretch and in the one before.
+    stretches: [Option<(i64, i64)>; 2],
+    /// When the last stretch began.
+    since: Ticks,
+}
+
+impl Pace {
+    fn late(&self, dts: Ticks, now: Utc) -> i64 {
+        self.anchor.map_or(0, |(first, at)| ticks_between(at, now).saturating_sub(distance(dts, first)))
+    }
+
+    fn observe(&mut self, dts: Ticks, now: Utc) {
+        if self.anchor.is_none() {
+            (self.anchor, self.since) = (Some((dts, now)), dts);
+        }
+        let late = self.late(dts, now);
+        self.least = self.least.min(late);
+        if distance(dts, self.since) > STRETCH {
+            self.since = dts;
+            self.stretches = [None, self.stretches[0]];
+        }
+        let [last, _] = &mut self.stretches;
+        let (least, most) = last.unwrap_or((late, late));
+        *last = Some((least.min(late), most.max(late)));
+    }
+
+    fn jump(&mut self) {
+        self.stretches = [None; 2];
+    }
+
+    /// By how much later than `due` a unit is to be placed that came at `now`, so that it is late as others are; 0 for what jerky
+    /// arrivals may be.
+    fn later(&self, due: Ticks, now: Utc) -> i64 {
+        let seen = self.stretches.iter().flatten();
+        let (least, most) = seen
+            .fold((i64::MAX, i64::MIN), |(least, most), stretch| (least.min(stretch.0), most.max(stretch.1)));
+        // It may come as late after its time as any: what it is placed by has to be more than that, or each jump would add to it.
+        let jerk = most.saturating_sub(least).clamp(0, SLACK);
+        let later = self.late(due, now).saturating_sub(self.least).saturating_sub(jerk);
+        if later > NEAR { later } else { 0 }
     }
 }
 

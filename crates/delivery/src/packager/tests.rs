@@ -610,6 +610,49 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
+
+    /// A publisher that comes back again and again, each time after a moment, on a clock of its own: what is played stays where the
+    /// wall clock is, and players of DASH find it there.
+    #[test]
+    fn moments_between_jumps_do_not_add_up(
+        pauses in prop::collection::vec(0i64..80_000, 10..30),
+        jitter in prop::collection::vec(0i64..4000, 7..20),
+        with_sound: bool,
+    ) {
+        let mut checked = Checked::new(wide(), &video_and_aac());
+        let (mut came, mut pictures, mut frames) = (0i64, 0usize, 0usize);
+        let mut jitter = jitter.iter().cycle();
+        for (number, pause) in (0i64..).zip(&pauses) {
+            let shift = number * 7_000_000;
+            let mut sound = 0i64;
+            for index in 0..125i64 {
+                let now = came + index * PICTURE + jitter.next().unwrap();
+                while with_sound && sound * 1920 < index * PICTURE {
+                    checked.push_at(SOUND, &aac(60, sound * 1920 + shift), now);
+                    (sound, frames) = (sound + 1, frames + 1);
+                }
+                checked.push_at(VIDEO, &picture(index % 25 == 0, 100, index * PICTURE + shift), now);
+                pictures += 1;
+            }
+            came += 125 * PICTURE + pause;
+        }
+        checked.finish(BEGUN);
+        prop_assert_eq!(contents(&checked, RenditionName::Video), (pictures, 1));
+        let ends = |name| segments(&checked, name).last().map(|segment| segment.start_time() + segment.duration_time()).unwrap();
+        let played = (came - pauses.last().unwrap()) as f64 / 90_000.0;
+        let off = ends(RenditionName::Video).as_secs_f64() - played;
+        prop_assert!(off.abs() < 0.3, "{off} s");
+        if with_sound {
+            prop_assert_eq!(contents(&checked, RenditionName::Audio(1)), (frames, 1));
+            let apart = ends(RenditionName::Video).abs_diff(ends(RenditionName::Audio(1)));
+            prop_assert!(apart < Duration::from_millis(150), "{:?}", apart);
+        }
+        crate::playlist::check::all(checked.packager.presentation());
+    }
+}
+
 #[test]
 fn sound_in_another_format_goes_on_with_the_next_key_frame_and_loses_nothing() {
     let mono = |pts: i64| {

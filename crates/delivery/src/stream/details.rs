@@ -2,16 +2,17 @@
 
 use glassline_media::Codec;
 use glassline_media::bitstream::h264::{self, NalType};
+use glassline_media::bitstream::h265;
 use glassline_media::container::ts::{PACKET_BYTES, Packet, Program, Scan};
 use glassline_media::{FrameRate, Size};
 use serde::{Deserialize, Serialize};
 
-/// What an H.264 sequence parameter set says to people and players.
+/// What a sequence parameter set of H.264 or H.265 says to people and players.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VideoDetails {
     /// Width and height that are shown.
     pub size: Size,
-    /// Pictures a second, where the stream says.
+    /// Pictures a second, where the stream says so and it can be.
     pub frame_rate: Option<FrameRate>,
     /// RFC 6381 name, as browsers ask for it: `avc1.42C01F`.
     pub codec_string: String,
@@ -26,6 +27,8 @@ pub(super) struct DetailsProbe {
     #[serde(with = "serde_bytes")]
     unit: Vec<u8>,
     pid: Option<u16>,
+    #[serde(default)]
+    is_h265: bool,
 }
 
 impl DetailsProbe {
@@ -38,14 +41,15 @@ impl DetailsProbe {
     ) -> Option<VideoDetails> {
         if scan.video_unit_start {
             let stream = program?.streams.iter().find(|stream| stream.pid == scan.pid)?;
-            self.pid = (stream.codec == Some(Codec::H264)).then_some(scan.pid);
+            self.pid = matches!(stream.codec, Some(Codec::H264 | Codec::H265)).then_some(scan.pid);
+            self.is_h265 = stream.codec == Some(Codec::H265);
             self.unit.clear();
         }
         if self.pid != Some(scan.pid) {
             return None;
         }
         self.unit.extend_from_slice(Packet::parse(packet).ok()?.payload);
-        let details = read(&self.unit);
+        let details = read(&self.unit, self.is_h265);
         if details.is_some() || self.unit.len() >= PROBE_BYTES {
             self.pid = None;
         }
@@ -54,13 +58,24 @@ impl DetailsProbe {
 }
 
 /// The details, if a whole sequence parameter set lies in `unit`: one that another start code follows.
-fn read(unit: &[u8]) -> Option<VideoDetails> {
+fn read(unit: &[u8], is_h265: bool) -> Option<VideoDetails> {
+    let details = |width_px, height_px, stated, codec_string| {
+        let size = Size::new(width_px, height_px).ok()?;
+        Some(VideoDetails { size, frame_rate: FrameRate::believed(stated, None), codec_string })
+    };
     let mut nals = h264::nals(unit).peekable();
     while let Some(nal) = nals.next() {
-        if nal.kind() == NalType::Sps && nals.peek().is_some() {
+        if nals.peek().is_none() {
+            break;
+        }
+        if is_h265 {
+            if nal.bytes.first().map(|&header| h265::NalType::of(header)) == Some(h265::NalType::Sps) {
+                let sps = h265::Sps::parse(nal.bytes).ok()?;
+                return details(sps.width_px, sps.height_px, sps.frame_rate, sps.codec_string());
+            }
+        } else if nal.kind() == NalType::Sps {
             let sps = h264::Sps::parse(nal.payload()).ok()?;
-            let size = Size::new(sps.width_px, sps.height_px).ok()?;
-            return Some(VideoDetails { size, frame_rate: sps.frame_rate, codec_string: sps.codec_string() });
+            return details(sps.width_px, sps.height_px, sps.frame_rate, sps.codec_string());
         }
     }
     None

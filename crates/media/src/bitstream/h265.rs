@@ -27,6 +27,9 @@ const SIZE_MAX_PX: u32 = 16_888;
 const REFERENCE_SETS_MAX: u32 = 64;
 const REFERENCES_MAX: u32 = 16;
 
+/// An access unit delimiter that allows any kind of slice (§7.3.2.5), with its start code.
+pub const ACCESS_UNIT_DELIMITER: [u8; 7] = [0, 0, 0, 1, 0x46, 0x01, 0x50];
+
 /// What a NAL unit holds (H.265 table 7-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NalType {
@@ -61,6 +64,11 @@ impl NalType {
             38 => NalType::Filler,
             other => NalType::Other(other),
         }
+    }
+
+    /// Whether it is a video, sequence or picture parameter set.
+    pub const fn is_parameter_set(self) -> bool {
+        matches!(self, NalType::Vps | NalType::Sps | NalType::Pps)
     }
 }
 
@@ -351,11 +359,12 @@ fn skip_reference_set(reader: &mut BitReader<'_>, index: u32, before: u32) -> Op
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
+
     /// x265, 636×358 in 640×360, 4:3 pixels, main profile, level 2.1, 30000/1001 pictures a second, BT.709, the default scaling lists.
-    const MAIN: &[u8] = &[
+    pub(crate) const MAIN: &[u8] = &[
         0x42, 0x01, 0x01, 0x01, 0x60, 0x00, 0x00, 0x03, 0x00, 0x90, 0x00, 0x00, 0x03, 0x00, 0x00, 0x03, 0x00,
         0x3f, 0xa0, 0x05, 0x02, 0x01, 0x71, 0xdc, 0xd9, 0x65, 0x65, 0x4a, 0x4e, 0x17, 0x87, 0x35, 0x01, 0x01,
         0x01, 0x04, 0x00, 0x00, 0x0f, 0xa4, 0x00, 0x01, 0xd4, 0xc0, 0x20,

@@ -7,6 +7,7 @@ pub mod h265;
 pub mod latm;
 pub mod mpeg_audio;
 pub mod opus;
+pub mod program_config;
 pub mod s302m;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -4,6 +4,7 @@ use super::Error;
 use super::boxes::{Fields, full, plain};
 use crate::access_unit::{AccessUnit, Codec};
 use crate::bitstream::h264::{ColourDescription, NalType, Sps, nals};
+use crate::bitstream::program_config::ProgramConfig;
 use crate::bitstream::{ac3, adts, h265, mpeg_audio, opus};
 use crate::time::{FrameRate, Ticks};
 
@@ -42,8 +43,8 @@ pub enum Media {
     },
     /// AAC without ADTS headers.
     Aac {
-        /// `AudioSpecificConfig`.
-        config: [u8; 2],
+        /// `AudioSpecificConfig`, of fewer than 64 bytes.
+        config: Vec<u8>,
         /// Samples a second.
         rate_hz: u32,
         /// Channels, 1 to 8.
@@ -97,13 +98,9 @@ impl Media {
             Codec::H264 => h264(&unit.data, in_band),
             Codec::Aac => {
                 let header = adts::Header::parse(&unit.data).ok_or(lacks("ADTS header"))?;
-                let config = header.audio_specific_config().ok_or(lacks("sample rate"))?;
-                let channels = match header.channels {
-                    0 => return Err(lacks("number of channels")),
-                    7 => 8,
-                    channels => u16::from(channels),
-                };
-                Ok(Media::Aac { config, rate_hz: header.rate_hz, channels })
+                let frame = unit.data.get(header.overhead_bytes()..).unwrap_or_default();
+                let program = ProgramConfig::of_frame(frame).map(|(program, _)| program);
+                aac(&header, program.as_ref()).ok_or(lacks("number of channels"))
             }
             Codec::Opus => {
                 let toc = unit.data.first().ok_or(lacks("first byte"))?;
@@ -226,7 +223,10 @@ impl Media {
             (Media::Aac { .. }, Codec::Aac) => {
                 let header = adts::Header::parse(&unit.data).ok_or(lacks("ADTS header"))?;
                 let frame = unit.data.get(header.overhead_bytes()..header.frame_bytes);
-                out.extend_from_slice(frame.ok_or(lacks("whole frame"))?);
+                let frame = frame.ok_or(lacks("whole frame"))?;
+                // The configuration has it.
+                let program = ProgramConfig::of_frame(frame).map_or(0, |(_, bytes)| bytes);
+                out.extend_from_slice(&frame[program..]);
             }
             (Media::H265 { sets, .. }, Codec::H265) => write_h265(&unit.data, sets, out)?,
             (Media::Opus { .. }, Codec::Opus)
@@ -249,6 +249,22 @@ impl Media {
     }
 }
 
+/// AAC in frames with this header, and with this element where the header says no number of channels; `None` where there is none
+/// either.
+pub(super) fn aac(header: &adts::Header, program: Option<&ProgramConfig>) -> Option<Media> {
+    let mut config = header.audio_specific_config()?.to_vec();
+    let channels = match header.channels {
+        0 => {
+            let program = program?;
+            program.write_fields(&mut config);
+            program.channels.into()
+        }
+        7 => 8,
+        channels => u16::from(channels),
+    };
+    Some(Media::Aac { config, rate_hz: header.rate_hz, channels })
+}
+
 /// What the parameter sets in `unit`, Annex B, say.
 pub(super) fn h264(unit: &[u8], in_band: bool) -> Result<Media, Error> {
     let lacks = |what| Error::Configuration { codec: Codec::H264, what };
@@ -267,7 +283,7 @@ pub(super) fn h264(unit: &[u8], in_band: bool) -> Result<Media, Error> {
 }
 
 /// What the parameter sets in `unit`, Annex B, say.
-fn h265(unit: &[u8]) -> Result<Media, Error> {
+pub(super) fn h265(unit: &[u8]) -> Result<Media, Error> {
     let lacks = |what| Error::Configuration { codec: Codec::H265, what };
     let of_kind = |kind| nals(unit).map(|nal| nal.bytes).filter(move |nal| h265::NalType::of(nal[0]) == kind);
     let first = |kind, what| of_kind(kind).next().ok_or(lacks(what));
@@ -288,7 +304,7 @@ fn h265(unit: &[u8]) -> Result<Media, Error> {
 fn write_h265(unit: &[u8], sets: &[Vec<u8>], out: &mut Vec<u8>) -> Result<(), Error> {
     for nal in nals(unit) {
         match h265::NalType::of(nal.bytes[0]) {
-            h265::NalType::Vps | h265::NalType::Sps | h265::NalType::Pps => {
+            kind if kind.is_parameter_set() => {
                 if !sets.iter().any(|set| nal.bytes == &set[..]) {
                     return Err(Error::Changed);
                 }
@@ -490,7 +506,7 @@ fn write_sound_entry(
 }
 
 /// `esds` of AAC.
-fn write_esds(config: &[u8; 2], out: &mut Vec<u8>) {
+fn write_esds(config: &[u8], out: &mut Vec<u8>) {
     write_descriptors(0x40, config, out);
 }
 

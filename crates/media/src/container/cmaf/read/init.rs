@@ -13,10 +13,10 @@ pub struct ReadTrack {
     pub id: u32,
     /// Ticks a second of its times; at least 1.
     pub timescale: u32,
-    /// What its samples are called: `avc1`, `avc3`, `mp4a`, `Opus`, or anything else.
+    /// What its samples are called: `avc1`, `hvc1`, `mp4a`, `Opus`, or anything else.
     pub sample_entry: FourCc,
-    /// What a decoder has to know; `None` where the codec is not read here, and of H.264 whose parameter sets come in its
-    /// samples alone.
+    /// What a decoder has to know; `None` where the codec is not read here, where parameter sets come in samples
+    /// alone, and of frames that say it themselves.
     pub media: Option<Media>,
     /// The time of the track, in its ticks, that is presented at 0: what its edit list leaves out in front, less what it
     /// waits (ISO/IEC 14496-12 §8.6.6). 0 without one.

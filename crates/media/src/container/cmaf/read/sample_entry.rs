@@ -1,32 +1,64 @@
-//! Sample entries, read: the codec of a track and its configuration (ISO/IEC 14496-15 §5.3.3, 14496-14 §5.6, 14496-3 §1.6,
-//! "Encapsulation of Opus in ISOBMFF" §4.3).
+//! Sample entries, read: the codec of a track and its configuration (ISO/IEC 14496-15 §5.3.3 and §8.3.3, 14496-14 §5.6, 14496-3
+//! §1.6, ETSI TS 102 366 annex F, "Encapsulation of Opus in ISOBMFF" §4.3).
 
 use super::body::Body;
 use super::error::ReadError;
-use crate::bitstream::adts;
+use crate::access_unit::Codec;
 use crate::bitstream::h264::BitReader;
+use crate::bitstream::program_config::ProgramConfig;
+use crate::bitstream::{adts, h265};
 use crate::container::cmaf::{Media, track};
 
 /// Bytes of a sample entry in front of the boxes in it.
 const VISUAL_BYTES: usize = 78;
 const SOUND_BYTES: usize = 28;
+const SOUND_CHANNELS_AT: usize = 16;
 /// MPEG-4 audio, as `esds` names it (ISO/IEC 14496-1 table 5).
 const MPEG4_AUDIO: u8 = 0x40;
+/// MPEG audio: of 13818-3, and of 11172-3.
+const MPEG2_LAYERS: u8 = 0x69;
+const MPEG1_LAYERS: u8 = 0x6b;
 
 /// What turns a track's samples into access units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    H264 {
-        /// Bytes of the length in front of each NAL unit, 1 to 4.
-        length_bytes: usize,
-        /// The parameter sets of the sample entry, in Annex B form.
-        sets: Vec<u8>,
+    H264(NalForm),
+    H265(NalForm),
+    Aac {
+        /// The header that each frame gets, all but its length.
+        header: adts::Header,
+        /// The element that says which channels there are where the header does not; empty where it does.
+        program: Vec<u8>,
     },
-    /// The header that each frame gets, all but its length.
-    Aac(adts::Header),
     Opus,
+    /// Frames that a transport stream has as they are.
+    Frames {
+        codec: Codec,
+        /// Channels, 1 to 8.
+        channels: u8,
+    },
     /// No access units are made of these.
     Other,
+}
+
+/// How NAL units lie in samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NalForm {
+    /// Bytes of the length in front of each, 1 to 4.
+    pub(super) length_bytes: usize,
+    /// The parameter sets of the sample entry, in Annex B form.
+    pub(super) sets: Vec<u8>,
+}
+
+impl NalForm {
+    fn new(length_size_minus_one: u8) -> NalForm {
+        NalForm { length_bytes: usize::from(length_size_minus_one & 3) + 1, sets: Vec::new() }
+    }
+
+    fn add(&mut self, set: &[u8]) {
+        self.sets.extend_from_slice(&[0, 0, 0, 1]);
+        self.sets.extend_from_slice(set);
+    }
 }
 
 /// Reads the codec of a track, and what is to be known of it.
@@ -40,24 +72,50 @@ pub(super) fn parse(mut entry: Body<'_>) -> Result<(Form, Option<Media>), ReadEr
             entry.take(VISUAL_BYTES, "the fields of a visual sample entry")?;
             parse_h264(entry.need(b"avcC")?, in_band)
         }
+        b"hvc1" | b"hev1" => {
+            entry.take(VISUAL_BYTES, "the fields of a visual sample entry")?;
+            parse_h265(entry.need(b"hvcC")?)
+        }
         b"mp4a" => {
-            entry.take(SOUND_BYTES, "the fields of an audio sample entry")?;
+            let channels = sound_fields(&mut entry)?;
             let mut esds = entry.need(b"esds")?;
             esds.version_and_flags()?;
-            let found = audio_specific_config(esds.rest()).and_then(parse_aac);
-            Ok(found.map_or((Form::Other, None), |(header, media)| (Form::Aac(header), Some(media))))
+            Ok(match decoder_config(esds.rest()) {
+                Some((MPEG4_AUDIO, specific)) => find_descriptor(specific, 5)
+                    .and_then(parse_aac)
+                    .map_or((Form::Other, None), |(form, media)| (form, Some(media))),
+                Some((MPEG1_LAYERS | MPEG2_LAYERS, _)) => frames(Codec::MpegAudio, channels),
+                _ => (Form::Other, None),
+            })
         }
         b"Opus" => {
-            entry.take(SOUND_BYTES, "the fields of an audio sample entry")?;
+            sound_fields(&mut entry)?;
             parse_opus(entry.need(b"dOps")?)
         }
+        b"ac-3" => Ok(frames(Codec::Ac3, sound_fields(&mut entry)?)),
+        b"ec-3" => Ok(frames(Codec::EAc3, sound_fields(&mut entry)?)),
         _ => Ok((Form::Other, None)),
     }
 }
 
+/// Reads the fields of an audio sample entry. Returns the channels.
+fn sound_fields(entry: &mut Body<'_>) -> Result<u16, ReadError> {
+    const WHAT: &str = "the fields of an audio sample entry";
+    entry.take(SOUND_CHANNELS_AT, WHAT)?;
+    let channels = entry.u16(WHAT)?;
+    entry.take(SOUND_BYTES - SOUND_CHANNELS_AT - 2, WHAT)?;
+    Ok(channels)
+}
+
+/// Frames whose own headers say all: of the entry's channels, which many leave at two (14496-12 §12.2.3.2), at most eight.
+fn frames(codec: Codec, channels: u16) -> (Form, Option<Media>) {
+    let channels = u8::try_from(channels).unwrap_or(u8::MAX).clamp(1, 8);
+    (Form::Frames { codec, channels }, None)
+}
+
 /// Bits a second on average, or at most, where the entry of a video track says it (`btrt`, ISO/IEC 14496-12 §8.5.2).
 pub(super) fn bitrate_bps(mut entry: Body<'_>) -> Option<u32> {
-    if !matches!(&entry.kind.0, b"avc1" | b"avc3") {
+    if !matches!(&entry.kind.0, b"avc1" | b"avc3" | b"hvc1" | b"hev1") {
         return None;
     }
     entry.take(VISUAL_BYTES, "the fields of a visual sample entry").ok()?;
@@ -70,17 +128,33 @@ pub(super) fn bitrate_bps(mut entry: Body<'_>) -> Option<u32> {
 /// `avcC`.
 fn parse_h264(mut avcc: Body<'_>, in_band: bool) -> Result<(Form, Option<Media>), ReadError> {
     avcc.take(4, "version, profile and level")?;
-    let length_bytes = usize::from(avcc.u8("lengthSizeMinusOne")? & 3) + 1;
-    let mut sets = Vec::new();
+    let mut form = NalForm::new(avcc.u8("lengthSizeMinusOne")?);
     for mask in [0x1f, 0xff] {
         for _ in 0..avcc.u8("the number of parameter sets")? & mask {
             let bytes = avcc.u16("the length of a parameter set")?;
-            sets.extend_from_slice(&[0, 0, 0, 1]);
-            sets.extend_from_slice(avcc.take(bytes.into(), "a parameter set")?);
+            form.add(avcc.take(bytes.into(), "a parameter set")?);
         }
     }
-    let media = track::h264(&sets, in_band).ok();
-    Ok((Form::H264 { length_bytes, sets }, media))
+    let media = track::h264(&form.sets, in_band).ok();
+    Ok((Form::H264(form), media))
+}
+
+/// `hvcC`: arrays of NAL units, of which the parameter sets are kept and what else a decoder may be told (SEI) is not.
+fn parse_h265(mut hvcc: Body<'_>) -> Result<(Form, Option<Media>), ReadError> {
+    hvcc.take(21, "profile, level and what pictures are like")?;
+    let mut form = NalForm::new(hvcc.u8("lengthSizeMinusOne")?);
+    for _ in 0..hvcc.u8("the number of arrays")? {
+        hvcc.u8("the kind of an array")?;
+        for _ in 0..hvcc.u16("the number of NAL units")? {
+            let bytes = hvcc.u16("the length of a NAL unit")?;
+            let nal = hvcc.take(bytes.into(), "a NAL unit")?;
+            if nal.first().is_some_and(|&header| h265::NalType::of(header).is_parameter_set()) {
+                form.add(nal);
+            }
+        }
+    }
+    let media = track::h265(&form.sets).ok();
+    Ok((Form::H265(form), media))
 }
 
 /// `dOps`. More than two channels are coded as several streams, of which no access units are made.
@@ -124,8 +198,8 @@ fn find_descriptor(mut bytes: &[u8], wanted: u8) -> Option<&[u8]> {
     }
 }
 
-/// Finds `AudioSpecificConfig` among the descriptors of an `esds`: ES, in it DecoderConfig, in it DecoderSpecificInfo.
-fn audio_specific_config(descriptors: &[u8]) -> Option<&[u8]> {
+/// Finds DecoderConfig among the descriptors of an `esds`: its object type, and the descriptors in it.
+fn decoder_config(descriptors: &[u8]) -> Option<(u8, &[u8])> {
     let stream = find_descriptor(descriptors, 3)?;
     let flags = *stream.get(2)?;
     // Perhaps another stream that it depends on, an address, a clock.
@@ -141,15 +215,12 @@ fn audio_specific_config(descriptors: &[u8]) -> Option<&[u8]> {
         rest = rest.get(2..)?;
     }
     let decoder = find_descriptor(rest, 4)?;
-    if *decoder.first()? != MPEG4_AUDIO {
-        return None;
-    }
-    find_descriptor(decoder.get(13..)?, 5)
+    Some((*decoder.first()?, decoder.get(13..)?))
 }
 
 /// `AudioSpecificConfig` of what ADTS can say: object types 1 to 4, frames of 1024 samples. Of spectral band replication and
 /// parametric stereo, which ADTS leaves to the decoder to find, what they stand on.
-fn parse_aac(config: &[u8]) -> Option<(adts::Header, Media)> {
+fn parse_aac(config: &[u8]) -> Option<(Form, Media)> {
     let mut bits = BitReader::new(config);
     let mut object_type = bits.bits(5)?;
     let rate_hz = sampling_frequency(&mut bits)?;
@@ -159,9 +230,18 @@ fn parse_aac(config: &[u8]) -> Option<(adts::Header, Media)> {
         object_type = bits.bits(5)?;
     }
     let is_short_frame = bits.bit()?;
-    if is_short_frame || !(1..=7).contains(&channels) {
+    if is_short_frame || channels > 7 {
         return None;
     }
+    let program = if channels == 0 {
+        if bits.bit()? {
+            bits.bits(14)?;
+        }
+        bits.bit()?;
+        Some(ProgramConfig::parse(&mut bits)?)
+    } else {
+        None
+    };
     let header = adts::Header {
         object_type: u8::try_from(object_type).ok()?,
         rate_hz,
@@ -171,12 +251,12 @@ fn parse_aac(config: &[u8]) -> Option<(adts::Header, Media)> {
         blocks: 1,
     };
     header.write()?;
-    let media = Media::Aac {
-        config: header.audio_specific_config()?,
-        rate_hz,
-        channels: if channels == 7 { 8 } else { channels.into() },
-    };
-    Some((header, media))
+    let media = track::aac(&header, program.as_ref())?;
+    let mut element = Vec::new();
+    if let Some(program) = program {
+        program.write_element(&mut element);
+    }
+    Some((Form::Aac { header, program: element }, media))
 }
 
 /// Samples a second, by index or in full.

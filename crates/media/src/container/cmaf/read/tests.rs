@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access_unit::{AccessUnit, Codec};
-use crate::bitstream::h264;
+use crate::bitstream::{adts, h264, h265};
 use crate::container::cmaf::boxes::{Fields, full, plain};
 use crate::container::cmaf::tests::{adts_frame, picture, recovery_point, sound, unit};
 use crate::container::cmaf::{
@@ -395,6 +395,33 @@ fn units_come_back_as_they_were() {
             assert_eq!(back.random_access, h264::join(&unit.data).is_some());
         }
     }
+    // 5.1(side) of AAC, as FFmpeg has it: the first frame alone says which channels there are, and all do in the end.
+    let element: &[u8] = b"\xa0\x99\x08\x80\x04\x00\x18\x80\x00";
+    let header = |bytes| adts::Header { channels: 0, ..adts::Header::parse(&adts_frame(bytes)).unwrap() };
+    let frame = |element: &[u8]| {
+        let header = header(30 + element.len());
+        let header = adts::Header { frame_bytes: adts::HEADER_BYTES + 30 + element.len(), ..header };
+        [&header.write().unwrap(), element, &[0x21; 30]].concat()
+    };
+    let aac = |element: &[&[u8]]| -> Vec<AccessUnit> {
+        let of = |(element, number)| AccessUnit {
+            random_access: true,
+            ..unit(Codec::Aac, frame(element), number * 2090)
+        };
+        element.iter().copied().zip(0i64..).map(of).collect()
+    };
+    let (track, back) = through(&aac(&[element, &[], &[]]), false);
+    assert_eq!(track.channels(), Some(6));
+    assert_eq!(back, aac(&[element; 3]));
+    // H.265: its parameter sets stand in the header alone, and are there again where decoding can begin.
+    let pictures: Vec<AccessUnit> =
+        [(21, 0), (1, 3600), (20, 7200), (0, 10_800)].map(|(kind, dts)| h265_picture(kind, true, dts)).into();
+    let (track, back) = through(&pictures, false);
+    assert_eq!((track.codec(), track.channels()), (Some(Codec::H265), None));
+    let expected: Vec<AccessUnit> = [(21, 0), (1, 3600), (20, 7200), (0, 10_800)]
+        .map(|(kind, dts)| h265_picture(kind, kind >= 16, dts))
+        .into();
+    assert_eq!(back, expected);
     // 1024 samples of 44.1 kHz are 2089.8 ticks.
     let aac: Vec<AccessUnit> = [0, 2090, 4180]
         .iter()
@@ -404,6 +431,32 @@ fn units_come_back_as_they_were() {
     let opus: Vec<AccessUnit> =
         [0, 900, 1800].iter().map(|&dts| AccessUnit { random_access: true, ..sound(20, dts) }).collect();
     assert_eq!(through(&opus, false).1, opus);
+    // Mono of layer III, 48 kHz, 32 kbit/s; three channels and one of low frequencies of AC-3, 48 kHz, 64 kbit/s.
+    for (codec, head, frame_bytes, ticks, channels) in [
+        (Codec::MpegAudio, &[0xff, 0xfb, 0x14, 0xc0][..], 96, 2160, 1),
+        (Codec::Ac3, &[0x0b, 0x77, 0, 0, 0x08, 0x40, 0x61, 0][..], 256, 2880, 3),
+    ] {
+        let mut frame = head.to_vec();
+        frame.resize(frame_bytes, 0x55);
+        let frames: Vec<AccessUnit> = (0..3)
+            .map(|number| AccessUnit { random_access: true, ..unit(codec, frame.clone(), number * ticks) })
+            .collect();
+        let (track, back) = through(&frames, false);
+        assert_eq!((track.codec(), track.channels()), (Some(codec), Some(channels)));
+        assert_eq!(back, frames);
+    }
+}
+
+/// A picture of H.265 of this kind, behind a delimiter and perhaps parameter sets.
+fn h265_picture(kind: u8, has_sets: bool, dts: i64) -> AccessUnit {
+    let mut data = h265::ACCESS_UNIT_DELIMITER.to_vec();
+    let sets = [&[0x40, 0x01, 0x0c][..], h265::tests::MAIN, &[0x44, 0x01, 0xc1]];
+    let slice = [kind << 1, 0x01, 0xaf, 7];
+    for nal in sets.into_iter().filter(|_| has_sets).chain([&slice[..]]) {
+        data.extend_from_slice(&[0, 0, 0, 1]);
+        data.extend_from_slice(nal);
+    }
+    AccessUnit { random_access: kind >= 16, ..unit(Codec::H265, data, dts) }
 }
 
 #[test]
@@ -476,11 +529,13 @@ fn what_is_known_at_an_event_does_not_depend_on_what_came_with_it() {
 #[test]
 fn codecs_that_are_not_read_are_named() {
     let [avc1, _, aac, opus] = &tracks()[..] else { panic!("four tracks") };
-    let found = &altered(avc1, b"avc1", b"hvc1")[0];
-    assert_eq!((found.sample_entry, &found.media, found.codec()), (FourCc(*b"hvc1"), &None, None));
-    // Five channels of Opus; MPEG-1 audio in mp4a.
+    let found = &altered(avc1, b"avc1", b"av01")[0];
+    assert_eq!((found.sample_entry, &found.media, found.codec()), (FourCc(*b"av01"), &None, None));
+    // Six channels of Opus; DTS in mp4a, and MPEG audio.
     assert_eq!(altered(opus, b"dOps\0\x02", b"dOps\0\x06")[0].codec(), None);
-    assert_eq!(altered(aac, &[4, 17, 0x40], &[4, 17, 0x6b])[0].codec(), None);
+    assert_eq!(altered(aac, &[4, 17, 0x40], &[4, 17, 0xa9])[0].codec(), None);
+    let found = &altered(aac, &[4, 17, 0x40], &[4, 17, 0x6b])[0];
+    assert_eq!((found.codec(), &found.media), (Some(Codec::MpegAudio), &None));
     // Parameter sets that cannot be read are not needed where samples bring their own.
     let found = &altered(&tracks()[1], &[0xe1, 0, 25, 0x67, 0x42], &[0xe1, 0, 25, 0x07, 0xff])[0];
     assert_eq!((found.codec(), found.sample_entry), (Some(Codec::H264), FourCc(*b"avc3")));

@@ -3,11 +3,12 @@
 use super::error::ReadError;
 use super::fragment::ReadSample;
 use super::init::ReadTrack;
-use super::sample_entry::Form;
+use super::sample_entry::{Form, NalForm};
 use crate::Stamps;
 use crate::access_unit::{AccessUnit, Codec};
-use crate::bitstream::adts;
-use crate::bitstream::h264::{self, ACCESS_UNIT_DELIMITER, Nal, NalType, Sei, SliceType};
+use crate::bitstream::h264::{self, Nal, NalType, Sei, SliceType};
+use crate::bitstream::program_config::ProgramConfig;
+use crate::bitstream::{adts, h265};
 use crate::time::Ticks;
 use bytes::Bytes;
 
@@ -18,16 +19,26 @@ impl ReadTrack {
     /// The codec of the units that [`ReadTrack::to_unit`] makes; `None` where it makes none.
     pub fn codec(&self) -> Option<Codec> {
         match self.form {
-            Form::H264 { .. } => Some(Codec::H264),
-            Form::Aac(_) => Some(Codec::Aac),
+            Form::H264(_) => Some(Codec::H264),
+            Form::H265(_) => Some(Codec::H265),
+            Form::Aac { .. } => Some(Codec::Aac),
             Form::Opus => Some(Codec::Opus),
+            Form::Frames { codec, .. } => Some(codec),
             Form::Other => None,
         }
     }
 
-    /// The access unit that is in a sample of this track, in the form that [`Codec`] names: H.264 in Annex B, with a
+    /// Channels of sound, 1 to 8, as the header says; `None` of pictures.
+    pub fn channels(&self) -> Option<u8> {
+        match self.form {
+            Form::Frames { channels, .. } => Some(channels),
+            _ => self.media.as_ref()?.channels().and_then(|channels| u8::try_from(channels).ok()),
+        }
+    }
+
+    /// The access unit that is in a sample of this track, in the form that [`Codec`] names: H.264 and H.265 in Annex B, with a
     /// delimiter, and with the track's parameter sets where decoding can begin and the sample brings none itself; AAC
-    /// behind an ADTS header; Opus as it is. Time stamps count from the presentation's 0, in which the track's edit list
+    /// behind an ADTS header, and behind the element that says which channels there are where the header does not; others as they are. Time stamps count from the presentation's 0, in which the track's edit list
     /// is observed; they can be negative. The bytes are copied, so that a unit does not keep its chunk.
     ///
     /// # Errors
@@ -40,21 +51,32 @@ impl ReadTrack {
             found,
             expected,
         };
-        let codec = self.codec().ok_or(wrong("a codec that is not read", "H.264, AAC or Opus"))?;
+        let codec =
+            self.codec().ok_or(wrong("a codec that is not read", "one that a transport stream has"))?;
+        let nals = |form: &NalForm| {
+            split(&sample.data, form.length_bytes).ok_or(wrong("a NAL unit that is cut off", "whole ones"))
+        };
         let (data, random_access) = match &self.form {
-            Form::H264 { length_bytes, sets } => {
-                let nals = split(&sample.data, *length_bytes);
-                let nals = nals.ok_or(wrong("a NAL unit that is cut off", "whole ones"))?;
+            Form::H264(form) => {
+                let nals = nals(form)?;
                 let begins = can_begin(&nals, sample.is_sync());
-                (annex_b(&nals, begins.then_some(&sets[..])), begins)
+                (annex_b(&nals, begins.then_some(&form.sets)), begins)
             }
-            Form::Aac(header) => {
-                let frame_bytes = sample.data.len().saturating_add(adts::HEADER_BYTES);
+            Form::H265(form) => {
+                let nals = nals(form)?;
+                let begins = nals.iter().any(|nal| h265_kind(nal) == h265::NalType::RandomAccess);
+                (h265_annex_b(&nals, begins.then_some(&form.sets)), begins)
+            }
+            Form::Aac { header, program } => {
+                let brings = !program.is_empty() && ProgramConfig::of_frame(&sample.data).is_some();
+                let program = if brings { &[][..] } else { program };
+                let overhead = adts::HEADER_BYTES.saturating_add(program.len());
+                let frame_bytes = sample.data.len().saturating_add(overhead);
                 let header = adts::Header { frame_bytes, ..*header }.write();
                 let header = header.ok_or(wrong("too many bytes", "a frame of less than 8 kB"))?;
-                ([&header, &sample.data[..]].concat(), true)
+                ([&header, program, &sample.data[..]].concat(), true)
             }
-            Form::Opus | Form::Other => (sample.data.to_vec(), true),
+            Form::Opus | Form::Frames { .. } | Form::Other => (sample.data.to_vec(), true),
         };
         let (pts, dts) =
             self.stamps(sample).ok_or(wrong("a time beyond all others", "one within 12,000 years"))?;
@@ -103,16 +125,40 @@ fn can_begin(nals: &[Nal<'_>], is_sync: bool) -> bool {
     })
 }
 
-/// The byte stream of a unit, behind `sets` where it brings none.
-fn annex_b(nals: &[Nal<'_>], sets: Option<&[u8]>) -> Vec<u8> {
+/// The byte stream of a unit of H.264, behind `sets` where it brings none.
+fn annex_b(nals: &[Nal<'_>], sets: Option<&Vec<u8>>) -> Vec<u8> {
     let has = |kind| nals.iter().any(|nal| nal.kind() == kind);
-    let sets = sets.filter(|_| !(has(NalType::Sps) && has(NalType::Pps))).unwrap_or_default();
+    let sets = sets.filter(|_| !(has(NalType::Sps) && has(NalType::Pps)));
+    let is_delimiter = |nal: &Nal<'_>| nal.kind() == NalType::AccessUnitDelimiter;
+    byte_stream(&h264::ACCESS_UNIT_DELIMITER, sets, nals, is_delimiter)
+}
+
+/// The same of H.265.
+fn h265_annex_b(nals: &[Nal<'_>], sets: Option<&Vec<u8>>) -> Vec<u8> {
+    let has = |kind| nals.iter().any(|nal| h265_kind(nal) == kind);
+    let brings = has(h265::NalType::Vps) && has(h265::NalType::Sps) && has(h265::NalType::Pps);
+    let is_delimiter = |nal: &Nal<'_>| h265_kind(nal) == h265::NalType::AccessUnitDelimiter;
+    byte_stream(&h265::ACCESS_UNIT_DELIMITER, sets.filter(|_| !brings), nals, is_delimiter)
+}
+
+fn h265_kind(nal: &Nal<'_>) -> h265::NalType {
+    h265::NalType::of(nal.bytes.first().copied().unwrap_or_default())
+}
+
+/// NAL units behind start codes, `delimiter` and `sets` in front of them in place of delimiters of their own.
+fn byte_stream(
+    delimiter: &[u8],
+    sets: Option<&Vec<u8>>,
+    nals: &[Nal<'_>],
+    is_delimiter: impl Fn(&Nal<'_>) -> bool,
+) -> Vec<u8> {
+    let sets = sets.map_or(&[][..], Vec::as_slice);
     let sizes = nals.iter().map(|nal| nal.bytes.len().saturating_add(4));
-    let fixed = ACCESS_UNIT_DELIMITER.len().saturating_add(sets.len());
+    let fixed = delimiter.len().saturating_add(sets.len());
     let mut out = Vec::with_capacity(sizes.fold(fixed, usize::saturating_add));
-    out.extend_from_slice(&ACCESS_UNIT_DELIMITER);
+    out.extend_from_slice(delimiter);
     out.extend_from_slice(sets);
-    for nal in nals.iter().filter(|nal| nal.kind() != NalType::AccessUnitDelimiter) {
+    for nal in nals.iter().filter(|nal| !is_delimiter(nal)) {
         out.extend_from_slice(&[0, 0, 0, 1]);
         out.extend_from_slice(nal.bytes);
     }

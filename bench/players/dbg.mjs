@@ -1,0 +1,15 @@
+import { spawn } from "node:child_process";
+import { chromium } from "playwright-core";
+import { watch } from "./page.mjs";
+const url = process.argv[2], player = process.argv[3], script = process.argv[4], seconds = Number(process.argv[5] ?? 10);
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu", "--autoplay-policy=no-user-gesture-required"] });
+const context = await browser.newContext({ bypassCSP: true });
+const page = await context.newPage();
+const t0 = Date.now();
+if (process.env.NET) page.on("response", (r) => console.log(((Date.now()-t0)/1000).toFixed(2), r.status(), r.url().replace(/^.*\/live/, "")));
+page.on("requestfailed", (r) => console.log(((Date.now()-t0)/1000).toFixed(2), "failed", r.url(), r.failure()?.errorText));
+if (process.env.CON) page.on("console", (m) => console.log(((Date.now()-t0)/1000).toFixed(2), "console", m.text().slice(0, 300)));
+await page.goto(new URL("/healthz", url).href);
+await page.addScriptTag({ path: script });
+console.log(JSON.stringify(await page.evaluate(watch, { player, url, seconds, settleMs: 1000, patienceMs: 15000 })));
+await browser.close();

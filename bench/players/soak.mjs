@@ -1,0 +1,191 @@
+// hls.js, dash.js and Shaka Player at the live edge of streams of every usual picture rate, key frame distance and sound, and over
+// the worst joint: the publisher's clock jumps and its sound is another. `bench/soak-players --help`.
+import { spawn, spawnSync } from "node:child_process";
+import { dirname, join, resolve } from "node:path";
+import { request } from "node:http";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { chromium } from "playwright-core";
+import { watch } from "./page.mjs";
+
+const HELP = `usage: bench/soak-players [OPTION...]
+
+Plays streams of 24 combinations of picture rate, key frame distance and sound with hls.js (LL-HLS), dash.js and Shaka Player
+(LL-DASH) in Chromium, each at its defaults for low latency, at the live edge and over a joint of two streams whose clocks and
+sounds differ. Fails where a picture stops for longer than 0.4 s, where a player jumps, or where its buffer has a hole.
+
+  --seconds N     how long each one plays (default 20)
+  --players LIST  of hls, dash and shaka (default all)
+  --cases LIST    numbers of cases, from 0 (default all)
+  --ways LIST     of edge, joint and return (default all)
+
+Needs FFmpeg and Chromium.
+`;
+
+const RATES = ["24000/1001", "25", "30000/1001", "30", "50", "60000/1001"];
+const KEY_SECONDS = [0.5, 1, 2, 4.2];
+const SOUNDS = [["aac", "48000"], ["aac", "44100"], ["libopus", "48000"], null];
+const PLAYERS = {
+  hls: { script: "hls.js/dist/hls.min.js", object: "index.m3u8" },
+  dash: { script: "dashjs/dist/modern/umd/dash.all.min.js", object: "manifest.mpd" },
+  shaka: { script: "shaka-player/dist/shaka-player.compiled.js", object: "manifest.mpd" },
+};
+const SETTLE_MS = 3000;
+const PATIENCE_MS = 30_000;
+/** Joints are so far apart, in seconds, and the clock jumps by so much more. */
+const JOINT_SECONDS = 10;
+const JUMP_SECONDS = 1000;
+
+const here = dirname(fileURLToPath(import.meta.url));
+const top = resolve(here, "../..");
+
+const CASES = RATES.flatMap((rate, i) =>
+  KEY_SECONDS.map((keySeconds, j) => ({ rate, keySeconds, sound: SOUNDS[(i + j) % SOUNDS.length] })));
+
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+async function until(what, found) {
+  const deadline = Date.now() + PATIENCE_MS;
+  for (;;) {
+    const value = await found().catch(() => null);
+    if (value) return value;
+    if (Date.now() > deadline) throw new Error(`waited in vain for ${what}`);
+    await sleep(50);
+  }
+}
+
+/** Pictures a second as a number. */
+function perSecond(rate) {
+  const [pictures, seconds] = rate.split("/").map(Number);
+  return pictures / (seconds ?? 1);
+}
+
+/** The arguments of FFmpeg up to its output, a stream of this kind. */
+function coding({ rate, keySeconds, sound }) {
+  const frames = Math.round(perSecond(rate) * keySeconds);
+  const inputs = ["-v", "error", "-re", "-f", "lavfi", "-i", `testsrc2=size=320x180:rate=${rate}`];
+  if (sound) inputs.push("-f", "lavfi", "-i", `sine=sample_rate=${sound[1]}`);
+  const video = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-preset", "ultrafast", "-tune", "zerolatency"];
+  const keys = ["-g", String(frames), "-keyint_min", String(frames), "-sc_threshold", "0"];
+  return [...inputs, ...video, ...keys, ...(sound ? ["-c:a", sound[0], "-b:a", "96k"] : []), "-f", "mpegts"];
+}
+
+/** Publishes a stream until it is closed. */
+function publish(one, url) {
+  const child = spawn("ffmpeg", [...coding(one), url], { stdio: ["ignore", "inherit", "inherit"] });
+  return () => child.kill("SIGKILL");
+}
+
+/** Publishes stretches of a stream in one upload: each on a clock of its own, and each second one with another sound. */
+function publishJoints(one, url) {
+  const upload = request(url, { method: "PUT" });
+  upload.on("error", () => {});
+  let [child, part, isOver] = [null, 0, false];
+  const next = () => {
+    if (isOver) return;
+    const other = one.sound && one.sound[1] === "48000" ? "44100" : "48000";
+    const sound = one.sound && part % 2 === 1 ? ["aac", other] : one.sound;
+    const offset = ["-t", String(JOINT_SECONDS), "-output_ts_offset", String(10 + part * (JOINT_SECONDS + JUMP_SECONDS))];
+    const args = coding({ ...one, sound });
+    child = spawn("ffmpeg", [...args.slice(0, -2), ...offset, "-tables_version", String(part % 32), "-f", "mpegts", "-"],
+      { stdio: ["ignore", "pipe", "inherit"] });
+    child.stdout.pipe(upload, { end: false });
+    child.on("close", () => {
+      part += 1;
+      next();
+    });
+  };
+  next();
+  return () => {
+    isOver = true;
+    child?.kill("SIGKILL");
+    upload.destroy();
+  };
+}
+
+/** Publishes a stream that ends and comes back at once, again and again. */
+function publishReturning(one, url) {
+  let [child, isOver] = [null, false];
+  const next = () => {
+    if (isOver) return;
+    child = spawn("ffmpeg", [...coding(one).slice(0, -2), "-t", String(JOINT_SECONDS), "-f", "mpegts", url], { stdio: ["ignore", "inherit", "inherit"] });
+    child.on("close", next);
+  };
+  next();
+  return () => {
+    isOver = true;
+    child?.kill("SIGKILL");
+  };
+}
+
+/** What is wrong with what was seen; empty where nothing is. At a joint a player may take as long as it takes to find it. */
+function faults({ startMs, stops, jumps, holes, said }) {
+  if (startMs === null) return [`does not play: ${JSON.stringify(said)}`];
+  const found = [];
+  if (stops.length > 0) found.push(`stops of ${stops.join(", ")} ms`);
+  if (jumps.length > 0) found.push(`jumps of ${jumps.join(", ")} s`);
+  if (holes.length > 0) found.push(`holes of ${holes.join(", ")} s`);
+  return found;
+}
+
+const WAYS = { edge: publish, joint: publishJoints, return: publishReturning };
+
+const { values } = parseArgs({
+  options: {
+    help: { type: "boolean" }, seconds: { type: "string", default: "20" }, ways: { type: "string", default: Object.keys(WAYS).join() },
+    players: { type: "string", default: Object.keys(PLAYERS).join() }, cases: { type: "string" },
+  },
+});
+if (values.help) {
+  process.stdout.write(HELP);
+  process.exit(0);
+}
+const seconds = Number(values.seconds);
+const players = values.players.split(",");
+const unknown = players.filter((name) => !PLAYERS[name]);
+if (unknown.length > 0 || !(seconds > 0)) {
+  process.stderr.write(`${unknown.length > 0 ? `no player ${unknown.join(", ")}` : `'${values.seconds}' seconds`}\n${HELP}`);
+  process.exit(2);
+}
+const cases = values.cases ? values.cases.split(",").map((text) => CASES[Number(text)]).filter(Boolean) : CASES;
+const ways = values.ways.split(",");
+
+const program = process.env.GLASSLINE_BIN ?? join(top, process.env.CARGO_TARGET_DIR ?? "target", "release/glassline");
+const server = spawn(program, ["serve", "--listen", "127.0.0.1:0"], { stdio: ["ignore", "pipe", "pipe"] });
+let output = "";
+for (const stream of [server.stdout, server.stderr]) stream.on("data", (bytes) => (output += bytes));
+const origin = await until("the server", async () => {
+  const found = /open http:\/\/[^/]*?:(\d+)\//.exec(output);
+  return found && `http://127.0.0.1:${found[1]}`;
+});
+const executablePath = process.env.CHROMIUM ?? spawnSync("sh", ["-c", "command -v chromium"], { encoding: "utf8" }).stdout.trim();
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--autoplay-policy=no-user-gesture-required"] });
+let [played, failed] = [0, 0];
+for (const way of ways) {
+  for (const one of cases) {
+    const name = `${way}${CASES.indexOf(one)}`;
+    const url = `${origin}/live/${name}`;
+    const stop = WAYS[way](one, `${url}.ts`);
+    await until(`the playlist of ${name}`, async () => (await fetch(`${url}/index.m3u8`)).status === 200);
+    for (const player of players) {
+      const context = await browser.newContext({ bypassCSP: true });
+      const page = await context.newPage();
+      await page.goto(`${origin}/healthz`);
+      await page.addScriptTag({ path: join(here, "node_modules", PLAYERS[player].script) });
+      const seen = await page.evaluate(watch, {
+        player, url: `${url}/${PLAYERS[player].object}`, seconds, settleMs: SETTLE_MS, patienceMs: PATIENCE_MS,
+      }).catch((error) => ({ startMs: null, said: { [String(error).split("\n")[0]]: 1 } }));
+      await context.close();
+      const wrong = faults(seen);
+      played += 1;
+      if (wrong.length > 0) failed += 1;
+      const kind = `${way} ${one.rate}/s, key ${one.keySeconds} s, ${one.sound?.join(" ") ?? "no sound"}`;
+      console.log(`${wrong.length > 0 ? "FAILED" : "ok"} ${CASES.indexOf(one)} ${kind}, ${player}: ${JSON.stringify(seen)} ${wrong.join("; ")}`);
+    }
+    stop();
+  }
+}
+console.log(`${played - failed} of ${played} without a stop, a jump or a hole`);
+await browser.close();
+server.kill("SIGTERM");
+process.exitCode = failed > 0 ? 1 : 0;
