@@ -14,7 +14,7 @@ export async function watch({ player, url, seconds, settleMs, patienceMs }) {
   const say = (what) => (said[what] = (said[what] ?? 0) + 1);
   const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
   const video = document.createElement("video");
-  video.muted = video.autoplay = true;
+  video.muted = true;
   document.body.replaceChildren(video);
   const began = performance.now();
   let latency = () => null;
@@ -45,7 +45,8 @@ export async function watch({ player, url, seconds, settleMs, patienceMs }) {
     latency = () => own.getStats().liveLatency;
     close = () => own.destroy();
   }
-  video.play().catch(() => {});
+  // dash.js plays by itself, and refreshes its manifest only where it has seen the element begin.
+  if (player !== "dash") video.play().catch(() => {});
   while (video.currentTime === 0 || video.readyState < 3 || video.paused) {
     if (performance.now() - began > patienceMs) {
       await close();

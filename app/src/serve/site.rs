@@ -56,7 +56,8 @@ impl PageSite {
                 Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub, &self.encoders.statuses()))
             }
             "/api/time" if request.parameter("format").as_deref() == Some("iso") => {
-                let time = format!("{}\n", playlist::date_time(hub.clock().utc()));
+                // Without the end of a line: dash.js gives all of it to `Date.parse`.
+                let time = playlist::date_time(hub.clock().utc());
                 Response::ok("text/plain; charset=utf-8", time).with_header("Cache-Control", "no-store")
             }
             "/api/time" => json(&api::time(hub)),

@@ -89,6 +89,18 @@ impl Follower {
         self.held.drain(..).collect()
     }
 
+    /// The units that wait behind a jump that the lead, with its shift, has not followed; with the stamps that they came with.
+    pub(super) fn take_jumped(&mut self, lead_shift: i64) -> Vec<Arrived> {
+        let shift = self.steady.shift();
+        let jumped_at = self.steady.jumped_at().filter(|_| shift != lead_shift);
+        let is_new = |held: &Arrived| jumped_at.is_some_and(|at| held.unit.dts >= at);
+        let first = self.held.iter().position(is_new).unwrap_or(self.held.len());
+        let jumped = self.held.split_off(first);
+        self.held_bytes = self.held.iter().map(|held| held.unit.data.len()).sum();
+        let doubted = self.steady.take_doubted();
+        jumped.into_iter().map(|unit| unit.moved(-shift)).chain(doubted).collect()
+    }
+
     /// Packs what is presented before `frontier`, and what has waited too long.
     pub(super) fn drain(&mut self, frontier: Ticks, zero: Ticks, clock: &Clock, world: &mut World<'_>) {
         while !self.is_changed

@@ -19,6 +19,7 @@ use glassline_media::bitstream;
 use glassline_media::container::cmaf::{Error, Media};
 use glassline_media::{AccessUnit, Ticks};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// A segment without a key frame is cut after so many times its length: by default at 12 s, so that the 10 s that
 /// encoders without settings have between key frames are still whole.
@@ -37,6 +38,35 @@ pub(super) struct Over {
 /// The epoch cannot take the unit.
 #[derive(Clone, Copy, Debug)]
 struct Refused;
+
+/// How far key frames of the lead are apart.
+#[derive(Clone, Copy, Debug, Default)]
+struct Keys {
+    last: Option<Ticks>,
+    /// The newest ones, in any order.
+    distances: [i64; 4],
+    count: usize,
+}
+
+impl Keys {
+    fn add(&mut self, dts: Ticks) {
+        if let Some(last) = self.last {
+            self.distances[self.count % self.distances.len()] = (dts - last).0.max(0);
+            self.count = self.count.wrapping_add(1);
+        }
+        self.last = Some(dts);
+    }
+
+    /// How much in front of the end of a segment of this length a key frame is nearer to it than the next one will be; less than half
+    /// of the length in any case.
+    fn nearness(&self, length: Duration) -> Duration {
+        let longest = self.distances.into_iter().fold(0, i64::max) as u64;
+        (super::duration_of(longest, Ticks::RATE).min(length) / 2).saturating_sub(ROUNDED)
+    }
+}
+
+/// Where two key frames are as near, the later one is taken.
+const ROUNDED: Duration = Duration::from_millis(1);
 
 /// Where units go.
 pub(super) struct World<'a> {
@@ -64,6 +94,7 @@ pub(super) struct Running {
     /// Where the lead's open segment begins in the source.
     opened_at: u64,
     clock: Clock,
+    keys: Keys,
     /// A track has come that was not there at the beginning: the next key frame begins a new epoch.
     renew: Option<RenditionName>,
 }
@@ -94,6 +125,7 @@ impl Running {
             steady: Steady::default(),
             opened_at: 0,
             clock: Clock::new(beginning.first, arrived),
+            keys: Keys::default(),
             renew: None,
         };
         running.lanes().for_each(|lane| lane.announce(number, world));
@@ -119,7 +151,7 @@ impl Running {
             let context = self.lead_context();
             let units = match self.steady.push(arrived, &context) {
                 Verdict::Take(units) => units,
-                Verdict::Anew(units) => return Err(Over { units, keeps_sound: false }),
+                Verdict::Anew(units) => return Err(self.anew(units)),
             };
             self.take_lead(units, world)?;
         } else {
@@ -153,6 +185,14 @@ impl Running {
         let shift = self.steady.shift();
         units.extend(lead.into_iter().map(|unit| unit.moved(-shift)));
         Over { units, keeps_sound }
+    }
+
+    /// What the new epoch gets behind a jump: the sound that has jumped already, then these units of the lead.
+    fn anew(&mut self, lead: Vec<Arrived>) -> Over {
+        let lead_shift = self.steady.shift();
+        let sound = self.followers.iter_mut().flat_map(|follower| follower.take_jumped(lead_shift));
+        let units = sound.chain(lead).collect();
+        Over { units, keeps_sound: false }
     }
 
     fn lead_context(&self) -> Context {
@@ -191,6 +231,9 @@ impl Running {
         };
         let captured = self.clock.capture(unit, *now);
         self.last = Some(unit.dts);
+        if join {
+            self.keys.add(unit.dts);
+        }
         if !self.lead.is_open() || self.is_due(timed.decode_time, join, world) {
             self.cut(unit, *at, timed.decode_time, join, world);
         }
@@ -225,7 +268,10 @@ impl Running {
                 let count = open.number.saturating_sub(epoch.first_segment).saturating_add(1);
                 // Once a length was told it holds, or what players reckon and what there is would drift apart.
                 let length = epoch.segment_length.unwrap_or(self.usual_length());
-                elapsed >= length.times(1) / 2 && since >= length.times(count)
+                // Of two key frames the one that is nearer to where a segment is reckoned to end.
+                let nearness =
+                    epoch.segment_length.map_or(Duration::ZERO, |_| self.keys.nearness(length.times(1)));
+                elapsed >= length.times(1) / 2 && since + nearness >= length.times(count)
             }
             None => elapsed >= self.settings.segment,
         };

@@ -6,9 +6,9 @@
 //! 1 2 3 4 91 92 93              a jump: the next one follows the odd one
 //! ```
 //! One stamp decides nothing: where nothing else speaks for it, the unit waits for the next one. A wrong stamp is put right, so
-//! that the unit is not lost. After a jump that took no time, times go on as if there had been none; where it took a moment, they
-//! go on as much later, or each such moment would put what is played further behind the wall clock. Otherwise the stream has stood
-//! still meanwhile, and begins anew.
+//! that the unit is not lost. After a jump that took no time, or a moment as where a publisher comes back at once, times go on as if
+//! there had been none. Such moments add up, and put what is played behind the wall clock, where players of DASH do not look for it:
+//! behind half a second of them times go on as much later. Where the stream has stood still meanwhile, it begins anew.
 #![cfg_attr(
     not(test),
     deny(
@@ -28,6 +28,8 @@ const NEAR: i64 = 9000;
 const STEP_MAX: i64 = 2 * Ticks::RATE as i64;
 /// By how much arrivals may be off from stamps, and renditions from each other.
 const SLACK: i64 = Ticks::RATE as i64;
+/// So much behind the wall clock times may be: what players of DASH ask for too early is waited for.
+const LOST_MAX: i64 = SLACK / 2;
 /// Arrivals are looked back at for up to twice this.
 const STRETCH: i64 = 5 * Ticks::RATE as i64;
 /// So many units that agree with nothing are placed one behind the other.
@@ -49,6 +51,8 @@ pub(super) struct Steady {
     shift: i64,
     last: Option<Last>,
     pace: Pace,
+    /// Where the units lie that came behind the newest jump, shifted.
+    jumped_at: Option<Ticks>,
     /// Units whose stamps nothing speaks for, as they came.
     doubted: Vec<Arrived>,
 }
@@ -86,6 +90,16 @@ impl Steady {
     /// The last unit's time, shifted.
     pub(super) fn reached(&self) -> Option<Ticks> {
         self.last.map(|last| last.dts)
+    }
+
+    /// Where the units lie that came behind the newest jump, shifted.
+    pub(super) fn jumped_at(&self) -> Option<Ticks> {
+        self.jumped_at
+    }
+
+    /// Units whose stamps nothing speaks for, as they came; they are forgotten.
+    pub(super) fn take_doubted(&mut self) -> Vec<Arrived> {
+        std::mem::take(&mut self.doubted)
     }
 
     /// The first unit that is taken with this sets what others follow.
@@ -207,6 +221,9 @@ impl Steady {
         let mut taken = Vec::new();
         for (number, unit) in moved.into_iter().enumerate() {
             let dts = self.shifted(&unit);
+            if number == strays && !is_gap {
+                self.jumped_at = Some(dts);
+            }
             let placed = self.last.map_or(dts, |before| match number < strays {
                 true => before.dts + Ticks(before.duration.max(1)),
                 false => dts.max(before.dts + Ticks(1)),
@@ -265,7 +282,7 @@ impl Pace {
     }
 
     /// By how much later than `due` a unit is to be placed that came at `now`, so that it is late as others are; 0 for what jerky
-    /// arrivals may be.
+    /// arrivals may be, and for little.
     fn later(&self, due: Ticks, now: Utc) -> i64 {
         let seen = self.stretches.iter().flatten();
         let (least, most) = seen
@@ -273,7 +290,7 @@ impl Pace {
         // It may come as late after its time as any: what it is placed by has to be more than that, or each jump would add to it.
         let jerk = most.saturating_sub(least).clamp(0, SLACK);
         let later = self.late(due, now).saturating_sub(self.least).saturating_sub(jerk);
-        if later > NEAR { later } else { 0 }
+        if later > LOST_MAX { later } else { 0 }
     }
 }
 

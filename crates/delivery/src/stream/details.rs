@@ -80,3 +80,51 @@ fn read(unit: &[u8], is_h265: bool) -> Option<VideoDetails> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use glassline_media::bitstream::h265::ACCESS_UNIT_DELIMITER;
+    use glassline_media::container::ts::{MuxSettings, Muxer, Scanner};
+    use glassline_media::{AccessUnit, Stamps, Ticks};
+
+    /// x265, 636×358, 30000/1001 pictures a second.
+    const SPS: &[u8] = &[
+        0x42, 0x01, 0x01, 0x01, 0x60, 0x00, 0x00, 0x03, 0x00, 0x90, 0x00, 0x00, 0x03, 0x00, 0x00, 0x03, 0x00,
+        0x3f, 0xa0, 0x05, 0x02, 0x01, 0x71, 0xdc, 0xd9, 0x65, 0x65, 0x4a, 0x4e, 0x17, 0x87, 0x35, 0x01, 0x01,
+        0x01, 0x04, 0x00, 0x00, 0x0f, 0xa4, 0x00, 0x01, 0xd4, 0xc0, 0x20,
+    ];
+
+    #[test]
+    fn a_stream_of_h265_says_what_it_is() {
+        let mut data = ACCESS_UNIT_DELIMITER.to_vec();
+        let nals = [&[0x40, 0x01, 0x0c][..], SPS, &[0x44, 0x01, 0xc1], &[0x26, 0x01, 0xaf, 7, 7, 7]];
+        for nal in nals {
+            data.extend_from_slice(&[0, 0, 0, 1]);
+            data.extend_from_slice(nal);
+        }
+        let unit = AccessUnit {
+            codec: Codec::H265,
+            data: Bytes::from(data),
+            pts: Ticks(0),
+            dts: Ticks(0),
+            random_access: true,
+            stamps: Stamps::default(),
+        };
+        let settings = MuxSettings { video: Some(Codec::H265), ..MuxSettings::default() };
+        let (mut muxer, mut packets) = (Muxer::new(settings).unwrap(), Vec::new());
+        muxer.write(&unit, &mut packets).unwrap();
+        let (mut scanner, mut probe, mut found) = (Scanner::new(), DetailsProbe::default(), None);
+        for packet in packets.as_chunks::<PACKET_BYTES>().0 {
+            let scan = scanner.scan(packet);
+            found = probe.look(&scan, packet, scanner.program()).or(found);
+        }
+        let found = found.unwrap();
+        assert_eq!(
+            (found.size.to_string().as_str(), found.codec_string.as_str()),
+            ("636x358", "hvc1.1.6.L63.90")
+        );
+        assert_eq!(found.frame_rate, FrameRate::new(30_000, 1001));
+    }
+}

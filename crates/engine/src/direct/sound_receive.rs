@@ -252,13 +252,14 @@ mod tests {
         let mut decoder = Decoder::new(CHANNELS).unwrap();
         let garbage = Bytes::from_static(&[0xff; 3]);
         for (what, is_heard) in [
-            (What::Packet(packets[0].clone()), true),
-            (What::Packet(packets[1].clone()), true),
-            (What::Concealed, true),
-            (What::Merged(packets[3].clone(), packets[4].clone()), true),
-            (What::Packet(garbage.clone()), true),
-            (What::Recovered(packets[6].clone()), true),
-            (What::Silence, false),
+            (What::Packet(packets[0].clone()), Some(true)),
+            (What::Packet(packets[1].clone()), Some(true)),
+            (What::Concealed, Some(true)),
+            (What::Merged(packets[3].clone(), packets[4].clone()), Some(true)),
+            // Some versions of libopus decode silence from it, others do not.
+            (What::Packet(garbage.clone()), None),
+            (What::Recovered(packets[6].clone()), Some(true)),
+            (What::Silence, Some(false)),
         ] {
             let at = Time::from_millis(7);
             let time = Duration::from_millis(10);
@@ -266,7 +267,8 @@ mod tests {
             let block = decode(&mut decoder, &play);
             assert_eq!((block.samples.len(), block.channels, block.captured), (960, 2, at));
             assert!(block.samples.iter().all(|sample| sample.abs() <= 1.0));
-            assert_eq!(block.samples.iter().any(|sample| sample.abs() > 0.05), is_heard, "{play:?}");
+            let loud = block.samples.iter().any(|sample| sample.abs() > 0.05);
+            assert!(is_heard.is_none_or(|is_heard| loud == is_heard), "{play:?}");
         }
     }
 }

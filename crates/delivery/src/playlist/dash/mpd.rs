@@ -47,7 +47,7 @@ pub fn mpd(variants: &[Variant<'_>], addressing: Addressing, options: &Options) 
     let begun = presentation.begun()?;
     let mut xml = Xml::new();
     xml.open("MPD").attribute("xmlns", "urn:mpeg:dash:schema:mpd:2011").attribute("profiles", PROFILES);
-    let latency = latency(presentation, options);
+    let latency = latency(presentation, last, options);
     if presentation.is_ended() {
         let length = last.start + last.duration.unwrap_or_default();
         xml.attribute("type", "static").attribute("mediaPresentationDuration", xml_duration(length));
@@ -75,10 +75,19 @@ pub fn mpd(variants: &[Variant<'_>], addressing: Addressing, options: &Options) 
     Some(xml.finish())
 }
 
-/// How far behind the live edge players are to be.
-fn latency(presentation: &Presentation, options: &Options) -> Duration {
+/// How far behind the live edge players are to be. What is listed ends with the last segment that was complete when the list was
+/// asked for: nothing that is nearer would be found.
+fn latency(presentation: &Presentation, newest: &Period<'_>, options: &Options) -> Duration {
     let part = presentation.renditions().iter().map(Rendition::part_target).max().unwrap_or_default();
-    options.latency.unwrap_or((part * LATENCY_PARTS).max(LATENCY_MIN))
+    let by_parts = options.latency.unwrap_or((part * LATENCY_PARTS).max(LATENCY_MIN));
+    match newest.listing {
+        Listing::Regular { .. } => by_parts,
+        Listing::Timeline => {
+            let complete = newest.sets.iter().flatten().flat_map(Member::complete);
+            let longest = complete.map(Segment::duration_time).max().unwrap_or_default();
+            longest + presentation.settings().segment + by_parts
+        }
+    }
 }
 
 /// Fills in an element that says where the time is.
