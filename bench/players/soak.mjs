@@ -1,5 +1,5 @@
-// hls.js, dash.js and Shaka Player at the live edge of streams of every usual picture rate, key frame distance and sound, and over
-// the worst joint: the publisher's clock jumps and its sound is another. `bench/soak-players --help`.
+// hls.js, dash.js and Shaka Player at the live edge of streams of every usual picture rate, key frame distance and sound, where
+// the publisher comes back at once, and over the worst joint: its clock jumps and its sound is another. `bench/soak-players --help`.
 import { spawn, spawnSync } from "node:child_process";
 import { dirname, join, resolve } from "node:path";
 import { request } from "node:http";
@@ -11,8 +11,8 @@ import { watch } from "./page.mjs";
 const HELP = `usage: bench/soak-players [OPTION...]
 
 Plays streams of 24 combinations of picture rate, key frame distance and sound with hls.js (LL-HLS), dash.js and Shaka Player
-(LL-DASH) in Chromium, each at its defaults for low latency, at the live edge and over a joint of two streams whose clocks and
-sounds differ. Fails where a picture stops for longer than 0.4 s, where a player jumps, or where its buffer has a hole.
+(LL-DASH) in Chromium, each at its defaults for low latency: at the live edge, where the publisher comes back at once, and over a
+joint of two streams whose clocks and sounds differ. Fails where a picture stops for longer than 0.4 s, where a player jumps, or where its buffer has a hole.
 
   --seconds N     how long each one plays (default 20)
   --players LIST  of hls, dash and shaka (default all)
@@ -118,7 +118,7 @@ function publishReturning(one, url) {
   };
 }
 
-/** What is wrong with what was seen; empty where nothing is. At a joint a player may take as long as it takes to find it. */
+/** What is wrong with what was seen; empty where nothing is. */
 function faults({ startMs, stops, jumps, holes, said }) {
   if (startMs === null) return [`does not play: ${JSON.stringify(said)}`];
   const found = [];
