@@ -647,11 +647,8 @@ impl Ingest {
         let codec = Some(self.lanes[at].codec);
         match self.streams.first_mut() {
             Some(first) if !first.program.has_pictures() => {
-                let mut written = Vec::new();
-                first.program.drain(Time::NEVER, &mut written);
-                written.push(first.program.change(codec, None));
                 first.pictures = Some(at);
-                return give(0, written, &mut self.outputs);
+                return self.change(codec, None, |stream| stream.pictures == Some(at));
             }
             None if !are_versions || shape.is_none() => {
                 let program = Program::new(codec, sound);

@@ -35,7 +35,8 @@ pub struct Options {
     /// Where players ask for the time (`urn:mpeg:dash:utc:http-iso:2014`): an address that answers with a date and time of
     /// ISO 8601. Default: `/api/time`.
     pub utc_timing: String,
-    /// How far behind the live edge players are to be; by default three parts, and a second at least.
+    /// How far behind the live edge players are to be; by default three parts, and half a second at least. Where
+    /// segments are listed, as much later as nothing newer is listed.
     pub latency: Option<Duration>,
 }
 

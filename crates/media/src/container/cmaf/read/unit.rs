@@ -38,8 +38,9 @@ impl ReadTrack {
 
     /// The access unit that is in a sample of this track, in the form that [`Codec`] names: H.264 and H.265 in Annex B, with a
     /// delimiter, and with the track's parameter sets where decoding can begin and the sample brings none itself; AAC
-    /// behind an ADTS header, and behind the element that says which channels there are where the header does not; others as they are. Time stamps count from the presentation's 0, in which the track's edit list
-    /// is observed; they can be negative. The bytes are copied, so that a unit does not keep its chunk.
+    /// behind an ADTS header, and behind the element that says which channels there are where the header does not; others as
+    /// they are. Time stamps count from the presentation's 0, in which the track's edit list is observed; they can be
+    /// negative. The bytes are copied, so that a unit does not keep its chunk.
     ///
     /// # Errors
     /// [`ReadError::Sample`] where the sample is not what the track says, or of a codec that is only named.
@@ -60,12 +61,12 @@ impl ReadTrack {
             Form::H264(form) => {
                 let nals = nals(form)?;
                 let begins = can_begin(&nals, sample.is_sync());
-                (annex_b(&nals, begins.then_some(&form.sets)), begins)
+                (annex_b(&nals, if begins { &form.sets } else { &[] }), begins)
             }
             Form::H265(form) => {
                 let nals = nals(form)?;
                 let begins = nals.iter().any(|nal| h265_kind(nal) == h265::NalType::RandomAccess);
-                (h265_annex_b(&nals, begins.then_some(&form.sets)), begins)
+                (h265_annex_b(&nals, if begins { &form.sets } else { &[] }), begins)
             }
             Form::Aac { header, program } => {
                 let brings = !program.is_empty() && ProgramConfig::of_frame(&sample.data).is_some();
@@ -126,19 +127,19 @@ fn can_begin(nals: &[Nal<'_>], is_sync: bool) -> bool {
 }
 
 /// The byte stream of a unit of H.264, behind `sets` where it brings none.
-fn annex_b(nals: &[Nal<'_>], sets: Option<&Vec<u8>>) -> Vec<u8> {
+fn annex_b(nals: &[Nal<'_>], sets: &[u8]) -> Vec<u8> {
     let has = |kind| nals.iter().any(|nal| nal.kind() == kind);
-    let sets = sets.filter(|_| !(has(NalType::Sps) && has(NalType::Pps)));
+    let sets = if has(NalType::Sps) && has(NalType::Pps) { &[] } else { sets };
     let is_delimiter = |nal: &Nal<'_>| nal.kind() == NalType::AccessUnitDelimiter;
     byte_stream(&h264::ACCESS_UNIT_DELIMITER, sets, nals, is_delimiter)
 }
 
 /// The same of H.265.
-fn h265_annex_b(nals: &[Nal<'_>], sets: Option<&Vec<u8>>) -> Vec<u8> {
+fn h265_annex_b(nals: &[Nal<'_>], sets: &[u8]) -> Vec<u8> {
     let has = |kind| nals.iter().any(|nal| h265_kind(nal) == kind);
     let brings = has(h265::NalType::Vps) && has(h265::NalType::Sps) && has(h265::NalType::Pps);
     let is_delimiter = |nal: &Nal<'_>| h265_kind(nal) == h265::NalType::AccessUnitDelimiter;
-    byte_stream(&h265::ACCESS_UNIT_DELIMITER, sets.filter(|_| !brings), nals, is_delimiter)
+    byte_stream(&h265::ACCESS_UNIT_DELIMITER, if brings { &[] } else { sets }, nals, is_delimiter)
 }
 
 fn h265_kind(nal: &Nal<'_>) -> h265::NalType {
@@ -148,11 +149,10 @@ fn h265_kind(nal: &Nal<'_>) -> h265::NalType {
 /// NAL units behind start codes, `delimiter` and `sets` in front of them in place of delimiters of their own.
 fn byte_stream(
     delimiter: &[u8],
-    sets: Option<&Vec<u8>>,
+    sets: &[u8],
     nals: &[Nal<'_>],
     is_delimiter: impl Fn(&Nal<'_>) -> bool,
 ) -> Vec<u8> {
-    let sets = sets.map_or(&[][..], Vec::as_slice);
     let sizes = nals.iter().map(|nal| nal.bytes.len().saturating_add(4));
     let fixed = delimiter.len().saturating_add(sets.len());
     let mut out = Vec::with_capacity(sizes.fold(fixed, usize::saturating_add));
