@@ -73,6 +73,8 @@ pub struct SalvagingReader {
     search: Option<usize>,
     /// The last stamp that is believed.
     last_stamp: Option<u64>,
+    /// The one that it followed: where `last_stamp` itself is damaged, but not enough to be seen, what comes next follows this one.
+    agreed_stamp: Option<u64>,
     doubts: u32,
     /// Nothing tells where the next header is: bytes that were passed over so far.
     lost: Option<u64>,
@@ -200,8 +202,18 @@ impl SalvagingReader {
 
     fn follows(&self, stamp: u64, is_sought: bool) -> bool {
         let Some(last) = self.last_stamp else { return stamp <= STEP_MAX || !is_sought };
-        let step = stamp.checked_sub(last);
-        step.is_some_and(|step| step <= STEP_MAX && (step > 0 || !is_sought))
+        let is_behind = |before: u64| {
+            stamp.checked_sub(before).is_some_and(|step| step <= STEP_MAX && (step > 0 || !is_sought))
+        };
+        is_behind(last) || self.agreed_stamp.map_or(stamp <= STEP_MAX, is_behind)
+    }
+
+    fn believe(&mut self, stamp: u64) {
+        let follows = |last: &u64| stamp.checked_sub(*last).is_some_and(|step| step <= STEP_MAX);
+        if let Some(last) = self.last_stamp.filter(follows) {
+            self.agreed_stamp = Some(last);
+        }
+        self.last_stamp = Some(stamp);
     }
 
     /// Gives the frame at the next header, once all of it is there.
@@ -221,7 +233,7 @@ impl SalvagingReader {
         let frame = Frame { time_stamp: stamp, bytes: Bytes::copy_from_slice(bytes) };
         self.doubts = if is_doubtful { self.doubts.saturating_add(1) } else { 0 };
         if !is_doubtful || self.doubts >= DOUBTS_MAX || self.last_stamp.is_none() {
-            self.last_stamp = Some(stamp);
+            self.believe(stamp);
         }
         self.before = start;
         self.move_to(end);
@@ -444,6 +456,21 @@ mod tests {
         let twice: Vec<Frame> = frames.iter().chain(&frames).cloned().collect();
         let found = read(&file(&twice), 100).unwrap();
         assert_eq!(found, twice.into_iter().map(Found::Frame).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_first_stamp_that_is_wrong_does_not_hide_what_follows_damage() {
+        let frames = frames();
+        for wrong in [0, 5] {
+            let mut bytes = file(&frames);
+            // Small enough to be believed, and a length beyond all bounds behind it.
+            bytes[header_at(&frames, wrong) + 4 + 3] = 2;
+            bytes[header_at(&frames, wrong + 1)..][..4].copy_from_slice(&u32::MAX.to_le_bytes());
+            let (numbers, told) = whole(&frames, &read(&bytes, 100).unwrap());
+            let expected: Vec<u64> =
+                (0..12).filter(|n| *n != wrong as u64 && *n != wrong as u64 + 1).collect();
+            assert_eq!(numbers, expected, "{told:?}");
+        }
     }
 
     #[test]
