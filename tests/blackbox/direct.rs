@@ -4,7 +4,7 @@ use crate::{GLASSLINE, glassline};
 use glassline_media::AccessUnit;
 use glassline_media::container::ts::{Demuxer, Event};
 use glassline_test_support::http;
-use glassline_test_support::program::{Running, Scratch};
+use glassline_test_support::program::{Running, Scratch, Server};
 use glassline_test_support::wait::{until, until_some};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -406,6 +406,54 @@ fn either_end_may_be_killed_and_begin_anew() {
         assert_eq!(running.wait().code(), Some(0), "{}", running.output());
         assert!(running.output().contains(words), "{}", running.output());
     }
+}
+
+#[test]
+fn a_sender_ends_at_its_time_where_the_receiver_has_died() {
+    let scratch = Scratch::new("direct");
+    let stats = scratch.file("receive.jsonl");
+    let (mut receiver, address) = receive("127.0.0.1:0", &["null:", "--insecure", "--stats", &stats]);
+    let mut sender = start(&["send", SOURCE, &format!("link://{address}"), "--insecure", "--duration", "3s"]);
+    until("pictures", || shown(&stats) > 5);
+    receiver.kill();
+    assert_eq!(sender.wait().code(), Some(1), "{}", sender.output());
+    assert!(sender.output().contains("does not answer any more"), "{}", sender.output());
+}
+
+#[test]
+fn an_output_that_fails_ends_no_link_and_begins_again() {
+    if cfg!(not(feature = "x264")) {
+        return glassline_test_support::skip(
+            "an_output_that_fails_ends_no_link_and_begins_again",
+            "built without x264",
+        );
+    }
+    let scratch = Scratch::new("direct");
+    let server = Server::start(GLASSLINE, &["--open-publish"]);
+    let (relay, stream) = (server.address(), server.url("/live/drone.ts"));
+    let stats = scratch.file("receive.jsonl");
+    // A channel beside the pictures whose output fails at once.
+    let arguments =
+        [&stream, "--insecure", "--stats", &stats, "--channel", "7:lines,out=/dev/full", "--once"];
+    let (mut receiver, address) = receive("127.0.0.1:0", &arguments);
+    let to = format!("link://{address}");
+    let said = scratch.write("said.txt", "battery 50 %\n");
+    let mut sender = start(&["send", SOURCE, &to, "--insecure", "--channel", &format!("7:lines,in={said}")]);
+    let comes = |server: &Server| {
+        until("the stream at the relay", || http::get(server.address(), "/api/streams/drone").status == 200);
+        until("its pictures", || server.count("drone", "bytes_in") > 50_000);
+    };
+    comes(&server);
+    until("the channel's output has failed", || receiver.output().contains("No space left on device"));
+    drop(server);
+    let server = Server::start_at(GLASSLINE, &relay.to_string(), &["--open-publish"]);
+    comes(&server);
+    assert!(sender.ended().is_none() && receiver.ended().is_none(), "{}", receiver.output());
+    sender.signal("TERM");
+    assert_eq!(sender.wait().code(), Some(0), "{}", sender.output());
+    // What was lost is in the exit status.
+    assert_eq!(receiver.wait().code(), Some(1), "{}", receiver.output());
+    assert!(receiver.output().contains("showed "), "{}", receiver.output());
 }
 
 #[test]

@@ -29,6 +29,11 @@ impl Report {
         self.text.clone()
     }
 
+    /// Whether any picture was sent or shown.
+    pub(super) fn has_pictures(&self) -> bool {
+        ["sent", "shown"].iter().any(|key| self.value[key].as_u64().is_some_and(|count| count > 0))
+    }
+
     /// The same with `extra` beside it.
     #[must_use]
     pub(super) fn with(mut self, extra: Extra) -> Report {
@@ -323,7 +328,7 @@ pub(super) fn received(statistics: &ReceiveStatistics) -> Report {
     if statistics.dropped > 0 {
         let _ = writeln!(
             text,
-            "{} pictures were not written: the output was too slow for them",
+            "{} pictures were not written: the output was too slow for them, or has failed",
             statistics.dropped
         );
     }

@@ -107,11 +107,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(sending) => sending.serve(run),
         None => run,
     };
-    run.run(endpoint, Mode::Listen { once: args.once }, None, signals)?;
-    sending.as_ref().map_or(Ok(()), Sending::end)?;
-    // What came is told, whether all of it got to the output or not.
+    let ran = run.run(endpoint, Mode::Listen { once: args.once }, None, signals);
+    let sent = sending.as_ref().map_or(Ok(()), Sending::end);
     let finished = receiving.finish();
+    // What came is told, whether all of it got to the output or not.
     let report = both(receiving.report(), sending.as_ref().map(Sending::report), "sent");
-    receiving.tell(&report, args.json)?;
-    finished
+    if ran.is_ok() || report.has_pictures() {
+        receiving.tell(&report, args.json)?;
+    }
+    ran.and(sent).and(finished)
 }

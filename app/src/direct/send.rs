@@ -100,15 +100,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let endpoint = Endpoint::open(settings, &[link::local_towards(&to)]).context("cannot open a socket")?;
     let mode = Mode::Connect { to, give_up: args.connect_timeout.is_some() };
     let remote = Remote { name: address.to_owned(), wanted: None };
-    run.run(endpoint, mode, Some(&remote), signals)?;
-    sending.end()?;
-    // What came is told, whether all of it got to the output or not.
+    let ran = run.run(endpoint, mode, Some(&remote), signals);
+    let sent = sending.end();
     let finished = receiving.as_ref().map_or(Ok(()), Receiving::finish);
+    // What came is told, whether all of it got to the output or not.
     let report = both(sending.report(), receiving.as_ref().map(Receiving::report), "received");
     match (&receiving, args.json) {
+        _ if ran.is_err() && !report.has_pictures() => {}
         (Some(receiving), as_json) => receiving.tell(&report, as_json)?,
         (None, true) => output::print(&report.json()?)?,
         (None, false) => output::print_aside(&report.text())?,
     }
-    finished
+    ran.and(sent).and(finished)
 }

@@ -88,6 +88,7 @@ impl Run {
         remote: Option<&Remote>,
         signals: StopSignals,
     ) -> Result<()> {
+        let has_services = !self.services.is_empty();
         let session = Session::open_with(endpoint, mode, self.channels, self.services)?;
         let stopper = session.stopper();
         let mut is_first = true;
@@ -130,7 +131,7 @@ impl Run {
                 }
             }
         }
-        let ended = session.join().map_err(|error| failed(error, remote));
+        let ended = session.join().map_err(|error| failed(error, remote, has_services));
         reported.and(ended)
     }
 }
@@ -159,10 +160,17 @@ fn nobody_answers(remote: Option<&Remote>) -> String {
     format!("nobody answers at {}", remote.map_or("", |remote| &remote.name))
 }
 
-/// The error with advice for people.
-fn failed(error: Error, remote: Option<&Remote>) -> anyhow::Error {
+/// The error with advice for people. Beside services the failure of a channel's output did not end the link.
+fn failed(error: Error, remote: Option<&Remote>, has_services: bool) -> anyhow::Error {
     match error {
         Error::Unreachable => failure::failed(nobody_answers(remote), SILENCE),
+        Error::Unheard => failure::failed(
+            format!(
+                "{} does not answer any more, and has not said that it has all that was sent",
+                remote.map_or("the listener", |remote| &remote.name)
+            ),
+            "is it still running? Its own log tells what it has got",
+        ),
         Error::Refused => failure::failed(name_taken(remote), NAME_ADVICE),
         Error::Replaced => failure::failed(
             format!(
@@ -173,6 +181,9 @@ fn failed(error: Error, remote: Option<&Remote>) -> anyhow::Error {
         ),
         Error::Torn { channel, peer } => failure::failed(torn(channel, &printable::line(&peer)), TORN_ADVICE),
         Error::OutputClosed { .. } | Error::ServiceClosed => ReaderGone.into(),
+        Error::Output { .. } if has_services => {
+            failure::failed(error.to_string(), "nothing was written there from then on")
+        }
         Error::Input { .. } | Error::Output { .. } | Error::Send { .. } | Error::Service(_) => {
             failure::failed(error.to_string(), "the link is ended")
         }
@@ -251,6 +262,9 @@ fn log(session: &Session, remote: Option<&Remote>, event: SessionEvent) {
             "the path carries small datagrams, but none of the 1200 bytes that a link needs: larger messages do not \
              arrive; give its interfaces and tunnels an MTU of 1228 bytes or more (IPv6: 1280)"
         ),
+        SessionEvent::OutputFailed { error } => {
+            tracing::error!("{error}; what comes for it is dropped, and the rest of the link goes on");
+        }
         SessionEvent::NoOutput { channel } => tracing::warn!(
             channel,
             "the peer sends on a channel that has no output here; what comes is dropped; --channel {channel}:out=…"

@@ -94,7 +94,20 @@ pub struct SoundCounters {
 struct Packet {
     bytes: Bytes,
     captured: Nanos,
+    arrived: Nanos,
     is_repeated: bool,
+}
+
+/// What is played next, and when that was captured.
+struct Next {
+    what: What,
+    captured: Nanos,
+}
+
+impl From<Packet> for Next {
+    fn from(packet: Packet) -> Next {
+        Next { what: What::Packet(packet.bytes), captured: packet.captured }
+    }
 }
 
 /// What plays: set by the first packet, and again after a long gap.
@@ -111,6 +124,8 @@ struct Playing {
     /// So many were not what was sent, in a row.
     filled: u32,
     since_change: u32,
+    /// How long the last packet that was played had waited for that.
+    waited: Nanos,
 }
 
 /// Takes the messages of channel [`SOUND`](crate::SOUND).
@@ -122,6 +137,8 @@ pub struct SoundReceiver {
     seen: u64,
     /// The highest number that came.
     newest: Option<u64>,
+    /// Behind the highest number that was played: where sound begins again, it does so from there.
+    played_to: u64,
     /// The wanted time from capture to play, with the clocks' difference in it.
     wanted: Nanos,
     jitter: Nanos,
@@ -171,18 +188,24 @@ impl SoundReceiver {
             self.note_way(way.saturating_add(frame.saturating_mul(back as Nanos)));
         }
         self.newest = self.newest.max(Some(header.number));
+        if self.playing.is_none() && header.number < self.played_to {
+            self.counters.late += 1;
+            return Ok(header);
+        }
         if self.playing.is_none() {
             self.look();
             let at = captured.saturating_add(self.wanted);
-            let (next, starved, filled, since_change) = (header.number, 0, 0, 0);
-            self.playing = Some(Playing { header, next, at, captured, starved, filled, since_change });
+            let (next, starved, filled, since_change, waited) = (header.number, 0, 0, 0, 0);
+            self.playing =
+                Some(Playing { header, next, at, captured, starved, filled, since_change, waited });
         }
         let last = packets.len() as u64 - 1;
         for (index, bytes) in (0u64..).zip(packets) {
             // The format has no more repeated packets than the number says.
             let back = last - index;
             let captured = captured.saturating_sub(frame.saturating_mul(back as Nanos));
-            self.insert(header.number - back, Packet { bytes, captured, is_repeated: back > 0 });
+            let packet = Packet { bytes, captured, arrived: now, is_repeated: back > 0 };
+            self.insert(header.number - back, packet);
         }
         Ok(header)
     }
@@ -208,8 +231,8 @@ impl SoundReceiver {
             playing.captured += now - playing.at;
             playing.at = now;
         }
-        let (at, captured) = (playing.at, playing.captured);
-        let Some(what) = self.next(frame) else {
+        let at = playing.at;
+        let Some(Next { what, captured }) = self.next(frame) else {
             self.playing = None;
             return None;
         };
@@ -230,8 +253,7 @@ impl SoundReceiver {
     /// How long packets wait for their time, and the jitter that was seen.
     pub fn delay(&self) -> (Duration, Duration) {
         let part = |nanos: Nanos| Duration::from_nanos(u64::try_from(nanos).unwrap_or(0));
-        let waits = self.playing.as_ref().map_or(0, |playing| playing.at - playing.captured - self.shortest);
-        (part(waits), part(self.jitter))
+        (part(self.playing.as_ref().map_or(0, |playing| playing.waited)), part(self.jitter))
     }
 
     /// Another stream than the one that is played: of another kind, or by another clock.
@@ -289,7 +311,7 @@ impl SoundReceiver {
     }
 
     /// What is played next; `None`: nothing came for a long time.
-    fn next(&mut self, frame: Nanos) -> Option<What> {
+    fn next(&mut self, frame: Nanos) -> Option<Next> {
         let (wanted, can_recover) = (self.wanted, self.playing.as_ref()?.header.recovers);
         let playing = self.playing.as_mut()?;
         playing.since_change = playing.since_change.saturating_add(1);
@@ -302,8 +324,9 @@ impl SoundReceiver {
                 return None;
             }
             // Its time passes: who comes late raises the wanted delay by it.
+            let captured = playing.captured;
             playing.captured -= frame;
-            return Some(self.fill());
+            return Some(Next { what: self.fill(), captured });
         };
         // How much later than now it wants to be played.
         let lead = first.captured.saturating_add(wanted) - playing.at;
@@ -313,21 +336,23 @@ impl SoundReceiver {
         if lead > frame / 2 {
             if number > playing.next {
                 playing.next += 1;
+                let captured = playing.captured;
                 if number == playing.next && can_recover {
                     self.counters.recovered += 1;
-                    return Some(What::Recovered(first.bytes.clone()));
+                    return Some(Next { what: What::Recovered(first.bytes.clone()), captured });
                 }
-                return Some(self.fill());
+                return Some(Next { what: self.fill(), captured });
             }
+            let captured = playing.captured;
             // The source itself has paused.
             if lead > 2 * frame {
-                return Some(self.fill());
+                return Some(Next { what: self.fill(), captured });
             }
             // The delay is to grow.
             if playing.since_change >= CHANGE_EVERY {
                 playing.since_change = 0;
                 playing.captured -= frame;
-                return Some(self.fill());
+                return Some(Next { what: self.fill(), captured });
             }
         }
         let merges = lead < -frame && playing.since_change >= CHANGE_EVERY;
@@ -335,13 +360,13 @@ impl SoundReceiver {
         if merges && let Some(second) = self.take(number + 1) {
             self.playing.as_mut()?.since_change = 0;
             self.counters.left_out += 1;
-            return Some(What::Merged(first, second));
+            return Some(Next { what: What::Merged(first.bytes, second.bytes), captured: first.captured });
         }
-        Some(What::Packet(first))
+        Some(first.into())
     }
 
     /// Leaves out what is too old.
-    fn leap(&mut self, frame: Nanos) -> What {
+    fn leap(&mut self, frame: Nanos) -> Next {
         let (wanted, at) = (self.wanted, self.playing.as_ref().map_or(0, |playing| playing.at));
         while self.packets.len() > 1 {
             let is_old = self
@@ -355,22 +380,27 @@ impl SoundReceiver {
             self.counters.left_out += 1;
         }
         match self.packets.first_key_value().map(|(number, _)| *number).and_then(|number| self.take(number)) {
-            Some(packet) => What::Packet(packet),
-            None => self.fill(),
+            Some(packet) => packet.into(),
+            None => {
+                let captured = self.playing.as_ref().map_or(0, |playing| playing.captured);
+                Next { what: self.fill(), captured }
+            }
         }
     }
 
     /// Takes a packet to be played.
-    fn take(&mut self, number: u64) -> Option<Bytes> {
+    fn take(&mut self, number: u64) -> Option<Packet> {
         let packet = self.packets.remove(&number)?;
+        self.played_to = self.played_to.max(number.saturating_add(1));
         if let Some(playing) = &mut self.playing {
             playing.next = number + 1;
             playing.captured = packet.captured;
+            playing.waited = playing.at.saturating_sub(packet.arrived);
             (playing.starved, playing.filled) = (0, 0);
         }
         self.counters.played += 1;
         self.counters.repeated += u64::from(packet.is_repeated);
-        Some(packet.bytes)
+        Some(packet)
     }
 
     /// What stands for sound that is not there.

@@ -141,6 +141,54 @@ fn after_an_outage_sound_goes_on_without_its_delay() {
     assert!(receiver.poll_timeout().is_none());
 }
 
+/// When each play was captured, without the clocks' difference, in milliseconds.
+fn captured(plays: &[Play]) -> Vec<i64> {
+    plays.iter().map(|play| (play.captured.as_nanos() as i64 - AHEAD as i64) / 1_000_000).collect()
+}
+
+#[test]
+fn sound_that_comes_late_has_the_time_at_which_it_was_captured() {
+    let mut receiver = SoundReceiver::new();
+    // From 3 s on nothing passes for 6 s, and then all of it at four times its speed: behind the outage each packet comes later
+    // than what was seen before allows.
+    let plays = play(&mut receiver, 1600, Redundancy::Auto, false, |number| {
+        let late = if number < 300 {
+            0
+        } else {
+            (6_000 + (number - 300) * 10 / 4).saturating_sub((number - 300) * 10)
+        };
+        Some(millis(20 + late))
+    });
+    for play in &plays {
+        if let What::Packet(packet) = &play.what {
+            let number = u64::from_be_bytes(packet[..].try_into().unwrap());
+            assert_eq!(play.captured.as_nanos() - AHEAD, 1_000_000_000 + number * 10_000_000, "{number}");
+        }
+    }
+    let times = captured(&plays);
+    let back = times.windows(2).map(|pair| pair[0] - pair[1]).max();
+    assert!(back <= Some(20), "time goes back by {back:?} ms");
+    let played = numbers(&plays);
+    assert!(
+        played.windows(2).all(|pair| pair[0] < pair[1]) && played.last() == Some(&1599),
+        "{}",
+        played.len()
+    );
+    let (waits, _) = receiver.delay();
+    assert!(waits < millis(100), "what came last waited for {waits:?}");
+}
+
+#[test]
+fn sound_that_was_overtaken_is_not_what_it_begins_again_with() {
+    let mut receiver = SoundReceiver::new();
+    let way = |number| (number < 100 || number == 200).then(|| millis(if number == 50 { 3_000 } else { 20 }));
+    let plays = play(&mut receiver, 201, Redundancy::Always(0), false, way);
+    let played = numbers(&plays);
+    assert!(played.windows(2).all(|pair| pair[0] < pair[1]), "{played:?}");
+    assert_eq!(played.last(), Some(&200));
+    assert_eq!(receiver.counters().late, 1);
+}
+
 #[test]
 fn sound_waits_for_the_pictures() {
     let mut receiver = SoundReceiver::new();

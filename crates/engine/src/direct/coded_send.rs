@@ -145,6 +145,12 @@ impl Units {
         }
     }
 
+    /// Whether no other unit will come.
+    fn has_ended(&self) -> bool {
+        let state = self.state.lock().expect(UNPOISONED);
+        state.is_over || state.stopped
+    }
+
     fn end(&self, ended: Result<(), capture::Error>) {
         let mut state = self.state.lock().expect(UNPOISONED);
         state.ended = Some(ended);
@@ -463,8 +469,11 @@ impl Service for CodedVideoSender {
 
     fn serve(&self, link: &Link) -> io::Result<Served> {
         let turn = self.links.begin();
-        if !self.links.wait_connected(turn, link) {
-            return Ok(Served::ThisLink);
+        if let Err(served) = self
+            .links
+            .wait_connected(turn, link, || self.units.has_ended() || self.intake.mailbox.has_ended())
+        {
+            return Ok(served);
         }
         self.events.lock().expect(UNPOISONED).clear();
         self.state.lock().expect(UNPOISONED).sender.handle_reset();

@@ -42,7 +42,8 @@ pub trait Sink: Send {
     /// Shows a picture; it may block. Pictures of a stream may change their size.
     ///
     /// # Errors
-    /// Any: it ends the session. `BrokenPipe` says that nobody looks any more.
+    /// Any: nothing more is shown, and the receiver's end tells it. `BrokenPipe` says that nobody looks any more, which ends the
+    /// session, as does one before anything was shown.
     fn show(&mut self, shown: &Shown) -> io::Result<()>;
 
     /// No other will come.
@@ -62,9 +63,25 @@ struct State {
     waits_for_key: bool,
     failure: Option<io::Error>,
     has_failed: bool,
+    /// The session ends with the failure: nobody looks any more, or nothing could ever be shown.
+    is_fatal: bool,
 }
 
 impl State {
+    fn take_fatal(&mut self) -> Option<io::Error> {
+        self.failure.take_if(|_| self.is_fatal)
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        self.is_fatal = self.shown == 0 || error.kind() == io::ErrorKind::BrokenPipe;
+        if !self.is_fatal {
+            tracing::error!(%error, "pictures cannot be written any more; the link goes on without them");
+        }
+        self.dropped += self.waiting.len() as u64;
+        self.waiting.clear();
+        (self.failure, self.has_failed) = (Some(error), true);
+    }
+
     fn put(&mut self, shown: Shown, size: Option<Size>) {
         let (is_unit, is_key) = match &shown.content {
             Content::Picture(_) => (false, true),
@@ -121,22 +138,25 @@ impl Display {
     /// Hands a picture over, which is shown at `size` where one is given.
     ///
     /// # Errors
-    /// The sink's, once.
+    /// The sink's, once: where its reader has gone, or it has failed before anything was shown. After any other failure the
+    /// pictures are counted as dropped, and [`Display::finish`] tells it: what else goes over the link goes on.
     pub(super) fn push(&self, shown: Shown, size: Option<Size>) -> io::Result<()> {
         let mut state = self.shared.state.lock().expect(UNPOISONED);
-        if let Some(error) = state.failure.take() {
+        if let Some(error) = state.take_fatal() {
             return Err(error);
         }
-        if !state.has_failed {
+        if state.has_failed {
+            state.dropped += 1;
+        } else {
             state.put(shown, size);
             self.shared.changed.notify_all();
         }
         Ok(())
     }
 
-    /// The sink's failure, if it has failed and nobody has been told.
+    /// The sink's failure, if that ends the session and nobody has been told.
     pub(super) fn failure(&self) -> io::Result<()> {
-        self.shared.state.lock().expect(UNPOISONED).failure.take().map_or(Ok(()), Err)
+        self.shared.state.lock().expect(UNPOISONED).take_fatal().map_or(Ok(()), Err)
     }
 
     /// Pictures that the sink has taken, and those that it was too slow for.
@@ -161,7 +181,7 @@ impl Display {
         if let Some(thread) = self.thread.lock().expect(UNPOISONED).take() {
             let _ = thread.join();
         }
-        self.failure()
+        self.shared.state.lock().expect(UNPOISONED).failure.take().map_or(Ok(()), Err)
     }
 }
 
@@ -185,12 +205,7 @@ fn at_size(content: &mut Content, size: Size, scaler: &mut Option<Scaler>) {
 fn run(shared: &Shared, mut sink: Box<dyn Sink>) {
     let clock = Clock::new();
     let mut scaler = None;
-    let fail = |error| {
-        let mut state = shared.state.lock().expect(UNPOISONED);
-        state.failure = Some(error);
-        state.has_failed = true;
-        state.waiting.clear();
-    };
+    let fail = |error| shared.state.lock().expect(UNPOISONED).fail(error);
     loop {
         let mut state = shared.state.lock().expect(UNPOISONED);
         let (mut shown, size) = loop {
@@ -230,6 +245,7 @@ fn run(shared: &Shared, mut sink: Box<dyn Sink>) {
 mod tests {
     use super::*;
     use glassline_media::{PixelFormat, Size, Time};
+    use glassline_test_support::wait::until;
     use std::sync::mpsc;
 
     /// Shows a picture whenever it is told to, and fails at the end if it is to.
@@ -254,6 +270,43 @@ mod tests {
         let rate = FrameRate::new(25, 1).unwrap();
         let shown = Shown { content: Content::Picture(picture), rate, stamps: Stamps::captured_at(time) };
         display.push(shown, Size::new(32, 32).ok())
+    }
+
+    /// Takes so many pictures, and then fails so.
+    struct Failing(u32, io::ErrorKind);
+
+    impl Sink for Failing {
+        fn show(&mut self, _: &Shown) -> io::Result<()> {
+            self.0 = self.0.checked_sub(1).ok_or(self.1)?;
+            Ok(())
+        }
+
+        fn finish(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_sink_that_fails_when_it_has_worked_does_not_end_the_link_and_is_told_at_its_end() {
+        for (works, kind, is_fatal) in [
+            (2, io::ErrorKind::StorageFull, false),
+            (0, io::ErrorKind::StorageFull, true),
+            (2, io::ErrorKind::BrokenPipe, true),
+        ] {
+            let display = Display::start(Box::new(Failing(works, kind))).unwrap();
+            for number in 0..u64::from(works) {
+                push(&display, number).unwrap();
+                until("it is shown", || display.counts().0 > number);
+            }
+            push(&display, 7).unwrap();
+            until("it has failed", || display.shared.state.lock().unwrap().has_failed);
+            let told = push(&display, 8);
+            assert_eq!(told.map_err(|error| error.kind()), if is_fatal { Err(kind) } else { Ok(()) });
+            assert!(display.failure().is_ok(), "it is told once");
+            let ended = display.finish().map_err(|error| error.kind());
+            assert_eq!(ended, if is_fatal { Ok(()) } else { Err(kind) });
+            assert_eq!(display.counts().1, u64::from(!is_fatal));
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which of several links a service that has one source serves: the one that came last.
 
 use crate::link::Link;
+use crate::link::session::Served;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -26,13 +27,25 @@ impl Latest {
         link.has_ended() || self.0.load(Ordering::Relaxed) != turn.0
     }
 
-    /// Waits until the link is up; false where that will not be, or another one has come.
-    pub(super) fn wait_connected(&self, turn: Turn, link: &Link) -> bool {
+    /// Waits until the link is up.
+    ///
+    /// # Errors
+    /// That will not be, or another one has come: how far the service has come then. Where its source `has_ended` meanwhile,
+    /// there is nothing to wait for.
+    pub(super) fn wait_connected(
+        &self,
+        turn: Turn,
+        link: &Link,
+        has_ended: impl Fn() -> bool,
+    ) -> Result<(), Served> {
         while !matches!(link.wait_connected(TICK), Ok(true)) {
+            if has_ended() {
+                return Err(Served::All);
+            }
             if self.is_over(turn, link) {
-                return false;
+                return Err(Served::ThisLink);
             }
         }
-        true
+        Ok(())
     }
 }

@@ -91,6 +91,12 @@ impl Mailbox {
         self.state.lock().expect(UNPOISONED).stopped
     }
 
+    /// Whether no other picture will come.
+    pub(super) fn has_ended(&self) -> bool {
+        let state = self.state.lock().expect(UNPOISONED);
+        state.is_over || state.stopped
+    }
+
     /// No other picture will come.
     pub(super) fn end(&self, ended: Result<(), Error>) {
         let mut state = self.state.lock().expect(UNPOISONED);

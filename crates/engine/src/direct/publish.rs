@@ -37,6 +37,16 @@ const SOUND_WAIT: Duration = Duration::from_millis(400);
 const HELD_MAX: usize = 120;
 /// Items that wait for the encoder: a slow one loses pictures, not time.
 const WAITING_MAX: usize = 16;
+/// A stream that has gone on for so long was what its user wanted.
+const SETTLED: Duration = Duration::from_secs(3);
+/// From a failure to the next beginning; twice as long after each further one,
+const AGAIN: Duration = Duration::from_secs(1);
+/// up to this.
+const AGAIN_MAX: Duration = Duration::from_secs(30);
+/// Sound that is so much earlier than what was heard before is left out: its time is taken.
+const BEHIND: Duration = Duration::from_millis(500);
+/// Where nothing came for so long that is later than what was before, the sender's clock was set, and the stream begins anew.
+const CLOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// Where a stream goes. It is opened when the stream begins.
 pub enum PublishTo {
@@ -75,8 +85,26 @@ struct State {
     since: Option<Time>,
     has_sound: bool,
     last: Option<Ticks>,
+    /// Where the sound that was heard ends.
+    heard_to: Option<Time>,
+    /// Since when pictures, and sound, come whose time is taken already.
+    behind_since: [Option<Time>; 2],
+    /// How the stream fares whose outputs fail.
+    failures: Failures,
     /// Access units from the last key frame on, until the stream may begin.
     held: Vec<(ReceivedUnit, Time)>,
+}
+
+/// Failures of a stream, and when it may begin again.
+#[derive(Default)]
+struct Failures {
+    begun_at: Option<Time>,
+    /// It has gone on for a while once.
+    has_settled: bool,
+    again_at: Option<Time>,
+    wait: Duration,
+    /// It does not begin again.
+    last: Option<io::Error>,
 }
 
 /// How far a stream has come.
@@ -106,6 +134,9 @@ impl Publisher {
             since: None,
             has_sound: false,
             last: None,
+            heard_to: None,
+            behind_since: [None; 2],
+            failures: Failures::default(),
             held: Vec::new(),
         })))
     }
@@ -123,9 +154,12 @@ impl Publisher {
 }
 
 impl State {
-    /// Whether the stream may begin: sound is there, or was waited for.
+    /// Whether the stream may begin: sound is there, or was waited for, and a failure is not too young.
     fn may_begin(&mut self) -> bool {
         let now = self.clock.now();
+        if self.failures.again_at.is_some_and(|at| now < at) {
+            return false;
+        }
         let since = *self.since.get_or_insert(now);
         self.has_sound || now.since(since) >= SOUND_WAIT
     }
@@ -142,6 +176,59 @@ impl State {
                 Ok(Box::new(RelayOutput::new(publisher)))
             }
         }
+    }
+
+    /// Something of the stream has failed. One that never went on for a while is an error: what was asked for cannot be. Another one begins
+    /// again, unless it is a file, whose beginning would be lost then: that is told now, and by [`Sink::finish`].
+    fn fail(&mut self, error: io::Error) -> io::Result<()> {
+        let lived = self.failures.begun_at.take().map_or(Duration::ZERO, |at| self.clock.now().since(at));
+        if lived >= SETTLED {
+            (self.failures.has_settled, self.failures.wait) = (true, Duration::ZERO);
+        }
+        if !self.failures.has_settled {
+            return Err(error);
+        }
+        // What it was is told already.
+        let _ = self.end();
+        if let PublishTo::Targets { targets, .. } = &self.settings.to
+            && targets.iter().any(|target| matches!(target, Target::File(_)))
+        {
+            tracing::error!(%error, "the file cannot be written any more, and is ended; the link goes on");
+            self.failures.last = Some(error);
+            return Ok(());
+        }
+        let wait = (self.failures.wait * 2).clamp(AGAIN, AGAIN_MAX);
+        let after_s = wait.as_secs();
+        tracing::warn!(%error, after_s, "the stream that is made of what comes has failed; it begins again");
+        self.begin_again(wait);
+        Ok(())
+    }
+
+    fn begin_again(&mut self, wait: Duration) {
+        self.stage = Progress::Waiting;
+        self.failures.wait = wait;
+        self.failures.again_at = Some(self.clock.now() + wait);
+        (self.since, self.last, self.heard_to, self.behind_since) = (None, None, None, [None; 2]);
+        self.held.clear();
+    }
+
+    /// Whether something comes too early, `is_behind`, to be taken. Where that goes on, the sender's clock was set back: the stream
+    /// begins anew.
+    fn is_behind(&mut self, of: usize, is_behind: bool) -> bool {
+        let now = self.clock.now();
+        let Some(since) = self.behind_since.get_mut(of) else { return is_behind };
+        if !is_behind {
+            *since = None;
+            return false;
+        }
+        if now.since(*since.get_or_insert(now)) >= CLOCK_WAIT {
+            tracing::warn!(
+                "the sender's clock was set back; the stream that is made of what comes begins anew"
+            );
+            let _ = self.end();
+            self.begin_again(Duration::ZERO);
+        }
+        true
     }
 
     fn begin_encoding(&mut self, picture: &Picture, rate: FrameRate) -> io::Result<()> {
@@ -162,6 +249,7 @@ impl State {
         let run = move || encoding.run(vec![output]);
         let thread = thread::Builder::new().name("publish".into()).spawn(run)?;
         self.stage = Progress::Encoding { to, scaler: Scaler::new(format.size), thread };
+        self.failures.begun_at = Some(self.clock.now());
         Ok(())
     }
 
@@ -172,22 +260,27 @@ impl State {
             }
             self.begin_encoding(picture, rate)?;
         }
+        let pts = Ticks::from_time(captured);
+        // Two clocks are compared: a picture may seem to be captured before the last one.
+        if self.is_behind(0, self.last.is_some_and(|last| pts <= last)) {
+            return Ok(());
+        }
         let Progress::Encoding { to, scaler, .. } = &mut self.stage else { return Err(other("pictures")) };
         let mut picture = scaler.scale(picture);
         picture.captured = captured;
         picture.captured_utc = Some(self.clock.utc_at(captured));
-        let pts = Ticks::from_time(captured);
-        // Two clocks are compared: a picture may seem to be captured before the last one.
-        if self.last.is_some_and(|last| pts <= last) {
-            return Ok(());
-        }
         self.last = Some(pts);
         let now = self.clock.now();
         let stamps = Stamps::captured_at(captured).with(Stage::Arrived, now).with(Stage::Queued, now);
         match to.try_send(Item::Picture { picture, pts, stamps }) {
             Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
-            Err(TrySendError::Disconnected(_)) => self.end(),
+            Err(TrySendError::Disconnected(_)) => self.encoder_ended(),
         }
+    }
+
+    /// The encoder takes nothing any more: says why.
+    fn encoder_ended(&mut self) -> io::Result<()> {
+        self.end().and_then(|()| Err(io::Error::other("the encoder has ended")))
     }
 
     fn begin_muxing(&mut self) -> io::Result<()> {
@@ -204,6 +297,7 @@ impl State {
             #[cfg(feature = "opus")]
             coder: coder.map_err(io::Error::other)?,
         }));
+        self.failures.begun_at = Some(self.clock.now());
         Ok(())
     }
 
@@ -226,6 +320,11 @@ impl State {
 
     fn mux(&mut self, unit: &ReceivedUnit, captured: Time) -> io::Result<()> {
         let (key, last) = (unit.header.needs.is_none(), self.last);
+        let is_far_behind =
+            last.is_some_and(|last| (last - Ticks::from_time(captured)).0 > Ticks::RATE.into());
+        if self.is_behind(0, is_far_behind) && !matches!(self.stage, Progress::Muxing(_)) {
+            return Ok(());
+        }
         let Progress::Muxing(muxing) = &mut self.stage else { return Err(other("access units")) };
         let pts = Ticks::from_time(captured);
         let pts = last.map_or(pts, |last| pts.max(last + Ticks(1)));
@@ -243,11 +342,18 @@ impl State {
     #[cfg_attr(not(feature = "opus"), expect(dead_code, reason = "no sound comes then"))]
     fn hear(&mut self, block: AudioBlock) -> io::Result<()> {
         self.has_sound = true;
+        let is_behind = self.heard_to.is_some_and(|end| end.since(block.captured) > BEHIND);
+        if self.is_behind(1, is_behind) {
+            return Ok(());
+        }
+        let time =
+            Duration::from_nanos(block.frames() as u64 * 1_000_000_000 / u64::from(block.rate_hz.max(1)));
+        self.heard_to = self.heard_to.max(Some(block.captured + time));
         match &mut self.stage {
             Progress::Waiting | Progress::Over => Ok(()),
             Progress::Encoding { to, .. } => match to.try_send(Item::Sound(block)) {
                 Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
-                Err(TrySendError::Disconnected(_)) => self.end(),
+                Err(TrySendError::Disconnected(_)) => self.encoder_ended(),
             },
             #[cfg(feature = "opus")]
             Progress::Muxing(muxing) => {
@@ -300,14 +406,20 @@ impl Sink for Publisher {
     fn show(&mut self, shown: &Shown) -> io::Result<()> {
         let mut state = self.0.lock().expect(UNPOISONED);
         let captured = shown.stamps.at(Stage::Captured).unwrap_or_else(|| state.clock.now());
-        match &shown.content {
+        if state.failures.last.is_some() {
+            return Ok(());
+        }
+        let taken = match &shown.content {
             Content::Picture(picture) => state.show_picture(picture, shown.rate, captured),
             Content::Unit(unit) => state.show_unit(unit, captured),
-        }
+        };
+        taken.or_else(|error| state.fail(error))
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.0.lock().expect(UNPOISONED).end()
+        let mut state = self.0.lock().expect(UNPOISONED);
+        let ended = state.end();
+        state.failures.last.take().map_or(ended, Err)
     }
 }
 
@@ -318,7 +430,11 @@ struct PublishedSound(Arc<Mutex<State>>);
 impl SoundSink for PublishedSound {
     fn play(&mut self, heard: &Heard) -> io::Result<()> {
         let block = AudioBlock { captured: heard.captured, ..heard.block.clone() };
-        self.0.lock().expect(UNPOISONED).hear(block)
+        let mut state = self.0.lock().expect(UNPOISONED);
+        if state.failures.last.is_some() {
+            return Ok(());
+        }
+        state.hear(block).or_else(|error| state.fail(error))
     }
 
     /// The stream ends with its pictures.

@@ -320,8 +320,8 @@ impl Service for VideoSender {
 
     fn serve(&self, link: &Link) -> io::Result<Served> {
         let turn = self.links.begin();
-        if !self.links.wait_connected(turn, link) {
-            return Ok(Served::ThisLink);
+        if let Err(served) = self.links.wait_connected(turn, link, || self.intake.mailbox.has_ended()) {
+            return Ok(served);
         }
         self.events.lock().expect(UNPOISONED).clear();
         self.state.lock().expect(UNPOISONED).sender.handle_reset();

@@ -35,7 +35,8 @@ pub trait SoundSink: Send {
     /// Plays a block; blocks follow each other without a gap but where sound was absent for long. It may block.
     ///
     /// # Errors
-    /// Any: it ends the session. `BrokenPipe` says that nobody listens any more.
+    /// Any: nothing more is played, and the receiver's end tells it. `BrokenPipe` says that nobody listens any more, which ends
+    /// the session, as does one before anything was played.
     fn play(&mut self, heard: &Heard) -> io::Result<()>;
 
     /// No other will come.
@@ -60,11 +61,43 @@ pub struct SoundReceiveStatistics {
 
 /// A service that plays what a [`SoundSender`](super::SoundSender) sends.
 pub struct SoundReceiver {
-    sink: Mutex<Box<dyn SoundSink>>,
+    output: Mutex<Output>,
     pictures: Arc<LipSync>,
     links: AtomicU64,
     figures: Mutex<Figures>,
     clock: Clock,
+}
+
+/// A sink, until it fails.
+struct Output {
+    sink: Box<dyn SoundSink>,
+    has_played: bool,
+    failure: Option<io::Error>,
+    has_failed: bool,
+}
+
+impl Output {
+    fn play(&mut self, heard: &Heard) -> io::Result<()> {
+        if self.has_failed {
+            return Ok(());
+        }
+        let Err(error) = self.sink.play(heard) else {
+            self.has_played = true;
+            return Ok(());
+        };
+        self.has_failed = true;
+        if !self.has_played || error.kind() == io::ErrorKind::BrokenPipe {
+            return Err(error);
+        }
+        tracing::error!(%error, "sound cannot be written any more; the link goes on without it");
+        self.failure = Some(error);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let finished = self.sink.finish();
+        self.failure.take().map_or(finished, Err)
+    }
 }
 
 #[derive(Default)]
@@ -79,7 +112,7 @@ impl SoundReceiver {
     /// ([`VideoReceiver::lip_sync`](super::VideoReceiver::lip_sync)).
     pub fn new(sink: Box<dyn SoundSink>, pictures: Arc<LipSync>) -> SoundReceiver {
         SoundReceiver {
-            sink: Mutex::new(sink),
+            output: Mutex::new(Output { sink, has_played: false, failure: None, has_failed: false }),
             pictures,
             links: AtomicU64::new(0),
             figures: Mutex::default(),
@@ -92,7 +125,7 @@ impl SoundReceiver {
     /// # Errors
     /// The sink's.
     pub fn finish(&self) -> io::Result<()> {
-        self.sink.lock().expect(UNPOISONED).finish()
+        self.output.lock().expect(UNPOISONED).finish()
     }
 
     /// Figures now.
@@ -111,7 +144,7 @@ impl SoundReceiver {
         let captured = self.time_of(play.captured);
         let block = decode(decoder, play);
         self.figures.lock().expect(UNPOISONED).now.delay = play.at.since(captured);
-        self.sink.lock().expect(UNPOISONED).play(&Heard { block, captured })
+        self.output.lock().expect(UNPOISONED).play(&Heard { block, captured })
     }
 
     fn note(&self, buffer: &Buffer) {

@@ -217,8 +217,8 @@ impl Service for SoundSender {
 
     fn serve(&self, link: &Link) -> io::Result<Served> {
         let turn = self.links.begin();
-        if !self.links.wait_connected(turn, link) {
-            return Ok(Served::ThisLink);
+        if let Err(served) = self.links.wait_connected(turn, link, || false) {
+            return Ok(served);
         }
         self.state.lock().expect(UNPOISONED).waiting.clear();
         loop {

@@ -75,8 +75,67 @@ impl AudioOut {
                 let output = File::options().write(true).open(format!("/dev/fd/{number}"))?;
                 Box::new(Raw { output: Box::new(output), bytes: Vec::new() })
             }
-            AudioOut::Alsa(device) => open_alsa(device)?,
+            AudioOut::Alsa(device) => {
+                let device = device.clone();
+                Box::new(Reopened::new(Box::new(move || open_alsa(&device)))?)
+            }
         })
+    }
+}
+
+/// From the failure of a device to the next try to open it again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// What opens a sink again.
+type Open = Box<dyn FnMut() -> io::Result<Box<dyn SoundSink>> + Send>;
+
+/// A sink that is opened again where it fails: a device that was unplugged comes back.
+struct Reopened {
+    sink: Option<Box<dyn SoundSink>>,
+    open: Open,
+    /// When it is tried, by the sound's own time.
+    again_at: Time,
+    /// It was told that it cannot be opened.
+    is_told: bool,
+}
+
+impl Reopened {
+    fn new(mut open: Open) -> io::Result<Reopened> {
+        Ok(Reopened { sink: Some(open()?), open, again_at: Time::ZERO, is_told: false })
+    }
+
+    fn try_open(&mut self, now: Time) {
+        self.again_at = now + AGAIN;
+        match (self.open)() {
+            Ok(sink) => {
+                tracing::info!("the sound device is there again");
+                (self.sink, self.is_told) = (Some(sink), false);
+            }
+            Err(error) if !self.is_told => {
+                self.is_told = true;
+                tracing::warn!(%error, "the sound device does not open; trying on");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl SoundSink for Reopened {
+    fn play(&mut self, heard: &Heard) -> io::Result<()> {
+        let now = heard.block.captured;
+        if self.sink.is_none() && now >= self.again_at {
+            self.try_open(now);
+        }
+        let Some(sink) = &mut self.sink else { return Ok(()) };
+        if let Err(error) = sink.play(heard) {
+            tracing::warn!(%error, "the sound device has failed; it is opened again");
+            (self.sink, self.again_at) = (None, now + AGAIN);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.sink.as_mut().map_or(Ok(()), |sink| sink.finish())
     }
 }
 
@@ -200,6 +259,8 @@ mod tests {
     use super::*;
     use glassline_media::AudioBlock;
     use glassline_media::container::wav::Reader;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
     fn outputs_are_told_apart() {
@@ -213,6 +274,39 @@ mod tests {
             let refused = text.parse::<AudioOut>().unwrap_err().to_string();
             assert!(refused.contains(complaint), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_device_that_fails_is_opened_again() {
+        /// Plays so many blocks.
+        struct Device(u32, Arc<AtomicU32>);
+
+        impl SoundSink for Device {
+            fn play(&mut self, _: &Heard) -> io::Result<()> {
+                self.0 = self.0.checked_sub(1).ok_or_else(|| io::Error::other("unplugged"))?;
+                self.1.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+
+            fn finish(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+
+        let (played, opened) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (count, tries) = (Arc::clone(&played), Arc::clone(&opened));
+        let open: Open = Box::new(move || match tries.fetch_add(1, Ordering::Relaxed) {
+            1 | 2 => Err(io::Error::other("not there")),
+            _ => Ok(Box::new(Device(100, Arc::clone(&count)))),
+        });
+        let mut sink = Reopened::new(open).unwrap();
+        // Ten seconds: one until it fails, tries after 2, 4 and 6 s, and the last works for a second again.
+        for number in 0..800 {
+            let at = Time::from_millis(10 * number);
+            let block = AudioBlock { samples: vec![0.5; 960], channels: 2, rate_hz: RATE_HZ, captured: at };
+            sink.play(&Heard { block, captured: at }).unwrap();
+        }
+        assert_eq!((opened.load(Ordering::Relaxed), played.load(Ordering::Relaxed)), (4, 200 - 100 + 100));
     }
 
     #[test]

@@ -76,6 +76,9 @@ pub enum Error {
     /// The listener does not take us, and [`Mode::Connect`] asks to give up then: see [`SessionEvent::Refused`].
     #[error("the listener has another peer of this name or key, which answers")]
     Refused,
+    /// All was sent, the listener does not answer any more, and nothing tells whether it has got that.
+    #[error("the listener has gone, and has not said that it has all")]
+    Unheard,
     /// Another process of our name or key on this machine has connected to the listener, which has ended our link for it.
     #[error("another process of this name or key has connected from this machine")]
     Replaced,
@@ -139,7 +142,8 @@ pub trait Output: Send {
     /// Writes a message; it may wait in a buffer for [`Output::flush`].
     ///
     /// # Errors
-    /// Any: it ends the session with [`Error::Output`], and `BrokenPipe` with [`Error::OutputClosed`].
+    /// Any: it ends the session with [`Error::Output`], and `BrokenPipe` with [`Error::OutputClosed`]; beside services, what they
+    /// do goes on until its own end first.
     fn write(&mut self, message: &Bytes) -> io::Result<()>;
 
     /// Writes out what waits in a buffer.
@@ -344,6 +348,12 @@ pub enum SessionEvent {
         /// Its address on that path.
         address: SocketAddr,
     },
+    /// The output of a channel beside a service has failed: what comes for it is dropped, and the session ends with that error at
+    /// last.
+    OutputFailed {
+        /// Why, for people.
+        error: String,
+    },
     /// The peer sends on a channel that has no output here; what comes is dropped.
     NoOutput {
         /// The channel.
@@ -418,6 +428,7 @@ impl Session {
         let (events_to, events) = mpsc::channel();
         let (mut options, mut inputs, mut outputs) = (Vec::new(), Vec::new(), BTreeMap::new());
         let mut continuity = BTreeMap::new();
+        let is_waited_for = channels.iter().any(|it| it.input.is_some() && it.options.reliable);
         for channel in channels {
             let sends = if channel.options.reliable { channel.sends } else { Continuity::Live };
             continuity.insert(channel.id, [sends, channel.takes]);
@@ -435,6 +446,7 @@ impl Session {
             peers: Peers::default(),
             inputs_ended: AtomicBool::new(all_inputs == 0),
             channels: options,
+            is_waited_for,
             continuity,
             outputs,
             services: services.into_iter().map(Running::new).collect(),

@@ -340,14 +340,20 @@ fn write(shared: &Shared, peer: &Peer, channel: u8) {
         let written =
             messages.drain(..).try_for_each(|message| output.write(&message)).and_then(|()| output.flush());
         if let Err(source) = written {
+            drop(output);
             let is_gone = source.kind() == ErrorKind::BrokenPipe;
-            shared.notify(Message::Failed(if is_gone {
-                Error::OutputClosed { channel }
-            } else {
-                Error::Output { channel, source }
-            }));
-            return;
+            let error =
+                if is_gone { Error::OutputClosed { channel } } else { Error::Output { channel, source } };
+            if shared.services.is_empty() {
+                return shared.notify(Message::Failed(error));
+            }
+            shared.notify(Message::OutputFailed(error));
+            break;
         }
+    }
+    // What still comes holds up nothing else.
+    while peer.link.receive_all(channel, &mut messages).is_ok() {
+        peer.dropped.fetch_add(messages.drain(..).len() as u64, Ordering::Relaxed);
     }
 }
 

@@ -19,6 +19,10 @@ use std::time::{Duration, Instant};
 const RECONNECT_DELAY: Duration = Duration::from_millis(300);
 /// How long outputs have to take what came, once the session is to end.
 const DRAIN: Duration = Duration::from_secs(2);
+/// A listener that is away when all has been said is waited for so long, where nothing of that has to arrive.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// How often it is looked whether one is away.
+const FAREWELL_TICK: Duration = Duration::from_millis(250);
 /// For waits that end by messages.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -35,8 +39,10 @@ pub(super) struct Run {
     served: bool,
     /// When to connect again.
     connect_at: Option<Instant>,
-    /// What a listener ends with at last, having served its other peers.
+    /// What the session ends with at last: a listener that has served its other peers, or one whose services went on.
     torn: Option<Error>,
+    /// Since when all inputs have ended, and the listener that we were connected to is away.
+    unheard_since: Option<Instant>,
 }
 
 impl Run {
@@ -51,6 +57,7 @@ impl Run {
             served: false,
             connect_at: None,
             torn: None,
+            unheard_since: None,
         }
     }
 
@@ -122,6 +129,7 @@ impl Run {
     fn work(&mut self, inbox: &Receiver<Message>) -> Result<(), Error> {
         loop {
             let wait = self.connect_at.map_or(LONG, |at| at.saturating_duration_since(Instant::now()));
+            let wait = if self.may_leave() { wait.min(FAREWELL_TICK) } else { wait };
             match inbox.recv_timeout(wait) {
                 Ok(message) => {
                     if self.handle(message)? {
@@ -131,6 +139,9 @@ impl Run {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
+            if self.is_unheard() {
+                return Err(Error::Unheard);
+            }
             if self.connect_at.is_some_and(|at| at <= Instant::now())
                 && let Mode::Connect { to, .. } = &self.mode
             {
@@ -139,6 +150,22 @@ impl Run {
                 self.connect(&to)?;
             }
         }
+    }
+
+    /// Whether all has been said to the listener, and nothing of that waits for its return if it is away.
+    fn may_leave(&self) -> bool {
+        let is_connecting = matches!(self.mode, Mode::Connect { .. });
+        is_connecting && self.served && self.has_inputs && self.inputs_left == 0 && !self.shared.is_waited_for
+    }
+
+    /// Whether the listener has been away for long since.
+    fn is_unheard(&mut self) -> bool {
+        let is_there = || self.shared.peers.all().iter().any(|peer| peer.link.is_connected());
+        if !self.may_leave() || is_there() {
+            self.unheard_since = None;
+            return false;
+        }
+        self.unheard_since.get_or_insert_with(Instant::now).elapsed() >= FAREWELL
     }
 
     /// `true`: the session is over.
@@ -167,6 +194,10 @@ impl Run {
             },
             Message::RemoteIsAt(addresses) => self.set_remote(addresses),
             Message::Failed(error) => return Err(error),
+            Message::OutputFailed(error) => {
+                self.shared.emit(SessionEvent::OutputFailed { error: error.to_string() });
+                self.torn.get_or_insert(error);
+            }
             Message::Changed => {}
         }
         self.served |= self.shared.peers.all().iter().any(|peer| peer.was_up.load(Ordering::Relaxed));

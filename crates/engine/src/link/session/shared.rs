@@ -35,6 +35,8 @@ pub(super) enum Message {
     },
     /// An input or an output cannot go on.
     Failed(Error),
+    /// The output of a channel beside a service cannot go on.
+    OutputFailed(Error),
 }
 
 /// What the threads of a session share.
@@ -44,6 +46,8 @@ pub(super) struct Shared {
     pub(super) peers: Peers,
     pub(super) inputs_ended: AtomicBool,
     pub(super) channels: Vec<(u8, Options)>,
+    /// An input's messages are to arrive, however long the other end is away.
+    pub(super) is_waited_for: bool,
     /// What it means that a channel is cut off: for what is sent, and for what comes.
     pub(super) continuity: BTreeMap<u8, [Continuity; 2]>,
     pub(super) outputs: BTreeMap<u8, Mutex<Box<dyn Output>>>,

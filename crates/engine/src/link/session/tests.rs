@@ -205,6 +205,40 @@ fn a_peer_that_is_away_holds_no_other_up_and_is_waited_for_where_it_is_the_only_
 }
 
 #[test]
+fn who_has_said_all_leaves_a_listener_that_has_gone_unless_it_has_to_arrive() {
+    for reliable in [false, true] {
+        let idle = Duration::from_millis(400);
+        let local = [Local::at("127.0.0.1:0".parse().unwrap())];
+        let ground = Endpoint::listen(settings("ground", 7), &local).unwrap();
+        let to = ground.local_addresses()[0];
+        let endpoint =
+            Endpoint::open(Settings { idle, ..settings("air", 7) }, &[Local::towards(to)]).unwrap();
+        let (input, from) = mpsc::channel();
+        let options = Options { reliable, ..Options::default() };
+        let channel = Channel::new(CHANNEL, options).with_input(from);
+        let mode = Mode::Connect { to: vec![to], give_up: false };
+        let air = Session::open(endpoint, mode, vec![channel]).unwrap();
+        let accepted = ground.accept().unwrap();
+        assert!(accepted.wait_connected(PATIENCE).unwrap());
+        until("the link is up", || air.statistics().first().is_some_and(|peer| peer.is_connected));
+        // Without a word.
+        ground.abandon();
+        drop(input);
+        if reliable {
+            while !matches!(air.next_event(PATIENCE).expect("an event"), SessionEvent::Silent { .. }) {}
+            let until = std::time::Instant::now() + Duration::from_millis(2_600);
+            while let Some(event) = air.next_event(until.saturating_duration_since(std::time::Instant::now()))
+            {
+                assert!(!matches!(event, SessionEvent::Ending { .. }), "{event:?}");
+            }
+        } else {
+            while !matches!(air.next_event(PATIENCE).expect("an event"), SessionEvent::Ended) {}
+            assert!(matches!(air.join(), Err(Error::Unheard)));
+        }
+    }
+}
+
+#[test]
 fn another_key_is_refused_by_silence() {
     let ground = listener();
     let to = ground.address();
