@@ -4,7 +4,7 @@ use crate::failure;
 use anyhow::Result;
 use glassline_io::small_file::Accept;
 use glassline_io::tls::{Connector, Roots};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `--ca`, for commands that ask servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -12,6 +12,18 @@ pub(crate) struct Trust {
     /// File with the certificate of the authority (PEM) that https servers are trusted by, in place of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
+}
+
+/// What to do where a server is not trusted, by the file that was given for that.
+pub(crate) fn advice(ca: Option<&Path>) -> String {
+    match ca {
+        Some(file) => format!(
+            "its certificate is neither in {} nor signed by one in it, or is for another name or time; docs/certificates.md \
+             shows how to make one",
+            file.display()
+        ),
+        None => "give the file with its certificate, or its authority's, by --ca, or correct the address".to_owned(),
+    }
 }
 
 impl Trust {

@@ -204,7 +204,8 @@ fn run_h264(args: Args) -> Result<()> {
     let connector = is_tls.then(|| args.trust.connector()).transpose()?;
     let mut opener = Opener::new(Credentials { key, connector }, encoding.liveness());
     let opened: Result<Vec<_>, _> = targets.iter().map(|targets| opener.open(targets)).collect();
-    let opened = opened.map_err(words::output)?;
+    let given = words::Given { ca: args.trust.ca.as_deref(), key: args.publish_key_file.as_deref() };
+    let opened = opened.map_err(|error| words::output(error, given))?;
     let statuses = opened.iter().flat_map(Outputs::statuses).collect();
     let listen = |path: &PathBuf| control_socket::listen(path, encoding.controls(), statuses);
     let _listening = args.control.as_ref().map(listen).transpose()?;
@@ -214,7 +215,7 @@ fn run_h264(args: Args) -> Result<()> {
     let Ended { stats, result } =
         encoding.run(opened.into_iter().map(|outputs| Box::new(outputs) as Box<dyn Output>).collect());
     report::print_at_end(&args, &controls, &stats)?;
-    result.map_err(words::explain)
+    result.map_err(|error| words::explain_given(error, given))
 }
 
 impl Args {

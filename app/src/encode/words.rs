@@ -1,6 +1,6 @@
 //! What people read of the engine's errors: what is wrong, what to do about it, and whether it was theirs to get right.
 
-use crate::{failure, output};
+use crate::{failure, output, trust};
 use anyhow::Error;
 use glassline_engine::capture;
 use glassline_engine::encode::sound::SoundError;
@@ -8,13 +8,28 @@ use glassline_engine::encode::{self, ControlError, LadderError, MuxRateError};
 use glassline_engine::output::{Error as OutputError, PushFailure, TargetError};
 use glassline_io::capture::CaptureError;
 use glassline_media::FrameRate;
+use std::path::Path;
+
+/// What was given for servers: what is wrong with it is told, and not that it should be given.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Given<'a> {
+    /// The file with certificates.
+    pub(super) ca: Option<&'a Path>,
+    /// The file with the key of publishers.
+    pub(super) key: Option<&'a Path>,
+}
 
 /// An encoder's error, for the command line.
 pub(super) fn explain(error: encode::Error) -> Error {
+    explain_given(error, Given::default())
+}
+
+/// The same, for a command that was given these files.
+pub(super) fn explain_given(error: encode::Error, given: Given<'_>) -> Error {
     use encode::Error as Wrong;
     match error {
         Wrong::Capture(error) => input(error),
-        Wrong::Output(error) => self::output(error),
+        Wrong::Output(error) => self::output(error, given),
         Wrong::Sound(error) => sound(&error).on_command_line(),
         Wrong::Ladder(error) => ladder(&error),
         Wrong::MuxRate(error) => mux_rate(&error),
@@ -112,7 +127,7 @@ fn device(error: &CaptureError) -> &'static str {
 }
 
 /// An output's error.
-pub(super) fn output(error: OutputError) -> Error {
+pub(super) fn output(error: OutputError, given: Given<'_>) -> Error {
     match error {
         OutputError::ReaderGone => output::ReaderGone.into(),
         OutputError::Create { .. } => failure::failed(error, "choose another name or folder"),
@@ -122,23 +137,26 @@ pub(super) fn output(error: OutputError) -> Error {
         OutputError::Destination(_) => failure::usage(error, "see glassline encode --help"),
         OutputError::Target(error) => target(error),
         OutputError::Push { ref failure, .. } => {
-            let advice = pushed(failure);
+            let advice = pushed(failure, given);
             failure::failed(error, advice)
         }
         other => other.into(),
     }
 }
 
-fn pushed(failure: &PushFailure) -> String {
+fn pushed(failure: &PushFailure, given: Given<'_>) -> String {
     let advice = match failure {
-        PushFailure::Untrusted(_) => {
-            "give the file with its authority's certificate by --ca, or correct the address"
-        }
+        PushFailure::Untrusted(_) => return trust::advice(given.ca),
         PushFailure::Moved(answer) => {
             return format!("publish to {}", answer.location.as_deref().unwrap_or("elsewhere"));
         }
         PushFailure::Refused(answer) => match answer.status {
-            401 | 403 => "give the server's key by --publish-key-file",
+            401 | 403 => match given.key {
+                Some(file) => {
+                    return format!("the key in {} is not the one that the server wants for this name", file.display());
+                }
+                None => "give the server's key by --publish-key-file",
+            },
             409 => "choose another name, or take it over with ?takeover=1",
             _ => "correct the address",
         },

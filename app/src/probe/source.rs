@@ -3,7 +3,7 @@
 
 use super::datagrams::Datagrams;
 use crate::failure;
-use crate::trust::Trust;
+use crate::trust::{self, Trust};
 use anyhow::Result;
 use glassline_delivery::http1::{Url, UrlError};
 use glassline_engine::http::{HttpFailure, Response};
@@ -74,8 +74,9 @@ pub(crate) fn open(target: &str, trust: &Trust, deadline: Time) -> Result<Source
             let url: Url = target.parse().map_err(|error: UrlError| {
                 failure::usage(error, "write http://HOST:PORT/PATH, or https:// with it")
             })?;
-            let trust = url.tls().then(|| trust.connector()).transpose()?;
-            let reader = Reader::Http(Box::new(Http::open(&url, trust.as_ref(), deadline)?));
+            let connector = url.tls().then(|| trust.connector()).transpose()?;
+            let http = Http::open(&url, connector.as_ref(), deadline).map_err(|refused| refused.explain(&url, trust))?;
+            let reader = Reader::Http(Box::new(http));
             Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, is_ivf: false, reader })
         }
         Some(("udp", _)) => {
@@ -116,19 +117,15 @@ pub(crate) struct Http(Response);
 
 impl Http {
     /// Asks for `url`. An answer that is no success is none.
-    pub(super) fn open(url: &Url, trust: Option<&Connector>, deadline: Time) -> Result<Http> {
-        let response = Response::get(url, trust, deadline).map_err(|failure| failed(url, failure))?;
+    pub(super) fn open(url: &Url, trust: Option<&Connector>, deadline: Time) -> Result<Http, Refused> {
+        let response = Response::get(url, trust, deadline).map_err(Refused::Failed)?;
         let head = response.head();
         if (200..300).contains(&head.status) {
             return Ok(Http(response));
         }
+        let location = head.headers.first("location").map(str::to_owned);
         let answer = format!("the server answers {} {}", head.status, head.reason);
-        let failure = match (head.status, head.headers.first("location")) {
-            (300..400, Some(location)) => failure::failed(answer, format!("probe {location} instead")),
-            (404, _) => failure::failed(answer, "check the name, and that someone publishes it"),
-            _ => failure::failed(answer, "check the URL"),
-        };
-        Err(failure.context(format!("no stream at {url}")))
+        Err(Refused::Answer { status: head.status, answer, location })
     }
 
     /// When the request went.
@@ -154,8 +151,35 @@ impl Http {
     }
 }
 
+/// Why there is no stream.
+pub(super) enum Refused {
+    /// There is no answer.
+    Failed(HttpFailure),
+    /// The answer is no success.
+    Answer { status: u16, answer: String, location: Option<String> },
+}
+
+impl Refused {
+    /// With what to do.
+    fn explain(self, url: &Url, trust: &Trust) -> anyhow::Error {
+        match self {
+            Refused::Failed(failure) => failed(url, failure, trust),
+            Refused::Answer { status, answer, location } => {
+                let failure = match (status, location) {
+                    (300..400, Some(location)) => {
+                        failure::failed(answer, format!("probe {location} instead"))
+                    }
+                    (404, _) => failure::failed(answer, "check the name, and that someone publishes it"),
+                    _ => failure::failed(answer, "check the URL"),
+                };
+                failure.context(format!("no stream at {url}"))
+            }
+        }
+    }
+}
+
 /// Why there is no answer, with what to do.
-fn failed(url: &Url, failure: HttpFailure) -> anyhow::Error {
+fn failed(url: &Url, failure: HttpFailure, trust: &Trust) -> anyhow::Error {
     let none = format!("no stream at {url}");
     match failure {
         HttpFailure::Unreachable(error) => failure::failed(
@@ -165,7 +189,7 @@ fn failed(url: &Url, failure: HttpFailure) -> anyhow::Error {
         .context(format!("cannot connect to {}:{}", url.host(), url.port())),
         HttpFailure::Untrusted(error) => failure::failed(
             error,
-            "give the file with its authority's certificate by --ca, or correct the address",
+            trust::advice(trust.ca.as_deref()),
         )
         .context(format!("cannot connect to {}:{}", url.host(), url.port())),
         HttpFailure::Late => failure::failed("no answer in time", "try a longer --duration").context(none),

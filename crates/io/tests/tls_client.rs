@@ -117,6 +117,31 @@ fn bytes_go_to_a_server_and_back_and_the_end_is_told() {
 }
 
 #[test]
+fn the_certificate_that_openssl_makes_is_good_where_it_is_the_one_of_the_file() {
+    let own = |names: &[&str], until_year| Identity::authority(names, until_year);
+    for (identity, is_good) in [
+        (own(&["relay.example"], 2100), true),
+        // Its owner says whose it is, by naming it.
+        (own(&[], 2100), true),
+        (own(&["another.example"], 2100), false),
+        (own(&["relay.example"], 2021), false),
+    ] {
+        let folder = Scratch::new("tls-authority");
+        let server = Echo::new(&identity, &folder);
+        let greeted = shake_hands(&trusting(&identity, &folder), server.address, "relay.example");
+        assert_eq!(greeted.is_ok(), is_good, "{:?}", greeted.err());
+        drop(greeted);
+        let _ = server.thread.join().unwrap();
+    }
+    // Another one of the same name.
+    let (folder, identity) = (Scratch::new("tls-authority"), own(&["relay.example"], 2100));
+    let server = Echo::new(&identity, &folder);
+    let other = trusting(&own(&["relay.example"], 2100), &folder);
+    assert!(shake_hands(&other, server.address, "relay.example").is_err());
+    let _ = server.thread.join().unwrap();
+}
+
+#[test]
 fn a_stranger_and_one_of_another_name_are_refused() {
     let (folder, identity) = (Scratch::new("tls-client"), Identity::new(&["relay.example"]));
     let refused = |connector: &Connector, host: &str| {

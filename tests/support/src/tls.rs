@@ -4,6 +4,7 @@ use crate::http;
 use crate::program::Scratch;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -31,6 +32,23 @@ impl Identity {
             chain: pem("CERTIFICATE", made.cert.der()),
             key: pem("PRIVATE KEY", &made.signing_key.serialize_der()),
             der: made.cert.der().to_vec(),
+        }
+    }
+
+    /// One as `openssl req -x509` makes it: it says of itself that it is an authority's. It is good until the first day of
+    /// `until_year`.
+    pub fn authority(names: &[&str], until_year: i32) -> Identity {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut parameters = CertificateParams::new(names).expect("names");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(until_year, 1, 1);
+        let key = KeyPair::generate().expect("a key");
+        let certificate = parameters.self_signed(&key).expect("a certificate");
+        Identity {
+            chain: pem("CERTIFICATE", certificate.der()),
+            key: pem("PRIVATE KEY", &key.serialize_der()),
+            der: certificate.der().to_vec(),
         }
     }
 

@@ -2,10 +2,15 @@
 
 use super::{Session, TlsError};
 use crate::small_file::{self, Accept};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error as RustlsError, RootCertStore, SignatureScheme,
+};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,15 +38,18 @@ impl Connector {
     /// # Errors
     /// [`TlsError::File`] and [`TlsError::Lacks`] of a file; [`TlsError::NoRoots`] where the system trusts nobody.
     pub fn new(roots: &Roots, accept: Accept) -> Result<Connector, TlsError> {
-        let roots = match roots {
-            Roots::System => of_system()?,
-            Roots::File(file) => of_file(file, accept)?,
-        };
-        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(TlsError::setup)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .map_err(TlsError::setup)?;
+        let mut config = match roots {
+            Roots::System => builder.with_root_certificates(of_system()?).with_no_client_auth(),
+            Roots::File(file) => {
+                let named = of_file(file, accept)?;
+                let verifier = Named::new(named, provider).map_err(TlsError::setup)?;
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
+            }
+        };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Connector { config: Arc::new(config) })
     }
@@ -75,12 +83,91 @@ fn of_system() -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-fn of_file(file: &Path, accept: Accept) -> Result<RootCertStore, TlsError> {
+fn of_file(file: &Path, accept: Accept) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let lacks = || TlsError::Lacks { file: file.into(), what: "certificate in PEM" };
     let pem = small_file::read(file, accept)?;
+    let named: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let named = named.map_err(|_| lacks())?;
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        roots.add(certificate.map_err(|_| lacks())?).map_err(|_| lacks())?;
+    let is_good = named.iter().all(|certificate| roots.add(certificate.clone()).is_ok());
+    if is_good && !named.is_empty() { Ok(named) } else { Err(lacks()) }
+}
+
+/// Takes servers whose certificate one of a file has signed, and those whose certificate is itself one of the file: the one that
+/// `openssl req -x509` makes says of itself that it is an authority's, which no path of RFC 5280 §6.1 ends with.
+#[derive(Debug)]
+struct Named {
+    certificates: Vec<CertificateDer<'static>>,
+    by_path: Arc<WebPkiServerVerifier>,
+}
+
+impl Named {
+    fn new(
+        certificates: Vec<CertificateDer<'static>>,
+        provider: Arc<rustls::crypto::CryptoProvider>,
+    ) -> Result<Named, RustlsError> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(certificates.iter().cloned());
+        let by_path = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|error| RustlsError::General(error.to_string()))?;
+        Ok(Named { certificates, by_path })
     }
-    if roots.is_empty() { Err(lacks()) } else { Ok(roots) }
+
+    /// Whether the one thing that is wrong with a server's certificate is that it is an authority's. That is looked at behind
+    /// its dates, and before the server's name.
+    fn is_only_an_authority(error: &RustlsError) -> bool {
+        let RustlsError::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
+        matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+    }
+}
+
+impl ServerCertVerifier for Named {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, RustlsError> {
+        let error = match self.by_path.verify_server_cert(certificate, others, name, ocsp, now) {
+            Err(error) if self.certificates.contains(certificate) => error,
+            verified => return verified,
+        };
+        let is_named = if Named::is_only_an_authority(&error) {
+            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)
+        } else {
+            Err(error)
+        };
+        match is_named {
+            // It names no server at all, and is the one that was given for this.
+            Err(RustlsError::InvalidCertificate(CertificateError::NotValidForNameContext {
+                presented, ..
+            })) if presented.is_empty() => Ok(ServerCertVerified::assertion()),
+            is_named => is_named.map(|()| ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, RustlsError> {
+        self.by_path.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, RustlsError> {
+        self.by_path.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.by_path.supported_verify_schemes()
+    }
 }
