@@ -22,7 +22,8 @@ pub(crate) fn advice(ca: Option<&Path>) -> String {
              shows how to make one",
             file.display()
         ),
-        None => "give the file with its certificate, or its authority's, by --ca, or correct the address".to_owned(),
+        None => "give the file with its certificate, or its authority's, by --ca, or correct the address"
+            .to_owned(),
     }
 }
 

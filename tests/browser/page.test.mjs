@@ -1,7 +1,10 @@
 // The pages of `serve` in Chromium: the list of streams, the player with both engines, and what goes wrong around it.
 // No timing decides a test; `make bench-page` reports the figures.
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import {
   MIN_CONTRAST, assertDelay, glassline, https, launch, open, outerAddress, plays, publishBunny, publishChanging, publishIntraRefresh, publishScreen, screenshot,
@@ -39,6 +42,50 @@ browserTest("the dashboard lists what is live", async (t) => {
   await page.waitForURL("**/watch/demo");
   await plays(page, 10);
   assert.equal((await server.listing("demo")).viewers, 1);
+});
+
+browserTest("a viewer who is not let in, or comes too early, is told what to do and left in peace", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "glassline-key-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const key = join(folder, "viewer.key");
+  writeFileSync(key, "0123456789abcdef0123456789abcdef", { mode: 0o600 });
+  const config = `contact = '${CONTACT}'\n[viewer]\nkey_file = '${key}'\n[admin]\nlisten = ['127.0.0.1:0']\n`;
+  const server = await serve(t, ["--demo"], { config });
+  const admin = /all streams: (http:\/\/[^/]+)/.exec(server.run.output)[1];
+  for (const engine of ["webcodecs", "hls"]) {
+    const page = await open(t, browser, `${server.origin}/watch/demo?engine=${engine}`);
+    let asked = 0;
+    page.on("request", (request) => (asked += request.url().includes("/live/") ? 1 : 0));
+    const message = page.locator(".message");
+    await until("the words", async () => /for invited viewers/.test(await message.innerText()), () => message.innerText());
+    assert.ok((await message.innerText()).includes(CONTACT), await message.innerText());
+    assert.ok(!(await page.innerText("body")).includes("glassline sign"));
+    const before = asked;
+    await page.waitForTimeout(3000);
+    assert.ok(asked - before <= 1, `${asked - before} requests within three seconds`);
+    await screenshot(page, `refused-${engine}`);
+    await page.close();
+  }
+  // People who open the root see words, and programs a problem; the logo leads nowhere.
+  const root = await open(t, browser, `${server.origin}/`);
+  assert.match(await root.innerText("body"), /Open the address that you were given/);
+  assert.ok((await root.innerText("body")).includes(CONTACT));
+  const plain = await fetch(`${server.origin}/`);
+  assert.ok(plain.status === 404 && plain.headers.get("content-type").includes("json"), plain.status);
+  // Operators' links let them in.
+  const dashboard = await open(t, browser, `${admin}/`);
+  const card = dashboard.locator(".card", { hasText: "demo" });
+  await until("a signed link", async () => /token=/.test((await card.getByRole("link", { name: "demo" }).getAttribute("href")) ?? ""));
+  await card.getByText("Watch", { exact: true }).click();
+  await dashboard.waitForURL("**/watch/demo?expires=*");
+  await plays(dashboard, 10);
+  const free = await serve(t);
+  const early = await open(t, browser, `${free.origin}/watch/nothing`);
+  await until("the words", async () => /no stream called nothing yet/.test(await early.innerText("body")), () => early.innerText("body"));
+  const body = await early.innerText("body");
+  assert.ok(!/300×150|ffplay|bit\/s/.test(body), body);
+  assert.ok(await early.getByRole("link", { name: "All streams" }).isVisible());
+  await screenshot(early, "no-stream");
 });
 
 /** A proxy that has `server` in the folder /tv, and nothing else; its origin. Ends with the test. */

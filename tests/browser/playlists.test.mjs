@@ -226,24 +226,44 @@ browserTest("a signed address plays by playlists too", async (t) => {
   }
 });
 
-browserTest("the player fits a phone", async (t) => {
-  const server = await serve(t, ["--demo"]);
-  await server.live("demo");
-  const page = await open(t, browser, `${server.origin}/watch/demo?engine=hls`);
-  await page.setViewportSize({ width: 390, height: 844 });
-  await plays(page, 25);
-  await page.locator(".seek-row").waitFor({ state: "attached" });
-  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page scrolls sideways");
-  const cut = await page.evaluate(() => {
-    const stage = document.querySelector(".stage").getBoundingClientRect();
-    return [...document.querySelectorAll(".controls button, .controls input, .controls output")]
-      .filter((node) => node.checkVisibility())
-      .map((node) => ({ name: node.getAttribute("aria-label") ?? node.className, box: node.getBoundingClientRect() }))
-      .filter(({ box }) => box.left < stage.left || box.right > stage.right || box.top < stage.top)
-      .map(({ name }) => name);
-  });
-  assert.deepEqual(cut, [], "controls beyond the picture's edge");
-  await screenshot(page, "player-phone");
+browserTest("no control lies outside of the page or on the picture of a phone, whichever way is watched", async (t) => {
+  const server = await serve(t, [], { config: LADDER });
+  await server.live("hall-180p25");
+  for (const engine of ["webcodecs", "hls", "dash"]) {
+    const page = await open(t, browser, `${server.origin}/watch/hall?engine=${engine}`);
+    await plays(page, 10);
+    await page.getByLabel("Quality (q)").waitFor();
+    await until("the delay", async () => /\d/.test(await page.locator("button.delay").innerText()));
+    for (const [width, height] of [[360, 740], [390, 844], [768, 1024]]) {
+      const where = `${engine} at ${width} pixels`;
+      await page.setViewportSize({ width, height });
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${where}: the page scrolls sideways`);
+      const { boxes, screen } = await page.evaluate(() => {
+        const box = (node) => {
+          const { left, right, top, bottom } = node.getBoundingClientRect();
+          return { name: node.getAttribute("aria-label") ?? node.className, left, right, top, bottom };
+        };
+        const controls = document.querySelectorAll(".controls button, .controls input, .controls select");
+        return { boxes: [...controls].filter((node) => node.checkVisibility()).map(box), screen: box(document.querySelector(".screen")) };
+      });
+      assert.ok(boxes.length >= 5, `${where}: ${JSON.stringify(boxes)}`);
+      const told = (wrong) => boxes.filter(wrong).map(({ name }) => name);
+      assert.deepEqual(told((it) => it.left < 0 || it.right > width), [], `${where}: beyond the page`);
+      const cut = await page.getByLabel("Quality (q)").evaluate((node) => node.clientWidth < 80);
+      assert.ok(!cut, `${where}: the quality cannot be read`);
+      if (width > 640) continue;
+      assert.deepEqual(told((it) => it.bottom - it.top < 44 || it.right - it.left < 44), [], `${where}: too small for a finger`);
+      assert.deepEqual(told((it) => it.top < screen.bottom - 1), [], `${where}: on the picture`);
+      await screenshot(page, `player-${width}-${engine}`);
+    }
+    // A call to unmute stays where it is when nothing moves, and so does everything else.
+    await page.setViewportSize({ width: 390, height: 844 });
+    await until("nothing moves", () => page.evaluate(() => document.querySelector(".stage").classList.contains("idle")));
+    const faded = await page.evaluate(() =>
+      [...document.querySelectorAll(".bar-row > *, .seek-row")].filter((it) => getComputedStyle(it).opacity !== "1" && it.checkVisibility()).length);
+    assert.equal(faded, 0, "controls that have faded below the picture");
+    await page.close();
+  }
 });
 
 for (const [engine, label] of WAYS) {

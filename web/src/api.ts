@@ -40,6 +40,9 @@ export interface StreamInfo {
   group?: string | null;
   /** All versions of the same capture, best first; none where there is one only. */
   renditions?: Rendition[];
+  /** The query that lets a viewer in, of this stream and of all its versions: told to operators, where one is needed. */
+  access?: string | null;
+  group_access?: string | null;
   mux?: Mux;
   live: boolean;
   bitrate_bps: number;
@@ -241,6 +244,20 @@ export async function objects(name: string | null): Promise<Objects | number | n
   }
 }
 
+/** What an encoder of this server says of a stream that it makes, for operators. */
+export interface EncoderStatus {
+  /** The stream's. */
+  name: string;
+  state: string;
+  error: string | null;
+  running: { pictures: number; dropped: number } | null;
+}
+
+export async function encoders(): Promise<EncoderStatus[]> {
+  const answer = (await json(`${ROOT}api/encoders`)) as { encoders?: EncoderStatus[] } | null;
+  return Array.isArray(answer?.encoders) ? answer.encoders : [];
+}
+
 export const TIME_PATH = `${ROOT}api/time`;
 
 /** The server's wall clock, UTC in µs. */
@@ -347,7 +364,7 @@ export function figuresPath(name: string): string {
   return `${ROOT}stream/${encodeURIComponent(name)}`;
 }
 
-/** Path of a stream's page. */
-export function watchPath(name: string): string {
-  return `${ROOT}watch/${encodeURIComponent(name)}`;
+/** Path of a stream's page; `access` is the query that lets the viewer in, where the server has told one. */
+export function watchPath(name: string, access: string | null = null): string {
+  return `${ROOT}watch/${encodeURIComponent(name)}${access ? `?${access}` : ""}`;
 }

@@ -153,7 +153,10 @@ fn pushed(failure: &PushFailure, given: Given<'_>) -> String {
         PushFailure::Refused(answer) => match answer.status {
             401 | 403 => match given.key {
                 Some(file) => {
-                    return format!("the key in {} is not the one that the server wants for this name", file.display());
+                    return format!(
+                        "the key in {} is not the one that the server wants for this name",
+                        file.display()
+                    );
                 }
                 None => "give the server's key by --publish-key-file",
             },

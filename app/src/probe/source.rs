@@ -75,7 +75,8 @@ pub(crate) fn open(target: &str, trust: &Trust, deadline: Time) -> Result<Source
                 failure::usage(error, "write http://HOST:PORT/PATH, or https:// with it")
             })?;
             let connector = url.tls().then(|| trust.connector()).transpose()?;
-            let http = Http::open(&url, connector.as_ref(), deadline).map_err(|refused| refused.explain(&url, trust))?;
+            let http = Http::open(&url, connector.as_ref(), deadline)
+                .map_err(|refused| refused.explain(&url, trust))?;
             let reader = Reader::Http(Box::new(http));
             Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, is_ivf: false, reader })
         }
@@ -187,11 +188,8 @@ fn failed(url: &Url, failure: HttpFailure, trust: &Trust) -> anyhow::Error {
             "check host and port, and that the server runs",
         )
         .context(format!("cannot connect to {}:{}", url.host(), url.port())),
-        HttpFailure::Untrusted(error) => failure::failed(
-            error,
-            trust::advice(trust.ca.as_deref()),
-        )
-        .context(format!("cannot connect to {}:{}", url.host(), url.port())),
+        HttpFailure::Untrusted(error) => failure::failed(error, trust::advice(trust.ca.as_deref()))
+            .context(format!("cannot connect to {}:{}", url.host(), url.port())),
         HttpFailure::Late => failure::failed("no answer in time", "try a longer --duration").context(none),
         HttpFailure::Http(error) => anyhow::Error::from(error).context(none),
         HttpFailure::Lost(error) => anyhow::Error::from(error).context(none),

@@ -55,6 +55,9 @@ pub(super) struct Stream {
     group: Option<String>,
     /// All versions of that capture, best first; empty where this is the only one.
     renditions: Vec<Rendition>,
+    /// The query that lets a viewer in, of the stream and of all versions of its capture: for operators, where one is needed.
+    access: Option<String>,
+    group_access: Option<String>,
     mux: &'static str,
     live: bool,
     bitrate_bps: u64,
@@ -175,7 +178,8 @@ pub(super) fn streams<'a>(
         now_utc_us: hub.clock().utc().as_micros(),
     };
     let groups = Groups::of(&all);
-    Streams { server, streams: all.iter().map(|status| stream(status, to_operators, &groups)).collect() }
+    let operators = to_operators.then_some(hub);
+    Streams { server, streams: all.iter().map(|status| stream(status, operators, &groups)).collect() }
 }
 
 /// All versions of one capture.
@@ -200,7 +204,7 @@ pub(super) fn stream_named(
         Some(_) => Groups::of(hub.streams().iter().filter(|stream| known(&stream.name))),
         None => Groups::default(),
     };
-    Some(stream(&found, to_operators, &groups))
+    Some(stream(&found, to_operators.then_some(hub), &groups))
 }
 
 /// The versions of the capture `name` that are `known` to who asks; `None` where there are none.
@@ -216,10 +220,15 @@ pub(super) fn ladder_named(
     Some(Ladder { group: name.to_string(), renditions: groups.renditions(&version.name) })
 }
 
-/// What is told of a stream; where it comes from and goes to, only to operators.
-fn stream(status: &StreamStatus, to_operators: bool, groups: &Groups) -> Stream {
+/// What is told of a stream; where it comes from and goes to, and what lets its viewers in, only to operators, for whom the hub
+/// is there.
+fn stream(status: &StreamStatus, operators: Option<&Hub>, groups: &Groups) -> Stream {
+    let to_operators = operators.is_some();
+    let group = status.name.version().map(|version| version.group);
     Stream {
-        group: status.name.version().map(|version| version.group.to_string()),
+        access: operators.and_then(|hub| hub.ticket(&status.name)),
+        group_access: operators.zip(group.as_ref()).and_then(|(hub, group)| hub.ticket(group)),
+        group: group.map(|group| group.to_string()),
         renditions: groups.renditions(&status.name),
         name: status.name.to_string(),
         mux: status.mux.extension(),

@@ -106,6 +106,35 @@ impl Asset {
     }
 }
 
+/// Whether who asks wants to read the answer: a browser that opens an address says so.
+pub(super) fn is_for_people(request: &Request) -> bool {
+    request.headers.first("accept").is_some_and(|accept| accept.contains("text/html"))
+}
+
+/// What people see at `/` where the list of streams is for operators alone.
+pub(super) fn closed_page(contact: Option<&str>) -> Response {
+    let contact = contact.map_or_else(String::new, |contact| format!("<p>{}</p>", escaped(contact)));
+    let page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\" />\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" /><title>Glassline</title>\
+         <link rel=\"icon\" type=\"image/svg+xml\" href=\"./assets/favicon.svg\" />\
+         <link rel=\"stylesheet\" href=\"./assets/app.css\" /></head>\
+         <body><div class=\"page\"><div class=\"empty\"><h2>Live video is watched by its own address</h2>\
+         <p>The streams of this server are not listed here. Open the address that you were given for yours.</p>{contact}\
+         </div></div></body></html>\n"
+    );
+    Response::new(404)
+        .with_body("text/html; charset=utf-8", page)
+        .with_header("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+        .with_header("Cache-Control", "no-cache")
+        .with_header("Vary", "Accept")
+}
+
+/// Text as it stands in HTML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
 /// Compresses the page's own files by gzip, so that the first request gets them so.
 pub(super) fn prepare() {
     for asset in ASSETS.iter().chain(&*PAGES).filter(|asset| asset.bytes.len() <= LARGE_BYTES) {

@@ -45,7 +45,12 @@ impl PageSite {
 
     fn read(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
         if let Some(refusal) = refuse_stranger(request, door, peer, hub) {
-            return refusal;
+            let is_for_people = matches!(request.path.as_str(), "/" | "/index.html");
+            return if refusal.status == 404 && is_for_people && assets::is_for_people(request) {
+                assets::closed_page(self.now().contact.as_deref())
+            } else {
+                refusal
+            };
         }
         let may_know = |name: &StreamName| hub.may_know(name, door, peer, request);
         let is_operator = || hub.is_operator(door, peer, request).is_ok();

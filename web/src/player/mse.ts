@@ -78,6 +78,8 @@ export class MseEngine implements Engine {
   private behindMs: number | null = null;
   private bufferMs: number | null = null;
   private pictureBefore = { decoded: 0, dropped: 0, shown: 0 };
+  /** Of this media source's dropped pictures those that had waited for the viewer to come: they are not missed. */
+  private notMissed = 0;
 
   constructor(private readonly context: EngineContext) {
     const video = this.player;
@@ -218,7 +220,7 @@ export class MseEngine implements Engine {
     return {
       framesShown: before.shown + this.presented,
       framesDecoded: before.decoded + quality.totalVideoFrames,
-      framesDropped: before.dropped + quality.droppedVideoFrames,
+      framesDropped: before.dropped + Math.max(0, quality.droppedVideoFrames - this.notMissed),
       behindLiveMs: this.behindMs,
       bufferMs: this.bufferMs,
       width: this.player.videoWidth,
@@ -280,7 +282,8 @@ export class MseEngine implements Engine {
   private rebuild(): void {
     const quality = this.player.getVideoPlaybackQuality();
     this.pictureBefore.decoded += quality.totalVideoFrames;
-    this.pictureBefore.dropped += quality.droppedVideoFrames;
+    this.pictureBefore.dropped += Math.max(0, quality.droppedVideoFrames - this.notMissed);
+    this.notMissed = 0;
     this.pictureBefore.shown += this.presented;
     this.presented = 0;
     this.keepPicture();
@@ -341,6 +344,7 @@ export class MseEngine implements Engine {
     const starved = !paused && !seeking && readyState < HTMLMediaElement.HAVE_FUTURE_DATA;
     if (!seeking) {
       const settled = this.context.edge.settled(nowMs);
+      if (!this.control.atEdge) this.notMissed = this.player.getVideoPlaybackQuality().droppedVideoFrames;
       const order = this.control.steer({ nowMs, currentTime, bufferedStart, bufferedEnd, settled, starved, late: this.lateS });
       if ("seekTo" in order) {
         this.lateS = 0;

@@ -269,7 +269,7 @@ export class Player implements Playing {
       if (this.state !== "playing") this.setState(this.shownSinceConnect ? "playing" : "buffering", null);
     } else if (state === "absent") this.setState("waiting", null);
     else if (state === "quiet") this.setState("stalled", null);
-    else if (state === "reconnecting" && this.state === "waiting" && !detail) return;
+    else if (state === "reconnecting" && (this.state === "waiting" || this.state === "refused") && !detail) return;
     else this.setState(state, detail);
   }
 

@@ -6,7 +6,7 @@ import type { DelaySummary } from "./delay";
 import type { Standing } from "./follow";
 
 export type PlayerState =
-  | "connecting" | "waiting" | "buffering" | "playing" | "paused" | "stalled" | "reconnecting" | "unsupported";
+  | "connecting" | "waiting" | "buffering" | "playing" | "paused" | "stalled" | "reconnecting" | "refused" | "unsupported";
 
 /** What `window.glassline.stats()` answers. See README.md. */
 export interface PlayerStats {

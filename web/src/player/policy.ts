@@ -216,6 +216,21 @@ export function isTooFar(step: number, told: number): boolean {
   return step > 2 * told;
 }
 
+/** Who is not let in is told by a person, and not by the next try: it is tried again after so long. */
+export const REFUSED_MS = 60_000;
+
+/** What a viewer can do who is not let in; null for other answers. */
+export function refusal(status: number): string | null {
+  switch (status) {
+    case 401:
+      return "This stream is for invited viewers. Open the link that you were sent, or ask for one.";
+    case 403:
+      return "Your link does not let you in: its time may be over, or it is not good from where you are. Ask for a new one.";
+    default:
+      return null;
+  }
+}
+
 /** Waiting time before the next try to connect: 250 ms, doubling up to 3 s. `tries` counts from 0. */
 export function backOff(tries: number): number {
   return Math.min(3000, 250 * 2 ** Math.min(tries, 10));

@@ -10,7 +10,7 @@ import { Follower, Patience, jump, standing } from "./follow";
 import type { Library, LibraryEvents, OpenLibrary, Trouble } from "./library";
 import { nativeHls, openNative } from "./native_hls";
 import type { PlayerEvents, PlayerState, PlayerStats, Playing, Timeline } from "./playing";
-import { backOff } from "./policy";
+import { REFUSED_MS, backOff, refusal } from "./policy";
 import { watchPresented } from "./presented";
 import { RateMeter } from "./rate";
 
@@ -81,6 +81,8 @@ export class SegmentedPlayer implements Playing, Timeline {
   private shownSinceOpen = false;
   private presented = 0;
   private before = { decoded: 0, dropped: 0 };
+  /** Of this library's dropped pictures those that it left out while it went to where it begins: they are not missed. */
+  private notMissed = 0;
   private received: number | null = null;
 
   constructor(private readonly options: SegmentedOptions, private readonly events: PlayerEvents) {
@@ -204,7 +206,7 @@ export class SegmentedPlayer implements Playing, Timeline {
       state: this.state,
       framesShown: this.presented,
       framesDecoded: this.before.decoded + quality.totalVideoFrames,
-      framesDropped: this.before.dropped + quality.droppedVideoFrames,
+      framesDropped: this.before.dropped + Math.max(0, quality.droppedVideoFrames - this.notMissed),
       delayMs: this.delay.summary(nowMs),
       timeToFirstFrameMs: this.firstFrameMs,
       timeToRightFrameMs: this.firstFrameMs,
@@ -270,7 +272,7 @@ export class SegmentedPlayer implements Playing, Timeline {
     if (!this.library) return;
     const quality = this.video.getVideoPlaybackQuality();
     this.before.decoded += quality.totalVideoFrames;
-    this.before.dropped += quality.droppedVideoFrames;
+    this.before.dropped += Math.max(0, quality.droppedVideoFrames - this.notMissed);
     const { videoWidth: width, videoHeight: height } = this.video;
     if (width > 0) {
       this.still.width = width;
@@ -311,6 +313,12 @@ export class SegmentedPlayer implements Playing, Timeline {
       if (this.stopped || this.library) return;
       if (response.ok) {
         this.openLibrary();
+        return;
+      }
+      const refused = refusal(response.status);
+      if (refused !== null) {
+        this.setState("refused", refused);
+        this.reopen(REFUSED_MS);
         return;
       }
       if (response.status === 404) this.setState("waiting", null);
@@ -359,6 +367,7 @@ export class SegmentedPlayer implements Playing, Timeline {
     const { library, video } = this;
     if (!library) return;
     const nowMs = performance.now();
+    if (nowMs - this.openedMs < SETTLE_MS) this.notMissed = video.getVideoPlaybackQuality().droppedVideoFrames;
     if (document.hidden) {
       // Nobody is shown pictures there, and none is missed.
       if (this.lastPictureMs !== null) this.lastPictureMs = nowMs;

@@ -1,8 +1,8 @@
 /** The stream's bytes over HTTP: reads without end, comes back by itself. */
 import { livePath } from "../api";
-import { backOff } from "./policy";
+import { REFUSED_MS, backOff, refusal } from "./policy";
 
-export type SourceState = "connecting" | "absent" | "reading" | "quiet" | "reconnecting";
+export type SourceState = "connecting" | "absent" | "reading" | "quiet" | "reconnecting" | "refused";
 
 export interface SourceHandler {
   /** A new answer begins. */
@@ -12,6 +12,9 @@ export interface SourceHandler {
 }
 
 const POLL_MS = 1000;
+/** A stream that does not begin soon is asked for less often. */
+const POLL_OFTEN = 60;
+const POLL_LATER_MS = 3000;
 const QUIET_MS = 1500;
 const GIVE_UP_MS = 12_000;
 
@@ -60,9 +63,11 @@ export class Source {
           if (await this.read(response.body)) tries = 0;
           waitMs = backOff(tries);
         } else {
-          waitMs = response.status === 404 ? POLL_MS : backOff(tries);
-          const detail = response.status === 404 ? null : await explain(response);
-          this.handler.state(response.status === 404 ? "absent" : "reconnecting", detail);
+          const refused = refusal(response.status);
+          waitMs = refused !== null ? REFUSED_MS : response.status !== 404 ? backOff(tries) : tries < POLL_OFTEN ? POLL_MS : POLL_LATER_MS;
+          if (refused !== null) this.handler.state("refused", refused);
+          else if (response.status === 404) this.handler.state("absent", null);
+          else this.handler.state("reconnecting", await explain(response));
         }
       } catch {
         // Unreachable, or cut: tried again below.

@@ -64,11 +64,11 @@ export class WebCodecsEngine implements Engine {
     this.lastDtsUs = unit.dtsUs;
     const verdict = admit(this.decoder?.decodeQueueSize ?? 0, { key: unit.idr, reference: unit.reference }, this.frameRate);
     if (verdict === "skip") {
-      this.counts.dropped += 1;
+      this.drop(1);
       return;
     }
     if (verdict === "restart") {
-      this.counts.dropped += this.decoder?.decodeQueueSize ?? 0;
+      this.drop(this.decoder?.decodeQueueSize ?? 0);
       this.closeDecoder();
     }
     try {
@@ -125,8 +125,9 @@ export class WebCodecsEngine implements Engine {
       framesDropped: this.counts.dropped,
       behindLiveMs: this.behindMs,
       bufferMs: oldest && newest ? (newest.ptsUs - oldest.ptsUs) / 1000 : 0,
-      width: this.element.width,
-      height: this.element.height,
+      // An empty canvas has a size of its own.
+      width: this.counts.shown > 0 ? this.element.width : 0,
+      height: this.counts.shown > 0 ? this.element.height : 0,
       audio: this.audioTrack ? `${this.audioTrack.name}, ${sound}` : "none",
     };
   }
@@ -206,14 +207,19 @@ export class WebCodecsEngine implements Engine {
     if (frame.timestamp > newest) this.decoded(frame);
     else {
       frame.close();
-      this.counts.dropped += 1;
+      this.drop(1);
     }
+  }
+
+  /** Pictures are left out. Those that had waited for this viewer to come are not missed. */
+  private drop(count: number): void {
+    if (this.context.edge.settled(performance.now())) this.counts.dropped += count;
   }
 
   private discard(count: number): void {
     for (const { frame } of this.waiting.splice(0, count)) {
       frame.close();
-      this.counts.dropped += 1;
+      this.drop(1);
     }
   }
 

@@ -22,8 +22,12 @@ export interface ChartOptions {
   lines: LineStyle[];
   /** A value in words. */
   format(value: number): string;
+  /** A value on the axis, which ends at `top`; without it, as everywhere. */
+  onAxis?(value: number, top: number): string;
   /** The axis never ends below this. */
   leastTop: number;
+  /** A few values far above the others are cut off, and told, so that the others can be seen. */
+  cutsOutliers?: boolean;
   /** The axis' steps are whole numbers. */
   whole?: boolean;
   /** The lines stand on each other, each filled down to the one below it; the readout is their sum, and the legend tells each. */
@@ -158,8 +162,10 @@ export class Chart {
   }
 
   private top(data: ChartData): number {
-    const most = Math.max(this.options.leastTop, ...this.drawn(data).map((line) => greatest(line)));
-    return niceTop(most);
+    const lines = this.drawn(data);
+    const most = Math.max(this.options.leastTop, ...lines.map((line) => greatest(line)));
+    if (!this.options.cutsOutliers) return niceTop(most);
+    return niceTop(Math.min(most, Math.max(this.options.leastTop, usualTop(lines.flat()))));
   }
 
   /** The lines as they are drawn. */
@@ -169,7 +175,7 @@ export class Chart {
 
   private y(data: ChartData): Place {
     const top = this.top(data);
-    return (value) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
+    return (value) => TOP + (1 - Math.min(1, value / top)) * (HEIGHT - TOP - BOTTOM);
   }
 
   private draw(): void {
@@ -210,7 +216,7 @@ export class Chart {
     const rows = steps.flatMap((value) => {
       const at = y(value).toFixed(1);
       const label = svg("text", { x: String(LEFT - 7), y: String(Number(at) + 4), "text-anchor": "end" });
-      label.textContent = value === 0 ? "0" : this.options.format(value);
+      label.textContent = value === 0 ? "0" : (this.options.onAxis?.(value, top) ?? this.options.format(value));
       return [svg("line", { x1: String(LEFT), x2: String(right), y1: at, y2: at }), label];
     });
     const columns = data.axis.ticks.flatMap(({ share, anchor, words, ruled }) => {
@@ -219,7 +225,20 @@ export class Chart {
       label.textContent = words;
       return ruled ? [svg("line", { x1: x, x2: x, y1: String(TOP), y2: String(HEIGHT - BOTTOM) }), label] : [label];
     });
-    this.grid.replaceChildren(...rows, ...columns);
+    this.grid.replaceChildren(...rows, ...columns, ...this.cutOff(data, top));
+  }
+
+  /** How far what is cut off reaches, where it is. */
+  private cutOff(data: ChartData, top: number): SVGElement[] {
+    return this.drawn(data).flatMap((line) => {
+      const most = greatest(line);
+      if (most <= top) return [];
+      const share = data.axis.share(line.indexOf(most));
+      const anchor = share > 0.8 ? "end" : share < 0.2 ? "start" : "middle";
+      const label = svg("text", { x: this.x(share).toFixed(1), y: String(TOP + 10), "text-anchor": anchor, class: "cut-off" });
+      label.textContent = `↑ ${this.options.format(most)}`;
+      return [label];
+    });
   }
 
   private drawMark(): void {
@@ -267,6 +286,15 @@ export class Chart {
 
 function greatest(values: readonly (number | null)[]): number {
   return values.reduce<number>((most, value) => Math.max(most, value ?? 0), 0);
+}
+
+/** What an axis shows where a few values are far above the others: twice what three of four of them reach. */
+export function usualTop(values: readonly (number | null)[]): number {
+  const sorted = values.filter((value) => value !== null).sort((a, b) => a - b);
+  const usual = sorted[Math.floor((sorted.length - 1) * 0.75)];
+  const greatestOf = sorted.at(-1);
+  if (usual === undefined || greatestOf === undefined) return 0;
+  return greatestOf > 4 * usual ? 2 * usual : greatestOf;
 }
 
 function sumOf(values: readonly (number | null)[]): number | null {

@@ -60,7 +60,8 @@ export class Controls {
       popOut.classList.add("pop-out");
       right.push(popOut);
     }
-    right.push(button("fullscreen", "Full screen (f)", () => this.toggleFullscreen()));
+    // iPhones show their own player full screen, and nothing else.
+    if (canFill(stage)) right.push(button("fullscreen", "Full screen (f)", () => this.toggleFullscreen()));
     this.pause = button("pause", "Pause (k)", () => this.togglePause());
     this.pause.hidden = true;
     this.seekBar = new SeekBar(() => actions.timeline());
@@ -167,7 +168,8 @@ export class Controls {
 
   private toggleFullscreen(): void {
     if (document.fullscreenElement) void document.exitFullscreen();
-    else void this.stage.requestFullscreen?.().catch(() => undefined);
+    else if (document.fullscreenEnabled) void this.stage.requestFullscreen().catch(() => undefined);
+    else this.stage.querySelector<VideoOfIPhones>("video.picture")?.webkitEnterFullscreen?.();
   }
 
   private key(event: KeyboardEvent): void {
@@ -208,6 +210,15 @@ export class Controls {
       }
     }, IDLE_MS);
   }
+}
+
+interface VideoOfIPhones extends HTMLVideoElement {
+  webkitEnterFullscreen?(): void;
+}
+
+/** Whether the picture can fill the screen here, by itself or as an iPhone's player. */
+function canFill(stage: HTMLElement): boolean {
+  return document.fullscreenEnabled || "webkitEnterFullscreen" in stage.ownerDocument.createElement("video");
 }
 
 const SEEK_KEYS = new Set(["ArrowLeft", "ArrowRight", "Home", "End", "l"]);

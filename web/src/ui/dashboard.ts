@@ -2,7 +2,7 @@
 import { carriedMux, type Codec, figuresPath, type Overview, type StreamInfo, overview, watchPath, type Why } from "../api";
 import { ROOT } from "../root";
 import { contactLine, copyLine, element, setText } from "./dom";
-import { age, bitrate, duration } from "./format";
+import { age, bitrate, countOf, duration } from "./format";
 import { ObjectsSection } from "./objects";
 import { Sparkline } from "./sparkline";
 import { WHY_WORDS } from "./why";
@@ -16,10 +16,14 @@ class StreamCard {
   private readonly facts: Record<string, HTMLElement> = {};
   private readonly notes = element("p", { class: "notes", hidden: true });
   private readonly spark = new Sparkline();
+  private readonly link: HTMLAnchorElement;
+  private readonly watch: HTMLAnchorElement;
   readonly element: HTMLElement;
 
-  constructor(name: string) {
-    const link = element("a", { href: watchPath(name), class: "card-link" }, name);
+  constructor(private readonly name: string) {
+    const link = (this.link = element("a", { href: watchPath(name), class: "card-link" }, name));
+    // The card's heading leads there too: one way is enough for the keyboard.
+    this.watch = element("a", { href: watchPath(name), class: "action", tabindex: "-1", "aria-hidden": "true" }, "Watch");
     const facts = element("dl", { class: "facts" });
     for (const label of ["Viewers", "Up for", "Newest byte"]) {
       const value = element("dd");
@@ -32,11 +36,12 @@ class StreamCard {
       this.codecs,
       element("div", { class: "rate-row" }, this.rate, this.spark.element),
       facts, this.notes,
-      element("a", { href: figuresPath(name), class: "figures-link" }, "Viewers and figures"),
+      element("div", { class: "card-links" }, this.watch, element("a", { href: figuresPath(name), class: "figures-link" }, "Viewers and figures")),
     );
   }
 
   update(stream: StreamInfo): void {
+    for (const link of [this.link, this.watch]) setHref(link, watchPath(this.name, stream.access));
     this.state.className = stream.live ? "badge live" : "badge idle";
     setText(this.state, stream.live ? "Live" : "Not live");
     setText(this.codecs, codecsText(stream));
@@ -75,7 +80,7 @@ export function noteTexts(stream: StreamInfo): string[] {
     if (why !== "fine" && count > 0) notes.push(`${count} slow: ${WHY_WORDS[why].label}`);
   }
   for (const left of stream.left_out ?? []) notes.push(`LL-HLS and LL-DASH leave out ${left.codec} (${left.why})`);
-  if (stream.moved_forward > 0) notes.push(`slow viewers moved forward ${stream.moved_forward} ${stream.moved_forward === 1 ? "time" : "times"}`);
+  if (stream.moved_forward > 0) notes.push(`slow viewers skipped to live ${countOf(stream.moved_forward, "time")}`);
   if ((stream.key_frame_interval_s ?? 0) > 4) {
     notes.push(`a ${stream.join?.at ?? "key frame"} only every ${stream.key_frame_interval_s!.toFixed(1)} s: joining is slow`);
   }
@@ -106,8 +111,13 @@ export function arranged(streams: readonly StreamInfo[]): Arranged[] {
   return [...places.values()].sort((a, b) => called(a).localeCompare(called(b)));
 }
 
+function setHref(link: HTMLAnchorElement, path: string): void {
+  if (link.getAttribute("href") !== path) link.setAttribute("href", path);
+}
+
 function groupElement(group: string): HTMLElement {
-  const heading = element("h2", {}, group, element("span", { class: "quiet" }, " in several versions"));
+  const link = element("a", { href: watchPath(group), class: "group-link" }, group);
+  const heading = element("h2", {}, link, element("span", { class: "quiet" }, " in several versions"));
   return element("section", { class: "group", "aria-label": group }, heading, element("div", { class: "grid" }));
 }
 
@@ -158,6 +168,7 @@ export function dashboard(root: HTMLElement): void {
       if (group === null) return ownCards[0]!;
       const place = groups.get(group) ?? groupElement(group);
       groups.set(group, place);
+      setHref(place.querySelector<HTMLAnchorElement>(".group-link")!, watchPath(group, own[0]?.group_access));
       placeAll(place.lastElementChild!, ownCards);
       return place;
     }));

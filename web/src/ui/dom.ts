@@ -64,15 +64,15 @@ export function copyLine(label: string, text: string): HTMLElement {
     });
   });
   return element(
-    "div", { class: "copy-line" }, element("span", { class: "copy-label" }, label), element("code", {}, text), button,
+    "div", { class: "copy-line" }, element("span", { class: "copy-label" }, label), element("code", { tabindex: "-1" }, text), button,
   );
 }
 
-/** The crew's line: a link where it is an address. */
+/** The crew's line: a sentence as it is; an address as a link, and like a number of a telephone with what it is for. */
 export function contactLine(contact: string | null): HTMLElement | null {
   if (!contact) return null;
-  let target: Node = document.createTextNode(contact);
-  if (/^https?:\/\/\S+$/.test(contact)) target = element("a", { href: contact, rel: "noopener" }, contact);
-  else if (/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(contact)) target = element("a", { href: `mailto:${contact}` }, contact);
-  return element("p", { class: "contact" }, "Something wrong? Tell the crew: ", target);
+  const lead = "Something wrong? Tell the crew: ";
+  if (/^https?:\/\/\S+$/.test(contact)) return element("p", { class: "contact" }, lead, element("a", { href: contact, rel: "noopener" }, contact));
+  if (/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(contact)) return element("p", { class: "contact" }, lead, element("a", { href: `mailto:${contact}` }, contact));
+  return element("p", { class: "contact" }, /^[\d\s()+/-]+$/.test(contact) ? lead + contact : contact);
 }

@@ -3,7 +3,7 @@ import type { PlayerStats } from "../player/playing";
 import { type Choice, DELAYS_S, type Way } from "../player/way";
 import { Chart, timeAxis } from "./chart";
 import { element, setText } from "./dom";
-import { bitrate, delayed } from "./format";
+import { bitrate, delayOnAxis, delayed } from "./format";
 
 export const WAYS: Record<Way, { label: string; title: string }> = {
   direct: { label: "Direct", title: "Glassline's own player on the stream itself, with the least delay and no going back" },
@@ -54,7 +54,9 @@ export class Figures {
       title: "Delay over the last minute",
       lines: [{ label: "Delay", className: "line-a", filled: true }],
       format: delayed,
+      onAxis: delayOnAxis,
       leastTop: 100,
+      cutsOutliers: true,
       onPoint: (index) => this.chart.point(index),
     });
     const tiles = ["Delay", "Buffer", "Picture", "Bit rate", "Dropped pictures", "Stalls"].map((term) => {

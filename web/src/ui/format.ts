@@ -36,6 +36,16 @@ export function delayed(ms: number): string {
   return ms < 10_000 ? milliseconds(ms) : `${(ms / 1000).toFixed(1)} s`;
 }
 
+/** A delay beside others on an axis that ends at `top`: all in one unit. */
+export function delayOnAxis(ms: number, top: number): string {
+  return top < 10_000 ? milliseconds(ms) : `${Number((ms / 1000).toFixed(1))} s`;
+}
+
+/** "1 segment", "1,234 segments". */
+export function countOf(count: number, what: string): string {
+  return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+}
+
 export function bytes(count: number): string {
   if (count >= 1e9) return `${(count / 1e9).toFixed(2)} GB`;
   if (count >= 1e6) return `${(count / 1e6).toFixed(1)} MB`;

@@ -1,6 +1,6 @@
 /** The page `/stream/NAME`: how a stream and its viewers are and were. For the crew. */
 import {
-  carriedMux, type Clients, clients, type Curves, history, isLadder, type StreamInfo, streamInfo, watchPath, type Why,
+  carriedMux, type Clients, clients, type Curves, type EncoderStatus, encoders, history, isLadder, type StreamInfo, streamInfo, watchPath, type Why,
 } from "../api";
 import { type CurveName, History } from "../history";
 import { Chart, type ChartOptions, timeAxis } from "./chart";
@@ -8,7 +8,7 @@ import { ROOT } from "../root";
 import { brand, codecsText, noteTexts } from "./dashboard";
 import { element, setText } from "./dom";
 import { FlightView } from "./flight_view";
-import { age, bitrate, duration } from "./format";
+import { age, bitrate, countOf, delayOnAxis, duration } from "./format";
 import { LatencyPanel } from "./latency";
 import { ObjectsPanel } from "./objects";
 import { ViewersTable } from "./viewers";
@@ -38,8 +38,8 @@ const CURVES: Curve[] = [
   {
     names: ["behind_p50_ms", "behind_p95_ms"],
     options: {
-      title: "Behind live", lines: [{ label: "median", className: "line-b" }, { label: "95th of 100", className: "line-c" }],
-      format: age, leastTop: 100,
+      title: "Behind live", lines: [{ label: "median", className: "line-b" }, { label: "95th percentile", className: "line-c" }],
+      format: age, onAxis: delayOnAxis, leastTop: 100,
     },
   },
   {
@@ -187,6 +187,16 @@ class Facts {
   }
 }
 
+/** What the encoder that makes stream `name` says of it, where this server encodes it. */
+export function encoderFacts(all: readonly EncoderStatus[], name: string): (readonly [string, string])[] {
+  const own = all.find((one) => one.name === name);
+  if (!own) return [];
+  const state = own.error ? `${own.state}: ${own.error}` : own.state;
+  if (!own.running) return [["Encoder", state]];
+  const { pictures, dropped } = own.running;
+  return [["Encoder", state], ["Dropped by the encoder", `${dropped.toLocaleString("en")} of ${countOf(pictures + dropped, "picture")}`]];
+}
+
 /** How many viewers are slow, whatever the reason. */
 function slowCount(why: StreamInfo["why"]): number {
   return Object.entries(why ?? {}).reduce((sum, [one, count]) => sum + (one === "fine" ? 0 : count), 0);
@@ -209,6 +219,7 @@ export function streamPage(root: HTMLElement, name: string): void {
   const objects = new ObjectsPanel(name);
   const latency = new LatencyPanel(name);
   let stream: StreamInfo | null = null;
+  const watch = element("a", { href: watchPath(name), class: "action" }, "Watch");
   const flight = new FlightView(name, () => stream?.mux ?? "ts");
   const body = element("div", { class: "panels" },
     element("section", { class: "panel now", "aria-label": "Now" }, facts.element, codecs, notes),
@@ -221,11 +232,12 @@ export function streamPage(root: HTMLElement, name: string): void {
     element("div", { class: "page" },
       element("header", { class: "top" },
         element("h1", {}, element("a", { href: ROOT, class: "home", "aria-label": "All streams" }, brand()), name, state),
-        element("nav", { class: "links" }, element("a", { href: watchPath(name), class: "action" }, "Watch"))),
+        element("nav", { class: "links" }, watch)),
       trouble, body),
   );
 
   const show = (found: StreamInfo): void => {
+    watch.href = watchPath(name, found.access);
     state.className = found.live ? "badge live" : "badge idle";
     setText(state, found.live ? "Live" : "Not live");
     const mux = carriedMux(found);
@@ -238,8 +250,8 @@ export function streamPage(root: HTMLElement, name: string): void {
       ["Viewers", found.viewers.toLocaleString("en")],
       ["Slow", slowCount(found.why).toLocaleString("en")],
       ["Paced at", found.pacing_bps ? bitrate(found.pacing_bps) : "not paced"],
-      ["Sent again", `${(found.retransmitted_segments ?? 0).toLocaleString("en")} segments`],
-      ["Moved forward", found.moved_forward.toLocaleString("en")],
+      ["Sent again", countOf(found.retransmitted_segments ?? 0, "segment")],
+      ["Skipped to live", countOf(found.moved_forward, "time")],
       ["Newest byte", `${age(found.newest_byte_age_ms)} ago`],
       ["Up for", duration(found.uptime_s)],
     ]);
@@ -253,6 +265,7 @@ export function streamPage(root: HTMLElement, name: string): void {
     if (found) {
       stream = found;
       show(found);
+      for (const fact of encoderFacts(await encoders(), name)) facts.show([fact]);
       await Promise.all([curves.refresh(), viewers.refresh(), objects.refresh(), latency.refresh()]);
     } else {
       setText(trouble, `The server knows no stream ${name} now, or does not answer. Trying again…`);

@@ -2,14 +2,15 @@ import { describe, expect, it } from "vitest";
 import type { StreamInfo } from "../api";
 import { renditionText } from "./controls";
 import { arranged, codecsText, noteTexts } from "./dashboard";
-import { age, bitrate, duration } from "./format";
+import { age, bitrate, countOf, delayOnAxis, duration } from "./format";
+import { refusal } from "../player/policy";
 import { sparkPath } from "./sparkline";
 import { carriedText, stateText } from "./watch";
-import { niceTop, runsOf } from "./chart";
-import { countText, refusalText } from "./stream";
+import { niceTop, runsOf, usualTop } from "./chart";
+import { countText, encoderFacts, refusalText } from "./stream";
 import { COLUMNS, sorted } from "./viewers";
 import { rangeWords } from "./why";
-import { carriedMux, type Client, livePath } from "../api";
+import { carriedMux, type Client, type EncoderStatus, livePath, watchPath } from "../api";
 
 const stream: StreamInfo = {
   name: "a", live: true, bitrate_bps: 0, viewers: 0, codecs: [], uptime_s: 0, newest_byte_age_ms: 0, bytes_in: 0,
@@ -21,6 +22,33 @@ describe("the pages' words", () => {
     expect([bitrate(850_000), bitrate(4_560_000), bitrate(25_000_000)]).toEqual(["850 kbit/s", "4.6 Mbit/s", "25 Mbit/s"]);
     expect([duration(5), duration(75), duration(7300), duration(90_000)]).toEqual(["5 s", "1 min 15 s", "2 h 1 min", "1 d 1 h"]);
     expect([age(null), age(40.2), age(2500)]).toEqual(["–", "40 ms", "2.5 s"]);
+    expect([countOf(1, "segment"), countOf(1234, "segment")]).toEqual(["1 segment", "1,234 segments"]);
+  });
+
+  it("write all of an axis in one unit", () => {
+    expect([0.5, 1].map((share) => delayOnAxis(share * 16_000, 16_000))).toEqual(["8 s", "16 s"]);
+    expect([0.5, 1].map((share) => delayOnAxis(share * 8000, 8000))).toEqual(["4000 ms", "8000 ms"]);
+  });
+
+  it("tell what an encoder leaves out", () => {
+    const of = (running: EncoderStatus["running"]): EncoderStatus => ({ name: "a", state: "running", error: null, running });
+    expect(encoderFacts([of({ pictures: 98, dropped: 2 })], "a")).toEqual([["Encoder", "running"], ["Dropped by the encoder", "2 of 100 pictures"]]);
+    expect(encoderFacts([{ ...of(null), state: "waiting", error: "no camera" }], "a")).toEqual([["Encoder", "waiting: no camera"]]);
+    expect(encoderFacts([of(null)], "b")).toEqual([]);
+  });
+
+  it("do not let one outage hide all else of a curve", () => {
+    expect(usualTop([40, 45, null, 50, 42, 41, 43, 44, 46, 47, 48, 49, 45, 16_000])).toBe(96);
+    expect(usualTop([40, 80, 120])).toBe(120);
+    expect(usualTop([null])).toBe(0);
+  });
+
+  it("tell who is not let in what to do", () => {
+    expect(refusal(401)).toContain("link");
+    expect(refusal(403)).toContain("new one");
+    expect([refusal(404), refusal(503)]).toEqual([null, null]);
+    expect(watchPath("a b", "token=x")).toMatch(/watch\/a%20b\?token=x$/);
+    expect(watchPath("a", null)).toMatch(/watch\/a$/);
   });
 
   it("tell what deserves a look, and nothing else", () => {
@@ -36,7 +64,7 @@ describe("the pages' words", () => {
   });
 
   it("say what the player waits for", () => {
-    expect(stateText("waiting", "demo", null)).toBe("Waiting for demo to start");
+    expect(stateText("waiting", "demo", null)).toBe("There is no stream called demo yet. It is shown here as soon as it begins.");
     expect(stateText("playing", "demo", null)).toBe("");
   });
 

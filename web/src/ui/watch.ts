@@ -45,7 +45,10 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   let choice = choiceOf(query, able);
 
   const picture = element("div", { class: "picture-place" });
-  const message = element("div", { class: "message", role: "status" });
+  const said = element("span");
+  const message = element("div", { class: "message", role: "status" }, said);
+  /** How viewers reach the crew, where they need it. */
+  let contact: string | null = null;
   const settling = element("div", { class: "settling", role: "status", hidden: true }, "Building up the picture…");
   const info = element("dl", { class: "overlay", hidden: true, "aria-label": "Playback details" });
   const hint = element("div", { class: "hint-line", role: "status", hidden: true });
@@ -57,16 +60,23 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   let ladder: LadderInfo | null = null;
   const start = element("button", { type: "button", class: "start", hidden: true }, "Play");
   const delay = element("button", { type: "button", class: "delay", title: "" });
-  const stage = element("div", { class: "stage", tabindex: "-1" }, picture, message, settling, hint, info, start);
+  const screen = element("div", { class: "screen" }, picture, message, settling, hint, info, start);
+  const stage = element("div", { class: "stage", tabindex: "-1" }, screen);
 
   const events: PlayerEvents = {
     state: (state, detail) => {
       const text = stateText(state, name, detail);
       message.hidden = text === "";
-      setText(message, text);
+      setText(said, text);
       stage.dataset["state"] = state;
+      showContact();
+      if (state === "playing" || state === "unsupported") showRest();
     },
-    engine: (shown) => picture.replaceChildren(shown),
+    engine: (shown) => {
+      shown.setAttribute("role", "img");
+      shown.setAttribute("aria-label", `Live picture of ${name}`);
+      picture.replaceChildren(shown);
+    },
     tracks: (tracks) => controls.tracks(tracks),
     needsGesture: () => {
       start.hidden = false;
@@ -88,6 +98,16 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
     }
     const path = (stream: string): string => playlistPath(stream, location.search, way);
     return new SegmentedPlayer({ name, way, path, delayS, ladder: () => ladder?.group ?? null }, events);
+  };
+  /** What is below the picture is of a stream: until there is one, it would say nothing. */
+  const showRest = (): void => {
+    figuresPanel.element.hidden = others.hidden = false;
+  };
+  /** Who is not let in, or waits for long, can ask somebody. */
+  const showContact = (): void => {
+    const wanted = ["refused", "waiting", "unsupported"].includes(stage.dataset["state"] ?? "") ? contactLine(contact) : null;
+    message.querySelector(".contact")?.remove();
+    if (wanted) message.append(wanted);
   };
   let player = begin();
   /** How loud the viewer wants it, for the next player too. */
@@ -162,7 +182,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   });
   // In full screen and in the small window there is nothing but the picture: there the bar lies over it.
   const placeStages = (): void => {
-    if (popout || document.fullscreenElement === stage) stage.insertBefore(stageBar.element, start);
+    if (popout || document.fullscreenElement === stage) screen.insertBefore(stageBar.element, start);
     else stage.after(stageBar.element);
   };
   document.addEventListener("fullscreenchange", placeStages);
@@ -181,12 +201,14 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
 
   const footer = element("footer", { class: "foot" });
   const heading = element("span", {}, name);
+  const home = element("span", { class: "home" }, brand());
   const figures = element("a", { href: figuresPath(name) }, "Viewers and figures");
   const header = element(
     "header", { class: "top" },
-    element("h1", {}, element("a", { href: ROOT, class: "home", "aria-label": "All streams" }, brand()), heading),
+    element("h1", {}, home, heading),
   );
   let others = addresses(name, "ts");
+  figuresPanel.element.hidden = others.hidden = true;
   const main = element("div", { class: "page watch" }, header, stage, popout ? null : figuresPanel.element, popout ? null : others, popout ? null : footer);
   root.append(main);
   placeStages();
@@ -198,6 +220,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
     setText(heading, name);
     figures.href = figuresPath(name);
     const right = addresses(name, "ts");
+    right.hidden = others.hidden;
     others.replaceWith(right);
     others = right;
     window.history.replaceState(null, "", watchPath(name) + location.search);
@@ -223,6 +246,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
       giveWay(stream.mux ?? "ts", called);
       return;
     }
+    if (found) showRest();
     serverAge = stream ? age(stream.newest_byte_age_ms) : "–";
     ladder = isLadder(found) ? found : stream ? ladderOf(stream) : ladder;
     if (choice.way === "direct" && name === ladder?.group && ladder.renditions.some((one) => one.live)) choose(choice);
@@ -234,14 +258,17 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   };
   void askServer();
   void crewContact().then((told) => {
-    const contact = contactLine(told);
-    if (contact) footer.prepend(contact);
+    contact = told;
+    const line = contactLine(told);
+    if (line) footer.prepend(line);
+    showContact();
   });
   void overview().then((answer) => {
     if (!answer) return;
     footer.append(element("p", {}, `Glassline ${answer.server.version}`));
     // Who is shown the list of streams is shown their figures: where the crew has a listener of its own, there alone.
     header.append(element("nav", { class: "links" }, figures));
+    home.replaceWith(element("a", { href: ROOT, class: "home", "aria-label": "All streams" }, brand()));
   });
 
   window.glassline = {
@@ -294,11 +321,13 @@ export function stateText(state: PlayerState, name: string, detail: string | nul
     case "buffering":
       return "Connecting…";
     case "waiting":
-      return `Waiting for ${name} to start`;
+      return `There is no stream called ${name} yet. It is shown here as soon as it begins.`;
     case "stalled":
       return "No data is coming. Waiting…";
     case "reconnecting":
       return detail ? `Reconnecting… (${detail})` : "Reconnecting…";
+    case "refused":
+      return detail ?? "You are not let in. Ask for a link.";
     case "unsupported":
       return `${detail ?? "This browser cannot play the stream."} The addresses below work in VLC and other players.`;
     case "playing":

@@ -4,7 +4,7 @@ import { element, setText } from "./dom";
 
 export const WHY_WORDS: Record<Why, { label: string; meaning: string }> = {
   fine: { label: "fine", meaning: "Less than 200 ms behind live" },
-  receiver_window: { label: "receiver window", meaning: "Its device or program does not read as fast as the stream comes" },
+  receiver_window: { label: "slow reader", meaning: "Its device or program does not read as fast as the stream comes (its receive window is full)" },
   network: { label: "network", meaning: "Packets are lost, or the path carries no more" },
   paced: { label: "paced", meaning: "It gets all that the pacing rate allows, and is catching up" },
   us: { label: "this server", meaning: "There was room and this server did not send: it is too busy" },

@@ -97,10 +97,9 @@ impl WatchRefusal {
     /// Status, and a sentence that says what to do.
     pub const fn explain(self) -> (u16, &'static str) {
         match self {
-            WatchRefusal::Token => (
-                401,
-                "This stream is watched by a signed address; ask who runs it for one ('glassline sign' makes it).",
-            ),
+            WatchRefusal::Token => {
+                (401, "This stream is watched by a signed address; ask who runs it for one.")
+            }
             WatchRefusal::Expired => {
                 (403, "This address was signed for a time that is over; ask for a new one.")
             }
@@ -161,7 +160,17 @@ fn signed(name: &StreamName, expires_s: u64) -> Vec<u8> {
     format!("watch\n{name}\n{expires_s}").into_bytes()
 }
 
+/// An operator's links are good for so many hours at least, and change once an hour.
+const TICKET_HOURS: u64 = 12;
+
 impl WatchPolicy {
+    /// A token for an operator's own links to `name`; `None` where nobody needs one.
+    pub fn ticket(&self, name: &StreamName, now: Utc) -> Option<Token> {
+        let key = self.key.as_deref()?;
+        let hour = now.as_nanos() / 1_000_000_000 / 3600;
+        Some(Token::sign(key, name, (hour + 1 + TICKET_HOURS) * 3600))
+    }
+
     /// Whether `caller` may watch `name` with its request. Tokens are compared in constant time, and looked at where none is
     /// needed too: how long it takes does not tell streams that need one from those that do not. Where nothing but the
     /// address lets in, that has to be believable ([`Caller::check_address`]).

@@ -66,6 +66,12 @@ impl Hub {
         }
     }
 
+    /// The query that an operator's links to `name` need; `None` where nobody needs one.
+    pub fn ticket(&self, name: &StreamName) -> Option<String> {
+        let settings = self.settings();
+        settings.rules.of(name).watch.ticket(name, self.clock().utc()).map(|token| token.query())
+    }
+
     /// Whether it may know that there is a stream called `name`: who may watch it, and the operators.
     pub fn may_know(&self, name: &StreamName, role: ListenerRole, peer: IpAddr, request: &Request) -> bool {
         let settings = self.settings();

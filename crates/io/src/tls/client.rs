@@ -9,7 +9,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error as RustlsError, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error as RustlsError, RootCertStore,
+    SignatureScheme,
 };
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -143,7 +144,8 @@ impl ServerCertVerifier for Named {
         match is_named {
             // It names no server at all, and is the one that was given for this.
             Err(RustlsError::InvalidCertificate(CertificateError::NotValidForNameContext {
-                presented, ..
+                presented,
+                ..
             })) if presented.is_empty() => Ok(ServerCertVerified::assertion()),
             is_named => is_named.map(|()| ServerCertVerified::assertion()),
         }
