@@ -31,6 +31,10 @@ pub(super) fn print_at_end(args: &Args, controls: &Controls, all: &[Stats]) -> R
         // Leaves the line of the progress, so that what follows has lines of its own.
         output::print_to_stderr("\n");
     }
+    // Nothing was coded: the error says why, and zeros would stand in front of it.
+    if all.iter().all(|stats| stats.pictures() == 0 && stats.stream_bytes() == 0) {
+        return Ok(());
+    }
     let mut budgets = Vec::new();
     for (stats, status) in all.iter().zip(controls.status()) {
         let which = if all.len() > 1 { format!("{}: ", status.name) } else { String::new() };

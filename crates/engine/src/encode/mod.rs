@@ -14,6 +14,7 @@
 mod adapt;
 mod constant_rate;
 mod control;
+mod drops;
 mod encoding;
 mod error;
 mod feed;

@@ -3,6 +3,7 @@
 use super::adapt::Adapt;
 use super::constant_rate;
 use super::control::{Controls, Status};
+use super::drops::DropsTold;
 use super::picture::{PictureWriter, Written};
 use super::queue::{Popped, Queue, Work};
 use super::settings::Settings;
@@ -35,7 +36,9 @@ pub(super) struct Pipeline {
     /// Where the milliseconds went.
     pub(super) stats: Stats,
     packets: Vec<u8>,
-    drops_told: (u64, Time),
+    /// What the stream is called where it goes, if it is called anything.
+    stream: Option<String>,
+    drops_told: DropsTold,
     /// Whether pictures come; the first rendition watches for all.
     watch: Option<Watch>,
     /// Whether a key frame is one of all renditions.
@@ -55,8 +58,6 @@ pub(super) struct RenditionIndex {
     pub(super) common_keys: bool,
 }
 
-/// How often dropped pictures are spoken of.
-const TELL_INTERVAL: Duration = Duration::from_secs(5);
 /// How often the system is asked how right its wall clock is.
 const ACCURACY_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -102,7 +103,8 @@ impl Pipeline {
             adapt: settings.adapt.then(|| Adapt::new(&settings.preset, now)),
             stats: Stats::new(now),
             packets: Vec::new(),
-            drops_told: (0, Time::ZERO),
+            stream: None,
+            drops_told: DropsTold::default(),
             watch: (index == 0).then(|| Watch::new(now)),
             common_keys,
             previous: None,
@@ -115,6 +117,7 @@ impl Pipeline {
     /// # Errors
     /// The source's or the output's failure; both end it.
     pub(super) fn run(&mut self, queue: &Queue, output: &mut dyn Output) -> Result<()> {
+        self.stream = output.stream();
         loop {
             match queue.pop(self.wait(queue.is_live()))? {
                 Popped::End => return self.finish(output),
@@ -141,7 +144,7 @@ impl Pipeline {
         }
         if let Some(bitrate) = self.controls.take_bitrate(self.index) {
             self.video.set_bitrate(bitrate.bits_per_second())?;
-            tracing::info!("bit rate {bitrate}");
+            tracing::info!(stream = self.stream.as_deref(), "bit rate {bitrate}");
         }
         Ok(())
     }
@@ -208,7 +211,10 @@ impl Pipeline {
         self.video.set_preset(preset)?;
         self.stats.preset_steps += 1;
         self.controls.report(self.index, |status| preset.clone_into(&mut status.preset));
-        tracing::info!("preset {preset} from now on ({dropped} pictures dropped so far)");
+        tracing::info!(
+            stream = self.stream.as_deref(),
+            "preset {preset} from now on ({dropped} pictures dropped so far)"
+        );
         Ok(())
     }
 
@@ -265,10 +271,17 @@ impl Pipeline {
         let now = self.clock.now();
         match self.watch.as_mut().and_then(|watch| ask(watch, now)) {
             Some(StallEvent::Stalled) => {
-                tracing::warn!("the source gives no pictures; the stream's clock goes on");
+                tracing::warn!(
+                    stream = self.stream.as_deref(),
+                    "the source gives no pictures; the stream's clock goes on"
+                );
             }
             Some(StallEvent::Again(after)) => {
-                tracing::info!("the source gives pictures again, after {:.1} s", after.as_secs_f64());
+                let after_s = after.as_secs_f64();
+                tracing::info!(
+                    stream = self.stream.as_deref(),
+                    "the source gives pictures again, after {after_s:.1} s"
+                );
             }
             None => {}
         }
@@ -291,14 +304,12 @@ impl Pipeline {
     }
 
     fn tell_drops(&mut self, dropped: u64) {
-        let (told, at) = self.drops_told;
-        if dropped > told && (told == 0 || self.clock.now().since(at) >= TELL_INTERVAL) {
-            tracing::warn!(
-                "{dropped} pictures dropped so far: encoder or outputs cannot keep up; try a faster --preset, \
-                 --adapt, a smaller picture or a lower rate"
-            );
-            self.drops_told = (dropped, self.clock.now());
-        }
+        let Some(new) = self.drops_told.tell(dropped, self.clock.now()) else { return };
+        tracing::warn!(
+            stream = self.stream.as_deref(),
+            "{new} pictures dropped, {dropped} so far: encoder or outputs cannot keep up; try a faster --preset, --adapt, a \
+             smaller picture or a lower rate"
+        );
     }
 }
 

@@ -71,6 +71,11 @@ pub trait Output: Send {
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
+
+    /// What the stream is called there, for the log of who makes several.
+    fn stream(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A closure takes packets, and needs no end.

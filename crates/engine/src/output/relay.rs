@@ -27,4 +27,8 @@ impl Output for RelayOutput {
         }
         Ok(Demand::Nothing)
     }
+
+    fn stream(&self) -> Option<String> {
+        Some(self.publisher.name().to_string())
+    }
 }

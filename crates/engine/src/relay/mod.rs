@@ -420,3 +420,8 @@ impl Drop for Relay {
         self.stop();
     }
 }
+
+/// Seconds for the log, which nobody reads to the nanosecond.
+fn in_seconds(time: std::time::Duration) -> f64 {
+    (time.as_secs_f64() * 1000.0).round() / 1000.0
+}

@@ -73,6 +73,11 @@ impl Publisher {
         Some(Publisher { hub: Arc::clone(hub), live, session })
     }
 
+    /// The stream's name.
+    pub fn name(&self) -> &StreamName {
+        &self.live.name
+    }
+
     /// Its session.
     pub(super) fn session(&self) -> u64 {
         self.session

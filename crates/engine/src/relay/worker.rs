@@ -6,6 +6,7 @@ use crate::containment::{Border, contain, inject_armed};
 use crate::relay::connection::{Connection, LAST_ACTS, Slot, Turn};
 use crate::relay::fan_out::{FanOut, Served};
 use crate::relay::hub::Hub;
+use crate::relay::in_seconds;
 use crate::relay::inboxes::{Message, WAKE};
 use crate::relay::live::{Live, Seat};
 use crate::relay::resting::Resting;
@@ -154,7 +155,8 @@ impl Worker {
             }
             self.hub.worker_is_down(self.index, true);
             let pause = restarts.pause(self.hub.clock.now());
-            tracing::error!(worker = self.index, ?pause, "a worker is started again after a fault");
+            let pause_s = in_seconds(pause);
+            tracing::error!(worker = self.index, pause_s, "a worker is started again after a fault");
             self.hub.rest(pause);
             // What was half done is made anew; should that not succeed either, there is another round.
             let _ = contain(Border::Worker, || self.recover());

@@ -3,6 +3,7 @@
 use super::{Connection, PieceInHand, Publishing, Role};
 use crate::relay::ClaimError;
 use crate::relay::entitled::OwnHosts;
+use crate::relay::in_seconds;
 use crate::relay::ingest::{asks_to_take_over, credential};
 use crate::relay::live::{Flushed, PushError};
 use crate::relay::pieces::{EndedPiece, Piece, Publisher};
@@ -94,7 +95,7 @@ impl Connection {
         let caller = Caller { peer: self.peer.ip(), request, hosts: &hosts };
         context.settings.rules.of(name).publish.check(&caller).map_err(|refusal| {
             let (status, words) = refusal.explain();
-            tracing::warn!(peer = %self.peer, stream = %name, ?refusal, "publisher refused");
+            tracing::warn!(peer = %self.peer, stream = %name, refusal = words, "publisher refused");
             let response = problem(status, "may not publish", words);
             // Clients that keep a password back until they are asked for it (RFC 9110 §11.6.1).
             let asks = status == 401;
@@ -141,7 +142,7 @@ impl Connection {
             live.release(*session, context.now);
             context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
             context.notify(live, Flushed { news: true, wake_at: None }, self.seat.worker);
-            let seconds = context.now.since(*began).as_secs_f64();
+            let seconds = in_seconds(context.now.since(*began));
             tracing::info!(peer = %self.peer, stream = %live.name, bytes, seconds, "publisher {how}");
             self.role = Role::Exchange { request: None, body_bytes: 0 };
         }

@@ -5,6 +5,7 @@ use super::{Connection, Role, Turn};
 use crate::edge::{Found, Growing};
 use crate::relay::entitled::OwnHosts;
 use crate::relay::hub::Hub;
+use crate::relay::in_seconds;
 use crate::relay::live::Live;
 use crate::relay::presence::{Purpose, subscriber};
 use crate::relay::turn::TurnContext;
@@ -75,7 +76,7 @@ impl Connection {
         let caller = Caller { peer: self.peer.ip(), request, hosts: &hosts };
         let checked = rules.of(name).watch.check(&caller, name, context.hub.clock.utc());
         checked.map_err(|refusal| {
-            tracing::debug!(peer = %self.peer, stream = %name, ?refusal, "viewer refused");
+            tracing::debug!(peer = %self.peer, stream = %name, refusal = refusal.explain().1, "viewer refused");
             // Where streams in general need no token, those that do answer as if they were not there.
             let is_hidden = refusal == WatchRefusal::Token && rules.general.watch.key.is_none();
             if is_hidden { absent() } else { may_not_watch(refusal) }
@@ -193,7 +194,7 @@ impl Connection {
         // What can fail comes before the viewer is counted: who is counted is a viewer from here on, and leaves as one.
         self.outgoing.flush(&mut self.socket)?;
         if !head_only && let Err(refusal) = self.enter_as_viewer(&live, context) {
-            tracing::debug!(peer = %self.peer, stream = %live.name, ?refusal, "viewer refused");
+            tracing::debug!(peer = %self.peer, stream = %live.name, refusal = refusal.explain().1, "viewer refused");
             self.finish_answer(&guarded(may_not_watch(refusal)), head_only, context);
             return Ok(false);
         }
@@ -229,7 +230,7 @@ impl Connection {
 
     pub(super) fn end_viewer(&mut self, context: &TurnContext<'_>) -> io::Result<Turn> {
         if let Role::Watching(viewer) = &self.role {
-            let seconds = context.now.since(viewer.joined).as_secs_f64();
+            let seconds = in_seconds(context.now.since(viewer.joined));
             let (stream, bytes) = (&viewer.live.name, viewer.sent_bytes);
             tracing::debug!(peer = %self.peer, %stream, bytes, seconds, "viewer left");
         }

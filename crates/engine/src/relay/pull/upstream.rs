@@ -4,6 +4,7 @@ use super::seats::{LogThrottle, Seats};
 use super::table::{Note, Phase, PullEntry};
 use super::{LeftSocket, PullContext, READS_A_TURN, Resolved, token};
 use crate::relay::hub::Hub;
+use crate::relay::in_seconds;
 use crate::relay::outgoing::Outgoing;
 use crate::relay::tls_ends::PlainEnd;
 use crate::relay::wire::Wire;
@@ -360,12 +361,12 @@ impl Upstream {
         if counts.failures > self.note.failures {
             // The turn is the next one's by now.
             let (source, why) = (self.entry.url(self.note.turn), error.as_deref().unwrap_or_default());
-            let retry_in = self.poll_timeout().since(context.now);
+            let retry_in_s = in_seconds(self.poll_timeout().since(context.now));
             let failures = counts.failures;
             if self.log_throttle.end(why, self.good_after, context.now) {
-                tracing::warn!(%source, streams = ?self.entry.names, failures, ?retry_in, "source is not there: {why}");
+                tracing::warn!(%source, streams = ?self.entry.names, failures, retry_in_s, "source is not there: {why}");
             } else {
-                tracing::debug!(%source, failures, ?retry_in, "source is not there: {why}");
+                tracing::debug!(%source, failures, retry_in_s, "source is not there: {why}");
             }
             self.note.encoder_delay = None;
         }
