@@ -2,7 +2,7 @@
 
 use crate::{GLASSLINE, glassline};
 use glassline_test_support::noise;
-use glassline_test_support::program::{Running, Scratch};
+use glassline_test_support::program::{Running, Scratch, run};
 use glassline_test_support::wait::until;
 use serde_json::Value;
 use std::net::UdpSocket;
@@ -228,4 +228,32 @@ fn uncompressed_video_is_encoded_live() {
     let wrong = glassline(&["encode", &format!("{input}?colour=5"), &output]);
     assert_eq!(wrong.status, Some(2), "{}", wrong.stderr);
     assert!(wrong.stderr.contains("interface=eth1"), "{}", wrong.stderr);
+}
+
+#[test]
+fn a_full_disk_leaves_whole_frames_and_is_told_as_it_is() {
+    let scratch = Scratch::new("record-full");
+    let (width, height) = SIZE;
+    let frame_bytes = 6 + width * height * 4;
+    let (y4m, _) = noise::y4m(&format!("W{width} H{height} F200:1 Ip C422p10"), width * height * 4, 10, 3);
+    let (input, sdp, output) =
+        (scratch.write("in.y4m", y4m), scratch.file("in.sdp"), scratch.file("out.y4m"));
+    let _sender = send(&[&input, &url(), "--loop"], &sdp);
+    // No file may be larger than 6 MB, which is as good as a full disk.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f {}; exec {GLASSLINE} record rtp:{sdp} {output} --json",
+        6_000_000 / 512
+    );
+    let outcome = run("sh", &["-c", &script], 60);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let report: Value = serde_json::from_str(outcome.text().lines().last().unwrap()).unwrap();
+    let recorded = std::fs::read(&output).unwrap();
+    let header = recorded.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let frames = (recorded.len() - header) / frame_bytes;
+    assert_eq!(recorded.len(), header + frames * frame_bytes, "it ends with a whole frame");
+    assert!(frames > 60 && recorded.len() <= 6_000_000, "{frames} frames");
+    assert_eq!(report["written_frames"], frames, "{report}");
+    assert_eq!(report["written_bytes"], recorded.len(), "{report}");
+    assert_eq!(report["ended"], "error");
+    assert!(outcome.stderr.contains(&format!("{frames} whole frames")), "{}", outcome.stderr);
 }

@@ -133,7 +133,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let progress = recording.progress();
     tell(&progress, ended.as_ref().ok().map(|ended| ended.reason), args)?;
     let Ended { reason, .. } = ended.map_err(|error| {
-        failure::failed(format!("{}: {error}", args.output), "what was written until then is whole frames")
+        let kept =
+            format!("{} whole frames, {:.1} MB, are in it", progress.frames, progress.bytes as f64 / 1e6);
+        failure::failed(format!("{}: {error}", args.output), kept)
     })?;
     if reason == Reason::Silence && progress.received.frames() == 0 {
         let timeout = args.timeout.unwrap_or_default();
@@ -335,7 +337,7 @@ fn tell(progress: &Progress, reason: Option<Reason>, args: &Args) -> Result<()> 
 fn summary(progress: &Progress) -> String {
     let counters = progress.received.counters;
     format!(
-        "{} frames in {:.1} s, {} of them with holes, {} dropped; {} packets, {} lost, {} reordered; {:.1} MB written",
+        "{} frames in {:.1} s, {} of them with holes, {} dropped; {} packets, {} lost, {} reordered; {} frames, {:.1} MB written",
         progress.received.frames(),
         progress.length.as_secs_f64(),
         counters.incomplete,
@@ -343,6 +345,7 @@ fn summary(progress: &Progress) -> String {
         counters.packets,
         counters.lost,
         counters.reordered,
+        progress.frames,
         progress.bytes as f64 / 1e6
     )
 }

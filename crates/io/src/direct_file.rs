@@ -94,13 +94,39 @@ impl DirectFile {
     /// # Errors
     /// What the system says of writing, with the path.
     pub fn finish(mut self) -> io::Result<u64> {
+        self.put_rest()?;
+        Ok(self.written)
+    }
+
+    /// The same for a file that is looked at, or cut, afterwards. Nothing is to be added to it any more.
+    ///
+    /// # Errors
+    /// As those of [`DirectFile::finish`].
+    pub fn put_rest(&mut self) -> io::Result<()> {
         self.put_tail()?;
         self.file.sync_data().or_else(|error| match error.kind() {
             // Pipes and devices have nothing to be waited for.
             io::ErrorKind::InvalidInput => Ok(()),
             _ => Err(described(error, "cannot finish", &self.path)),
-        })?;
-        Ok(self.written)
+        })
+    }
+
+    /// Bytes that the file has.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Ends it after a failure with its first `bytes`: what is gathered is forgotten, and what was written behind them is cut off,
+    /// where it is a file that can be cut.
+    ///
+    /// # Errors
+    /// What the system says, with the path.
+    pub fn cut(mut self, bytes: u64) -> io::Result<()> {
+        self.filled = 0;
+        if bytes >= self.written || !self.file.metadata()?.is_file() {
+            return Ok(());
+        }
+        self.file.set_len(bytes).map_err(|error| described(error, "cannot cut", &self.path))
     }
 
     /// The last bytes are no whole block: they go through the cache, so that the file ends where they do.
@@ -309,6 +335,25 @@ mod tests {
             file.append(&[5; 2 * BLOCK_ALIGN]).unwrap();
             assert_eq!(file.finish().unwrap(), 8192);
             assert_eq!(fs::read(&path.0).unwrap(), [5; 8192]);
+        }
+    }
+
+    #[test]
+    fn a_file_is_cut_where_it_is_to_end() {
+        for folder in folders() {
+            let path = Scratch::new(&folder, "cut");
+            let bytes = numbered(GATHERED_BYTES + 70_000);
+            let mut file = DirectFile::create(&path.0).unwrap();
+            file.append(&bytes).unwrap();
+            // The rest is gathered still.
+            let written = file.written();
+            assert!((GATHERED_BYTES as u64..bytes.len() as u64).contains(&written), "{written}");
+            file.cut(1_000_001).unwrap();
+            assert!(fs::read(&path.0).unwrap() == bytes[..1_000_001]);
+            let mut file = DirectFile::create(&path.0).unwrap();
+            file.append(&bytes).unwrap();
+            file.cut(u64::MAX).unwrap();
+            assert_eq!(fs::metadata(&path.0).unwrap().len(), written, "there is no more than was written");
         }
     }
 

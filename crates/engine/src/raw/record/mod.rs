@@ -9,7 +9,7 @@
 mod tests;
 mod writer;
 
-pub use writer::{Container, Raw, WriteError, Writer};
+pub use writer::{Container, Kept, Raw, WriteError, Writer};
 
 use super::receive::{Receiver, Report, Watch};
 use glassline_media::{Stage, Stamps};
@@ -86,6 +86,16 @@ struct Counts {
     nanos: AtomicU64,
     /// Of [`Progress::received_after`]; [`UNKNOWN`] where that is not known.
     received_after_nanos: AtomicU64,
+}
+
+impl Counts {
+    /// The disk has failed, and has this.
+    fn keep(&self, kept: Kept, frame_time: Duration) {
+        self.frames.store(kept.frames, Ordering::Relaxed);
+        self.bytes.store(kept.bytes, Ordering::Relaxed);
+        let nanos = frame_time.as_nanos().saturating_mul(kept.frames.into());
+        self.nanos.store(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
 }
 
 const UNKNOWN: u64 = u64::MAX;
@@ -175,7 +185,11 @@ fn record(mut receiver: Receiver, mut writer: Writer, limits: Limits, counts: &C
                     .filter(|_| frame.is_related)
                     .map_or(UNKNOWN, |after| after.as_nanos() as u64);
                 counts.received_after_nanos.store(nanos, Ordering::Relaxed);
-                writer.write(&frame.picture)?;
+                if let Err(error) = writer.write(&frame.picture) {
+                    let frame_time = writer.rate().time_of(1);
+                    counts.keep(writer.keep(), frame_time);
+                    return Err(error);
+                }
                 counts.frames.fetch_add(1, Ordering::Relaxed);
                 counts.bytes.store(writer.bytes(), Ordering::Relaxed);
                 let nanos = (at + frame_time).as_nanos();
@@ -188,7 +202,11 @@ fn record(mut receiver: Receiver, mut writer: Writer, limits: Limits, counts: &C
         }
     };
     receiver.stop();
-    let bytes = writer.finish()?;
+    let frame_time = writer.rate().time_of(1);
+    let bytes = writer.finish().map_err(|(error, kept)| {
+        counts.keep(kept, frame_time);
+        error
+    })?;
     counts.bytes.store(bytes, Ordering::Relaxed);
     Ok(Ended { bytes, reason })
 }

@@ -94,6 +94,17 @@ pub struct Writer {
     unpacker: Unpacker,
     header: Vec<u8>,
     has_begun: bool,
+    /// Bytes of a frame in the file, once there is one.
+    frame_bytes: Option<u64>,
+}
+
+/// What a recording has after its disk failed: whole frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// How many.
+    pub frames: u64,
+    /// The file's bytes.
+    pub bytes: u64,
 }
 
 impl Writer {
@@ -125,7 +136,8 @@ impl Writer {
             }
         };
         let raw = Raw::of(picture.format());
-        Ok(Writer { container, file, raw, rate, unpacker: Unpacker::new(), header, has_begun: false })
+        let (unpacker, frame_bytes) = (Unpacker::new(), None);
+        Ok(Writer { container, file, raw, rate, unpacker, header, has_begun: false, frame_bytes })
     }
 
     /// How samples lie in a file of [`Container::Raw`].
@@ -153,6 +165,17 @@ impl Writer {
     /// # Errors
     /// What the system says.
     pub fn write(&mut self, picture: &Picture) -> io::Result<()> {
+        let before = self.bytes().max(self.header_bytes());
+        self.append(picture)?;
+        self.frame_bytes = Some(self.bytes().saturating_sub(before));
+        Ok(())
+    }
+
+    fn header_bytes(&self) -> u64 {
+        self.header.len() as u64
+    }
+
+    fn append(&mut self, picture: &Picture) -> io::Result<()> {
         let Some((_, file)) = &mut self.file else { return Ok(()) };
         if self.container == Container::Raw {
             if self.raw.is_packed && picture.format().layout == Layout::Pgroups {
@@ -177,12 +200,32 @@ impl Writer {
     /// Writes what is left and waits for the disk. Returns the file's bytes.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn finish(mut self) -> io::Result<u64> {
-        let Some((_, mut file)) = self.file.take() else { return Ok(0) };
-        if self.container == Container::Y4m && !self.has_begun {
-            file.append(&self.header)?;
+    /// What the system says, and what there is nevertheless.
+    pub fn finish(mut self) -> Result<u64, (io::Error, Kept)> {
+        let header_is_missing = self.container == Container::Y4m && !self.has_begun;
+        let Some((_, file)) = &mut self.file else { return Ok(0) };
+        let ended = if header_is_missing { file.append(&self.header) } else { Ok(()) };
+        match ended.and_then(|()| file.put_rest()) {
+            Ok(()) => Ok(file.written()),
+            Err(error) => {
+                let kept = self.keep();
+                Err((error, kept))
+            }
         }
-        file.finish()
+    }
+
+    /// Ends the file after a failure, behind the last frame that is there as a whole.
+    pub fn keep(mut self) -> Kept {
+        let (header, frame) = (self.header_bytes(), self.frame_bytes.unwrap_or(0));
+        let Some((path, file)) = self.file.take() else { return Kept { frames: 0, bytes: 0 } };
+        let written = file.written();
+        let of_frames = written.saturating_sub(header);
+        let frames = of_frames.checked_div(frame).unwrap_or(0);
+        let bytes = if written < header { 0 } else { header + frames * frame };
+        if let Err(error) = file.cut(bytes) {
+            tracing::warn!(%error, "{} does not end with a whole frame", path.display());
+            return Kept { frames, bytes: written };
+        }
+        Kept { frames, bytes }
     }
 }
