@@ -43,7 +43,7 @@ browserTest("the figures of a stream: curves, viewers, and why one is slow", asy
   await page.getByRole("link", { name: "Viewers and figures" }).click();
   await page.waitForURL("**/stream/demo");
   await rowOf(page, keen).getByText("fine").waitFor({ timeout: 60_000 });
-  await rowOf(page, lazy).getByText("receiver window").waitFor({ timeout: 60_000 });
+  await rowOf(page, lazy).getByText("slow reader").waitFor({ timeout: 60_000 });
 
   const curve = page.locator("svg[aria-label^='Bit rate, over'] path.curve");
   await until("a curve of some seconds", async () => ((await curve.getAttribute("d")) ?? "").split("L").length > 4);

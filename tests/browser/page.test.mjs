@@ -81,7 +81,7 @@ browserTest("a viewer who is not let in, or comes too early, is told what to do 
   await plays(dashboard, 10);
   const free = await serve(t);
   const early = await open(t, browser, `${free.origin}/watch/nothing`);
-  await until("the words", async () => /no stream called nothing yet/.test(await early.innerText("body")), () => early.innerText("body"));
+  await until("the words", async () => /Waiting for nothing to start\. There is no stream/.test(await early.innerText("body")), () => early.innerText("body"));
   const body = await early.innerText("body");
   assert.ok(!/300×150|ffplay|bit\/s/.test(body), body);
   assert.ok(await early.getByRole("link", { name: "All streams" }).isVisible());

@@ -64,7 +64,7 @@ describe("the pages' words", () => {
   });
 
   it("say what the player waits for", () => {
-    expect(stateText("waiting", "demo", null)).toBe("There is no stream called demo yet. It is shown here as soon as it begins.");
+    expect(stateText("waiting", "demo", null)).toMatch(/^Waiting for demo to start\. There is no stream/);
     expect(stateText("playing", "demo", null)).toBe("");
   });
 

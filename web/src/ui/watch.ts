@@ -321,7 +321,7 @@ export function stateText(state: PlayerState, name: string, detail: string | nul
     case "buffering":
       return "Connecting…";
     case "waiting":
-      return `There is no stream called ${name} yet. It is shown here as soon as it begins.`;
+      return `Waiting for ${name} to start. There is no stream of this name now; it is shown here as soon as it begins.`;
     case "stalled":
       return "No data is coming. Waiting…";
     case "reconnecting":

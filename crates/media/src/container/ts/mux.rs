@@ -43,6 +43,10 @@ pub const AUDIO_PID: u16 = 0x101;
 
 /// A clock that runs back further than this was set anew; less is jitter between streams.
 const BACKWARD_JUMP: i64 = 90_000;
+/// Where tables are to come more often than this (10 ms) no gap is filled up.
+const FILL_MIN: Ticks = Ticks(900);
+/// The clock is written into gaps of at most so many ticks (ten seconds).
+const FILL_MAX: i64 = 900_000;
 
 /// What the program consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,6 +229,7 @@ impl Muxer {
         let at = fine(dts, head.captured);
         if is_video {
             self.end(out);
+            self.fill_up(dts, out);
             self.learn_sizes(&unit.data);
         }
         let part = if is_video { Part::Picture(at) } else { Part::Sound(at) };
@@ -252,6 +257,7 @@ impl Muxer {
     pub fn begin(&mut self, unit: &UnitHead, out: &mut Vec<u8>) -> Result<(), Error> {
         self.check(Codec::H264)?;
         self.end(out);
+        self.fill_up(unit.dts, out);
         self.shaped(Part::Picture(fine(unit.dts, unit.captured)), out, |muxer, out| {
             let field = muxer.start_unit(true, unit, out);
             let delay = muxer.settings.decode_delay;
@@ -366,6 +372,19 @@ impl Muxer {
                 out.extend_from_slice(&clock_packet(stream.pid, continuity, clock, jump));
             }
         });
+    }
+
+    /// Tables and the clock for the time without pictures before one at `dts`, where nobody has called [`Muxer::write_tables`]: of a
+    /// file with few pictures a second, or a machine that stood still. Longer gaps than [`FILL_MAX`] are left.
+    fn fill_up(&mut self, dts: Ticks, out: &mut Vec<u8>) {
+        // At a constant rate the clock comes on its own.
+        if self.shaper.is_some() || self.settings.table_interval < FILL_MIN {
+            return;
+        }
+        let is_fillable = |at: Ticks| (1..=FILL_MAX).contains(&(dts - at).0);
+        while let Some(at) = self.poll_timeout().filter(|&at| is_fillable(at)) {
+            self.write_tables(at, out);
+        }
     }
 
     /// Moves stream time on; true if the clock was set anew.
@@ -554,6 +573,30 @@ mod tests {
         assert_eq!(checker.errors(), 0);
         let clocks: Vec<u64> = parsed.iter().filter_map(Packet::pcr).map(Pcr::base).collect();
         assert_eq!(clocks, [1000, 10_000, 15_000]);
+    }
+
+    #[test]
+    fn a_gap_that_nobody_filled_is_filled_before_the_next_picture() {
+        for (gap, filled) in
+            [(3_600, 0), (19_700, 2), (90_000, 9), (89_999, 9), (FILL_MAX + 10_000, 0), (10 * FILL_MAX, 0)]
+        {
+            let mut muxer = muxer(Some(Codec::H264), None);
+            let mut out = Vec::new();
+            muxer.write(&unit(Codec::H264, 1000, 100, true), &mut out).unwrap();
+            muxer.write(&unit(Codec::H264, 1000 + gap, 100, false), &mut out).unwrap();
+            let mut checker = ContinuityChecker::new();
+            let parsed: Vec<_> = packets(&out).map(|bytes| Packet::parse(bytes).unwrap()).collect();
+            parsed.iter().for_each(|packet| _ = checker.check(packet));
+            assert_eq!(checker.errors(), 0, "{gap}");
+            let clocks: Vec<u64> = parsed.iter().filter_map(Packet::pcr).map(Pcr::base).collect();
+            assert!(clocks.is_sorted(), "{clocks:?}");
+            if gap <= FILL_MAX {
+                assert_eq!(clocks.len(), 2 + filled, "{gap}: {clocks:?}");
+                assert!(clocks.windows(2).all(|pair| pair[1] - pair[0] <= 9000), "{gap}: {clocks:?}");
+            } else {
+                assert_eq!(clocks.len(), 2, "{gap}: too long to be filled");
+            }
+        }
     }
 
     #[test]

@@ -82,6 +82,11 @@ fn stream(recipe: Recipe) -> Vec<Bytes188> {
                 slot.push(packet);
                 slot.extend(recipe.spread.then(null_packet));
             }
+        } else {
+            // As a sender does whose source gives nothing.
+            let mut bytes = Vec::new();
+            muxer.write_tables(Ticks(recipe.first_dts + number * PICTURE_TICKS), &mut bytes);
+            slot.extend_from_slice(bytes.as_chunks().0);
         }
         slot.resize(SLOT_PACKETS, null_packet());
         out.extend(slot);
