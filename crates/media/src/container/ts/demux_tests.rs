@@ -166,7 +166,7 @@ proptest! {
         let (found, _) = demuxed(&stream.bytes, 999);
         // The picture that it is of, and what was not known to be whole before it: the one before, and where that is shorter than what is
         // looked at of a slice's head, the one before that, too.
-        let cost = 2 + usize::from(expected.iter().any(|(unit, _)| unit.len() < 16));
+        let cost = 2 + usize::from(expected.iter().any(|(unit, _)| unit.len() < 32));
         prop_assert!(found.len() + cost >= expected.len(), "{} of {}", found.len(), expected.len());
         // Only the last one before the gap may be cut off, at the very end of the stream.
         let strange = found.iter().filter(|unit| !expected.contains(unit)).count();
