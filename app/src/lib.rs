@@ -5,6 +5,7 @@
 //! is public, and it is no interface for other programs.
 #![forbid(unsafe_code)]
 
+mod brief;
 mod cli;
 mod completions;
 mod config;

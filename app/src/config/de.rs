@@ -107,6 +107,15 @@ impl<'de> Deserializer<'de> for Value<'de> {
         visitor.visit_some(self)
     }
 
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        let at = self.0.span().start;
+        if let DeValue::String(text) = self.0.get_ref() {
+            let what = Problem::Other(format!("a list is wanted: write [{text:?}]"));
+            return Err(ReadError { at: Some(at), what });
+        }
+        self.deserialize_any(visitor)
+    }
+
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -126,7 +135,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
-        seq tuple tuple_struct map struct identifier ignored_any
+        tuple tuple_struct map struct identifier ignored_any
     }
 }
 

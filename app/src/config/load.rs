@@ -66,9 +66,16 @@ impl Config {
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         let place =
             |offset: Option<usize>| Location { file: path.into(), line: offset.map(|at| line_of(text, at)) };
-        let syntax = |error: toml::de::Error| ConfigError::Invalid {
-            place: place(error.span().map(|span| span.start)),
-            problem: error.message().into(),
+        let syntax = |error: toml::de::Error| {
+            let at = error.span().map(|span| span.start);
+            match at.and_then(|at| open_list(text, at)).filter(|_| error.message().contains("array")) {
+                Some(begins) => ConfigError::Invalid {
+                    place: place(Some(begins)),
+                    problem: "the list that begins here is not closed: write ] behind its last element"
+                        .into(),
+                },
+                None => ConfigError::Invalid { place: place(at), problem: error.message().into() },
+            }
         };
         let table = DeTable::parse(text).map_err(syntax)?.into_inner();
         let config: Config = de::from_table(table.clone()).map_err(|error| explain(&table, error, place))?;
@@ -94,6 +101,14 @@ pub(crate) fn read_key(file: &Path, what: &str, accept: Accept) -> Result<Secret
             problem: format!("the {what} {problem}"),
         }),
     }
+}
+
+/// Where the list begins that is still open at `offset`, if one is and another line begins there.
+fn open_list(text: &str, offset: usize) -> Option<usize> {
+    let before = text.get(..offset)?;
+    let begins = before.rfind("= [").or(before.rfind("=["))?;
+    let inside = before.get(begins..)?;
+    (inside.matches('[').count() > inside.matches(']').count() && inside.contains('\n')).then_some(begins)
 }
 
 /// The line, from 1, on which the byte at `offset` stands.

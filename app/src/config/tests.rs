@@ -202,9 +202,24 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest() {
 }
 
 #[test]
+fn a_list_that_is_not_closed_is_named_where_it_begins() {
+    for text in [
+        "\nlisten = ['[::]:80'\n[viewer]\nbacklog = '5s'",
+        "\nlisten = [\n  '[::]:80',\n  '[::]:81'\n\nworkers = 1",
+    ] {
+        assert_eq!(
+            complaint(text),
+            "glassline.toml:2: the list that begins here is not closed: write ] behind its last element",
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn a_wrong_value_is_named_with_its_line_and_key() {
     for (text, expected) in [
         ("\n\nworkers = 'many'", "glassline.toml:3: workers: invalid type"),
+        ("listen = '0.0.0.0:80'", "glassline.toml:1: listen: a list is wanted: write [\"0.0.0.0:80\"]"),
         ("workers = -1", "glassline.toml:1: workers: invalid value"),
         ("[publish]\nopen = 1", "glassline.toml:2: publish.open: invalid type"),
         ("[demo]\nbitrate = 5000", "glassline.toml:2: demo.bitrate: \"5000\" has no unit"),

@@ -3,6 +3,7 @@
 use super::receiving::{ReceiveOptions, Receiving};
 use super::sending::{SendInput, SendOptions, Sending};
 use super::{both, told};
+use crate::brief::{Brief, brief};
 use crate::failure;
 use crate::link::{self, Channel, Identity, Run};
 use crate::stop::StopSignals;
@@ -16,7 +17,12 @@ use std::time::Duration;
 
 /// Receive what `glassline send` sends, and show it
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(
+    after_help = FIRST_EXAMPLES,
+    after_long_help = EXAMPLES,
+    arg_required_else_help = true,
+    mut_args(|arg| brief(arg, &BRIEF))
+)]
 pub(crate) struct Args {
     /// Where to listen; port 0 has the system choose
     #[arg(value_name = "link://ADDR:PORT")]
@@ -51,10 +57,34 @@ pub(crate) struct Args {
     sending: SendOptions,
 }
 
+/// What `-h` shows.
+const BRIEF: [Brief; 9] = [
+    ("listen", "Where to listen"),
+    (
+        "output",
+        "preview: (a page with a player), - (y4m for a pipe), FILE.mp4, FILE.ts, http://HOST:PORT/live/NAME.ts or null:",
+    ),
+    ("key", "File with the key that both ends have (glassline key new)"),
+    ("audio_out", "Where sound goes beside y4m: alsa:DEVICE or FILE.wav"),
+    ("both", "Send pictures back over the same link"),
+    ("once", "End when the sender has gone"),
+    ("channel", "A channel beside the video: telemetry, commands"),
+    ("out_bitrate", "Bit rate of the stream that is made of the pictures"),
+    ("stats", "Write what is measured once a second"),
+];
+
+const FIRST_EXAMPLES: &str = "\
+Examples:
+  glassline receive link://0.0.0.0:7000 preview: --key drone.key   (then open http://127.0.0.1:8081/watch/preview)
+  glassline receive link://0.0.0.0:7000 - --key drone.key | ffplay -fflags nobuffer -
+  glassline receive link://0.0.0.0:7000 flight.mp4 --key drone.key
+
+`glassline receive --help` has all options.";
+
 const EXAMPLES: &str = "\
 Examples:
   glassline receive link://0.0.0.0:7000 - --key drone.key | ffplay -fflags nobuffer -
-  glassline receive link://0.0.0.0:7000 preview: --key drone.key          (then open http://127.0.0.1:8081/)
+  glassline receive link://0.0.0.0:7000 preview: --key drone.key          (then open http://127.0.0.1:8081/watch/preview)
   glassline receive link://0.0.0.0:7000 - --key drone.key --audio-out alsa:default | ffplay -fflags nobuffer -
   glassline receive link://0.0.0.0:7000 flight.y4m --key drone.key --audio-out flight.wav --stats flight.jsonl
   glassline receive 'link://[::]:7000' null: --key ground.key --peer $(cat drone.pub) --once --json

@@ -3,6 +3,7 @@
 use super::receiving::{ReceiveOptions, Receiving};
 use super::sending::{SendInput, SendOptions, Sending};
 use super::{both, told};
+use crate::brief::{Brief, brief};
 use crate::link::{self, Channel, Identity, Remote, Run};
 use crate::stop::StopSignals;
 use crate::{failure, output};
@@ -19,7 +20,12 @@ const SAY_AFTER: Duration = Duration::from_secs(10);
 
 /// Send live video to a receiver, each picture as large as the network takes now, or not at all
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(
+    after_help = FIRST_EXAMPLES,
+    after_long_help = EXAMPLES,
+    arg_required_else_help = true,
+    mut_args(|arg| brief(arg, &BRIEF))
+)]
 pub(crate) struct Args {
     /// What to send: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (standard input: y4m, or H.264 as a
     /// camera's encoder writes it), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), FILE.h264 (sent as it is), or
@@ -51,6 +57,31 @@ pub(crate) struct Args {
     #[command(flatten, next_help_heading = "What is received (with --both)")]
     receiving: ReceiveOptions,
 }
+
+/// What `-h` shows.
+const BRIEF: [Brief; 10] = [
+    (
+        "input",
+        "v4l2:/dev/video0, test:1280x720@30 (a test picture), FILE (what FFmpeg reads), FILE.h264, or - (y4m or H.264)",
+    ),
+    ("to", "Where the receiver is"),
+    ("key", "File with the key that both ends have (glassline key new)"),
+    ("codec", "How pictures are coded"),
+    ("bitrate", "No more bits a second than this for pictures, as in 3M"),
+    ("audio_in", "Where sound comes from: alsa:DEVICE or FILE.wav"),
+    ("channel", "A channel beside the video: telemetry, commands"),
+    ("both", "Show what the other end sends back"),
+    ("duration", "Stop after this much time of the stream"),
+    ("stats", "Write what is measured once a second"),
+];
+
+const FIRST_EXAMPLES: &str = "\
+Examples:
+  glassline key new drone.key             (copy it to both ends)
+  glassline receive link://0.0.0.0:7000 preview: --key drone.key          (at the ground)
+  glassline send v4l2:/dev/video0 link://ground:7000 --key drone.key      (at the drone)
+
+`glassline send --help` has all options.";
 
 const EXAMPLES: &str = "\
 Examples:

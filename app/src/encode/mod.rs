@@ -17,6 +17,7 @@ mod tests;
 mod vp8;
 mod words;
 
+use crate::brief::{Brief, brief};
 use crate::failure;
 use crate::stop::{Second, StopSignals};
 use crate::tracks::TrackArgs;
@@ -39,9 +40,35 @@ use std::time::Duration;
 pub(crate) use vp8::IvfOutput;
 pub(crate) use words::{control as control_words, input as input_words};
 
+/// What `-h` shows.
+const BRIEF: [Brief; 11] = [
+    (
+        "input",
+        "test:1280x720@50 (a test picture), FILE (what FFmpeg reads), v4l2:/dev/video0, rtp:FILE.sdp, or - (y4m)",
+    ),
+    ("outputs", "http://HOST:PORT/live/NAME.ts, udp://HOST:PORT, FILE.ts, FILE.mp4 or - (standard output)"),
+    ("preset", "Speed against quality: ultrafast to placebo"),
+    ("bitrate", "Bit rate of the picture, as in 5M or 800k"),
+    ("keyint", "From one key frame to the next, where viewers join"),
+    ("audio", "How sound is coded"),
+    ("audio_in", "Where sound comes from: alsa:DEVICE or FILE.wav"),
+    ("duration", "Stop after this much time of the stream"),
+    ("looped", "Begin a file again at its end"),
+    ("publish_key_file", "File with the key that a server asks for"),
+    ("stats", "Tell where the milliseconds go"),
+];
+
+const FIRST_EXAMPLES: &str = "\
+Examples:
+  glassline encode test:1280x720@50 http://127.0.0.1:8080/live/demo.ts
+  glassline encode film.mkv http://127.0.0.1:8080/live/film.ts --loop
+  glassline encode v4l2:/dev/video0 https://relay.example/live/stage.ts --publish-key-file publish.key
+
+`glassline encode --help` has all options.";
+
 /// Encode pictures and sound to H.264 and Opus in MPEG-TS, without added delay
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = FIRST_EXAMPLES, after_long_help = EXAMPLES, mut_args(|arg| brief(arg, &BRIEF)))]
 pub(crate) struct Args {
     /// What to encode: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (y4m on standard
     /// input), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), rtp:FILE.sdp[?interface=NAME&processor=N] (uncompressed

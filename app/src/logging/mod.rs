@@ -83,11 +83,11 @@ impl<'de> Deserialize<'de> for Filter {
 #[command(next_help_heading = "Log (to standard error)")]
 pub(crate) struct Options {
     /// How log lines look [default: text]
-    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", hide_short_help = true)]
     log_format: Option<Format>,
     /// Log this and worse: off, error, warn, info, debug, trace; or by module, as in `warn,glassline_engine=debug`
     /// [default: info]
-    #[arg(long, global = true, value_name = "LEVEL", env = "GLASSLINE_LOG")]
+    #[arg(long, global = true, value_name = "LEVEL", env = "GLASSLINE_LOG", hide_short_help = true)]
     log: Option<Filter>,
     /// Log more: -v debug, -vv trace
     #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]

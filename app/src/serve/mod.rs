@@ -25,6 +25,7 @@ use glassline_delivery::http1::{Limits, Url};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
+use glassline_engine::capture::Input;
 use glassline_engine::relay::{self, CertificateFiles, Listen, Output, Pull, Settings, StartError};
 use glassline_io::small_file::Accept;
 use glassline_io::tls::{Identities, TlsError};
@@ -231,6 +232,22 @@ fn outputs(config: &Config) -> Vec<Output> {
     config.stream.iter().filter_map(of_stream).flatten().collect()
 }
 
+/// Whether the files that encoders are to read are there. A running server tries again, since a film may come later; who asks
+/// whether a configuration is good is told.
+fn check_inputs(config: &Config) -> Result<()> {
+    for (name, section) in &config.encode {
+        let Some(Ok(input)) = section.input.as_deref().map(str::parse::<Input>) else { continue };
+        let Some(path) = input.path() else { continue };
+        std::fs::File::open(path).map_err(|error| {
+            failure::usage(
+                format!("encode.{name}.input: cannot read {}: {error}", path.display()),
+                "correct the name, which counts from the folder that the server is started in",
+            )
+        })?;
+    }
+    Ok(())
+}
+
 /// Runs until SIGINT or SIGTERM, or until a new program has taken over; SIGHUP has the configuration read again,
 /// SIGUSR2 the program replaced.
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -238,6 +255,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.test_config {
         Identities::read(&certificates(&config), Accept::AnyFile).map_err(|error| explain(error.into()))?;
         settings(&config).check_authorities().map_err(explain)?;
+        check_inputs(&config)?;
         let file = args
             .config
             .as_ref()

@@ -224,9 +224,41 @@ fn verdict(timing: &TimingReport) -> String {
     };
     format!(
         "{} {by}: Cinst up to {} of {most}, VRX {low} to {high} of {vrx_full}, first packet {earliest:.0} to {latest:.0} µs after \
-         {from}; {} frames",
-        timing.class, timing.cinst_max, timing.frames
+         {from}; {} frames. {}",
+        timing.class,
+        timing.cinst_max,
+        timing.frames,
+        meaning(timing)
     )
+}
+
+/// What the two figures of ST 2110-21 say, and whether they pass: sentences for who does not know them by heart.
+fn meaning(timing: &TimingReport) -> String {
+    let limits = match timing.class {
+        "narrow" => timing.narrow,
+        "narrow linear" => timing.narrow_linear,
+        _ => timing.wide,
+    };
+    let [low, high] = vrx(timing);
+    let bursts = match limits.cmax {
+        Some(most) if timing.cinst_max > most => format!(
+            "Bursts are too large for any class: {} packets stood in a network that passes them evenly, {most} may (Cinst).",
+            timing.cinst_max
+        ),
+        _ => "Bursts pass: a network that passes packets evenly holds few enough of them (Cinst).".to_owned(),
+    };
+    let buffer = match (low < 0, high > limits.vrx_full.into()) {
+        (false, false) => "A receiver's buffer passes: it never runs empty and never overflows (VRX).",
+        (true, false) => {
+            "A receiver that reads evenly would run empty: packets come too late for it (VRX below 0); by PTP that may also be \
+             the sender's offset."
+        }
+        (false, true) => "A receiver's buffer would overflow: packets come too early for it (VRX).",
+        (true, true) => {
+            "A receiver's buffer would run empty and overflow: packets come in bursts and late (VRX)."
+        }
+    };
+    format!("{bursts} {buffer}")
 }
 
 fn paths(paths: &[PathReport]) -> String {

@@ -101,6 +101,7 @@ fn a_stream_as_it_should_be_has_no_warnings_and_a_verdict() {
     assert!(
         text.contains("narrow without PTP: Cinst up to 3 of 4, VRX 0 to 5 of 8, first packet 0 to 120 µs")
     );
+    assert!(text.contains("Bursts pass") && text.contains("buffer passes"), "{text}");
     assert!(nothing(&report).is_none());
 }
 
