@@ -4,7 +4,7 @@
 use crate::edge::{Asked, Origin, pattern, whole};
 use crate::hot::upgrade;
 use crate::serve;
-use glassline_test_support::http::get;
+use glassline_test_support::http::{ask, get};
 use glassline_test_support::program::{Scratch, Server};
 use glassline_test_support::skip;
 use glassline_test_support::wait::until;
@@ -281,4 +281,43 @@ fn an_edge_whose_disk_is_full_goes_on_with_memory_alone() {
     assert!(edge.process.output().contains("No space left on device"));
     assert_eq!(files(&disk.0, "tmp"), Vec::<PathBuf>::new(), "what could not be finished is gone");
     assert_eq!(origin.count("/a"), 1);
+}
+
+#[test]
+fn what_is_purged_is_asked_for_again_in_memory_and_on_the_disk() {
+    let (origin, scratch) = (origin(), Scratch::new("disk"));
+    let edge = edge(&scratch, &origin, "kept", "");
+    let all = ["/a/1.m4s", "/a/1.m4s?x=1", "/a/2.m4s", "/b/1.m4s"];
+    all.iter().for_each(|target| has(&edge, target));
+    wait_for(&edge, "objects", 4);
+    let purge =
+        |query: &str| ask(edge.address(), "POST", &format!("/api/purge?{query}"), &["Content-Length: 0"]);
+    let counts = || all.map(|target| origin.count(target));
+    // The memory has room for some of them alone.
+    let purged = |query: &str, files: u64| {
+        let answer = purge(query);
+        assert_eq!(answer.status, 200, "{query}: {}", answer.text());
+        assert!(answer.json()["purged"].as_u64() <= Some(4), "{query}");
+        wait_for(&edge, "objects", files);
+        all.iter().for_each(|target| has(&edge, target));
+        wait_for(&edge, "objects", 4);
+    };
+    purged("path=/a/1.m4s", 2);
+    assert_eq!(counts(), [2, 2, 1, 1], "with every query, and nothing else");
+    purged("prefix=/a/", 1);
+    assert_eq!(counts(), [3, 3, 2, 1]);
+    purged("prefix=/c", 4);
+    assert_eq!(counts(), [3, 3, 2, 1]);
+    for query in ["", "path=/a&prefix=/a", "path=a"] {
+        assert_eq!(purge(query).status, 400, "{query}");
+    }
+    // Not for pages of others, and not on an edge that is none.
+    let foreign = ask(
+        edge.address(),
+        "POST",
+        "/api/purge?prefix=/",
+        &["Content-Length: 0", "Origin: http://elsewhere.example"],
+    );
+    assert_eq!(foreign.status, 403, "{}", foreign.text());
+    assert_eq!(ask(serve(&[]).address(), "POST", "/api/purge?prefix=/", &["Content-Length: 0"]).status, 409);
 }

@@ -165,12 +165,15 @@ fn what_acts_on_a_whole_origin_does_not_come_from_an_upstream_server() {
         names.sort_unstable();
         let wanted = [
             "access-control-allow-origin",
+            "age",
+            "cache-status",
             "connection",
             "content-length",
             "content-security-policy",
             "content-type",
             "server",
             "server-timing",
+            "via",
             "x-content-type-options",
         ];
         assert_eq!(names, wanted, "{target}");

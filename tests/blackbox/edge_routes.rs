@@ -108,3 +108,62 @@ fn a_stream_is_pulled_from_the_servers_of_its_path() {
     see(&mut viewer, &mut check, 1);
     assert_eq!(edge.stream("far").unwrap()["source"]["failures"], 0);
 }
+
+#[test]
+fn an_answer_says_by_what_it_came_how_old_it_is_and_what_was_found_of_it() {
+    let origin = Origin::start(|_, connection| {
+        let fields = "Cache-Control: max-age=3600\r\nAge: 100\r\nContent-Type: text/html\r\n";
+        connection.write_all(&whole(b"<script>1</script>", fields)).is_ok()
+    });
+    let text = format!(
+        "[upstream]\nservers = ['{0}']\n[[upstream.route]]\npath = '/site/'\nservers = ['{0}']\nown_pages = true\n",
+        origin.url()
+    );
+    let (edge, _scratch) = serve_with(&text);
+    for (path, sandbox) in [("/a.html", Some("sandbox")), ("/site/a.html", None)] {
+        for found in ["glassline; fwd=miss", "glassline; hit"] {
+            let answer = get(edge.address(), path);
+            assert_eq!(answer.status, 200, "{path}");
+            assert_eq!(answer.header("cache-status"), Some(found), "{path}");
+            assert_eq!(answer.header("via"), Some("1.1 glassline"));
+            let age: u64 = answer.header("age").unwrap().parse().unwrap();
+            assert!((100..160).contains(&age), "{age}");
+            assert_eq!(answer.header("content-security-policy"), sandbox, "{path}");
+            assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        }
+    }
+    let told = "pages of upstream servers run no scripts";
+    until("the log says why", || edge.process.output().contains(told));
+    assert_eq!(edge.process.output().matches(told).count(), 1);
+}
+
+#[test]
+fn what_is_the_servers_own_never_comes_from_upstream() {
+    let origin = origin("origin");
+    let text = format!("[admin]\nlisten = ['127.0.0.1:0']\n[upstream]\nservers = ['{}']\n", origin.url());
+    let (edge, _scratch) = serve_with(&text);
+    for path in
+        ["/", "/index.html", "/api", "/api/streams", "/api/other", "/metrics", "/healthz", "/stream/a"]
+    {
+        let answer = get(edge.address(), path);
+        assert_eq!(answer.status, 404, "{path}: {}", answer.text());
+        assert_eq!(origin.count(path), 0, "{path}");
+    }
+    assert_eq!(get(edge.address(), "/apidocs").status, 200, "that is another path");
+}
+
+#[test]
+fn a_route_that_leads_into_names_of_the_servers_own_is_refused() {
+    let scratch = Scratch::new("routes");
+    for (route, complaint) in [
+        ("path = '/x/live/'\nstrip = '/x'", "leaves of path what streams here are called by"),
+        ("path = '/api/'", "/api is this server's own"),
+        ("path = '/watch'", "/watch is this server's own"),
+    ] {
+        let text = format!("[[upstream.route]]\n{route}\nservers = ['http://origin.example']\n");
+        let file = scratch.write("glassline.toml", text);
+        let outcome = crate::glassline(&["serve", "--config", &file, "--test-config"]);
+        assert_eq!(outcome.status, Some(2), "{route}");
+        assert!(outcome.stderr.contains(complaint), "{route}: {}", outcome.stderr);
+    }
+}

@@ -143,8 +143,11 @@ impl Upstream {
         settings.defaults.negative = self.negative_ttl;
         (settings.connect_timeout, settings.silence_timeout) = (self.connect_timeout, self.silence_timeout);
         settings.connections = self.connections;
-        let rules = self.route.iter().filter_map(|route| Some((route.rule().ok()?, route.servers.clone())));
-        settings.routes = rules.map(|(rule, servers)| edge::UpstreamRoute { rule, servers }).collect();
+        let routes = self.route.iter().filter_map(|route| {
+            let (rule, servers) = (route.rule().ok()?, route.servers.clone());
+            Some(edge::UpstreamRoute { rule, servers, own_pages: route.own_pages })
+        });
+        settings.routes = routes.collect();
         (!settings.servers.is_empty() || !settings.routes.is_empty()).then_some(settings)
     }
 }
@@ -168,6 +171,9 @@ pub(crate) struct UpstreamRoute {
     /// Whether servers are asked by the host that the client called.
     #[serde(default)]
     keep_host: bool,
+    /// Whether pages there are the operator's own, and run scripts.
+    #[serde(default)]
+    own_pages: bool,
 }
 
 impl UpstreamRoute {

@@ -12,6 +12,7 @@ mod insight;
 mod life;
 mod metrics;
 mod objects;
+mod purge;
 mod renditions;
 mod rules;
 mod service;

@@ -2,7 +2,7 @@
 
 use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
-use super::{api, assets, control, encoding, insight, metrics, objects};
+use super::{api, assets, control, encoding, insight, metrics, objects, purge};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::playlist;
@@ -106,6 +106,10 @@ impl Site for PageSite {
     fn respond(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
         let response = match request.method {
             Method::Get | Method::Head => self.read(request, door, peer, hub),
+            Method::Post if request.path == purge::PATH => match door {
+                ListenerRole::Public => not_here(),
+                _ => purge::act(request, door, peer, hub),
+            },
             Method::Post if control::is_action(&request.path) => match door {
                 ListenerRole::Public if is_for_operators(&request.path) => not_here(),
                 _ => control::act(request, door, peer, hub, &self.encoders),
@@ -119,6 +123,10 @@ impl Site for PageSite {
         };
         let response = encoding::encoded(response, request).for_request(request);
         response.with_header("X-Content-Type-Options", "nosniff")
+    }
+
+    fn owns(&self, path: &str) -> bool {
+        is_for_operators(path) || path.starts_with("/api/")
     }
 
     fn logs_access(&self) -> bool {
@@ -158,7 +166,7 @@ fn is_for_operators(path: &str) -> bool {
         path if path.starts_with("/stream/") => true,
         path => match path.strip_prefix("/api/streams/") {
             Some(name) => StreamName::parse(name).is_none(),
-            None => path.starts_with("/api"),
+            None => path == "/api" || path.starts_with("/api/"),
         },
     }
 }

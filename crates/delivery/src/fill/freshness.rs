@@ -174,7 +174,7 @@ fn expires(headers: &Headers, came: Utc) -> Option<Duration> {
 }
 
 /// For how long caches between had it (RFC 9111 §5.1): the first of several, and nothing where that is no number.
-fn age(headers: &Headers) -> Duration {
+pub fn age(headers: &Headers) -> Duration {
     let first = headers.first("age").and_then(|age| age.split(',').next());
     first.and_then(|age| delta_seconds(age.trim())).unwrap_or_default()
 }

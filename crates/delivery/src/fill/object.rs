@@ -14,6 +14,7 @@ use super::passed_on::{self, is_passed_on};
 use super::pieces::Pieces;
 use crate::http1::Headers;
 pub use bytes::Bytes;
+use glassline_media::Time;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -150,6 +151,8 @@ pub struct Progress {
     pub is_whole: bool,
     /// Why it will never be whole.
     pub failure: Option<Failure>,
+    /// When the server that has made it sent it, as far as that is known: `Age` (RFC 9111 §5.1) counts from then.
+    pub sent: Option<Time>,
 }
 
 /// Bytes that grow until they are whole, and never change.
@@ -160,6 +163,7 @@ pub struct Object {
     announced: Option<u64>,
     is_whole: bool,
     failure: Option<Failure>,
+    sent: Option<Time>,
 }
 
 impl Object {
@@ -198,6 +202,11 @@ impl Object {
         if self.head.is_none() && self.failure.is_none() {
             (self.head, self.announced) = (Some(Arc::new(head)), announced);
         }
+    }
+
+    /// The server that has made it sent it then.
+    pub fn was_sent(&mut self, at: Time) {
+        self.sent = Some(at);
     }
 
     /// The next bytes. What comes behind its end, or behind the announced length, is refused: the object has then failed.
@@ -251,6 +260,7 @@ impl Object {
             total,
             is_whole: self.is_whole,
             failure: self.failure,
+            sent: self.sent,
         }
     }
 

@@ -46,7 +46,19 @@ pub enum RouteError {
         "strip is the begin of path, up to one of its slashes and without it, as in \"/sports\" where path is \"/sports/\""
     )]
     Strip,
+    /// What is left of the path is where streams are.
+    #[error(
+        "strip leaves of path what streams here are called by (/live/…), of which servers are never asked: who may watch is \
+         decided by the whole path; take the servers' own folder for it, or strip /live too"
+    )]
+    Live,
+    /// This server answers there itself.
+    #[error("path {0} is this server's own, and no server is ever asked for it; choose another")]
+    Own(&'static str),
 }
+
+/// What this server answers itself, whatever its upstream servers have there.
+const OWN: [&str; 7] = ["/api", "/metrics", "/healthz", "/readyz", "/gen204", "/watch", "/stream"];
 
 impl Route {
     /// Requests for this host, exactly it or `*.` and what names have to end with, and for paths that begin like this: whole
@@ -91,12 +103,26 @@ impl Route {
         if !strip.is_empty() && (!is_begin || strip.ends_with('/')) {
             return Err(RouteError::Strip);
         }
+        let is_below = |path: &str, folder: &str| {
+            path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if let Some(own) = OWN.into_iter().find(|own| is_below(path, own)) {
+            return Err(RouteError::Own(own));
+        }
+        if !strip.is_empty() && path.strip_prefix(strip).is_some_and(|left| is_below(left, "/live")) {
+            return Err(RouteError::Live);
+        }
         Ok(Route { host, path: path.to_owned(), strip: strip.to_owned(), keeps_host })
     }
 
     /// Whether it is for the same requests.
     pub fn is_like(&self, other: &Route) -> bool {
         (&self.host, &self.path) == (&other.host, &other.path)
+    }
+
+    /// What paths begin with; empty: any.
+    pub(super) fn path(&self) -> &str {
+        &self.path
     }
 
     /// What is taken off the front of paths; empty where nothing is.

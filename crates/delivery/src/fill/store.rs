@@ -234,6 +234,25 @@ impl<V: Clone> Store<V> {
         }
     }
 
+    /// Lets go the objects whose keys `is_meant`. Returns how many were whole, and those that still fill: who asks next is not
+    /// to join those either.
+    pub fn purge(&mut self, is_meant: impl Fn(&str) -> bool) -> (usize, Vec<V>) {
+        let (mut whole, mut filling) = (0, Vec::new());
+        let Store { entries, bytes, .. } = self;
+        entries.retain(|entry| {
+            let is_kept = !is_meant(&entry.key);
+            if !is_kept {
+                *bytes -= entry.bytes;
+                match entry.until {
+                    Some(_) => whole += 1,
+                    None => filling.push(entry.value.clone()),
+                }
+            }
+            is_kept
+        });
+        (whole, filling)
+    }
+
     /// What it holds and has let go.
     pub fn figures(&self) -> StoreFigures {
         StoreFigures { objects: self.entries.len(), bytes: self.bytes, evicted: self.evicted }
@@ -324,6 +343,21 @@ mod tests {
         assert_eq!((new.value, new.status), (4, CacheStatus::Miss));
         let wanted = new.wanted.unwrap();
         assert_eq!((wanted.old, wanted.old_until), (Some(1), at(66)));
+    }
+
+    #[test]
+    fn what_is_purged_is_asked_for_again_whether_it_was_whole_or_not() {
+        let mut store = Store::new(1 << 20);
+        for (text, value) in [("/a", 1), ("/b", 2), ("/c", 3)] {
+            store.find(key(text), at(0), || value);
+        }
+        store.keep(key("/a"), 1, 10, freshness(60, 0, 0), at(0));
+        store.keep(key("/c"), 3, 10, freshness(60, 0, 0), at(0));
+        assert_eq!(store.purge(|key| key != "/c"), (1, vec![2]));
+        assert_eq!(store.find(key("/a"), at(1), || 4).status, CacheStatus::Miss);
+        assert_eq!(store.find(key("/b"), at(1), || 5).status, CacheStatus::Miss);
+        assert_eq!(store.find(key("/c"), at(1), || 6).status, CacheStatus::Hit);
+        assert_eq!(store.figures().bytes, 10 + OVERHEAD_BYTES);
     }
 
     #[test]

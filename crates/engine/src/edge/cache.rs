@@ -4,8 +4,8 @@
 use super::readers::Feeder;
 use super::{Growing, Reading, Wake};
 use glassline_delivery::fill::{
-    Budget, CacheStatus, Failure, Freshness, Key, Lookup, Memory, Object, Pace, Store, StoreFigures, Via,
-    Wanted,
+    Budget, CacheStatus, Failure, Freshness, Key, Lookup, Memory, Object, Pace, Purge, Store, StoreFigures,
+    Via, Wanted,
 };
 use glassline_media::Time;
 use std::fmt;
@@ -154,6 +154,13 @@ impl Cache {
         let mut kept = self.lock();
         kept.forget(key, |known| Arc::ptr_eq(known, growing));
         growing.slide();
+    }
+
+    /// Lets go what a purge is about. Who reads it reads on. Returns how many objects those were.
+    pub(super) fn purge(&self, purge: &Purge) -> usize {
+        let (whole, filling) = self.lock().purge(|key| purge.is_about_key(key));
+        filling.iter().for_each(|growing| growing.slide());
+        whole + filling.len()
     }
 
     /// Nobody is to find `growing` any more, since nobody reads it. Returns whether that is so.

@@ -36,7 +36,7 @@ pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 use cache::{Cache, Job, Unfinished};
 use disk::Disk;
 use glassline_delivery::fill::disk::Found as OnDisk;
-use glassline_delivery::fill::{Located, Via, Wanted, has_passed, locate, server_name};
+use glassline_delivery::fill::{Located, Purge, Via, Wanted, has_passed, locate, server_name};
 use glassline_delivery::http1::Headers;
 use glassline_io::clock::Clock;
 use glassline_media::Time;
@@ -165,6 +165,19 @@ impl Edge {
     /// Whether a request with these fields has passed here already.
     pub fn is_loop(&self, headers: &Headers) -> bool {
         has_passed(headers, &self.name)
+    }
+
+    /// Forgets the objects that clients ask for at `path`, or with `is_prefix` at all paths that begin with it: the next request for
+    /// one goes to its server. Returns how many there were in memory; those of the disk are removed by a thread of its own. `None`
+    /// where it is no path that servers are asked for.
+    pub fn purge(&self, path: &str, is_prefix: bool) -> Option<usize> {
+        let routes = self.settings.routes.iter().map(|route| &route.rule);
+        let purge = Purge::new(routes, path, is_prefix)?;
+        let count = self.cache.purge(&purge);
+        if let Some(disk) = &self.disk {
+            disk.purge(purge);
+        }
+        Some(count)
     }
 
     /// What was asked for here, and is kept.

@@ -321,6 +321,11 @@ impl Hub {
         self.site.respond(request, door, peer, self)
     }
 
+    /// Whether what is at `path` is never asked of upstream servers.
+    pub(super) fn owns(&self, path: &str) -> bool {
+        self.site.owns(path)
+    }
+
     /// What is to be remembered of `request` for the access log, if there is one.
     pub(super) fn asked(&self, request: &Request) -> Option<Box<OpenRequest>> {
         self.site.logs_access().then(|| Box::new(OpenRequest::new(request, self.clock.now())))

@@ -101,6 +101,12 @@ pub trait Site: Send + Sync {
     /// The answer to `request` of `peer`, which came in by `door`. For `HEAD` the body is left out by the relay.
     fn respond(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response;
 
+    /// Whether what is at `path` is this server's own, whatever it answers: upstream servers are not asked for it.
+    fn owns(&self, path: &str) -> bool {
+        let _ = path;
+        false
+    }
+
     /// Whether [`Site::log_access`] wants to be called; what it would be told is kept only then.
     fn logs_access(&self) -> bool {
         false

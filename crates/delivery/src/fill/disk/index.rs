@@ -161,6 +161,11 @@ impl Index {
         true
     }
 
+    /// Names of all files.
+    pub fn names(&self) -> Vec<Name> {
+        self.files.keys().copied().collect()
+    }
+
     /// How many files there are.
     pub fn files(&self) -> usize {
         self.files.len()

@@ -20,7 +20,7 @@ use super::cache::Job;
 use super::upstream::Mailbox;
 use claims::Claims;
 use glassline_delivery::fill::disk::{Found, Index, Name};
-use glassline_delivery::fill::{Freshness, Object};
+use glassline_delivery::fill::{Freshness, Object, Purge};
 use glassline_delivery::http1::Url;
 use glassline_io::clock::Clock;
 use glassline_media::{Time, Utc};
@@ -211,6 +211,10 @@ impl Disk {
     /// The object for `job` is whole and has come from a server: it is written where that is worth it, and what was kept
     /// under its key is out of date in any case.
     pub(super) fn offer(&self, job: &Job, freshness: Freshness, came: Utc, now: Time) {
+        // Nobody is to find it any more: it was purged, or a part of it is gone.
+        if job.growing.is_sliding() {
+            return;
+        }
         let hangs = self.hangs(now);
         let key = self.key(job);
         let name = Name::of(&key);
@@ -233,6 +237,52 @@ impl Disk {
         }
         drop(tasks);
         self.news.notify_one();
+    }
+
+    /// Removes the files that a purge is about, in a thread of its own: their names do not tell what is in them, so that each one's
+    /// head is read. Until that is done a file may be found once more.
+    pub(super) fn purge(self: &Arc<Disk>, purge: Purge) {
+        {
+            let mut tasks = lock(&self.tasks);
+            let mut freed = 0;
+            tasks.writes.retain(|task| match task {
+                Task::Write { key, object, .. } if self.is_meant(&purge, key) => {
+                    freed += object.filled();
+                    false
+                }
+                _ => true,
+            });
+            tasks.unwritten_bytes = tasks.unwritten_bytes.saturating_sub(freed);
+        }
+        let disk = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("purge".into()).spawn(move || {
+            let names = lock(&disk.index).names();
+            let removed = names.into_iter().filter(|name| disk.remove_if_meant(*name, &purge)).count();
+            tracing::info!(removed, "files of the cache were purged");
+        });
+        if let Err(error) = thread {
+            tracing::error!(%error, "no thread to purge the disk");
+        }
+    }
+
+    /// Whether a purge is about the object that is kept under this key.
+    fn is_meant(&self, purge: &Purge, key: &str) -> bool {
+        self.origins.iter().enumerate().any(|(group, origin)| {
+            let rest = key.strip_prefix(origin.as_str());
+            let target = rest.map(|rest| rest.rsplit_once(' ').map_or(rest, |(_, target)| target));
+            target.is_some_and(|target| purge.is_about(group.checked_sub(1), target))
+        })
+    }
+
+    fn remove_if_meant(&self, name: Name, purge: &Purge) -> bool {
+        let path = thread::path_of(&self.settings.directory, name);
+        let key = files::open(&path).ok().and_then(|file| thread::key_of(&file));
+        let is_meant = key.is_some_and(|key| self.is_meant(purge, &key));
+        if is_meant {
+            lock(&self.index).remove(name);
+            drop(std::fs::remove_file(&path));
+        }
+        is_meant
     }
 
     /// The disk hangs: what waits to be written would hold memory for as long. Files that it would have taken the place of are

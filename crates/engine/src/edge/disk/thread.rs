@@ -237,7 +237,7 @@ impl DiskThread {
     }
 
     fn path(&self, name: Name) -> PathBuf {
-        self.directory().join(format!("{name}.{WHOLE}"))
+        path_of(self.directory(), name)
     }
 
     /// Looks for files of an earlier run.
@@ -419,9 +419,12 @@ impl DiskThread {
             self.cache.keep(key, &reading.into, bytes, reading.left, now);
         }
         let head = is_first.then(|| reading.head.head.for_clients());
+        let on_disk = self.clock.utc().as_nanos().saturating_sub(reading.head.came.as_nanos());
+        let came = Time::from_nanos(self.clock.now().as_nanos().saturating_sub(on_disk));
         reading.into.change(|object| {
             if let Some(head) = head {
                 object.begin(head, Some(reading.head.bytes));
+                object.was_sent(came);
             }
             object.append(block);
             if is_whole {
@@ -655,6 +658,16 @@ impl DiskThread {
 }
 
 /// The head of a file, what opens its blocks, and where the first of them is.
+/// Where the file of this name is.
+pub(super) fn path_of(directory: &Path, name: Name) -> PathBuf {
+    directory.join(format!("{name}.{WHOLE}"))
+}
+
+/// The key of the object in a file, where its head can be read.
+pub(super) fn key_of(file: &File) -> Option<String> {
+    read_head(file).ok().map(|(head, ..)| head.key)
+}
+
 fn read_head(file: &File) -> Result<(FileHead, OpenSeal, usize), Unread> {
     let file_bytes = file.metadata()?.len();
     let mut bytes = Vec::new();

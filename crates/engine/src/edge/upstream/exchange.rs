@@ -3,10 +3,10 @@
 use super::super::cache::Job;
 use super::UpstreamSettings;
 use glassline_delivery::fill::{
-    Download, Failure, Freshness, Head, Object, Redirected, Validator, Verdict, location_here,
+    Download, Failure, Freshness, Head, Object, Redirected, Validator, Verdict, age, location_here,
 };
 use glassline_delivery::http1::client::{Client, Event, Request};
-use glassline_delivery::http1::{HttpError, Limits, Method, Url};
+use glassline_delivery::http1::{Headers, HttpError, Limits, Method, Url};
 use glassline_media::{Time, Utc};
 
 /// What comes in one turn is put together to runs of at most this: what all have read is let go in whole runs.
@@ -92,9 +92,15 @@ pub(super) struct Origin<'a> {
     pub(super) settings: &'a UpstreamSettings,
     pub(super) server: &'a Url,
     pub(super) utc: Utc,
+    pub(super) now: Time,
 }
 
 impl Origin<'_> {
+    /// When what has these fields was sent by the server that has made it.
+    fn sent(&self, headers: &Headers) -> Time {
+        Time::from_nanos(self.now.as_nanos().saturating_sub(age(headers).as_nanos() as u64))
+    }
+
     /// A redirect with this head as clients are to see it, where it leads back to servers that are asked for such here.
     fn redirect(&self, job: &Job, head: &Head) -> Option<Head> {
         let location = head.field("location").filter(|_| (300..400).contains(&head.status()))?;
@@ -156,7 +162,11 @@ impl Exchange {
                             let moved = origin.redirect(&self.download.job, &kept);
                             self.drops_body = moved.is_some();
                             let (kept, announced) = moved.map_or((kept, announced), |moved| (moved, Some(0)));
-                            self.download.job.growing.change(|object| object.begin(kept, announced));
+                            let sent = origin.sent(&head.headers);
+                            self.download.job.growing.change(|object| {
+                                object.begin(kept, announced);
+                                object.was_sent(sent);
+                            });
                         }
                         Verdict::Resume { skip } => self.skip = skip,
                         Verdict::NotModified => {
@@ -166,7 +176,9 @@ impl Exchange {
                                 let (headers, utc) = (&head.headers, origin.utc);
                                 self.download.freshness =
                                     Freshness::of_renewed(&known, headers, path, defaults, utc);
-                                self.same = Some(old.under(known.renewed(headers)));
+                                let mut same = old.under(known.renewed(headers));
+                                same.was_sent(origin.sent(headers));
+                                self.same = Some(same);
                             }
                         }
                         Verdict::TryNext => stands = Stands::TryNext,

@@ -506,7 +506,7 @@ impl Fetcher {
             inject(Border::Exchange, || exchange.download.job.target.clone());
             FetchCounters::add(&counters.bytes, count as u64);
             let mut input = &scratch[..count];
-            let origin = Origin { settings, server: &servers[line.server].url, utc: clock.utc() };
+            let origin = Origin { settings, server: &servers[line.server].url, utc: clock.utc(), now };
             match exchange.take(&mut input, origin).map_err(io::Error::other)? {
                 Stands::Goes => {}
                 Stands::Done => {

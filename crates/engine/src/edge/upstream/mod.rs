@@ -61,6 +61,8 @@ pub struct UpstreamRoute {
     pub rule: Route,
     /// Servers that have the same, in the order in which they are asked.
     pub servers: Vec<Url>,
+    /// Whether their pages are the operator's own: they run scripts in this server's origin then.
+    pub own_pages: bool,
 }
 
 impl UpstreamSettings {

@@ -1,5 +1,6 @@
 //! Answers: of the site, of the relay itself, and refusals.
 
+use super::fetching::Handling;
 use super::staging::{asks_for_stages, tell};
 use super::watching::{absent, find_watched};
 use super::{Connection, Role};
@@ -33,21 +34,34 @@ enum Asked {
     Stages(Response),
 }
 
+/// What upstream servers have.
+struct Upstream {
+    reading: Reading,
+    source: ObjectSource,
+    /// Its pages are the operator's own.
+    is_own: bool,
+}
+
 /// What upstream servers have at the request's address; an answer where they lead back to this one. `None` where there are
-/// no such servers, or they are not asked for that.
+/// no such servers, or they are not asked for that: what is this server's own never comes from others.
 fn find_upstream(
     request: &Request,
     peer: IpAddr,
     context: &TurnContext<'_>,
-) -> Option<Result<(Reading, ObjectSource), Response>> {
+) -> Option<Result<Upstream, Response>> {
     let edge = context.hub.edge()?;
+    if context.hub.owns(&request.path) {
+        return None;
+    }
     if edge.is_loop(&request.headers) {
         let words = "The request has come by this server before: its upstream servers lead back to it. Mend [upstream].";
         return Some(Err(problem(508, "the servers ask each other in a circle", words)));
     }
     let located = edge.locate(request.headers.first("host"), &request.path, &request.query)?;
+    let route = located.route.and_then(|route| edge.settings().routes.get(route));
+    let is_own = route.is_some_and(|route| route.own_pages);
     let (reading, status) = edge.find(located, Via::of(&request.headers), subscriber(peer), context.now);
-    Some(Ok((reading, ObjectSource::Upstream(status))))
+    Some(Ok(Upstream { reading, source: ObjectSource::Upstream(status), is_own }))
 }
 
 impl Connection {
@@ -63,7 +77,8 @@ impl Connection {
             _ if is_live && reads => match self.find_live_object(&request, context) {
                 Ok(Asked::Stream(live)) => return self.watch(live, &request, context),
                 Ok(Asked::Object { reading, source, carries_token }) => {
-                    self.fetch(reading, source, request, carries_token, context.now);
+                    let handling = Handling { carries_token, is_own: false };
+                    self.fetch(reading, source, request, handling, context.now);
                     return Ok(false);
                 }
                 Ok(Asked::Stages(response)) => response,
@@ -81,8 +96,9 @@ impl Connection {
                 let response = context.hub.respond(&request, door, self.peer.ip());
                 let is_absent = response.status == 404 && reads && !self.is_admin;
                 match is_absent.then(|| find_upstream(&request, self.peer.ip(), context)).flatten() {
-                    Some(Ok((reading, source))) => {
-                        self.fetch(reading, source, request, false, context.now);
+                    Some(Ok(Upstream { reading, source, is_own })) => {
+                        let handling = Handling { carries_token: false, is_own };
+                        self.fetch(reading, source, request, handling, context.now);
                         return Ok(false);
                     }
                     Some(Err(circle)) => circle,
@@ -121,7 +137,7 @@ impl Connection {
                         .then(|| find_upstream(request, self.peer.ip(), context))
                         .flatten()
                     {
-                        Some(found) => found.map(|(reading, source)| {
+                        Some(found) => found.map(|Upstream { reading, source, .. }| {
                             let carries_token = context.settings.rules.of(&name).watch.key.is_some();
                             Asked::Object { reading, source, carries_token }
                         }),
@@ -214,11 +230,17 @@ fn at_its_presentation(request: &Request) -> Option<Response> {
     Some(Response::new(302).with_header("Location", format!("{name}/{object}{query}")))
 }
 
+/// No browser looks at the bytes to find out what they are.
+pub(super) const NO_SNIFFING: (&str, &str) = ("X-Content-Type-Options", "nosniff");
+/// A page runs no scripts, and has an origin of its own.
+pub(super) const SANDBOX: (&str, &str) = ("Content-Security-Policy", "sandbox");
+
 /// `response`, such that no browser makes a page of it: neither by looking at its bytes (Fetch standard, `nosniff`) nor
 /// by what a source calls them (Content Security Policy Level 3, `sandbox`: no scripts, an origin of its own). Streams'
 /// bytes come from others, under this server's name.
-pub(super) fn guarded(mut response: Response) -> Response {
-    for (name, value) in [("X-Content-Type-Options", "nosniff"), ("Content-Security-Policy", "sandbox")] {
+pub(super) fn guarded(response: Response) -> Response {
+    let mut response = response;
+    for (name, value) in [NO_SNIFFING, SANDBOX] {
         if !response.headers.iter().any(|(known, _)| *known == name) {
             response = response.with_header(name, value);
         }
@@ -227,7 +249,7 @@ pub(super) fn guarded(mut response: Response) -> Response {
 }
 
 /// Fields that players of other origins read: those that the Fetch standard does not show them unasked.
-const EXPOSED: &str = "Accept-Ranges, Age, CMSD-Dynamic, CMSD-Static, Content-Length, Content-Range, Date, ETag, Location, \
+const EXPOSED: &str = "Accept-Ranges, Age, Cache-Status, CMSD-Dynamic, CMSD-Static, Content-Length, Content-Range, Date, ETag, Location, \
                        Retry-After, Server-Timing";
 /// Fields that players of other origins send: ranges, conditions, tokens, and what CTA-5004 (CMCD) has them tell.
 const ASKED_WITH: &str = "Authorization, Cache-Control, CMCD-Object, CMCD-Request, CMCD-Session, CMCD-Status, If-Match, \

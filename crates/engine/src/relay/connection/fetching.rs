@@ -1,6 +1,6 @@
 //! A connection whose answer is an object that may still grow.
 
-use super::answering::{guarded, shared_with};
+use super::answering::{SANDBOX, guarded, shared_with};
 use super::{Connection, Role, Turn};
 use crate::edge::{CacheStatus, Held, ObjectSource, Reader, Reading};
 use crate::relay::Settings;
@@ -18,7 +18,7 @@ use glassline_delivery::playlist::rewrite::{
 use glassline_delivery::telemetry::first_bytes::Begun;
 use glassline_media::Time;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 /// Bytes of an object that are given to a socket in one go; then others get their turn.
@@ -52,7 +52,23 @@ pub(in crate::relay) struct Fetching {
     is_secure: bool,
     /// Whether what leaves is encrypted here, so that no file can be sent.
     is_wrapped: bool,
+    /// Its pages are the operator's own.
+    is_own: bool,
 }
+
+/// What is to be done with an object on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handling {
+    /// The viewer's token goes into the addresses of a playlist.
+    pub(super) carries_token: bool,
+    /// Its pages are the operator's own, and run as such.
+    pub(super) is_own: bool,
+}
+
+/// What this server calls itself to clients. Its name among servers is told to upstream servers alone.
+const PSEUDONYM: &str = "glassline";
+/// Somebody was told why pages of upstream servers run no scripts.
+static SANDBOX_IS_TOLD: Once = Once::new();
 
 /// Whether a viewer's token goes into the addresses of what it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,7 +316,20 @@ impl Fetching {
                 _ => {}
             }
         }
-        push_common(&mut text, head, settings);
+        push_common(&mut text, head, settings, self.is_own);
+        if let ObjectSource::Upstream(found) = self.source {
+            push_cached(&mut text, found, progress.sent.map(|sent| now.since(sent)));
+            let is_page = head.field("content-type").is_some_and(|it| it.starts_with("text/html"));
+            if is_page && !self.is_own && status == 200 {
+                SANDBOX_IS_TOLD.call_once(|| {
+                    tracing::info!(
+                        path = self.request.path,
+                        "pages of upstream servers run no scripts here (Content-Security-Policy: sandbox); own_pages = true in \
+                         a [[upstream.route]] says which are the operator's own"
+                    );
+                });
+            }
+        }
         push(&mut text, &["Server-Timing: ", &timing(self.source, now.since(self.since)), "\r\n"]);
         text.push_str(if self.keeps_alive {
             "Connection: keep-alive\r\n\r\n"
@@ -342,11 +371,28 @@ fn push(text: &mut String, words: &[&str]) {
     words.iter().for_each(|word| text.push_str(word));
 }
 
-/// Fields that all answers of streams have, but for those that the object has itself.
-fn push_common(text: &mut String, head: &Head, settings: &Settings) {
+/// By what an object came, how old it is, and what was found of it here (RFC 9110 §7.6.3, RFC 9111 §5.1, RFC 9211).
+fn push_cached(text: &mut String, found: CacheStatus, age: Option<Duration>) {
+    let found = match found {
+        CacheStatus::Hit => "hit",
+        CacheStatus::Stale => "hit; detail=stale",
+        CacheStatus::Disk => "hit; detail=disk",
+        CacheStatus::Joined => "fwd=miss; collapsed",
+        CacheStatus::Miss => "fwd=miss",
+    };
+    push(text, &["Via: 1.1 ", PSEUDONYM, "\r\nCache-Status: ", PSEUDONYM, "; ", found, "\r\n"]);
+    if let Some(age) = age {
+        push(text, &["Age: ", &age.as_secs().to_string(), "\r\n"]);
+    }
+}
+
+/// Fields that all answers of streams have, but for those that the object has itself. Pages that are the operator's own are not
+/// kept from running.
+fn push_common(text: &mut String, head: &Head, settings: &Settings, is_own: bool) {
     let common = shared_with(settings, guarded(Response::new(200)));
     for (name, value) in &common.headers {
-        if head.field(name).is_none() {
+        let is_left = is_own && (*name, &**value) == SANDBOX;
+        if head.field(name).is_none() && !is_left {
             push(text, &[name, ": ", value, "\r\n"]);
         }
     }
@@ -382,9 +428,10 @@ impl Connection {
         growing: Reading,
         source: ObjectSource,
         request: Box<Request>,
-        carries_token: bool,
+        handling: Handling,
         now: Time,
     ) {
+        let Handling { carries_token, is_own } = handling;
         self.role = Role::Fetching(Box::new(Fetching {
             growing,
             source,
@@ -398,6 +445,7 @@ impl Connection {
             token: if carries_token { Carrying::IfPlaylist } else { Carrying::Not },
             is_secure: self.socket.is_secured(),
             is_wrapped: !self.socket.is_direct(),
+            is_own,
         }));
     }
 
