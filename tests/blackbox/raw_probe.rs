@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// What a description of ours says of the video that `send-raw` sends.
 const VIDEO_TYPE: u8 = 96;
-const SOUND_TYPE: u8 = 97;
+pub(crate) const SOUND_TYPE: u8 = 97;
 const ANCILLARY_TYPE: u8 = 98;
 
 /// Starts `send-raw` of a small picture; returns it and the path and text of its description.
@@ -34,7 +34,7 @@ pub(crate) fn send_raw(folder: &Scratch) -> (Running, String, String) {
 }
 
 /// Sends something each 10 ms until it is dropped.
-struct Sending {
+pub(crate) struct Sending {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -58,7 +58,7 @@ impl Sending {
     }
 
     /// Sound of four channels, the first one at half of full scale.
-    fn sound(port: u16) -> Sending {
+    pub(crate) fn sound(port: u16) -> Sending {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut packetizer = pcm::Packetizer::new(pcm::PacketizerSettings {
             format: pcm::Format::new(Depth::L24, 4, 48_000).unwrap(),

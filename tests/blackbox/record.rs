@@ -1,5 +1,6 @@
 //! `record`, and `encode` of uncompressed video over RTP, as `send-raw` sends it.
 
+use crate::raw_probe::{SOUND_TYPE, Sending};
 use crate::{GLASSLINE, glassline};
 use glassline_test_support::noise;
 use glassline_test_support::program::{Running, Scratch, run};
@@ -256,4 +257,73 @@ fn a_full_disk_leaves_whole_frames_and_is_told_as_it_is() {
     assert_eq!(report["written_bytes"], recorded.len(), "{report}");
     assert_eq!(report["ended"], "error");
     assert!(outcome.stderr.contains(&format!("{frames} whole frames")), "{}", outcome.stderr);
+}
+
+/// The description of four channels of sound at a port.
+fn sound_sdp(scratch: &Scratch, port: u16) -> String {
+    let text = format!(
+        "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=Sound\r\nt=0 0\r\nm=audio {port} RTP/AVP {SOUND_TYPE}\r\n\
+         c=IN IP4 127.0.0.1\r\na=rtpmap:{SOUND_TYPE} L24/48000/4\r\na=ptime:1\r\n"
+    );
+    scratch.write("sound.sdp", text)
+}
+
+#[test]
+fn sound_is_recorded_bit_for_bit_and_goes_into_encoders() {
+    let scratch = Scratch::new("record-sound");
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (sdp, wav) = (sound_sdp(&scratch, port), scratch.file("out.wav"));
+    let sound = Sending::sound(port);
+    let report = record(&[&format!("rtp:{sdp}"), &wav, "--duration", "1s"]);
+    assert_eq!(
+        (&report["written_samples"], &report["ended"]),
+        (&48_000.into(), &"duration".into()),
+        "{report}"
+    );
+    let recorded = std::fs::read(&wav).unwrap();
+    assert_eq!(recorded.len(), 44 + 48_000 * 4 * 3);
+    assert_eq!(report["written_bytes"], recorded.len());
+    let length = u32::from_le_bytes(recorded[40..44].try_into().unwrap());
+    assert_eq!((length, &recorded[22..24], &recorded[34..36]), (48_000 * 12, &[4, 0][..], &[24, 0][..]));
+    // The tone that is sent, from some place in its period of 480 samples on.
+    let sample = |at: usize| {
+        let bytes = &recorded[44 + 3 * at..][..3];
+        i32::from_le_bytes([0, bytes[0], bytes[1], bytes[2]]) >> 8
+    };
+    let tone = |at: usize| (f64::from((at as f32 * 0.13).sin() * 0.5) * 8_388_608.0).round() as i32;
+    let fits = |begin: usize| (0..960).all(|at| (sample(4 * at) - tone((begin + at) % 480)).abs() <= 1);
+    assert!((0..480).any(fits), "what is recorded is not what was sent");
+    assert!((0..48_000).all(|at| sample(4 * at + 2) == 0 && sample(4 * at + 3) == 0));
+
+    if cfg!(feature = "x264") {
+        let stream = scratch.file("out.ts");
+        let arguments =
+            ["encode", "test:320x180@25", &stream, "--audio-in", &format!("rtp:{sdp}"), "--limit", "25"];
+        let outcome = glassline(&arguments);
+        assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("2 of 4 channels"), "{}", outcome.stderr);
+        let looked = glassline(&["probe", &stream, "--json"]);
+        assert!(looked.text().contains("Opus"), "{}", looked.text());
+    }
+    drop(sound);
+
+    // Nobody sends: told, and the exit status says so. A description without sound, and one without a file.
+    let outcome = glassline(&["record", &format!("rtp:{sdp}"), &wav, "--timeout", "500ms"]);
+    assert!(outcome.status == Some(1) && outcome.stderr.contains("nothing has come"), "{}", outcome.stderr);
+    let pictures = scratch.write(
+        "pictures.sdp",
+        "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\nm=video 5004 RTP/AVP 96\r\nc=IN IP4 127.0.0.1\r\n\
+         a=rtpmap:96 raw/90000\r\na=fmtp:96 sampling=YCbCr-4:2:2; width=64; height=36; depth=8; exactframerate=25\r\n",
+    );
+    for arguments in [
+        &["record", &format!("rtp:{pictures}"), &wav][..],
+        &["encode", "test:320x180@25", "null:", "--audio-in", &format!("rtp:{pictures}")],
+    ] {
+        let outcome = glassline(arguments);
+        assert!(
+            outcome.status != Some(0) && outcome.stderr.contains("describes no sound"),
+            "{}",
+            outcome.stderr
+        );
+    }
 }

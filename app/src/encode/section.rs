@@ -133,6 +133,7 @@ pub(crate) fn input_in(folder: &Path, input: &str) -> String {
 pub(crate) fn sound_in(folder: &Path, input: &str) -> String {
     match input.parse() {
         Ok(AudioIn::Wav(file)) => folder.join(file).to_string_lossy().into_owned(),
+        Ok(AudioIn::Rtp(file)) => format!("rtp:{}", folder.join(file).display()),
         _ => input.to_owned(),
     }
 }

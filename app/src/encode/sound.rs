@@ -11,7 +11,8 @@ pub(super) struct SoundArgs {
     /// How sound is coded [default: opus where there is sound]
     #[arg(long, value_enum, value_name = "CODEC")]
     pub(super) audio: Option<Audio>,
-    /// Where sound comes from: alsa:DEVICE, FILE.wav, or fd:N (raw samples on an open descriptor)
+    /// Where sound comes from: alsa:DEVICE, rtp:FILE.sdp (ST 2110-30, AES67), FILE.wav, or fd:N (raw samples on an
+    /// open descriptor)
     #[arg(long, value_name = "SOURCE")]
     pub(super) audio_in: Option<AudioIn>,
     /// What raw samples are like, and what is asked of an ALSA device: s16le, s24le, s32le, f32le or f64le, rate and

@@ -26,24 +26,24 @@ const USUAL_RATE: u32 = 60;
 /// Frames of a pool where nothing waits for a disk.
 const FRAMES_UNWRITTEN: usize = 24;
 
-/// Record uncompressed video (RFC 4175, ST 2110-20) without losing a packet, and tell what was lost
+/// Record uncompressed video (RFC 4175, ST 2110-20) or sound (ST 2110-30) without losing a packet, and tell what was lost
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What to record: rtp:FILE.sdp, the session description of the stream; its first uncompressed video is taken, with both
     /// paths where it has two (ST 2022-7)
     #[arg(value_name = "rtp:FILE.sdp")]
-    input: String,
-    /// Where it goes: FILE.y4m (YCbCr, planes), FILE.yuv (samples alone, also RGB; how they lie is told), or null: (frames are
-    /// received and counted)
+    pub(super) input: String,
+    /// Where it goes: FILE.y4m (YCbCr, planes), FILE.yuv (samples alone, also RGB; how they lie is told), FILE.wav (the
+    /// description's first sound, all channels and bits), or null: (frames are received and counted)
     #[arg(value_name = "OUTPUT")]
-    output: String,
+    pub(super) output: String,
     /// End after so much of the stream, from its first frame on; where the sender has stopped, once so much time has passed
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
-    duration: Option<Duration>,
+    pub(super) duration: Option<Duration>,
     /// End once no frame has come for so long. Where none has come at all, the exit status is 1
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
-    timeout: Option<Duration>,
+    pub(super) timeout: Option<Duration>,
     /// The frame rate, where the description does not say it
     #[arg(long, value_name = "FPS", value_parser = quantity::parse_frame_rate)]
     rate: Option<FrameRate>,
@@ -53,15 +53,17 @@ pub(crate) struct Args {
     pool: Duration,
     /// End with one line of JSON on standard output
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     #[command(flatten, next_help_heading = "How packets are received")]
-    receiving: ReceiveOptions,
+    pub(super) receiving: ReceiveOptions,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   glassline record rtp:camera.sdp take1.y4m --duration 10m
   glassline record rtp:camera.sdp take1.yuv      samples alone; the ffplay command for it is printed
+  glassline record rtp:sound.sdp take1.wav --duration 10m
+                                                 sound (ST 2110-30, AES67), all channels
   glassline record rtp:camera.sdp null: --json   is anything lost on the way to here?
   glassline record rtp:camera.sdp take1.y4m --timeout 10s
                                                  until the sender stops; status 1 where it never comes
@@ -76,10 +78,13 @@ bad usage.";
 
 /// Records until the end is asked for, or the length is there.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.output.to_ascii_lowercase().ends_with(".wav") {
+        return super::record_sound::run(args);
+    }
     let container = Container::of(&args.output).ok_or_else(|| {
         failure::usage(
             format!("{:?} is nothing to record to", args.output),
-            "name FILE.y4m, FILE.yuv or null: (to encode instead: glassline encode rtp:FILE.sdp OUTPUT)",
+            "name FILE.y4m, FILE.yuv, FILE.wav (its sound) or null: (to encode instead: glassline encode rtp:FILE.sdp OUTPUT)",
         )
     })?;
     let description = describe(&args.input)?;

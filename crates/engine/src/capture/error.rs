@@ -8,6 +8,7 @@ use glassline_media::container::wav::WavError;
 use glassline_media::container::y4m::Y4mError;
 use glassline_media::samples::ResampleError;
 use std::io;
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// A text that names no input, with what would.
@@ -155,9 +156,15 @@ pub enum Error {
         /// The system's words.
         error: io::Error,
     },
-    /// A format of raw samples beside a file that has its own.
-    #[error("a WAVE file says itself what its samples are like")]
+    /// A format of raw samples beside a source that has its own.
+    #[error("a WAVE file, and a session description, say themselves what their samples are like")]
     FormatOfWav,
+    /// A session description without sound.
+    #[error("{} describes no sound", path.display())]
+    NoSoundDescribed {
+        /// The file.
+        path: PathBuf,
+    },
     /// Live sound beside pictures that do not come by the clock.
     #[error("live sound does not go with a file that is coded as fast as it goes")]
     LiveSoundUntimed,

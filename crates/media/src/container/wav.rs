@@ -93,7 +93,13 @@ const BEHIND_LENGTH: u32 = 36;
 
 /// The head of a file with 16-bit integers, which follow it: `data_bytes` of them, or, while that is not known, until the end.
 pub fn head(rate_hz: u32, channels: u8, data_bytes: Option<u32>) -> [u8; HEAD_BYTES] {
-    let frame_bytes = 2 * u16::from(channels);
+    head_of(rate_hz, channels, 2, data_bytes)
+}
+
+/// The same for integers of `sample_bytes` bytes.
+pub fn head_of(rate_hz: u32, channels: u8, sample_bytes: u8, data_bytes: Option<u32>) -> [u8; HEAD_BYTES] {
+    let frame_bytes = u16::from(sample_bytes).saturating_mul(channels.into());
+    let bits = u16::from(sample_bytes).saturating_mul(8);
     let data = data_bytes.unwrap_or(UNKNOWN_LENGTH);
     let whole = data_bytes.map_or(UNKNOWN_LENGTH, |bytes| bytes.saturating_add(BEHIND_LENGTH));
     let mut out = [0; HEAD_BYTES];
@@ -107,7 +113,7 @@ pub fn head(rate_hz: u32, channels: u8, data_bytes: Option<u32>) -> [u8; HEAD_BY
         &rate_hz.to_le_bytes(),
         &rate_hz.saturating_mul(frame_bytes.into()).to_le_bytes(),
         &frame_bytes.to_le_bytes(),
-        &16u16.to_le_bytes(),
+        &bits.to_le_bytes(),
         b"data",
         &data.to_le_bytes(),
     ];

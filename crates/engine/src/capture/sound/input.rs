@@ -28,6 +28,8 @@ pub enum AudioIn {
     Fd(u32),
     /// An ALSA capture device.
     Alsa(String),
+    /// The first audio of a session description (ST 2110-30, AES67).
+    Rtp(PathBuf),
 }
 
 impl FromStr for AudioIn {
@@ -45,12 +47,15 @@ impl FromStr for AudioIn {
             }
             return Ok(AudioIn::Alsa(device.to_owned()));
         }
+        if let Some(path) = text.strip_prefix("rtp:").filter(|path| !path.is_empty()) {
+            return Ok(AudioIn::Rtp(path.into()));
+        }
         let path = PathBuf::from(text);
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("wav")) {
             return Ok(AudioIn::Wav(path));
         }
         Err(ParseError(format!(
-            "{text:?} is none of alsa:DEVICE, FILE.wav and fd:N (raw samples); other files: \
+            "{text:?} is none of alsa:DEVICE, rtp:FILE.sdp, FILE.wav and fd:N (raw samples); other files: \
              ffmpeg -i FILE -f s16le -ac 2 -ar 48000 - | glassline encode … --audio-in fd:0"
         )))
     }
@@ -119,6 +124,11 @@ impl SoundInput {
                 Kind::Live(Box::new(Raw::new(format!("fd:{number}"), input, sample, format)))
             }
             AudioIn::Alsa(device) => Kind::Live(open_alsa(device, raw)?),
+            AudioIn::Rtp(_) if raw.is_some() => return Err(Error::FormatOfWav),
+            AudioIn::Rtp(path) => {
+                let sound = SoundInput::rtp(path, &Options::default(), Clock::new())?;
+                return sound.ok_or_else(|| Error::NoSoundDescribed { path: path.clone() });
+            }
         }))
     }
 

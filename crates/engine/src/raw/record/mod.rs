@@ -5,10 +5,12 @@
 //! ```
 //! A disk that stalls makes frames wait; once the pool is full whole frames are lost and counted, and no packet of others.
 
+mod sound;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub use sound::{SoundLimits, SoundProgress, SoundRecording};
 pub use writer::{Container, Kept, Raw, WriteError, Writer};
 
 use super::receive::{Receiver, Report, Watch};
