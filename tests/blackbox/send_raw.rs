@@ -129,3 +129,13 @@ fn what_cannot_be_sent_is_told_with_what_would_be() {
         }
     }
 }
+
+#[test]
+fn a_group_without_an_interface_says_by_which_one_it_goes() {
+    let outcome = glassline(&["send-raw", "test:64x36@25", "rtp://239.31.7.9:5004?ttl=1", "--limit", "2"]);
+    let says = ["goes out by", "no route leads"].iter().any(|words| outcome.stderr.contains(words));
+    assert!(says && outcome.stderr.contains("?interface=NAME"), "{}", outcome.stderr);
+    let named =
+        glassline(&["send-raw", "test:64x36@25", "rtp://239.31.7.9:5004?ttl=1&interface=lo", "--limit", "2"]);
+    assert!(!named.stderr.contains("goes out by"), "{}", named.stderr);
+}

@@ -13,12 +13,14 @@ use glassline_delivery::output::{Destination, Framing, PACKETS_MAX};
 use glassline_engine::capture::{Input, Length};
 use glassline_engine::raw::send::{ClockSource, PathSettings, Rate, RawSender, Settings, Shape};
 use glassline_io::clock::Clock;
+use glassline_io::nic;
 use glassline_io::resolve::resolve;
 use glassline_io::udp::Route;
 use glassline_media::quantity::{self, Bitrate, ByteSize};
 use glassline_media::{Chroma, PixelFormat};
 use glassline_transport::raw_video;
 use report::{Live, Report};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -156,7 +158,21 @@ impl To {
             };
             address = *found.iter().find(fits).unwrap_or(&found[0]);
         }
+        if address.ip().is_multicast() && interface.is_none() && source.is_none() {
+            tell_interface(address.ip());
+        }
         Ok(PathSettings { route: Route { address, interface, source, ttl } })
+    }
+}
+
+/// Says by which interface a group is sent to where nobody has chosen one: a gigabit on the wrong network is noticed there.
+fn tell_interface(group: IpAddr) {
+    match nic::interface_of(group) {
+        Ok(Some(interface)) => tracing::warn!(
+            "{group} goes out by {interface}, which the routing table chooses; ?interface=NAME behind the address chooses another"
+        ),
+        Ok(None) => tracing::warn!("no route leads to {group}; name an interface: ?interface=NAME"),
+        Err(error) => tracing::debug!(%error, "the interfaces cannot be listed"),
     }
 }
 
