@@ -49,6 +49,12 @@ describe("Follower", () => {
     expect(rates.slice(-50).every((rate) => rate === 1)).toBe(true);
   });
 
+  it("is live within three seconds of its beginning, where a jump would be too small to make", () => {
+    const { behindS, jumps } = run(new Follower(), 0.78, 0.7, 0.6, 3);
+    expect(jumps).toBe(0);
+    expect(Math.abs(behindS - 0.6)).toBeLessThan(0.05);
+  });
+
   it("leaves out what is buffered when it begins, once", () => {
     const { behindS, jumps } = run(new Follower(), 1.6, 1.5, 0.6, 20);
     expect(jumps).toBe(1);

@@ -52,6 +52,8 @@ const JUMP_S = 2.5;
 const FIRST_JUMP_S = 0.2;
 /** How long one has just begun, from the first look on; the buffer fills meanwhile. */
 const BEGIN_MS = 700;
+/** So long what is left of it is made up for as fast as may be: a viewer who has just come wants to be live. */
+const HASTE_MS = 5000;
 const FASTEST = 1.1;
 const SLOWEST = 0.95;
 /** No faster with less than this in the buffer: the next part would come too late. */
@@ -103,7 +105,8 @@ export class Follower {
     const tolerance = this.changing ? 0.01 : 0.04;
     if (over > tolerance && buffer > LEAST_BUFFER_S) {
       this.changing = true;
-      return { rate: Math.min(FASTEST, 1.02 + over * 0.2) };
+      const isInHaste = nowMs - this.begunMs < HASTE_MS;
+      return { rate: Math.min(FASTEST, isInHaste ? 1.04 + over * 0.5 : 1.02 + over * 0.2) };
     }
     if (over < -tolerance) {
       this.changing = true;
