@@ -105,7 +105,9 @@ pub(crate) fn input(error: capture::Error) -> Error {
         }
         Wrong::Descriptor { .. } => "it has to be an open pipe or file",
         Wrong::Changed { .. } => "leave it alone while it is played",
-        Wrong::FormatOfWav => return failure::usage(error, "leave --audio-format out"),
+        Wrong::FormatOfWav | Wrong::FormatOfDescription => {
+            return failure::usage(error, "leave --audio-format out");
+        }
         Wrong::LiveSoundUntimed => {
             return failure::usage(error, "give --realtime, or take sound from FILE.wav");
         }

@@ -156,9 +156,12 @@ pub enum Error {
         /// The system's words.
         error: io::Error,
     },
-    /// A format of raw samples beside a source that has its own.
-    #[error("a WAVE file, and a session description, say themselves what their samples are like")]
+    /// A format of raw samples beside a file that has its own.
+    #[error("a WAVE file says itself what its samples are like")]
     FormatOfWav,
+    /// The same beside a session description.
+    #[error("a session description says itself what its samples are like")]
+    FormatOfDescription,
     /// A session description without sound.
     #[error("{} describes no sound", path.display())]
     NoSoundDescribed {

@@ -213,7 +213,7 @@ proptest! {
         let verdict = sender.verdict(6, none);
         let expected = if is_linear { Class::NarrowLinear } else { Class::Narrow };
         // Of few packets the schedules are hardly two.
-        let is_either = packets < 400 && verdict.class == Class::Narrow;
+        let is_either = packets < 450 && verdict.class == Class::Narrow;
         prop_assert!(verdict.class == expected || is_either, "{:?}", verdict);
         prop_assert_eq!(verdict.is_by_ptp, has_ptp);
         prop_assert!(verdict.cinst_max <= 2);

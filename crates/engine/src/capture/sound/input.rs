@@ -124,7 +124,7 @@ impl SoundInput {
                 Kind::Live(Box::new(Raw::new(format!("fd:{number}"), input, sample, format)))
             }
             AudioIn::Alsa(device) => Kind::Live(open_alsa(device, raw)?),
-            AudioIn::Rtp(_) if raw.is_some() => return Err(Error::FormatOfWav),
+            AudioIn::Rtp(_) if raw.is_some() => return Err(Error::FormatOfDescription),
             AudioIn::Rtp(path) => {
                 let sound = SoundInput::rtp(path, &Options::default(), Clock::new())?;
                 return sound.ok_or_else(|| Error::NoSoundDescribed { path: path.clone() });
