@@ -18,7 +18,7 @@ pub(crate) struct Trust {
 pub(crate) fn advice(ca: Option<&Path>) -> String {
     match ca {
         Some(file) => format!(
-            "its certificate is neither in {} nor signed by one in it, or is for another name or time; docs/certificates.md \
+            "its certificate is neither in {}, which --ca names, nor signed by one in it, or is for another name or time; docs/certificates.md \
              shows how to make one",
             file.display()
         ),

@@ -156,7 +156,7 @@ fn pushed(failure: &PushFailure, given: Given<'_>) -> String {
             401 | 403 => match given.key {
                 Some(file) => {
                     return format!(
-                        "the key in {} is not the one that the server wants for this name",
+                        "the key in {} (--publish-key-file) is not the one that the server wants for this name",
                         file.display()
                     );
                 }

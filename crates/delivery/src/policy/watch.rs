@@ -97,9 +97,10 @@ impl WatchRefusal {
     /// Status, and a sentence that says what to do.
     pub const fn explain(self) -> (u16, &'static str) {
         match self {
-            WatchRefusal::Token => {
-                (401, "This stream is watched by a signed address; ask who runs it for one.")
-            }
+            WatchRefusal::Token => (
+                401,
+                "This stream is watched by a signed address; ask who runs it for one ('glassline sign' makes it).",
+            ),
             WatchRefusal::Expired => {
                 (403, "This address was signed for a time that is over; ask for a new one.")
             }
