@@ -382,6 +382,15 @@ impl Muxer {
             return;
         }
         let is_fillable = |at: Ticks| (1..=FILL_MAX).contains(&(dts - at).0);
+        // Where the next picture would have been: between two clocks the bytes of the one before lie evenly, and they were there
+        // before it was to be decoded.
+        if let Some(at) = self.now.map(|now| now + self.last_interval)
+            && self.last_interval > Ticks(0)
+            && self.poll_timeout().is_some_and(is_fillable)
+            && is_fillable(at)
+        {
+            self.write_tables(at, out);
+        }
         while let Some(at) = self.poll_timeout().filter(|&at| is_fillable(at)) {
             self.write_tables(at, out);
         }
@@ -597,6 +606,18 @@ mod tests {
                 assert_eq!(clocks.len(), 2, "{gap}: too long to be filled");
             }
         }
+    }
+
+    #[test]
+    fn the_clock_stands_where_the_picture_would_have_that_did_not_come() {
+        let mut muxer = muxer(Some(Codec::H264), None);
+        let mut out = Vec::new();
+        for dts in [1000, 2800, 4600, 30_000] {
+            muxer.write(&unit(Codec::H264, dts, 100, dts == 1000), &mut out).unwrap();
+        }
+        let parsed = packets(&out).map(|bytes| Packet::parse(bytes).unwrap());
+        let clocks: Vec<u64> = parsed.filter_map(|packet| packet.pcr()).map(Pcr::base).collect();
+        assert_eq!(clocks, [1000, 2800, 4600, 6400, 15_400, 24_400, 30_000]);
     }
 
     #[test]
