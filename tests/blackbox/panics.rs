@@ -244,12 +244,14 @@ fn a_panic_in_a_link_ends_that_link_alone() {
     };
     let mut sick = connect("127.0.0.2");
     until("the panic", || listener.output().contains("a test asks for a panic of this link"));
+    // It connects again and again: a fault while a peer that is not known yet connects ends all links, since the core was at work
+    // for none of them.
+    sick.kill();
     let mut good = connect("");
     assert!(good.wait().success(), "{}", good.output());
     assert!(listener.ended().is_none(), "{}", listener.output());
     let got = std::fs::read_to_string(&output).unwrap();
     assert!(got.contains("one\ntwo\nthree\n"), "{got}");
-    sick.kill();
     listener.signal("TERM");
     listener.wait();
 }
