@@ -132,10 +132,12 @@ impl<'a> PictureWriter<'a> {
             self.head.extend_from_slice(unit.bytes);
             let data = Bytes::from(std::mem::take(&mut self.head));
             let unit = AccessUnit { codec: Codec::H264, data, pts, dts: pts, random_access, stamps };
+            self.muxer.fill_up(pts, self.packets);
             self.muxer.write(&unit, self.packets)?;
         } else {
             if !self.begun {
                 let captured = stamps.at(Stage::Captured);
+                self.muxer.fill_up(pts, self.packets);
                 self.muxer.begin(&UnitHead { pts, dts: pts, random_access, captured }, self.packets)?;
                 self.muxer.slice(&self.head, self.packets);
             }

@@ -229,7 +229,6 @@ impl Muxer {
         let at = fine(dts, head.captured);
         if is_video {
             self.end(out);
-            self.fill_up(dts, out);
             self.learn_sizes(&unit.data);
         }
         let part = if is_video { Part::Picture(at) } else { Part::Sound(at) };
@@ -257,7 +256,6 @@ impl Muxer {
     pub fn begin(&mut self, unit: &UnitHead, out: &mut Vec<u8>) -> Result<(), Error> {
         self.check(Codec::H264)?;
         self.end(out);
-        self.fill_up(unit.dts, out);
         self.shaped(Part::Picture(fine(unit.dts, unit.captured)), out, |muxer, out| {
             let field = muxer.start_unit(true, unit, out);
             let delay = muxer.settings.decode_delay;
@@ -374,9 +372,11 @@ impl Muxer {
         });
     }
 
-    /// Tables and the clock for the time without pictures before one at `dts`, where nobody has called [`Muxer::write_tables`]: of a
-    /// file with few pictures a second, or a machine that stood still. Longer gaps than [`FILL_MAX`] are left.
-    fn fill_up(&mut self, dts: Ticks, out: &mut Vec<u8>) {
+    /// Appends tables and the clock for the time without pictures before the next one, at `dts`, where [`Muxer::write_tables`] was
+    /// not called in time: of a file with few pictures a second, or a machine that stood still. Gaps of more than ten seconds are
+    /// left. To be called right before that picture.
+    pub fn fill_up(&mut self, dts: Ticks, out: &mut Vec<u8>) {
+        self.end(out);
         // At a constant rate the clock comes on its own.
         if self.shaper.is_some() || self.settings.table_interval < FILL_MIN {
             return;
@@ -592,6 +592,7 @@ mod tests {
             let mut muxer = muxer(Some(Codec::H264), None);
             let mut out = Vec::new();
             muxer.write(&unit(Codec::H264, 1000, 100, true), &mut out).unwrap();
+            muxer.fill_up(Ticks(1000 + gap), &mut out);
             muxer.write(&unit(Codec::H264, 1000 + gap, 100, false), &mut out).unwrap();
             let mut checker = ContinuityChecker::new();
             let parsed: Vec<_> = packets(&out).map(|bytes| Packet::parse(bytes).unwrap()).collect();
@@ -613,6 +614,7 @@ mod tests {
         let mut muxer = muxer(Some(Codec::H264), None);
         let mut out = Vec::new();
         for dts in [1000, 2800, 4600, 30_000] {
+            muxer.fill_up(Ticks(dts), &mut out);
             muxer.write(&unit(Codec::H264, dts, 100, dts == 1000), &mut out).unwrap();
         }
         let parsed = packets(&out).map(|bytes| Packet::parse(bytes).unwrap());
