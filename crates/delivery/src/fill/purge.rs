@@ -19,7 +19,7 @@ impl Purge {
         let mut meant = vec![(None, path.clone())];
         for (number, route) in routes.enumerate() {
             let begins = route.path();
-            let target = if path.starts_with(begins) {
+            let target = if route.fits_path(&path) {
                 path.strip_prefix(route.stripped()).unwrap_or(&path)
             } else if is_prefix && begins.starts_with(&path) {
                 begins.strip_prefix(route.stripped()).unwrap_or(begins)
@@ -76,6 +76,13 @@ mod tests {
     }
 
     #[test]
+    fn a_route_is_for_whole_parts_of_a_path() {
+        let purge = Purge::new(routes().iter(), "/vods", false).unwrap();
+        assert!(!purge.is_about(Some(2), "s"));
+        assert!(Purge::new(routes().iter(), "/vod/s", false).unwrap().is_about(Some(2), "/s"));
+    }
+
+    #[test]
     fn a_path_is_that_of_clients_whatever_becomes_of_it() {
         for (path, is_prefix, host, asked, query, expected) in [
             ("/film.mp4", false, "x", "/film.mp4", "", true),
@@ -88,6 +95,11 @@ mod tests {
             ("/live/", true, "x", "/live/sports/2.m4s", "", true),
             ("/live/news/", true, "x", "/live/sports/2.m4s", "", false),
             ("/vod/", true, "x", "/vod/a", "q", true),
+            // A route is for whole parts of a path.
+            ("/vods", false, "x", "/vods", "", true),
+            ("/vods", false, "x", "/vod/s", "", false),
+            ("/vods", false, "x", "/vod", "", false),
+            ("/vod", true, "x", "/vod/s", "", true),
             ("/", true, "x", "/vod/a", "", true),
             // What the servers call it is not what clients do.
             ("/sports/1.m4s", false, "x", "/live/sports/1.m4s", "", false),

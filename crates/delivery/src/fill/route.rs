@@ -99,13 +99,9 @@ impl Route {
             return Err(RouteError::Path);
         }
         let strip = strip.unwrap_or_default();
-        let is_begin = path.strip_prefix(strip).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        if !strip.is_empty() && (!is_begin || strip.ends_with('/')) {
+        if !strip.is_empty() && (!is_below(path, strip) || strip.ends_with('/')) {
             return Err(RouteError::Strip);
         }
-        let is_below = |path: &str, folder: &str| {
-            path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
         if let Some(own) = OWN.into_iter().find(|own| is_below(path, own)) {
             return Err(RouteError::Own(own));
         }
@@ -152,11 +148,19 @@ impl Route {
                 .filter(|(below, found)| !below.is_empty() && found.eq_ignore_ascii_case(end))
                 .map(|_| end.len())?,
         };
-        let rest = path.strip_prefix(&*self.path)?;
-        let is_part =
-            rest.is_empty() || self.path.is_empty() || self.path.ends_with('/') || rest.starts_with('/');
-        is_part.then_some((name, self.path.len()))
+        self.fits_path(path).then_some((name, self.path.len()))
     }
+
+    /// Whether it is for `path`, by whatever host: `/sport` is not for `/sports`.
+    pub(super) fn fits_path(&self, path: &str) -> bool {
+        let is_open = self.path.is_empty() || self.path.ends_with('/');
+        if is_open { path.starts_with(&self.path) } else { is_below(path, &self.path) }
+    }
+}
+
+/// Whether `path` is `folder` or in it, by whole parts of the path.
+fn is_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 impl fmt::Display for Route {

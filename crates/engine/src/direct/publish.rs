@@ -178,8 +178,8 @@ impl State {
         }
     }
 
-    /// Something of the stream has failed. One that never went on for a while is an error: what was asked for cannot be. Another one begins
-    /// again, unless it is a file, whose beginning would be lost then: that is told now, and by [`Sink::finish`].
+    /// Something of the stream has failed. One that never went on for a while is an error: what was asked for cannot be. Another one
+    /// begins again, unless it is a file, whose beginning would be lost then: that is told now, and by [`Sink::finish`].
     fn fail(&mut self, error: io::Error) -> io::Result<()> {
         let lived = self.failures.begun_at.take().map_or(Duration::ZERO, |at| self.clock.now().since(at));
         if lived >= SETTLED {
@@ -322,6 +322,8 @@ impl State {
         let (key, last) = (unit.header.needs.is_none(), self.last);
         let is_far_behind =
             last.is_some_and(|last| (last - Ticks::from_time(captured)).0 > Ticks::RATE.into());
+        // A unit that comes too early is still written, at a later stamp, since later ones need it; it is left out only where the
+        // stream has just begun anew.
         if self.is_behind(0, is_far_behind) && !matches!(self.stage, Progress::Muxing(_)) {
             return Ok(());
         }

@@ -215,7 +215,7 @@ impl Ingests {
         add(&mut self.before.lock().unwrap_or_else(PoisonError::into_inner), core.ingest.counters());
         core.ingest = Ingest::new();
         hub.presence.leave(session.owner.address, Purpose::Publish, 0);
-        let (bytes, seconds) = (core.bytes, now.since(core.began).as_secs_f64());
+        let (bytes, seconds) = (core.bytes, super::in_seconds(now.since(core.began)));
         tracing::info!(peer = %session.owner.address, stream = %session.name, bytes, seconds, "publisher of CMAF: {how}");
     }
 

@@ -427,7 +427,7 @@ impl Drop for Relay {
     }
 }
 
-/// Seconds for the log, which nobody reads to the nanosecond.
+/// Seconds for the log, rounded to milliseconds.
 fn in_seconds(time: std::time::Duration) -> f64 {
     (time.as_secs_f64() * 1000.0).round() / 1000.0
 }
