@@ -115,7 +115,8 @@ struct Entry<V> {
     value: V,
     /// Until when it is fresh, of use while it is asked for anew, and of use where no server can be reached. `None` while it fills.
     until: Option<[Time; 3]>,
-    refreshes: bool,
+    /// What is to take its place, while it is asked for anew.
+    refresh: Option<V>,
     bytes: u64,
     used: u64,
 }
@@ -147,13 +148,13 @@ impl<V: Clone> Store<V> {
         if now < fresh_until {
             return Lookup { value: old, status: CacheStatus::Hit, wanted: None };
         }
-        if now < stale_until && entry.refreshes {
+        if now < stale_until && entry.refresh.is_some() {
             return Lookup { value: old, status: CacheStatus::Stale, wanted: None };
         }
         let value = fresh();
         let wanted = Wanted { value: value.clone(), old: Some(old.clone()), old_until };
         if now < stale_until {
-            entry.refreshes = true;
+            entry.refresh = Some(value);
             return Lookup { value: old, status: CacheStatus::Stale, wanted: Some(wanted) };
         }
         (entry.value, entry.until) = (value.clone(), None);
@@ -168,7 +169,7 @@ impl<V: Clone> Store<V> {
             hash: key.hash,
             value: value.clone(),
             until: None,
-            refreshes: false,
+            refresh: None,
             bytes: 0,
             used: self.uses,
         };
@@ -184,7 +185,7 @@ impl<V: Clone> Store<V> {
         let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
         let bytes = bytes.saturating_add(OVERHEAD_BYTES);
         let before = std::mem::replace(&mut entry.bytes, bytes);
-        (entry.value, entry.until, entry.refreshes) = (value, Some(until), false);
+        (entry.value, entry.until, entry.refresh) = (value, Some(until), None);
         self.bytes = (self.bytes - before).saturating_add(bytes);
         if until.iter().all(|until| *until <= now) {
             self.remove(key);
@@ -212,7 +213,7 @@ impl<V: Clone> Store<V> {
     /// What `is_it` knows is about to fail. Who asks next is not to join it.
     pub fn forget(&mut self, key: Key<'_>, is_it: impl FnOnce(&V) -> bool) {
         let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
-        entry.refreshes = false;
+        entry.refresh = None;
         if is_it(&entry.value) {
             self.remove(key);
         }
@@ -222,7 +223,7 @@ impl<V: Clone> Store<V> {
     /// `old_until` where no server can be reached. It has its place again, and who asks next has it asked about.
     pub fn fall_back(&mut self, key: Key<'_>, is_it: impl FnOnce(&V) -> bool, bytes: u64, old_until: Time) {
         let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
-        entry.refreshes = false;
+        entry.refresh = None;
         if is_it(&entry.value) {
             entry.until = Some([Time::ZERO, Time::ZERO, old_until]);
             let bytes = bytes.saturating_add(OVERHEAD_BYTES);
@@ -234,23 +235,23 @@ impl<V: Clone> Store<V> {
         }
     }
 
-    /// Lets go the objects whose keys `is_meant`. Returns how many were whole, and those that still fill: who asks next is not
-    /// to join those either.
+    /// Lets go the objects whose keys `is_meant`. Returns how many those were, and what still fills for them: who asks next is not
+    /// to join that, and what was to take the place of an old one is not to be kept, since it was asked for before.
     pub fn purge(&mut self, is_meant: impl Fn(&str) -> bool) -> (usize, Vec<V>) {
-        let (mut whole, mut filling) = (0, Vec::new());
+        let (mut count, mut filling) = (0, Vec::new());
         let Store { entries, bytes, .. } = self;
         entries.retain(|entry| {
             let is_kept = !is_meant(&entry.key);
             if !is_kept {
                 *bytes -= entry.bytes;
-                match entry.until {
-                    Some(_) => whole += 1,
-                    None => filling.push(entry.value.clone()),
-                }
+                count += 1;
+                let fills =
+                    if entry.until.is_none() { Some(entry.value.clone()) } else { entry.refresh.take() };
+                filling.extend(fills);
             }
             is_kept
         });
-        (whole, filling)
+        (count, filling)
     }
 
     /// What it holds and has let go.
@@ -353,11 +354,22 @@ mod tests {
         }
         store.keep(key("/a"), 1, 10, freshness(60, 0, 0), at(0));
         store.keep(key("/c"), 3, 10, freshness(60, 0, 0), at(0));
-        assert_eq!(store.purge(|key| key != "/c"), (1, vec![2]));
+        assert_eq!(store.purge(|key| key != "/c"), (2, vec![2]));
         assert_eq!(store.find(key("/a"), at(1), || 4).status, CacheStatus::Miss);
         assert_eq!(store.find(key("/b"), at(1), || 5).status, CacheStatus::Miss);
         assert_eq!(store.find(key("/c"), at(1), || 6).status, CacheStatus::Hit);
         assert_eq!(store.figures().bytes, 10 + OVERHEAD_BYTES);
+    }
+
+    #[test]
+    fn what_was_asked_for_anew_before_a_purge_is_told() {
+        let mut store = Store::new(1 << 20);
+        store.find(key("/a"), at(0), || 1);
+        store.keep(key("/a"), 1, 10, freshness(1, 60, 0), at(0));
+        assert_eq!(store.find(key("/a"), at(2), || 2).status, CacheStatus::Stale);
+        assert_eq!(store.purge(|_| true), (1, vec![2]), "it is on its way, and older than the purge");
+        let anew = store.find(key("/a"), at(3), || 3);
+        assert_eq!((anew.value, anew.status, store.figures().bytes), (3, CacheStatus::Miss, 0));
     }
 
     #[test]

@@ -158,9 +158,11 @@ impl Cache {
 
     /// Lets go what a purge is about. Who reads it reads on. Returns how many objects those were.
     pub(super) fn purge(&self, purge: &Purge) -> usize {
-        let (whole, filling) = self.lock().purge(|key| purge.is_about_key(key));
+        let mut kept = self.lock();
+        let (count, filling) = kept.purge(|key| purge.is_about_key(key));
+        // Under the lock: what is whole by now is not kept under the key of what comes next.
         filling.iter().for_each(|growing| growing.slide());
-        whole + filling.len()
+        count
     }
 
     /// Nobody is to find `growing` any more, since nobody reads it. Returns whether that is so.
@@ -219,12 +221,15 @@ impl Cache {
         freshness: Freshness,
         now: Time,
     ) {
-        // A part of it is gone, and another one may be on its way under the key.
-        if growing.is_sliding() {
-            return;
-        }
         let key = self.key(key);
-        self.lock().keep(key, Arc::clone(growing), bytes, freshness, now);
+        {
+            let mut kept = self.lock();
+            // It was purged, or a part of it is gone, and another one may be on its way under the key.
+            if growing.is_sliding() {
+                return;
+            }
+            kept.keep(key, Arc::clone(growing), bytes, freshness, now);
+        }
         self.make_room();
     }
 

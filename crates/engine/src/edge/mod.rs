@@ -168,15 +168,16 @@ impl Edge {
     }
 
     /// Forgets the objects that clients ask for at `path`, or with `is_prefix` at all paths that begin with it: the next request for
-    /// one goes to its server. Returns how many there were in memory; those of the disk are removed by a thread of its own. `None`
-    /// where it is no path that servers are asked for.
+    /// one goes to its server. Returns how many there were in memory; those of the disk are not found any more, and are removed by its
+    /// thread. `None` where it is no path that servers are asked for.
     pub fn purge(&self, path: &str, is_prefix: bool) -> Option<usize> {
         let routes = self.settings.routes.iter().map(|route| &route.rule);
         let purge = Purge::new(routes, path, is_prefix)?;
+        // Before, so that no file takes the place of what the memory lets go; behind, for what was whole in between.
+        let purge_disk = || self.disk.iter().for_each(|disk| disk.purge(purge.clone()));
+        purge_disk();
         let count = self.cache.purge(&purge);
-        if let Some(disk) = &self.disk {
-            disk.purge(purge);
-        }
+        purge_disk();
         Some(count)
     }
 

@@ -108,6 +108,13 @@ enum Task {
     Remove(Name),
 }
 
+/// A purge for which not all files were looked at yet.
+struct Standing {
+    purge: Purge,
+    /// Files are being looked at: what was written since may not be among them.
+    is_begun: bool,
+}
+
 #[derive(Default)]
 struct Tasks {
     reads: VecDeque<Task>,
@@ -128,6 +135,7 @@ pub(super) struct Disk {
     news: Condvar,
     counters: DiskCounters,
     claims: Mutex<Claims>,
+    purges: Mutex<Vec<Standing>>,
     /// Since when the thread is at what it does, in nanoseconds; 0 while it waits for something to do.
     step_since_nanos: AtomicU64,
     unwritten_bytes_max: u64,
@@ -153,6 +161,7 @@ impl Disk {
             news: Condvar::new(),
             counters: DiskCounters::default(),
             claims: Mutex::default(),
+            purges: Mutex::default(),
             step_since_nanos: AtomicU64::new(0),
             unwritten_bytes_max: UNWRITTEN_BYTES_MAX.min(cache_bytes),
         })
@@ -195,7 +204,11 @@ impl Disk {
         if self.hangs(now) {
             return Err(Box::new(job));
         }
-        let name = Name::of(&self.key(&job));
+        let key = self.key(&job);
+        let name = Name::of(&key);
+        if self.is_purged(&key) {
+            return Err(Box::new(job));
+        }
         let Some(found) = lock(&self.index).find(name, utc) else { return Err(Box::new(job)) };
         let mut tasks = lock(&self.tasks);
         if tasks.reads.len() >= READS_MAX || tasks.ends {
@@ -239,30 +252,30 @@ impl Disk {
         self.news.notify_one();
     }
 
-    /// Removes the files that a purge is about, in a thread of its own: their names do not tell what is in them, so that each one's
-    /// head is read. Until that is done a file may be found once more.
-    pub(super) fn purge(self: &Arc<Disk>, purge: Purge) {
-        {
-            let mut tasks = lock(&self.tasks);
-            let mut freed = 0;
-            tasks.writes.retain(|task| match task {
-                Task::Write { key, object, .. } if self.is_meant(&purge, key) => {
-                    freed += object.filled();
-                    false
-                }
-                _ => true,
-            });
-            tasks.unwritten_bytes = tasks.unwritten_bytes.saturating_sub(freed);
-        }
-        let disk = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("purge".into()).spawn(move || {
-            let names = lock(&disk.index).names();
-            let removed = names.into_iter().filter(|name| disk.remove_if_meant(*name, &purge)).count();
-            tracing::info!(removed, "files of the cache were purged");
+    /// Has the files removed that a purge is about: their names do not tell what is in them, so that the head of each one is read.
+    /// Until that is done, none of them is found.
+    pub(super) fn purge(&self, purge: Purge) {
+        let mut tasks = lock(&self.tasks);
+        let mut freed = 0;
+        tasks.writes.retain(|task| match task {
+            Task::Write { key, object, .. } if self.is_meant(&purge, key) => {
+                freed += object.filled();
+                false
+            }
+            _ => true,
         });
-        if let Err(error) = thread {
-            tracing::error!(%error, "no thread to purge the disk");
+        tasks.unwritten_bytes = tasks.unwritten_bytes.saturating_sub(freed);
+        let mut purges = lock(&self.purges);
+        if !purges.iter().any(|standing| standing.purge == purge && !standing.is_begun) {
+            purges.push(Standing { purge, is_begun: false });
         }
+        drop((tasks, purges));
+        self.news.notify_one();
+    }
+
+    /// Whether a purge is about the object of this key whose files are not all looked at yet.
+    fn is_purged(&self, key: &str) -> bool {
+        lock(&self.purges).iter().any(|standing| self.is_meant(&standing.purge, key))
     }
 
     /// Whether a purge is about the object that is kept under this key.
@@ -272,17 +285,6 @@ impl Disk {
             let target = rest.map(|rest| rest.rsplit_once(' ').map_or(rest, |(_, target)| target));
             target.is_some_and(|target| purge.is_about(group.checked_sub(1), target))
         })
-    }
-
-    fn remove_if_meant(&self, name: Name, purge: &Purge) -> bool {
-        let path = thread::path_of(&self.settings.directory, name);
-        let key = files::open(&path).ok().and_then(|file| thread::key_of(&file));
-        let is_meant = key.is_some_and(|key| self.is_meant(purge, &key));
-        if is_meant {
-            lock(&self.index).remove(name);
-            drop(std::fs::remove_file(&path));
-        }
-        is_meant
     }
 
     /// The disk hangs: what waits to be written would hold memory for as long. Files that it would have taken the place of are

@@ -10,7 +10,8 @@ use glassline_test_support::wait::until;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 struct Nobody;
@@ -84,4 +85,72 @@ fn a_disk_that_hangs_holds_no_request_up() {
     assert_eq!((status, edge.disk_figures().unwrap().late), (CacheStatus::Miss, 1));
     drop(edge);
     gate::open(&directory);
+}
+
+/// Answers the n-th of `count` requests with n five times, once that is told by the n-th of what is returned. Counts requests, and
+/// bytes that it has sent.
+fn held_origin(count: usize) -> (String, Vec<Sender<()>>, [Arc<AtomicU64>; 2]) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let counters: [Arc<AtomicU64>; 2] = Default::default();
+    let (release, held): (Vec<Sender<()>>, Vec<Receiver<()>>) = (0..count).map(|_| channel()).unzip();
+    let theirs = counters.clone();
+    std::thread::spawn(move || {
+        for ((connection, released), number) in listener.incoming().zip(held).zip(1..) {
+            let (mut connection, [asked, written]) = (connection.unwrap(), theirs.clone());
+            std::thread::spawn(move || {
+                let (mut byte, mut head) = ([0], Vec::new());
+                while !head.ends_with(b"\r\n\r\n") && connection.read_exact(&mut byte).is_ok() {
+                    head.push(byte[0]);
+                }
+                asked.fetch_add(1, Ordering::SeqCst);
+                released.recv().unwrap();
+                let worth =
+                    if number == 1 { "max-age=0, stale-while-revalidate=3600" } else { "max-age=3600" };
+                let body = number.to_string().repeat(5);
+                let length = "Content-Length: 5\r\nConnection: close";
+                let answer = format!("HTTP/1.1 200 OK\r\nCache-Control: {worth}\r\n{length}\r\n\r\n{body}");
+                written.fetch_add(answer.len() as u64, Ordering::SeqCst);
+                connection.write_all(answer.as_bytes()).unwrap();
+            });
+        }
+    });
+    (url, release, counters)
+}
+
+#[test]
+fn what_was_asked_for_before_a_purge_is_not_kept_behind_it() {
+    let (url, release, [asked, written]) = held_origin(3);
+    let scratch = Scratch::new("purge-race");
+    let mut settings = UpstreamSettings::new(vec![url.parse().unwrap()]);
+    let directory = scratch.path().join("kept");
+    settings.disk = Some(DiskSettings { directory, bytes: 1 << 20, timeout: Duration::from_secs(5) });
+    let clock = Clock::new();
+    let edge = Edge::start(settings, Arc::new(Nobody), clock, 1).unwrap();
+    let asks = |count: u64| until("a request", || asked.load(Ordering::SeqCst) == count);
+    let text = |reading: &Reading| {
+        wait_for(reading);
+        let mut pieces = Vec::new();
+        reading.look(|object: &Object| object.read(0, 5, &mut pieces));
+        String::from_utf8(pieces.concat()).unwrap()
+    };
+    let (first, _) = find(&edge, clock);
+    release[0].send(()).unwrap();
+    assert_eq!(text(&first), "11111");
+    // It is old, and asked for anew; before that is answered, it is purged.
+    until("it to be old", || find(&edge, clock).1 == CacheStatus::Stale);
+    asks(2);
+    assert_eq!(edge.purge("/a.m4s", false), Some(1));
+    let (third, status) = find(&edge, clock);
+    assert_eq!(status, CacheStatus::Miss);
+    asks(3);
+    release[2].send(()).unwrap();
+    assert_eq!(text(&third), "33333");
+    // The answer from before the purge comes last, and takes no place.
+    release[1].send(()).unwrap();
+    until("the late answer", || edge.fetch_figures().bytes == written.load(Ordering::SeqCst));
+    let (again, status) = find(&edge, clock);
+    assert_eq!((text(&again).as_str(), status), ("33333", CacheStatus::Hit));
+    until("a file", || edge.disk_figures().is_some_and(|figures| figures.objects == 1));
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
 }

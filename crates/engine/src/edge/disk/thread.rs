@@ -12,7 +12,7 @@ use crate::containment::{Border, contain};
 use glassline_delivery::fill::disk::{
     BLOCK_BYTES, FILES_MAX, FileError, FileHead, Found, HEAD_BYTES_MAX, Kept, Name, OpenSeal, Seal,
 };
-use glassline_delivery::fill::{Failure, Freshness, Object, Pace, Validator};
+use glassline_delivery::fill::{Failure, Freshness, Object, Pace, Purge, Validator};
 use glassline_io::clock::Clock;
 use glassline_io::regular_file;
 use glassline_media::{Time, Utc};
@@ -54,6 +54,7 @@ pub(super) struct DiskThread {
     clock: Clock,
     is_open: bool,
     scan: Option<Scan>,
+    purging: Option<Purging>,
     reading: VecDeque<Reading>,
     writing: Option<Writing>,
     /// Of those that are read, so many in a row were ahead of their readers.
@@ -71,6 +72,13 @@ enum Scan {
     Listing(ReadDir, Vec<(SystemTime, Name)>),
     /// With the order of their last use.
     LookingAt(std::iter::Enumerate<std::vec::IntoIter<(SystemTime, Name)>>),
+}
+
+/// Purges, and the files that were not looked at for them yet.
+struct Purging {
+    purges: Vec<Purge>,
+    left: std::vec::IntoIter<Name>,
+    removed: usize,
 }
 
 /// An object on its way from its file.
@@ -95,6 +103,7 @@ struct Reading {
 /// An object on its way into its file.
 struct Writing {
     name: Name,
+    key: String,
     file: File,
     path: PathBuf,
     seal: Seal,
@@ -136,6 +145,7 @@ impl DiskThread {
             clock,
             is_open: false,
             scan: None,
+            purging: None,
             reading: VecDeque::new(),
             resting: 0,
             writing: None,
@@ -179,6 +189,8 @@ impl DiskThread {
             self.disk.begin_step(self.clock.now());
             if let Some(scan) = self.scan.take() {
                 self.scan_on(scan);
+            } else if let Some(purging) = self.purging.take().or_else(|| self.next_purges()) {
+                self.purge_on(purging);
             }
         }
     }
@@ -211,7 +223,8 @@ impl DiskThread {
             if let Some(Task::Write { object, .. }) = &write {
                 tasks.unwritten_bytes -= object.filled();
             }
-            let is_busy = self.reading.len() > self.resting || self.writing.is_some() || self.scan.is_some();
+            let has_files_to_look_at = self.scan.is_some() || self.has_purges();
+            let is_busy = self.reading.len() > self.resting || self.writing.is_some() || has_files_to_look_at;
             if is_busy || write.is_some() || !reads.is_empty() {
                 drop(tasks);
                 for task in reads {
@@ -232,12 +245,52 @@ impl DiskThread {
         }
     }
 
+    /// Whether there are files to be looked at for a purge. Where the directory could not be opened yet, purges wait for it.
+    fn has_purges(&self) -> bool {
+        self.is_open && !lock(&self.disk.purges).is_empty()
+    }
+
+    /// All purges that wait, and all files that there are. Those of an earlier run are known by now.
+    fn next_purges(&mut self) -> Option<Purging> {
+        if !self.has_purges() {
+            return None;
+        }
+        let mut standing = lock(&self.disk.purges);
+        standing.iter_mut().for_each(|standing| standing.is_begun = true);
+        let purges = standing.iter().map(|standing| standing.purge.clone()).collect();
+        drop(standing);
+        // What began to be written before them is not of use either.
+        if let Some(writing) = self.writing.take_if(|writing| self.disk.is_purged(&writing.key)) {
+            drop(fs::remove_file(&writing.path));
+            self.remove(writing.name);
+        }
+        let left = lock(&self.disk.index).names().into_iter();
+        Some(Purging { purges, left, removed: 0 })
+    }
+
+    fn purge_on(&mut self, mut purging: Purging) {
+        for name in purging.left.by_ref().take(LOOKED_AT_A_TURN) {
+            let key = files::open(&self.path(name)).ok().and_then(|file| read_head(&file).ok());
+            let is_meant = |key: &str| purging.purges.iter().any(|purge| self.disk.is_meant(purge, key));
+            if key.is_some_and(|(head, ..)| is_meant(&head.key)) {
+                self.remove(name);
+                purging.removed += 1;
+            }
+        }
+        if purging.left.len() > 0 {
+            self.purging = Some(purging);
+            return;
+        }
+        lock(&self.disk.purges).retain(|standing| !standing.is_begun);
+        tracing::info!(removed = purging.removed, "files of the cache were purged");
+    }
+
     fn directory(&self) -> &Path {
         &self.disk.settings.directory
     }
 
     fn path(&self, name: Name) -> PathBuf {
-        path_of(self.directory(), name)
+        self.directory().join(format!("{name}.{WHOLE}"))
     }
 
     /// Looks for files of an earlier run.
@@ -497,7 +550,8 @@ impl DiskThread {
     ) -> io::Result<Option<Writing>> {
         let Some(head) = object.progress().head else { return Ok(None) };
         let can_be_asked_about = Validator::of(&head).is_some();
-        let head = FileHead { key, came, freshness, head: (*head).clone(), bytes: object.filled() };
+        let head =
+            FileHead { key: key.clone(), came, freshness, head: (*head).clone(), bytes: object.filled() };
         let file_bytes = head.file_bytes();
         let room = lock(&self.disk.index).make_room(file_bytes);
         let (Some(evicted), Some((bytes, seal))) = (room, head.write()) else {
@@ -516,7 +570,7 @@ impl DiskThread {
             return Err(error);
         }
         let kept = Kept { file_bytes, came, freshness, can_be_asked_about };
-        Ok(Some(Writing { name, file, path, seal, object, at: 0, kept }))
+        Ok(Some(Writing { name, key, file, path, seal, object, at: 0, kept }))
     }
 
     /// Writes a block; behind the last one, the file gets its name.
@@ -658,16 +712,6 @@ impl DiskThread {
 }
 
 /// The head of a file, what opens its blocks, and where the first of them is.
-/// Where the file of this name is.
-pub(super) fn path_of(directory: &Path, name: Name) -> PathBuf {
-    directory.join(format!("{name}.{WHOLE}"))
-}
-
-/// The key of the object in a file, where its head can be read.
-pub(super) fn key_of(file: &File) -> Option<String> {
-    read_head(file).ok().map(|(head, ..)| head.key)
-}
-
 fn read_head(file: &File) -> Result<(FileHead, OpenSeal, usize), Unread> {
     let file_bytes = file.metadata()?.len();
     let mut bytes = Vec::new();
