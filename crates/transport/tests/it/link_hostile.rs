@@ -250,10 +250,46 @@ fn a_fault_ends_the_link_that_was_at_work_and_no_other() {
         let link = hall.listener.link_mut(id).unwrap();
         assert!(link.receive(0).is_some(), "the others go on");
     }
-    // What belongs to no link ends all of them: nothing that is left is half-written.
+    // What a stranger has caused ends no link.
     hall.listener.handle_datagram(hall.now, path(99), &mut [0; 40]);
     hall.listener.recover();
-    assert_eq!(hall.listener.links().count(), 0);
+    assert_eq!(hall.listener.links().count(), 2);
+}
+
+#[test]
+fn a_fault_in_a_handshake_ends_no_link_and_the_stranger_comes_in_all_the_same() {
+    let mut hall = Hall::new(Settings::new(Credentials::Insecure), 2);
+    (0..100).for_each(|_| hall.turn());
+    let settings = Settings { name: vec![77], ..Settings::new(Credentials::Shared(Key([7; 32]))) };
+    let mut stranger = Endpoint::new(settings, [77; 32]);
+    let (mut now, mut buffer) = (hall.now, Vec::new());
+    stranger.connect(now, path(1)).unwrap();
+    let mut faults = 0;
+    for _ in 0..2_000 {
+        while let Some(transmit) = stranger.poll_transmit(now, &mut buffer) {
+            for datagram in buffer.chunks_mut(transmit.segment_bytes) {
+                hall.listener.handle_datagram(now, path(77), datagram);
+                // As if the answer to its first Connect had panicked, with the handshake half-written.
+                if faults == 0 && hall.listener.pending_handshakes() > 0 {
+                    hall.listener.recover();
+                    faults += 1;
+                    assert_eq!(hall.listener.pending_handshakes(), 0);
+                }
+            }
+        }
+        while let Some(transmit) = hall.listener.poll_transmit(now, &mut buffer) {
+            let to_stranger = transmit.path == path(77);
+            buffer.chunks_mut(transmit.segment_bytes).filter(|_| to_stranger).for_each(|datagram| {
+                stranger.handle_datagram(now, path(1), datagram);
+            });
+        }
+        stranger.handle_timeout(now);
+        if hall.listener.links().count() == 3 {
+            break;
+        }
+        now += Duration::from_millis(10);
+    }
+    assert_eq!((faults, hall.listener.links().count()), (1, 3), "two that were there, and the stranger");
 }
 
 fn network(seed: u64) -> Network {

@@ -4,7 +4,7 @@ use crate::counter::count;
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::{Endpoint, MAX_ANSWERS, PeerId, Route, Slot};
+use super::{AtWork, Endpoint, MAX_ANSWERS, PeerId, Route, Slot};
 use crate::link::secure::gate::GATE;
 use crate::link::secure::noise::{Credentials, Handshake};
 use crate::link::state::session::{Agreed, Session};
@@ -180,6 +180,7 @@ impl Endpoint {
         let Some((index, role, at)) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
             return count(&mut self.counters.strangers, 1);
         };
+        self.at_work = AtWork::Link(slot_number(index));
         let mut attempt = self.slots[index].attempts[role].remove(at);
         if attempt.retries < MAX_RETRIES {
             attempt.retries = attempt.retries.saturating_add(1);
@@ -193,6 +194,7 @@ impl Endpoint {
         let Some((index, role, at)) = self.attempt_of(to) else {
             return count(&mut self.counters.strangers, 1);
         };
+        self.at_work = AtWork::Link(slot_number(index));
         let asked = self.slots[index].instance;
         let attempt = &mut self.slots[index].attempts[role][at];
         let target = attempt.path;
@@ -396,16 +398,23 @@ impl Endpoint {
     /// Whether a peer that wants to come in has the name of another one that answers, on a machine of another boot. That one is
     /// asked whether it is there.
     fn is_occupied(&mut self, now: Time, identity: &PeerId, peer: &Parameters) -> bool {
-        let Some(link) = self.occupant(identity) else { return false };
+        let Some(index) = self.occupant(identity) else { return false };
+        let Some(link) = &mut self.slots[index].link else { return false };
         let is_same = peer.instance.is_some() && link.instance().map(|instance| instance[0]) == peer.instance;
         let boots = link.peer_boot().zip(peer.boot);
-        !is_same && boots.is_some_and(|(one, other)| one != other) && link.is_answering(now, OCCUPANT_SILENCE)
+        if is_same || boots.is_none_or(|(one, other)| one == other) {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.at_work, AtWork::Link(slot_number(index)));
+        let is_answering = link.is_answering(now, OCCUPANT_SILENCE);
+        self.at_work = before;
+        is_answering
     }
 
-    /// The link that is up of the peer of this name or key.
-    fn occupant(&mut self, identity: &PeerId) -> Option<&mut Link> {
-        let mut slots = self.slots.iter_mut().filter(|slot| slot.peer.as_ref() == Some(identity));
-        slots.find_map(|slot| slot.link.as_mut().filter(|link| link.is_up()))
+    /// The place of the link that is up of the peer of this name or key.
+    fn occupant(&self, identity: &PeerId) -> Option<usize> {
+        let is_up = |slot: &Slot| slot.link.as_ref().is_some_and(Link::is_up);
+        self.slots.iter().position(|slot| slot.peer.as_ref() == Some(identity) && is_up(slot))
     }
 
     /// What we call the state that a peer calls `asked`: there is a link of it, or a handshake on another path, or it is
@@ -453,6 +462,7 @@ impl Endpoint {
                 }
             },
         };
+        self.at_work = AtWork::Link(index);
         let slot = &mut self.slots[index as usize];
         slot.peer = Some(pending.peer);
         let Some(link) = &mut slot.link else { return };
@@ -542,6 +552,7 @@ impl Endpoint {
             })
         });
         let Some(index) = lost else { return count(&mut self.counters.strangers, 1) };
+        self.at_work = AtWork::Link(slot_number(index));
         if let Some(link) = &mut self.slots[index].link
             && link.standing == Standing::Up
             && !link.suspend(now, CloseReason::Reset)

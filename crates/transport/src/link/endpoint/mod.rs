@@ -136,13 +136,22 @@ pub struct Endpoint {
     /// Answers to handshakes: where to, what.
     answers: VecDeque<(Path, Vec<u8>)>,
     events: VecDeque<(LinkId, Event)>,
-    /// The link whose state may be half-written if a call panics.
-    at_work: Option<u32>,
+    /// Whose state may be half-written if a call panics.
+    at_work: AtWork,
     counters: EndpointCounters,
     /// Which link is asked first for what it has to send.
     turn: u32,
     /// What all links hold of what came, at most: what applications have taken since it was last counted is in it.
     memory: u64,
+}
+
+/// What a call works for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AtWork {
+    /// A link, by its place.
+    Link(u32),
+    /// Handshakes of those who are no peers yet, and no link.
+    Handshakes,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -173,7 +182,7 @@ impl Endpoint {
             replaced: BTreeMap::new(),
             answers: VecDeque::new(),
             events: VecDeque::new(),
-            at_work: None,
+            at_work: AtWork::Handshakes,
             counters: EndpointCounters::default(),
             turn: 0,
             memory: 0,
@@ -256,7 +265,7 @@ impl Endpoint {
     /// The link `id`, if it has not gone.
     pub fn link_mut(&mut self, id: LinkId) -> Option<&mut Link> {
         let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation)?;
-        self.at_work = Some(id.index);
+        self.at_work = AtWork::Link(id.index);
         slot.link.as_mut()
     }
 
@@ -295,15 +304,14 @@ impl Endpoint {
         self.pending.len()
     }
 
-    /// A call of this endpoint, or of a link of [`Endpoint::link_mut`], has panicked: ends the link that was at work, whose state may
-    /// be half-written, with [`CloseReason::Fault`]. Where it was at work for none, all links end. Its peer is not told: it notices
-    /// by [`Settings::idle`], or by the reset that answers its next data.
+    /// A call of this endpoint, or of a link of [`Endpoint::link_mut`], has panicked: ends what was at work, whose state may be
+    /// half-written. That is a link, with [`CloseReason::Fault`], whose peer is not told: it notices by [`Settings::idle`], or by
+    /// the reset that answers its next data; or the handshakes of those who are no peers yet, who try again.
     pub fn recover(&mut self) {
-        match self.at_work.take() {
-            Some(index) => self.drop_broken(index),
-            None => {
-                self.indices().for_each(|index| self.drop_broken(index));
-                self.routes.clear();
+        match std::mem::replace(&mut self.at_work, AtWork::Handshakes) {
+            AtWork::Link(index) => self.drop_broken(index),
+            AtWork::Handshakes => {
+                self.routes.retain(|_, route| matches!(route, Route::Link(_)));
                 self.pending.clear();
                 self.replaced.clear();
                 self.answers.clear();
@@ -330,7 +338,7 @@ impl Endpoint {
 
     /// As [`Endpoint::handle_datagram`], where it is known what mark its IP packet bore.
     pub fn handle_marked_datagram(&mut self, now: Time, from: Path, mark: Ecn, datagram: &mut [u8]) {
-        self.at_work = None;
+        self.at_work = AtWork::Handshakes;
         // What can be refused without a key is: a gate's MAC is most of what a stranger's datagram costs.
         let size = datagram.len();
         let body = if Packet::is_gated(datagram) { size.saturating_sub(GATE) } else { size };
@@ -357,7 +365,7 @@ impl Endpoint {
     fn handle_data(&mut self, now: Time, from: Path, to: ConnectionId, mark: Ecn, datagram: &mut [u8]) {
         match self.routes.get(&to) {
             Some(&Route::Link(index)) => {
-                self.at_work = Some(index);
+                self.at_work = AtWork::Link(index);
                 let Some(link) = self.slots.get_mut(index as usize).and_then(|slot| slot.link.as_mut())
                 else {
                     return;
@@ -402,7 +410,7 @@ impl Endpoint {
             let memory = |slot: &Slot| slot.link.as_ref().map_or(0, Link::memory);
             let most = (0u32..).zip(&self.slots).max_by_key(|(_, slot)| memory(slot));
             let Some(index) = most.map(|most| most.0) else { return };
-            self.at_work = Some(index);
+            self.at_work = AtWork::Link(index);
             if let Some(link) = &mut self.slots[index as usize].link {
                 link.give_way(now);
             }
@@ -415,6 +423,7 @@ impl Endpoint {
     /// one size but the last. Call it until it gives `None`, after any input and at [`Endpoint::next_timeout`].
     pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         out.clear();
+        self.at_work = AtWork::Handshakes;
         if let Some((path, bytes)) = self.answers.pop_front() {
             out.extend_from_slice(&bytes);
             return Some(Transmit { path, bytes: out.len(), segment_bytes: out.len(), ecn: Ecn::NotCapable });
@@ -430,7 +439,7 @@ impl Endpoint {
     }
 
     fn poll_link(&mut self, now: Time, index: u32, out: &mut Vec<u8>) -> Option<Transmit> {
-        self.at_work = Some(index);
+        self.at_work = AtWork::Link(index);
         let slot = self.slots.get_mut(index as usize)?;
         for attempt in slot.attempts.iter_mut().flatten() {
             if let Some(transmit) = attempt.poll_transmit(now, out) {
@@ -444,7 +453,7 @@ impl Endpoint {
     pub fn poll_event(&mut self) -> Option<(LinkId, Event)> {
         if self.events.is_empty() {
             for index in self.indices() {
-                self.at_work = Some(index);
+                self.at_work = AtWork::Link(index);
                 if let Some(link) = &mut self.slots[index as usize].link {
                     link.tell_passed_over();
                 }
@@ -481,10 +490,10 @@ impl Endpoint {
 
     /// Does what is due by `now`.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.at_work = None;
+        self.at_work = AtWork::Handshakes;
         self.expire_pending(now);
         for index in self.indices() {
-            self.at_work = Some(index);
+            self.at_work = AtWork::Link(index);
             let slot = &mut self.slots[index as usize];
             if let Some(link) = &mut slot.link
                 && link.next_timeout() <= now
@@ -545,6 +554,7 @@ impl Endpoint {
             });
         }
         let instance = u64::from_be_bytes(self.random.array());
+        self.at_work = AtWork::Link(number);
         let slot = &mut self.slots[index];
         slot.generation = slot.generation.saturating_add(1);
         let mut link = Link::new(self.settings.clone());
@@ -564,6 +574,7 @@ impl Endpoint {
                 _ => None,
             });
         let Some((_, index)) = suspended.min() else { return };
+        self.at_work = AtWork::Link(index);
         if let Some(link) = &mut self.slots[index as usize].link {
             link.end_timed_out();
         }
