@@ -90,6 +90,35 @@ fn a_full_disk_for_what_is_encoded_is_told_with_status_1() {
 }
 
 #[test]
+fn what_is_encoded_onto_a_full_disk_ends_with_a_whole_piece() {
+    let scratch = Scratch::new("full-piece");
+    for name in ["a.ts", "a.mp4"] {
+        let file = scratch.file(name);
+        // No file may be larger than 200 kB, which is as good as a full disk.
+        let script = format!(
+            "trap '' XFSZ; ulimit -f 391; exec {GLASSLINE} encode test:320x180@25 {file} --keyint 5 --bitrate 2M --limit 500"
+        );
+        let outcome = run("sh", &["-c", &script], 120);
+        assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+        let bytes = fs::read(&file).unwrap();
+        assert!((100_000..=391 * 512).contains(&bytes.len()), "{} bytes", bytes.len());
+        if name == "a.ts" {
+            assert!(
+                bytes.as_chunks::<188>().0.iter().all(|packet| packet[0] == 0x47)
+                    && bytes.len().is_multiple_of(188)
+            );
+            continue;
+        }
+        let (mut at, mut kinds) = (0, Vec::new());
+        while let Some(head) = bytes.get(at..at + 8) {
+            kinds.push(String::from_utf8_lossy(&head[4..]).into_owned());
+            at += u32::from_be_bytes(*head.first_chunk().unwrap()) as usize;
+        }
+        assert_eq!((at, kinds.last().map(String::as_str)), (bytes.len(), Some("mdat")), "{kinds:?}");
+    }
+}
+
+#[test]
 fn figures_that_cannot_be_written_end_with_status_1() {
     let scratch = Scratch::new("full-stats");
     let with = |redirections: &str, arguments: &str| {

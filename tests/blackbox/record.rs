@@ -259,6 +259,25 @@ fn a_full_disk_leaves_whole_frames_and_is_told_as_it_is() {
     assert!(outcome.stderr.contains(&format!("{frames} whole frames")), "{}", outcome.stderr);
 }
 
+#[test]
+fn a_full_disk_leaves_a_wave_file_whose_head_says_what_is_there() {
+    let scratch = Scratch::new("record-full-sound");
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (sdp, wav) = (sound_sdp(&scratch, port), scratch.file("out.wav"));
+    let _sound = Sending::sound(port);
+    // No file may be larger than 700 kB and a piece of a sample.
+    let script = format!("trap '' XFSZ; ulimit -f 1367; exec {GLASSLINE} record rtp:{sdp} {wav} --json");
+    let outcome = run("sh", &["-c", &script], 60);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let report: Value = serde_json::from_str(outcome.text().lines().last().unwrap()).unwrap();
+    let recorded = std::fs::read(&wav).unwrap();
+    let frames = (recorded.len() - 44) / 12;
+    assert!(recorded.len() == 44 + 12 * frames && frames > 58_000, "{} bytes", recorded.len());
+    let length = u32::from_le_bytes(recorded[40..44].try_into().unwrap());
+    assert_eq!((length as usize, &report["written_samples"]), (12 * frames, &frames.into()), "{report}");
+    assert_eq!((&report["written_bytes"], &report["ended"]), (&recorded.len().into(), &"error".into()));
+}
+
 /// The description of four channels of sound at a port.
 fn sound_sdp(scratch: &Scratch, port: u16) -> String {
     let text = format!(

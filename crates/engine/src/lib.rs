@@ -24,3 +24,4 @@ pub mod output;
 pub mod parallel;
 pub mod raw;
 pub mod relay;
+mod wav_writer;

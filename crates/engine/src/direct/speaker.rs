@@ -2,12 +2,13 @@
 
 use super::sound_receive::{Heard, SoundSink};
 use crate::capture::ParseError;
+use crate::wav_writer::{WavFormat, WavWriter};
 use glassline_codec::audio::RATE_HZ;
 use glassline_media::Time;
 use glassline_media::container::wav;
 use std::fs::File;
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -172,28 +173,25 @@ impl SoundSink for Raw {
 
 /// Writes a WAVE file in which time passes as it did: where nothing was played there is silence.
 struct Wav {
-    file: BufWriter<File>,
+    file: WavWriter,
     /// When what follows is played.
     until: Option<Time>,
-    data_bytes: u64,
     bytes: Vec<u8>,
 }
 
 impl Wav {
-    fn create(path: &PathBuf) -> io::Result<Wav> {
-        let mut file = BufWriter::new(File::create(path)?);
-        file.write_all(&wav::head(RATE_HZ, CHANNELS, None))?;
-        Ok(Wav { file, until: None, data_bytes: 0, bytes: Vec::new() })
+    fn create(path: &Path) -> io::Result<Wav> {
+        let format = WavFormat { rate_hz: RATE_HZ, channels: CHANNELS, sample_bytes: 2 };
+        Ok(Wav { file: WavWriter::create(path, format)?, until: None, bytes: Vec::new() })
     }
 
     fn silence(&mut self, time: Duration) -> io::Result<()> {
         let frames = (time.as_nanos() * u128::from(RATE_HZ) / 1_000_000_000) as u64;
         let zeros = [0; 4096];
         let mut left = frames * FRAME_BYTES;
-        self.data_bytes += left;
         while left > 0 {
             let part = left.min(zeros.len() as u64) as usize;
-            self.file.write_all(zeros.get(..part).unwrap_or_default())?;
+            self.file.write(zeros.get(..part).unwrap_or_default())?;
             left -= part as u64;
         }
         Ok(())
@@ -213,17 +211,11 @@ impl SoundSink for Wav {
         self.until = Some(block.captured + time);
         self.bytes.clear();
         wav::write_samples(&block.samples, &mut self.bytes);
-        self.data_bytes += self.bytes.len() as u64;
-        self.file.write_all(&self.bytes)
+        self.file.write(&self.bytes)
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        // A file that is longer than its format can say goes until its end.
-        let bytes = u32::try_from(self.data_bytes).ok();
-        self.file.seek(SeekFrom::Start(0))?;
-        self.file.write_all(&wav::head(RATE_HZ, CHANNELS, bytes))?;
-        self.file.seek(SeekFrom::End(0))?;
-        self.file.flush()
+        self.file.finish()
     }
 }
 

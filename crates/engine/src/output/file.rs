@@ -12,30 +12,50 @@ fn create(path: &Path) -> Result<File> {
     File::create(path).map_err(|error| Error::Create { name: path.display().to_string(), error })
 }
 
-/// A transport stream.
-pub(super) struct TsFile {
+/// A file of pieces, which ends with a whole one also where the disk is full.
+struct Pieces {
     status: StatusHandle,
     file: File,
+    /// Bytes of whole pieces.
+    whole: u64,
 }
+
+impl Pieces {
+    fn create(path: &Path, status: StatusHandle) -> Result<Pieces> {
+        Ok(Pieces { file: create(path)?, status, whole: 0 })
+    }
+
+    fn append(&mut self, piece: &[u8]) -> Result<()> {
+        if let Err(error) = self.file.write_all(piece) {
+            // A pipe cannot be cut; its reader sees that it ends.
+            let _ = self.file.set_len(self.whole);
+            return Err(Error::write(self.status.name())(error));
+        }
+        self.whole += piece.len() as u64;
+        self.status.sent(piece.len());
+        Ok(())
+    }
+}
+
+/// A transport stream.
+pub(super) struct TsFile(Pieces);
 
 impl TsFile {
     pub(super) fn create(path: &Path, status: StatusHandle) -> Result<TsFile> {
-        Ok(TsFile { file: create(path)?, status })
+        Ok(TsFile(Pieces::create(path, status)?))
     }
 }
 
 impl Output for TsFile {
     fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
-        self.file.write_all(packets.bytes).map_err(Error::write(self.status.name()))?;
-        self.status.sent(packets.bytes.len());
+        self.0.append(packets.bytes)?;
         Ok(Demand::Nothing)
     }
 }
 
 /// Fragmented MP4: the access units out of the packets, a fragment for each group of pictures.
 pub(super) struct Mp4File {
-    status: StatusHandle,
-    file: File,
+    pieces: Pieces,
     demuxer: Demuxer,
     recorder: Option<Recorder>,
     bytes: Vec<u8>,
@@ -43,8 +63,8 @@ pub(super) struct Mp4File {
 
 impl Mp4File {
     pub(super) fn create(path: &Path, status: StatusHandle) -> Result<Mp4File> {
-        let file = create(path)?;
-        Ok(Mp4File { status, file, demuxer: Demuxer::new(), recorder: None, bytes: Vec::new() })
+        let pieces = Pieces::create(path, status)?;
+        Ok(Mp4File { pieces, demuxer: Demuxer::new(), recorder: None, bytes: Vec::new() })
     }
 
     fn record(&mut self) -> Result<()> {
@@ -65,14 +85,14 @@ impl Mp4File {
     }
 
     fn refused(&self, error: cmaf::Error) -> Error {
-        Error::Record { name: self.status.name().to_owned(), error }
+        Error::Record { name: self.pieces.status.name().to_owned(), error }
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.file.write_all(&self.bytes).map_err(Error::write(self.status.name()))?;
-        self.status.sent(self.bytes.len());
+        // Whole fragments.
+        let appended = self.pieces.append(&self.bytes);
         self.bytes.clear();
-        Ok(())
+        appended
     }
 }
 
@@ -97,10 +117,10 @@ impl Output for Mp4File {
         recorded?;
         // What cannot be sought, as a pipe, is as good without the duration in front.
         if let Some(patch) = patch.map_err(|error| self.refused(error))?.flatten()
-            && self.file.metadata().is_ok_and(|metadata| metadata.is_file())
+            && self.pieces.file.metadata().is_ok_and(|metadata| metadata.is_file())
         {
-            let patched = self.file.write_all_at(&patch.bytes, patch.offset);
-            patched.map_err(Error::write(self.status.name()))?;
+            let patched = self.pieces.file.write_all_at(&patch.bytes, patch.offset);
+            patched.map_err(Error::write(self.pieces.status.name()))?;
         }
         Ok(())
     }

@@ -3,15 +3,14 @@
 use super::Reason;
 use crate::raw::datagrams::Datagrams;
 use crate::raw::described::{self, Options};
+use crate::wav_writer::{WavFormat, WavWriter};
 use glassline_io::clock::Clock;
 use glassline_media::Time;
-use glassline_media::container::wav;
 use glassline_transport::rtp;
 use glassline_transport::rtp::pcm::{self, Block, Counters, Depacketizer, Depth};
 use glassline_transport::rtp::source::Origin;
 use glassline_transport::sdp::{Audio, Flow};
-use std::fs::File;
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -42,7 +41,7 @@ pub struct SoundRecording {
     depacketizer: Depacketizer,
     clock: Clock,
     rate_hz: u32,
-    file: WavWriter,
+    file: SoundFile,
 }
 
 /// When a recording of sound ends.
@@ -67,7 +66,7 @@ impl SoundRecording {
         let reorder = rtp::Settings { window, ..rtp::Settings::default() };
         let settings = pcm::Settings { format, payload_type: flow.payload_type, reorder };
         Ok(SoundRecording {
-            file: WavWriter::create(path, depth, audio.channels, audio.rate_hz)?,
+            file: SoundFile::create(path, depth, audio)?,
             datagrams: Datagrams::open(&described::paths(flow, options, SOCKET_BYTES))?,
             depacketizer: Depacketizer::new(settings).with_lock(described::lock(flow)),
             clock: Clock::new(),
@@ -78,7 +77,7 @@ impl SoundRecording {
     /// How far it is.
     pub fn progress(&self) -> SoundProgress {
         let counters = self.depacketizer.counters();
-        SoundProgress { counters, samples: self.file.samples, bytes: self.file.bytes() }
+        SoundProgress { counters, samples: self.file.wav.frames(), bytes: self.file.wav.bytes() }
     }
 
     /// Records until `stop` says so or one of `limits` is reached; `tell` is called some times a second. The file is whole then,
@@ -93,7 +92,7 @@ impl SoundRecording {
         tell: &mut dyn FnMut(SoundProgress),
     ) -> io::Result<Reason> {
         let recorded = self.record(limits, stop, tell);
-        let finished = self.file.finish();
+        let finished = self.file.wav.finish();
         let reason = recorded?;
         finished.map(|()| reason)
     }
@@ -112,15 +111,15 @@ impl SoundRecording {
             if stop.load(Ordering::Relaxed) {
                 return Ok(Reason::Stopped);
             }
-            let before = self.file.samples;
+            let before = self.file.wav.frames();
             self.take(most)?;
             let now = self.clock.now();
-            if self.file.samples > before {
+            if self.file.wav.frames() > before {
                 newest = Some(now);
                 first.get_or_insert(now);
             }
             tell(self.progress());
-            if most.is_some_and(|most| self.file.samples >= most) {
+            if most.is_some_and(|most| self.file.wav.frames() >= most) {
                 return Ok(Reason::Length);
             }
             let silent = now.since(newest.unwrap_or(began));
@@ -158,51 +157,29 @@ impl SoundRecording {
     }
 }
 
-struct WavWriter {
-    file: BufWriter<File>,
+struct SoundFile {
+    wav: WavWriter,
     depth: Depth,
     channels: u8,
-    rate_hz: u32,
-    samples: u64,
     buffer: Vec<u8>,
 }
 
-impl WavWriter {
-    fn create(path: &Path, depth: Depth, channels: u8, rate_hz: u32) -> io::Result<WavWriter> {
-        let mut file = BufWriter::with_capacity(1 << 18, File::create(path)?);
-        file.write_all(&wav::head_of(rate_hz, channels, depth.bytes() as u8, None))?;
-        Ok(WavWriter { file, depth, channels, rate_hz, samples: 0, buffer: Vec::new() })
-    }
-
-    fn data_bytes(&self) -> u64 {
-        self.samples * self.depth.bytes() as u64 * u64::from(self.channels)
-    }
-
-    fn bytes(&self) -> u64 {
-        self.data_bytes() + wav::HEAD_BYTES as u64
+impl SoundFile {
+    fn create(path: &Path, depth: Depth, audio: &Audio) -> io::Result<SoundFile> {
+        let (channels, rate_hz) = (audio.channels, audio.rate_hz);
+        let format = WavFormat { rate_hz, channels, sample_bytes: depth.bytes() as u8 };
+        Ok(SoundFile { wav: WavWriter::create(path, format)?, depth, channels, buffer: Vec::new() })
     }
 
     /// Appends a block, as far as `most` samples of each channel go.
     fn write(&mut self, block: &Block, most: Option<u64>) -> io::Result<()> {
-        let room = most.map_or(u64::MAX, |most| most.saturating_sub(self.samples));
+        let room = most.map_or(u64::MAX, |most| most.saturating_sub(self.wav.frames()));
         let frames = (block.audio.frames() as u64).min(room);
         let samples = block.audio.samples.get(..frames as usize * usize::from(self.channels));
         self.buffer.clear();
         // As it comes in RTP, and the other way round: WAVE is little-endian.
         self.depth.encode(samples.unwrap_or_default(), &mut self.buffer);
         self.buffer.chunks_exact_mut(self.depth.bytes()).for_each(<[u8]>::reverse);
-        self.file.write_all(&self.buffer)?;
-        self.samples += frames;
-        Ok(())
-    }
-
-    /// Says in the head how much there is. A file that is longer than its format can say goes until its end.
-    fn finish(&mut self) -> io::Result<()> {
-        let bytes = u32::try_from(self.data_bytes()).ok();
-        let flushed = self.file.flush();
-        let file = self.file.get_mut();
-        file.seek(SeekFrom::Start(0))?;
-        file.write_all(&wav::head_of(self.rate_hz, self.channels, self.depth.bytes() as u8, bytes))?;
-        flushed
+        self.wav.write(&self.buffer)
     }
 }
