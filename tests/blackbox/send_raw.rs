@@ -4,6 +4,7 @@ use crate::{GLASSLINE, glassline};
 use glassline_test_support::noise;
 use glassline_test_support::program::{Running, Scratch};
 use glassline_test_support::wait::until;
+use glassline_transport::ancillary::Payload;
 use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
@@ -138,4 +139,137 @@ fn a_group_without_an_interface_says_by_which_one_it_goes() {
     let named =
         glassline(&["send-raw", "test:64x36@25", "rtp://239.31.7.9:5004?ttl=1&interface=lo", "--limit", "2"]);
     assert!(!named.stderr.contains("goes out by"), "{}", named.stderr);
+}
+
+/// A WAVE file of 16 bits and 48 kHz, whose samples count up.
+fn wav(channels: u16, frames: usize) -> (Vec<u8>, Vec<i16>) {
+    let samples: Vec<i16> =
+        (0..frames * usize::from(channels)).map(|at| (at * 7 % 60_000) as u16 as i16).collect();
+    let bytes = (samples.len() * 2) as u32;
+    let mut file = Vec::new();
+    file.extend([&b"RIFF"[..], &(36 + bytes).to_le_bytes(), b"WAVEfmt ", &16u32.to_le_bytes()].concat());
+    file.extend([&1u16.to_le_bytes()[..], &channels.to_le_bytes(), &48_000u32.to_le_bytes()].concat());
+    let frame_bytes = 2 * channels;
+    file.extend([&(48_000 * u32::from(frame_bytes)).to_le_bytes()[..], &frame_bytes.to_le_bytes()].concat());
+    file.extend([&16u16.to_le_bytes()[..], b"data", &bytes.to_le_bytes()].concat());
+    file.extend(samples.iter().flat_map(|sample| sample.to_le_bytes()));
+    (file, samples)
+}
+
+/// A packet's payload type, time stamp and payload.
+fn rtp(socket: &UdpSocket) -> (u8, u32, Vec<u8>) {
+    let mut packet = vec![0; 2000];
+    let length = socket.recv(&mut packet).unwrap();
+    let stamp = u32::from_be_bytes([packet[4], packet[5], packet[6], packet[7]]);
+    (packet[1] & 0x7F, stamp, packet[12..length].to_vec())
+}
+
+/// What a stamp of `rate` a second lies behind the second `since` of TAI, in nanoseconds.
+fn nanos_since(since: u64, stamp: u32, rate: u64) -> u64 {
+    let ticks = u64::from(stamp.wrapping_sub((since * rate) as u32));
+    ticks * 1_000_000_000 / rate
+}
+
+#[test]
+fn sound_and_time_code_go_beside_the_pictures_and_belong_to_them() {
+    let scratch = Scratch::new("send-raw-sound");
+    let (y4m, _) = noise::y4m("W64 H32 F25:1 Ip C422", 64 * 32 * 2, 8, 3);
+    let (film, (file, samples)) = (scratch.write("in.y4m", y4m), wav(4, 5_800));
+    let (sound, sdp) = (scratch.write("in.wav", file), scratch.file("out.sdp"));
+    let [(video, video_url), (audio, audio_url), (data, data_url), (second, second_url)] =
+        [(); 4].map(|()| socket());
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 37;
+    let arguments = [
+        "send-raw",
+        &film,
+        &video_url,
+        "--audio-in",
+        &sound,
+        "--sound-to",
+        &audio_url,
+        "--sound-to",
+        &second_url,
+        "--ancillary-to",
+        &data_url,
+        "--time-code",
+        "10:00:00:23",
+        "--sdp",
+        &sdp,
+        "--json",
+    ];
+    let outcome = glassline(&arguments);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let stamps: Vec<u32> = (0..3).map(|_| frame(&video, 64 * 32 * 2, 128).1).collect();
+    // Three pictures last 120 ms: 120 packets of a millisecond, with the samples that were there then.
+    let packets: Vec<_> = (0..120).map(|_| rtp(&audio)).collect();
+    assert!(packets.windows(2).all(|pair| pair[1].1.wrapping_sub(pair[0].1) == 48));
+    assert!(packets.iter().all(|(kind, _, payload)| (*kind, payload.len()) == (97, 48 * 4 * 3)));
+    let sent: Vec<u8> = packets.iter().flat_map(|(_, _, payload)| payload.clone()).collect();
+    let expected = samples[..4 * 5_760].iter().flat_map(|sample| [&sample.to_be_bytes()[..], &[0]].concat());
+    assert!(sent == expected.collect::<Vec<u8>>(), "24 bits of what was 16");
+    assert_eq!((0..120).map(|_| rtp(&second)).collect::<Vec<_>>(), packets, "the second path has the same");
+    let (picture, sound) = (nanos_since(now, stamps[0], 90_000), nanos_since(now, packets[0].1, 48_000));
+    assert!(picture.abs_diff(sound) < 25_000, "the first sample was captured with the first picture");
+    for (number, code) in ["10:00:00:23", "10:00:00:24", "10:00:01:00"].iter().enumerate() {
+        let (kind, stamp, payload) = rtp(&data);
+        let payload = Payload::parse(&payload).unwrap();
+        assert_eq!((kind, stamp, payload.packets.len()), (100, stamps[number], 1));
+        let packet = &payload.packets[0];
+        assert!(packet.is_checksum_right() && packet.parity_errors() == 0);
+        assert_eq!(packet.time_code().unwrap().to_string(), *code);
+    }
+    let report: serde_json::Value = serde_json::from_str(&outcome.text()).unwrap();
+    assert_eq!(
+        (&report["sound"]["channels"], &report["sound"]["packets"]),
+        (&4.into(), &120.into()),
+        "{report}"
+    );
+    assert_eq!(
+        (&report["sound"]["dropped_samples"], &report["ancillary"]["packets"]),
+        (&0.into(), &3.into())
+    );
+    let sdp = std::fs::read_to_string(&sdp).unwrap();
+    for word in [
+        "m=audio",
+        "L24/48000/4",
+        "a=ptime:1",
+        "channel-order=SMPTE2110.(U04)",
+        "a=group:DUP",
+        "smpte291/90000",
+        "DID_SDID={0x60,0x60}; exactframerate=25",
+    ] {
+        assert!(sdp.contains(word), "{word:?} is not in {sdp}");
+    }
+}
+
+#[test]
+fn what_goes_beside_the_pictures_goes_to_ports_above_theirs_where_it_is_wanted() {
+    let scratch = Scratch::new("send-raw-ports");
+    let sent = |arguments: &[&str]| {
+        let sdp = scratch.file("out.sdp");
+        let fixed = ["send-raw", "test:64x36@25", "--limit", "2", "--sdp", &sdp];
+        let outcome = glassline(&[&fixed, arguments].concat());
+        assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+        std::fs::read_to_string(&sdp).unwrap()
+    };
+    let to = "rtp://127.0.0.1:20000";
+    let alone = sent(&[to]);
+    assert_eq!(alone.matches("m=").count(), 1, "the test pattern is sent alone: {alone}");
+    let (_, code) = (sent(&["rtp://127.0.0.1:65534"]), sent(&[to, "--time-code", "clock"]));
+    assert!(code.contains("m=video 20004 RTP/AVP 100"), "{code}");
+    let tone = sent(&[to, "--sound-to", "rtp://127.0.0.1:20010"]);
+    assert!(tone.contains("m=audio 20010 RTP/AVP 97") && tone.contains("SMPTE2110.(ST)"), "{tone}");
+    for (arguments, word) in [
+        (&["rtp://127.0.0.1:65534", "--time-code", "clock"][..], "--ancillary-to"),
+        (&[to, "--time-code", "25:00:00:00"], "HH:MM:SS:FF"),
+        (&[to, "--audio-in", "x.wav", "--rate", "5G"], "--rate"),
+        (&[to, "--sound-to", to, "--sound-to", to, "--sound-to", to], "one path or two"),
+    ] {
+        let outcome = glassline(&[&["send-raw", "test:64x36@25"], arguments].concat());
+        assert!(
+            outcome.status == Some(2) && outcome.stderr.contains(word),
+            "{arguments:?}: {}",
+            outcome.stderr
+        );
+    }
 }

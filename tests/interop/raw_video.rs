@@ -266,3 +266,91 @@ fn ffmpegs_8_bits_are_recorded_bit_for_bit() {
 fn ffmpegs_fields_are_recorded_bit_for_bit() {
     ffmpeg_sends("ffmpegs_fields_are_recorded_bit_for_bit", INTERLACED);
 }
+
+/// A film of FFmpeg's with sound and a time code of its own.
+fn film(scratch: &Scratch) -> String {
+    let path = scratch.file("film.mov");
+    let arguments = [
+        "-v",
+        "error",
+        "-nostdin",
+        "-f",
+        "lavfi",
+        "-i",
+        "testsrc2=s=320x180:r=25:d=4",
+        "-f",
+        "lavfi",
+        "-i",
+        "sine=frequency=997:sample_rate=48000:duration=4",
+        "-pix_fmt",
+        "yuv422p",
+        "-c:v",
+        "mpeg4",
+        "-q:v",
+        "2",
+        "-c:a",
+        "pcm_s24le",
+        "-ac",
+        "2",
+        "-timecode",
+        "01:00:00:00",
+        &path,
+    ];
+    let made = run("ffmpeg", &arguments, 60);
+    assert_eq!(made.status, Some(0), "{}", made.stderr);
+    path
+}
+
+#[test]
+fn a_film_goes_with_its_sound_and_its_time_code() {
+    const NAME: &str = "a_film_goes_with_its_sound_and_its_time_code";
+    if !have(NAME, &["ffmpeg", "ffprobe"]) {
+        return;
+    }
+    let scratch = Scratch::new("raw-film");
+    let (film, sdp) = (film(&scratch), scratch.file("film.sdp"));
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = Command::new(GLASSLINE);
+    command.args(["send-raw", &film, &format!("rtp://127.0.0.1:{port}"), "--loop", "--sdp", &sdp]);
+    let _sender = Running::start(&mut command);
+    until("the session description", || Path::new(&sdp).metadata().is_ok_and(|file| file.len() > 0));
+    let text = std::fs::read_to_string(&sdp).unwrap();
+    for section in [format!("m=audio {} ", port + 2), format!("m=video {} ", port + 4)] {
+        assert!(text.contains(&section), "{section} is not in {text}");
+    }
+    let told = run(GLASSLINE, &["probe", &format!("rtp:{sdp}"), "--duration", "2s", "--json"], 60);
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    let code = told["flows"][2]["ancillary"]["time_code"].as_str().unwrap_or_default().to_owned();
+    assert!(code.starts_with("01:00:0"), "{told}");
+    // FFmpeg's receiver has both, and the tone is what it was: a few of its samples are lost where it joins.
+    let wav = scratch.file("out.wav");
+    let arguments = [
+        "-v",
+        "warning",
+        "-nostdin",
+        "-protocol_whitelist",
+        "file,udp,rtp",
+        "-i",
+        &sdp,
+        "-map",
+        "0:v:0",
+        "-frames:v",
+        "25",
+        "-f",
+        "null",
+        "-",
+        "-map",
+        "0:a:0",
+        "-t",
+        "1",
+        &wav,
+    ];
+    let outcome = run("ffmpeg", &arguments, 60);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let recorded = std::fs::read(&wav).unwrap();
+    let samples = recorded[44..].as_chunks::<4>().0.iter().map(|pair| i16::from_le_bytes([pair[0], pair[1]]));
+    let crossings =
+        samples.clone().zip(samples.clone().skip(1)).filter(|(one, next)| *one < 0 && *next >= 0).count();
+    let expected = 997.0 * samples.len() as f64 / 48_000.0;
+    assert!(samples.len() > 40_000 && (crossings as f64 - expected).abs() < 4.0, "{crossings} of {expected}");
+}

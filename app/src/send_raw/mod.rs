@@ -7,11 +7,14 @@ use crate::encode::input_words;
 use crate::failure;
 use crate::output;
 use crate::stop::{Second, StopSignals};
-use crate::tracks::VideoTrack;
+use crate::tracks::TrackArgs;
 use anyhow::{Context, Result};
 use glassline_delivery::output::{Destination, Framing, PACKETS_MAX};
-use glassline_engine::capture::{Input, Length};
-use glassline_engine::raw::send::{ClockSource, PathSettings, Rate, RawSender, Settings, Shape};
+use glassline_engine::capture::{AudioIn, Input, Length, RawFormat};
+use glassline_engine::raw::send::{
+    AncillarySettings, ClockSource, PathSettings, Rate, RawSender, Settings, Shape, SoundSettings,
+    TimeCodeFrom,
+};
 use glassline_io::clock::Clock;
 use glassline_io::nic;
 use glassline_io::resolve::resolve;
@@ -25,7 +28,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Send uncompressed video over RTP (RFC 4175, SMPTE ST 2110-20), evenly as ST 2110-21 has it
+/// Send uncompressed video over RTP (RFC 4175, SMPTE ST 2110-20), evenly as ST 2110-21 has it, with sound (ST 2110-30) and time
+/// code (ST 2110-40) beside it
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -94,7 +98,33 @@ pub(crate) struct Args {
     #[arg(long = "loop")]
     looped: bool,
     #[command(flatten)]
-    track: VideoTrack,
+    track: TrackArgs,
+    /// Where sound goes; twice for two paths [default: two ports above the pictures, on their paths. The test pattern's tone goes
+    /// only where this says]
+    #[arg(long, value_name = "rtp://HOST:PORT", conflicts_with_all = ["rate", "as_fast_as_possible"])]
+    sound_to: Vec<To>,
+    /// Another sound than the input's own: alsa:DEVICE, rtp:FILE.sdp (ST 2110-30, AES67), FILE.wav, or fd:N (raw samples on an
+    /// open descriptor)
+    #[arg(long, value_name = "SOURCE", conflicts_with_all = ["rate", "as_fast_as_possible"])]
+    audio_in: Option<AudioIn>,
+    /// What raw samples are like, and what is asked of an ALSA device: s16le, s24le, s32le, f32le or f64le, rate and channels
+    /// [default: s16le:48000:2; of a device the best that it has]
+    #[arg(long, value_name = "FORMAT:RATE:CHANNELS", requires = "audio_in")]
+    audio_format: Option<RawFormat>,
+    /// Send no sound
+    #[arg(long, conflicts_with_all = ["sound_to", "audio_in"])]
+    no_sound: bool,
+    /// The time code beside the pictures: clock (the time of day, in UTC), or that of the first one, HH:MM:SS:FF, from which
+    /// frames are counted [default: the file's own, where it has one]
+    #[arg(long, value_name = "CODE", value_parser = parse_time_code)]
+    time_code: Option<TimeCodeFrom>,
+    /// Where ancillary data goes, which is the time code; twice for two paths [default: four ports above the pictures, on their
+    /// paths]
+    #[arg(long, value_name = "rtp://HOST:PORT")]
+    ancillary_to: Vec<To>,
+    /// Send no ancillary data
+    #[arg(long, conflicts_with_all = ["time_code", "ancillary_to"])]
+    no_ancillary: bool,
     /// Memory for the frames of a file that is looped
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     memory: ByteSize,
@@ -109,6 +139,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// So many ports above the pictures' sound goes where nothing is said: the one between is RTCP's by custom (RFC 3550 §11).
+const SOUND_ABOVE: u16 = 2;
+/// The same of ancillary data.
+const ANCILLARY_ABOVE: u16 = 4;
+
 const EXAMPLES: &str = "\
 Examples:
   glassline send-raw test:1920x1080@60000/1001 'rtp://239.1.2.3:5004?interface=eth0' --sdp test.sdp
@@ -119,6 +154,10 @@ Examples:
                                      two networks, the same packets
   glassline send-raw test:1920x1080@50 'rtp://239.1.2.3:5004?interface=eth0' --spin --processor 3
                                      as even as a processor of its own makes it
+  glassline send-raw film.mov 'rtp://239.1.2.3:5004?interface=eth0' --sdp film.sdp
+                                     its sound goes to port 5006, its time code, where it has one, to 5008
+  glassline send-raw film.y4m rtp://239.1.2.3:5004 --audio-in film.wav --sound-to rtp://239.1.2.4:5004 --time-code 10:00:00:00
+                                     sound from another file, to a group of its own
   glassline send-raw clip.y4m rtp://127.0.0.1:5004 --loop --schedule burst --as-fast-as-possible --limit 10000 --json
                                      how much does this machine send?
   ffmpeg -f decklink -i 'DeckLink Mini Recorder' -f yuv4mpegpipe -strict -1 - | glassline send-raw - rtp://192.0.2.7:5004
@@ -147,7 +186,24 @@ impl FromStr for To {
 }
 
 impl To {
+    /// The same, so many ports above; `None` where there is none.
+    fn above(&self, ports: u16) -> Option<To> {
+        let mut above = self.clone();
+        above.0.address.set_port(self.0.address.port().checked_add(ports)?);
+        Some(above)
+    }
+
+    /// As the command line names it; where it names a group without an interface, that is told.
     fn route(&self) -> Result<PathSettings> {
+        let found = self.resolved()?;
+        let Route { address, interface, source, .. } = &found.route;
+        if address.ip().is_multicast() && interface.is_none() && source.is_none() {
+            tell_interface(address.ip());
+        }
+        Ok(found)
+    }
+
+    fn resolved(&self) -> Result<PathSettings> {
         let Destination { mut address, name, ttl, interface, source, .. } = self.0.clone();
         if let Some(name) = &name {
             let found = resolve(name, address.port()).map_err(|error| {
@@ -157,9 +213,6 @@ impl To {
                 source.is_none_or(|source| source.is_ipv4() == found.is_ipv4())
             };
             address = *found.iter().find(fits).unwrap_or(&found[0]);
-        }
-        if address.ip().is_multicast() && interface.is_none() && source.is_none() {
-            tell_interface(address.ip());
         }
         Ok(PathSettings { route: Route { address, interface, source, ttl } })
     }
@@ -174,6 +227,19 @@ fn tell_interface(group: IpAddr) {
         Ok(None) => tracing::warn!("no route leads to {group}; name an interface: ?interface=NAME"),
         Err(error) => tracing::debug!(%error, "the interfaces cannot be listed"),
     }
+}
+
+fn parse_time_code(text: &str) -> Result<TimeCodeFrom, String> {
+    if text == "clock" {
+        return Ok(TimeCodeFrom::Clock);
+    }
+    let start = text.parse().map(TimeCodeFrom::Start);
+    start.map_err(|error| format!("{error}, or clock"))
+}
+
+/// A payload type that is not the pictures'.
+fn beside(pictures: u8, usual: u8) -> u8 {
+    if pictures == usual { Settings::PAYLOAD_TYPE } else { usual }
 }
 
 /// Components and bits.
@@ -308,8 +374,58 @@ impl Args {
                 ClockArg::Ntp => ClockSource::Ntp,
                 ClockArg::Ptp => ClockSource::Ptp,
             },
+            sound: self.sound()?,
+            ancillary: self.ancillary()?,
             ..Settings::to(paths.collect::<Result<Vec<_>>>()?)
         })
+    }
+
+    fn sound(&self) -> Result<Option<SoundSettings>> {
+        let paths = self.beside(&self.sound_to, SOUND_ABOVE)?;
+        let Some(paths) = paths.filter(|_| !self.no_sound) else { return Ok(None) };
+        Ok(Some(SoundSettings {
+            paths,
+            payload_type: beside(self.payload_type, Settings::SOUND_PAYLOAD_TYPE),
+            input: self.audio_in.clone(),
+            raw: self.audio_format,
+            tone: !self.sound_to.is_empty(),
+        }))
+    }
+
+    fn ancillary(&self) -> Result<Option<AncillarySettings>> {
+        let paths = self.beside(&self.ancillary_to, ANCILLARY_ABOVE)?;
+        let Some(paths) = paths.filter(|_| !self.no_ancillary) else { return Ok(None) };
+        // Somebody who says where it goes wants some.
+        let otherwise = match self.input {
+            Input::Decoded(_) => TimeCodeFrom::Source,
+            _ if self.ancillary_to.is_empty() => TimeCodeFrom::Source,
+            _ => TimeCodeFrom::Clock,
+        };
+        Ok(Some(AncillarySettings {
+            paths,
+            payload_type: beside(self.payload_type, Settings::ANCILLARY_PAYLOAD_TYPE),
+            time_code: self.time_code.unwrap_or(otherwise),
+        }))
+    }
+
+    /// The paths of what goes beside the pictures: those that are named, else so many ports above theirs; `None` where these have
+    /// no such port, and nothing that is known to go there.
+    fn beside(&self, named: &[To], ports: u16) -> Result<Option<Vec<PathSettings>>> {
+        if !named.is_empty() {
+            return named.iter().map(To::route).collect::<Result<_>>().map(Some);
+        }
+        let paths = [Some(&self.to), self.also.as_ref()].into_iter().flatten();
+        let above: Option<Vec<To>> = paths.map(|to| to.above(ports)).collect();
+        let wanted =
+            matches!(self.input, Input::Decoded(_)) || self.audio_in.is_some() || self.time_code.is_some();
+        match above {
+            Some(above) => above.iter().map(To::resolved).collect::<Result<_>>().map(Some),
+            None if wanted => {
+                let message = format!("there is no port {ports} above for what goes beside the pictures");
+                Err(failure::usage(message, "choose another port, or give --sound-to and --ancillary-to"))
+            }
+            None => Ok(None),
+        }
     }
 
     /// The description, where it was asked for.

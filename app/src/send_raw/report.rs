@@ -21,6 +21,8 @@ pub(super) struct Report {
     rate: Option<FrameRate>,
     packets: usize,
     kept: Option<usize>,
+    sound_channels: Option<u8>,
+    has_time_code: bool,
 }
 
 /// What `--json` prints.
@@ -57,6 +59,27 @@ struct Json<'a> {
     launch_errors: u64,
     clock_steps: u64,
     is_real_time: bool,
+    sound: Option<SoundJson<'a>>,
+    ancillary: Option<AncillaryJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct SoundJson<'a> {
+    channels: u8,
+    packets: u64,
+    bytes: u64,
+    late_packets: u64,
+    late_us: f64,
+    dropped_samples: u64,
+    failed_packets: u64,
+    failure: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct AncillaryJson<'a> {
+    packets: u64,
+    failed_packets: u64,
+    failure: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -75,7 +98,8 @@ struct LaunchJson<'a> {
 impl Report {
     pub(super) fn of(sender: &RawSender) -> Report {
         let (format, rate, packets, kept) = (sender.format(), sender.rate(), sender.packets(), sender.kept());
-        Report { format, rate, packets, kept }
+        let (sound_channels, has_time_code) = (sender.sound_channels(), sender.has_time_code());
+        Report { format, rate, packets, kept, sound_channels, has_time_code }
     }
 
     /// What is about to be sent, on one line.
@@ -87,7 +111,14 @@ impl Report {
         );
         let kept = self.kept.map(|kept| format!(", {kept} frames from memory")).unwrap_or_default();
         let (name, scan) = (name(self.format.pixels()), scan(self.format.scan()));
-        format!("sending {width}x{height} {name} {scan}, {rate}, {} packets a frame{kept}", self.packets)
+        let sound =
+            self.sound_channels.map(|channels| format!(", sound of {} beside them", counted(channels)));
+        let sound = sound.unwrap_or_default();
+        let code = if self.has_time_code { ", their time code too" } else { "" };
+        format!(
+            "sending {width}x{height} {name} {scan}, {rate}, {} packets a frame{kept}{sound}{code}",
+            self.packets
+        )
     }
 
     /// For people.
@@ -131,6 +162,32 @@ impl Report {
             if count > 0 {
                 let _ = writeln!(text, "  {count} {what}");
             }
+        }
+        if let Some(sound) = &statistics.sound {
+            let late = if sound.late_packets > 0 {
+                format!("{} late, by up to {}", sound.late_packets, micros(sound.latest))
+            } else {
+                "none late".to_owned()
+            };
+            let _ =
+                writeln!(text, "  sound of {}: {} packets, {late}", counted(sound.channels), sound.packets);
+            if sound.dropped_samples > 0 {
+                let _ = writeln!(text, "  {} samples of sound were left out", sound.dropped_samples);
+            }
+        }
+        if let Some(ancillary) = &statistics.ancillary {
+            let _ = writeln!(text, "  time code: {} packets", ancillary.packets);
+        }
+        let beside = [
+            statistics.sound.as_ref().map(|it| ("of sound", it.failed_packets, it.failure.as_deref())),
+            statistics
+                .ancillary
+                .as_ref()
+                .map(|it| ("of time code", it.failed_packets, it.failure.as_deref())),
+        ];
+        for (what, count, why) in beside.into_iter().flatten().filter(|(_, count, _)| *count > 0) {
+            let _ =
+                writeln!(text, "  {count} packets {what} could not be sent: {}", why.unwrap_or("unknown"));
         }
         if statistics.failed_packets > 0 {
             let why = statistics.failure.as_deref().unwrap_or("unknown");
@@ -180,6 +237,21 @@ impl Report {
             launch_errors: statistics.launch_errors,
             clock_steps: statistics.clock_steps,
             is_real_time: statistics.is_real_time,
+            sound: statistics.sound.as_ref().map(|sound| SoundJson {
+                channels: sound.channels,
+                packets: sound.packets,
+                bytes: sound.bytes,
+                late_packets: sound.late_packets,
+                late_us: us(sound.latest),
+                dropped_samples: sound.dropped_samples,
+                failed_packets: sound.failed_packets,
+                failure: sound.failure.as_deref(),
+            }),
+            ancillary: statistics.ancillary.as_ref().map(|ancillary| AncillaryJson {
+                packets: ancillary.packets,
+                failed_packets: ancillary.failed_packets,
+                failure: ancillary.failure.as_deref(),
+            }),
         };
         let mut text = serde_json::to_string_pretty(&json).context("cannot write JSON")?;
         text.push('\n');
@@ -223,6 +295,10 @@ fn sentence(class: Class) -> &'static str {
         Class::Wide => "wide",
         Class::Beyond => "none of ST 2110-21",
     }
+}
+
+fn counted(channels: u8) -> String {
+    if channels == 1 { "1 channel".to_owned() } else { format!("{channels} channels") }
 }
 
 fn shown(rate: FrameRate) -> String {

@@ -16,6 +16,13 @@ pub(super) fn explain(error: send::Error) -> Error {
         Wrong::BottomFirst => {
             return failure::usage(error, "send them with --scan progressive or --scan psf");
         }
+        Wrong::Sound(_) => {
+            return failure::usage(error, "give sound of fewer channels by --audio-in, or --no-sound");
+        }
+        Wrong::SoundOfOtherRate => return failure::usage(error, "leave out --audio-in"),
+        Wrong::TimeCode(_) => {
+            return failure::usage(error, "give another one by --time-code, or --no-ancillary");
+        }
         Wrong::Paths(_) => return failure::usage(error, "see glassline send-raw --help"),
         Wrong::Processor(_) => return failure::usage(error, "choose another --processor"),
         Wrong::Open { .. } => "check the address, the interface and the source",

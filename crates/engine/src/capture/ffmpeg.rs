@@ -95,6 +95,8 @@ pub struct FfmpegInput {
     /// Of its track of sound.
     channels: Option<u8>,
     duration: Option<Duration>,
+    /// Of its first picture.
+    time_code: Option<String>,
     /// Of its pictures, as they are in the file.
     colour: Colour,
     /// Whether they are red, green and blue, of which FFmpeg makes luma with colour differences for us.
@@ -134,6 +136,7 @@ impl FfmpegInput {
             shift: 0.0,
             channels: None,
             duration: None,
+            time_code: None,
             colour: Colour::UNSPECIFIED,
             is_rgb: false,
             size: None,
@@ -151,7 +154,7 @@ impl FfmpegInput {
 
     fn probe(&self) -> Option<Value> {
         let mut command = Command::new("ffprobe");
-        let entries = format!("{}:format=start_time,duration", tracks::ENTRIES);
+        let entries = format!("{}:format=start_time,duration:format_tags=timecode", tracks::ENTRIES);
         command.args(["-v", "quiet", "-show_entries", &entries, "-of", "json", "-i"]).arg(self.url());
         let output = without_capabilities(&mut command).stdin(Stdio::null()).process_group(0).output();
         serde_json::from_slice(&output.ok()?.stdout).ok()
@@ -173,6 +176,7 @@ impl FfmpegInput {
         self.shift = shift.map_or(0.0, |(video, file)| (video - file).max(0.0));
         let channels = audio.and_then(|sound| sound["channels"].as_u64());
         self.channels = channels.and_then(|count| u8::try_from(count).ok()).filter(|&count| count > 0);
+        self.time_code = tracks::time_code(report, video);
         if let Some(video) = video {
             let point = |key: &str, names: &[(u8, &[&str])]| {
                 let name = video[key].as_str().unwrap_or_default();
@@ -205,6 +209,12 @@ impl FfmpegInput {
     #[must_use]
     pub fn channels(&self) -> Option<u8> {
         self.channels
+    }
+
+    /// The time code of its first picture, as the file says it; FFmpeg counts each frame of 50 or 60 a second.
+    #[must_use]
+    pub fn time_code(&self) -> Option<&str> {
+        self.time_code.as_deref()
     }
 
     /// What the samples mean that it is decoded to, of pictures of `size`, but for the range.

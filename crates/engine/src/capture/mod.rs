@@ -13,6 +13,7 @@
 mod coded;
 mod error;
 mod ffmpeg;
+mod first_picture;
 mod input;
 mod sound;
 mod source;
@@ -21,6 +22,7 @@ mod tracks;
 pub use coded::{CodedInput, CodedItem};
 pub use error::{Error, ParseError};
 pub use ffmpeg::{Children, FfmpegInput};
+pub use first_picture::FirstPicture;
 pub use input::Input;
 pub use sound::{Accompaniment, AudioIn, FileAudio, RawFormat, SoundInput};
 pub use source::{Deinterlace, Format, Length, Pace, Pictures, Pixels, Request, Source};

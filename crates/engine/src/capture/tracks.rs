@@ -93,7 +93,7 @@ impl Kind {
 
 /// What ffprobe is to be asked, so that [`chosen`] knows what there is.
 pub(super) const ENTRIES: &str = "stream=index,codec_type,codec_name,channels,width,height,start_time,pix_fmt,\
-                                  color_space,color_transfer,color_primaries:stream_tags=language,title:\
+                                  color_space,color_transfer,color_primaries:stream_tags=language,title,timecode:\
                                   stream_disposition=default,attached_pic,timed_thumbnails";
 
 /// The track of a kind that is taken, as ffprobe describes it; `None` where there is none. Several without a choice are logged.
@@ -160,6 +160,12 @@ pub(super) fn without_pictures(report: &Value) -> Option<&'static str> {
 
 fn streams(report: &Value) -> impl Iterator<Item = &Value> {
     report["streams"].as_array().into_iter().flatten()
+}
+
+/// The time code of the film's first picture, as FFmpeg tells it: of the track of pictures, of a track of its own, of the file.
+pub(super) fn time_code(report: &Value, video: Option<&Value>) -> Option<String> {
+    let all = video.into_iter().chain(streams(report)).chain([&report["format"]]);
+    all.filter_map(|of| of["tags"]["timecode"].as_str()).map(str::to_owned).next()
 }
 
 /// A cover, or thumbnails of a film: FFmpeg has them as video, too (its specifier `V` leaves them out).

@@ -6,11 +6,11 @@ use super::keyint::Keyint;
 use super::ladder::{Plan, Rendition};
 use super::queue::{Queue, Work};
 use super::{Error, LadderError, Result, sound};
-use crate::capture::{self, Accompaniment, Consumer, FileAudio, Format, Item};
+use crate::capture::{self, Accompaniment, Consumer, FileAudio, FirstPicture, Format, Item};
 use glassline_media::pixels::Scaler;
 use glassline_media::{AudioBlock, Picture, Stamps, Ticks, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 
 /// Where a source puts what it has. Pictures and sound may come from different threads.
 pub(super) struct Feed {
@@ -18,9 +18,7 @@ pub(super) struct Feed {
     sound: Mutex<Option<sound::Encoder>>,
     /// Sound that goes along with the pictures.
     file_audio: Accompaniment,
-    /// Who waits for the first picture, and what is known of it.
-    begun: Condvar,
-    beginning: Mutex<Beginning>,
+    first: FirstPicture,
     controls: Controls,
     ladder: Option<Mutex<Ladder>>,
     stopped: Arc<AtomicBool>,
@@ -33,28 +31,14 @@ struct Ladder {
     sizes: Vec<(Scaler, Vec<usize>)>,
 }
 
-/// How far a source has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Beginning {
-    /// No picture yet.
-    Waiting,
-    /// The first picture was captured at this time.
-    Picture(Time),
-    /// It ended without one.
-    Over,
-}
-
 impl Feed {
     /// Feeds `queues`, which are all live or all not; sound is coded by `sound`, or left out.
     pub(super) fn new(queues: Vec<Arc<Queue>>, sound: Option<sound::Encoder>, controls: Controls) -> Feed {
-        let (file_audio, begun, beginning) =
-            (Accompaniment::default(), Condvar::new(), Mutex::new(Beginning::Waiting));
         Feed {
             queues,
             sound: Mutex::new(sound),
-            file_audio,
-            begun,
-            beginning,
+            file_audio: Accompaniment::default(),
+            first: FirstPicture::default(),
             controls,
             ladder: None,
             stopped: Arc::default(),
@@ -82,15 +66,6 @@ impl Feed {
         }
         scalers.sort_by_key(|(scaler, _)| scaler.size() != format.size);
         Ok(Feed { ladder: Some(Mutex::new(Ladder { plan, sizes: scalers })), ..self })
-    }
-
-    /// Notes how far the source has come, once.
-    fn begin(&self, how: Beginning) {
-        let mut beginning = self.beginning.lock().expect(UNPOISONED);
-        if *beginning == Beginning::Waiting {
-            *beginning = how;
-            self.begun.notify_all();
-        }
     }
 
     /// Whether all was well with a file's sound; what fails there ends everything.
@@ -150,7 +125,7 @@ impl Feed {
     /// Ends source and renditions; what waits is dropped.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
-        self.begin(Beginning::Over);
+        self.first.over();
         self.queues.iter().for_each(|queue| queue.stop());
     }
 
@@ -166,7 +141,7 @@ impl Consumer for Feed {
     fn push(&self, item: Item) -> bool {
         match item {
             Item::Picture { picture, pts, stamps } => {
-                self.begin(Beginning::Picture(picture.captured));
+                self.first.captured(picture.captured);
                 let give = |block| self.push_sound(block);
                 self.is_open(self.file_audio.before(pts, give))
                     && self.give_picture(&picture, pts, stamps)
@@ -201,14 +176,7 @@ impl Consumer for Feed {
     }
 
     fn first_picture(&self) -> Option<Time> {
-        let mut beginning = self.beginning.lock().expect(UNPOISONED);
-        while *beginning == Beginning::Waiting {
-            beginning = self.begun.wait(beginning).expect(UNPOISONED);
-        }
-        match *beginning {
-            Beginning::Picture(time) => Some(time),
-            Beginning::Waiting | Beginning::Over => None,
-        }
+        self.first.wait()
     }
 
     fn count_dropped(&self, pictures: u64) {
@@ -221,7 +189,7 @@ impl Consumer for Feed {
 
     /// What waits is still coded. The failure, if there is one, comes after that.
     fn end(&self, ended: Result<(), capture::Error>) {
-        self.begin(Beginning::Over);
+        self.first.over();
         if let Err(fault @ capture::Error::Fault(_)) = ended {
             // What was half done when the source panicked is not flushed.
             return self.end_all(Err(fault.into()));

@@ -16,7 +16,7 @@
 //! ```
 //! * [`Packet`]: one ANC packet; what it is ([`Kind`]), whether its parity and checksum hold.
 //! * [`Payload`]: what an RTP packet carries. It is written again as it was read, bit for bit.
-//! * [`TimeCode`]: ancillary time code (ST 12-2).
+//! * [`TimeCode`]: ancillary time code (ST 12-2); [`Numbering`]: which one a frame has.
 //! * [`Depacketizer`], [`Packetizer`]: payloads out of and into datagrams.
 #![cfg_attr(
     not(test),
@@ -38,7 +38,7 @@ mod time_code;
 pub use packet::{Kind, Packet, Stream, WORDS_MAX};
 pub use payload::{Field, Payload};
 pub use stream::{Counters, Depacketizer, Packetizer, PacketizerSettings, Received, Settings};
-pub use time_code::{Source, TimeCode};
+pub use time_code::{Numbering, Source, TimeCode, TimeCodeError};
 
 use thiserror::Error;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::rtp::source::Origin;
-use glassline_media::Time;
+use glassline_media::{FrameRate, Time};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -191,6 +191,52 @@ prop_compose! {
     }
 }
 
+#[test]
+fn a_time_code_is_what_is_written() {
+    for (text, expected) in [("01:02:03:04", Some("01:02:03:04")), ("10:00:00;02", Some("10:00:00;02"))] {
+        assert_eq!(text.parse::<TimeCode>().ok().map(|code| code.to_string()).as_deref(), expected);
+    }
+    assert_eq!("10:00:00.02".parse::<TimeCode>().unwrap().to_string(), "10:00:00;02");
+    for text in
+        ["", "1:2:3:4", "01:02:03", "24:00:00:00", "00:60:00:00", "00:00:00:60", "00:00:00:0a", "é0:00:00:00"]
+    {
+        assert!(text.parse::<TimeCode>().is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn numbers_are_dropped_and_shared_as_st_12_1_has_it() {
+    let rate = |above, below| FrameRate::new(above, below).unwrap();
+    let code = |text: &str| text.parse::<TimeCode>().unwrap();
+    for (rate, drops, start, frames, expected) in [
+        (rate(25, 1), false, "00:00:59:24", 1, "00:01:00:00"),
+        (rate(25, 1), true, "23:59:59:24", 1, "00:00:00:00"),
+        (rate(30_000, 1001), true, "00:00:59;29", 1, "00:01:00;02"),
+        (rate(30_000, 1001), true, "00:09:59;29", 1, "00:10:00;00"),
+        (rate(30_000, 1001), true, "23:59:59;29", 1, "00:00:00;00"),
+        (rate(30_000, 1001), false, "00:00:59:29", 1, "00:01:00:00"),
+        (rate(30, 1), true, "00:00:59:29", 1, "00:01:00:00"),
+        // Two frames share a number.
+        (rate(50, 1), false, "00:00:00:24", 1, "00:00:00:24"),
+        (rate(50, 1), false, "00:00:00:24", 2, "00:00:01:00"),
+        (rate(60_000, 1001), true, "00:00:59;29", 2, "00:01:00;02"),
+        (rate(24_000, 1001), true, "00:00:00:23", 1, "00:00:01:00"),
+        (rate(120, 1), false, "00:00:00:29", 3, "00:00:00:29"),
+        (rate(120, 1), false, "00:00:00:29", 4, "00:00:01:00"),
+        (rate(1, 2), false, "00:00:00:00", 1, "00:00:01:00"),
+    ] {
+        assert_eq!(Numbering::new(rate, drops).behind(code(start), frames).to_string(), expected);
+    }
+    let fifty = Numbering::new(rate(50, 1), false);
+    assert_eq!(fifty.shared(code("00:00:00:49")).to_string(), "00:00:00:24");
+    assert!(Numbering::wants_drops(rate(60_000, 1001)) && !Numbering::wants_drops(rate(24_000, 1001)));
+    // An hour of the clock is an hour of drop-frame numbers, but for less than a frame's time.
+    let dropping = Numbering::new(rate(30_000, 1001), true);
+    assert_eq!(dropping.at(Duration::from_millis(3_600_010)).to_string(), "01:00:00;00");
+    assert_eq!(fifty.at(Duration::from_millis(3_600_500)).to_string(), "01:00:00:12");
+    assert_eq!(dropping.apart(code("23:59:59;29"), code("00:00:00;02")), 3);
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_read(
@@ -230,6 +276,26 @@ proptest! {
         let mut again = Vec::new();
         parsed.write(&mut again);
         prop_assert_eq!(again, data);
+    }
+
+    #[test]
+    fn a_frame_has_the_number_that_its_count_says(
+        above in 1u32..200, is_slowed: bool, drops: bool, hours in 0u8..24, minutes in 0u8..60, seconds in 0u8..60,
+        frames in 0u8..60, one in 0u64..5_000_000, other in 0u64..5_000_000,
+    ) {
+        let rate = if is_slowed { FrameRate::new(above * 1000, 1001) } else { FrameRate::new(above, 1) };
+        let numbering = Numbering::new(rate.unwrap(), drops);
+        let code = TimeCode { hours, minutes, seconds, frames, is_drop_frame: drops, source: Source::Ltc };
+        let start = numbering.behind(numbering.shared(code), 0);
+        // One step and two steps come to the same, and every time code can be sent and read again.
+        let both = numbering.behind(start, one + other);
+        let (first, per) = (numbering.behind(start, one), numbering.behind(start, 1000));
+        prop_assert_eq!(both.packet().unwrap().time_code(), Some(both));
+        prop_assert!(numbering.apart(numbering.behind(first, other), both) <= 1, "{first} {both} {per}");
+        prop_assert_eq!(start.to_string().parse::<TimeCode>().unwrap(), start);
+        // What was skipped is no time code of the day.
+        let skipped = both.is_drop_frame && both.frames < 2 && both.seconds == 0 && !both.minutes.is_multiple_of(10);
+        prop_assert!(!skipped, "{both}");
     }
 
     #[test]

@@ -1,12 +1,22 @@
 //! Ancillary time code (ST 12-2), which carries the time code of ST 12-1.
 
 use super::Packet;
+use glassline_media::FrameRate;
 use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+use thiserror::Error;
 
 /// User data words of a time code.
 const WORDS: usize = 16;
 /// In the tens of frames: numbers are left out, so that 29.97 frames a second keep to the clock.
 const DROP_FRAME: u8 = 0x4;
+/// Numbers a second at most.
+const NUMBERS_MAX: u32 = 30;
+/// Of drop-frame counting: numbers in ten minutes, and in each of these minutes but the first.
+const DROP_TEN_MINUTES: u64 = 17_982;
+const DROP_MINUTE: u64 = 1_798;
+const DAY_S: u64 = 86_400;
 
 /// Which time code a packet carries (ST 12-2 table 2, the first distributed binary bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,5 +119,156 @@ impl fmt::Display for TimeCode {
         let TimeCode { hours, minutes, seconds, frames, is_drop_frame, .. } = self;
         let mark = if *is_drop_frame { ';' } else { ':' };
         write!(f, "{hours:02}:{minutes:02}:{seconds:02}{mark}{frames:02}")
+    }
+}
+
+/// What is no time code.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0:?} is no time code: write HH:MM:SS:FF, or HH:MM:SS;FF of drop-frame numbers")]
+pub struct TimeCodeError(String);
+
+/// `HH:MM:SS:FF`; a semicolon or a point before the frames says that numbers are dropped.
+impl FromStr for TimeCode {
+    type Err = TimeCodeError;
+    fn from_str(text: &str) -> Result<TimeCode, TimeCodeError> {
+        let wrong = || TimeCodeError(text.chars().take(32).collect());
+        let (time, mark, frames) = match text.rfind([':', ';', '.']).map(|at| text.split_at(at)) {
+            Some((time, rest)) => {
+                let mut rest = rest.chars();
+                (time, rest.next().unwrap_or(':'), rest.as_str())
+            }
+            None => return Err(wrong()),
+        };
+        let number = |text: &str, end: u8| {
+            let is_number = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<u8>().ok().filter(|number| is_number && *number < end).ok_or_else(wrong)
+        };
+        let [hours, minutes, seconds] = time.split(':').collect::<Vec<_>>()[..] else { return Err(wrong()) };
+        Ok(TimeCode {
+            hours: number(hours, 24)?,
+            minutes: number(minutes, 60)?,
+            seconds: number(seconds, 60)?,
+            // Twice as many where files count each frame of 50 or 60 a second.
+            frames: number(frames, 60)?,
+            is_drop_frame: mark != ':',
+            source: Source::Ltc,
+        })
+    }
+}
+
+/// How frames of a rate are numbered (ST 12-1 §5, §12): up to 30 numbers a second, which several frames share where there are
+/// more; 30000/1001 and 60000/1001 a second may drop numbers to keep with the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbering {
+    rate: FrameRate,
+    /// Numbers a second.
+    numbers: u32,
+    /// Frames that share a number.
+    frames: u32,
+    is_drop_frame: bool,
+}
+
+impl Numbering {
+    /// Of frames at `rate`. Where numbers would be dropped and the rate is none of which they are, they are not.
+    #[must_use]
+    pub fn new(rate: FrameRate, drops: bool) -> Numbering {
+        let (above, below) = (u64::from(rate.numerator()), u64::from(rate.denominator()));
+        let nominal = above.saturating_add(below / 2).checked_div(below).unwrap_or(0);
+        let nominal = u32::try_from(nominal).unwrap_or(u32::MAX).max(1);
+        let fewest = nominal.div_ceil(NUMBERS_MAX);
+        // Five hundred frames may share a number; more are beyond any camera.
+        let even = (fewest..fewest.saturating_add(500)).find(|&frames| nominal.is_multiple_of(frames));
+        let frames = even.unwrap_or(fewest);
+        let numbers = nominal.div_ceil(frames);
+        let is_slowed = above < u64::from(nominal).saturating_mul(below);
+        Numbering { rate, numbers, frames, is_drop_frame: drops && numbers == NUMBERS_MAX && is_slowed }
+    }
+
+    /// Whether the clock needs numbers to be dropped: the rate is 1000/1001 of 30 or a multiple of it.
+    #[must_use]
+    pub fn wants_drops(rate: FrameRate) -> bool {
+        Numbering::new(rate, true).is_drop_frame
+    }
+
+    /// The time code of one whose frames were counted one by one, as files of more than 30 frames a second do.
+    #[must_use]
+    pub fn shared(&self, code: TimeCode) -> TimeCode {
+        let frames = u32::from(code.frames).checked_div(self.frames).unwrap_or(0);
+        let frames = u8::try_from(frames.min(self.numbers.saturating_sub(1))).unwrap_or(0);
+        TimeCode { frames, is_drop_frame: self.is_drop_frame, ..code }
+    }
+
+    /// The time code of a frame `frames` behind the one of `start`.
+    #[must_use]
+    pub fn behind(&self, start: TimeCode, frames: u64) -> TimeCode {
+        let first = self.number(start).saturating_mul(self.frames.into());
+        let number = first.saturating_add(frames).checked_div(self.frames.into()).unwrap_or(0);
+        self.time_code(number.checked_rem(self.day()).unwrap_or(0))
+    }
+
+    /// The time code of a frame that was captured so long after midnight.
+    #[must_use]
+    pub fn at(&self, time: Duration) -> TimeCode {
+        let nanos = time.as_nanos();
+        let number = if self.is_drop_frame {
+            // Numbers a second, exactly.
+            let below = u128::from(self.rate.denominator()).saturating_mul(self.frames.into());
+            let above = nanos.saturating_mul(self.rate.numerator().into());
+            above.checked_div(below.saturating_mul(1_000_000_000)).unwrap_or(0)
+        } else {
+            nanos.saturating_mul(self.numbers.into()) / 1_000_000_000
+        };
+        let last = self.day().saturating_sub(1);
+        self.time_code(u64::try_from(number).unwrap_or(u64::MAX).min(last))
+    }
+
+    /// Numbers from one time code to another one on the same day or over midnight, whichever way is shorter.
+    #[must_use]
+    pub fn apart(&self, one: TimeCode, other: TimeCode) -> u64 {
+        let apart = self.number(one).abs_diff(self.number(other));
+        apart.min(self.day().saturating_sub(apart))
+    }
+
+    /// Numbers of a day.
+    fn day(&self) -> u64 {
+        if self.is_drop_frame {
+            (DAY_S / 600).saturating_mul(DROP_TEN_MINUTES)
+        } else {
+            DAY_S.saturating_mul(self.numbers.into())
+        }
+    }
+
+    /// How many numbers are before it on its day.
+    fn number(&self, code: TimeCode) -> u64 {
+        let minutes = u64::from(code.hours).saturating_mul(60).saturating_add(code.minutes.into());
+        let seconds = minutes.saturating_mul(60).saturating_add(code.seconds.into());
+        let numbers = u64::from(self.numbers);
+        let frames = u64::from(code.frames).min(numbers.saturating_sub(1));
+        let all = seconds.saturating_mul(numbers).saturating_add(frames);
+        let dropped = if self.is_drop_frame { minutes.saturating_sub(minutes / 10) } else { 0 };
+        all.saturating_sub(dropped.saturating_mul(2)).min(self.day().saturating_sub(1))
+    }
+
+    fn time_code(&self, number: u64) -> TimeCode {
+        let mut all = number;
+        if self.is_drop_frame {
+            let (tens, rest) = (number / DROP_TEN_MINUTES, number % DROP_TEN_MINUTES);
+            // The first minute of ten has two numbers more.
+            let minutes = rest.saturating_sub(2) / DROP_MINUTE;
+            let dropped = tens.saturating_mul(9).saturating_add(minutes);
+            all = number.saturating_add(dropped.saturating_mul(2));
+        }
+        let numbers = u64::from(self.numbers).max(1);
+        let (seconds, frames) =
+            (all.checked_div(numbers).unwrap_or(0), all.checked_rem(numbers).unwrap_or(0));
+        let part = |value: u64| u8::try_from(value).unwrap_or(0);
+        TimeCode {
+            hours: part(seconds / 3600 % 24),
+            minutes: part(seconds / 60 % 60),
+            seconds: part(seconds % 60),
+            frames: part(frames),
+            is_drop_frame: self.is_drop_frame,
+            source: Source::Ltc,
+        }
     }
 }

@@ -86,6 +86,15 @@ pub(super) fn frame_rate(name: &'static str, value: &str) -> Result<FrameRate, S
         })
 }
 
+/// ST 2110-20 §7.2: whole rates as one number.
+pub(super) fn exact_rate(rate: FrameRate) -> String {
+    let (above, below) = (rate.numerator(), rate.denominator());
+    match above.checked_div(below) {
+        Some(whole) if above.is_multiple_of(below) => whole.to_string(),
+        _ => rate.to_string(),
+    }
+}
+
 /// A rate in thousandths as a rational.
 fn over_1001(thousandths: u32) -> (u32, u32) {
     if thousandths.is_multiple_of(1000) {

@@ -486,8 +486,9 @@ fn media() -> impl Strategy<Value = Media> {
             })
         },
     );
-    let ancillary = (prop::collection::vec(any::<(u8, u8)>(), 0..4), any::<Option<u8>>())
-        .prop_map(|(data_ids, vpid_code)| Media::Ancillary(Ancillary { data_ids, vpid_code }));
+    let rate = prop::sample::select(vec![None, FrameRate::new(50, 1), FrameRate::new(60_000, 1001)]);
+    let ancillary = (prop::collection::vec(any::<(u8, u8)>(), 0..4), any::<Option<u8>>(), rate)
+        .prop_map(|(data_ids, vpid_code, rate)| Media::Ancillary(Ancillary { data_ids, vpid_code, rate }));
     prop_oneof![video(), audio, ancillary]
 }
 

@@ -2,7 +2,7 @@
 
 use super::colour;
 use super::error::SectionError;
-use super::parameters::{Parameters, frame_rate, or_ignored};
+use super::parameters::{Parameters, exact_rate, frame_rate, or_ignored};
 use crate::raw_video::{Format, Packing, Scan};
 use glassline_media::{Chroma, Colour, FieldOrder, FrameRate, PixelFormat, Size};
 use std::fmt;
@@ -140,7 +140,7 @@ impl Video {
             format!("width={}", size.width),
             format!("height={}", size.height),
         ];
-        all.extend(self.rate.map(|rate| format!("exactframerate={}", exact(rate))));
+        all.extend(self.rate.map(|rate| format!("exactframerate={}", exact_rate(rate))));
         all.push(format!("depth={}", pixels.depth_bits));
         let (transfer, colorimetry) = colour::names(self.colour, self.is_standard_2110);
         all.extend([format!("TCS={transfer}"), format!("colorimetry={colorimetry}")]);
@@ -176,15 +176,6 @@ impl Video {
         }
         let decimals = format!("{:.3}", rate.as_f64());
         Some(decimals.trim_end_matches('0').trim_end_matches('.').to_owned())
-    }
-}
-
-/// ST 2110-20 §7.2: whole rates as one number.
-fn exact(rate: FrameRate) -> String {
-    let (above, below) = (rate.numerator(), rate.denominator());
-    match above.checked_div(below) {
-        Some(whole) if above.is_multiple_of(below) => whole.to_string(),
-        _ => rate.to_string(),
     }
 }
 

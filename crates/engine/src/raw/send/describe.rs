@@ -1,20 +1,24 @@
 //! The session description of what is sent.
 
 use super::settings::{ClockSource, PathSettings, Settings, Shape};
+use super::sound::DEPTH;
+use crate::capture::SOUND_RATE_HZ;
 use glassline_io::nic;
 use glassline_media::{Colour, FrameRate, ratio};
 use glassline_transport::raw_video::{Format, Scan};
 use glassline_transport::sdp::{
-    Description, Flow, Media, MediaClockSource, NTP_BEFORE_PTP_S, Path, ReferenceClock, SenderType, Video,
+    Ancillary, Audio, Description, Flow, Media, MediaClockSource, NTP_BEFORE_PTP_S, Path, ReferenceClock,
+    SenderType, Video,
 };
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 /// Bytes of UDP's header, which `MAXUDP` counts along.
 const UDP_BYTES: u32 = 8;
 /// The largest datagrams of ST 2110-10 §6.4, UDP's header counted along.
 const EXTENDED_BYTES: u32 = 8960;
-/// Ticks a second.
-const RATE: u64 = 90_000;
+/// DID and SDID of ancillary time code (ST 12-2).
+const TIME_CODE: (u8, u8) = (0x60, 0x60);
 /// Time to live where groups are sent to and nothing is said.
 const GROUP_TTL: u8 = 1;
 
@@ -31,6 +35,9 @@ pub(super) struct Sent {
     pub(super) is_on_grid: bool,
     /// Whether bursts leave by launch times on all paths.
     pub(super) is_exact: bool,
+    /// Channels of the sound beside the pictures.
+    pub(super) sound_channels: Option<u8>,
+    pub(super) has_time_code: bool,
 }
 
 /// Describes it; `session_id` names the session, and is its version too.
@@ -39,15 +46,20 @@ pub(super) fn describe(name: &str, session_id: u64, settings: &Settings, sent: &
     let any: IpAddr = Ipv4Addr::UNSPECIFIED.into();
     let origin = settings.paths.first().and_then(|path| path.route.source);
     let origin = origin.or_else(|| to.and_then(nic::source_of)).unwrap_or(any);
-    let (reference_clock, media_clock) = clock(settings);
-    let flow = Flow {
-        media: Media::Video(video(settings, sent)),
-        payload_type: settings.payload_type,
-        paths: settings.paths.iter().map(path).collect(),
-        reference_clock: Some(reference_clock),
-        media_clock: Some(media_clock),
+    let flow = |media: Media, payload_type: u8, paths: &[PathSettings]| {
+        let (reference_clock, media_clock) = clock(settings, media.rate_hz());
+        let (reference_clock, media_clock) = (Some(reference_clock), Some(media_clock));
+        Flow { media, payload_type, paths: paths.iter().map(path).collect(), reference_clock, media_clock }
     };
-    let (name, flows) = (name.to_owned(), vec![flow]);
+    let mut flows = vec![flow(Media::Video(video(settings, sent)), settings.payload_type, &settings.paths)];
+    if let (Some(channels), Some(sound)) = (sent.sound_channels, &settings.sound) {
+        flows.push(flow(Media::Audio(audio(channels)), sound.payload_type, &sound.paths));
+    }
+    if let (true, Some(ancillary)) = (sent.has_time_code, &settings.ancillary) {
+        let data = Ancillary { data_ids: vec![TIME_CODE], vpid_code: None, rate: sent.rate };
+        flows.push(flow(Media::Ancillary(data), ancillary.payload_type, &ancillary.paths));
+    }
+    let name = name.to_owned();
     Description {
         name,
         session_id,
@@ -87,6 +99,25 @@ fn video(settings: &Settings, sent: &Sent) -> Video {
     }
 }
 
+/// A packet has a millisecond (ST 2110-30 §6.2.1, level A).
+fn audio(channels: u8) -> Audio {
+    // The groups of ST 2110-30 §6.2.2 whose channels come in the order that FFmpeg and WAVE have; of eight these have another
+    // one at the sides.
+    let order = match channels {
+        1 => "M".to_owned(),
+        2 => "ST".to_owned(),
+        6 => "51".to_owned(),
+        channels => format!("U{channels:02}"),
+    };
+    Audio {
+        bits: 8 * DEPTH.bytes() as u8,
+        rate_hz: SOUND_RATE_HZ,
+        channels,
+        packet_time: Duration::from_millis(1),
+        channel_order: Some(format!("SMPTE2110.({order})")),
+    }
+}
+
 /// The smallest whole numbers of a ratio (ST 2110-20 §7.3, `PAR`).
 fn shortened((across, down): (u32, u32)) -> (u32, u32) {
     let (across, down) = ratio::shortened(across.into(), down.into());
@@ -101,13 +132,13 @@ fn path(settings: &PathSettings) -> Path {
 }
 
 /// Which clock stamps are of: TAI of this machine's wall clock since PTP's epoch, and who keeps that right.
-fn clock(settings: &Settings) -> (ReferenceClock, MediaClockSource) {
+fn clock(settings: &Settings, rate_hz: u32) -> (ReferenceClock, MediaClockSource) {
     let direct = |offset| MediaClockSource::Direct { offset };
     match settings.clock {
         ClockSource::Ptp => (ReferenceClock::traceable_ptp(), direct(0)),
         // What stamps would be at NTP's epoch, which is earlier than PTP's.
         ClockSource::Ntp => {
-            let offset = ((NTP_BEFORE_PTP_S * RATE) as u32).wrapping_neg();
+            let offset = ((NTP_BEFORE_PTP_S * u64::from(rate_hz)) as u32).wrapping_neg();
             (ReferenceClock::Ntp("/traceable/".to_owned()), direct(offset))
         }
         ClockSource::Local => (ReferenceClock::LocalMac(ethernet_address(settings)), direct(0)),
@@ -154,7 +185,16 @@ mod tests {
         let pixels = PixelFormat::pgroups(Chroma::Yuv422, 10).unwrap();
         let format = Format::new(pixels, Size::new(1920, 1080).unwrap(), Scan::Progressive).unwrap();
         let rate = FrameRate::new(60_000, 1001);
-        Sent { format, rate, colour: Colour::BT709, sample_aspect: (1, 1), is_on_grid: true, is_exact: false }
+        Sent {
+            format,
+            rate,
+            colour: Colour::BT709,
+            sample_aspect: (1, 1),
+            is_on_grid: true,
+            is_exact: false,
+            sound_channels: None,
+            has_time_code: false,
+        }
     }
 
     #[test]
@@ -183,7 +223,7 @@ mod tests {
 
     #[test]
     fn stamps_are_related_to_the_clock_that_is_named() {
-        let (_, media_clock) = clock(&settings(ClockSource::Ntp));
+        let (_, media_clock) = clock(&settings(ClockSource::Ntp), 90_000);
         let MediaClockSource::Direct { offset } = media_clock else { panic!("{media_clock:?}") };
         // Unix time 1,700,000,000 by NTP, in ticks.
         let ntp = ((1_700_000_000u64 + 2_208_988_800) * 90_000) as u32;

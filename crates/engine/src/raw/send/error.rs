@@ -2,6 +2,7 @@
 
 use crate::capture;
 use glassline_transport::raw_video::FormatError;
+use glassline_transport::rtp::pcm;
 use std::io;
 use thiserror::Error;
 
@@ -15,6 +16,15 @@ pub enum Error {
     /// The pictures cannot be sent in this format.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// The sound cannot be sent.
+    #[error("the sound cannot be sent: {0}")]
+    Sound(pcm::Error),
+    /// Sound is named beside pictures at a rate that is not theirs.
+    #[error("sound has one rate, and cannot go with pictures at a rate that is not their own")]
+    SoundOfOtherRate,
+    /// What a file says is no time code.
+    #[error("the file's time code cannot be sent: {0}")]
+    TimeCode(String),
     /// A datagram has no room.
     #[error("datagrams of {0} bytes have no room for a header and samples")]
     Datagram(usize),

@@ -2,11 +2,12 @@
 
 use super::frames::FramePacker;
 use super::queue::{Frame, Queue};
+use super::sound::SoundQueue;
 use super::{Monitor, UNPOISONED};
-use crate::capture::{self, Consumer, FileAudio, Item, Pictures};
+use crate::capture::{self, Accompaniment, Consumer, FileAudio, FirstPicture, Item, Pictures};
 use glassline_io::clock::Clock;
 use glassline_io::pages::{Block, Pool};
-use glassline_media::{Ticks, Time};
+use glassline_media::{AudioBlock, FrameRate, Picture, Ticks, Time};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,6 +22,14 @@ pub(super) struct Intake {
     queue: Arc<Queue>,
     monitor: Monitor,
     clock: Clock,
+    rate: FrameRate,
+    /// Where sound goes, if some is sent.
+    sound: Option<Arc<SoundQueue>>,
+    /// Sound that goes along with the pictures.
+    file_audio: Accompaniment,
+    first: FirstPicture,
+    /// The stamp of the file's first picture; anew where it begins again.
+    start: Mutex<Option<Ticks>>,
     /// Whether pictures come when they come: one that finds no block is left out then, and waits for one otherwise.
     is_live: bool,
 }
@@ -31,13 +40,27 @@ impl Intake {
         pool: Pool,
         queue: Arc<Queue>,
         monitor: Monitor,
-        (clock, is_live): (Clock, bool),
+        (clock, rate, is_live): (Clock, FrameRate, bool),
+        sound: Option<Arc<SoundQueue>>,
     ) -> Intake {
-        Intake { packer: Mutex::new(packer), pool, queue, monitor, clock, is_live }
+        Intake {
+            packer: Mutex::new(packer),
+            pool,
+            queue,
+            monitor,
+            clock,
+            rate,
+            sound,
+            file_audio: Accompaniment::default(),
+            first: FirstPicture::default(),
+            start: Mutex::default(),
+            is_live,
+        }
     }
 
     /// Packs pictures as they are asked for, until they end or nobody wants more.
     pub(super) fn run(&self, mut pictures: Pictures) {
+        let mut number = 0;
         let ended = loop {
             let picture = match pictures.next_picture() {
                 Ok(Some(picture)) => picture,
@@ -46,9 +69,10 @@ impl Intake {
             };
             let Some(mut block) = self.wait_for_block() else { break Ok(()) };
             self.packer.lock().expect(UNPOISONED).pack(picture, &mut block);
-            if !self.queue.push(Frame { block, captured: None, ready: self.clock.now() }) {
+            if !self.queue.push(Frame { block, captured: None, ready: self.clock.now(), number }) {
                 break Ok(());
             }
+            number += 1;
         };
         self.queue.end(ended);
     }
@@ -65,9 +89,21 @@ impl Intake {
     }
 }
 
-impl Consumer for Intake {
-    fn push(&self, item: Item) -> bool {
-        let Item::Picture { picture, .. } = item else { return !self.queue.is_stopped() };
+impl Intake {
+    fn push_sound(&self, block: AudioBlock) -> bool {
+        self.sound.as_ref().is_none_or(|sound| sound.push(block)) && !self.queue.is_stopped()
+    }
+
+    /// Whether all was well with a file's sound; what fails there ends everything.
+    fn is_open(&self, handed: capture::Result<bool>) -> bool {
+        handed.unwrap_or_else(|error| {
+            self.queue.end(Err(error));
+            false
+        })
+    }
+
+    fn push_picture(&self, picture: Picture, pts: Ticks) -> bool {
+        let start = *self.start.lock().expect(UNPOISONED).get_or_insert(pts);
         let block = if self.is_live { self.pool.take() } else { self.wait_for_block() };
         let Some(mut block) = block else {
             self.count_dropped(1);
@@ -75,17 +111,43 @@ impl Consumer for Intake {
         };
         let captured = Some(picture.captured);
         self.packer.lock().expect(UNPOISONED).pack(picture, &mut block);
-        self.queue.push(Frame { block, captured, ready: self.clock.now() })
+        let number = frames_in(pts - start, self.rate);
+        self.queue.push(Frame { block, captured, ready: self.clock.now(), number })
+    }
+}
+
+/// The nearest whole number of frames.
+fn frames_in(ticks: Ticks, rate: FrameRate) -> u64 {
+    let (above, below) = (i128::from(rate.numerator()), i128::from(rate.denominator()) * 90_000);
+    u64::try_from((i128::from(ticks.0) * above + below / 2) / below).unwrap_or(0)
+}
+
+impl Consumer for Intake {
+    fn push(&self, item: Item) -> bool {
+        match item {
+            Item::Picture { picture, pts, .. } => {
+                self.first.captured(picture.captured);
+                let give = |block| self.push_sound(block);
+                self.is_open(self.file_audio.before(pts, give))
+                    && self.push_picture(picture, pts)
+                    && self.is_open(self.file_audio.behind(give))
+            }
+            Item::Sound(block) => self.push_sound(block),
+        }
     }
 
-    fn begin_again(&self, _: Ticks) -> bool {
-        !self.queue.is_stopped()
+    fn begin_again(&self, pts: Ticks) -> bool {
+        *self.start.lock().expect(UNPOISONED) = None;
+        self.is_open(self.file_audio.begin_again(pts, |block| self.push_sound(block)))
+            && !self.queue.is_stopped()
     }
 
-    fn accompany(&self, _: FileAudio) {}
+    fn accompany(&self, sound: FileAudio) {
+        self.file_audio.set(sound);
+    }
 
     fn first_picture(&self) -> Option<Time> {
-        None
+        self.first.wait()
     }
 
     fn count_dropped(&self, pictures: u64) {
@@ -97,6 +159,8 @@ impl Consumer for Intake {
     }
 
     fn end(&self, ended: Result<(), capture::Error>) {
-        self.queue.end(ended);
+        self.first.over();
+        let rest = || self.file_audio.rest(|block| self.push_sound(block)).map(drop);
+        self.queue.end(ended.and_then(|()| rest()));
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Frame {
     pub(super) captured: Option<Time>,
     /// When it was there.
     pub(super) ready: Time,
+    /// Its picture's number in the file, from 0, or in the stream.
+    pub(super) number: u64,
 }
 
 /// What came out of [`Queue::take`].

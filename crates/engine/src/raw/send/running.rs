@@ -1,5 +1,6 @@
 //! The loop that sends: a frame, its stamps, its bursts at their times.
 
+use super::ancillary::{AncillarySender, Place};
 use super::class::Meter;
 use super::pacer::Pacer;
 use super::path::{Path, due};
@@ -62,6 +63,7 @@ pub(super) struct Running {
     /// From the first field to the second, where they are of two times.
     pub(super) field: Option<Duration>,
     pub(super) waiter: Waiter,
+    pub(super) ancillary: Option<AncillarySender>,
     /// Frames at most.
     pub(super) limit: Option<u64>,
 }
@@ -84,8 +86,8 @@ impl Running {
     pub(super) fn run(mut self, mut supply: Supply) -> Result<()> {
         let (mut number, mut first) = (0, None);
         while self.limit.is_none_or(|limit| number < limit) && !self.queue.is_stopped() {
-            let (bytes, captured, ready) = match supply.next() {
-                Next::Frame { bytes, captured, ready } => (bytes, captured, ready),
+            let (bytes, captured, ready, in_file) = match supply.next() {
+                Next::Frame { bytes, captured, ready, number } => (bytes, captured, ready, number),
                 Next::Nothing => continue,
                 Next::End => break,
             };
@@ -97,7 +99,8 @@ impl Running {
             let captured = captured.or(began).unwrap_or(now);
             self.stamps.follow(now, self.clock.utc());
             let timestamps = self.stamps.of_frame(captured, self.field.map(|field| captured + field));
-            let report = self.frame(bytes, began, timestamps);
+            let place = Place { number: in_file, captured, utc: self.clock.utc_at(captured) };
+            let report = self.frame(bytes, began, timestamps, place);
             number += 1;
             let first = *first.get_or_insert(began.map_or(now, |began| began.max(now)));
             self.tell(report, is_late, self.clock.now().since(first))?;
@@ -106,11 +109,11 @@ impl Running {
     }
 
     /// Sends one frame that begins at `began`, or now.
-    fn frame(&mut self, bytes: &[u8], began: Option<Time>, timestamps: [u32; 2]) -> Report {
+    fn frame(&mut self, bytes: &[u8], began: Option<Time>, timestamps: [u32; 2], place: Place) -> Report {
         let mut report = Report::default();
         let launches = self.paths.iter().all(|path| path.launch.is_used);
         let ahead = if launches { AHEAD } else { Duration::ZERO };
-        let Running { clock, queue, packetizer, plan, meter, pacer, paths, waiter, .. } = self;
+        let Running { clock, queue, packetizer, plan, meter, pacer, paths, waiter, ancillary, .. } = self;
         let mut packets = packetizer.frame(timestamps);
         let mut next = 0;
         while next < plan.bursts.len() {
@@ -162,6 +165,11 @@ impl Running {
                 }
                 report.packets += burst.packets as u64;
                 report.bytes += burst.bytes as u64;
+            }
+            if next == 0
+                && let Some(ancillary) = ancillary
+            {
+                ancillary.frame(place, timestamps);
             }
             let gone = bursts.iter().map(|burst| burst.packets).sum::<usize>();
             packets.by_ref().take(gone).for_each(drop);

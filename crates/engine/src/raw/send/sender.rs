@@ -1,5 +1,6 @@
 //! A sender from its opening to its end.
 
+use super::ancillary::{AncillarySender, TimeCodes};
 use super::class::Meter;
 use super::describe::{self, Sent};
 use super::frames::{FramePacker, keep};
@@ -10,15 +11,18 @@ use super::plan::{Grain, Plan};
 use super::queue::Queue;
 use super::running::{Running, Stopper, Timing};
 use super::settings::{Rate, Settings, Shape};
+use super::sound::{OpenSound, Origin, SoundQueue, SoundSender, TONE_FRAMES};
+use super::sound_packets::SoundPackets;
 use super::stamps::Stamps;
-use super::statistics::Monitor;
+use super::statistics::{Monitor, SoundStatistics};
 use super::supply::Supply;
 use super::waiter::Waiter;
-use super::{BLOCKS, Error, Result, decide};
-use crate::capture::{self, Children, FfmpegInput, Input, Length, Pictures, Pixels, Request, Source};
+use super::way::Way;
+use super::{BLOCKS, Error, Result, decide, packet_numbers};
+use crate::capture::{self, Children, FfmpegInput, Input, Length, Pace, Pictures, Pixels, Request, Source};
 use glassline_io::clock::Clock;
 use glassline_io::pages::{Block, Pool};
-use glassline_io::{process, random};
+use glassline_io::process;
 use glassline_media::{FrameRate, PixelFormat, Time};
 use glassline_transport::raw_video::{Format, Limits, Packetizer, PacketizerSettings, Schedule, SenderModel};
 use glassline_transport::sdp::Description;
@@ -29,7 +33,7 @@ use std::time::Duration;
 /// From the beginning of a run to the first frame: threads start, and the test pattern draws what never changes.
 const START: Duration = Duration::from_millis(300);
 /// A picture of a source with a clock of its own is sent so long after it was captured, or a period after it.
-const LIVE_DELAY: Duration = Duration::from_millis(40);
+pub(super) const LIVE_DELAY: Duration = Duration::from_millis(40);
 
 /// Sends video that is open. See the [module](super).
 pub struct RawSender {
@@ -46,6 +50,15 @@ pub struct RawSender {
     paths: Vec<Path>,
     queue: Arc<Queue>,
     monitor: Monitor,
+    sound: Option<Sound>,
+    ancillary: Option<AncillarySender>,
+}
+
+/// Sound that is open, and where it goes.
+struct Sound {
+    opened: OpenSound,
+    packets: SoundPackets,
+    ways: Vec<Way>,
 }
 
 /// An input and what is known of it.
@@ -54,6 +67,8 @@ struct Opened {
     source: capture::Format,
     format: Format,
     children: Option<Children>,
+    sound: Option<OpenSound>,
+    time_codes: Option<TimeCodes>,
 }
 
 enum OpenInput {
@@ -74,7 +89,7 @@ impl RawSender {
         if !(1..=2).contains(&settings.paths.len()) {
             return Err(Error::Paths(settings.paths.len()));
         }
-        let opened = Opened::open(input, &settings, clock)?;
+        let mut opened = Opened::open(input, &settings, clock)?;
         let format = opened.format;
         let mut packetizer = packetizer(&settings, format)?;
         let packets = packetizer.layout().len() as u32;
@@ -100,6 +115,12 @@ impl RawSender {
             statistics.launches = paths.iter().map(|path| path.launch.clone()).collect();
         });
         let queue = Arc::new(Queue::default());
+        let sound = open_sound(opened.sound.take(), &settings, &monitor)?;
+        let ancillary = opened.time_codes.take().zip(settings.ancillary.as_ref()).map(|(codes, to)| {
+            let how = (to, settings.datagram_bytes, settings.dscp);
+            AncillarySender::open(codes, how, opened.source.rate, monitor.clone())
+        });
+        let ancillary = ancillary.transpose()?;
         Ok(RawSender {
             settings,
             clock,
@@ -113,6 +134,8 @@ impl RawSender {
             paths,
             queue,
             monitor,
+            sound,
+            ancillary,
         })
     }
 
@@ -143,6 +166,18 @@ impl RawSender {
         }
     }
 
+    /// Channels of the sound that goes beside the pictures, if some does.
+    #[must_use]
+    pub fn sound_channels(&self) -> Option<u8> {
+        self.sound.as_ref().map(|sound| sound.opened.channels)
+    }
+
+    /// Whether frames' time codes go beside them.
+    #[must_use]
+    pub fn has_time_code(&self) -> bool {
+        self.ancillary.is_some()
+    }
+
     /// The session description, by this name.
     #[must_use]
     pub fn description(&self, name: &str) -> Description {
@@ -153,6 +188,8 @@ impl RawSender {
             sample_aspect: self.opened.source.sample_aspect.unwrap_or((1, 1)),
             is_on_grid: !self.is_live(),
             is_exact: self.paths.iter().all(|path| path.launch.is_used),
+            sound_channels: self.sound_channels(),
+            has_time_code: self.has_time_code(),
         };
         describe::describe(name, self.clock.utc().as_nanos() / 1_000_000_000, &self.settings, &sent)
     }
@@ -194,14 +231,23 @@ impl RawSender {
             paths,
             queue,
             monitor,
+            sound,
+            ancillary,
         } = self;
-        let Opened { input, source, format, children } = opened;
+        let Opened { input, source, format, children, .. } = opened;
         let now = clock.now();
         let stamps = Stamps::new(now, clock.utc_at(now));
         let first = stamps.next_on_grid(now + START, rate);
         let timing = timing(&input, &settings, (first, rate), is_live);
         let looped = settings.looped;
-        let intake = |input: Work| -> Result<Supply> {
+        let mut sounding = sound.map(|sound| (sound, Arc::new(SoundQueue::default())));
+        let sounds = sounding.as_ref().map(|(_, sounds)| Arc::clone(sounds));
+        let pace = match &input {
+            OpenInput::Source(source) => source.pace(),
+            _ => Pace::File { rate, timed: true },
+        };
+        let mut playing = None;
+        let mut intake = |input: Work| -> Result<Supply> {
             let pool = Pool::new(format.frame_bytes(), BLOCKS).map_err(Error::system("memory for frames"))?;
             monitor.update(|statistics| statistics.is_huge = pool.is_huge());
             let intake = Intake::new(
@@ -209,8 +255,28 @@ impl RawSender {
                 pool,
                 Arc::clone(&queue),
                 monitor.clone(),
-                (clock, source.live),
+                (clock, source.rate, source.live),
+                sounds.clone(),
             );
+            let intake = Arc::new(intake);
+            if let Some((Sound { opened, packets, ways }, sounds)) = sounding.take() {
+                let delay = match timing {
+                    Timing::Captured { delay } => SoundSender::delay(pace, delay),
+                    _ => LIVE_DELAY,
+                };
+                let (monitor, stamps) = (monitor.clone(), stamps);
+                let sender = SoundSender { clock, stamps, packets, ways, delay, monitor };
+                let queue = Arc::clone(&sounds);
+                let sending = spawn("sound send", move || {
+                    process::sharpen_timers();
+                    process::hurry_thread();
+                    sender.run(&queue)
+                })?;
+                playing = Some((sending, sounds));
+                if let Origin::Input(input) = opened.origin {
+                    input.start(&intake, pace, looped, clock)?;
+                }
+            }
             spawn("pictures", move || input.run(&intake))?;
             Ok(Supply::Queue { queue: Arc::clone(&queue), current: None })
         };
@@ -232,6 +298,7 @@ impl RawSender {
             timing,
             field: describe::has_fields(&format).then(|| rate.time_of(1) / 2),
             waiter: Waiter { clock, spins: settings.spins },
+            ancillary,
             limit: limit(settings.length, source.rate),
         };
         let (processor, is_paced) = (settings.processor, settings.rate != Rate::Unlimited && !settings.spins);
@@ -244,11 +311,20 @@ impl RawSender {
             running.run(supply)
         })?;
         let sent = sending.join().expect("the sending thread does not panic");
+        let played = playing.map_or(Ok(()), |(playing, sounds)| {
+            // What was captured with the last picture is sent, but for somebody who has asked for the end.
+            if queue.is_stopped() {
+                sounds.stop();
+            } else {
+                sounds.end();
+            }
+            playing.join().expect("the thread of sound does not panic")
+        });
         queue.stop();
         children.iter().for_each(Children::end);
         // A source that waits for its input ends with the process; one that has ended says how.
         let ended = queue.take_end().unwrap_or(Ok(()));
-        sent.and(ended.map_err(Error::Capture))
+        sent.and(ended.map_err(Error::Capture)).and(played)
     }
 }
 
@@ -297,15 +373,22 @@ fn limit(length: Length, rate: FrameRate) -> Option<u64> {
     }
 }
 
-/// With numbers that nobody can guess (RFC 3550 §5.1).
+/// Opens the sockets of sound.
+fn open_sound(opened: Option<OpenSound>, settings: &Settings, monitor: &Monitor) -> Result<Option<Sound>> {
+    let Some((opened, to)) = opened.zip(settings.sound.as_ref()) else { return Ok(None) };
+    let packets = SoundSender::packets(opened.channels, to.payload_type)?;
+    let ways = Way::open_all(&to.paths, settings.dscp)?;
+    monitor.update(|statistics| statistics.sound = Some(SoundStatistics::of(opened.channels)));
+    Ok(Some(Sound { opened, packets, ways }))
+}
+
 fn packetizer(settings: &Settings, format: Format) -> Result<Packetizer> {
-    let seed = random::seed().map_err(Error::system("a random number"))?;
-    let number = |at: usize| u32::from_be_bytes([seed[at], seed[at + 1], seed[at + 2], seed[at + 3]]);
+    let numbers = packet_numbers()?;
     let asked = PacketizerSettings {
         format,
         payload_type: settings.payload_type,
-        ssrc: number(0),
-        first_sequence: number(4),
+        ssrc: numbers.ssrc,
+        first_sequence: numbers.sequence,
         datagram_bytes: settings.datagram_bytes,
         packing: settings.packing,
     };
@@ -317,33 +400,62 @@ impl Opened {
         if settings.looped && input.path().is_none() {
             return Err(capture::Error::NotAFile.into());
         }
-        if settings.looped
-            && let Some(opened) = Opened::kept(input, settings)?
-        {
-            return Ok(opened);
-        }
-        if settings.rate != Rate::Source {
-            let pictures = Pictures::open_as_they_are(input, settings.looped, Length::default())?;
-            let (source, pixels, children) = (pictures.format(), pictures.pixels(), pictures.children());
-            let input = OpenInput::Pictures(Box::new(pictures));
-            return Opened::new(input, (source, pixels, children), settings);
-        }
         let file = match input {
             Input::Decoded(film) => Some(FfmpegInput::open(film)?),
             _ => None,
         };
-        let children = file.as_ref().map(FfmpegInput::children);
-        let request = Request {
-            file,
-            paced: true,
-            looped: settings.looped,
-            pixels: Pixels::Own,
-            length: settings.length,
-            ..Request::default()
+        let sound = Opened::sound(input, file.as_ref(), settings, clock)?;
+        // Frames in memory have no sound with them.
+        let kept = settings.looped && sound.is_none();
+        let opened = if let Some(opened) = kept.then(|| Opened::kept(input, settings)).transpose()?.flatten()
+        {
+            opened
+        } else if settings.rate != Rate::Source {
+            let pictures = Pictures::open_as_they_are(input, settings.looped, Length::default())?;
+            let (source, pixels, children) = (pictures.format(), pictures.pixels(), pictures.children());
+            let input = OpenInput::Pictures(Box::new(pictures));
+            Opened::new(input, (source, pixels, children), settings)?
+        } else {
+            let children = file.as_ref().map(FfmpegInput::children);
+            let request = Request {
+                file: file.clone(),
+                sound: sound
+                    .as_ref()
+                    .filter(|sound| matches!(sound.origin, Origin::Tone))
+                    .map(|_| TONE_FRAMES),
+                paced: true,
+                looped: settings.looped,
+                pixels: Pixels::Own,
+                length: settings.length,
+                ..Request::default()
+            };
+            let source = Source::open(input, &request, clock)?;
+            let known = (source.format(), source.pixels(), children);
+            Opened::new(OpenInput::Source(Box::new(source)), known, settings)?
         };
-        let source = Source::open(input, &request, clock)?;
-        let known = (source.format(), source.pixels(), children);
-        Opened::new(OpenInput::Source(Box::new(source)), known, settings)
+        let wanted = settings.ancillary.as_ref().map(|wanted| wanted.time_code);
+        let codes = wanted.map(|wanted| TimeCodes::of(file.as_ref(), wanted, opened.source.rate));
+        Ok(Opened { sound, time_codes: codes.transpose()?.flatten(), ..opened })
+    }
+
+    /// The sound that is wanted, if there is some.
+    fn sound(
+        input: &Input,
+        file: Option<&FfmpegInput>,
+        settings: &Settings,
+        clock: Clock,
+    ) -> Result<Option<OpenSound>> {
+        let Some(wanted) = &settings.sound else { return Ok(None) };
+        if settings.rate == Rate::Source {
+            return OpenSound::open(input, file, wanted, clock);
+        }
+        if wanted.input.is_some() {
+            return Err(Error::SoundOfOtherRate);
+        }
+        if file.is_some_and(|file| file.channels().is_some()) {
+            tracing::warn!("the sound is left out: pictures do not go at the rate that it belongs to");
+        }
+        Ok(None)
     }
 
     fn new(
@@ -352,7 +464,7 @@ impl Opened {
         settings: &Settings,
     ) -> Result<Opened> {
         let format = decide::format(pixels, &source, settings)?;
-        Ok(Opened { input, source, format, children })
+        Ok(Opened { input, source, format, children, sound: None, time_codes: None })
     }
 
     /// All of a file in memory, where it fits.
@@ -360,14 +472,11 @@ impl Opened {
         let look = Pictures::open_as_they_are(input, false, Length::default())?;
         let (source, pixels) = (look.format(), look.pixels());
         look.children().iter().for_each(Children::end);
-        let format = decide::format(pixels, &source, settings)?;
-        match keep(input, format, settings.memory_bytes)? {
+        match keep(input, decide::format(pixels, &source, settings)?, settings.memory_bytes)? {
             Some(blocks) if blocks.is_empty() => {
                 Err(Error::Empty(input.path().map(|path| path.display().to_string()).unwrap_or_default()))
             }
-            Some(blocks) => {
-                Ok(Some(Opened { input: OpenInput::Kept(blocks), source, format, children: None }))
-            }
+            Some(blocks) => Opened::new(OpenInput::Kept(blocks), (source, pixels, None), settings).map(Some),
             None => Ok(None),
         }
     }

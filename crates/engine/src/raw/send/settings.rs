@@ -1,9 +1,10 @@
 //! What is asked of a sender.
 
-use crate::capture::Length;
+use crate::capture::{AudioIn, Length, RawFormat};
 use glassline_io::udp::Route;
 use glassline_media::PixelFormat;
 use glassline_media::quantity::Bitrate;
+use glassline_transport::ancillary::TimeCode;
 use glassline_transport::raw_video::{Packing, Scan};
 
 /// How video is sent.
@@ -44,6 +45,49 @@ pub struct Settings {
     pub length: Length,
     /// What the session description says of the clock.
     pub clock: ClockSource,
+    /// The sound of the source, or another one, beside the pictures; without it none. Of pictures at a rate that is not their
+    /// own there is none.
+    pub sound: Option<SoundSettings>,
+    /// Ancillary data beside the pictures, where there is some; without it none.
+    pub ancillary: Option<AncillarySettings>,
+}
+
+/// How sound is sent (ST 2110-30): 24 bits, 48 kHz, a packet each millisecond.
+#[derive(Clone, Debug)]
+pub struct SoundSettings {
+    /// One path, or two that carry the same packets.
+    pub paths: Vec<PathSettings>,
+    /// RTP's payload type, 7 bits.
+    pub payload_type: u8,
+    /// Where it comes from; without it the input's own.
+    pub input: Option<AudioIn>,
+    /// Whether the test pattern's tone is sound of its own.
+    pub tone: bool,
+    /// What raw samples are like, and what is asked of a device.
+    pub raw: Option<RawFormat>,
+}
+
+/// How ancillary data is sent (ST 2110-40): a time code (ST 12-2) for each frame.
+#[derive(Clone, Debug)]
+pub struct AncillarySettings {
+    /// One path, or two that carry the same packets.
+    pub paths: Vec<PathSettings>,
+    /// RTP's payload type, 7 bits.
+    pub payload_type: u8,
+    /// Which time code.
+    pub time_code: TimeCodeFrom,
+}
+
+/// Which time code frames have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeCodeFrom {
+    /// That of the file, if it says one.
+    #[default]
+    Source,
+    /// The time of day of their capture, in UTC.
+    Clock,
+    /// The first one has this, and each frame is counted; those of more than 30 frames a second share numbers.
+    Start(TimeCode),
 }
 
 impl Settings {
@@ -51,6 +95,10 @@ impl Settings {
     pub const DATAGRAM_BYTES: usize = 1452;
     /// The first dynamic payload type (RFC 3551 §6).
     pub const PAYLOAD_TYPE: u8 = 96;
+    /// Of the sound, and of the ancillary data.
+    pub const SOUND_PAYLOAD_TYPE: u8 = 97;
+    /// See [`Settings::SOUND_PAYLOAD_TYPE`].
+    pub const ANCILLARY_PAYLOAD_TYPE: u8 = 100;
     /// A gibibyte: three seconds of 1080p60 in 4:2:2 of 10 bits.
     pub const MEMORY_BYTES: usize = 1 << 30;
 
@@ -75,6 +123,8 @@ impl Settings {
             memory_bytes: Self::MEMORY_BYTES,
             length: Length::default(),
             clock: ClockSource::Local,
+            sound: None,
+            ancillary: None,
         }
     }
 }

@@ -43,8 +43,17 @@ impl Stamps {
 
     /// The stamp of what was captured then: the nearest tick of TAI since PTP's epoch, modulo 2³².
     pub(super) fn of(&self, captured: Time) -> u32 {
+        self.ticks(captured, RATE)
+    }
+
+    /// The same in samples, `rate_hz` a second (ST 2110-30 §6.1).
+    pub(super) fn of_sound(&self, captured: Time, rate_hz: u32) -> u32 {
+        self.ticks(captured, rate_hz.into())
+    }
+
+    fn ticks(&self, captured: Time, rate: u128) -> u32 {
         let tai = u128::from(captured.as_nanos()) + u128::from(self.ahead);
-        ((tai * RATE + SECOND / 2) / SECOND) as u32
+        ((tai * rate + SECOND / 2) / SECOND) as u32
     }
 
     /// The stamps of a frame whose second field, if it has one, was captured at `second`. No frame has those of the one before
@@ -92,6 +101,8 @@ mod tests {
         let expected = (1_700_000_037u64 * 90_000) as u32;
         assert_eq!(stamps.of(Time::from_millis(5_000)), expected);
         assert_eq!(stamps.of(Time::from_nanos(5_000_005_600)), expected + 1, "the nearest");
+        let sound = (1_700_000_037u64 * 48_000) as u32;
+        assert_eq!(stamps.of_sound(Time::from_nanos(5_000_011_000), 48_000), sound.wrapping_add(1));
         let second = Time::from_millis(5_010);
         assert_eq!(stamps.of_frame(Time::from_millis(5_000), Some(second)), [expected, expected + 900]);
     }

@@ -56,6 +56,42 @@ pub struct Statistics {
     pub is_real_time: bool,
     /// Whether frames lay in huge pages.
     pub is_huge: bool,
+    /// Of the sound, where some is sent.
+    pub sound: Option<SoundStatistics>,
+    /// Of the ancillary data, where some is sent.
+    pub ancillary: Option<AncillaryStatistics>,
+}
+
+/// What was sent of the sound.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SoundStatistics {
+    /// Channels of it.
+    pub channels: u8,
+    /// Packets, of one path.
+    pub packets: u64,
+    /// Bytes of their UDP payloads, of one path.
+    pub bytes: u64,
+    /// Packets that left more than a packet's time late.
+    pub late_packets: u64,
+    /// By how much the latest of all was late.
+    pub latest: Duration,
+    /// Samples of each channel that were left out: too many waited, or their time had been sent already.
+    pub dropped_samples: u64,
+    /// Datagrams that could not be sent, of all paths, and why the last one could not.
+    pub failed_packets: u64,
+    /// See [`SoundStatistics::failed_packets`].
+    pub failure: Option<String>,
+}
+
+/// What was sent of the ancillary data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AncillaryStatistics {
+    /// Packets, of one path.
+    pub packets: u64,
+    /// Datagrams that could not be sent, of all paths, and why the last one could not.
+    pub failed_packets: u64,
+    /// See [`AncillaryStatistics::failed_packets`].
+    pub failure: Option<String>,
 }
 
 impl Statistics {
@@ -82,6 +118,8 @@ impl Statistics {
             clock_steps: 0,
             is_real_time: false,
             is_huge: false,
+            sound: None,
+            ancillary: None,
         }
     }
 
@@ -131,5 +169,10 @@ impl Monitor {
 
     pub(super) fn update(&self, change: impl FnOnce(&mut Statistics)) {
         change(&mut self.0.lock().expect(UNPOISONED));
+    }
+
+    /// The same of the sound.
+    pub(super) fn update_sound(&self, change: impl FnOnce(&mut SoundStatistics)) {
+        self.update(|statistics| change(statistics.sound.get_or_insert_default()));
     }
 }

@@ -31,6 +31,8 @@ pub(super) enum Next<'a> {
         captured: Option<Time>,
         /// When it was there, if not always.
         ready: Option<Time>,
+        /// Its picture's number in the file, from 0, or in the stream.
+        number: u64,
     },
     /// None has come yet.
     Nothing,
@@ -53,6 +55,7 @@ impl Supply {
                             bytes: frame.block.bytes(),
                             captured: frame.captured,
                             ready: Some(frame.ready),
+                            number: frame.number,
                         }
                     }
                     Taken::Nothing => Next::Nothing,
@@ -64,8 +67,9 @@ impl Supply {
                     *next = 0;
                 }
                 let Some(block) = blocks.get(*next) else { return Next::End };
+                let number = *next as u64;
                 *next += 1;
-                Next::Frame { bytes: block.bytes(), captured: None, ready: None }
+                Next::Frame { bytes: block.bytes(), captured: None, ready: None, number }
             }
         }
     }

@@ -1,0 +1,264 @@
+//! Sound beside the pictures (ST 2110-30): opened with them, sent by a thread of its own, a packet each millisecond.
+
+use super::settings::SoundSettings;
+use super::sound_packets::SoundPackets;
+use super::stamps::Stamps;
+use super::statistics::{Monitor, SoundStatistics};
+use super::waiter::Waiter;
+use super::way::Way;
+use super::{Error, Result, UNPOISONED, packet_numbers};
+use crate::capture::{FfmpegInput, Input, Pace, SOUND_RATE_HZ, SoundInput, TONE_CHANNELS};
+use glassline_io::clock::Clock;
+use glassline_media::{AudioBlock, Time};
+use glassline_transport::rtp::pcm::{Depth, Format, PacketTime, PacketizerSettings};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Bits of a sample that every receiver of ST 2110-30 takes (§6.2.1).
+pub(super) const DEPTH: Depth = Depth::L24;
+/// Of the test pattern's tone: 5 ms.
+pub(super) const TONE_FRAMES: usize = 240;
+/// Channels that fit into packets of a millisecond, and that blocks have.
+const CHANNELS_MAX: u8 = 8;
+/// Sound that waits for its time: two seconds, far more than a sender of pictures is ahead.
+const WAITING_MAX: usize = 2 * SOUND_RATE_HZ as usize;
+/// A packet that leaves this late is told as late: it is what small receivers keep (ST 2110-30 level A, one packet).
+const LATE: Duration = Duration::from_millis(1);
+const TICK: Duration = Duration::from_millis(100);
+
+/// Where sound comes from.
+pub(super) enum Origin {
+    /// The test pattern's source gives it.
+    Tone,
+    /// A file or a device.
+    Input(Box<SoundInput>),
+}
+
+/// The sound of an input, where it has some and some is wanted.
+pub(super) struct OpenSound {
+    pub(super) origin: Origin,
+    pub(super) channels: u8,
+}
+
+impl OpenSound {
+    /// Opens what is named, else what the input has.
+    ///
+    /// # Errors
+    /// The sound's.
+    pub(super) fn open(
+        input: &Input,
+        file: Option<&FfmpegInput>,
+        wanted: &SoundSettings,
+        clock: Clock,
+    ) -> Result<Option<OpenSound>> {
+        let found = match (&wanted.input, input, file) {
+            (Some(named), ..) => Some(SoundInput::open(named, wanted.raw)?),
+            (None, Input::Test { .. }, _) if wanted.tone => {
+                return Ok(Some(OpenSound { origin: Origin::Tone, channels: TONE_CHANNELS }));
+            }
+            (None, Input::Rtp { description, options, .. }, _) => {
+                SoundInput::rtp(description, options, clock)?
+            }
+            (None, Input::Decoded(_), Some(file)) => {
+                let channels = file.channels();
+                if channels.is_some_and(|channels| channels > CHANNELS_MAX) {
+                    tracing::warn!(
+                        "{} has more than {CHANNELS_MAX} channels of sound: they are mixed down",
+                        file.name()
+                    );
+                }
+                let channels = channels.map(|channels| channels.min(CHANNELS_MAX));
+                channels.map(|channels| SoundInput::ffmpeg(file, channels)).transpose()?
+            }
+            _ => None,
+        };
+        Ok(found
+            .map(|input| OpenSound { channels: input.channels(), origin: Origin::Input(Box::new(input)) }))
+    }
+}
+
+/// Blocks on their way to the thread that sends them.
+#[derive(Debug, Default)]
+pub(super) struct SoundQueue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    blocks: VecDeque<AudioBlock>,
+    /// Samples of each channel in them.
+    frames: usize,
+    /// Those that found no room.
+    dropped: u64,
+    is_over: bool,
+    is_stopped: bool,
+}
+
+impl SoundQueue {
+    /// Puts a block in, or leaves it out and counts it where too much waits; false where nobody wants more.
+    pub(super) fn push(&self, block: AudioBlock) -> bool {
+        let mut state = self.lock();
+        let frames = block.frames();
+        if state.frames + frames > WAITING_MAX {
+            state.dropped += frames as u64;
+        } else {
+            state.frames += frames;
+            state.blocks.push_back(block);
+            self.changed.notify_all();
+        }
+        !state.is_over && !state.is_stopped
+    }
+
+    /// No block comes any more; what waits is sent.
+    pub(super) fn end(&self) {
+        self.lock().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// What waits is not sent.
+    pub(super) fn stop(&self) {
+        self.lock().is_stopped = true;
+        self.changed.notify_all();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.lock().is_stopped
+    }
+
+    /// The next block, and how much was left out so far; `Err` where none will come.
+    fn take(&self) -> Result<Option<(AudioBlock, u64)>, ()> {
+        let waits = |state: &mut State| state.blocks.is_empty() && !state.is_over && !state.is_stopped;
+        let mut state = self.changed.wait_timeout_while(self.lock(), TICK, waits).expect(UNPOISONED).0;
+        match state.blocks.pop_front() {
+            _ if state.is_stopped => Err(()),
+            Some(block) => {
+                state.frames -= block.frames();
+                Ok(Some((block, state.dropped)))
+            }
+            None if state.is_over => Err(()),
+            None => Ok(None),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect(UNPOISONED)
+    }
+}
+
+/// Sends blocks out of a queue at their times.
+pub(super) struct SoundSender {
+    pub(super) clock: Clock,
+    pub(super) stamps: Stamps,
+    pub(super) packets: SoundPackets,
+    pub(super) ways: Vec<Way>,
+    /// From the capture of a packet's last sample to its departure.
+    pub(super) delay: Duration,
+    pub(super) monitor: Monitor,
+}
+
+impl SoundSender {
+    /// Of sound with so many channels; it says how long its packets are.
+    ///
+    /// # Errors
+    /// A path cannot be opened, and where the system gives no random numbers.
+    pub(super) fn packets(channels: u8, payload_type: u8) -> Result<SoundPackets> {
+        let numbers = packet_numbers()?;
+        SoundPackets::new(PacketizerSettings {
+            format: Format::new(DEPTH, channels, SOUND_RATE_HZ)?,
+            packet_time: PacketTime::Millisecond,
+            payload_type,
+            ssrc: numbers.ssrc,
+            first_sequence: numbers.sequence as u16,
+            first_timestamp: 0,
+        })
+    }
+
+    /// How long after it was captured sound leaves that goes with pictures which come at `pace` and leave `delay` after theirs.
+    /// What a device gives is there a while later than it was captured.
+    pub(super) fn delay(pace: Pace, delay: Duration) -> Duration {
+        match pace {
+            Pace::File { .. } => delay,
+            Pace::Live => delay.max(super::sender::LIVE_DELAY),
+        }
+    }
+
+    /// Sends until the queue ends.
+    ///
+    /// # Errors
+    /// A block has other channels than the first one.
+    pub(super) fn run(mut self, queue: &SoundQueue) -> Result<()> {
+        let mut ready: Vec<(Time, Vec<u8>)> = Vec::new();
+        loop {
+            let ended = match queue.take() {
+                Ok(None) => continue,
+                Ok(Some((block, dropped))) => {
+                    let now = self.clock.now();
+                    self.stamps.follow(now, self.clock.utc());
+                    let stamp = self.stamps.of_sound(block.captured, SOUND_RATE_HZ);
+                    self.packets
+                        .push(block, stamp, &mut |end, datagram| ready.push((end, datagram.to_vec())))?;
+                    let lost = dropped + self.packets.overlapping();
+                    self.monitor.update_sound(|sound| sound.dropped_samples = lost);
+                    false
+                }
+                Err(()) => {
+                    self.packets.flush(&mut |end, datagram| ready.push((end, datagram.to_vec())));
+                    true
+                }
+            };
+            for (end, datagram) in ready.drain(..) {
+                self.send(end + self.delay, &datagram, queue);
+            }
+            if ended {
+                return Ok(());
+            }
+        }
+    }
+
+    fn send(&mut self, due: Time, datagram: &[u8], queue: &SoundQueue) {
+        let waiter = Waiter { clock: self.clock, spins: false };
+        let late = loop {
+            let now = self.clock.now();
+            if due.since(now).is_zero() {
+                break now.since(due);
+            }
+            if queue.is_stopped() {
+                return;
+            }
+            waiter.wait(due);
+        };
+        let (mut failed, mut failure) = (0, None);
+        for way in &mut self.ways {
+            if let Err(why) = way.send(datagram) {
+                failed += 1;
+                failure = Some(why);
+            }
+        }
+        let bytes = datagram.len() as u64;
+        self.monitor.update_sound(|sound| {
+            sound.packets += 1;
+            sound.bytes += bytes;
+            sound.late_packets += u64::from(late > LATE);
+            sound.latest = sound.latest.max(late);
+            sound.failed_packets += failed;
+            if failure.is_some() {
+                sound.failure = failure;
+            }
+        });
+    }
+}
+
+impl SoundStatistics {
+    /// Before the first packet.
+    pub(super) fn of(channels: u8) -> SoundStatistics {
+        SoundStatistics { channels, ..SoundStatistics::default() }
+    }
+}
+
+impl From<glassline_transport::rtp::pcm::Error> for Error {
+    fn from(error: glassline_transport::rtp::pcm::Error) -> Error {
+        Error::Sound(error)
+    }
+}
