@@ -112,7 +112,7 @@ impl Report {
         let kept = self.kept.map(|kept| format!(", {kept} frames from memory")).unwrap_or_default();
         let (name, scan) = (name(self.format.pixels()), scan(self.format.scan()));
         let sound =
-            self.sound_channels.map(|channels| format!(", sound of {} beside them", counted(channels)));
+            self.sound_channels.map(|channels| format!(", sound of {} beside them", channels_of(channels)));
         let sound = sound.unwrap_or_default();
         let code = if self.has_time_code { ", their time code too" } else { "" };
         format!(
@@ -152,15 +152,35 @@ impl Report {
             let _ =
                 writeln!(text, "  launch times: {}: {reason}", if *is_used { "used" } else { "not used" });
         }
-        for (count, what) in [
-            (statistics.late_frames, "frames were not there when they were due"),
-            (statistics.dropped_frames, "pictures were left out, since their source or we were late"),
-            (statistics.full_sockets, "times a socket was full and was waited for"),
-            (statistics.launch_errors, "packets were not sent at their launch time"),
-            (statistics.clock_steps, "times the wall clock was set, and time stamps with it"),
+        for (count, one, many) in [
+            (
+                statistics.late_frames,
+                "frame was not there when it was due",
+                "frames were not there when they were due",
+            ),
+            (
+                statistics.dropped_frames,
+                "picture was left out, since its source or we were late",
+                "pictures were left out, since their source or we were late",
+            ),
+            (
+                statistics.full_sockets,
+                "time a socket was full and was waited for",
+                "times a socket was full and was waited for",
+            ),
+            (
+                statistics.launch_errors,
+                "packet was not sent at its launch time",
+                "packets were not sent at their launch time",
+            ),
+            (
+                statistics.clock_steps,
+                "time the wall clock was set, and time stamps with it",
+                "times the wall clock was set, and time stamps with it",
+            ),
         ] {
             if count > 0 {
-                let _ = writeln!(text, "  {count} {what}");
+                let _ = writeln!(text, "  {}", counted(count, one, many));
             }
         }
         if let Some(sound) = &statistics.sound {
@@ -169,8 +189,12 @@ impl Report {
             } else {
                 "none late".to_owned()
             };
-            let _ =
-                writeln!(text, "  sound of {}: {} packets, {late}", counted(sound.channels), sound.packets);
+            let _ = writeln!(
+                text,
+                "  sound of {}: {} packets, {late}",
+                channels_of(sound.channels),
+                sound.packets
+            );
             if sound.dropped_samples > 0 {
                 let _ = writeln!(text, "  {} samples of sound were left out", sound.dropped_samples);
             }
@@ -297,8 +321,12 @@ fn sentence(class: Class) -> &'static str {
     }
 }
 
-fn counted(channels: u8) -> String {
-    if channels == 1 { "1 channel".to_owned() } else { format!("{channels} channels") }
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn channels_of(count: u8) -> String {
+    counted(count.into(), "channel", "channels")
 }
 
 fn shown(rate: FrameRate) -> String {

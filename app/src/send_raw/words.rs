@@ -26,6 +26,9 @@ pub(super) fn explain(error: send::Error) -> Error {
         Wrong::Paths(_) => return failure::usage(error, "see glassline send-raw --help"),
         Wrong::Processor(_) => return failure::usage(error, "choose another --processor"),
         Wrong::Open { .. } => "check the address, the interface and the source",
+        Wrong::Beside { .. } => {
+            "check the route (ip route get ADDRESS), or give --sound-to and --ancillary-to"
+        }
         Wrong::Send { .. } => {
             "check the route (ip route get ADDRESS), and --payload against the interface's MTU"
         }

@@ -159,9 +159,9 @@ impl Cache {
     /// Lets go what a purge is about. Who reads it reads on. Returns how many objects those were.
     pub(super) fn purge(&self, purge: &Purge) -> usize {
         let mut kept = self.lock();
-        let (count, filling) = kept.purge(|key| purge.is_about_key(key));
-        // Under the lock: what is whole by now is not kept under the key of what comes next.
-        filling.iter().for_each(|growing| growing.slide());
+        let (count, gone) = kept.purge(|key| purge.is_about_key(key));
+        // Under the lock: what is whole by now is not kept under the key of what comes next, nor written to the disk.
+        gone.iter().for_each(|growing| growing.slide());
         count
     }
 

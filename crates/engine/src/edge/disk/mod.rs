@@ -224,10 +224,6 @@ impl Disk {
     /// The object for `job` is whole and has come from a server: it is written where that is worth it, and what was kept
     /// under its key is out of date in any case.
     pub(super) fn offer(&self, job: &Job, freshness: Freshness, came: Utc, now: Time) {
-        // Nobody is to find it any more: it was purged, or a part of it is gone.
-        if job.growing.is_sliding() {
-            return;
-        }
         let hangs = self.hangs(now);
         let key = self.key(job);
         let name = Name::of(&key);
@@ -235,6 +231,11 @@ impl Disk {
         let is_worth_it =
             freshness.lasts() >= LASTS_MIN && object.progress().head.is_some_and(|head| head.status() == 200);
         let mut tasks = lock(&self.tasks);
+        // Nobody is to find it any more: it was purged, or a part of it is gone. Under the lock, which a purge takes once it has
+        // marked what it is about.
+        if job.growing.is_sliding() {
+            return;
+        }
         let bytes = object.filled();
         if is_worth_it && !hangs && tasks.unwritten_bytes + bytes <= self.unwritten_bytes_max {
             tasks.unwritten_bytes += bytes;

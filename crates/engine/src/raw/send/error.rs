@@ -50,6 +50,14 @@ pub enum Error {
         /// The system's words.
         error: io::Error,
     },
+    /// No packet of what goes beside the pictures has left.
+    #[error("no {what} could be sent to {why}")]
+    Beside {
+        /// The sound, or the time code.
+        what: &'static str,
+        /// Where to, and the system's words.
+        why: String,
+    },
     /// A file that is to be sent from memory has no picture.
     #[error("there is no picture in {0}")]
     Empty(String),

@@ -235,6 +235,11 @@ impl RawSender {
             ancillary,
         } = self;
         let Opened { input, source, format, children, .. } = opened;
+        let watched = monitor.clone();
+        let beside_paths = [
+            settings.sound.as_ref().map_or(0, |sound| sound.paths.len()),
+            settings.ancillary.as_ref().map_or(0, |ancillary| ancillary.paths.len()),
+        ];
         let now = clock.now();
         let stamps = Stamps::new(now, clock.utc_at(now));
         let first = stamps.next_on_grid(now + START, rate);
@@ -324,7 +329,8 @@ impl RawSender {
         children.iter().for_each(Children::end);
         // A source that waits for its input ends with the process; one that has ended says how.
         let ended = queue.take_end().unwrap_or(Ok(()));
-        sent.and(ended.map_err(Error::Capture)).and(played)
+        let lost = watched.statistics().lost_beside(beside_paths).map_or(Ok(()), Err);
+        sent.and(ended.map_err(Error::Capture)).and(played).and(lost)
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a sender has done.
 
-use super::UNPOISONED;
 use super::class::Class;
 use super::path::Launch;
+use super::{Error, UNPOISONED};
 use glassline_media::quantity::Bitrate;
 use hdrhistogram::Histogram;
 use std::sync::{Arc, Mutex};
@@ -121,6 +121,18 @@ impl Statistics {
             sound: None,
             ancillary: None,
         }
+    }
+
+    /// What goes beside the pictures and has not left at all, by any of so many paths of sound and of ancillary data.
+    pub(super) fn lost_beside(&self, paths: [usize; 2]) -> Option<Error> {
+        let sound = self.sound.as_ref().map(|it| ("sound", it.packets, it.failed_packets, &it.failure));
+        let code =
+            self.ancillary.as_ref().map(|it| ("time code", it.packets, it.failed_packets, &it.failure));
+        [sound, code].into_iter().zip(paths).find_map(|(beside, paths)| {
+            let (what, packets, failed, why) = beside?;
+            let is_lost = packets > 0 && failed >= packets * paths as u64;
+            is_lost.then(|| Error::Beside { what, why: why.clone().unwrap_or_default() })
+        })
     }
 
     /// The mean rate of UDP payloads, of one path.

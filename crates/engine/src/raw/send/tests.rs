@@ -280,3 +280,21 @@ fn what_cannot_be_sent_is_told() {
     let settings = Settings::to(vec![PathSettings { route: nowhere }]);
     assert!(matches!(open("test:64x32@50", settings), Err(Error::Open { .. })));
 }
+
+#[test]
+fn a_time_code_that_cannot_leave_at_all_is_an_error() {
+    let taker = Taker::new();
+    let beside = Taker::new();
+    let broadcast = Route { address: "255.255.255.255:9".parse().unwrap(), ..beside.settings.route.clone() };
+    let to = |route: &Route| {
+        let paths = vec![PathSettings { route: route.clone() }];
+        Some(AncillarySettings { paths, payload_type: 100, time_code: TimeCodeFrom::Clock })
+    };
+    let length = Length { pictures: Some(2), time: None };
+    let settings = Settings { length, ..Settings::to(vec![taker.settings.clone()]) };
+    let sent = |ancillary| open("test:64x32@50", Settings { ancillary, ..settings.clone() }).unwrap().run();
+    // What is broadcast needs a permission that no sender asks for.
+    let Err(error) = sent(to(&broadcast)) else { panic!("it was sent") };
+    assert!(matches!(&error, Error::Beside { what: "time code", .. }), "{error}");
+    sent(to(&beside.settings.route)).unwrap();
+}
