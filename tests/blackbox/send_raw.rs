@@ -262,8 +262,22 @@ fn what_goes_beside_the_pictures_goes_to_ports_above_theirs_where_it_is_wanted()
     for (arguments, word) in [
         (&["rtp://127.0.0.1:65534", "--time-code", "clock"][..], "--ancillary-to"),
         (&[to, "--time-code", "25:00:00:00"], "HH:MM:SS:FF"),
+        (&[to, "--time-code", "10:00:00;00"], "drop-frame"),
+        (&[to, "--also", "rtp://127.0.0.1:20004", "--time-code", "clock"], "at least 6 apart"),
+        (&[to, "--also", to], "20000"),
         (&[to, "--audio-in", "x.wav", "--rate", "5G"], "--rate"),
-        (&[to, "--sound-to", to, "--sound-to", to, "--sound-to", to], "one path or two"),
+        (
+            &[
+                to,
+                "--sound-to",
+                "rtp://127.0.0.1:20010",
+                "--sound-to",
+                "rtp://127.0.0.1:20020",
+                "--sound-to",
+                "rtp://127.0.0.1:20030",
+            ],
+            "one path or two",
+        ),
     ] {
         let outcome = glassline(&[&["send-raw", "test:64x36@25"], arguments].concat());
         assert!(

@@ -103,6 +103,12 @@ impl ReceiveOptions {
     }
 }
 
+#[cfg(feature = "opus")]
+fn takes_the_sound_too(output: &str) -> anyhow::Error {
+    let advice = "leave --audio-out away, or receive into FILE.y4m or -";
+    failure::usage(format!("{output} takes the sound too"), advice)
+}
+
 /// An output that is open, and what shows there.
 pub(super) struct Receiving {
     video: Arc<VideoReceiver>,
@@ -116,6 +122,10 @@ pub(super) struct Receiving {
 
 impl Receiving {
     pub(super) fn open(output: &str, options: &ReceiveOptions) -> Result<Receiving> {
+        #[cfg(feature = "opus")]
+        if options.audio_out.is_some() && preview::address(output)?.is_some() {
+            return Err(takes_the_sound_too(output));
+        }
         let (preview, opened) = match preview::address(output)? {
             Some(address) => {
                 let (preview, opened) = options.preview(address)?;
@@ -134,8 +144,7 @@ impl Receiving {
         #[cfg(feature = "opus")]
         let sound = match (&options.audio_out, publisher) {
             (Some(_), Some(_)) => {
-                let advice = "leave --audio-out away, or receive into FILE.y4m or -";
-                return Err(failure::usage(format!("{output} takes the sound too"), advice));
+                return Err(takes_the_sound_too(output));
             }
             (None, Some(publisher)) => super::sound::receiver(publisher.sound_sink(), video.lip_sync()),
             (to, None) => {

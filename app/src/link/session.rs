@@ -163,7 +163,11 @@ fn nobody_answers(remote: Option<&Remote>) -> String {
 /// The error with advice for people. Beside services the failure of a channel's output did not end the link.
 fn failed(error: Error, remote: Option<&Remote>, has_services: bool) -> anyhow::Error {
     match error {
-        Error::Unreachable => failure::failed(nobody_answers(remote), SILENCE),
+        Error::Unreachable { was_up: false } => failure::failed(nobody_answers(remote), SILENCE),
+        Error::Unreachable { was_up: true } => failure::failed(
+            format!("{} any more, and has not within --connect-timeout", nobody_answers(remote)),
+            "is the other end still running, and is there a path to it? Without --connect-timeout it is tried for ever",
+        ),
         Error::Unheard => failure::failed(
             format!(
                 "{} does not answer any more, and has not said that it has all that was sent",

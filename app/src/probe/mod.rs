@@ -147,6 +147,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut analysis = analyse(source, analysis, flight.as_mut(), args.duration)
         .with_context(|| format!("cannot read {}", args.target))?;
     if !analysis.is_transport_stream() {
+        if args.target.ends_with(".sdp") {
+            return Err(failure::usage(
+                format!("{} is a session description, and no stream", args.target),
+                format!("write rtp:{} to look at what it describes", args.target),
+            ));
+        }
         return Err(failure::failed(
             format!("{} is not an MPEG transport stream", args.target),
             "probe understands MPEG-TS, and VP8 in IVF (for other formats: ffprobe)",

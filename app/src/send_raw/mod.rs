@@ -103,8 +103,8 @@ pub(crate) struct Args {
     /// only where this says]
     #[arg(long, value_name = "rtp://HOST:PORT", conflicts_with_all = ["rate", "as_fast_as_possible"])]
     sound_to: Vec<To>,
-    /// Another sound than the input's own: alsa:DEVICE, rtp:FILE.sdp (ST 2110-30, AES67), FILE.wav, or fd:N (raw samples on an
-    /// open descriptor)
+    /// Another sound than the input's own: alsa:DEVICE, rtp:FILE.sdp (ST 2110-30, AES67; its first two channels), FILE.wav, or fd:N (raw
+    /// samples on an open descriptor)
     #[arg(long, value_name = "SOURCE", conflicts_with_all = ["rate", "as_fast_as_possible"])]
     audio_in: Option<AudioIn>,
     /// What raw samples are like, and what is asked of an ALSA device: s16le, s24le, s32le, f32le or f64le, rate and channels
@@ -381,8 +381,13 @@ impl Args {
     }
 
     fn sound(&self) -> Result<Option<SoundSettings>> {
-        let paths = self.beside(&self.sound_to, SOUND_ABOVE)?;
-        let Some(paths) = paths.filter(|_| !self.no_sound) else { return Ok(None) };
+        if self.no_sound {
+            return Ok(None);
+        }
+        let is_film =
+            matches!(self.input, Input::Decoded(_)) && self.rate.is_none() && !self.as_fast_as_possible;
+        let wanted = is_film || self.audio_in.is_some();
+        let Some(paths) = self.beside(&self.sound_to, SOUND_ABOVE, wanted)? else { return Ok(None) };
         Ok(Some(SoundSettings {
             paths,
             payload_type: beside(self.payload_type, Settings::SOUND_PAYLOAD_TYPE),
@@ -393,8 +398,11 @@ impl Args {
     }
 
     fn ancillary(&self) -> Result<Option<AncillarySettings>> {
-        let paths = self.beside(&self.ancillary_to, ANCILLARY_ABOVE)?;
-        let Some(paths) = paths.filter(|_| !self.no_ancillary) else { return Ok(None) };
+        if self.no_ancillary {
+            return Ok(None);
+        }
+        let wanted = matches!(self.input, Input::Decoded(_)) || self.time_code.is_some();
+        let Some(paths) = self.beside(&self.ancillary_to, ANCILLARY_ABOVE, wanted)? else { return Ok(None) };
         // Somebody who says where it goes wants some.
         let otherwise = match self.input {
             Input::Decoded(_) => TimeCodeFrom::Source,
@@ -409,20 +417,22 @@ impl Args {
     }
 
     /// The paths of what goes beside the pictures: those that are named, else so many ports above theirs; `None` where these have
-    /// no such port, and nothing that is known to go there.
-    fn beside(&self, named: &[To], ports: u16) -> Result<Option<Vec<PathSettings>>> {
+    /// no such port, and it is not `wanted`.
+    fn beside(&self, named: &[To], ports: u16, wanted: bool) -> Result<Option<Vec<PathSettings>>> {
         if !named.is_empty() {
+            if named.len() == 1 && self.also.is_some() {
+                tracing::info!("what goes to {} takes one path, and the pictures two", named[0].0.address);
+            }
             return named.iter().map(To::route).collect::<Result<_>>().map(Some);
         }
         let paths = [Some(&self.to), self.also.as_ref()].into_iter().flatten();
         let above: Option<Vec<To>> = paths.map(|to| to.above(ports)).collect();
-        let wanted =
-            matches!(self.input, Input::Decoded(_)) || self.audio_in.is_some() || self.time_code.is_some();
         match above {
             Some(above) => above.iter().map(To::resolved).collect::<Result<_>>().map(Some),
             None if wanted => {
                 let message = format!("there is no port {ports} above for what goes beside the pictures");
-                Err(failure::usage(message, "choose another port, or give --sound-to and --ancillary-to"))
+                let advice = "choose another port, name one (--sound-to, --ancillary-to), or leave it out (--no-sound, --no-ancillary)";
+                Err(failure::usage(message, advice))
             }
             None => Ok(None),
         }

@@ -23,6 +23,10 @@ pub(super) fn explain(error: send::Error) -> Error {
         Wrong::TimeCode(_) => {
             return failure::usage(error, "give another one by --time-code, or --no-ancillary");
         }
+        Wrong::SamePlace(_) => {
+            let advice = "on one address choose ports at least 6 apart for --also, or give --sound-to and --ancillary-to";
+            return failure::usage(error, advice);
+        }
         Wrong::Paths(_) => return failure::usage(error, "see glassline send-raw --help"),
         Wrong::Processor(_) => return failure::usage(error, "choose another --processor"),
         Wrong::Open { .. } => "check the address, the interface and the source",

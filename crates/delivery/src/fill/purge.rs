@@ -6,7 +6,7 @@ use super::target::upstream_target;
 /// What is to be forgotten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purge {
-    /// By which route, and at which path of its servers.
+    /// By which route, and at which path of its servers. None at all: everything.
     meant: Vec<(Option<usize>, String)>,
     is_prefix: bool,
 }
@@ -31,12 +31,18 @@ impl Purge {
         Some(Purge { meant, is_prefix })
     }
 
+    /// All objects.
+    pub fn everything() -> Purge {
+        Purge { meant: Vec::new(), is_prefix: true }
+    }
+
     /// Whether it is about the object at `target`, path and query, of the servers of `route`.
     pub fn is_about(&self, route: Option<usize>, target: &str) -> bool {
         let path = target.split('?').next().unwrap_or_default();
-        self.meant.iter().any(|(of, meant)| {
-            *of == route && if self.is_prefix { path.starts_with(meant.as_str()) } else { path == meant }
-        })
+        self.meant.is_empty()
+            || self.meant.iter().any(|(of, meant)| {
+                *of == route && if self.is_prefix { path.starts_with(meant.as_str()) } else { path == meant }
+            })
     }
 
     /// The same, by the key that the object has in memory ([`super::Located::key`]).

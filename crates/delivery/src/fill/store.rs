@@ -7,7 +7,7 @@
 //!       ├─ on its way ────────────► Joined
 //!       └─ not there, or too old ─► Miss, to fetch ─► keep (it is whole) | forget (it failed)
 //! ```
-//! `V` is whatever holds an object; clones of one are the same object.
+//! `V` is whatever holds an object; clones of one are the same object, and equal.
 
 use super::freshness::Freshness;
 use glassline_media::Time;
@@ -125,9 +125,14 @@ impl<V> Entry<V> {
     fn is_of(&self, key: Key<'_>) -> bool {
         *self.key == *key.text
     }
+
+    /// It is whole, and nothing is on its way that is to take its place.
+    fn rests(&self) -> bool {
+        self.until.is_some() && self.refresh.is_none()
+    }
 }
 
-impl<V: Clone> Store<V> {
+impl<V: Clone + PartialEq> Store<V> {
     /// An empty one that keeps `bytes_max` at most.
     pub fn new(bytes_max: u64) -> Store<V> {
         Store { entries: HashTable::new(), bytes: 0, bytes_max, uses: 0, evicted: 0, sweep_at: 0 }
@@ -185,7 +190,10 @@ impl<V: Clone> Store<V> {
         let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
         let bytes = bytes.saturating_add(OVERHEAD_BYTES);
         let before = std::mem::replace(&mut entry.bytes, bytes);
-        (entry.value, entry.until, entry.refresh) = (value, Some(until), None);
+        // Another one that fills for this key goes on: it is the newer one.
+        let fills = if entry.until.is_none() { Some(&entry.value) } else { None };
+        let goes_on = fills.into_iter().chain(&entry.refresh).find(|other| **other != value).cloned();
+        (entry.value, entry.until, entry.refresh) = (value, Some(until), goes_on);
         self.bytes = (self.bytes - before).saturating_add(bytes);
         if until.iter().all(|until| *until <= now) {
             self.remove(key);
@@ -198,7 +206,7 @@ impl<V: Clone> Store<V> {
     /// Lets go objects that are whole, those that were used longest ago first, until `is_enough`. Only those that are `free`:
     /// what others hold takes memory still, and would have to be fetched again.
     pub fn release(&mut self, is_free: impl Fn(&V) -> bool, mut is_enough: impl FnMut() -> bool) {
-        let free = self.entries.iter().filter(|entry| entry.until.is_some() && is_free(&entry.value));
+        let free = self.entries.iter().filter(|entry| entry.rests() && is_free(&entry.value));
         let mut by_use: Vec<(u64, u64)> = free.map(|entry| (entry.used, entry.hash)).collect();
         by_use.sort_unstable();
         for (used, hash) in by_use {
@@ -211,9 +219,9 @@ impl<V: Clone> Store<V> {
     }
 
     /// What `is_it` knows is about to fail. Who asks next is not to join it.
-    pub fn forget(&mut self, key: Key<'_>, is_it: impl FnOnce(&V) -> bool) {
+    pub fn forget(&mut self, key: Key<'_>, is_it: impl Fn(&V) -> bool) {
         let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
-        entry.refresh = None;
+        entry.refresh.take_if(|refresh| is_it(refresh));
         if is_it(&entry.value) {
             self.remove(key);
         }
@@ -221,9 +229,9 @@ impl<V: Clone> Store<V> {
 
     /// What `is_it` knows has failed, and has become what was there before again, of so many `bytes`, which may be given until
     /// `old_until` where no server can be reached. It has its place again, and who asks next has it asked about.
-    pub fn fall_back(&mut self, key: Key<'_>, is_it: impl FnOnce(&V) -> bool, bytes: u64, old_until: Time) {
+    pub fn fall_back(&mut self, key: Key<'_>, is_it: impl Fn(&V) -> bool, bytes: u64, old_until: Time) {
         let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
-        entry.refresh = None;
+        entry.refresh.take_if(|refresh| is_it(refresh));
         if is_it(&entry.value) {
             entry.until = Some([Time::ZERO, Time::ZERO, old_until]);
             let bytes = bytes.saturating_add(OVERHEAD_BYTES);
@@ -264,7 +272,8 @@ impl<V: Clone> Store<V> {
         }
         let Store { entries, bytes, .. } = self;
         entries.retain(|entry| {
-            let is_of_use = entry.until.is_none_or(|until| until.iter().any(|until| *until > now));
+            let is_of_use = entry.refresh.is_some()
+                || entry.until.is_none_or(|until| until.iter().any(|until| *until > now));
             if !is_of_use {
                 *bytes -= entry.bytes;
             }
@@ -276,7 +285,7 @@ impl<V: Clone> Store<V> {
     /// Lets go what was used longest ago, until `bytes` are kept at most: more than has to be, so that the search for it, which
     /// looks at all, comes seldom.
     fn evict(&mut self, bytes: u64) {
-        let whole = self.entries.iter().filter(|entry| entry.until.is_some());
+        let whole = self.entries.iter().filter(|entry| entry.rests());
         // No two have the same last use.
         let mut by_use: Vec<(u64, u64)> = whole.map(|entry| (entry.used, entry.hash)).collect();
         by_use.sort_unstable();
@@ -370,6 +379,27 @@ mod tests {
         assert_eq!(store.purge(|_| true), (1, vec![1, 2]), "what is on its way is older than the purge, too");
         let anew = store.find(key("/a"), at(3), || 3);
         assert_eq!((anew.value, anew.status, store.figures().bytes), (3, CacheStatus::Miss, 0));
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_known_until_it_is_there() {
+        let mut store = Store::new(1 << 20);
+        store.find(key("/a"), at(0), || 1);
+        store.keep(key("/a"), 1, 10, freshness(1, 5, 0), at(0));
+        assert_eq!(store.find(key("/a"), at(2), || 2).status, CacheStatus::Stale);
+        // The second one takes longer than the first may be given.
+        assert_eq!(store.find(key("/a"), at(9), || 3).status, CacheStatus::Miss);
+        store.keep(key("/a"), 2, 10, freshness(60, 0, 0), at(10));
+        let (_, mut gone) = store.purge(|_| true);
+        gone.sort_unstable();
+        assert_eq!(gone, [2, 3], "the third is on its way still");
+        // One that is asked for anew is not evicted, and the failure of another one is not its own.
+        store.find(key("/b"), at(20), || 4);
+        store.keep(key("/b"), 4, 10, freshness(1, 60, 0), at(20));
+        store.find(key("/b"), at(22), || 5);
+        store.forget(key("/b"), |value| *value == 3);
+        store.release(|_| true, || false);
+        assert_eq!(store.purge(|_| true), (1, vec![4, 5]));
     }
 
     #[test]

@@ -93,6 +93,11 @@ impl FromStr for Input {
             }
             _ => {
                 let path = PathBuf::from(text);
+                if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("sdp")) {
+                    return Err(ParseError(format!(
+                        "{text:?} names a session description: write rtp:{text}"
+                    )));
+                }
                 let is_y4m = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("y4m"));
                 Ok(if is_y4m { Input::File(path) } else { Input::Decoded(path.into()) })
             }

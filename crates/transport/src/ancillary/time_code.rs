@@ -190,6 +190,12 @@ impl Numbering {
         Numbering::new(rate, true).is_drop_frame
     }
 
+    /// Whether there is such a time code: numbers of a second end before 30, or earlier.
+    #[must_use]
+    pub fn has(&self, code: TimeCode) -> bool {
+        u32::from(code.frames) < self.numbers && (self.is_drop_frame || !code.is_drop_frame)
+    }
+
     /// The time code of one whose frames were counted one by one, as files of more than 30 frames a second do.
     #[must_use]
     pub fn shared(&self, code: TimeCode) -> TimeCode {

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// How often a stream that brings nothing is left for a look whether the user wants to end.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// How long nothing may come before that is told, once.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// A stream that is being received.
 pub(super) struct Opened {
@@ -47,11 +49,23 @@ pub(super) fn run(
     outlet: &mut Outlet<'_>,
 ) -> Result<()> {
     let mut dropped = 0;
+    let began = outlet.clock.now();
+    // Until something has come, or its absence was told.
+    let mut is_awaited = true;
     loop {
         if outlet.consumer.is_stopped() {
             return Ok(());
         }
-        let Some(frame) = receiver.next(PATIENCE).map_err(Error::DeviceFailed)? else { continue };
+        let next = receiver.next(PATIENCE).map_err(Error::DeviceFailed)?;
+        if is_awaited && next.is_none() && outlet.clock.now().since(began) > SILENCE {
+            tracing::warn!(
+                "no picture has come yet: is the sender on, does the group reach this interface (interface=NAME), does a firewall \
+                 drop it? glassline probe rtp:FILE.sdp tells what comes"
+            );
+            is_awaited = false;
+        }
+        let Some(frame) = next else { continue };
+        is_awaited = false;
         let all = receiver.report().counters.dropped;
         if all > dropped {
             outlet.consumer.count_dropped(all - dropped);

@@ -36,6 +36,8 @@ use thread::DiskThread;
 const LASTS_MIN: Duration = Duration::from_secs(30);
 /// Bytes that wait to be written at most: a disk that is too slow shall not hold the memory.
 const UNWRITTEN_BYTES_MAX: u64 = 128 << 20;
+/// Purges that wait for files to be looked at; beyond them all files go.
+const PURGES_MAX: usize = 256;
 /// Objects that wait to be read at most; others are fetched.
 const READS_MAX: usize = 4096;
 
@@ -268,6 +270,11 @@ impl Disk {
         tasks.unwritten_bytes = tasks.unwritten_bytes.saturating_sub(freed);
         let mut purges = lock(&self.purges);
         if !purges.iter().any(|standing| standing.purge == purge && !standing.is_begun) {
+            // A disk that hangs looks at no files, and each request looks at what stands.
+            let purge = if purges.len() < PURGES_MAX { purge } else { Purge::everything() };
+            if purge == Purge::everything() {
+                purges.retain(|standing| standing.is_begun);
+            }
             purges.push(Standing { purge, is_begun: false });
         }
         drop((tasks, purges));

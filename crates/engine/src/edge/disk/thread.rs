@@ -270,12 +270,15 @@ impl DiskThread {
 
     fn purge_on(&mut self, mut purging: Purging) {
         for name in purging.left.by_ref().take(LOOKED_AT_A_TURN) {
-            let key = files::open(&self.path(name)).ok().and_then(|file| read_head(&file).ok());
+            let opened = files::open(&self.path(name)).map_err(Unread::from);
             let is_meant = |key: &str| purging.purges.iter().any(|purge| self.disk.is_meant(purge, key));
-            if key.is_some_and(|(head, ..)| is_meant(&head.key)) {
-                self.remove(name);
-                purging.removed += 1;
+            match opened.and_then(|file| read_head(&file)) {
+                Ok((head, ..)) if !is_meant(&head.key) => continue,
+                Ok(_) => self.remove(name),
+                // It may be one of those.
+                Err(why) => self.discard(name, &why),
             }
+            purging.removed += 1;
         }
         if purging.left.len() > 0 {
             self.purging = Some(purging);

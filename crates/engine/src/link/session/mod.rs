@@ -72,7 +72,10 @@ pub enum Error {
     Open(LinkError),
     /// The listener does not answer, and [`Mode::Connect`] asks to give up then.
     #[error("nobody answers")]
-    Unreachable,
+    Unreachable {
+        /// It has answered before.
+        was_up: bool,
+    },
     /// The listener does not take us, and [`Mode::Connect`] asks to give up then: see [`SessionEvent::Refused`].
     #[error("the listener has another peer of this name or key, which answers")]
     Refused,

@@ -188,7 +188,7 @@ impl Run {
             }
             Message::Torn { peer, channel } => self.torn(peer, channel)?,
             Message::Unreachable { was_up } => match self.mode {
-                Mode::Connect { give_up: true, .. } => return Err(Error::Unreachable),
+                Mode::Connect { give_up: true, .. } => return Err(Error::Unreachable { was_up }),
                 Mode::Connect { .. } => self.shared.emit(SessionEvent::Unreachable { was_up }),
                 Mode::Listen { .. } => {}
             },

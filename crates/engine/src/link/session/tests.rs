@@ -245,7 +245,7 @@ fn another_key_is_refused_by_silence() {
     let endpoint = Endpoint::open(settings("stranger", 9), &[Local::towards(to)]).unwrap();
     let stranger = open(endpoint, Mode::Connect { to: vec![to], give_up: true });
     stranger.ended();
-    assert!(matches!(stranger.session.join(), Err(Error::Unreachable)));
+    assert!(matches!(stranger.session.join(), Err(Error::Unreachable { was_up: false })));
     assert!(ground.session.statistics().is_empty());
 }
 

@@ -37,23 +37,32 @@ impl TimeCodes {
     /// Of frames at `rate`, of a file where `file` is one; `None` where it has none and none is asked for.
     ///
     /// # Errors
-    /// The file's own is none.
+    /// [`Error::TimeCode`].
     pub(super) fn of(
         file: Option<&FfmpegInput>,
         wanted: TimeCodeFrom,
         rate: FrameRate,
     ) -> Result<Option<TimeCodes>> {
-        let counted = |start: TimeCode| {
-            let numbering = Numbering::new(rate, start.is_drop_frame);
-            TimeCodes::Counted { numbering, start: numbering.shared(start) }
-        };
         Ok(match (wanted, file.and_then(FfmpegInput::time_code)) {
-            (TimeCodeFrom::Start(start), _) => Some(counted(start)),
-            (TimeCodeFrom::Clock, _) => Some(TimeCodes::clock(rate)),
-            (TimeCodeFrom::Source, Some(text)) => {
-                let read = text.parse::<TimeCode>();
-                Some(counted(read.map_err(|error| Error::TimeCode(error.to_string()))?))
+            (TimeCodeFrom::Start(start), _) => {
+                let numbering = Numbering::new(rate, start.is_drop_frame);
+                if !numbering.has(start) {
+                    let why = "frames count up to 29 at most, and drop-frame numbers are for 30000/1001 and 60000/1001";
+                    return Err(Error::TimeCode(format!("{start} at {rate} pictures a second: {why}")));
+                }
+                Some(TimeCodes::Counted { numbering, start })
             }
+            (TimeCodeFrom::Clock, _) => Some(TimeCodes::clock(rate)),
+            (TimeCodeFrom::Source, Some(text)) => match text.parse::<TimeCode>() {
+                Ok(start) => {
+                    let numbering = Numbering::new(rate, start.is_drop_frame);
+                    Some(TimeCodes::Counted { numbering, start: numbering.shared(start) })
+                }
+                Err(error) => {
+                    tracing::warn!("the film's time code is not sent: {error}");
+                    None
+                }
+            },
             (TimeCodeFrom::Source, None) => None,
         })
     }
@@ -176,6 +185,10 @@ mod tests {
         let counted = TimeCodes::of(None, start, rate).unwrap().unwrap();
         let seen = codes(counted, rate, (0..3).map(|number| place(number, rate)));
         assert_eq!(seen, ["00:00:59;28", "00:00:59;29", "00:01:00;02"]);
+        let whole = FrameRate::new(25, 1).unwrap();
+        assert!(matches!(TimeCodes::of(None, start, whole), Err(Error::TimeCode(_))));
+        let beyond = TimeCodeFrom::Start("10:00:00:25".parse().unwrap());
+        assert!(matches!(TimeCodes::of(None, beyond, whole), Err(Error::TimeCode(_))));
         assert_eq!(TimeCodes::of(None, TimeCodeFrom::Source, rate).unwrap(), None);
     }
 

@@ -4,6 +4,7 @@ use crate::capture;
 use glassline_transport::raw_video::FormatError;
 use glassline_transport::rtp::pcm;
 use std::io;
+use std::net::SocketAddr;
 use thiserror::Error;
 
 /// Why video cannot be sent, or is not sent any more. The texts say what is wrong, not what to do.
@@ -22,8 +23,8 @@ pub enum Error {
     /// Sound is named beside pictures at a rate that is not theirs.
     #[error("sound has one rate, and cannot go with pictures at a rate that is not their own")]
     SoundOfOtherRate,
-    /// What a file says is no time code.
-    #[error("the file's time code cannot be sent: {0}")]
+    /// The time code that is asked for is none of this rate.
+    #[error("the time code cannot be sent: {0}")]
     TimeCode(String),
     /// A datagram has no room.
     #[error("datagrams of {0} bytes have no room for a header and samples")]
@@ -31,6 +32,11 @@ pub enum Error {
     /// Fields whose lower one comes first.
     #[error("the pictures' bottom field comes first, and fields are sent top first")]
     BottomFirst,
+    /// Two streams of packets would go to one place.
+    #[error(
+        "two of the streams would go to {0}: pictures, sound and ancillary data need a port each on each path"
+    )]
+    SamePlace(SocketAddr),
     /// No path, or more than two.
     #[error("packets go over one path or two, not {0}")]
     Paths(usize),

@@ -28,8 +28,8 @@ pub(super) struct Intake {
     /// Sound that goes along with the pictures.
     file_audio: Accompaniment,
     first: FirstPicture,
-    /// The stamp of the file's first picture; anew where it begins again.
-    start: Mutex<Option<Ticks>>,
+    /// The stamp of the first picture, and how many there were since; anew where a file begins again.
+    start: Mutex<Option<(Ticks, u64)>>,
     /// Whether pictures come when they come: one that finds no block is left out then, and waits for one otherwise.
     is_live: bool,
 }
@@ -103,7 +103,13 @@ impl Intake {
     }
 
     fn push_picture(&self, picture: Picture, pts: Ticks) -> bool {
-        let start = *self.start.lock().expect(UNPOISONED).get_or_insert(pts);
+        // A file's pictures all come, however late; of those that come by a clock some are left out.
+        let number = {
+            let mut since = self.start.lock().expect(UNPOISONED);
+            let (start, count) = since.get_or_insert((pts, 0));
+            *count += 1;
+            if self.is_live { frames_in(pts - *start, self.rate) } else { *count - 1 }
+        };
         let block = if self.is_live { self.pool.take() } else { self.wait_for_block() };
         let Some(mut block) = block else {
             self.count_dropped(1);
@@ -111,7 +117,6 @@ impl Intake {
         };
         let captured = Some(picture.captured);
         self.packer.lock().expect(UNPOISONED).pack(picture, &mut block);
-        let number = frames_in(pts - start, self.rate);
         self.queue.push(Frame { block, captured, ready: self.clock.now(), number })
     }
 }

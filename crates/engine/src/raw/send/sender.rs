@@ -23,6 +23,7 @@ use crate::capture::{self, Children, FfmpegInput, Input, Length, Pace, Pictures,
 use glassline_io::clock::Clock;
 use glassline_io::pages::{Block, Pool};
 use glassline_io::process;
+use glassline_io::udp::Route;
 use glassline_media::{FrameRate, PixelFormat, Time};
 use glassline_transport::raw_video::{Format, Limits, Packetizer, PacketizerSettings, Schedule, SenderModel};
 use glassline_transport::sdp::Description;
@@ -90,6 +91,7 @@ impl RawSender {
             return Err(Error::Paths(settings.paths.len()));
         }
         let mut opened = Opened::open(input, &settings, clock)?;
+        check_places(&settings, &opened)?;
         let format = opened.format;
         let mut packetizer = packetizer(&settings, format)?;
         let packets = packetizer.layout().len() as u32;
@@ -245,7 +247,7 @@ impl RawSender {
         let first = stamps.next_on_grid(now + START, rate);
         let timing = timing(&input, &settings, (first, rate), is_live);
         let looped = settings.looped;
-        let mut sounding = sound.map(|sound| (sound, Arc::new(SoundQueue::default())));
+        let mut sounding = sound.map(|sound| (sound, Arc::new(SoundQueue::new(source.rate.time_of(1)))));
         let sounds = sounding.as_ref().map(|(_, sounds)| Arc::clone(sounds));
         let pace = match &input {
             OpenInput::Source(source) => source.pace(),
@@ -266,7 +268,7 @@ impl RawSender {
             let intake = Arc::new(intake);
             if let Some((Sound { opened, packets, ways }, sounds)) = sounding.take() {
                 let delay = match timing {
-                    Timing::Captured { delay } => SoundSender::delay(pace, delay),
+                    Timing::Captured { delay } => SoundSender::delay(&opened, pace, delay),
                     _ => LIVE_DELAY,
                 };
                 let (monitor, stamps) = (monitor.clone(), stamps);
@@ -377,6 +379,25 @@ fn limit(length: Length, rate: FrameRate) -> Option<u64> {
         (Some(pictures), Some(by_time)) => Some(pictures.min(by_time)),
         (pictures, by_time) => pictures.or(by_time),
     }
+}
+
+/// # Errors
+/// [`Error::SamePlace`].
+fn check_places(settings: &Settings, opened: &Opened) -> Result<()> {
+    let sound = settings.sound.as_ref().filter(|_| opened.sound.is_some());
+    let ancillary = settings.ancillary.as_ref().filter(|_| opened.time_codes.is_some());
+    let beside = sound.map(|it| &it.paths).into_iter().chain(ancillary.map(|it| &it.paths));
+    let all: Vec<&Route> =
+        [&settings.paths].into_iter().chain(beside).flatten().map(|path| &path.route).collect();
+    for (at, route) in all.iter().enumerate() {
+        let is_same = |other: &&&Route| {
+            (other.address, &other.interface, other.source) == (route.address, &route.interface, route.source)
+        };
+        if all.get(..at).unwrap_or_default().iter().any(|other| is_same(&other)) {
+            return Err(Error::SamePlace(route.address));
+        }
+    }
+    Ok(())
 }
 
 /// Opens the sockets of sound.

@@ -21,8 +21,8 @@ pub(super) const DEPTH: Depth = Depth::L24;
 pub(super) const TONE_FRAMES: usize = 240;
 /// Channels that fit into packets of a millisecond, and that blocks have.
 const CHANNELS_MAX: u8 = 8;
-/// Sound that waits for its time: two seconds, far more than a sender of pictures is ahead.
-const WAITING_MAX: usize = 2 * SOUND_RATE_HZ as usize;
+/// Sound that waits for its time, beside that of two pictures: far more than a sender of pictures is ahead.
+const WAITING: Duration = Duration::from_secs(2);
 /// A packet that leaves this late is told as late: it is what small receivers keep (ST 2110-30 level A, one packet).
 const LATE: Duration = Duration::from_millis(1);
 const TICK: Duration = Duration::from_millis(100);
@@ -79,8 +79,10 @@ impl OpenSound {
 }
 
 /// Blocks on their way to the thread that sends them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct SoundQueue {
+    /// Samples of each channel at most.
+    room: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -97,11 +99,17 @@ struct State {
 }
 
 impl SoundQueue {
+    /// Beside pictures of which each lasts for `period`, and all of whose sound may come with it.
+    pub(super) fn new(period: Duration) -> SoundQueue {
+        let room = (WAITING + 2 * period).as_millis() as usize * SOUND_RATE_HZ as usize / 1000;
+        SoundQueue { room, state: Mutex::default(), changed: Condvar::new() }
+    }
+
     /// Puts a block in, or leaves it out and counts it where too much waits; false where nobody wants more.
     pub(super) fn push(&self, block: AudioBlock) -> bool {
         let mut state = self.lock();
         let frames = block.frames();
-        if state.frames + frames > WAITING_MAX {
+        if state.frames + frames > self.room {
             state.dropped += frames as u64;
         } else {
             state.frames += frames;
@@ -175,12 +183,13 @@ impl SoundSender {
         })
     }
 
-    /// How long after it was captured sound leaves that goes with pictures which come at `pace` and leave `delay` after theirs.
-    /// What a device gives is there a while later than it was captured.
-    pub(super) fn delay(pace: Pace, delay: Duration) -> Duration {
+    /// How long after it was captured sound leaves beside pictures that leave `delay` after theirs. What is not handed over along
+    /// with a file's pictures, as a device's, is there a while later than it was captured.
+    pub(super) fn delay(opened: &OpenSound, pace: Pace, delay: Duration) -> Duration {
+        let is_live = matches!(&opened.origin, Origin::Input(input) if input.is_live());
         match pace {
-            Pace::File { .. } => delay,
-            Pace::Live => delay.max(super::sender::LIVE_DELAY),
+            Pace::File { .. } if !is_live => delay,
+            _ => delay.max(super::sender::LIVE_DELAY),
         }
     }
 
@@ -195,7 +204,11 @@ impl SoundSender {
                 Ok(None) => continue,
                 Ok(Some((block, dropped))) => {
                     let now = self.clock.now();
+                    let before = self.stamps.steps();
                     self.stamps.follow(now, self.clock.utc());
+                    if self.stamps.steps() != before {
+                        self.packets.begin_anew(&mut |end, datagram| ready.push((end, datagram.to_vec())));
+                    }
                     let stamp = self.stamps.of_sound(block.captured, SOUND_RATE_HZ);
                     self.packets
                         .push(block, stamp, &mut |end, datagram| ready.push((end, datagram.to_vec())))?;

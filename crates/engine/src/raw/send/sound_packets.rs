@@ -77,6 +77,12 @@ impl SoundPackets {
         Ok(())
     }
 
+    /// The clock of the stamps was set: what comes next has the stamp that it is given, also one from before.
+    pub(super) fn begin_anew(&mut self, out: &mut dyn FnMut(Time, &[u8])) {
+        self.flush(out);
+        self.next = None;
+    }
+
     /// What waits goes out with silence behind it.
     pub(super) fn flush(&mut self, out: &mut dyn FnMut(Time, &[u8])) {
         let Some(next) = self.next else { return };
@@ -169,7 +175,10 @@ mod tests {
         assert_eq!(packets.overlapping(), 144);
         assert!(push(&mut packets, block(19_000, 912, 100), 912).is_empty());
         assert_eq!(packets.overlapping(), 244);
-        // The clock was set back by far.
+        // The clock was set back, by a little and by far.
+        let mut none = |_: Time, _: &[u8]| {};
+        packets.begin_anew(&mut none);
+        assert_eq!(push(&mut packets, block(21_000, 0, 48), 500)[0].0, 500);
         assert_eq!(
             push(&mut packets, block(30_000, 0, 48), 0u32.wrapping_sub(90_000))[0].0,
             0u32.wrapping_sub(90_000)

@@ -325,7 +325,13 @@ impl Endpoint {
         slot.attempts = [Vec::new(), Vec::new()];
         (slot.peer, slot.targets) = (None, [Vec::new(), Vec::new()]);
         let was_there = slot.link.take().is_some();
-        self.routes.retain(|_, route| *route != Route::Link(index));
+        // A handshake that was about to become the link is gone with it.
+        let (pending, replaced) = (&self.pending, &self.replaced);
+        self.routes.retain(|id, route| match route {
+            Route::Link(of) => *of != index,
+            Route::Pending => pending.contains_key(id),
+            Route::Replaced => replaced.contains_key(id),
+        });
         if was_there {
             self.events.push_back((self.id(index), Event::Closed { reason: CloseReason::Fault }));
         }
