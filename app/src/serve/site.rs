@@ -105,6 +105,9 @@ impl PageSite {
 impl Site for PageSite {
     fn respond(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
         let response = match request.method {
+            Method::Get | Method::Head if request.path == purge::PATH && door != ListenerRole::Public => {
+                problem(405, "method not allowed", "Purge with POST.").with_header("Allow", "POST")
+            }
             Method::Get | Method::Head => self.read(request, door, peer, hub),
             Method::Post if request.path == purge::PATH => match door {
                 ListenerRole::Public => not_here(),

@@ -56,7 +56,9 @@ pub enum TargetError {
     #[error("{0:?} names no stream; write http://HOST:PORT/live/NAME.ts, or https:// with it")]
     NoStream(String),
     /// A user in the URL.
-    #[error("{0:?} names a user, and publishers show a key; write http://HOST:PORT/live/NAME.ts")]
+    #[error(
+        "{0:?} names a user, and publishers show a key; write http://HOST:PORT/live/NAME.ts, and --publish-key-file FILE"
+    )]
     User(String),
     /// No URL of a server.
     #[error("{text:?}: {error}; write HOST:PORT, or [IPV6]:PORT")]
@@ -130,10 +132,19 @@ impl fmt::Display for Target {
         match self {
             Target::File(path) => path.display().fmt(f),
             Target::Stdout => f.write_str("standard output"),
-            Target::Datagrams(url) | Target::Http(url) => f.write_str(url),
+            Target::Datagrams(url) => f.write_str(url),
+            Target::Http(url) => f.write_str(&without_key(url)),
             Target::Null => f.write_str("null:"),
         }
     }
+}
+
+/// The URL of a server as it may be shown: without the publish key in its query.
+fn without_key(url: &str) -> String {
+    let Some((path, query)) = url.split_once('?') else { return url.to_owned() };
+    let shown = |pair: &str| if pair.starts_with("key=") { "key=…".to_owned() } else { pair.to_owned() };
+    let query: Vec<String> = query.split('&').map(shown).collect();
+    format!("{path}?{}", query.join("&"))
 }
 
 impl FromStr for Target {
@@ -170,8 +181,9 @@ fn server(text: &str) -> Result<Target, TargetError> {
         .parse()
         .map_err(|error| TargetError::Url { text: text.to_owned(), error })?;
     let authority = text.split_once("://").and_then(|(_, rest)| rest.split(['/', '?']).next());
-    if authority.is_some_and(|authority| authority.contains('@')) {
-        return Err(TargetError::User(text.to_owned()));
+    if let Some((user, _)) = authority.and_then(|authority| authority.rsplit_once('@')) {
+        // It may be the key.
+        return Err(TargetError::User(without_key(&text.replacen(user, "…", 1))));
     }
     if url.target() == "/" || text.contains('#') {
         return Err(TargetError::NoStream(text.to_owned()));
@@ -284,7 +296,7 @@ mod tests {
             ("http://host:0/live/a.ts", "1 to 65535"),
             ("http://host:8080", "names no stream"),
             ("http://host:8080/", "names no stream"),
-            ("http://me@host/live/a.ts", "names a user"),
+            ("http://me@host/live/a.ts", "\"http://…@host/live/a.ts\" names a user"),
             ("http://host/live/a b.ts", "visible ASCII"),
             ("https://host", "names no stream"),
             ("rtmp://host/app", "is not known"),
@@ -311,5 +323,15 @@ mod tests {
         assert_eq!(further_port("udp://[ff15::1]:5000", 4).as_deref(), Some("udp://[ff15::1]:5004"));
         assert_eq!(further_port("rtp://h:5000?ttl=8", 2).as_deref(), Some("rtp://h:5002?ttl=8"));
         assert_eq!((further_port("udp://h:65535", 1), further_port("udp://h", 1)), (None, None));
+    }
+
+    #[test]
+    fn a_key_is_not_shown() {
+        let shown = |text: &str| text.parse::<Target>().unwrap().to_string();
+        assert_eq!(
+            shown("http://h:1/live/a.ts?key=secret&takeover=1"),
+            "http://h:1/live/a.ts?key=…&takeover=1"
+        );
+        assert_eq!(shown("http://h:1/live/a.ts?takeover=1"), "http://h:1/live/a.ts?takeover=1");
     }
 }
