@@ -242,7 +242,7 @@ fn check_inputs(config: &Config) -> Result<()> {
         std::fs::File::open(path).map_err(|error| {
             failure::usage(
                 format!("encode.{name}.input: cannot read {}: {error}", path.display()),
-                "correct the name, which counts from the folder that the server is started in",
+                "correct the name, which counts from the configuration file's folder",
             )
         })?;
     }
