@@ -311,6 +311,8 @@ fn what_is_purged_is_asked_for_again_in_memory_and_on_the_disk() {
     for query in ["", "path=/a&prefix=/a", "path=a"] {
         assert_eq!(purge(query).status, 400, "{query}");
     }
+    let read = ask(edge.address(), "GET", "/api/purge?path=/a", &[]);
+    assert!(read.status == 405 && read.text().contains("POST"), "{}", read.text());
     // Not for pages of others, and not on an edge that is none.
     let foreign = ask(
         edge.address(),

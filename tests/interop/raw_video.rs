@@ -66,30 +66,22 @@ fn pgroups(planes: &[u8], depth_bits: usize) -> Vec<u8> {
     out
 }
 
+/// FFmpeg as a receiver of a description, with what it makes of it.
+fn ffmpeg_of(sdp: &str, makes: &[&str]) -> glassline_test_support::program::Outcome {
+    let receives = ["-v", "warning", "-nostdin", "-protocol_whitelist", "file,udp,rtp", "-i", sdp];
+    let outcome = run("ffmpeg", &[&receives, makes].concat(), 60);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    outcome
+}
+
 fn ffmpeg_receives(test: &str, depth_bits: u32) {
     if !have(test, &["ffmpeg"]) {
         return;
     }
     let sending = Sending::start(depth_bits);
     let (sdp, frames) = (sending.scratch.file("out.sdp"), FRAMES.to_string());
-    let arguments = [
-        "-v",
-        "warning",
-        "-nostdin",
-        "-protocol_whitelist",
-        "file,udp,rtp",
-        "-i",
-        &sdp,
-        "-fps_mode",
-        "passthrough",
-        "-frames:v",
-        &frames,
-        "-f",
-        "rawvideo",
-        "-",
-    ];
-    let outcome = run("ffmpeg", &arguments, 60);
-    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let frames = ["-fps_mode", "passthrough", "-frames:v", &frames, "-f", "rawvideo", "-"];
+    let outcome = ffmpeg_of(&sdp, &frames);
     // Of 8 bits it keeps the groups as they are, 10 it lays into planes.
     let expected: Vec<Vec<u8>> = match depth_bits {
         8 => sending.pictures.iter().map(|picture| pgroups(picture, 8)).collect(),
@@ -324,29 +316,8 @@ fn a_film_goes_with_its_sound_and_its_time_code() {
     assert!(code.starts_with("01:00:0"), "{told}");
     // FFmpeg's receiver has both, and the tone is what it was: a few of its samples are lost where it joins.
     let wav = scratch.file("out.wav");
-    let arguments = [
-        "-v",
-        "warning",
-        "-nostdin",
-        "-protocol_whitelist",
-        "file,udp,rtp",
-        "-i",
-        &sdp,
-        "-map",
-        "0:v:0",
-        "-frames:v",
-        "25",
-        "-f",
-        "null",
-        "-",
-        "-map",
-        "0:a:0",
-        "-t",
-        "1",
-        &wav,
-    ];
-    let outcome = run("ffmpeg", &arguments, 60);
-    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let pictures = ["-map", "0:v:0", "-frames:v", "25", "-f", "null", "-"];
+    ffmpeg_of(&sdp, &[&pictures[..], &["-map", "0:a:0", "-t", "1", &wav]].concat());
     let recorded = std::fs::read(&wav).unwrap();
     let samples = recorded[44..].as_chunks::<4>().0.iter().map(|pair| i16::from_le_bytes([pair[0], pair[1]]));
     let crossings =

@@ -224,6 +224,13 @@ impl FrameRate {
         Duration::from_nanos(nanos as u64)
     }
 
+    /// How many pictures come in this time: the nearest whole number, the other way round of [`FrameRate::time_of`].
+    pub fn pictures_in(self, time: Duration) -> u64 {
+        let below = u128::from(self.denominator) * 1_000_000_000;
+        let pictures = (time.as_nanos() * u128::from(self.numerator) + below / 2) / below;
+        u64::try_from(pictures).unwrap_or(u64::MAX)
+    }
+
     /// Pictures a second, for people.
     pub fn as_f64(self) -> f64 {
         f64::from(self.numerator) / f64::from(self.denominator)
@@ -296,6 +303,17 @@ mod tests {
             prop_assert!(near.0.abs_diff(reference) <= Ticks::WRAP.unsigned_abs() / 2);
             prop_assert_eq!(Ticks(reference) + Ticks(other), Ticks(reference.saturating_add(other)));
             prop_assert_eq!(Ticks(reference) - Ticks(other), Ticks(reference.saturating_sub(other)));
+        }
+    }
+
+    #[test]
+    fn pictures_of_a_time_are_the_nearest_whole_number() {
+        for (above, below) in [(25, 1), (30_000, 1001), (24_000, 1001), (1, 5)] {
+            let rate = FrameRate::new(above, below).unwrap();
+            for number in [0, 1, 2, 1000, 2_000_000] {
+                assert_eq!(rate.pictures_in(rate.time_of(number)), number, "{rate}");
+                assert_eq!(rate.pictures_in(rate.time_of(number) + rate.time_of(1) / 3), number, "{rate}");
+            }
         }
     }
 }

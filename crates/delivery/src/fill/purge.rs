@@ -82,6 +82,14 @@ mod tests {
     }
 
     #[test]
+    fn everything_is_all_of_every_route() {
+        for route in [None, Some(0), Some(7)] {
+            assert!(Purge::everything().is_about(route, "/a?b"));
+        }
+        assert!(Purge::everything().is_about_key("/a") && Purge::everything().is_about_key("1 h /a"));
+    }
+
+    #[test]
     fn a_route_is_for_whole_parts_of_a_path() {
         let purge = Purge::new(routes().iter(), "/vods", false).unwrap();
         assert!(!purge.is_about(Some(2), "s"));

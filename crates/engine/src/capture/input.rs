@@ -235,6 +235,7 @@ mod tests {
             ("v4l2:/dev/video0?format=mjpeg", "ffmpeg -f v4l2"),
             ("v4l2:/dev/video0?format=rgb", "no layout"),
             ("rtmp://host/app", "none of"),
+            ("film.sdp", "write rtp:film.sdp"),
             ("file:", "none of"),
             ("", "none of"),
         ] {

@@ -117,11 +117,7 @@ fn open_sound(request: &Request, clock: Clock) -> Result<Option<SoundInput>> {
     if !wanted.any() {
         return Ok(None);
     }
-    let opened = match (&wanted.input, &request.input) {
-        (Some(named), _) => Some(SoundInput::open(named, wanted.raw)?),
-        (None, Input::Rtp { description, options, .. }) => SoundInput::rtp(description, options, clock)?,
-        (None, _) => None,
-    };
+    let opened = SoundInput::named_or_described(wanted.input.as_ref(), wanted.raw, &request.input, clock)?;
     if opened.as_ref().is_some_and(SoundInput::is_live) && !request.is_timed() {
         return Err(capture::Error::LiveSoundUntimed.into());
     }

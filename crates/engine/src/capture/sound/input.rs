@@ -5,7 +5,7 @@ use super::file_audio::{FileAudio, Track};
 use super::live::{LiveSound, Raw, Timer as _, pump};
 use super::rtp::RtpSound;
 use super::wav_file::{WavFile, time_of};
-use crate::capture::{Consumer, Error, FfmpegInput, Item, Pace, ParseError, Result};
+use crate::capture::{Consumer, Error, FfmpegInput, Input, Item, Pace, ParseError, Result};
 use crate::containment::{Border, contain};
 use crate::raw::described::{self, Options};
 use glassline_io::clock::Clock;
@@ -130,6 +130,23 @@ impl SoundInput {
                 return sound.ok_or_else(|| Error::NoSoundDescribed { path: path.clone() });
             }
         }))
+    }
+
+    /// Opens the sound that is `named`, else what a description of `input` has beside its pictures; `None` where it has none.
+    ///
+    /// # Errors
+    /// As those of [`SoundInput::open`] and [`SoundInput::rtp`].
+    pub fn named_or_described(
+        named: Option<&AudioIn>,
+        raw: Option<RawFormat>,
+        input: &Input,
+        clock: Clock,
+    ) -> Result<Option<SoundInput>> {
+        match (named, input) {
+            (Some(named), _) => SoundInput::open(named, raw).map(Some),
+            (None, Input::Rtp { description, options, .. }) => SoundInput::rtp(description, options, clock),
+            (None, _) => Ok(None),
+        }
     }
 
     /// The sound of a file that FFmpeg decodes, with so many channels.

@@ -44,7 +44,11 @@ fn origin() -> (String, Arc<AtomicUsize>) {
 }
 
 fn find(edge: &Edge, clock: Clock) -> (Reading, CacheStatus) {
-    let located = edge.locate(None, "/a.m4s", "").unwrap();
+    find_at(edge, clock, "/a.m4s")
+}
+
+fn find_at(edge: &Edge, clock: Clock, path: &str) -> (Reading, CacheStatus) {
+    let located = edge.locate(None, path, "").unwrap();
     edge.find(located, Via::default(), IpAddr::V4(Ipv4Addr::LOCALHOST), clock.now())
 }
 
@@ -79,8 +83,7 @@ fn a_disk_that_hangs_holds_no_request_up() {
     wait_for(&reading);
     assert_eq!((asked.load(Ordering::SeqCst), edge.disk_figures().unwrap().late), (2, 1));
     // While it hangs it is not asked, and does not hold the end up.
-    let other = edge.locate(None, "/b.m4s", "").unwrap();
-    let (reading, status) = edge.find(other, Via::default(), IpAddr::V4(Ipv4Addr::LOCALHOST), clock.now());
+    let (reading, status) = find_at(&edge, clock, "/b.m4s");
     wait_for(&reading);
     assert_eq!((status, edge.disk_figures().unwrap().late), (CacheStatus::Miss, 1));
     drop(edge);
@@ -120,7 +123,7 @@ fn held_origin(count: usize) -> (String, Vec<Sender<()>>, [Arc<AtomicU64>; 2]) {
 
 #[test]
 fn what_was_asked_for_before_a_purge_is_not_kept_behind_it() {
-    let (url, release, [asked, written]) = held_origin(3);
+    let (url, release, [asked, written]) = held_origin(4);
     let scratch = Scratch::new("purge-race");
     let mut settings = UpstreamSettings::new(vec![url.parse().unwrap()]);
     let directory = scratch.path().join("kept");
@@ -149,8 +152,12 @@ fn what_was_asked_for_before_a_purge_is_not_kept_behind_it() {
     // The answer from before the purge comes last, and takes no place.
     release[1].send(()).unwrap();
     until("the late answer", || edge.fetch_figures().bytes == written.load(Ordering::SeqCst));
+    // What is asked for now is taken up once that is dealt with.
+    release[3].send(()).unwrap();
+    assert_eq!(text(&find_at(&edge, clock, "/b.m4s").0), "44444");
     let (again, status) = find(&edge, clock);
     assert_eq!((text(&again).as_str(), status), ("33333", CacheStatus::Hit));
-    until("a file", || edge.disk_figures().is_some_and(|figures| figures.objects == 1));
-    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    // Written were the first one, what was asked for behind the purge, and the other one; what came late was not.
+    until("two files", || edge.disk_figures().is_some_and(|figures| figures.objects == 2));
+    assert_eq!((edge.disk_figures().unwrap().written, asked.load(Ordering::SeqCst)), (3, 4));
 }

@@ -78,7 +78,7 @@ impl TimeCodes {
             TimeCodes::Clock { numbering, since } => {
                 let now = numbering.at(Duration::from_nanos(place.utc.as_nanos() % DAY_NANOS));
                 let (began, start) = since.get_or_insert((place.captured, now));
-                let code = numbering.behind(*start, frames_in(place.captured.since(*began), rate));
+                let code = numbering.behind(*start, rate.pictures_in(place.captured.since(*began)));
                 if numbering.apart(code, now) <= APART {
                     return code;
                 }
@@ -87,12 +87,6 @@ impl TimeCodes {
             }
         }
     }
-}
-
-/// The nearest whole number of frames.
-fn frames_in(time: Duration, rate: FrameRate) -> u64 {
-    let (above, below) = (u128::from(rate.numerator()), u128::from(rate.denominator()) * 1_000_000_000);
-    u64::try_from((time.as_nanos() * above + below / 2) / below).unwrap_or(u64::MAX)
 }
 
 /// Sends a frame's time code beside it.

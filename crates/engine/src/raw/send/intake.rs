@@ -28,8 +28,8 @@ pub(super) struct Intake {
     /// Sound that goes along with the pictures.
     file_audio: Accompaniment,
     first: FirstPicture,
-    /// The stamp of the first picture, and how many there were since; anew where a file begins again.
-    start: Mutex<Option<(Ticks, u64)>>,
+    /// When the first picture was captured, and how many there were since; anew where a file begins again.
+    start: Mutex<Option<(Time, u64)>>,
     /// Whether pictures come when they come: one that finds no block is left out then, and waits for one otherwise.
     is_live: bool,
 }
@@ -102,13 +102,13 @@ impl Intake {
         })
     }
 
-    fn push_picture(&self, picture: Picture, pts: Ticks) -> bool {
+    fn push_picture(&self, picture: Picture) -> bool {
         // A file's pictures all come, however late; of those that come by a clock some are left out.
         let number = {
             let mut since = self.start.lock().expect(UNPOISONED);
-            let (start, count) = since.get_or_insert((pts, 0));
+            let (start, count) = since.get_or_insert((picture.captured, 0));
             *count += 1;
-            if self.is_live { frames_in(pts - *start, self.rate) } else { *count - 1 }
+            if self.is_live { self.rate.pictures_in(picture.captured.since(*start)) } else { *count - 1 }
         };
         let block = if self.is_live { self.pool.take() } else { self.wait_for_block() };
         let Some(mut block) = block else {
@@ -121,12 +121,6 @@ impl Intake {
     }
 }
 
-/// The nearest whole number of frames.
-fn frames_in(ticks: Ticks, rate: FrameRate) -> u64 {
-    let (above, below) = (i128::from(rate.numerator()), i128::from(rate.denominator()) * 90_000);
-    u64::try_from((i128::from(ticks.0) * above + below / 2) / below).unwrap_or(0)
-}
-
 impl Consumer for Intake {
     fn push(&self, item: Item) -> bool {
         match item {
@@ -134,7 +128,7 @@ impl Consumer for Intake {
                 self.first.captured(picture.captured);
                 let give = |block| self.push_sound(block);
                 self.is_open(self.file_audio.before(pts, give))
-                    && self.push_picture(picture, pts)
+                    && self.push_picture(picture)
                     && self.is_open(self.file_audio.behind(give))
             }
             Item::Sound(block) => self.push_sound(block),
@@ -167,5 +161,44 @@ impl Consumer for Intake {
         self.first.over();
         let rest = || self.file_audio.rest(|block| self.push_sound(block)).map(drop);
         self.queue.end(ended.and_then(|()| rest()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::queue::Taken;
+    use super::*;
+    use glassline_media::{Chroma, PixelFormat, Size, Stamps};
+    use glassline_transport::raw_video::{Format, Scan};
+
+    /// The numbers of pictures that were captured at these times, at 25 a second.
+    fn numbers(is_live: bool, millis: &[u64]) -> Vec<u64> {
+        let (size, pixels) = (Size::new(16, 16).unwrap(), PixelFormat::planar(Chroma::Yuv422, 8));
+        let format = Format::new(pixels, size, Scan::Progressive).unwrap();
+        let (queue, rate) = (Arc::new(Queue::default()), FrameRate::new(25, 1).unwrap());
+        let pool = Pool::new(format.frame_bytes(), millis.len()).unwrap();
+        let given = (Clock::new(), rate, is_live);
+        let intake =
+            Intake::new(FramePacker::new(format), pool, Arc::clone(&queue), Monitor::new(), given, None);
+        for (at, millis) in millis.iter().enumerate() {
+            if *millis == 0 && at > 0 {
+                assert!(intake.begin_again(Ticks(0)));
+            }
+            let picture = Picture::new(pixels, size, Time::from_millis(*millis));
+            assert!(intake.push(Item::Picture { picture, pts: Ticks(0), stamps: Stamps::default() }));
+        }
+        let number = |_| match queue.take(Duration::ZERO) {
+            Taken::Frame(frame) => frame.number,
+            Taken::Nothing | Taken::End => panic!("a frame is missing"),
+        };
+        (0..millis.len()).map(number).collect()
+    }
+
+    #[test]
+    fn a_file_s_pictures_are_counted_whatever_held_them_up_and_those_of_a_clock_by_it() {
+        // The third one comes two seconds late; the file begins again with the fifth.
+        let late = [0, 40, 2_080, 2_120, 0, 40];
+        assert_eq!(numbers(false, &late), [0, 1, 2, 3, 0, 1]);
+        assert_eq!(numbers(true, &late[..4]), [0, 1, 52, 53]);
     }
 }

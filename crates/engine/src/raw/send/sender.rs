@@ -381,6 +381,8 @@ fn limit(length: Length, rate: FrameRate) -> Option<u64> {
     }
 }
 
+/// Whether each of the streams has a place of its own on each path.
+///
 /// # Errors
 /// [`Error::SamePlace`].
 fn check_places(settings: &Settings, opened: &Opened) -> Result<()> {
@@ -389,13 +391,13 @@ fn check_places(settings: &Settings, opened: &Opened) -> Result<()> {
     let beside = sound.map(|it| &it.paths).into_iter().chain(ancillary.map(|it| &it.paths));
     let all: Vec<&Route> =
         [&settings.paths].into_iter().chain(beside).flatten().map(|path| &path.route).collect();
-    for (at, route) in all.iter().enumerate() {
-        let is_same = |other: &&&Route| {
-            (other.address, &other.interface, other.source) == (route.address, &route.interface, route.source)
-        };
-        if all.get(..at).unwrap_or_default().iter().any(|other| is_same(&other)) {
+    let place = |route: &Route| (route.address, route.interface.clone(), route.source);
+    let mut taken = Vec::new();
+    for route in all {
+        if taken.contains(&place(route)) {
             return Err(Error::SamePlace(route.address));
         }
+        taken.push(place(route));
     }
     Ok(())
 }

@@ -52,15 +52,13 @@ impl OpenSound {
         wanted: &SoundSettings,
         clock: Clock,
     ) -> Result<Option<OpenSound>> {
-        let found = match (&wanted.input, input, file) {
-            (Some(named), ..) => Some(SoundInput::open(named, wanted.raw)?),
+        let named = SoundInput::named_or_described(wanted.input.as_ref(), wanted.raw, input, clock)?;
+        let found = match (named, input, file) {
+            (Some(named), ..) => Some(named),
             (None, Input::Test { .. }, _) if wanted.tone => {
                 return Ok(Some(OpenSound { origin: Origin::Tone, channels: TONE_CHANNELS }));
             }
-            (None, Input::Rtp { description, options, .. }, _) => {
-                SoundInput::rtp(description, options, clock)?
-            }
-            (None, Input::Decoded(_), Some(file)) => {
+            (None, _, Some(file)) => {
                 let channels = file.channels();
                 if channels.is_some_and(|channels| channels > CHANNELS_MAX) {
                     tracing::warn!(
@@ -167,10 +165,10 @@ pub(super) struct SoundSender {
 }
 
 impl SoundSender {
-    /// Of sound with so many channels; it says how long its packets are.
+    /// What makes packets of sound with so many channels.
     ///
     /// # Errors
-    /// A path cannot be opened, and where the system gives no random numbers.
+    /// [`Error::Sound`], and where the system gives no random numbers.
     pub(super) fn packets(channels: u8, payload_type: u8) -> Result<SoundPackets> {
         let numbers = packet_numbers()?;
         SoundPackets::new(PacketizerSettings {
