@@ -18,6 +18,7 @@ mod edge_conditions;
 mod edge_disk;
 mod edge_ladder;
 mod edge_memory;
+mod edge_pulled;
 mod edge_requests;
 mod edge_routes;
 mod encode;

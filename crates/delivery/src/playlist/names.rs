@@ -79,6 +79,14 @@ pub enum Object {
 pub struct UnknownObject;
 
 impl Object {
+    /// Whether it is what a player asks for first: the others are named by these.
+    pub const fn is_entry(self) -> bool {
+        matches!(
+            self,
+            Object::Multivariant | Object::TransportMedia | Object::NumberManifest | Object::TimelineManifest
+        )
+    }
+
     /// Its media type (RFC 8216 §4, RFC 4337, ISO/IEC 23009-1 annex C).
     pub const fn media_type(self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! Who may publish, who may watch, how much, and under what names.
 
 mod caller;
+mod credential;
 mod marks;
 mod meter;
 mod network;

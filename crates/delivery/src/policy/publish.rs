@@ -1,10 +1,7 @@
 //! Who may publish.
 
 use super::caller::UNKNOWN_HOST;
-use super::{Caller, Distrust, Networks, Secret};
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use ring::hmac;
+use super::{Caller, Distrust, Networks, Secret, credential};
 use std::fmt;
 
 /// Who may publish.
@@ -129,27 +126,8 @@ impl PublishPolicy {
 }
 
 fn check_key(key: &str, caller: &Caller<'_>) -> Result<(), Refusal> {
-    let header = caller.request.headers.first("authorization").and_then(credential);
-    let shown = header.or_else(|| caller.request.parameter("key")).unwrap_or_default();
-    // In constant time, whatever is shown: two texts are compared by what one key signs of them.
-    let signer = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
-    let tag = hmac::sign(&signer, key.as_bytes());
-    hmac::verify(&signer, shown.as_bytes(), tag.as_ref()).map_err(|_| Refusal::Key)
-}
-
-/// The secret in an `Authorization` field: a bearer token (RFC 6750 §2.1) or a Basic password (RFC 7617 §2), which
-/// is what `http://user:KEY@host/` becomes in FFmpeg and curl.
-fn credential(field: &str) -> Option<String> {
-    let (scheme, value) = field.split_once(' ')?;
-    let value = value.trim();
-    if scheme.eq_ignore_ascii_case("bearer") {
-        return Some(value.to_owned());
-    }
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return None;
-    }
-    let decoded = String::from_utf8(BASE64_STANDARD.decode(value).ok()?).ok()?;
-    decoded.split_once(':').map(|(_, password)| password.to_owned())
+    let shown = credential::shown(caller.request).or_else(|| caller.request.parameter("key"));
+    credential::is_key(key, &shown.unwrap_or_default()).then_some(()).ok_or(Refusal::Key)
 }
 
 #[cfg(test)]
@@ -157,6 +135,8 @@ mod tests {
     use super::super::caller::tests::{from, request as parse};
     use super::*;
     use crate::http1::server::Request;
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
 
     fn request(target: &str, fields: &str) -> Request {
         let host = if fields.contains("Host: ") { "" } else { "Host: relay.example:8080\r\n" };

@@ -1,7 +1,9 @@
 //! Who may watch.
 //!
 //! Where a key is configured, a viewer's URL carries a token that somebody with the key has signed for one stream
-//! until one moment; the server keeps no list. A token lets in: who is watching when it expires stays.
+//! until one moment; the server keeps no list. A token lets in: who is watching when it expires stays. A request that shows
+//! the key itself (`Authorization`) needs no token: it comes from a server that stands in front of this one and decides itself
+//! which of its viewers may watch, and with the key it could sign what it likes.
 //!
 //! ```text
 //! token = base64url( HMAC-SHA256( key, "watch" LF name LF expires ) )        RFC 2104, RFC 4648 §5
@@ -9,7 +11,7 @@
 //! ```
 
 use super::caller::UNKNOWN_HOST;
-use super::{Caller, Distrust, Networks, Secret, StreamName};
+use super::{Caller, Distrust, Networks, Secret, StreamName, credential};
 use crate::http1::server::Request;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -110,7 +112,8 @@ impl WatchRefusal {
             WatchRefusal::Proxied => (
                 403,
                 "A proxy passed this on, so its address says nothing about who asks, and [viewer] networks of the \
-                 server's configuration goes by addresses: restrict them at the proxy, or set [viewer] key.",
+                 server's configuration goes by addresses: restrict them at the proxy, or set [viewer] key, which a server in \
+                 front of this one may show.",
             ),
             WatchRefusal::Host => (403, UNKNOWN_HOST),
             WatchRefusal::StreamIsFull => {
@@ -180,7 +183,9 @@ impl WatchPolicy {
             return Err(WatchRefusal::Network);
         }
         let verdict = self.check_token(caller.request, name, now);
+        let shown = credential::shown(caller.request);
         match &self.key {
+            Some(key) if shown.is_some_and(|shown| credential::is_key(key, &shown)) => Ok(()),
             Some(_) => verdict,
             None if self.networks.are_all() => Ok(()),
             None => Ok(caller.check_address()?),
@@ -281,6 +286,33 @@ mod tests {
         let check = |name: &str| from("192.0.2.1", &request, |caller| policy().check(caller, &of(name), now));
         assert_eq!(check("hall"), Err(WatchRefusal::Token), "and not the other way round");
         assert_eq!(check("hall-360p25"), Err(WatchRefusal::Token));
+    }
+
+    #[test]
+    fn a_server_in_front_shows_the_key_itself() {
+        let ask = |peer: &str, query: &str, field: &str| {
+            let networks = Networks::parse(["192.0.2.0/24"]).unwrap();
+            self::ask(&WatchPolicy { networks, ..policy() }, peer, &request(query, field), 1)
+        };
+        // any:a-viewer-key
+        let basic = "Authorization: Basic YW55OmEtdmlld2VyLWtleQ==\r\nVia: 1.1 edge\r\n";
+        assert_eq!(ask("192.0.2.1", "", basic), Ok(()));
+        assert_eq!(ask("192.0.2.1", "", "Authorization: Bearer a-viewer-key\r\n"), Ok(()));
+        assert_eq!(ask("192.0.2.1", "expires=0&token=AAAA", basic), Ok(()), "whatever it hands on");
+        assert_eq!(ask("198.51.100.1", "", basic), Err(WatchRefusal::Network));
+        for field in ["", "Authorization: Bearer \r\n", "Authorization: Bearer a-viewer-key2\r\n"] {
+            assert_eq!(ask("192.0.2.1", "", field), Err(WatchRefusal::Token), "{field}");
+        }
+        assert_eq!(
+            ask("192.0.2.1", "key=a-viewer-key", ""),
+            Err(WatchRefusal::Token),
+            "it would stand in playlists"
+        );
+        // Without a key nothing that is shown takes its place.
+        let networks = Networks::parse(["192.0.2.0/24"]).unwrap();
+        let open = WatchPolicy { networks, ..WatchPolicy::default() };
+        let shown = request("", "Authorization: Bearer \r\nVia: 1.1 edge\r\n");
+        assert_eq!(self::ask(&open, "192.0.2.1", &shown, 1), Err(WatchRefusal::Proxied));
     }
 
     #[test]

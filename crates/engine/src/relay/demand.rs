@@ -3,14 +3,18 @@
 
 use crate::edge::{Growing, Wake};
 use crate::relay::hub::Hub;
+use crate::relay::packaging::is_version_of;
 use crate::relay::pull::{Pull, PullTable, SourceState};
 use glassline_delivery::fill::{Failure, Object};
+use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
 use glassline_io::poll::Waker;
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +39,15 @@ struct Demand {
     watched_at: Time,
 }
 
+/// One, as a process leaves it to the next: what is watched goes on there.
+#[derive(Serialize, Deserialize)]
+pub(super) struct LeftDemand {
+    name: String,
+    source: Source,
+    alternates: Vec<Url>,
+    mux: Mux,
+}
+
 impl Demands {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, Demand>> {
         // Whole after every single change.
@@ -55,6 +68,18 @@ impl Demands {
     /// The streams.
     pub(super) fn pulls(&self) -> Vec<Pull> {
         self.lock().values().map(|demand| demand.pull.clone()).collect()
+    }
+
+    /// Whether the stream `name` is one of them, or a version of the capture of that name is.
+    pub(super) fn have(&self, name: &StreamName) -> bool {
+        let demands = self.lock();
+        let follows = (Bound::Excluded(name), Bound::Unbounded);
+        let mut versions = demands.range(follows).map(|(version, _)| version);
+        demands.contains_key(name)
+            || versions
+                .by_ref()
+                .take_while(|version| version.as_str().starts_with(name.as_str()))
+                .any(|version| is_version_of(version, name))
     }
 
     /// The stream `name` has begun, or has gone another way: who waits is to look.
@@ -96,6 +121,37 @@ impl Hub {
         drop(demands);
         self.rearrange_pulls();
         Some(waiting)
+    }
+
+    /// Whether LL-HLS and LL-DASH of `name` are upstream servers' to give, though its bytes are here: one viewer of
+    /// `/live/NAME.ts` is no reason to make anew what others follow, with other numbers. What is made here already goes on here.
+    pub(super) fn is_presented_upstream(&self, name: &StreamName) -> bool {
+        self.demands.have(name) && !self.shelves.have(name)
+    }
+
+    /// What the next process needs of them.
+    pub(super) fn demands_left(&self) -> Vec<LeftDemand> {
+        let left = |(name, demand): (&StreamName, &Demand)| {
+            let Pull { source, alternates, mux, .. } = demand.pull.clone();
+            Some(LeftDemand { name: name.to_string(), source, alternates, mux: mux? })
+        };
+        self.demands.lock().iter().filter_map(left).collect()
+    }
+
+    /// Goes on with what another process left, where there are upstream servers still.
+    pub(super) fn inherit_demands(&self, left: Vec<LeftDemand>) {
+        let (settings, now) = (self.settings(), self.clock.now());
+        let Some(upstream) = &settings.upstream else { return };
+        for LeftDemand { name, source, alternates, mux } in left.into_iter().take(DEMANDS_MAX) {
+            let Some(name) = StreamName::parse(&name) else { continue };
+            if settings.pulls.iter().all(|pull| pull.name != name) {
+                let pull =
+                    Pull { name: name.clone(), source, alternates, mux: Some(mux), ca: upstream.ca.clone() };
+                let waiting = Growing::new(Object::new(), Arc::clone(&self.inboxes) as Arc<dyn Wake>);
+                self.demands.lock().insert(name, Demand { pull, waiting, watched_at: now });
+            }
+        }
+        self.rearrange_pulls();
     }
 
     /// Lets go what no upstream server has, or nobody watches. Called by one worker, now and then.

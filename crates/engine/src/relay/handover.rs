@@ -8,6 +8,7 @@
 //! process.
 
 use crate::relay::connection::{Connection, ConnectionState};
+use crate::relay::demand::LeftDemand;
 use crate::relay::hub::{Hub, HubState};
 use crate::relay::live::{Live, LiveState};
 use crate::relay::output::{Feeder, OutputHandover};
@@ -61,6 +62,8 @@ struct Estate {
     /// A descriptor each.
     sources: Vec<LeftSource>,
     outputs: Vec<OutputHandover>,
+    #[serde(default)]
+    demands: Vec<LeftDemand>,
 }
 
 /// A descriptor, another where its wire has an end for plain bytes, and another where it has a link of its own.
@@ -139,8 +142,9 @@ pub(super) fn pack(
     }
     descriptors.extend(source_sockets.iter().map(|(_, socket)| socket.as_fd()));
     let outputs = threads.feeder.as_ref().map(Feeder::states).unwrap_or_default();
+    let (format, demands) = (FORMAT, hub.demands_left());
     let estate =
-        Estate { format: FORMAT, hub: hub.state(), listeners, streams, connections, sources, outputs };
+        Estate { format, hub: hub.state(), listeners, streams, connections, sources, outputs, demands };
     let bytes = rmp_serde::to_vec_named(&estate).map_err(io::Error::other)?;
     deliver(&bytes, &descriptors)?;
     let made = |(worker, slot, plain)| match plain {
@@ -255,6 +259,7 @@ pub(super) fn unpack(
             .adopt(wire, |wire, seat| Connection::restore(state, wire, seat, live, own_link))?;
     }
     let mut fetcher = Fetcher::new(&hub)?;
+    hub.inherit_demands(estate.demands);
     fetcher.rearrange();
     for source in estate.sources {
         fetcher.restore(source, descriptors.take()?)?;

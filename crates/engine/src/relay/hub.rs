@@ -371,7 +371,8 @@ impl Hub {
         let claimed = self.streams.claim(claimant, &conditions, &mut displaced);
         self.announce_displaced(&displaced);
         let Granted { live, session, replaced, evicted, continued } = claimed?;
-        if !settings.packaging.on_demand && live.mux == Mux::MpegTs {
+        let is_packaged_always = !settings.packaging.on_demand && live.mux == Mux::MpegTs;
+        if is_packaged_always && !self.is_presented_upstream(&live.name) {
             drop(self.shelf(&live.name));
         }
         if self.shelves.find(&live.name).is_some() {

@@ -73,6 +73,11 @@ impl Shelves {
         self.shelves.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
+    /// Whether there is a presentation of the stream, or one of the versions of the capture, `name`.
+    pub(super) fn have(&self, name: &StreamName) -> bool {
+        self.find(name).is_some() || self.ladder(name).is_some()
+    }
+
     /// The streams that have a presentation and are versions of the capture `group`.
     fn versions_of(&self, group: &StreamName) -> Vec<StreamName> {
         let shelves = self.shelves.read().unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +135,7 @@ impl Shelves {
     }
 }
 
-fn is_version_of(name: &StreamName, group: &StreamName) -> bool {
+pub(super) fn is_version_of(name: &StreamName, group: &StreamName) -> bool {
     name.version().is_some_and(|version| version.group == *group)
 }
 
@@ -394,7 +399,9 @@ impl Packaging {
             // One that a fault has ended begins again.
             let lives = self.hub.streams.all().into_iter();
             for live in lives.filter(|live| live.mux == Mux::MpegTs && !live.has_ended()) {
-                drop(self.hub.shelf(&live.name));
+                if !self.hub.is_presented_upstream(&live.name) {
+                    drop(self.hub.shelf(&live.name));
+                }
             }
         }
     }

@@ -84,6 +84,8 @@ pub(super) struct Exchange {
     drops_body: bool,
     /// Whether anything came of the answer.
     pub(super) has_answer: bool,
+    /// The server asks for a key, or lets this one see nothing.
+    pub(super) is_refused: bool,
 }
 
 /// Whose answer it is, and when it came.
@@ -127,6 +129,7 @@ impl Exchange {
             same: None,
             drops_body: false,
             has_answer: false,
+            is_refused: false,
         }
     }
 
@@ -154,6 +157,7 @@ impl Exchange {
                 Ok(None) => break Ok(()),
                 Ok(Some(Event::Head(head))) => {
                     let verdict = self.download.download.handle_head(&head);
+                    self.is_refused = matches!(head.status, 401 | 403);
                     let path = self.download.job.target.split('?').next().unwrap_or_default();
                     match verdict {
                         Verdict::Begin(kept, announced) => {

@@ -8,6 +8,7 @@ use super::waiting::Waiting;
 use super::{FetchCounters, Mailbox, News, UpstreamSettings};
 use crate::containment::{Border, contain, inject};
 use glassline_delivery::fill::{Failure, Object, Pace};
+use glassline_delivery::policy::is_live_path;
 use glassline_io::client::Wire;
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker, Watch};
@@ -545,6 +546,10 @@ impl Fetcher {
         }
         self.servers[server].succeed();
         let Some(exchange) = exchange else { return };
+        let target = &exchange.download.job.target;
+        if exchange.is_refused && is_live_path(target) {
+            self.servers[server].tell_refusal(target, now);
+        }
         let (fetch, same) = (&exchange.download, &exchange.same);
         let growing = Arc::clone(&fetch.job.growing);
         let has_failed = growing.look(|object| object.progress().failure.is_some());

@@ -13,6 +13,8 @@ use std::time::Duration;
 const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
 /// How long a name's addresses are believed.
 const ADDRESSES_LAST: Duration = Duration::from_secs(60);
+/// How often it is told at most that a server refuses.
+const REFUSALS_TOLD_EVERY: Duration = Duration::from_secs(60);
 
 pub(super) struct Server {
     pub(super) url: Url,
@@ -27,6 +29,7 @@ pub(super) struct Server {
     turn: usize,
     backoff: Backoff,
     down_until: Option<Time>,
+    refusal_told: Option<Time>,
 }
 
 impl Server {
@@ -46,7 +49,21 @@ impl Server {
             turn: 0,
             backoff: Backoff::new(least, most, seed),
             down_until: None,
+            refusal_told: None,
         }
+    }
+
+    /// Logs, once in a while, that it has refused what is at `target`: viewers see its refusal, and operators look here.
+    pub(super) fn tell_refusal(&mut self, target: &str, now: Time) {
+        if self.refusal_told.is_some_and(|at| now.since(at) < REFUSALS_TOLD_EVERY) {
+            return;
+        }
+        self.refusal_told = Some(now);
+        tracing::warn!(
+            server = %self.url.authority(), target = target.split('?').next().unwrap_or_default(),
+            "an upstream server refuses what viewers ask for; where it has a viewer key, its address here has to show that: \
+             http://edge:KEY@HOST"
+        );
     }
 
     fn is_named(&self) -> bool {

@@ -4,7 +4,7 @@ use super::fetching::Handling;
 use super::staging::{asks_for_stages, tell};
 use super::watching::{absent, find_watched};
 use super::{Connection, Role};
-use crate::edge::{Growing, ObjectSource, Reading};
+use crate::edge::{CacheStatus, Growing, ObjectSource, Reading};
 use crate::relay::live::Live;
 use crate::relay::presence::subscriber;
 use crate::relay::turn::TurnContext;
@@ -27,6 +27,8 @@ enum Asked {
         source: ObjectSource,
         /// Where it is a playlist, its addresses are given the viewer's token.
         carries_token: bool,
+        /// Where its server has none, it is made here.
+        or_here: bool,
     },
     /// The stream, when this changes: it is asked for elsewhere.
     Later(Arc<Growing>),
@@ -76,8 +78,8 @@ impl Connection {
         let response = match request.method {
             _ if is_live && reads => match self.find_live_object(&request, context) {
                 Ok(Asked::Stream(live)) => return self.watch(live, &request, context),
-                Ok(Asked::Object { reading, source, carries_token }) => {
-                    let handling = Handling { carries_token, is_own: false };
+                Ok(Asked::Object { reading, source, carries_token, or_here }) => {
+                    let handling = Handling { carries_token, or_here, is_own: false };
                     self.fetch(reading, source, request, handling, context.now);
                     return Ok(false);
                 }
@@ -97,7 +99,7 @@ impl Connection {
                 let is_absent = response.status == 404 && reads && !self.is_admin;
                 match is_absent.then(|| find_upstream(&request, self.peer.ip(), context)).flatten() {
                     Some(Ok(Upstream { reading, source, is_own })) => {
-                        let handling = Handling { carries_token: false, is_own };
+                        let handling = Handling { carries_token: false, or_here: false, is_own };
                         self.fetch(reading, source, request, handling, context.now);
                         return Ok(false);
                     }
@@ -118,33 +120,19 @@ impl Connection {
             // Pages of others may read what became of a request for an object.
             let shared = |response| shared_with(context.settings, response);
             self.may_watch(&name, request, context).map_err(shared)?;
-            let asked = if asks_for_stages(rest) {
-                tell(&name, request, context).map(|response| Asked::Stages(shared(response)))
-            } else {
-                // Its playlists are written with the viewer's query.
-                let source = ObjectSource::Packaged;
-                self.find_presented(&name, rest, request, context).map(|growing| {
-                    if request.method == Method::Get {
-                        self.note_fetched(&name, rest, context);
-                    }
-                    Asked::Object { reading: Reading::new(growing), source, carries_token: false }
-                })
-            };
-            return match asked {
-                Ok(asked) => Ok(asked),
-                Err(response) => {
-                    match (response.status == 404)
-                        .then(|| find_upstream(request, self.peer.ip(), context))
-                        .flatten()
-                    {
-                        Some(found) => found.map(|Upstream { reading, source, .. }| {
-                            let carries_token = context.settings.rules.of(&name).watch.key.is_some();
-                            Asked::Object { reading, source, carries_token }
-                        }),
-                        None => Err(shared(response)),
-                    }
-                }
-            };
+            if asks_for_stages(rest) {
+                return tell(&name, request, context)
+                    .map(|response| Asked::Stages(shared(response)))
+                    .or_else(|response| self.find_upstream_or(response, &name, request, context));
+            }
+            if context.hub.is_presented_upstream(&name)
+                && let Some(found) = self.find_fetched(&name, request, context)
+            {
+                return found;
+            }
+            return self
+                .find_packaged(&name, rest, request, context)
+                .or_else(|response| self.find_upstream_or(response, &name, request, context));
         }
         if let Some(moved) = at_its_presentation(request) {
             return Err(shared_with(context.settings, moved));
@@ -157,6 +145,72 @@ impl Connection {
             return Ok(Asked::Later(begins));
         }
         find_watched(&name, mux, context).map(Asked::Stream)
+    }
+
+    /// What is packaged here at `rest` of the presentation of the stream `name`.
+    fn find_packaged(
+        &self,
+        name: &StreamName,
+        rest: &str,
+        request: &Request,
+        context: &TurnContext<'_>,
+    ) -> Result<Asked, Response> {
+        let growing = self.find_presented(name, rest, request, context)?;
+        if request.method == Method::Get {
+            self.note_fetched(name, rest, context);
+        }
+        // Its playlists are written with the viewer's query.
+        let (reading, source) = (Reading::new(growing), ObjectSource::Packaged);
+        Ok(Asked::Object { reading, source, carries_token: false, or_here: false })
+    }
+
+    /// What upstream servers have of the presentation of the stream `name`. `None` as for [`find_upstream`].
+    fn find_fetched(
+        &self,
+        name: &StreamName,
+        request: &Request,
+        context: &TurnContext<'_>,
+    ) -> Option<Result<Asked, Response>> {
+        let found = find_upstream(request, self.peer.ip(), context)?;
+        Some(found.map(|Upstream { reading, source, .. }| {
+            let carries_token = context.settings.rules.of(name).watch.key.is_some();
+            // What was refused a moment ago may be there by now.
+            let is_fresh = source == ObjectSource::Upstream(CacheStatus::Miss);
+            let or_here = is_fresh && context.hub.is_presented_upstream(name);
+            Asked::Object { reading, source, carries_token, or_here }
+        }))
+    }
+
+    /// The same where there is nothing here, which is what `absent` says.
+    fn find_upstream_or(
+        &self,
+        absent: Response,
+        name: &StreamName,
+        request: &Request,
+        context: &TurnContext<'_>,
+    ) -> Result<Asked, Response> {
+        let found = if absent.status == 404 { self.find_fetched(name, request, context) } else { None };
+        found.unwrap_or_else(|| Err(shared_with(context.settings, absent)))
+    }
+
+    /// Answers with what is packaged here, since the upstream servers package nothing of this stream.
+    pub(super) fn answer_here(&mut self, request: Box<Request>, context: &mut TurnContext<'_>) {
+        let place = StreamName::of_presentation_path(&request.path);
+        let found = place
+            .ok_or_else(absent)
+            .and_then(|(name, rest)| self.find_packaged(&name, rest, &request, context));
+        match found {
+            Ok(Asked::Object { reading, source, carries_token, or_here }) => {
+                let handling = Handling { carries_token, or_here, is_own: false };
+                self.fetch(reading, source, request, handling, context.now);
+            }
+            Ok(_) => {}
+            Err(response) => {
+                let head_only = request.method == Method::Head;
+                let response = guarded(shared_with(context.settings, response));
+                self.finish_answer(&response, head_only, context);
+            }
+        }
     }
 
     pub(super) fn finish_answer(

@@ -12,9 +12,11 @@ use glassline_delivery::fill::{
 };
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, Version, problem, reason, unsatisfiable};
+use glassline_delivery::playlist::Object as Presented;
 use glassline_delivery::playlist::rewrite::{
     self, AskedServer, PLAYLIST_BYTES_MAX, PlaylistKind, ViewerToken,
 };
+use glassline_delivery::policy::StreamName;
 use glassline_delivery::telemetry::first_bytes::Begun;
 use glassline_media::Time;
 use std::io;
@@ -54,6 +56,8 @@ pub(in crate::relay) struct Fetching {
     is_wrapped: bool,
     /// Its pages are the operator's own.
     is_own: bool,
+    /// Where its server has none, it is made here.
+    or_here: bool,
 }
 
 /// What is to be done with an object on its way.
@@ -61,6 +65,8 @@ pub(in crate::relay) struct Fetching {
 pub(super) struct Handling {
     /// The viewer's token goes into the addresses of a playlist.
     pub(super) carries_token: bool,
+    /// Where its server has none (`404`), and it is what players ask for first, it is packaged here.
+    pub(super) or_here: bool,
     /// Its pages are the operator's own, and run as such.
     pub(super) is_own: bool,
 }
@@ -110,6 +116,8 @@ enum Step {
     Done { status: u16, bytes: u64 },
     /// It is answered otherwise.
     Answered(Response),
+    /// Its server has none: it is packaged here.
+    Here,
     /// What has begun cannot be ended well.
     Cut,
 }
@@ -209,6 +217,9 @@ impl Fetching {
         };
         if progress.failure.is_some() && progress.filled == 0 {
             return Step::Answered(refusal(progress.failure));
+        }
+        if self.or_here && head.status() == 404 {
+            return Step::Here;
         }
         if self.token != Carrying::Not {
             self.carry_token(&head, &progress);
@@ -431,7 +442,9 @@ impl Connection {
         handling: Handling,
         now: Time,
     ) {
-        let Handling { carries_token, is_own } = handling;
+        let Handling { carries_token, or_here, is_own } = handling;
+        let rest = StreamName::of_presentation_path(&request.path).map(|(_, rest)| rest);
+        let is_entry = rest.and_then(|rest| rest.parse().ok()).is_some_and(Presented::is_entry);
         self.role = Role::Fetching(Box::new(Fetching {
             growing,
             source,
@@ -446,6 +459,7 @@ impl Connection {
             is_secure: self.socket.is_secured(),
             is_wrapped: !self.socket.is_direct(),
             is_own,
+            or_here: or_here && is_entry,
         }));
     }
 
@@ -485,7 +499,7 @@ impl Connection {
             }
             let (source, waits_since) = (fetching.source, fetching.waits_since());
             let step = fetching.step(self.seat, context.settings, context.now);
-            if let (Some(since), false) = (waits_since, matches!(step, Step::Waits)) {
+            if let (Some(since), false) = (waits_since, matches!(step, Step::Waits | Step::Here)) {
                 let wait = context.now.since(since);
                 context.hub.object_waits.record(source, wait);
                 context.hub.first_bytes.record(self.seat.worker, &fetching.begun(), wait, context.now);
@@ -532,6 +546,14 @@ impl Connection {
                     let head_only = fetching.request.method == Method::Head;
                     let response = shared_with(context.settings, guarded(response));
                     self.finish_answer(&response, head_only, context);
+                }
+                Step::Here => {
+                    fetching.leave(self.seat);
+                    let role =
+                        std::mem::replace(&mut self.role, Role::Exchange { request: None, body_bytes: 0 });
+                    if let Role::Fetching(fetching) = role {
+                        self.answer_here(fetching.request, context);
+                    }
                 }
                 Step::Cut => {
                     self.outgoing.flush(&mut self.socket)?;
