@@ -4,6 +4,7 @@ use crate::{config, failure, output};
 use anyhow::Result;
 use glassline_delivery::http1::plain_path;
 use glassline_delivery::policy::{StreamName, Token};
+use glassline_delivery::stream::Mux;
 use glassline_io::small_file::Accept;
 use glassline_media::quantity;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ pub(crate) struct Args {
     /// File that holds the viewer key: the [viewer] key of the server's configuration
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
-    /// How long from now the address lets in; who watches when it expires stays
+    /// How long from now the address lets in (30m, 12h, 3d); viewers who are there when it expires stay
     #[arg(long = "for", value_name = "TIME", default_value = "12h", value_parser = quantity::parse_duration)]
     time: Duration,
 }
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let name = stream_of(&args.url).ok_or_else(|| {
         failure::usage(
             format!("{:?} names no stream", args.url),
-            "give an address that ends with /live/NAME.ts, /live/NAME/index.m3u8, /live/NAME/manifest.mpd or /watch/NAME",
+            "give an address that ends with /live/NAME.ts (or .flv, .webm, …), /live/NAME/index.m3u8, /live/NAME/manifest.mpd or /watch/NAME",
         )
     })?;
     let key = config::read_key(&args.key_file, "viewer key", Accept::AnyFile)?;
@@ -53,7 +54,8 @@ fn stream_of(url: &str) -> Option<StreamName> {
     let path = plain_path(url.split_once('?').map_or(url, |(path, _)| path));
     let (before, last) = path.rsplit_once('/')?;
     if before.ends_with("/live") {
-        return StreamName::parse(last.strip_suffix(".ts")?);
+        let (name, extension) = last.rsplit_once('.')?;
+        return Mux::of_extension(extension).and_then(|_| StreamName::parse(name));
     }
     if before.ends_with("/watch") {
         return StreamName::parse(last);
@@ -74,6 +76,8 @@ mod tests {
         assert_eq!(name("https://h/behind/proxy/watch/stage?engine=mse").as_deref(), Some("stage"));
         assert_eq!(name("http://h:8080/live/hall/index.m3u8").as_deref(), Some("hall"));
         assert_eq!(name("http://h:8080/live/hall/manifest.mpd?x=1").as_deref(), Some("hall"));
+        assert_eq!(name("http://h/live/radio.ogg").as_deref(), Some("radio"));
+        assert_eq!(name("http://h/live/a.b.flv").as_deref(), Some("a.b"));
         assert_eq!(name("http://h/live/st%61ge%2D1.ts").as_deref(), Some("stage-1"));
         for bad in [
             "http://h/live/hall/video/1.m4s",
@@ -82,6 +86,7 @@ mod tests {
             "stage",
             "http://h/stage.ts",
             "http://h/live/stage",
+            "http://h/live/stage.exe",
             "http://h/watch/",
             "http://h/watch/a%20b",
         ] {

@@ -8,6 +8,8 @@ use glassline_test_support::program::{Scratch, Server};
 use glassline_test_support::wait::until;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -227,6 +229,33 @@ fn who_comes_to_take_over_and_fails_changes_nothing() {
         until("the old one goes on", || says(server, "nobody has taken over") > before);
     });
     assert!(server.process.output().contains("oh, no!"), "why not is logged");
+}
+
+/// As systemd has it (`Type=notify`): the process that was the server names the next one before it ends.
+#[test]
+fn a_supervisor_is_told_which_process_is_the_server() {
+    let scratch = Scratch::new("supervised");
+    let (config, place) = (scratch.write("glassline.toml", CONFIG), scratch.file("notify"));
+    let supervisor = UnixDatagram::bind(&place).unwrap();
+    supervisor.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let heard = || {
+        let mut words = [0; 256];
+        let count = supervisor.recv(&mut words).unwrap();
+        String::from_utf8_lossy(&words[..count]).trim().to_owned()
+    };
+    let mut command = Command::new(GLASSLINE);
+    command.env("NOTIFY_SOCKET", &place);
+    let mut server = Server::start_by(command, "127.0.0.1:0", &["--config", &config]);
+    assert_eq!(heard(), "READY=1");
+    server.process.signal("USR2");
+    let told = heard();
+    assert_eq!(server.process.wait().code(), Some(0));
+    let successor = told.strip_prefix("MAINPID=").unwrap_or_else(|| panic!("{told}"));
+    let output = server.process.output();
+    assert!(output.contains(&format!("process={successor}\n")), "{told}: {output}");
+    assert_eq!(get(server.address(), "/healthz").status, 200);
+    assert_eq!(glassline_test_support::program::run("kill", &["-TERM", successor], 10).status, Some(0));
+    assert_eq!(heard(), "STOPPING=1");
 }
 
 #[test]

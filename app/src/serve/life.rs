@@ -1,7 +1,7 @@
 //! What happens to a running server from outside: signals, and new programs that come to take over.
 
 use super::service::Service;
-use super::succession;
+use super::{succession, supervisor};
 use crate::config::Config;
 use anyhow::Result;
 use glassline_engine::relay::DrainingTls;
@@ -67,9 +67,11 @@ pub(super) fn live(
                 break;
             }
             Event::Successor(channel, verdict) => {
+                let successor = channel.peer().map_or(0, |(_, process)| process);
                 match succession::receive(channel).and_then(|channel| service.hand_over(channel)) {
                     Ok(draining) => {
                         is_replaced.store(true, Ordering::Release);
+                        supervisor::tell_successor(successor);
                         // The place to meet is the new program's now. Who waits there hears it in any case.
                         let _ = verdict.send(true);
                         drop(service);
@@ -81,6 +83,7 @@ pub(super) fn live(
             Event::Drained => {}
         }
     }
+    supervisor::tell_ending();
     service.end();
     Ok(())
 }

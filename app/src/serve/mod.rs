@@ -18,6 +18,7 @@ mod rules;
 mod service;
 mod site;
 mod succession;
+mod supervisor;
 
 use crate::config::{self, Config, Mux};
 use crate::{encode, failure, logging, output};
@@ -268,6 +269,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR2]).context("cannot wait for signals")?;
     let service = if args.upgrade { Service::take_over(config) } else { Service::start(config) }?;
     output::print(&service.where_to_look())?;
+    // Of one that was started to take over, its predecessor tells.
+    if !succession::is_successor() {
+        supervisor::tell_ready();
+    }
     life::live(service, signals, || args.configuration(Accept::RegularFile))
 }
 

@@ -164,6 +164,11 @@ pub(super) fn start_successor(meeting_name: &str) -> Result<Child> {
     command.spawn().with_context(|| format!("cannot start {program}"))
 }
 
+/// Whether the server that runs has started this process.
+pub(super) fn is_successor() -> bool {
+    std::env::var_os(MEETING).is_some()
+}
+
 fn own_user() -> u32 {
     glassline_io::process::user()
 }

@@ -71,6 +71,7 @@ const DURATION: Kind = Kind {
         ("s", 1_000_000_000),
         ("m", 60_000_000_000),
         ("h", 3_600_000_000_000),
+        ("d", 86_400_000_000_000),
     ],
 };
 
@@ -198,7 +199,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// A duration: `5s`, `200ms`, `1.5m`; units `us`, `ms`, `s`, `m` (minutes), `h`. A bare number is refused.
+/// A duration: `5s`, `200ms`, `1.5m`; units `us`, `ms`, `s`, `m` (minutes), `h`, `d`. A bare number is refused.
 pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     DURATION.parse(text).map(Duration::from_nanos)
 }
@@ -341,6 +342,7 @@ mod tests {
         assert_eq!(parse_duration("5s"), Ok(Duration::from_secs(5)));
         assert_eq!(parse_duration("200ms"), Ok(Duration::from_millis(200)));
         assert_eq!(parse_duration("1m"), Ok(Duration::from_secs(60)));
+        assert_eq!(parse_duration("1.5d"), Ok(Duration::from_secs(36 * 3600)));
         assert_eq!(parse_duration("0.25s"), Ok(Duration::from_millis(250)));
         assert!(parse_duration("5").unwrap_err().to_string().contains("5s, 200ms or 1m"));
         assert!(parse_duration("soon").is_err());
@@ -355,7 +357,7 @@ mod tests {
         for bytes in [0, 1, 1023, 1024, 1536, 16 << 20, 3 << 30] {
             assert_eq!(ByteSize(bytes).to_string().parse(), Ok(ByteSize(bytes)));
         }
-        for text in ["0s", "5s", "200ms", "60s", "10m", "1s"] {
+        for text in ["0s", "5s", "200ms", "60s", "10m", "1s", "24h", "3d"] {
             assert_eq!(format_duration(parse_duration(text).unwrap()), text);
         }
     }
