@@ -126,6 +126,11 @@ impl Default for Upstream {
 }
 
 impl Upstream {
+    /// The servers for everything else and those of the routes.
+    pub(super) fn all_servers(&self) -> impl Iterator<Item = &Url> {
+        self.servers.iter().chain(self.route.iter().flat_map(|route| &route.servers))
+    }
+
     /// The same for the relay; `None` where there are no servers.
     pub(crate) fn settings(&self) -> Option<UpstreamSettings> {
         let mut settings = UpstreamSettings::new(self.servers.clone());

@@ -5,7 +5,7 @@
 
 use super::de::{self, Problem, ReadError};
 use super::error::Location;
-use super::{Config, ConfigError, Secret, validate};
+use super::{Config, ConfigError, Secret, validate, wording};
 use glassline_io::secret_file::{self, SecretFileError};
 use glassline_io::small_file::{Accept, Bounds, SmallFile};
 use std::path::Path;
@@ -52,14 +52,33 @@ impl Config {
                 *key = Some(read_key(&folder.join(file), what, accept)?);
             }
         }
+        for doubt in config.doubts() {
+            tracing::warn!("{}: {doubt}", path.display());
+        }
         Ok(config)
     }
 
+    /// What may well be meant otherwise, though it is a configuration; to be asked when key files are read.
+    pub(super) fn doubts(&self) -> Vec<&'static str> {
+        let Config { publish, viewer, .. } = self;
+        let mut doubts = Vec::new();
+        if publish.key.is_some() && publish.key == viewer.key {
+            doubts.push(
+                "[publish] and [viewer] have the same key: whoever signs viewers' addresses may publish, too; give each its own",
+            );
+        }
+        if publish.key.is_some() && publish.open {
+            doubts.push("[publish] open = true changes nothing beside a key, which every publisher needs; remove one of them");
+        }
+        doubts
+    }
+
     /// Whether a key stands in the text itself; to be asked before key files are read.
-    fn holds_keys(&self) -> bool {
-        let Config { publish, viewer, stream, .. } = self;
+    pub(super) fn holds_keys(&self) -> bool {
+        let Config { publish, viewer, stream, upstream, .. } = self;
         let own = stream.values().flat_map(|stream| [&stream.publish_key, &stream.viewer_key]);
         own.chain([&publish.key, &viewer.key]).any(Option::is_some)
+            || upstream.all_servers().any(|server| server.authorization().is_some())
     }
 
     /// Reads a configuration's text; `path` is only named in errors. A key file is not read.
@@ -68,14 +87,8 @@ impl Config {
             |offset: Option<usize>| Location { file: path.into(), line: offset.map(|at| line_of(text, at)) };
         let syntax = |error: toml::de::Error| {
             let at = error.span().map(|span| span.start);
-            match at.and_then(|at| open_list(text, at)).filter(|_| error.message().contains("array")) {
-                Some(begins) => ConfigError::Invalid {
-                    place: place(Some(begins)),
-                    problem: "the list that begins here is not closed: write ] behind its last element"
-                        .into(),
-                },
-                None => ConfigError::Invalid { place: place(at), problem: error.message().into() },
-            }
+            let (at, problem) = wording::of_syntax(text, error.message(), at);
+            ConfigError::Invalid { place: place(at), problem }
         };
         let table = DeTable::parse(text).map_err(syntax)?.into_inner();
         let config: Config = de::from_table(table.clone()).map_err(|error| explain(&table, error, place))?;
@@ -103,14 +116,6 @@ pub(crate) fn read_key(file: &Path, what: &str, accept: Accept) -> Result<Secret
     }
 }
 
-/// Where the list begins that is still open at `offset`, if one is and another line begins there.
-fn open_list(text: &str, offset: usize) -> Option<usize> {
-    let before = text.get(..offset)?;
-    let begins = before.rfind("= [").or(before.rfind("=["))?;
-    let inside = before.get(begins..)?;
-    (inside.matches('[').count() > inside.matches(']').count() && inside.contains('\n')).then_some(begins)
-}
-
 /// The line, from 1, on which the byte at `offset` stands.
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
@@ -122,9 +127,10 @@ fn explain(table: &DeTable<'_>, error: ReadError, place: impl Fn(Option<usize>) 
     let place = place(error.at);
     match error.what {
         Problem::UnknownKey { key, known } => unknown(&key, known, &path, place),
-        Problem::Other(problem) if path.is_empty() => ConfigError::Invalid { place, problem },
         Problem::Other(problem) => {
-            ConfigError::Invalid { place, problem: format!("{}: {problem}", path.join(".")) }
+            let problem = wording::of_value(&problem);
+            let key = if path.is_empty() { String::new() } else { format!("{}: ", path.join(".")) };
+            ConfigError::Invalid { place, problem: format!("{key}{problem}") }
         }
     }
 }

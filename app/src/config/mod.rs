@@ -13,6 +13,7 @@ mod problem;
 mod section;
 mod validate;
 mod validate_streams;
+mod wording;
 
 pub(crate) use edge::{Package, Upstream};
 pub(crate) use encode::Encode;

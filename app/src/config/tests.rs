@@ -206,6 +206,9 @@ fn a_list_that_is_not_closed_is_named_where_it_begins() {
     for text in [
         "\nlisten = ['[::]:80'\n[viewer]\nbacklog = '5s'",
         "\nlisten = [\n  '[::]:80',\n  '[::]:81'\n\nworkers = 1",
+        "\nlisten = ['[::]:80'",
+        "\nlisten = ['[::]:80'\n",
+        "\nlisten=['[::]:80' # all",
     ] {
         assert_eq!(
             complaint(text),
@@ -216,16 +219,73 @@ fn a_list_that_is_not_closed_is_named_where_it_begins() {
 }
 
 #[test]
+fn what_is_no_toml_is_told_what_to_write() {
+    for (text, told) in [
+        ("listen = [127.0.0.1:8080]", "texts stand in quotes: write listen = [\"127.0.0.1:8080\"]"),
+        ("listen = [[::]:80, '[::]:81']", ""),
+        ("base_path = /tv # a folder", "a text stands in quotes: write base_path = \"/tv\""),
+        ("workers = \n", ""),
+        ("base_path: /tv", "a key and its value are parted by =: write base_path = \"/tv\""),
+        ("workers: 2", "a key and its value are parted by =: write workers = 2"),
+        ("workers", "workers has no value: write workers = and the value"),
+        ("hosts = ['a]", "a text of hosts has no end"),
+        ("base_path = \"/tv", "a text of base_path has no end: write the same quote behind it as before it"),
+        (
+            "workers = 1\nworkers = 2",
+            "this name stands in the file already: put both together, and remove one",
+        ),
+    ] {
+        let complaint = complaint(text);
+        let line = text.lines().count();
+        assert!(complaint.starts_with(&format!("glassline.toml:{line}: {told}")), "{text:?}: {complaint}");
+    }
+    let complaint_of = |value: &str| complaint(&format!("[package]\non_demand = {value}"));
+    for value in ["yes", "Off", "no # never"] {
+        assert_eq!(complaint_of(value), "glassline.toml:2: write on_demand = true or false");
+    }
+}
+
+#[test]
+fn what_may_be_meant_otherwise_is_doubted() {
+    let doubts = |text: &str| Config::parse(text, Path::new("glassline.toml")).unwrap().doubts();
+    const KEY: &str = "key = 'a-key-of-many-letters'\n";
+    assert_eq!(doubts(&format!("[publish]\n{KEY}[viewer]\nkey = 'another-of-many-letters'")), [""; 0]);
+    assert!(doubts(&format!("[publish]\n{KEY}[viewer]\n{KEY}"))[0].contains("same key"));
+    assert!(doubts(&format!("[publish]\n{KEY}open = true"))[0].contains("open = true changes nothing"));
+}
+
+#[test]
+fn a_key_in_a_servers_address_is_a_key() {
+    let holds = |text: &str| Config::parse(text, Path::new("glassline.toml")).unwrap().holds_keys();
+    assert!(holds("[upstream]\nservers = ['http://edge:secret@h']"));
+    assert!(holds("[[upstream.route]]\npath = '/a/'\nservers = ['http://edge:secret@h']"));
+    assert!(!holds("[upstream]\nservers = ['http://h']"));
+}
+
+#[test]
 fn a_wrong_value_is_named_with_its_line_and_key() {
     for (text, expected) in [
         ("\n\nworkers = 'many'", "glassline.toml:3: workers: invalid type"),
         ("listen = '0.0.0.0:80'", "glassline.toml:1: listen: a list is wanted: write [\"0.0.0.0:80\"]"),
+        (
+            "workers = 'two'",
+            "glassline.toml:1: workers: invalid type: string \"two\", expected a whole number",
+        ),
+        (
+            "[upstream]\nservers = { a = 'http://h' }",
+            "glassline.toml:2: upstream.servers: a list is wanted: write [\"…\"]",
+        ),
+        ("[upstream.route]\npath = '/a/'", "glassline.toml:1: upstream.route: a list is wanted"),
+        (
+            "[upstream]\ndisk_size = '10GB'",
+            "glassline.toml:2: upstream.disk_size: \"10GB\": \"GB\" is no unit of a size",
+        ),
         ("workers = -1", "glassline.toml:1: workers: invalid value"),
         ("[publish]\nopen = 1", "glassline.toml:2: publish.open: invalid type"),
         ("[demo]\nbitrate = 5000", "glassline.toml:2: demo.bitrate: \"5000\" has no unit"),
         (
             "[viewer]\nbacklog = '5 parsecs'",
-            "glassline.toml:2: viewer.backlog: \"5 parsecs\" is not a duration",
+            "glassline.toml:2: viewer.backlog: \"5 parsecs\": \"parsecs\" is no unit of a duration",
         ),
         ("listen = ['8080']", "glassline.toml:1: listen: \"8080\" is not an address with a port"),
         ("listen = []", "glassline.toml:1: listen: is empty"),
@@ -464,7 +524,7 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "[publish]\nmax_streams = 1\n[stream.a]\nsource = 'http://h/'\n[stream.b]\nsource = 'http://h/'",
             "glassline.toml:2: publish.max_streams: 1 is less than the 2 streams",
         ),
-        ("workers = 1\nworkers = 2", "glassline.toml:2: duplicate key"),
+        ("workers = 1\nworkers = 2", "glassline.toml:2: this name stands in the file already"),
         ("workers = \n", "glassline.toml:1: "),
         ("[publish\n", "glassline.toml:1: "),
     ] {

@@ -258,10 +258,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Identities::read(&certificates(&config), Accept::AnyFile).map_err(|error| explain(error.into()))?;
         settings(&config).check_authorities().map_err(explain)?;
         check_inputs(&config)?;
-        let file = args
-            .config
-            .as_ref()
-            .map_or("the default configuration".into(), |path| path.display().to_string());
+        let file =
+            args.config.as_ref().map_or("the default configuration (--config names a file)".into(), |path| {
+                path.display().to_string()
+            });
         return output::print(&format!("{file}: good\n"));
     }
     logging::configure(config.log.format, &config.log.level)?;

@@ -31,6 +31,18 @@ pub enum QuantityError {
         /// A right one.
         example: &'static str,
     },
+    /// A number with a unit that is none of this kind's.
+    #[error("{found:?}: {unit:?} is no unit of a {what}; there are {}", units.join(", "))]
+    Unit {
+        /// The text.
+        found: String,
+        /// What stands behind the number.
+        unit: String,
+        /// The kind of quantity.
+        what: &'static str,
+        /// Those that there are, the smallest first.
+        units: Vec<&'static str>,
+    },
     /// Outside of what the type can hold, or zero where zero means nothing.
     #[error("{found:?} is outside of what a {what} can be ({range})")]
     OutOfRange {
@@ -92,7 +104,13 @@ impl Kind {
         if unit.is_empty() {
             return Err(QuantityError::NoUnit { found: text.into(), example: self.example });
         }
-        let worth = self.units.iter().find(|(name, _)| *name == unit).ok_or_else(malformed)?.1;
+        let unknown = || QuantityError::Unit {
+            found: text.into(),
+            unit: unit.into(),
+            what: self.what,
+            units: self.units.iter().map(|(name, _)| *name).collect(),
+        };
+        let worth = self.units.iter().find(|(name, _)| *name == unit).ok_or_else(unknown)?.1;
         let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| malformed())?;
         let value = digits.saturating_mul(worth.into()) / 10u128.pow(fraction.len() as u32);
         u64::try_from(value).map_err(|_| self.out_of_range(text, "at most 64 bits"))
@@ -317,14 +335,14 @@ mod tests {
         assert_eq!(bits("1G"), Ok(1_000_000_000));
         for (text, complaint) in [
             ("5000", "has no unit"),
-            ("5m", "is not a bit rate"),
-            ("5Mbit", "is not a bit rate"),
+            ("5m", "\"m\" is no unit of a bit rate; there are k, M, G"),
+            ("5Mbit", "is no unit"),
             ("M", "is not a bit rate"),
             ("", "is not a bit rate"),
             ("-5M", "is not a bit rate"),
             ("1.2.3M", "is not a bit rate"),
             (".5M", "is not a bit rate"),
-            ("5٣M", "is not a bit rate"),
+            ("5٣M", "is no unit"),
             ("0k", "above zero"),
             ("99999999999999999999G", "at most 64 bits"),
             ("999999999999999999999999999999999999999999999999G", "is not a bit rate"),
@@ -338,7 +356,8 @@ mod tests {
     fn sizes_and_durations() {
         assert_eq!("16MiB".parse().map(ByteSize::bytes), Ok(16 << 20));
         assert_eq!("0.5GiB".parse().map(ByteSize::bytes), Ok(512 << 20));
-        assert!("16MB".parse::<ByteSize>().is_err(), "decimal megabytes are not offered");
+        let decimal = "16MB".parse::<ByteSize>().unwrap_err().to_string();
+        assert_eq!(decimal, "\"16MB\": \"MB\" is no unit of a size; there are B, KiB, MiB, GiB");
         assert_eq!(parse_duration("5s"), Ok(Duration::from_secs(5)));
         assert_eq!(parse_duration("200ms"), Ok(Duration::from_millis(200)));
         assert_eq!(parse_duration("1m"), Ok(Duration::from_secs(60)));
