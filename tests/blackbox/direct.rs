@@ -55,13 +55,13 @@ fn what_is_sent_is_shown_in_order_and_both_ends_tell_of_it() {
     let (film, stats, decisions) =
         (scratch.file("film.y4m"), scratch.file("receive.jsonl"), scratch.file("decisions.jsonl"));
     let said = scratch.file("said.txt");
-    let channel = format!("7:lines,out={said}");
+    let (words, done) = (scratch.write("words.txt", "up\nleft\n"), scratch.file("done.txt"));
+    let heard = format!("7:lines,out={said},in={words}");
     let (mut receiver, address) = receive(
         "127.0.0.1:0",
-        &[&film, "--key", &key, "--once", "--json", "--stats", &stats, "--channel", &channel],
+        &[&film, "--key", &key, "--once", "--json", "--stats", &stats, "--channel", &heard],
     );
-    let words = scratch.write("words.txt", "up\nleft\n");
-    let channel = format!("7:lines,priority=0,in={words}");
+    let channel = format!("7:lines,priority=0,in={words},out={done}");
     let sent = glassline(&[
         "send",
         SOURCE,
@@ -103,7 +103,10 @@ fn what_is_sent_is_shown_in_order_and_both_ends_tell_of_it() {
     assert!(decisions.len() as u64 + count("replaced") == 100, "{}", decisions.len());
     let numbers: Vec<u64> = decisions.iter().filter_map(|line| line["number"].as_u64()).collect();
     assert!(numbers.is_sorted() && numbers.len() as u64 == count("sent"));
-    assert_eq!(std::fs::read_to_string(&said).unwrap(), "up\nleft\n");
+    // Beside the pictures, either way.
+    for came in [said, done] {
+        assert_eq!(std::fs::read_to_string(&came).unwrap(), "up\nleft\n", "{came}");
+    }
 }
 
 #[test]
@@ -467,7 +470,16 @@ fn what_cannot_be_is_told_before_anything_runs() {
         (&["send", "test:320x180", "link://127.0.0.1:7000", "--insecure"], 2, "has no rate"),
         (&["send", SOURCE, "link://127.0.0.1:7000"], 2, "--key"),
         (&["send", &film, "link://127.0.0.1:7000", "--insecure"], 1, "film.y4m"),
-        (&["send", SOURCE, "link://127.0.0.1:7000", "--insecure", "--channel", "61:lines"], 1, "channel 61"),
+        (
+            &["send", SOURCE, "link://127.0.0.1:7000", "--insecure", "--channel", "61:lines"],
+            2,
+            "from 0 to 59",
+        ),
+        (
+            &["receive", "link://127.0.0.1:0", "null:", "--insecure", "--channel", "60:lines"],
+            2,
+            "from 0 to 59",
+        ),
         (&["receive", "link://nowhere:7000", "null:", "--insecure"], 2, "link://0.0.0.0:7000"),
         (&["receive", "link://127.0.0.1:0", "film.mkv", "--insecure"], 2, ".y4m"),
         (&["receive", "link://127.0.0.1:0", "/nowhere/film.ivf", "--insecure"], 1, "cannot write"),

@@ -19,9 +19,10 @@ pub(crate) use send::{Args as SendArgs, run as send};
 pub(crate) use sending::DEFAULT_SPEED;
 
 use crate::failure;
-use crate::link::{Extra, Told};
+use crate::link::{self, Channel, ChannelEnds, Extra, Told};
 use anyhow::Result;
 use figures::Report;
+use glassline_direct::SOUND;
 
 /// What an address of a link begins with.
 const SCHEME: &str = "link://";
@@ -34,6 +35,17 @@ fn address(text: &str) -> Result<&str> {
             "write link://HOST:PORT, as in link://192.0.2.1:7000",
         )
     })
+}
+
+/// The ends of the channels beside pictures and sound, which have channels of their own.
+fn open_channels(channels: &[Channel]) -> Result<Vec<ChannelEnds>> {
+    match channels.iter().find(|channel| channel.id() >= SOUND) {
+        Some(channel) => Err(failure::usage(
+            format!("channel {} carries pictures, sound or the reports of them", channel.id()),
+            format!("take one from 0 to {} beside them", SOUND - 1),
+        )),
+        None => link::open_channels(channels),
+    }
 }
 
 /// Figures of one direction, and of the other one if there is one.

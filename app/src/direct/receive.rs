@@ -42,7 +42,8 @@ pub(crate) struct Args {
     /// End when the sender has gone
     #[arg(long)]
     once: bool,
-    /// A channel beside the video, as in `glassline link`: ID:OPTIONS, where ID is 0 to 59
+    /// A channel beside the video, either way, as in `glassline link`: ID:OPTIONS, where ID is 0 to 59; what comes in at one
+    /// end (in=) goes out at the other (out=)
     #[arg(long, value_name = "ID:OPTIONS")]
     channel: Vec<Channel>,
     /// Write what is measured once a second, a line of JSON each
@@ -88,7 +89,9 @@ Examples:
   glassline receive link://0.0.0.0:7000 - --key drone.key --audio-out alsa:default | ffplay -fflags nobuffer -
   glassline receive link://0.0.0.0:7000 flight.y4m --key drone.key --audio-out flight.wav --stats flight.jsonl
   glassline receive 'link://[::]:7000' null: --key ground.key --peer $(cat drone.pub) --once --json
-  glassline receive link://0.0.0.0:7000 flight.ivf --key drone.key --channel 0:out=udp:127.0.0.1:14550
+  glassline receive link://0.0.0.0:7000 flight.ivf --key drone.key \\
+      --channel 0:priority=0,in=udp:127.0.0.1:14551,out=udp:127.0.0.1:14550
+                                        commands to the sender and telemetry from it, beside the pictures
   glassline receive link://0.0.0.0:7000 http://127.0.0.1:8080/live/drone.ts --key drone.key --out-bitrate 3M
   glassline receive link://0.0.0.0:7000 - --key call.key --both v4l2:/dev/video0 --audio-in alsa:default --speech
 
@@ -113,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let settings = args.identity.settings()?;
     let signals = StopSignals::catch()?;
-    let channels = link::open_channels(&args.channel)?;
+    let channels = super::open_channels(&args.channel)?;
     let receiving = Receiving::open(&args.output, &args.receiving)?;
     let sending = args.both.as_ref().map(|input| Sending::open(input, &args.sending)).transpose()?;
     let reset_secret = link::reset_secret(args.identity.key(), address, None);

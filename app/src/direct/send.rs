@@ -40,7 +40,8 @@ pub(crate) struct Args {
     /// Show what the other end sends back (`receive --both`): an output as `glassline receive` takes it
     #[arg(long, value_name = "OUTPUT")]
     both: Option<String>,
-    /// A channel beside the video, as in `glassline link`: ID:OPTIONS, where ID is 0 to 59
+    /// A channel beside the video, either way, as in `glassline link`: ID:OPTIONS, where ID is 0 to 59; what comes in at one
+    /// end (in=) goes out at the other (out=)
     #[arg(long, value_name = "ID:OPTIONS")]
     channel: Vec<Channel>,
     /// End when nobody answers for so long; without it the connect is tried for ever
@@ -114,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let settings =
         Settings { connect_timeout: args.connect_timeout.unwrap_or(SAY_AFTER), ..args.identity.settings()? };
     let signals = StopSignals::catch()?;
-    let channels = link::open_channels(&args.channel)?;
+    let channels = super::open_channels(&args.channel)?;
     let to = link::addresses(address)?;
     let sending = Sending::open(&args.input, &args.sending)?;
     let open = |output: &String| Receiving::open(output, &args.receiving);

@@ -136,6 +136,11 @@ fn split(list: &str) -> Vec<String> {
 }
 
 impl Channel {
+    /// Its number on the link.
+    pub(crate) fn id(&self) -> u8 {
+        self.id
+    }
+
     fn apply(&mut self, option: &str) -> Result<(), String> {
         let options = &mut self.options;
         match option.split_once('=') {

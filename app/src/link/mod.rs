@@ -20,7 +20,7 @@ use crate::stop::StopSignals;
 use anyhow::{Context, Result};
 pub(crate) use channel::{Channel, fec as parse_parity};
 use discovery::{Discover, Wanted};
-pub(crate) use ends::{addresses, local_towards, open as open_channels};
+pub(crate) use ends::{Ends as ChannelEnds, addresses, local_towards, open as open_channels};
 use glassline_engine::link::session::Mode;
 use glassline_engine::link::{Endpoint, Local};
 use glassline_io::small_file::{Accept, Bounds, SmallFile, SmallFileError};

@@ -60,6 +60,8 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
+  glassline send-raw test:1920x1080@50 rtp://239.1.1.1:5004 --sdp camera.sdp
+                                                 makes a stream and its description, for the others
   glassline record rtp:camera.sdp take1.y4m --duration 10m
   glassline record rtp:camera.sdp take1.yuv      samples alone; the ffplay command for it is printed
   glassline record rtp:sound.sdp take1.wav --duration 10m
@@ -69,12 +71,10 @@ Examples:
                                                  until the sender stops; status 1 where it never comes
   glassline record rtp:both.sdp take1.y4m --interface eth1 --interface eth2
                                                  two paths, merged packet by packet
-  glassline send-raw test:1920x1080@50 rtp://239.1.1.1:5004 --sdp camera.sdp
-                                                 makes a stream, and the description of it
 
-Packets that are lost are counted, and what was in them is what the frame before had there. Exit status: 0, also where
-packets were lost or the sender stopped early (it is told), 1 where it cannot go on or, with --timeout, nothing came, 2 for
-bad usage.";
+Pictures and sound are recorded; what lies beside them (ST 2110-40: time code, captions) is not. Packets that are lost are
+counted, and what was in them is what the frame before had there. Exit status: 0, also where packets were lost or the sender
+stopped early (it is told), 1 where it cannot go on or, with --timeout, nothing came, 2 for bad usage.";
 
 /// Records until the end is asked for, or the length is there.
 pub(crate) fn run(args: &Args) -> Result<()> {

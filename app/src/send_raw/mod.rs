@@ -148,8 +148,8 @@ const EXAMPLES: &str = "\
 Examples:
   glassline send-raw test:1920x1080@60000/1001 'rtp://239.1.2.3:5004?interface=eth0' --sdp test.sdp
   glassline send-raw film.y4m rtp://192.0.2.7:5004 --loop --sdp film.sdp --format 422-10
-  glassline send-raw test:1280x720@50 rtp://127.0.0.1:5004 --sdp test.sdp --format 422-8 &
-  ffplay -protocol_whitelist file,udp,rtp test.sdp
+  glassline send-raw test:1280x720@50 rtp://127.0.0.1:5004 --sdp test.sdp --format 422-8
+                                     and beside it: ffplay -protocol_whitelist file,udp,rtp test.sdp
   glassline send-raw test:1920x1080@50 'rtp://239.1.2.3:5004?interface=eth0' --also 'rtp://239.1.3.3:5004?interface=eth1'
                                      two networks, the same packets
   glassline send-raw test:1920x1080@50 'rtp://239.1.2.3:5004?interface=eth0' --spin --processor 3
