@@ -93,7 +93,7 @@ pub(crate) fn describe(target: &str) -> Result<Description> {
 pub(crate) fn advice(error: &described::Error) -> &'static str {
     match error {
         described::Error::Memory { .. } => "correct the description's width and height, or free some memory",
-        _ => "name the session description (SDP) of uncompressed video: rtp:FILE.sdp",
+        _ => "name the session description (SDP) of uncompressed video or sound: rtp:FILE.sdp",
     }
 }
 

@@ -95,7 +95,12 @@ impl Connection {
         let caller = Caller { peer: self.peer.ip(), request, hosts: &hosts };
         context.settings.rules.of(name).publish.check(&caller).map_err(|refusal| {
             let (status, words) = refusal.explain();
-            tracing::warn!(peer = %self.peer, stream = %name, refusal = words, "publisher refused");
+            // FFmpeg and OBS ask without the key that they have, and again with it when they are told so.
+            if status == 401 && request.headers.first("authorization").is_none() && request.parameter("key").is_none() {
+                tracing::info!(peer = %self.peer, stream = %name, "publisher refused: it shows no key; those that have one come again with it");
+            } else {
+                tracing::warn!(peer = %self.peer, stream = %name, refusal = words, "publisher refused");
+            }
             let response = problem(status, "may not publish", words);
             // Clients that keep a password back until they are asked for it (RFC 9110 §11.6.1).
             let asks = status == 401;
