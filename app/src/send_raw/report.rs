@@ -147,10 +147,11 @@ impl Report {
             let (cinst, vrx) = (statistics.cinst, statistics.vrx);
             let _ = writeln!(text, "  class reached: {}; Cinst {cinst}, VRX {vrx} packets", sentence(class));
         }
-        for launch in &statistics.launches {
+        for (path, launch) in (1..).zip(&statistics.launches) {
             let Launch { is_used, reason } = launch;
-            let _ =
-                writeln!(text, "  launch times: {}: {reason}", if *is_used { "used" } else { "not used" });
+            let path = if statistics.launches.len() > 1 { format!(" of path {path}") } else { String::new() };
+            let used = if *is_used { "used" } else { "not used" };
+            let _ = writeln!(text, "  launch times{path}: {used}: {reason}");
         }
         for (count, one, many) in [
             (

@@ -68,12 +68,9 @@ fn flow(flow: &FlowReport) -> String {
     lines.push(("Packets", packets(flow)));
     lines.push(("Clock", clock(flow)));
     for path in &flow.paths {
-        lines.extend(
-            path.timing
-                .iter()
-                .filter(|timing| timing.frames > 0)
-                .map(|timing| ("ST 2110-21", verdict(timing))),
-        );
+        let Some(timing) = path.timing.as_ref().filter(|timing| timing.frames > 0) else { continue };
+        let of = if flow.paths.len() > 1 { format!("{}: ", path.address) } else { String::new() };
+        lines.push(("ST 2110-21", of + &verdict(timing)));
     }
     let kinds = flow.ancillary.as_ref().map(kinds).unwrap_or_default();
     format!("{name}\n{}{kinds}{}", facts(&lines), paths(&flow.paths))
