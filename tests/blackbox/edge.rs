@@ -476,7 +476,7 @@ fn servers_are_asked_over_tls_and_below_their_paths() {
 }
 
 /// An edge in front of `origin` that wants tokens for its streams, and what signs an address of it.
-fn edge_with_tokens(origin: &str) -> (Server, Scratch, impl Fn(&str) -> String + use<>) {
+pub(crate) fn edge_with_tokens(origin: &str) -> (Server, Scratch, impl Fn(&str) -> String + use<>) {
     let scratch = Scratch::new("tokens");
     let key = scratch.write("viewer.key", "a-key-of-many-letters");
     std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();

@@ -14,6 +14,7 @@ mod demo;
 mod direct;
 mod draining;
 mod edge;
+mod edge_coded;
 mod edge_conditions;
 mod edge_disk;
 mod edge_ladder;

@@ -171,7 +171,7 @@ impl Growing {
     /// The same object in the coding that a request with these fields wants, where it is a text that is whole and comes in
     /// codings (its head says so by `Vary`), and is smaller in it. It is made by the first who asks, once for all: others who
     /// ask for it at that moment wait for it, some tenths of a millisecond.
-    pub fn coded(&self, headers: &Headers) -> Option<Arc<Growing>> {
+    pub fn coded(&self, headers: &Headers, effort: Effort) -> Option<Arc<Growing>> {
         let coding = Coding::wanted(headers, &Coding::ALL)?;
         let at = Coding::ALL.iter().position(|it| *it == coding)?;
         let coded = self.coded.get(at)?;
@@ -187,7 +187,7 @@ impl Growing {
         })?;
         let make = || {
             let text = pieces.concat();
-            let bytes = coding.encode(&text, Effort::Shared);
+            let bytes = self.hold(coding.encode(&text, effort).into());
             let object = Object::whole(coded_head(&head, coding), bytes);
             (object.filled() < text.len() as u64).then(|| Growing::new(object, Arc::clone(&self.wake)))
         };
@@ -398,33 +398,40 @@ mod tests {
             Growing::new(Object::whole(head.clone(), text.clone()), wake)
         };
         let (growing, both) = (new(&head, &text), fields("Accept-Encoding: gzip, br\r\n"));
-        let brotli = growing.coded(&both).expect("a smaller one");
-        let again = growing.coded(&fields("Accept-Encoding: br\r\n")).expect("the same");
+        let brotli = growing.coded(&both, Effort::Shared).expect("a smaller one");
+        let again = growing.coded(&fields("Accept-Encoding: br\r\n"), Effort::Shared).expect("the same");
         assert!(Arc::ptr_eq(&brotli, &again), "it is made once");
-        let gzip = growing.coded(&fields("Accept-Encoding: gzip\r\n")).expect("a smaller one");
+        let gzip =
+            growing.coded(&fields("Accept-Encoding: gzip\r\n"), Effort::Shared).expect("a smaller one");
         for (coded, name, tag) in [(&brotli, "br", "\"7-br\""), (&gzip, "gzip", "\"7-gzip\"")] {
             let progress = coded.look(Object::progress);
             let head = progress.head.unwrap();
             assert_eq!((head.field("content-encoding"), head.field("etag")), (Some(name), Some(tag)));
             assert_eq!((head.field("vary"), progress.is_whole), (Some("Accept-Encoding"), true));
             assert!(progress.filled * 4 < text.len() as u64, "{name}: {}", progress.filled);
-            assert!(coded.coded(&both).is_none(), "not twice");
+            assert!(coded.coded(&both, Effort::Shared).is_none(), "not twice");
         }
-        assert!(growing.coded(&fields("")).is_none(), "it was not asked for");
-        assert!(growing.coded(&fields("Accept-Encoding: identity\r\n")).is_none());
-        assert!(new(&head, &Bytes::from_static(b"#EXTM3U")).coded(&both).is_none(), "it would be larger");
-        assert!(new(&Head::new("text/plain"), &text).coded(&both).is_none(), "it comes in one coding");
+        assert!(growing.coded(&fields(""), Effort::Shared).is_none(), "it was not asked for");
+        assert!(growing.coded(&fields("Accept-Encoding: identity\r\n"), Effort::Shared).is_none());
+        assert!(
+            new(&head, &Bytes::from_static(b"#EXTM3U")).coded(&both, Effort::Shared).is_none(),
+            "it would be larger"
+        );
+        assert!(
+            new(&Head::new("text/plain"), &text).coded(&both, Effort::Shared).is_none(),
+            "it comes in one coding"
+        );
         let fixed = head.clone().with("Cache-Control", "max-age=1, no-transform");
-        assert!(new(&fixed, &text).coded(&both).is_none());
+        assert!(new(&fixed, &text).coded(&both, Effort::Shared).is_none());
         // What still grows is looked at again when it is whole.
         let growing = Growing::new(Object::new(), Arc::new(Woken::default()) as Arc<dyn Wake>);
         growing.change(|object| {
             object.begin(head, None);
             object.append(text);
         });
-        assert!(growing.coded(&both).is_none());
+        assert!(growing.coded(&both, Effort::Shared).is_none());
         growing.change(Object::finish);
-        assert!(growing.coded(&both).is_some());
+        assert!(growing.coded(&both, Effort::Shared).is_some());
     }
 
     #[test]

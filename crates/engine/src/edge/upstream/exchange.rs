@@ -7,6 +7,7 @@ use glassline_delivery::fill::{
 };
 use glassline_delivery::http1::client::{Client, Event, Request};
 use glassline_delivery::http1::{Headers, HttpError, Limits, Method, Url};
+use glassline_delivery::playlist::rewrite::PlaylistKind;
 use glassline_media::{Time, Utc};
 
 /// What comes in one turn is put together to runs of at most this: what all have read is let go in whole runs.
@@ -88,6 +89,17 @@ pub(super) struct Exchange {
     pub(super) is_refused: bool,
 }
 
+/// A playlist's head, which says that clients get it in the coding that they want ([`Growing::coded`](super::super::Growing)).
+/// Anything else stays as it came.
+fn told_of_codings(head: Head, path: &str) -> Head {
+    let is_plain = head.status() == 200 && head.field("content-encoding").is_none();
+    let is_playlist = PlaylistKind::of(head.field("content-type"), path).is_some();
+    let says_so = head.fields().any(|(name, value)| {
+        name.eq_ignore_ascii_case("vary") && value.to_ascii_lowercase().contains("accept-encoding")
+    });
+    if is_plain && is_playlist && !says_so { head.with("Vary", "Accept-Encoding") } else { head }
+}
+
 /// Whose answer it is, and when it came.
 #[derive(Clone, Copy)]
 pub(super) struct Origin<'a> {
@@ -163,6 +175,7 @@ impl Exchange {
                         Verdict::Begin(kept, announced) => {
                             self.download.freshness =
                                 Freshness::of(head.status, &head.headers, path, defaults, origin.utc);
+                            let kept = told_of_codings(kept, path);
                             let moved = origin.redirect(&self.download.job, &kept);
                             self.drops_body = moved.is_some();
                             let (kept, announced) = moved.map_or((kept, announced), |moved| (moved, Some(0)));

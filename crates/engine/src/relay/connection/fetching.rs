@@ -11,7 +11,7 @@ use glassline_delivery::fill::{
     Failure, Framing, Head, Object, Progress, Selection, SelectionError, VERY_LARGE,
 };
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::http1::{Method, Response, Version, problem, reason, unsatisfiable};
+use glassline_delivery::http1::{Coding, Effort, Method, Response, Version, problem, reason, unsatisfiable};
 use glassline_delivery::playlist::Object as Presented;
 use glassline_delivery::playlist::rewrite::{
     self, AskedServer, PLAYLIST_BYTES_MAX, PlaylistKind, ViewerToken,
@@ -28,6 +28,9 @@ const SHARE_BYTES: u64 = 512 << 10;
 
 /// How long a client that takes nothing may hold up others that read the same object, where memory is short.
 const HOLD_UP_MAX: Duration = Duration::from_secs(5);
+
+/// A text that is larger leaves as it is: to make it smaller would keep its worker from others for too long.
+const CODED_BYTES_MAX: u64 = 1 << 20;
 
 /// Bytes that leave together at most.
 const TOGETHER_BYTES: usize = 128 << 10;
@@ -49,7 +52,11 @@ pub(in crate::relay) struct Fetching {
     /// It has had its share, and there is more for it.
     has_more: bool,
     /// What becomes of the viewer's token.
-    token: Carrying,
+    token: Change,
+    /// Whether it leaves in a coding that the client wants.
+    coding: Change,
+    /// It has been written for this client alone.
+    is_for_one: bool,
     /// Whether the peer speaks TLS.
     is_secure: bool,
     /// Whether what leaves is encrypted here, so that no file can be sent.
@@ -76,14 +83,14 @@ const PSEUDONYM: &str = "glassline";
 /// Somebody was told why pages of upstream servers run no scripts.
 static SANDBOX_IS_TOLD: Once = Once::new();
 
-/// Whether a viewer's token goes into the addresses of what it gets.
+/// What is done with an object where it is a playlist, which has to be whole for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Carrying {
-    /// It does not, or has already.
+enum Change {
+    /// Nothing, or it is done.
     Not,
-    /// It does if the object is a playlist.
+    /// It is done if the object is a playlist.
     IfPlaylist,
-    /// The object is one, and has to be whole for it.
+    /// The object is one, and it is done as soon as that is whole.
     WhenWhole,
 }
 
@@ -206,7 +213,8 @@ impl Fetching {
     /// still fail, and a status cannot be taken back.
     fn begin(&mut self, seat: Seat, settings: &Settings, now: Time) -> Step {
         let head_only = self.request.method == Method::Head;
-        let least = if self.token == Carrying::WhenWhole { PLAYLIST_BYTES_MAX as u64 } else { 0 };
+        let is_to_be_whole = [self.token, self.coding].contains(&Change::WhenWhole);
+        let least = if is_to_be_whole { PLAYLIST_BYTES_MAX as u64 } else { 0 };
         let seen = self.growing.look_or_wait(reader(seat), (0, least), |object: &Object| {
             let has_begun = object.filled() > least || object.is_over();
             has_begun.then(|| object.progress())
@@ -221,15 +229,13 @@ impl Fetching {
         if self.or_here && head.status() == 404 {
             return Step::Here;
         }
-        if self.token != Carrying::Not {
+        if self.token != Change::Not {
             self.carry_token(&head, &progress);
             // What it has become, or is to become, is looked at anew.
             return self.begin(seat, settings, now);
         }
-        if self.source == ObjectSource::Packaged
-            && let Some(coded) = self.growing.coded(&self.request.headers)
-        {
-            self.growing = Reading::new(coded);
+        if self.coding != Change::Not {
+            self.code(&head, &progress);
             return self.begin(seat, settings, now);
         }
         let selection = match head.status() {
@@ -245,7 +251,7 @@ impl Fetching {
     /// Puts the viewer's token into the addresses of the object, if that is a playlist, for this viewer alone: what others
     /// read stays as it came.
     fn carry_token(&mut self, head: &Head, progress: &Progress) {
-        let was = std::mem::replace(&mut self.token, Carrying::Not);
+        let was = std::mem::replace(&mut self.token, Change::Not);
         if (300..400).contains(&head.status()) {
             return self.carry_token_on(head);
         }
@@ -255,8 +261,8 @@ impl Fetching {
         let Some(token) = ViewerToken::of(&self.request.query) else { return };
         if !progress.is_whole {
             // One that is too long, or has failed, is given as it is.
-            if was == Carrying::IfPlaylist && progress.failure.is_none() {
-                self.token = Carrying::WhenWhole;
+            if was == Change::IfPlaylist && progress.failure.is_none() {
+                self.token = Change::WhenWhole;
             }
             return;
         }
@@ -267,8 +273,27 @@ impl Fetching {
             .ok()
             .and_then(|text| rewrite::with_token(kind, text, &token, &asked));
         if let Some(written) = written {
+            self.is_for_one = true;
             let written = self.growing.hold(written.into_bytes());
             self.growing = Reading::new(self.growing.beside(Object::whole(head.clone(), written)));
+        }
+    }
+
+    /// Gives the object in the coding that the client wants: what is packaged here is whole by then, and playlists of upstream
+    /// servers are waited for, which come in one go.
+    fn code(&mut self, head: &Head, progress: &Progress) {
+        let was = std::mem::replace(&mut self.coding, Change::Not);
+        let effort = if self.is_for_one { Effort::Once } else { Effort::Shared };
+        let kind = PlaylistKind::of(head.field("content-type"), &self.request.path);
+        let is_here = self.source == ObjectSource::Packaged;
+        let is_awaited = was == Change::IfPlaylist && progress.failure.is_none();
+        if !is_here && kind.is_some() && is_awaited && !progress.is_whole {
+            self.coding = Change::WhenWhole;
+        } else if (is_here || kind.is_some())
+            && progress.filled <= CODED_BYTES_MAX
+            && let Some(coded) = self.growing.coded(&self.request.headers, effort)
+        {
+            self.growing = Reading::new(coded);
         }
     }
 
@@ -443,6 +468,8 @@ impl Connection {
         now: Time,
     ) {
         let Handling { carries_token, or_here, is_own } = handling;
+        let wants_coding = Coding::wanted(&request.headers, &Coding::ALL).is_some();
+        let coding = if wants_coding { Change::IfPlaylist } else { Change::Not };
         let rest = StreamName::of_presentation_path(&request.path).map(|(_, rest)| rest);
         let is_entry = rest.and_then(|rest| rest.parse().ok()).is_some_and(Presented::is_entry);
         self.role = Role::Fetching(Box::new(Fetching {
@@ -455,7 +482,9 @@ impl Connection {
             was_waited_for: false,
             moved: (0, now),
             has_more: false,
-            token: if carries_token { Carrying::IfPlaylist } else { Carrying::Not },
+            token: if carries_token { Change::IfPlaylist } else { Change::Not },
+            coding,
+            is_for_one: false,
             is_secure: self.socket.is_secured(),
             is_wrapped: !self.socket.is_direct(),
             is_own,
