@@ -29,6 +29,7 @@ mod raw;
 mod send_raw;
 mod serve;
 mod sign;
+mod sound_source;
 mod stop;
 mod tracks;
 mod trust;

@@ -2,8 +2,9 @@
 
 use crate::encode::input_words;
 use crate::failure;
+use crate::sound_source::SoundSource;
 use anyhow::{Context, Result};
-use glassline_engine::capture::{AudioIn, FfmpegInput, Input, RawFormat, SoundInput, TONE_CHANNELS};
+use glassline_engine::capture::{FfmpegInput, Input, SoundInput, TONE_CHANNELS};
 use glassline_engine::direct::{
     AudioOut, LipSync, Redundancy, SoundReceiver, SoundSender, SoundSettings, SoundSink,
 };
@@ -24,14 +25,8 @@ pub(super) struct SoundArgs {
     /// How sound is coded [default: opus where there is sound]
     #[arg(long, value_enum, value_name = "CODEC")]
     audio: Option<Audio>,
-    /// Where sound comes from: alsa:DEVICE, rtp:FILE.sdp (ST 2110-30, AES67), FILE.wav, or fd:N (raw samples on an
-    /// open descriptor)
-    #[arg(long, value_name = "SOURCE")]
-    audio_in: Option<AudioIn>,
-    /// What raw samples are like, and what is asked of an ALSA device: s16le, s24le, s32le, f32le or f64le, rate and
-    /// channels [default: s16le:48000:2; of a device the best that it has]
-    #[arg(long, value_name = "FORMAT:RATE:CHANNELS", requires = "audio_in")]
-    audio_format: Option<RawFormat>,
+    #[command(flatten)]
+    source: SoundSource,
     /// Bit rate of the sound [default: 64k, of speech 32k]
     #[arg(long, value_name = "RATE")]
     audio_bitrate: Option<Bitrate>,
@@ -77,9 +72,9 @@ impl SoundArgs {
         if self.audio == Some(Audio::None) {
             return Ok(None);
         }
-        let (input, channels) = match (&self.audio_in, file) {
+        let (input, channels) = match (&self.source.audio_in, file) {
             (Some(named), _) => {
-                let opened = SoundInput::open(named, self.audio_format).map_err(input_words)?;
+                let opened = SoundInput::open(named, self.source.audio_format).map_err(input_words)?;
                 let channels = opened.channels();
                 (Some(opened), channels)
             }

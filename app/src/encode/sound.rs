@@ -1,6 +1,6 @@
 //! The sound that a stream is to have, as the command line says it.
 
-use glassline_engine::capture::{AudioIn, RawFormat};
+use crate::sound_source::SoundSource;
 use glassline_engine::encode::{SoundRequest, sound};
 use glassline_media::quantity::{self, Bitrate};
 use std::time::Duration;
@@ -11,14 +11,8 @@ pub(super) struct SoundArgs {
     /// How sound is coded [default: opus where there is sound]
     #[arg(long, value_enum, value_name = "CODEC")]
     pub(super) audio: Option<Audio>,
-    /// Where sound comes from: alsa:DEVICE, rtp:FILE.sdp (ST 2110-30, AES67), FILE.wav, or fd:N (raw samples on an
-    /// open descriptor)
-    #[arg(long, value_name = "SOURCE")]
-    pub(super) audio_in: Option<AudioIn>,
-    /// What raw samples are like, and what is asked of an ALSA device: s16le, s24le, s32le, f32le or f64le, rate and
-    /// channels [default: s16le:48000:2; of a device the best that it has]
-    #[arg(long, value_name = "FORMAT:RATE:CHANNELS", requires = "audio_in")]
-    pub(super) audio_format: Option<RawFormat>,
+    #[command(flatten)]
+    pub(super) source: SoundSource,
     /// Bit rate of the sound [default: 128k]
     #[arg(long, value_name = "RATE")]
     pub(super) audio_bitrate: Option<Bitrate>,
@@ -63,8 +57,8 @@ impl SoundArgs {
     pub(super) fn request(&self) -> SoundRequest {
         SoundRequest {
             codec: self.audio.map(sound::Audio::from),
-            input: self.audio_in.clone(),
-            raw: self.audio_format,
+            input: self.source.audio_in.clone(),
+            raw: self.source.audio_format,
             bitrate: self.audio_bitrate,
             frame: self.audio_frame,
             bits: self.audio_bits,

@@ -6,11 +6,12 @@ mod words;
 use crate::encode::input_words;
 use crate::failure;
 use crate::output;
+use crate::sound_source::SoundSource;
 use crate::stop::{Second, StopSignals};
 use crate::tracks::TrackArgs;
 use anyhow::{Context, Result};
 use glassline_delivery::output::{Destination, Framing, PACKETS_MAX};
-use glassline_engine::capture::{AudioIn, Input, Length, RawFormat};
+use glassline_engine::capture::{Input, Length};
 use glassline_engine::raw::send::{
     AncillarySettings, ClockSource, PathSettings, Rate, RawSender, Settings, Shape, SoundSettings,
     TimeCodeFrom,
@@ -32,6 +33,7 @@ use std::time::Duration;
 /// code (ST 2110-40) beside it
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(mut_arg("audio_in", |arg| arg.conflicts_with_all(["rate", "as_fast_as_possible"])))]
 pub(crate) struct Args {
     /// What to send: test:WIDTHxHEIGHT@RATE (moving pattern and clock), FILE.y4m, - (y4m on standard input),
     /// v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), or a file that FFmpeg reads (file:PATH where its name looks
@@ -103,14 +105,8 @@ pub(crate) struct Args {
     /// only where this says]
     #[arg(long, value_name = "rtp://HOST:PORT", conflicts_with_all = ["rate", "as_fast_as_possible"])]
     sound_to: Vec<To>,
-    /// Another sound than the input's own: alsa:DEVICE, rtp:FILE.sdp (ST 2110-30, AES67; its first two channels), FILE.wav, or fd:N (raw
-    /// samples on an open descriptor)
-    #[arg(long, value_name = "SOURCE", conflicts_with_all = ["rate", "as_fast_as_possible"])]
-    audio_in: Option<AudioIn>,
-    /// What raw samples are like, and what is asked of an ALSA device: s16le, s24le, s32le, f32le or f64le, rate and channels
-    /// [default: s16le:48000:2; of a device the best that it has]
-    #[arg(long, value_name = "FORMAT:RATE:CHANNELS", requires = "audio_in")]
-    audio_format: Option<RawFormat>,
+    #[command(flatten)]
+    sound_source: SoundSource,
     /// Send no sound
     #[arg(long, conflicts_with_all = ["sound_to", "audio_in"])]
     no_sound: bool,
@@ -386,13 +382,13 @@ impl Args {
         }
         let is_film =
             matches!(self.input, Input::Decoded(_)) && self.rate.is_none() && !self.as_fast_as_possible;
-        let wanted = is_film || self.audio_in.is_some();
+        let wanted = is_film || self.sound_source.audio_in.is_some();
         let Some(paths) = self.beside(&self.sound_to, SOUND_ABOVE, wanted)? else { return Ok(None) };
         Ok(Some(SoundSettings {
             paths,
             payload_type: beside(self.payload_type, Settings::SOUND_PAYLOAD_TYPE),
-            input: self.audio_in.clone(),
-            raw: self.audio_format,
+            input: self.sound_source.audio_in.clone(),
+            raw: self.sound_source.audio_format,
             tone: !self.sound_to.is_empty(),
         }))
     }
