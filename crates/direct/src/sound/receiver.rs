@@ -83,7 +83,7 @@ pub struct SoundCounters {
     pub repeated: u64,
     /// Packets that were played as the next one holds them.
     pub recovered: u64,
-    /// Packets in whose place the sound before went on.
+    /// Packets in whose place the sound before went on, until more came: at the sound's end nothing is missing.
     pub concealed: u64,
     /// Packets that were left out to shorten the delay.
     pub left_out: u64,
@@ -145,6 +145,8 @@ pub struct SoundReceiver {
     shortest: Nanos,
     pictures: Option<Nanos>,
     counters: SoundCounters,
+    /// Packets that were concealed since the last one that was played.
+    concealed: u64,
 }
 
 impl std::fmt::Debug for SoundReceiver {
@@ -263,8 +265,9 @@ impl SoundReceiver {
             && playing.header.channels == header.channels
             && playing.captured.saturating_sub(captured).saturating_abs() < ASTRAY;
         if !same {
-            let counters = self.counters;
-            *self = SoundReceiver { counters, pictures: self.pictures, ..SoundReceiver::default() };
+            let (counters, concealed) = (self.counters, self.concealed);
+            *self =
+                SoundReceiver { counters, concealed, pictures: self.pictures, ..SoundReceiver::default() };
         }
     }
 
@@ -399,6 +402,7 @@ impl SoundReceiver {
             (playing.starved, playing.filled) = (0, 0);
         }
         self.counters.played += 1;
+        self.counters.concealed += std::mem::take(&mut self.concealed);
         self.counters.repeated += u64::from(packet.is_repeated);
         Some(packet)
     }
@@ -410,7 +414,7 @@ impl SoundReceiver {
         if playing.filled > CONCEALED_MAX {
             return What::Silence;
         }
-        self.counters.concealed += 1;
+        self.concealed = self.concealed.saturating_add(1);
         What::Concealed
     }
 }
