@@ -28,7 +28,10 @@ struct Named<'a> {
 
 pub(super) fn description(text: &str) -> Result<Description, SdpError> {
     if text.len() > MAX_BYTES {
-        return Err(SdpError::Length(text.len()));
+        // A film, mostly, whose length says nothing of what is wrong.
+        let is_one = text.trim_start_matches('\u{feff}').trim_start().starts_with("v=");
+        let other = || SdpError::Lines("it does not begin with v=0".into());
+        return Err(if is_one { SdpError::Length(text.len()) } else { other() });
     }
     let mut notices = Vec::new();
     let lines = lines::usable(text, &mut notices);

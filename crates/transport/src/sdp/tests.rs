@@ -395,6 +395,8 @@ fn what_programs_and_people_make_of_lines_is_taken() {
 fn no_text_costs_more_than_is_allowed() {
     let long = format!("{ST2110_20}{}", "a=x\r\n".repeat(MAX_BYTES / 5));
     assert_eq!(Description::parse(&long), Err(SdpError::Length(long.len())));
+    let film = "\0\0\0\x18ftypmp42".repeat(MAX_BYTES);
+    assert_eq!(Description::parse(&film), Err(SdpError::Lines("it does not begin with v=0".into())));
     let head = ST2110_40.split("m=").next().unwrap();
     let section = ST2110_40.rsplit("m=").next().unwrap();
     let many = |count: usize| format!("{head}{}", format!("m={section}").repeat(count));
