@@ -76,7 +76,7 @@ fn unquoted(key: &str, value: &str) -> Option<String> {
     let is_list = value.starts_with('[') && value.ends_with(']');
     let elements: Vec<&str> = value.trim_matches(['[', ']']).split(',').map(str::trim).collect();
     let is_bare = |element: &&str| !element.is_empty() && !element.contains(['"', '\'', '{', '[', '=']);
-    if !elements.iter().all(|element| is_bare(&element)) || (!is_list && elements.len() > 1) {
+    if !elements.iter().all(is_bare) || (!is_list && elements.len() > 1) {
         return None;
     }
     let written: Vec<String> = elements.into_iter().map(quoted).collect();
