@@ -7,9 +7,9 @@ use crate::{serve, serve_with};
 use glassline_test_support::http::{connect, get, publish, read_all, read_head};
 use glassline_test_support::numbered::Check;
 use glassline_test_support::program::{Scratch, Server};
-use glassline_test_support::wait::until;
+use glassline_test_support::wait::{until, until_some};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 /// Where what the edge gives at `target` comes from: `cache` of its upstream server, or made there (`hold`).
 fn made_at(server: &Server, target: &str) -> String {
@@ -49,23 +49,90 @@ fn one_viewer_of_the_stream_is_no_reason_to_package_it_anew() {
     }
 }
 
-#[test]
-fn what_the_upstream_server_packages_not_is_packaged_here() {
-    let origin = serve(&["--demo"]);
-    origin.wait_for_pictures("demo");
-    let relay = origin.address();
-    // Hands streams on, and knows no playlists.
-    let plain = Origin::start(move |asked, connection| {
+/// Hands on the streams of `relay`, and knows no playlists.
+fn without_playlists(relay: SocketAddr) -> Origin {
+    Origin::start(move |asked, connection| {
         if !asked.target.ends_with(".ts") {
             let absent =
                 b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\nCache-Control: max-age=60\r\n\r\nnone";
             return connection.write_all(absent).is_ok();
         }
-        let mut from = connect(relay);
-        write!(from, "GET {} HTTP/1.1\r\nHost: h\r\n\r\n", asked.target).unwrap();
-        let _ = std::io::copy(&mut from, connection);
+        if let Ok(mut from) = TcpStream::connect(relay) {
+            write!(from, "GET {} HTTP/1.1\r\nHost: h\r\n\r\n", asked.target).unwrap();
+            let _ = std::io::copy(&mut from, connection);
+        }
         false
-    });
+    })
+}
+
+/// An edge that lets a stream go after a second without viewers.
+fn forgetful_edge(server: &str) -> (Server, Scratch) {
+    serve_with(&format!("[publish]\nreturn_window = '1s'\n[upstream]\nservers = ['{server}']\n"))
+}
+
+#[test]
+fn what_has_come_goes_with_the_pull_that_has_ended() {
+    let origin = serve(&["--demo"]);
+    origin.wait_for_pictures("demo");
+    let (edge, _scratch) = forgetful_edge(&origin.url(""));
+    for _ in 0..2 {
+        // Of a copy that stands still a viewer gets what was kept, and no more.
+        let mut viewer = watches(&edge, "/live/demo.ts");
+        let came = edge.count("demo", "bytes_in");
+        let mut seen = 0;
+        while edge.count("demo", "bytes_in") < came + 500_000 || seen < 500_000 {
+            seen += viewer.read(&mut [0; 4096]).unwrap();
+        }
+        drop(viewer);
+        let stood = until_some("it to be let go", || {
+            assert_eq!(made_at(&edge, "/live/demo/video.m3u8"), "cache");
+            edge.stream("demo").map_or(Some(false), |stream| (stream["live"] == false).then_some(true))
+        });
+        assert!(!stood, "a copy without its pull is for nobody");
+    }
+    assert!(!playlist(&edge, "/live/demo/video.m3u8").contains("#EXT-X-ENDLIST"));
+    assert!(!edge.process.output().contains("packaging begins"), "{}", edge.process.output());
+}
+
+#[test]
+fn players_of_what_is_packaged_here_watch_it() {
+    let origin = serve(&["--demo"]);
+    origin.wait_for_pictures("demo");
+    let plain = without_playlists(origin.address());
+    let (edge, _scratch) = forgetful_edge(&plain.url());
+    let viewer = watches(&edge, "/live/demo.ts");
+    assert_eq!(made_at(&edge, "/live/demo/index.m3u8"), "hold");
+    drop(viewer);
+    let newest = || {
+        let text = playlist(&edge, "/live/demo/video.m3u8");
+        assert!(!text.contains("#EXT-X-ENDLIST"), "{text}");
+        text.lines()
+            .filter_map(|line| line.strip_prefix("video/")?.split('.').next()?.parse::<u64>().ok())
+            .max()
+    };
+    let first = until_some("a segment", newest);
+    until("two more segments", || newest() >= Some(first + 2));
+    assert_eq!(edge.count("demo", "viewers"), 0);
+}
+
+#[test]
+fn a_server_that_has_lost_a_stream_packages_it_all_the_same() {
+    let mut origin = serve(&["--demo"]);
+    origin.wait_for_pictures("demo");
+    let plain = without_playlists(origin.address());
+    let (edge, _scratch) = edge(&[&plain.url()]);
+    let _viewer = watches(&edge, "/live/demo.ts");
+    origin.process.kill();
+    until("the pull to break off", || edge.stream("demo").is_some_and(|stream| stream["live"] == false));
+    assert_eq!(get(edge.address(), "/live/demo/index.m3u8").status, 404);
+    assert!(!edge.process.output().contains("packaging begins"), "{}", edge.process.output());
+}
+
+#[test]
+fn what_the_upstream_server_packages_not_is_packaged_here() {
+    let origin = serve(&["--demo"]);
+    origin.wait_for_pictures("demo");
+    let plain = without_playlists(origin.address());
     let (edge, _scratch) = edge(&[&plain.url()]);
     assert_eq!(get(edge.address(), "/live/demo/index.m3u8").status, 404, "nothing of it is here");
     let _viewer = watches(&edge, "/live/demo.ts");

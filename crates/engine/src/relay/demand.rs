@@ -20,8 +20,10 @@ use std::time::Duration;
 
 /// Streams that are pulled on demand at once; strangers choose their names.
 const DEMANDS_MAX: usize = 256;
-/// How long one goes on without a viewer.
+/// How long one goes on without a viewer, where `return_window` is no shorter.
 const UNWATCHED: Duration = Duration::from_secs(30);
+/// The same at least: a viewer that its first bytes have woken has to come.
+const UNWATCHED_LEAST: Duration = Duration::from_secs(1);
 
 /// What is pulled because somebody asked for it.
 #[derive(Default)]
@@ -154,31 +156,53 @@ impl Hub {
         self.rearrange_pulls();
     }
 
+    /// Whether the stream `name`, or a version of the capture of that name, is being received, and has been since `since`.
+    pub(super) fn receives(&self, name: &StreamName, since: Time) -> bool {
+        let versions = StreamName::parse(&format!("{name}-"))
+            .map_or_else(Vec::new, |prefix| self.streams.beginning_with(&prefix))
+            .into_iter()
+            .filter(|live| is_version_of(&live.name, name));
+        let mut lives = self.streams.find(name).into_iter().chain(versions);
+        lives.any(|live| live.published_since().is_some_and(|began| began <= since))
+    }
+
     /// Lets go what no upstream server has, or nobody watches. Called by one worker, now and then.
     pub(super) fn look_at_demands(&self) {
-        let (now, pulls) = (self.clock.now(), self.pulls());
-        let mut over = Vec::new();
-        for (name, demand) in self.demands.lock().iter_mut() {
-            let live = self.streams.find(name);
+        let (now, pulls, settings) = (self.clock.now(), self.pulls(), self.settings());
+        let mut ended = Vec::new();
+        self.demands.lock().retain(|name, demand| {
+            let (live, shelf) = (self.streams.find(name), self.shelves.find(name));
             if live.as_ref().is_some_and(|live| live.viewers() > 0) {
                 demand.watched_at = now;
             }
+            // Players of what is packaged here watch it, too.
+            let wanted_at = shelf.map_or(Time::ZERO, |shelf| shelf.wanted_at());
+            demand.watched_at = demand.watched_at.max(wanted_at);
             let status = pulls.status(name, now);
             let fails = status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }));
-            if (live.is_none() && fails) || now.since(demand.watched_at) > UNWATCHED {
-                over.push(name.clone());
+            let patience = match live {
+                Some(_) => settings.return_window.clamp(UNWATCHED_LEAST, UNWATCHED),
+                None => UNWATCHED,
+            };
+            let is_over = (live.is_none() && fails) || now.since(demand.watched_at) > patience;
+            if is_over {
+                ended.push((name.clone(), live, Arc::clone(&demand.waiting)));
             }
-        }
-        if over.is_empty() {
+            !is_over
+        });
+        if ended.is_empty() {
             return;
         }
-        let ended: Vec<_> = {
-            let mut demands = self.demands.lock();
-            over.iter().filter_map(|name| demands.remove(name)).collect()
-        };
         self.rearrange_pulls();
-        for demand in ended {
-            demand.waiting.change(|object| object.fail(Failure::Upstream));
+        for (name, live, waiting) in ended {
+            // What has come goes with it: it would stand still, and those who come next would get that in place of the stream.
+            if let Some(live) = live {
+                tracing::info!(stream = %name, "nobody watches it: it is pulled no longer");
+                self.streams.end(&live);
+                self.inboxes.announce(&live, None);
+            }
+            self.shelves.remove(&name);
+            waiting.change(|object| object.fail(Failure::Upstream));
         }
     }
 

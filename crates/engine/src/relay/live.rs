@@ -716,6 +716,11 @@ impl Live {
         core.holder.is_none() && now.since(core.gone_since) > window
     }
 
+    /// Since when its publisher is there; `None` where it has none.
+    pub(super) fn published_since(&self) -> Option<Time> {
+        self.lock().holder.as_ref().map(|holder| holder.since)
+    }
+
     /// Since when it waits for a publisher with nobody watching; `None` where it does not.
     pub(super) fn waits_since(&self) -> Option<Time> {
         let core = self.lock();

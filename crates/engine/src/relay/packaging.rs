@@ -130,7 +130,8 @@ impl Shelves {
         status.left_out = found.unwrap_or_else(|| packager::left_out_of(&status.streams));
     }
 
-    fn remove(&self, name: &StreamName) {
+    /// The presentation of the stream is that no longer.
+    pub(super) fn remove(&self, name: &StreamName) {
         self.shelves.write().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 }

@@ -176,6 +176,15 @@ impl Streams {
         std::iter::from_fn(|| displace(&mut lives, sources)).take(DISPLACED_AT_ONCE).collect()
     }
 
+    /// Ends `live` and takes it out of the list.
+    pub(super) fn end(&self, live: &Arc<Live>) {
+        live.end();
+        let mut lives = self.lock();
+        if lives.get(&live.name).is_some_and(|listed| Arc::ptr_eq(listed, live)) {
+            lives.remove(&live.name);
+        }
+    }
+
     /// Ends the streams whose publishers have been gone for longer than `window`, and takes those that have ended out of
     /// the list. Returns them.
     pub(super) fn end_abandoned(&self, window: Duration, now: Time) -> Vec<Arc<Live>> {

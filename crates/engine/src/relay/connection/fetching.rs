@@ -577,6 +577,13 @@ impl Connection {
                     self.finish_answer(&response, head_only, context);
                 }
                 Step::Here => {
+                    let since = fetching.since;
+                    let name = StreamName::of_presentation_path(&fetching.request.path).map(|(name, _)| name);
+                    // Of a stream that has only just begun, or is gone, a server's "no" says nothing of what it packages.
+                    if !name.is_some_and(|name| context.hub.receives(&name, since)) {
+                        fetching.or_here = false;
+                        continue;
+                    }
                     fetching.leave(self.seat);
                     let role =
                         std::mem::replace(&mut self.role, Role::Exchange { request: None, body_bytes: 0 });
