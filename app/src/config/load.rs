@@ -137,7 +137,10 @@ fn explain(table: &DeTable<'_>, error: ReadError, place: impl Fn(Option<usize>) 
 
 fn unknown(key: &str, known: &[&str], path: &[String], place: Location) -> ConfigError {
     let what = match path.split_last() {
-        Some((_, section)) if !section.is_empty() => format!("key {key:?} in [{}]", section.join(".")),
+        // Of a section that is not known the path goes on into it.
+        Some((_, section)) if !section.is_empty() && section.last().is_some_and(|last| last != key) => {
+            format!("key {key:?} in [{}]", section.join("."))
+        }
         _ => format!("key or section {key:?}"),
     };
     let advice = match nearest(key, known) {

@@ -224,6 +224,8 @@ fn what_is_no_toml_is_told_what_to_write() {
         ("listen = [127.0.0.1:8080]", "texts stand in quotes: write listen = [\"127.0.0.1:8080\"]"),
         ("listen = [[::]:80, '[::]:81']", ""),
         ("base_path = /tv # a folder", "a text stands in quotes: write base_path = \"/tv\""),
+        ("contact = “the desk”", "a text stands in straight quotes: write contact = \"the desk\""),
+        ("hosts = [„a“]", "texts stand in straight quotes: write hosts = [\"a\"]"),
         ("workers = \n", ""),
         ("base_path: /tv", "a key and its value are parted by =: write base_path = \"/tv\""),
         ("workers: 2", "a key and its value are parted by =: write workers = 2"),
@@ -282,6 +284,14 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
         ),
         ("workers = -1", "glassline.toml:1: workers: invalid value"),
         ("[publish]\nopen = 1", "glassline.toml:2: publish.open: invalid type"),
+        (
+            "[publish]\nopen = 'yes'",
+            "glassline.toml:2: publish.open: invalid type: string \"yes\", expected true or false, without quotes",
+        ),
+        (
+            "[streams.stage]\nbacklog = '5s'",
+            "glassline.toml:1: unknown key or section \"streams\"; did you mean \"stream\"?",
+        ),
         ("[demo]\nbitrate = 5000", "glassline.toml:2: demo.bitrate: \"5000\" has no unit"),
         (
             "[viewer]\nbacklog = '5 parsecs'",

@@ -31,6 +31,9 @@ pub(super) fn of_value(message: &str) -> String {
                 [[…]]"
             .into();
     }
+    if let Some(found) = message.strip_suffix("expected a boolean") {
+        return format!("{found}expected true or false, without quotes");
+    }
     // Rust's names of numbers say nothing to others.
     let numbers = ["u8", "u16", "u32", "u64", "usize"];
     let whole = numbers.iter().find_map(|kind| message.strip_suffix(&format!("expected {kind}")));
@@ -79,13 +82,20 @@ fn unquoted(key: &str, value: &str) -> Option<String> {
     if !elements.iter().all(is_bare) || (!is_list && elements.len() > 1) {
         return None;
     }
-    let written: Vec<String> = elements.into_iter().map(quoted).collect();
+    let is_curly = elements.iter().any(|element| element.starts_with(CURLY));
+    let written: Vec<String> =
+        elements.into_iter().map(|element| quoted(element.trim_matches(CURLY))).collect();
     Some(match (is_list, written.join(", ")) {
+        (true, list) if is_curly => format!("texts stand in straight quotes: write {key} = [{list}]"),
+        (false, text) if is_curly => format!("a text stands in straight quotes: write {key} = {text}"),
         (true, list) => format!("texts stand in quotes: write {key} = [{list}]"),
         (false, text) if text == "true or false" => format!("write {key} = {text}"),
         (false, text) => format!("a text stands in quotes: write {key} = {text}"),
     })
 }
+
+/// Quotes of text processors, which mean nothing in TOML.
+const CURLY: [char; 7] = ['“', '”', '„', '‘', '’', '«', '»'];
 
 fn quoted(value: &str) -> String {
     let is_number = value.parse::<f64>().is_ok();

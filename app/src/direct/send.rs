@@ -101,7 +101,9 @@ Examples:
 
 Each picture is encoded in some qualities; what the link takes at that moment decides which one goes, or that none
 does. After a loss the next picture is coded against one that the receiver has: nothing is sent again. The link is made
-anew when it was lost. `glassline link --help` lists the options of channels; `glassline lab link` emulates networks.";
+anew when it was lost. With channels the command goes on behind its last picture until their inputs have ended at both ends:
+those of udp: and serial: never do, and a signal ends it. `glassline link --help` lists the options of channels; `glassline lab
+link` emulates networks.";
 
 /// Sends until the input ends or a signal asks for the end.
 pub(crate) fn run(args: &Args) -> Result<()> {

@@ -38,7 +38,7 @@ pub(crate) use site::{Arrangement, PageSite};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -258,6 +258,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Identities::read(&certificates(&config), Accept::AnyFile).map_err(|error| explain(error.into()))?;
         settings(&config).check_authorities().map_err(explain)?;
         check_inputs(&config)?;
+        let folder = config.log.access.as_deref().and_then(Path::parent);
+        if let Some(folder) = folder.filter(|folder| *folder != Path::new("") && !folder.is_dir()) {
+            tracing::warn!(
+                "log.access: the folder {} is not there, and is needed to run; make it, or have systemd do so (LogsDirectory=)",
+                folder.display()
+            );
+        }
         let file =
             args.config.as_ref().map_or("the default configuration (--config names a file)".into(), |path| {
                 path.display().to_string()

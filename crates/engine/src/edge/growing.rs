@@ -108,13 +108,26 @@ struct Shared {
 /// Whether an object with this head may be given in other codings than it has: it says so, and is not to stay as it is
 /// (RFC 9110 §7.7).
 fn comes_in_codings(head: &Head) -> bool {
-    let has = |name: &str, token: &str| {
-        let values = head.fields().filter(|(known, _)| known.eq_ignore_ascii_case(name));
-        let mut tokens = values.flat_map(|(_, value)| value.split(',')).map(str::trim);
-        tokens.any(|it| it.eq_ignore_ascii_case(token))
-    };
-    let is_plain = head.status() == 200 && head.field("content-encoding").is_none();
-    is_plain && has("vary", "accept-encoding") && !has("cache-control", "no-transform")
+    is_plain(head) && has_token(head, "vary", "accept-encoding")
+}
+
+/// Whether it is in no coding, and may be given in one.
+fn is_plain(head: &Head) -> bool {
+    head.status() == 200
+        && head.field("content-encoding").is_none()
+        && !has_token(head, "cache-control", "no-transform")
+}
+
+fn has_token(head: &Head, name: &str, token: &str) -> bool {
+    let values = head.fields().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+    let mut tokens = values.flat_map(|(_, value)| value.split(',')).map(str::trim);
+    tokens.any(|it| it.eq_ignore_ascii_case(token))
+}
+
+/// The head of a text that clients are to get in the coding that they want ([`Growing::coded`]): it says so, where it may.
+pub(super) fn told_of_codings(head: Head) -> Head {
+    let says_so = has_token(&head, "vary", "accept-encoding");
+    if is_plain(&head) && !says_so { head.with("Vary", "Accept-Encoding") } else { head }
 }
 
 /// The head of the same text in another coding: another representation, so that its tag is another one (RFC 9110 §8.8.3.3).

@@ -307,8 +307,8 @@ impl Pipeline {
         let Some(new) = self.drops_told.tell(dropped, self.clock.now()) else { return };
         tracing::warn!(
             stream = self.stream.as_deref(),
-            "{new} pictures dropped, {dropped} so far: encoder or outputs cannot keep up; try a faster --preset, --adapt, a \
-             smaller picture or a lower rate"
+            "{new} pictures dropped, {dropped} so far: encoder or outputs cannot keep up; try a faster preset, a smaller \
+             picture or a lower rate, or have `encode` do so (--adapt)"
         );
     }
 }

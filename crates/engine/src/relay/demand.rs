@@ -50,6 +50,13 @@ pub(super) struct LeftDemand {
     mux: Mux,
 }
 
+impl Demand {
+    fn new(pull: Pull, hub: &Hub, now: Time) -> Demand {
+        let waiting = Growing::new(Object::new(), Arc::clone(&hub.inboxes) as Arc<dyn Wake>);
+        Demand { pull, waiting, watched_at: now }
+    }
+}
+
 impl Demands {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, Demand>> {
         // Whole after every single change.
@@ -117,8 +124,8 @@ impl Hub {
         });
         let (source, alternates) = (Source::Http(urls.next()?), urls.collect());
         let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca: settings.ca.clone() };
-        let waiting = Growing::new(Object::new(), Arc::clone(&self.inboxes) as Arc<dyn Wake>);
-        let demand = Demand { pull, waiting: Arc::clone(&waiting), watched_at: now };
+        let demand = Demand::new(pull, self, now);
+        let waiting = Arc::clone(&demand.waiting);
         demands.insert(name.clone(), demand);
         drop(demands);
         self.rearrange_pulls();
@@ -149,8 +156,7 @@ impl Hub {
             if settings.pulls.iter().all(|pull| pull.name != name) {
                 let pull =
                     Pull { name: name.clone(), source, alternates, mux: Some(mux), ca: upstream.ca.clone() };
-                let waiting = Growing::new(Object::new(), Arc::clone(&self.inboxes) as Arc<dyn Wake>);
-                self.demands.lock().insert(name, Demand { pull, waiting, watched_at: now });
+                self.demands.lock().insert(name, Demand::new(pull, self, now));
             }
         }
         self.rearrange_pulls();
@@ -158,11 +164,7 @@ impl Hub {
 
     /// Whether the stream `name`, or a version of the capture of that name, is being received, and has been since `since`.
     pub(super) fn receives(&self, name: &StreamName, since: Time) -> bool {
-        let versions = StreamName::parse(&format!("{name}-"))
-            .map_or_else(Vec::new, |prefix| self.streams.beginning_with(&prefix))
-            .into_iter()
-            .filter(|live| is_version_of(&live.name, name));
-        let mut lives = self.streams.find(name).into_iter().chain(versions);
+        let mut lives = self.streams.find(name).into_iter().chain(self.versions_of(name));
         lives.any(|live| live.published_since().is_some_and(|began| began <= since))
     }
 

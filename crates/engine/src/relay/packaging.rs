@@ -149,12 +149,9 @@ impl Hub {
         if let Some(ladder) = known.filter(is_fresh) {
             return Some(ladder);
         }
-        // Strangers ask for any name: only what may be a version is looked at.
-        let prefix = StreamName::parse(&format!("{group}-"))?;
         let mut names = self.shelves.versions_of(group);
-        let lives = self.streams.beginning_with(&prefix);
-        let packaged = lives.iter().filter(|live| live.mux == Mux::MpegTs);
-        names.extend(packaged.map(|live| &live.name).filter(|name| is_version_of(name, group)).cloned());
+        let packaged = self.versions_of(group).filter(|live| live.mux == Mux::MpegTs);
+        names.extend(packaged.map(|live| live.name.clone()));
         names.sort_by_cached_key(|name| (name.version().map(|version| version.best_first()), name.clone()));
         names.dedup();
         if names.is_empty() {
@@ -169,6 +166,13 @@ impl Hub {
         });
         ladder.set_versions(versions.collect(), now);
         Some(ladder)
+    }
+
+    /// The streams that are versions of the capture `group`. Strangers ask for any name: only what may be one is looked at.
+    pub(super) fn versions_of(&self, group: &StreamName) -> impl Iterator<Item = Arc<Live>> {
+        let prefix = StreamName::parse(&format!("{group}-"));
+        let lives = prefix.map_or_else(Vec::new, |prefix| self.streams.beginning_with(&prefix));
+        lives.into_iter().filter(move |live| is_version_of(&live.name, group))
     }
 
     /// The presentation of the stream `name`, of which the packager is told where it has none yet.

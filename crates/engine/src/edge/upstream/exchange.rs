@@ -1,6 +1,7 @@
 //! One request to an upstream server, and what of the object comes by it.
 
 use super::super::cache::Job;
+use super::super::growing::told_of_codings;
 use super::UpstreamSettings;
 use glassline_delivery::fill::{
     Download, Failure, Freshness, Head, Object, Redirected, Validator, Verdict, age, location_here,
@@ -89,17 +90,6 @@ pub(super) struct Exchange {
     pub(super) is_refused: bool,
 }
 
-/// A playlist's head, which says that clients get it in the coding that they want ([`Growing::coded`](super::super::Growing)).
-/// Anything else stays as it came.
-fn told_of_codings(head: Head, path: &str) -> Head {
-    let is_plain = head.status() == 200 && head.field("content-encoding").is_none();
-    let is_playlist = PlaylistKind::of(head.field("content-type"), path).is_some();
-    let says_so = head.fields().any(|(name, value)| {
-        name.eq_ignore_ascii_case("vary") && value.to_ascii_lowercase().contains("accept-encoding")
-    });
-    if is_plain && is_playlist && !says_so { head.with("Vary", "Accept-Encoding") } else { head }
-}
-
 /// Whose answer it is, and when it came.
 #[derive(Clone, Copy)]
 pub(super) struct Origin<'a> {
@@ -175,7 +165,10 @@ impl Exchange {
                         Verdict::Begin(kept, announced) => {
                             self.download.freshness =
                                 Freshness::of(head.status, &head.headers, path, defaults, origin.utc);
-                            let kept = told_of_codings(kept, path);
+                            let kept = match PlaylistKind::of(kept.field("content-type"), path) {
+                                Some(_) => told_of_codings(kept),
+                                None => kept,
+                            };
                             let moved = origin.redirect(&self.download.job, &kept);
                             self.drops_body = moved.is_some();
                             let (kept, announced) = moved.map_or((kept, announced), |moved| (moved, Some(0)));

@@ -234,8 +234,7 @@ impl Fetching {
             // What it has become, or is to become, is looked at anew.
             return self.begin(seat, settings, now);
         }
-        if self.coding != Change::Not {
-            self.code(&head, &progress);
+        if self.coding != Change::Not && self.code(&head, &progress) {
             return self.begin(seat, settings, now);
         }
         let selection = match head.status() {
@@ -280,21 +279,27 @@ impl Fetching {
     }
 
     /// Gives the object in the coding that the client wants: what is packaged here is whole by then, and playlists of upstream
-    /// servers are waited for, which come in one go.
-    fn code(&mut self, head: &Head, progress: &Progress) {
+    /// servers are waited for, which come in one go. Returns whether it has become another, or is waited for.
+    fn code(&mut self, head: &Head, progress: &Progress) -> bool {
         let was = std::mem::replace(&mut self.coding, Change::Not);
-        let effort = if self.is_for_one { Effort::Once } else { Effort::Shared };
-        let kind = PlaylistKind::of(head.field("content-type"), &self.request.path);
         let is_here = self.source == ObjectSource::Packaged;
-        let is_awaited = was == Change::IfPlaylist && progress.failure.is_none();
-        if !is_here && kind.is_some() && is_awaited && !progress.is_whole {
-            self.coding = Change::WhenWhole;
-        } else if (is_here || kind.is_some())
-            && progress.filled <= CODED_BYTES_MAX
-            && let Some(coded) = self.growing.coded(&self.request.headers, effort)
-        {
-            self.growing = Reading::new(coded);
+        let is_playlist = || PlaylistKind::of(head.field("content-type"), &self.request.path).is_some();
+        if !is_here && !is_playlist() {
+            return false;
         }
+        let is_awaited = was == Change::IfPlaylist && progress.failure.is_none();
+        if !is_here && !progress.is_whole && is_awaited {
+            let is_wanted = Coding::wanted(&self.request.headers, &Coding::ALL).is_some();
+            self.coding = if is_wanted { Change::WhenWhole } else { Change::Not };
+            return is_wanted;
+        }
+        let effort = if self.is_for_one { Effort::Once } else { Effort::Shared };
+        let coded = (progress.filled <= CODED_BYTES_MAX)
+            .then(|| self.growing.coded(&self.request.headers, effort))
+            .flatten();
+        let is_coded = coded.is_some();
+        coded.into_iter().for_each(|coded| self.growing = Reading::new(coded));
+        is_coded
     }
 
     /// The same for a redirect that leads to this server again.
@@ -468,8 +473,6 @@ impl Connection {
         now: Time,
     ) {
         let Handling { carries_token, or_here, is_own } = handling;
-        let wants_coding = Coding::wanted(&request.headers, &Coding::ALL).is_some();
-        let coding = if wants_coding { Change::IfPlaylist } else { Change::Not };
         let rest = StreamName::of_presentation_path(&request.path).map(|(_, rest)| rest);
         let is_entry = rest.and_then(|rest| rest.parse().ok()).is_some_and(Presented::is_entry);
         self.role = Role::Fetching(Box::new(Fetching {
@@ -483,7 +486,7 @@ impl Connection {
             moved: (0, now),
             has_more: false,
             token: if carries_token { Change::IfPlaylist } else { Change::Not },
-            coding,
+            coding: Change::IfPlaylist,
             is_for_one: false,
             is_secure: self.socket.is_secured(),
             is_wrapped: !self.socket.is_direct(),
