@@ -108,7 +108,7 @@ impl Ends {
             let (came, mut datagram) = (datagram, datagram.to_vec());
             end.handle_datagram(NOW, path(66), &mut datagram);
             while let Some(transmit) = end.poll_transmit(NOW, &mut self.out) {
-                let is_reset = is_reset_of(&self.out, &came);
+                let is_reset = is_reset_of(&self.out, came);
                 assert!(transmit.path != path(66) || is_reset, "an answer to a stranger");
             }
         }
