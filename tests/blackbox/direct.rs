@@ -462,6 +462,28 @@ fn an_output_that_fails_ends_no_link_and_begins_again() {
 }
 
 #[test]
+fn a_duration_ends_channels_too_whose_inputs_never_do() {
+    let scratch = Scratch::new("direct");
+    let got = scratch.file("got.txt");
+    let channel = format!("7:lines,in=udp:127.0.0.1:0,out={got}");
+    let (mut receiver, address) =
+        receive("127.0.0.1:0", &["null:", "--insecure", "--once", "--channel", &channel]);
+    let to = format!("link://{address}");
+    let fifo = scratch.file("telemetry");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // Opened both ways, so that the input stays open.
+    let mut telemetry = std::fs::File::options().read(true).write(true).open(&fifo).unwrap();
+    let channel = format!("7:lines,in={fifo},out=udp:127.0.0.1:9");
+    let mut sender = start(&["send", SOURCE, &to, "--insecure", "--duration", "2s", "--channel", &channel]);
+    std::io::Write::write_all(&mut telemetry, b"battery 50 %\n").unwrap();
+    assert_eq!(sender.wait().code(), Some(0), "{}", sender.output());
+    assert_eq!(receiver.wait().code(), Some(0), "{}", receiver.output());
+    // What had come until then has arrived.
+    assert_eq!(std::fs::read_to_string(&got).unwrap(), "battery 50 %\n");
+    drop(telemetry);
+}
+
+#[test]
 fn what_cannot_be_is_told_before_anything_runs() {
     let scratch = Scratch::new("direct");
     let film = scratch.write("film.y4m", "no film");

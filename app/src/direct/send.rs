@@ -101,8 +101,9 @@ Examples:
 
 Each picture is encoded in some qualities; what the link takes at that moment decides which one goes, or that none
 does. After a loss the next picture is coded against one that the receiver has: nothing is sent again. The link is made
-anew when it was lost. With channels the command goes on behind its last picture until their inputs have ended at both ends:
-those of udp: and serial: never do, and a signal ends it. `glassline link --help` lists the options of channels; `glassline lab
+anew when it was lost. With --duration or --limit the command ends behind its last picture, and channels with it; without,
+behind the end of a file, it goes on until the inputs of channels have ended at both ends: those of udp: and serial: never
+do, and a signal ends it. `glassline link --help` lists the options of channels; `glassline lab
 link` emulates networks.";
 
 /// Sends until the input ends or a signal asks for the end.
@@ -127,6 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         receiving.as_ref().map(|receiving| receiving.figures("video_received", "sound_received")),
     );
     let run = sending.serve(Run::new(channels, args.stats.as_deref(), Some(figures))?);
+    let run = if args.sending.is_bounded() { run.ending_with_services() } else { run };
     let run = match &receiving {
         Some(receiving) => receiving.serve(run),
         None => run,

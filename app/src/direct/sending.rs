@@ -381,6 +381,11 @@ impl Sending {
 }
 
 impl SendOptions {
+    /// Whether it is said how long is sent.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.limit.is_some() || self.duration.is_some()
+    }
+
     /// Refuses what belongs to the codec whose pictures are chosen by the budget.
     fn refuse_functional(&self, kind: &str) -> Result<()> {
         let default = SendOptions::default();

@@ -8,7 +8,7 @@ use crate::output::ReaderGone;
 use crate::stop::{Second, StopSignals};
 use anyhow::Result;
 use glassline_engine::link::Endpoint;
-use glassline_engine::link::session::{Channel, Error, Mode, Service, Session, SessionEvent};
+use glassline_engine::link::session::{Channel, Error, Extent, Mode, Service, Session, SessionEvent};
 use glassline_io::resolve;
 use glassline_media::printable;
 use glassline_transport::link::CloseReason;
@@ -51,6 +51,7 @@ impl Remote {
 pub(crate) struct Run {
     channels: Vec<Channel>,
     services: Vec<Arc<dyn Service>>,
+    extent: Extent,
     stats: Stats,
 }
 
@@ -70,7 +71,14 @@ impl Run {
             }
             opened
         };
-        Ok(Run { channels: ends.into_iter().map(channel).collect(), services: Vec::new(), stats })
+        let channels = ends.into_iter().map(channel).collect();
+        Ok(Run { channels, services: Vec::new(), extent: Extent::default(), stats })
+    }
+
+    /// One that ends with its services, whatever channels have still to send.
+    #[must_use]
+    pub(crate) fn ending_with_services(self) -> Run {
+        Run { extent: Extent::Services, ..self }
     }
 
     /// With a service beside the channels.
@@ -89,7 +97,7 @@ impl Run {
         signals: StopSignals,
     ) -> Result<()> {
         let has_services = !self.services.is_empty();
-        let session = Session::open_with(endpoint, mode, self.channels, self.services)?;
+        let session = Session::open_with(endpoint, mode, self.channels, self.services, self.extent)?;
         let stopper = session.stopper();
         let mut is_first = true;
         signals.call(Second::Asks, move |signal| {

@@ -264,6 +264,17 @@ pub enum Mode {
     },
 }
 
+/// With what a session ends that connects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// With all inputs, at both ends.
+    #[default]
+    Inputs,
+    /// With its services, once what was sent until then has arrived: inputs of channels that have not ended are cut off, and
+    /// what the other end has still to send is not waited for.
+    Services,
+}
+
 /// What happens to a session. `peer` is the name that a peer gives itself, without control characters; `"?"` before it is
 /// known.
 #[derive(Clone, Debug)]
@@ -413,10 +424,10 @@ impl Session {
     /// A channel's number is given twice or not free, or the system has no thread left. What happens later is told by
     /// [`Session::join`].
     pub fn open(endpoint: Endpoint, mode: Mode, channels: Vec<Channel>) -> Result<Session, Error> {
-        Session::open_with(endpoint, mode, channels, Vec::new())
+        Session::open_with(endpoint, mode, channels, Vec::new(), Extent::Inputs)
     }
 
-    /// The same, with services beside the channels.
+    /// The same, with services beside the channels, and as long as `extent` says.
     ///
     /// # Errors
     /// As those of [`Session::open`]; the channels of services count.
@@ -425,6 +436,7 @@ impl Session {
         mode: Mode,
         channels: Vec<Channel>,
         services: Vec<Arc<dyn Service>>,
+        extent: Extent,
     ) -> Result<Session, Error> {
         check(&channels, &services)?;
         let (messages, inbox) = mpsc::channel();
@@ -442,12 +454,12 @@ impl Session {
         for (id, service) in services.iter().flat_map(|service| service.sends()) {
             options.push((id, Options { receipts: true, ..service }));
         }
-        let all_inputs = inputs.len() + services.iter().filter(|service| service.is_input()).count();
+        let services_in = services.iter().filter(|service| service.is_input()).count();
         let shared = Arc::new(Shared {
             messages: messages.clone(),
             events: events_to,
             peers: Peers::default(),
-            inputs_ended: AtomicBool::new(all_inputs == 0),
+            inputs_ended: AtomicBool::new(inputs.is_empty() && services_in == 0),
             channels: options,
             is_waited_for,
             continuity,
@@ -455,7 +467,7 @@ impl Session {
             services: services.into_iter().map(Running::new).collect(),
         });
         let addresses = endpoint.local_addresses().to_vec();
-        let run = Run::new(Arc::clone(&shared), endpoint, mode, all_inputs);
+        let run = Run::new(Arc::clone(&shared), endpoint, mode, extent, inputs.len(), services_in);
         let thread = thread::Builder::new()
             .name("link session".into())
             .spawn(move || {

@@ -3,7 +3,7 @@
 use super::account::Gone;
 use super::peer::{self, Peer};
 use super::shared::{Message, Shared};
-use super::{CONTROL, Error, Input, Mode, SessionEvent};
+use super::{CONTROL, Error, Extent, Input, Mode, SessionEvent};
 use crate::containment::{Border, contain};
 use crate::link::endpoint::reaches;
 use crate::link::{Endpoint, Link};
@@ -33,8 +33,12 @@ pub(super) struct Run {
     /// Takes links from the endpoint, where we listen.
     acceptor: Option<JoinHandle<()>>,
     mode: Mode,
+    extent: Extent,
     has_inputs: bool,
+    /// Channels' inputs that have not ended.
     inputs_left: usize,
+    /// Services that have not sent all.
+    services_left: usize,
     /// There was a link that was up.
     served: bool,
     /// When to connect again.
@@ -46,14 +50,24 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(shared: Arc<Shared>, endpoint: Endpoint, mode: Mode, inputs: usize) -> Run {
+    /// `inputs` of channels, and as many services that are inputs.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        endpoint: Endpoint,
+        mode: Mode,
+        extent: Extent,
+        inputs: usize,
+        services: usize,
+    ) -> Run {
         Run {
             shared,
             endpoint: Arc::new(endpoint),
             acceptor: None,
             mode,
-            has_inputs: inputs > 0,
+            extent,
+            has_inputs: inputs + services > 0,
             inputs_left: inputs,
+            services_left: services,
             served: false,
             connect_at: None,
             torn: None,
@@ -155,7 +169,11 @@ impl Run {
     /// Whether all has been said to the listener, and nothing of that waits for its return if it is away.
     fn may_leave(&self) -> bool {
         let is_connecting = matches!(self.mode, Mode::Connect { .. });
-        is_connecting && self.served && self.has_inputs && self.inputs_left == 0 && !self.shared.is_waited_for
+        is_connecting
+            && self.served
+            && self.has_inputs
+            && self.have_inputs_ended()
+            && (!self.shared.is_waited_for || self.is_at_its_extent())
     }
 
     /// Whether the listener has been away for long since.
@@ -174,11 +192,15 @@ impl Run {
             Message::Stop => return Ok(true),
             Message::Accepted(link) => self.add(link)?,
             Message::InputEnded => {
-                self.inputs_left -= 1;
-                if self.inputs_left == 0 {
-                    self.shared.inputs_ended.store(true, Ordering::Relaxed);
-                    self.shared.peers.all().iter().for_each(|peer| peer::finish(&self.shared, peer));
+                self.inputs_left = self.inputs_left.saturating_sub(1);
+                self.finish_inputs();
+            }
+            Message::ServiceEnded => {
+                self.services_left -= 1;
+                if self.is_at_its_extent() {
+                    self.inputs_left = 0;
                 }
+                self.finish_inputs();
             }
             Message::Over(id) => return self.over(id),
             Message::Refused => {
@@ -203,6 +225,22 @@ impl Run {
         self.served |= self.shared.peers.all().iter().any(|peer| peer.was_up.load(Ordering::Relaxed));
         self.close_finished();
         Ok(false)
+    }
+
+    /// Whether the services have sent all, and the session ends with them.
+    fn is_at_its_extent(&self) -> bool {
+        self.extent == Extent::Services && self.services_left == 0
+    }
+
+    fn have_inputs_ended(&self) -> bool {
+        self.inputs_left == 0 && self.services_left == 0
+    }
+
+    /// Tells the peers that there will be no more, once that is so.
+    fn finish_inputs(&self) {
+        if self.have_inputs_ended() && !self.shared.inputs_ended.swap(true, Ordering::Relaxed) {
+            self.shared.peers.all().iter().for_each(|peer| peer::finish(&self.shared, peer));
+        }
     }
 
     /// Goes where the listener is, unless the link is up where it was.
@@ -238,7 +276,7 @@ impl Run {
     /// Whether both ends of a link have no more to say, as far as that is known.
     fn is_finished(&self, peer: &Peer, sent: &AtomicBool) -> bool {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        is(sent) && (self.shared.outputs.is_empty() || is(&peer.end_received))
+        is(sent) && (self.shared.outputs.is_empty() || self.is_at_its_extent() || is(&peer.end_received))
     }
 
     /// Ends links on which there is no more to say, once their last figures are reported. A listener that has nothing to
@@ -295,7 +333,7 @@ impl Run {
                     self.torn(peer.name(), channel)?;
                 }
                 let is_last = self.shared.peers.all().is_empty() && self.served;
-                let ended = self.has_inputs && self.inputs_left == 0;
+                let ended = self.has_inputs && self.have_inputs_ended();
                 Ok(is_last && (ended && self.is_finished(&peer, &peer.end_sent) || once))
             }
         }
@@ -333,6 +371,7 @@ impl Run {
 fn read(shared: &Shared, channel: u8, mut input: Box<dyn Input>) {
     loop {
         match input.next() {
+            Ok(Some(_)) if shared.inputs_ended.load(Ordering::Relaxed) => return,
             Ok(Some(message)) => match shared.peers.send(channel, &message) {
                 Ok(true) => {}
                 Ok(false) => return,

@@ -27,7 +27,10 @@ pub(super) enum Message {
     /// The listener has refused us for as long as a connect is tried.
     Refused,
     RemoteIsAt(Vec<SocketAddr>),
+    /// A channel's input has no more to give.
     InputEnded,
+    /// A service has sent all.
+    ServiceEnded,
     /// Another process has come in a peer's place, and a channel is cut off.
     Torn {
         peer: String,
@@ -44,6 +47,7 @@ pub(super) struct Shared {
     pub(super) messages: Sender<Message>,
     pub(super) events: Sender<SessionEvent>,
     pub(super) peers: Peers,
+    /// All inputs have ended or are cut off: what one of them gives after that is not sent.
     pub(super) inputs_ended: AtomicBool,
     pub(super) channels: Vec<(u8, Options)>,
     /// An input's messages are to arrive, however long the other end is away.
@@ -76,7 +80,7 @@ impl Running {
         match served {
             Ok(Served::All) => {
                 if self.service.is_input() && !self.has_ended.swap(true, Ordering::Relaxed) {
-                    shared.notify(Message::InputEnded);
+                    shared.notify(Message::ServiceEnded);
                 }
             }
             Ok(Served::ThisLink) => {}
