@@ -160,6 +160,30 @@ fn a_sender_that_stops_or_never_comes_does_not_keep_a_recording() {
 }
 
 #[test]
+fn a_path_that_brings_nothing_is_told_while_the_other_carries_the_stream() {
+    let scratch = Scratch::new("record-paths");
+    let (sent, described) = (scratch.file("sent.sdp"), scratch.file("described.sdp"));
+    let (first, second) = (url(), url());
+    let _sender = send(&["test:160x90@25", &first, "--also", &second], &sent);
+    // The second path is described with a port that nothing comes to.
+    let port = |url: &str| url.rsplit_once(':').unwrap().1.to_owned();
+    let silent = port(&url());
+    let text = std::fs::read_to_string(&sent).unwrap();
+    let changed = text.replace(&format!("m=video {} ", port(&second)), &format!("m=video {silent} "));
+    assert_ne!(changed, text);
+    std::fs::write(&described, changed).unwrap();
+    let outcome = glassline(&["record", &format!("rtp:{described}"), "null:", "--duration", "5s", "--json"]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let report: Value = serde_json::from_str(outcome.text().lines().last().unwrap()).unwrap();
+    let said = format!("nothing comes by 127.0.0.1:{silent}: the other path carries the stream alone");
+    assert_eq!(outcome.stderr.matches(&said).count(), 1, "{}", outcome.stderr);
+    let path = |index: usize, what: &str| report["paths"][index][what].as_u64().unwrap();
+    assert_eq!((path(0, "missing"), path(1, "packets")), (0, 0), "{report}");
+    assert_eq!(path(0, "packets"), report["packets"].as_u64().unwrap(), "{report}");
+    assert!(path(1, "missing") > 1_000, "{report}");
+}
+
+#[test]
 fn what_cannot_be_recorded_is_told_with_what_can() {
     let scratch = Scratch::new("record-refused");
     let sdp = scratch.file("in.sdp");

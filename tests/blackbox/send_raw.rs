@@ -243,6 +243,32 @@ fn sound_and_time_code_go_beside_the_pictures_and_belong_to_them() {
 }
 
 #[test]
+fn one_of_two_paths_that_fails_is_told_while_the_other_sends() {
+    let (_receiver, to) = socket();
+    // The system lets no program broadcast that has not asked for it.
+    let dead = "127.255.255.255:20100";
+    let also = format!("rtp://{dead}");
+    let mut sender = Running::start(Command::new(GLASSLINE).args([
+        "send-raw",
+        "test:64x36@25",
+        &to,
+        "--also",
+        &also,
+        "--json",
+    ]));
+    until("the path is told", || sender.output().contains("WARN packets to"));
+    sender.signal("INT");
+    assert_eq!(sender.wait().code(), Some(0), "{}", sender.output());
+    let output = sender.output();
+    assert_eq!(output.matches("cannot be sent").count(), 1, "{output}");
+    assert!(output.contains(&format!("packets to {dead} cannot be sent: Permission denied")), "{output}");
+    let json = &output[output.find("{\n").unwrap()..=output.rfind('}').unwrap()];
+    let report: serde_json::Value = serde_json::from_str(json).unwrap();
+    let [one, other] = [0, 1].map(|path| report["paths"][path]["failed_packets"].as_u64().unwrap());
+    assert_eq!((one, other), (0, report["packets"].as_u64().unwrap()), "{report}");
+}
+
+#[test]
 fn what_goes_beside_the_pictures_goes_to_ports_above_theirs_where_it_is_wanted() {
     let scratch = Scratch::new("send-raw-ports");
     let sent = |arguments: &[&str]| {

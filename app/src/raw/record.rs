@@ -127,7 +127,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     signals.call(Second::EndsProcess, move |_| watch.stop())?;
     let limits = Limits { length: args.duration, silence: args.timeout };
     let recording = Recording::start(receiver, writer, limits)?;
-    let mut lines = Lines::new(pool_frames, addresses.clone());
+    let paths = described::path_addresses(flow);
+    let mut lines = Lines::new(pool_frames, addresses.clone(), paths.clone());
     let ended = loop {
         match recording.wait(LINE_INTERVAL) {
             None => lines.show(&recording.progress()),
@@ -136,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     lines.clear();
     let progress = recording.progress();
-    tell(&progress, ended.as_ref().ok().map(|ended| ended.reason), args)?;
+    tell(&progress, ended.as_ref().ok().map(|ended| ended.reason), &paths, args)?;
     let Ended { reason, .. } = ended.map_err(|error| {
         let kept =
             format!("{} whole frames, {:.1} MB, are in it", progress.frames, progress.bytes as f64 / 1e6);
@@ -207,15 +208,18 @@ struct Lines {
     newest: Time,
     /// The silence since then was told.
     has_warned: bool,
+    paths: Vec<PathLine>,
     before: (Time, Progress),
 }
 
 impl Lines {
-    fn new(pool_frames: usize, addresses: String) -> Lines {
+    fn new(pool_frames: usize, addresses: String, paths: Vec<String>) -> Lines {
         let now = Clock::new().now();
         let is_shown = io::stderr().is_terminal();
         let before = (now, Progress::default());
-        Lines { is_shown, pool_frames, addresses, began: now, newest: now, has_warned: false, before }
+        let path = |address| PathLine { address, packets: 0, silent_since: None, has_warned: false };
+        let paths = paths.into_iter().map(path).collect();
+        Lines { is_shown, pool_frames, addresses, began: now, newest: now, has_warned: false, paths, before }
     }
 
     fn show(&mut self, progress: &Progress) {
@@ -237,6 +241,10 @@ impl Lines {
                 );
             }
         }
+        if self.paths.len() > 1 && counters.packets != self.before.1.received.counters.packets {
+            let paths = self.paths.iter_mut().zip(counters.by_path);
+            paths.for_each(|(path, packets)| path.show(packets, now));
+        }
         if self.is_shown && counters.packets > 0 {
             let (then, before) = self.before;
             let text = line(progress, &before, now.since(then), self.pool_frames);
@@ -248,6 +256,33 @@ impl Lines {
     fn clear(&self) {
         if self.is_shown {
             output::clear_progress();
+        }
+    }
+}
+
+/// What is said of one of two paths, while the stream comes.
+struct PathLine {
+    address: String,
+    packets: u64,
+    /// Since when it brings nothing.
+    silent_since: Option<Time>,
+    has_warned: bool,
+}
+
+impl PathLine {
+    fn show(&mut self, packets: u64, now: Time) {
+        if packets > self.packets {
+            if self.has_warned {
+                tracing::info!("packets come by {} again", self.address);
+            }
+            (self.packets, self.silent_since, self.has_warned) = (packets, None, false);
+            return;
+        }
+        let since = *self.silent_since.get_or_insert(now);
+        if !self.has_warned && now.since(since) >= NOTHING_CAME {
+            self.has_warned = true;
+            let so_far = if packets == 0 { "nothing comes" } else { "nothing comes any more" };
+            tracing::warn!("{so_far} by {}: the other path carries the stream alone", self.address);
         }
     }
 }
@@ -289,6 +324,8 @@ struct Json<'a> {
     dropped_frames: u64,
     #[serde(flatten)]
     packets: Merged,
+    /// What each path brought of them.
+    paths: Vec<PathJson<'a>>,
     /// That the kernel has put where they belong.
     in_place: u64,
     received_bytes: u64,
@@ -298,9 +335,36 @@ struct Json<'a> {
     ended: &'static str,
 }
 
-fn tell(progress: &Progress, reason: Option<Reason>, args: &Args) -> Result<()> {
+#[derive(Serialize)]
+struct PathJson<'a> {
+    address: &'a str,
+    /// Of the stream, those that the other path brought too.
+    packets: u64,
+    /// That it did not bring, whether the other path did or not.
+    missing: u64,
+}
+
+/// What each path brought.
+fn by_path<'a>(received: &Report, paths: &'a [String]) -> Vec<PathJson<'a>> {
+    let counters = received.counters;
+    let all = counters.packets + counters.closing + counters.lost;
+    let path = |(address, packets): (&'a String, u64)| PathJson {
+        address,
+        packets,
+        missing: all.saturating_sub(packets),
+    };
+    paths.iter().zip(counters.by_path).map(path).collect()
+}
+
+fn tell(progress: &Progress, reason: Option<Reason>, paths: &[String], args: &Args) -> Result<()> {
     let Report { counters, bytes, .. } = progress.received;
     tracing::info!("{}", summary(progress));
+    let by_path = by_path(&progress.received, paths);
+    if let [_, _] = &by_path[..] {
+        for PathJson { address, packets, missing } in &by_path {
+            tracing::info!("by {address}: {packets} packets, {missing} missing");
+        }
+    }
     if let Some(length) = args.duration
         && matches!(reason, Some(Reason::SenderStopped | Reason::Silence))
         && progress.received.frames() > 0
@@ -323,6 +387,7 @@ fn tell(progress: &Progress, reason: Option<Reason>, args: &Args) -> Result<()> 
         incomplete_frames: counters.incomplete,
         dropped_frames: counters.dropped,
         packets: Merged::from(&progress.received),
+        paths: by_path,
         in_place: counters.in_place,
         received_bytes: bytes,
         written_bytes: progress.bytes,

@@ -55,12 +55,21 @@ struct Json<'a> {
     full_sockets: u64,
     failed_packets: u64,
     failure: Option<&'a str>,
+    /// What could not be sent of the pictures, by path.
+    paths: Vec<PathJson<'a>>,
     launch_times: Vec<LaunchJson<'a>>,
     launch_errors: u64,
     clock_steps: u64,
     is_real_time: bool,
     sound: Option<SoundJson<'a>>,
     ancillary: Option<AncillaryJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct PathJson<'a> {
+    to: &'a str,
+    failed_packets: u64,
+    failure: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -214,9 +223,9 @@ impl Report {
             let _ =
                 writeln!(text, "  {count} packets {what} could not be sent: {}", why.unwrap_or("unknown"));
         }
-        if statistics.failed_packets > 0 {
-            let why = statistics.failure.as_deref().unwrap_or("unknown");
-            let _ = writeln!(text, "  {} packets could not be sent: {why}", statistics.failed_packets);
+        for path in statistics.paths.iter().filter(|path| path.failed_packets > 0) {
+            let (failed, why) = (path.failed_packets, path.failure.as_deref().unwrap_or("unknown"));
+            let _ = writeln!(text, "  {failed} packets could not be sent to {}: {why}", path.to);
         }
         text
     }
@@ -254,6 +263,15 @@ impl Report {
             full_sockets: statistics.full_sockets,
             failed_packets: statistics.failed_packets,
             failure: statistics.failure.as_deref(),
+            paths: statistics
+                .paths
+                .iter()
+                .map(|path| PathJson {
+                    to: &path.to,
+                    failed_packets: path.failed_packets,
+                    failure: path.failure.as_deref(),
+                })
+                .collect(),
             launch_times: statistics
                 .launches
                 .iter()
@@ -344,34 +362,57 @@ fn gbit_per_s(statistics: &Statistics) -> f64 {
     if seconds > 0.0 { statistics.bytes as f64 * 8.0 / seconds / 1e9 } else { 0.0 }
 }
 
-/// A line each second on standard error, where that is a terminal.
-pub(super) struct Live(Option<(Sender<()>, JoinHandle<()>)>);
+/// Says what changes while it is sent: a line each second on standard error, where that is a terminal, and paths that fail.
+pub(super) struct Live(Sender<()>, JoinHandle<()>);
 
 impl Live {
     pub(super) fn start(monitor: Monitor) -> Result<Live> {
-        if !std::io::stderr().is_terminal() {
-            return Ok(Live(None));
-        }
+        let is_shown = std::io::stderr().is_terminal();
         let (end, ended) = channel();
         let show = move || {
             let mut before = monitor.statistics();
+            let mut failing = vec![false; before.paths.len()];
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LINE_INTERVAL) {
                 let now = monitor.statistics();
-                output::show_progress(&line(&before, &now));
+                tell_paths(&before, &now, &mut failing);
+                if is_shown {
+                    output::show_progress(&line(&before, &now));
+                }
                 before = now;
             }
-            output::clear_progress();
+            if is_shown {
+                output::clear_progress();
+            }
         };
         let thread = thread::Builder::new().name("progress".into()).spawn(show);
-        Ok(Live(Some((end, thread.context("cannot start the thread of the progress line")?))))
+        Ok(Live(end, thread.context("cannot start the thread of the progress line")?))
     }
 
     /// Clears the line.
     pub(super) fn end(self) {
-        if let Some((end, thread)) = self.0 {
-            drop(end);
-            let _ = thread.join();
+        let Live(end, thread) = self;
+        drop(end);
+        let _ = thread.join();
+    }
+}
+
+/// Says which path has begun to fail, and which sends again. One of two that fails ends nothing.
+fn tell_paths(before: &Statistics, now: &Statistics, failing: &mut [bool]) {
+    let paths = before.paths.iter().zip(&now.paths).zip(failing);
+    for ((before, now), was_failing) in paths {
+        let is_failing = now.failed_packets > before.failed_packets;
+        match (is_failing, *was_failing) {
+            (true, false) => {
+                let why = now.failure.as_deref().unwrap_or("unknown");
+                tracing::warn!("packets to {} cannot be sent: {why}; it is tried on", now.to);
+            }
+            (false, true) => {
+                let failed = now.failed_packets;
+                tracing::info!("packets are sent to {} again; {failed} were not", now.to);
+            }
+            _ => {}
         }
+        *was_failing = is_failing;
     }
 }
 

@@ -11,7 +11,6 @@ use glassline_media::{FrameRate, Layout, Size};
 use glassline_transport::raw_video;
 use glassline_transport::rtp::source::SourceLock;
 use glassline_transport::sdp::{self, Description, Flow, SdpError, Video};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 use thiserror::Error;
@@ -229,8 +228,12 @@ pub fn direct_offset(flow: &Flow) -> Option<u32> {
 
 /// Where a flow is received, for people.
 pub fn addresses(flow: &Flow) -> String {
-    let all: Vec<String> = flow.paths.iter().map(|path| SocketAddr::to_string(&path.to)).collect();
-    all.join(" and ")
+    path_addresses(flow).join(" and ")
+}
+
+/// The same, by path.
+pub fn path_addresses(flow: &Flow) -> Vec<String> {
+    flow.paths.iter().map(|path| path.to.to_string()).collect()
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub use sender::RawSender;
 pub use settings::{
     AncillarySettings, ClockSource, PathSettings, Rate, Settings, Shape, SoundSettings, TimeCodeFrom,
 };
-pub use statistics::{AncillaryStatistics, Monitor, SoundStatistics, Statistics};
+pub use statistics::{AncillaryStatistics, Monitor, PathStatistics, SoundStatistics, Statistics};
 
 /// Frames that can be packed, waiting and on their way at a time.
 const BLOCKS: usize = 4;

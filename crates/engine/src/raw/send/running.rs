@@ -79,6 +79,8 @@ struct Report {
     full: u64,
     failed_packets: u64,
     failure: Option<(String, io::Error)>,
+    /// By path: how many of them, and why the last one.
+    failures: [(u64, Option<String>); 2],
 }
 
 impl Running {
@@ -142,11 +144,13 @@ impl Running {
                 continue;
             }
             let bursts = &rest[..count];
-            for path in paths.iter_mut() {
+            for (path, failures) in paths.iter_mut().zip(&mut report.failures) {
                 let sent = path.send(bursts, packets.clone(), bytes, began);
                 report.full += sent.full;
                 report.failed_packets += sent.failed_packets;
+                failures.0 += sent.failed_packets;
                 if let Some(error) = sent.failure {
+                    failures.1 = Some(error.to_string());
                     report.failure = Some((path.to.clone(), error));
                 }
             }
@@ -197,6 +201,10 @@ impl Running {
             statistics.clock_steps = self.stamps.steps();
             if let Some((to, error)) = &report.failure {
                 statistics.failure = Some(format!("{to}: {error}"));
+            }
+            for (path, (failed, why)) in statistics.paths.iter_mut().zip(report.failures) {
+                path.failed_packets += failed;
+                path.failure = why.or(path.failure.take());
             }
             if let Some(meter) = &self.meter {
                 (statistics.cinst, statistics.vrx) = (meter.cinst(), meter.vrx());

@@ -14,7 +14,7 @@ use super::settings::{Rate, Settings, Shape};
 use super::sound::{OpenSound, Origin, SoundQueue, SoundSender, TONE_FRAMES};
 use super::sound_packets::SoundPackets;
 use super::stamps::Stamps;
-use super::statistics::{Monitor, SoundStatistics};
+use super::statistics::{Monitor, PathStatistics, SoundStatistics};
 use super::supply::Supply;
 use super::waiter::Waiter;
 use super::way::Way;
@@ -114,6 +114,8 @@ impl RawSender {
         let monitor = Monitor::new();
         monitor.update(|statistics| {
             statistics.burst_packets = plan.most;
+            let path = |path: &Path| PathStatistics { to: path.to.clone(), ..PathStatistics::default() };
+            statistics.paths = paths.iter().map(path).collect();
             statistics.launches = paths.iter().map(|path| path.launch.clone()).collect();
         });
         let queue = Arc::new(Queue::default());

@@ -38,6 +38,8 @@ pub struct Statistics {
     pub failed_packets: u64,
     /// See [`Statistics::failed_packets`].
     pub failure: Option<String>,
+    /// What could not be sent of the pictures, by path.
+    pub paths: Vec<PathStatistics>,
     /// Packets that the queueing discipline did not send at their launch time.
     pub launch_errors: u64,
     /// The network's bucket at its highest, in packets (Cinst of ST 2110-21).
@@ -60,6 +62,17 @@ pub struct Statistics {
     pub sound: Option<SoundStatistics>,
     /// Of the ancillary data, where some is sent.
     pub ancillary: Option<AncillaryStatistics>,
+}
+
+/// What could not be sent by a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathStatistics {
+    /// Where it leads.
+    pub to: String,
+    /// Datagrams that could not be sent, and why the last one could not.
+    pub failed_packets: u64,
+    /// See [`PathStatistics::failed_packets`].
+    pub failure: Option<String>,
 }
 
 /// What was sent of the sound.
@@ -109,6 +122,7 @@ impl Statistics {
             full_sockets: 0,
             failed_packets: 0,
             failure: None,
+            paths: Vec::new(),
             launch_errors: 0,
             cinst: 0,
             vrx: 0,

@@ -107,6 +107,8 @@ pub struct Counters {
     pub restarts: u64,
     /// Packets that the kernel put where they belong; all others were copied.
     pub in_place: u64,
+    /// Packets of the stream that each path brought: those too that the other had brought, that were late or had no samples.
+    pub by_path: [u64; 2],
 }
 
 /// A frame that is out.

@@ -122,6 +122,7 @@ impl Depacketizer {
             added = frame.coverage.add(range.clone()).saturating_add(added);
         }
         count(&mut self.counters.in_place, aim.in_place.into());
+        count(&mut self.counters.by_path[path], 1);
         self.paths[path].next = Some(next.saturating_add(1));
         self.note(place, next, added, is_end, at);
         true

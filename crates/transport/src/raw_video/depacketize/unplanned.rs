@@ -144,6 +144,7 @@ impl Depacketizer {
             Belongs::Out => None,
         };
         self.lock.renew(from, header.ssrc, at);
+        count(&mut self.counters.by_path[path], 1);
         self.is_wide = is_wide;
         let closes_out = place.is_none() && is_empty && self.extend_out(sequence);
         // What belongs to a frame that is out tells nothing of what comes next; nor does what is older than all frames, where none
