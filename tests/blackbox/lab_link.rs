@@ -329,6 +329,16 @@ fn nothing_is_left_behind() {
     let mut ended = start(&format!("until [ -s {} ]; do sleep 0.05; done", file("far")));
     assert_eq!(ended.wait().code(), Some(0), "{}", ended.output());
     assert!(!runs(&read("far")));
+    // A shell leaves a program behind, which leaves another one behind, which does not end when it is asked.
+    let script = format!(
+        "(trap '' TERM; echo $BASHPID >{0}.part; mv {0}.part {0}; while :; do sleep 0.1; done) & \
+         until [ -s {0} ]; do sleep 0.05; done",
+        file("left")
+    );
+    let mut ended = start(&format!("({script}) & wait"));
+    assert_eq!(ended.wait().code(), Some(0), "{}", ended.output());
+    assert!(!runs(&read("left")));
+    assert!(ended.output().contains("that the command had started"), "{}", ended.output());
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 pub use rustix::process::Signal;
 use rustix::process::{Pid, getpid, getppid, kill_process, kill_process_group};
-use rustix::process::{set_parent_process_death_signal, test_kill_process_group};
+use rustix::process::{WaitOptions, set_child_subreaper, set_parent_process_death_signal};
+use rustix::process::{test_kill_process_group, waitpid};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
 };
@@ -11,6 +12,8 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// What is taken out of this process' hands by [`Signals::block`].
 const TAKEN: [Signal; 7] =
@@ -119,6 +122,68 @@ pub fn spawn_with_capabilities(command: &mut Command) -> io::Result<Child> {
     // SAFETY: between fork and exec only system calls are made: nothing is allocated, no lock taken.
     unsafe { command.pre_exec(prepare) };
     command.spawn()
+}
+
+/// Programs whose parents have ended, which the kernel hands to this process instead of the system's first one (`PR_SET_CHILD_SUBREAPER`
+/// of prctl(2)).
+#[derive(Debug)]
+pub struct Orphans(());
+
+impl Orphans {
+    /// From now on they are this process'.
+    ///
+    /// # Errors
+    /// The kernel has no such thing (before 3.4).
+    pub fn adopt() -> io::Result<Orphans> {
+        set_child_subreaper(Some(getpid()))?;
+        Ok(Orphans(()))
+    }
+
+    /// Has all children of this process end, and theirs: asks by SIGTERM, and kills what is left after `patience`. Of programs that
+    /// this process started itself the end must have been waited for. Returns how many programs were running.
+    pub fn end(&self, patience: Duration) -> usize {
+        const STEP: Duration = Duration::from_millis(10);
+        let deadline = Instant::now() + patience;
+        let mut known = Vec::new();
+        loop {
+            // What one of them leaves behind comes to us when that has ended.
+            let left: Vec<Pid> = children().into_iter().filter(|child| !has_ended(*child)).collect();
+            if left.is_empty() {
+                return known.len();
+            }
+            let is_late = Instant::now() >= deadline;
+            for child in left {
+                let is_new = !known.contains(&child);
+                if is_new {
+                    known.push(child);
+                }
+                if is_new || is_late {
+                    // It may have ended meanwhile.
+                    let _ = kill_process(child, if is_late { Signal::KILL } else { Signal::TERM });
+                }
+            }
+            thread::sleep(STEP);
+        }
+    }
+}
+
+/// Takes a child's end, if that has come.
+fn has_ended(child: Pid) -> bool {
+    !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None))
+}
+
+/// The children of this process, those that have ended among them (`/proc/PID/stat`, proc(5)).
+fn children() -> Vec<Pid> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let own = getpid().as_raw_nonzero().get();
+    let is_ours = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The program's name is in parentheses, and may hold some.
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        parent == Some(own)
+    };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(is_ours).filter_map(Pid::from_raw).collect()
 }
 
 /// Sends a signal to a program that [`spawn`] started and whose end has not been asked for yet.

@@ -3,7 +3,7 @@
 use super::Args;
 use crate::failure;
 use anyhow::{Context, Result};
-use glassline_io::child::{self, Caught, Signal, Signals};
+use glassline_io::child::{self, Caught, Orphans, Signal, Signals};
 use glassline_io::poll::{Poller, Watch};
 use glassline_lab::link::{Emulation, Networks};
 use std::io;
@@ -22,6 +22,7 @@ pub(super) struct Programs {
     signals: Signals,
     poller: Poller,
     far: Option<Child>,
+    orphans: Orphans,
 }
 
 impl Programs {
@@ -30,7 +31,8 @@ impl Programs {
         let signals = Signals::block().context("cannot wait for signals")?;
         let poller = Poller::new()?;
         poller.add(&signals, 0, Watch::Accepts)?;
-        Ok(Programs { signals, poller, far: None })
+        let orphans = Orphans::adopt().context("cannot answer for what programs leave behind")?;
+        Ok(Programs { signals, poller, far: None, orphans })
     }
 
     /// Runs the command, and beside it what is to run on the far side, to the command's end; the exit status for it.
@@ -112,6 +114,14 @@ impl Drop for Programs {
     fn drop(&mut self) {
         if let Err(error) = self.end_far() {
             tracing::warn!("cannot end the program of --far: {error}");
+        }
+        // Without the link they would go on in a network that leads nowhere.
+        let left = self.orphans.end(PATIENCE);
+        if left > 0 {
+            let programs = if left == 1 { "program" } else { "programs" };
+            tracing::info!(
+                "{left} {programs} that the command had started and not waited for ended with the link"
+            );
         }
     }
 }
