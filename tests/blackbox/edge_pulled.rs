@@ -163,8 +163,12 @@ fn an_edge_shows_the_viewer_key_of_its_origin() {
         serve_with("[demo]\nenabled = true\n[viewer]\nkey = 'the-origins-own-key'\n");
     until("pictures", || !get(origin.address(), "/live/demo.ts").text().is_empty());
     let host = origin.url("").strip_prefix("http://").unwrap().to_owned();
-    for (address, status) in [(format!("http://edge:the-origins-own-key@{host}"), 200), (origin.url(""), 401)]
-    {
+    for (address, status, told) in [
+        (format!("http://edge:the-origins-own-key@{host}"), 200, ""),
+        (origin.url(""), 401, "refuses what viewers ask for"),
+        // Viewers cannot mend it, and are not asked for another token.
+        (format!("http://edge:another-key@{host}"), 502, "refuses the key that its address here shows"),
+    ] {
         let (edge, _scratch) = edge(&[&address]);
         let answer = get(edge.address(), "/live/demo/index.m3u8");
         assert_eq!(answer.status, status, "{}", answer.text());
@@ -173,11 +177,11 @@ fn an_edge_shows_the_viewer_key_of_its_origin() {
             assert_eq!(made_at(&edge, "/live/demo/video.m3u8"), "cache");
             drop(watches(&edge, "/live/demo.ts"));
         } else {
-            until("the operator to be told", || {
-                edge.process.output().contains("refuses what viewers ask for")
-            });
+            until("the operator to be told", || edge.process.output().contains(told));
         }
-        assert!(!edge.process.output().contains("the-origins-own-key"), "{}", edge.process.output());
+        for key in ["the-origins-own-key", "another-key"] {
+            assert!(!edge.process.output().contains(key), "{}", edge.process.output());
+        }
     }
 }
 

@@ -210,7 +210,28 @@ impl Upstream {
 }
 
 fn servers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D::Error> {
-    let server =
-        |text: &String| text.parse().map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}")));
+    let server = |text: &String| server(text).map_err(serde::de::Error::custom);
     Vec::<String>::deserialize(deserializer)?.iter().map(server).collect()
+}
+
+/// A server's address. Where a key may stand in it, an error does not repeat that.
+fn server(text: &str) -> Result<Url, String> {
+    let parsed = text.parse::<Url>();
+    let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    let Some((_, host)) = rest.rsplit_once('@') else {
+        return parsed.map_err(|error| format!("{text:?}: {error}"));
+    };
+    let shown = format!("{scheme}://…@{host}");
+    match (authority.rsplit_once('@'), parsed) {
+        (None, Ok(url)) => Ok(url),
+        (None, Err(_)) => Err(format!("{shown:?}: in a key, / is written %2F, ? is %3F and # is %23")),
+        (Some(_), Err(error)) => Err(format!("{shown:?}: {error}")),
+        (Some((user, _)), Ok(url)) => match user.split_once(':') {
+            Some((_, key)) if !key.is_empty() => Ok(url),
+            _ => {
+                Err(format!("{shown:?}: a key stands behind a word and a colon: {scheme}://edge:KEY@{host}"))
+            }
+        },
+    }
 }

@@ -277,6 +277,23 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "[upstream]\nservers = { a = 'http://h' }",
             "glassline.toml:2: upstream.servers: a list is wanted: write [\"…\"]",
         ),
+        (
+            "[upstream]\nservers = ['https://edge:se/cret@h']",
+            "glassline.toml:2: upstream.servers: \"https://…@h\": in a key, / is written %2F",
+        ),
+        (
+            "[upstream]\nservers = ['https://secret@h:90']",
+            "glassline.toml:2: upstream.servers: \"https://…@h:90\": a key stands behind a word and a colon: \
+             https://edge:KEY@h:90",
+        ),
+        (
+            "[upstream]\nservers = ['https://edge:@h']",
+            "glassline.toml:2: upstream.servers: \"https://…@h\": a key stands behind",
+        ),
+        (
+            "[upstream]\nservers = ['https://edge:secret@h:port']",
+            "glassline.toml:2: upstream.servers: \"https://…@h:port\": the port is not a number",
+        ),
         ("[upstream.route]\npath = '/a/'", "glassline.toml:1: upstream.route: a list is wanted"),
         (
             "[upstream]\ndisk_size = '10GB'",

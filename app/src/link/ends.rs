@@ -12,6 +12,7 @@ use glassline_engine::link::session::{self, Continuity};
 use glassline_io::resolve;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -100,7 +101,7 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
                 Prepared::Open(Input::datagrams(bound, max_size))
             }
             ChannelEnd::Serial(device, baud) => {
-                let opened = Line::open(device, *baud).with_context(open)?;
+                let opened = open_line(device, *baud, open)?;
                 line = Some((end, Arc::clone(&opened)));
                 Prepared::Open(Input::serial(&opened, framing, max_size))
             }
@@ -140,7 +141,7 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
                 let shared = line.filter(|(other, _)| *other == end).map(|(_, line)| line);
                 let line = match shared {
                     Some(line) => line,
-                    None => Line::open(device, *baud).with_context(open)?,
+                    None => open_line(device, *baud, open)?,
                 };
                 Output::Serial { line, writer: None, framing }
             }
@@ -153,6 +154,20 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
         });
     }
     Ok(Ends { channel: channel.clone(), input, output })
+}
+
+/// Opens a serial line; `named` says which channel it is of.
+fn open_line(device: &Path, baud: u32, named: impl Fn() -> String) -> Result<Arc<Line>> {
+    Line::open(device, baud).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::NotFound => "is the device plugged in? `ls /dev/serial/by-id` shows those that are",
+            ErrorKind::PermissionDenied => {
+                "add this user to the device's group (Debian: `adduser USER dialout`)"
+            }
+            _ => "name a serial device that is free",
+        };
+        failure::failed(format!("{}: {error}", named()), advice)
+    })
 }
 
 fn open_file(path: &Path, framing: Framing) -> std::io::Result<Output> {

@@ -82,6 +82,10 @@ pub(crate) fn describe(target: &str) -> Result<Description> {
     };
     described::read(Path::new(path)).map_err(|error| {
         let advice = match error {
+            described::Error::Read(_) if path.starts_with("//") => {
+                "what comes to an address is not known from it alone: name the file with its session description, rtp:FILE.sdp \
+                 (`glassline send-raw --sdp FILE` writes one; cameras and gateways offer one on their pages)"
+            }
             described::Error::Read(_) => "name a file with a session description (SDP)",
             _ => "see docs/raw-video.md for what is understood",
         };

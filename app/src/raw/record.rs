@@ -194,7 +194,8 @@ fn cannot_write(error: WriteError, args: &Args) -> anyhow::Error {
         WriteError::Y4m(error) => {
             failure::usage(format!("{}: {error}", args.output), "record to FILE.yuv instead")
         }
-        error => failure::usage(format!("{}: {error}", args.output), "name a file that can be written"),
+        // It names the file.
+        error => failure::usage(error, "name a file that can be written"),
     }
 }
 

@@ -91,7 +91,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=63))]
     dscp: Option<u8>,
     /// As many frames a second as make this rate, as in 5G, whatever the input says; pictures are read as fast as that takes
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Bitrate>,
     /// As many frames a second as leave: without a schedule
     #[arg(long, conflicts_with_all = ["rate", "spin", "burst"])]
@@ -333,6 +333,13 @@ enum ClockArg {
     Ntp,
     /// PTP of SMPTE ST 2059-2
     Ptp,
+}
+
+fn parse_rate(text: &str) -> Result<Bitrate, String> {
+    text.parse().map_err(|error| {
+        let hint = "frames a second are those of the input, as in test:1280x720@25";
+        if text.parse::<f64>().is_ok() { format!("{error}; {hint}") } else { format!("{error}") }
+    })
 }
 
 impl Args {

@@ -22,6 +22,7 @@ mod history;
 mod ladder;
 mod receiver;
 mod sender;
+mod shown;
 mod size;
 pub mod sound;
 pub mod wire;

@@ -5,6 +5,7 @@ mod resized;
 use self::resized::Sample;
 use crate::history::{History, Taken};
 use crate::ladder::Ladder;
+use crate::shown::Shown;
 use crate::size::{CodedSize, SizeControl};
 use crate::wire::{PictureHeader, Report, StateTag, WireError, no_stages};
 use bytes::Bytes;
@@ -195,7 +196,7 @@ pub struct SenderCounters {
     pub mismatches: u64,
     /// Times that the receiver had none of our states.
     pub resets: u64,
-    /// Pictures that the receiver says it has shown.
+    /// Pictures that receivers say they have shown.
     pub shown: u64,
 }
 
@@ -253,6 +254,7 @@ pub struct Sender {
     sample: Option<Sample>,
     /// Of the newest report: pictures that were shown, and that came.
     reported: (u64, u64),
+    shown: Shown,
     held: u64,
     counters: SenderCounters,
 }
@@ -302,6 +304,7 @@ impl Sender {
             source: None,
             sample: None,
             reported: (0, 0),
+            shown: Shown::default(),
             held: 0,
             counters: SenderCounters::default(),
         }
@@ -362,6 +365,7 @@ impl Sender {
     /// The link was lost, or the receiver has begun anew: it has none of our states.
     pub fn handle_reset(&mut self) {
         self.history.forget();
+        self.shown.handle_reset();
         self.reported = (0, 0);
         self.counters.resets += u64::from(self.next > 0);
     }
@@ -755,7 +759,8 @@ impl Sender {
             return Ok(());
         }
         self.reported = (report.shown, report.came());
-        self.counters.shown = report.shown.min(self.counters.sent);
+        self.shown.handle_report(report.shown);
+        self.counters.shown = self.shown.total().min(self.counters.sent);
         if let Some(decoded) = report.decoded {
             self.held = decoded.held;
             if self.history.handle_decoded(decoded.number, decoded.state) == Taken::Mismatch {

@@ -275,7 +275,7 @@ export class Player implements Playing {
 
   private setState(state: PlayerState, detail: string | null): void {
     if (state === this.state && detail === this.detail) return;
-    if (state === "stalled" && this.state === "playing") this.stalls += 1;
+    if ((state === "stalled" || state === "reconnecting") && this.state === "playing") this.stalls += 1;
     this.state = state;
     this.detail = detail;
     this.events.state(state, detail);

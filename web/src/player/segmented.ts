@@ -405,7 +405,6 @@ export class SegmentedPlayer implements Playing, Timeline {
     if (silenceMs > GIVE_UP_MS) this.trouble("lost", null);
     else if (silenceMs > STALL_MS && !this.video.seeking) {
       if (this.state === "playing") {
-        this.stalls += 1;
         // While it begins, buffers are still filling: that says nothing of the network.
         if (nowMs - this.openedMs > SETTLE_MS) this.patience.stalled(nowMs);
         // The sound may go on over a hole in the pictures, and the decoder does not find its way behind it alone.
@@ -448,6 +447,7 @@ export class SegmentedPlayer implements Playing, Timeline {
 
   private setState(state: PlayerState, detail: string | null): void {
     if (state === this.state && detail === this.detail) return;
+    if ((state === "stalled" || state === "reconnecting") && this.state === "playing") this.stalls += 1;
     this.state = state;
     this.detail = detail;
     this.events.state(state, detail);

@@ -127,6 +127,9 @@ pub enum Failure {
     /// Those who have it cannot be reached, or broke off and cannot go on.
     #[error("the upstream servers that have it cannot be reached")]
     Upstream,
+    /// They do not let this server in with the key that it shows.
+    #[error("the upstream server refuses the key of this one")]
+    Barred,
     /// What came is not what was announced.
     #[error("the upstream server's answer cannot be used")]
     Malformed,

@@ -1,6 +1,7 @@
 //! The sending end of access units.
 
 use super::wire::UnitHeader;
+use crate::shown::Shown;
 use crate::wire::{Report, WireError};
 use bytes::Bytes;
 use glassline_media::{FrameRate, Stamps, Utc};
@@ -48,7 +49,7 @@ pub struct CodedCounters {
     pub lost: u64,
     /// Times that the stream went on after a loss without a key frame, since none had come for [`KEY_PATIENCE`].
     pub resumed: u64,
-    /// Units that were shown, as the receiver says.
+    /// Units that were shown, as receivers say.
     pub shown: u64,
     /// Bytes of what was sent.
     pub bytes: u64,
@@ -82,6 +83,7 @@ pub struct CodedSender {
     under_way: BTreeMap<MessageId, (u64, bool)>,
     /// The message that was made last.
     last: Option<(u64, bool)>,
+    shown: Shown,
     counters: CodedCounters,
 }
 
@@ -100,6 +102,7 @@ impl CodedSender {
             chain: VecDeque::new(),
             under_way: BTreeMap::new(),
             last: None,
+            shown: Shown::default(),
             counters: CodedCounters::default(),
         }
     }
@@ -253,7 +256,8 @@ impl CodedSender {
         if report.epoch != self.epoch {
             return Ok(());
         }
-        self.counters.shown = self.counters.shown.max(report.shown.min(self.counters.sent));
+        self.shown.handle_report(report.shown);
+        self.counters.shown = self.shown.total().min(self.counters.sent);
         if let Some(lacking) = report.lacking.filter(|lacking| lacking.number < self.number)
             && lacking.number >= self.newest_key
         {
@@ -268,6 +272,7 @@ impl CodedSender {
     pub fn handle_reset(&mut self) {
         self.reference = None;
         self.wants_key = true;
+        self.shown.handle_reset();
         self.under_way.clear();
         self.chain.clear();
         (self.decodable, self.waits_since) = (None, None);

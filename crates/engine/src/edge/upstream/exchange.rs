@@ -9,6 +9,7 @@ use glassline_delivery::fill::{
 use glassline_delivery::http1::client::{Client, Event, Request};
 use glassline_delivery::http1::{Headers, HttpError, Limits, Method, Url};
 use glassline_delivery::playlist::rewrite::PlaylistKind;
+use glassline_delivery::policy::is_live_path;
 use glassline_media::{Time, Utc};
 
 /// What comes in one turn is put together to runs of at most this: what all have read is let go in whole runs.
@@ -23,6 +24,8 @@ pub(super) struct Fetch {
     pub(super) attempts: usize,
     /// Servers that failed it, by their numbers.
     pub(super) failed: Vec<usize>,
+    /// One of them refuses the key that it was shown.
+    pub(super) is_barred: bool,
 }
 
 impl Fetch {
@@ -34,7 +37,7 @@ impl Fetch {
             None => (Download::new(known), Freshness::default()),
         };
         let download = download.with_spare(job.old.is_some() && now < job.old_until);
-        Fetch { download, freshness, attempts: 0, failed: Vec::new(), job }
+        Fetch { download, freshness, attempts: 0, failed: Vec::new(), is_barred: false, job }
     }
 
     /// The bytes of the next request to `url`, whose path stands in front, and what reads the answer. `name` tells who asks.
@@ -86,7 +89,7 @@ pub(super) struct Exchange {
     drops_body: bool,
     /// Whether anything came of the answer.
     pub(super) has_answer: bool,
-    /// The server asks for a key, or lets this one see nothing.
+    /// The server asks for a key to a stream, or does not let this one see it.
     pub(super) is_refused: bool,
 }
 
@@ -158,9 +161,15 @@ impl Exchange {
                 Err(error) => break Err(error),
                 Ok(None) => break Ok(()),
                 Ok(Some(Event::Head(head))) => {
-                    let verdict = self.download.download.handle_head(&head);
-                    self.is_refused = matches!(head.status, 401 | 403);
                     let path = self.download.job.target.split('?').next().unwrap_or_default();
+                    self.is_refused = matches!(head.status, 401 | 403) && is_live_path(path);
+                    // The key is ours: that it is refused is nothing that a client could mend with another token.
+                    if self.is_refused && head.status == 401 && origin.server.authorization().is_some() {
+                        self.download.is_barred = true;
+                        stands = Stands::TryNext;
+                        break Ok(());
+                    }
+                    let verdict = self.download.download.handle_head(&head);
                     match verdict {
                         Verdict::Begin(kept, announced) => {
                             self.download.freshness =

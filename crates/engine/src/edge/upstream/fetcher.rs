@@ -8,7 +8,6 @@ use super::waiting::Waiting;
 use super::{FetchCounters, Mailbox, News, UpstreamSettings};
 use crate::containment::{Border, contain, inject};
 use glassline_delivery::fill::{Failure, Object, Pace};
-use glassline_delivery::policy::is_live_path;
 use glassline_io::client::Wire;
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker, Watch};
@@ -547,7 +546,7 @@ impl Fetcher {
         self.servers[server].succeed();
         let Some(exchange) = exchange else { return };
         let target = &exchange.download.job.target;
-        if exchange.is_refused && is_live_path(target) {
+        if exchange.is_refused {
             self.servers[server].tell_refusal(target, now);
         }
         let (fetch, same) = (&exchange.download, &exchange.same);
@@ -601,6 +600,9 @@ impl Fetcher {
         let (server, exchange) = (line.server, line.exchange.take());
         self.close(slot);
         let Some((mut fetch, _)) = exchange.map(Exchange::into_parts) else { return };
+        if fetch.is_barred {
+            self.servers[server].tell_refusal(&fetch.job.target, now);
+        }
         let authority = self.servers[server].url.authority();
         tracing::debug!(server = %authority, target = %fetch.job.target, "an upstream server cannot answer");
         fetch.failed.push(server);
@@ -629,7 +631,8 @@ impl Fetcher {
 
     /// Nobody is left who could be asked.
     fn give_up(&mut self, fetch: Fetch, now: Time) {
-        self.fail(fetch, Failure::Upstream, now);
+        let failure = if fetch.is_barred { Failure::Barred } else { Failure::Upstream };
+        self.fail(fetch, failure, now);
     }
 
     fn fail(&mut self, fetch: Fetch, failure: Failure, now: Time) {

@@ -59,11 +59,19 @@ impl Server {
             return;
         }
         self.refusal_told = Some(now);
-        tracing::warn!(
-            server = %self.url.authority(), target = target.split('?').next().unwrap_or_default(),
-            "an upstream server refuses what viewers ask for; where it has a viewer key, its address here has to show that: \
-             http://edge:KEY@HOST"
-        );
+        let (server, target) = (self.url.authority(), target.split('?').next().unwrap_or_default());
+        if self.url.authorization().is_some() {
+            tracing::warn!(
+                %server, target,
+                "an upstream server refuses the key that its address here shows: it has to be that server's viewer key"
+            );
+        } else {
+            tracing::warn!(
+                %server, target,
+                "an upstream server refuses what viewers ask for; where it has a viewer key, its address here has to show \
+                 that: http://edge:KEY@HOST"
+            );
+        }
     }
 
     fn is_named(&self) -> bool {

@@ -454,6 +454,10 @@ fn refusal(failure: Option<Failure>) -> Response {
             problem(500, &title, "Try again shortly; the server's log says what the fault was.")
                 .with_header("Retry-After", "1")
         }
+        Some(Failure::Barred) => {
+            let words = "Its operator has to give this server the key of the server behind it.";
+            problem(502, &title, words).with_header("Retry-After", "10")
+        }
         Some(_) => {
             let words = "Try again shortly; the server's log says what its upstream servers answered.";
             problem(502, &title, words).with_header("Retry-After", "1")

@@ -151,6 +151,15 @@ pub(in crate::relay) enum Turn {
     Over,
 }
 
+/// The answer to a publisher that has gone in the middle of its body (RFC 9112 §8).
+fn cut_off() -> Response {
+    guarded(problem(
+        400,
+        "the stream was cut off",
+        "Its end did not come; publish again under the same name.",
+    ))
+}
+
 /// Whether a request puts something of a presentation.
 fn is_put(request: &Request) -> bool {
     matches!(request.method, Method::Put | Method::Post)
@@ -515,7 +524,8 @@ impl Connection {
             Role::Publishing(_) => {
                 let whole = self.http.end().is_ok();
                 self.leave_seat(context, if whole { "ended" } else { "was cut off" });
-                self.finish_answer(&guarded(Response::new(204)), false, context);
+                let response = if whole { guarded(Response::new(204)) } else { cut_off() };
+                self.finish_answer(&response, false, context);
                 let _ = self.outgoing.flush(&mut self.socket)?;
                 Ok(Turn::Over)
             }
