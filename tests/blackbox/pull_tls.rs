@@ -141,16 +141,23 @@ fn who_is_not_trusted_is_not_asked() {
 #[test]
 fn authorities_that_cannot_be_read_are_told_at_the_start() {
     let scratch = Scratch::new("edge");
-    let text = "[stream.far]\nsource = 'https://localhost/a.ts'\nca = 'ca.pem'\n";
-    let file = scratch.write("glassline.toml", text);
+    let texts = [
+        ("stream.far.ca", "[stream.far]\nsource = 'https://localhost/a.ts'\nca = 'ca.pem'\n"),
+        ("upstream.ca", "[upstream]\nservers = ['https://localhost']\nca = 'ca.pem'\n"),
+    ];
     for (content, why) in [(None, "No such file"), (Some("nothing"), "holds no certificate in PEM")] {
         if let Some(content) = content {
             scratch.write("ca.pem", content);
         }
-        for arguments in [&["--test-config"][..], &["--listen", "127.0.0.1:0"]] {
-            let outcome = glassline(&[&["serve", "--config", &file], arguments].concat());
-            assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
-            assert!(outcome.stderr.contains(why) && outcome.stderr.contains("ca.pem"), "{}", outcome.stderr);
+        for (key, text) in texts {
+            let file = scratch.write("glassline.toml", text);
+            for arguments in [&["--test-config"][..], &["--listen", "127.0.0.1:0"]] {
+                let outcome = glassline(&[&["serve", "--config", &file], arguments].concat());
+                let told = &outcome.stderr;
+                assert_eq!(outcome.status, Some(2), "{told}");
+                assert!(told.contains(why) && told.contains("ca.pem"), "{told}");
+                assert!(arguments.len() > 1 || told.contains(&format!("{key}: ")), "{told}");
+            }
         }
     }
 }

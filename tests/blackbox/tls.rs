@@ -298,10 +298,10 @@ fn without_good_certificates_it_does_not_start_and_says_why() {
     };
     for arguments in [&[][..], &["--test-config"]] {
         let (status, words) = outcome("{ chain = 'none.pem', key = 'one.key' }", arguments);
-        assert!(status == Some(1) && words.contains("none.pem: No such file"), "{words}");
-        assert!(words.contains("[tls] certificates"), "{words}");
+        assert!(status == Some(2) && words.contains("none.pem: No such file"), "{words}");
+        assert!(words.contains("correct the name"), "{words}");
         let (status, words) = outcome("{ chain = 'one.pem', key = 'two.key' }", arguments);
-        assert!(status == Some(1) && words.contains("the key is not the certificate's"), "{words}");
+        assert!(status == Some(2) && words.contains("the key is not the certificate's"), "{words}");
         let (status, words) = outcome("", arguments);
         assert!(status == Some(2) && words.contains("tls.listen: needs a certificate"), "{words}");
     }
@@ -322,7 +322,7 @@ fn a_key_that_everybody_reads_is_refused_with_the_command_that_mends_it() {
         let outcome = crate::glassline(&[&["serve", "--config", &file][..], test_config].concat());
         let command = format!("chmod 600 {}", folder.file("one.key"));
         assert!(
-            outcome.status == Some(1) && outcome.stderr.contains(&format!("type: {command};")),
+            outcome.status == Some(2) && outcome.stderr.contains(&format!("type: {command};")),
             "{}",
             outcome.stderr
         );

@@ -28,6 +28,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
 use glassline_engine::capture::Input;
+use glassline_engine::edge::FetcherError;
 use glassline_engine::relay::{self, CertificateFiles, Listen, Output, Pull, Settings, StartError};
 use glassline_io::small_file::Accept;
 use glassline_io::tls::{Connector, Identities, Roots, TlsError};
@@ -302,7 +303,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn explain(error: StartError) -> anyhow::Error {
     let advice = advice(&error);
-    failure::failed(error, advice)
+    // What the configuration names cannot be used.
+    let is_configured = matches!(error, StartError::Tls(_) | StartError::Upstream(FetcherError::Tls(_)));
+    if is_configured { failure::usage(error, advice) } else { failure::failed(error, advice) }
 }
 
 /// What to do about it.
