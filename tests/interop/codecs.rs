@@ -70,6 +70,64 @@ fn coded(scratch: &Scratch, name: &str, codecs: &str) -> String {
 }
 
 #[test]
+fn players_are_told_of_a_wide_range_of_light() {
+    if !have("players_are_told_of_a_wide_range_of_light", &["ffmpeg", "ffprobe"]) {
+        return;
+    }
+    let scratch = Scratch::new("codecs");
+    let master = "master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,1):max-cll=1000,400";
+    let h265 = |colour: &str| {
+        format!(
+            "-c:v libx265 -preset ultrafast -pix_fmt yuv420p10le -x265-params \
+             keyint=25:log-level=error:colorprim=bt2020:colormatrix=bt2020nc:{colour} -an"
+        )
+    };
+    for (number, (coding, range, transfer)) in [
+        (h265(&format!("transfer=smpte2084:hdr10=1:{master}")), Some("PQ"), "16"),
+        (h265("transfer=arib-std-b67"), Some("HLG"), "18"),
+        // As television has it for sets of both kinds: the message names the other function.
+        (h265("transfer=bt2020-10:atc-sei=18"), Some("HLG"), "14"),
+        (h265("transfer=bt2020-10"), None, ""),
+        ("-c:v libx264 -preset ultrafast -g 25 -an".to_owned(), None, ""),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let server = served(&coded(&scratch, &format!("{number}.ts"), &coding), true);
+        let playlist = get(server.address(), "/live/a/index.m3u8").text();
+        let manifest = get(server.address(), "/live/a/manifest.mpd").text();
+        let told = playlist.matches("VIDEO-RANGE").count();
+        match range {
+            // The variant, and its key frames.
+            Some(range) => {
+                assert_eq!(
+                    (told, playlist.matches(&format!("VIDEO-RANGE={range}")).count()),
+                    (2, 2),
+                    "{playlist}"
+                );
+                let property = format!("urn:mpeg:mpegB:cicp:TransferCharacteristics\" value=\"{transfer}\"");
+                assert!(manifest.contains(&property), "{manifest}");
+            }
+            None => assert!(told == 0 && !manifest.contains("cicp"), "{playlist}{manifest}"),
+        }
+        if range == Some("PQ") {
+            let url = server.url("/live/a/index.m3u8");
+            let arguments = ["-v", "error", "-select_streams", "v:0", "-show_streams", &url];
+            let told = run("ffprobe", &arguments, 60).text();
+            for words in [
+                "color_transfer=smpte2084",
+                "side_data_type=Mastering display metadata",
+                "max_luminance=10000000/10000",
+                "side_data_type=Content light level metadata",
+                "max_content=1000",
+            ] {
+                assert!(told.contains(words), "{words} is not in {told}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_cmaf_takes_is_the_same_behind_it() {
     if !have("what_cmaf_takes_is_the_same_behind_it", &["ffmpeg"]) {
         return;

@@ -332,11 +332,12 @@ fn track_info(first: &FirstTrack, epoch: u32, language: Option<[u8; 3]>, setting
     let whole = |samples: u64| u32::try_from(samples.max(1).saturating_mul(sample)).unwrap_or(u32::MAX);
     let (kind, chunk) = match first.media.pictures() {
         Some(pictures) => {
-            let Pictures { width_px, height_px, sample_aspect, .. } = pictures;
+            let Pictures { width_px, height_px, sample_aspect, colour, .. } = pictures;
             let seen = u32::try_from(sample).ok();
             let stated = pictures.frame_rate;
             let frame_rate = stated.and_then(|_| FrameRate::believed(stated, seen));
-            (Kind::Video { width_px, height_px, frame_rate, sample_aspect }, whole(1))
+            let range = pictures.range();
+            (Kind::Video { width_px, height_px, frame_rate, sample_aspect, colour, range }, whole(1))
         }
         None => {
             let channels = first.media.channels().unwrap_or(0);

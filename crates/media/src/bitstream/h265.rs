@@ -47,6 +47,8 @@ pub enum NalType {
     AccessUnitDelimiter,
     /// 38: filler data.
     Filler,
+    /// 39: supplemental messages before the picture.
+    PrefixSei,
     /// Any other, by its number.
     Other(u8),
 }
@@ -62,6 +64,7 @@ impl NalType {
             34 => NalType::Pps,
             35 => NalType::AccessUnitDelimiter,
             38 => NalType::Filler,
+            39 => NalType::PrefixSei,
             other => NalType::Other(other),
         }
     }

@@ -4,6 +4,7 @@ pub mod ac3;
 pub mod adts;
 pub mod h264;
 pub mod h265;
+pub mod hdr;
 pub mod latm;
 pub mod mpeg_audio;
 pub mod opus;

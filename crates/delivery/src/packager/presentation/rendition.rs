@@ -2,6 +2,8 @@
 
 use super::super::RenditionName;
 use super::segment::{Part, Segment, duration_of};
+use glassline_media::bitstream::h264::ColourDescription;
+use glassline_media::bitstream::hdr::Range;
 use glassline_media::time::FrameRate;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -39,6 +41,10 @@ pub enum Kind {
         frame_rate: Option<FrameRate>,
         /// Shape of a pixel, width to height, where the stream says it.
         sample_aspect: Option<(u16, u16)>,
+        /// Colour, where the stream says it.
+        colour: Option<ColourDescription>,
+        /// How light and dark they can be.
+        range: Range,
     },
     /// Sound.
     Audio {

@@ -7,6 +7,8 @@ use super::mpd::{Member, Period, write_utc_timing};
 use super::segments::{Listing, write_template};
 use super::xml::Xml;
 use crate::packager::{Kind, Rendition, RenditionName, Segment, TrackInfo, ticks_of};
+use glassline_media::bitstream::h264::ColourDescription;
+use glassline_media::bitstream::hdr::Range;
 
 /// Writes a set: the one rendition of it, or the same rendition of several variants, of which players choose.
 pub(super) fn write_set(
@@ -84,11 +86,15 @@ fn set_id(name: RenditionName) -> u32 {
 
 fn write_format(xml: &mut Xml, track: &TrackInfo) {
     match track.kind {
-        Kind::Video { width_px, height_px, frame_rate, sample_aspect } => {
+        Kind::Video { width_px, height_px, frame_rate, sample_aspect, colour, range } => {
             xml.attribute("width", width_px)
                 .attribute("height", height_px)
                 .attribute_if("sar", sample_aspect.map(|(width, height)| format!("{width}:{height}")))
                 .attribute_if("frameRate", frame_rate);
+            // All players take the pictures of usual light; of others they choose by these.
+            if let Some(colour) = colour.filter(|_| range != Range::Sdr) {
+                write_colour(xml, colour);
+            }
         }
         Kind::Audio { channels, rate_hz, language } => {
             xml.attribute_if("lang", language_of(language)).attribute("audioSamplingRate", rate_hz);
@@ -97,6 +103,22 @@ fn write_format(xml: &mut Xml, track: &TrackInfo) {
                 .attribute("value", channels)
                 .close();
         }
+    }
+}
+
+/// Colour by the code points of H.273 (23091-2): as a property that players may pass over.
+fn write_colour(xml: &mut Xml, colour: ColourDescription) {
+    let ColourDescription { primaries, transfer, matrix, .. } = colour;
+    let properties = [
+        ("ColourPrimaries", primaries),
+        ("TransferCharacteristics", transfer),
+        ("MatrixCoefficients", matrix),
+    ];
+    for (name, value) in properties {
+        xml.open("SupplementalProperty")
+            .attribute("schemeIdUri", format!("urn:mpeg:mpegB:cicp:{name}"))
+            .attribute("value", value)
+            .close();
     }
 }
 

@@ -6,6 +6,7 @@ use super::super::variant::Variant;
 use super::VERSION;
 use super::iframes::iframe_bandwidth;
 use crate::packager::{Bandwidth, Kind, Rendition, TrackInfo};
+use glassline_media::bitstream::hdr::Range;
 use glassline_media::time::FrameRate;
 use std::fmt::Write as _;
 
@@ -165,6 +166,7 @@ fn write_stream_tag(out: &mut String, lead: &Rendition, sounds: &[&Rendition]) {
     }
     let _ = write!(out, "#EXT-X-STREAM-INF:{},CODECS=\"{}\"", rates(own), codecs.join(","));
     write_resolution(out, track);
+    write_range(out, track);
     if let Kind::Video { frame_rate, .. } = track.kind
         && let Some(rate) = frame_rate.or_else(|| FrameRate::of_distance(track.sample_ticks))
     {
@@ -176,6 +178,7 @@ fn write_key_frames(out: &mut String, variant: &Ready<'_>) {
     let Some((bandwidth, track)) = iframe_bandwidth(variant.lead).zip(variant.lead.track()) else { return };
     let _ = write!(out, "#EXT-X-I-FRAME-STREAM-INF:{},CODECS=\"{}\"", rates(bandwidth), track.codec);
     write_resolution(out, track);
+    write_range(out, track);
     out.push_str(",URI=\"");
     variant.write_address(out, Object::IFrames);
     out.push_str("\"\n");
@@ -183,6 +186,15 @@ fn write_key_frames(out: &mut String, variant: &Ready<'_>) {
 
 fn rates(bandwidth: Bandwidth) -> String {
     format!("BANDWIDTH={},AVERAGE-BANDWIDTH={}", bandwidth.peak_bps, bandwidth.average_bps)
+}
+
+/// How light and dark the pictures can be; nothing of the usual range, which is meant where nothing is said (the draft §4.4.6.2).
+fn write_range(out: &mut String, track: &TrackInfo) {
+    if let Kind::Video { range, .. } = track.kind
+        && range != Range::Sdr
+    {
+        let _ = write!(out, ",VIDEO-RANGE={}", range.name());
+    }
 }
 
 /// Width and height as they are shown, in square pixels.

@@ -3,7 +3,8 @@
 use super::Error;
 use super::boxes::{Fields, full, plain};
 use crate::access_unit::{AccessUnit, Codec};
-use crate::bitstream::h264::{ColourDescription, NalType, Sps, nals};
+use crate::bitstream::h264::{ColourDescription, NalType, Sei, Sps, nals};
+use crate::bitstream::hdr::{Hdr, Range};
 use crate::bitstream::program_config::ProgramConfig;
 use crate::bitstream::{ac3, adts, h265, mpeg_audio, opus};
 use crate::time::{FrameRate, Ticks};
@@ -32,6 +33,8 @@ pub enum Media {
         in_band: bool,
         /// What `sps` says.
         parsed: Sps,
+        /// What the first picture says beyond that of its light.
+        hdr: Hdr,
     },
     /// H.265, its NAL units behind lengths of 4 bytes (ISO/IEC 14496-15 §8). Parameter sets stand in the initialisation alone
     /// (`hvc1`).
@@ -40,6 +43,8 @@ pub enum Media {
         sets: Vec<Vec<u8>>,
         /// What the sequence parameter set says.
         parsed: Box<h265::Sps>,
+        /// What the first picture says beyond that of its light.
+        hdr: Hdr,
     },
     /// AAC without ADTS headers.
     Aac {
@@ -84,6 +89,16 @@ pub struct Pictures {
     pub frame_rate: Option<FrameRate>,
     /// Colour, where it is said.
     pub colour: Option<ColourDescription>,
+    /// What is said of high dynamic range.
+    pub hdr: Hdr,
+}
+
+impl Pictures {
+    /// How light and dark they can be.
+    pub fn range(&self) -> Range {
+        let stated = self.colour.map(|colour| colour.transfer);
+        self.hdr.preferred_transfer.or(stated).map_or(Range::Sdr, Range::of)
+    }
 }
 
 impl Media {
@@ -127,19 +142,21 @@ impl Media {
     /// What is known of pictures; `None` of sound.
     pub fn pictures(&self) -> Option<Pictures> {
         match self {
-            Media::H264 { parsed, .. } => Some(Pictures {
+            Media::H264 { parsed, hdr, .. } => Some(Pictures {
                 width_px: parsed.width_px,
                 height_px: parsed.height_px,
                 sample_aspect: parsed.sample_aspect,
                 frame_rate: parsed.frame_rate,
                 colour: parsed.colour,
+                hdr: *hdr,
             }),
-            Media::H265 { parsed, .. } => Some(Pictures {
+            Media::H265 { parsed, hdr, .. } => Some(Pictures {
                 width_px: parsed.width_px,
                 height_px: parsed.height_px,
                 sample_aspect: parsed.sample_aspect,
                 frame_rate: parsed.frame_rate,
                 colour: parsed.colour,
+                hdr: *hdr,
             }),
             _ => None,
         }
@@ -156,13 +173,21 @@ impl Media {
         }
     }
 
-    /// Whether a decoder that was told this can go on with units that tell `other`: bit rates may differ.
+    /// Whether a decoder that was told this can go on with units that tell `other`: bit rates may differ, and what messages say,
+    /// which stand in the samples too.
     pub fn covers(&self, other: &Media) -> bool {
-        let (Media::Ac3 { header }, Media::Ac3 { header: other }) = (self, other) else {
-            return self == other;
-        };
-        let ac3::Header { frame_bytes, blocks, rate_index, .. } = *header;
-        *header == ac3::Header { frame_bytes, blocks, rate_index, ..*other }
+        match (self, other) {
+            (Media::Ac3 { header }, Media::Ac3 { header: other }) => {
+                let ac3::Header { frame_bytes, blocks, rate_index, .. } = *header;
+                *header == ac3::Header { frame_bytes, blocks, rate_index, ..*other }
+            }
+            (
+                Media::H264 { sps, pps, in_band, .. },
+                Media::H264 { sps: other_sps, pps: other_pps, in_band: other_in_band, .. },
+            ) => (sps, pps, in_band) == (other_sps, other_pps, other_in_band),
+            (Media::H265 { sets, .. }, Media::H265 { sets: others, .. }) => sets == others,
+            _ => self == other,
+        }
     }
 
     /// Ticks a second of the track's time: 90 kHz of pictures, the sample rate of sound.
@@ -279,7 +304,9 @@ pub(super) fn h264(unit: &[u8], in_band: bool) -> Result<Media, Error> {
     if sps.len() > SET_MAX_BYTES || pps.iter().any(|pps| pps.len() > SET_MAX_BYTES) {
         return Err(lacks("parameter set of less than 64 kB"));
     }
-    Ok(Media::H264 { sps, pps, in_band, parsed })
+    let before = nals(unit).take_while(|nal| !nal.kind().is_slice());
+    let messages = before.filter(|nal| nal.kind() == NalType::Sei).map(|nal| Sei::parse(nal.payload()));
+    Ok(Media::H264 { sps, pps, in_band, parsed, hdr: hdr_of(messages) })
 }
 
 /// What the parameter sets in `unit`, Annex B, say.
@@ -297,8 +324,22 @@ pub(super) fn h265(unit: &[u8]) -> Result<Media, Error> {
     if sets.iter().any(|set| set.len() > SET_MAX_BYTES) {
         return Err(lacks("parameter set of less than 64 kB"));
     }
-    Ok(Media::H265 { sets, parsed: Box::new(parsed) })
+    let kind = |header: u8| h265::NalType::of(header);
+    let is_slice = |kind| matches!(kind, h265::NalType::Slice | h265::NalType::RandomAccess);
+    let before = nals(unit).map(|nal| nal.bytes).take_while(|nal| !is_slice(kind(nal[0])));
+    let messages = before.filter(|nal| kind(nal[0]) == h265::NalType::PrefixSei);
+    let messages = messages.map(|nal| Sei::parse(nal.get(2..).unwrap_or_default()));
+    Ok(Media::H265 { sets, parsed: Box::new(parsed), hdr: hdr_of(messages) })
 }
+
+/// What the messages in front of a picture say of its light.
+fn hdr_of(units: impl Iterator<Item = Sei>) -> Hdr {
+    let units: Vec<Sei> = units.take(SEI_MAX).collect();
+    Hdr::of(units.iter().flat_map(Sei::messages))
+}
+
+/// Units of messages in front of a picture that are looked at: encoders write some two or three.
+const SEI_MAX: usize = 16;
 
 /// Appends the NAL units of a sample, without parameter sets, which are those of the track.
 fn write_h265(unit: &[u8], sets: &[Vec<u8>], out: &mut Vec<u8>) -> Result<(), Error> {
@@ -328,12 +369,12 @@ fn write_nal(nal: &[u8], out: &mut Vec<u8>) {
 /// The sample entry (14496-12 §8.5.2).
 pub(super) fn write_sample_entry(media: &Media, out: &mut Vec<u8>) {
     match media {
-        Media::H264 { sps, pps, in_band, parsed } => {
+        Media::H264 { sps, pps, in_band, parsed, .. } => {
             write_picture_entry(if *in_band { b"avc3" } else { b"avc1" }, media, out, |out| {
                 write_decoder_configuration(sps, pps, parsed, out);
             });
         }
-        Media::H265 { sets, parsed } => {
+        Media::H265 { sets, parsed, .. } => {
             write_picture_entry(b"hvc1", media, out, |out| write_h265_configuration(sets, parsed, out));
         }
         Media::Aac { config, rate_hz, channels } => {
@@ -388,6 +429,7 @@ fn write_picture_entry(
         out.u16(u16::MAX);
         configuration(out);
         write_colour(&pictures, out);
+        write_light(&pictures.hdr, out);
         if let Some((horizontal, vertical)) = pictures.sample_aspect {
             plain(out, b"pasp", |out| {
                 out.u32(horizontal.into());
@@ -485,6 +527,16 @@ fn write_colour(pictures: &Pictures, out: &mut Vec<u8>) {
     });
 }
 
+/// `mdcv` and `clli` (14496-12 §12.1.6, §12.1.7), whose fields are those of the messages.
+fn write_light(hdr: &Hdr, out: &mut Vec<u8>) {
+    if let Some(mastering) = hdr.mastering {
+        plain(out, b"mdcv", |out| out.extend_from_slice(&mastering));
+    }
+    if let Some(light) = hdr.light {
+        plain(out, b"clli", |out| out.extend_from_slice(&light));
+    }
+}
+
 fn write_sound_entry(
     kind: &[u8; 4],
     channels: u16,
@@ -541,21 +593,25 @@ mod tests {
             0x10, 0x00, 0x00, 0x03, 0x03, 0x20, 0xf1, 0x83, 0x19, 0x60,
         ];
         let mut parsed = Sps::parse(&sps[1..]).unwrap();
-        let entry = |parsed: Sps| {
+        let entry = |parsed: Sps, hdr: Hdr| {
             let mut out = Vec::new();
-            let media = Media::H264 { sps: sps.to_vec(), pps: vec![vec![0x68]], in_band: false, parsed };
+            let media = Media::H264 { sps: sps.to_vec(), pps: vec![vec![0x68]], in_band: false, parsed, hdr };
             write_sample_entry(&media, &mut out);
             out
         };
         (parsed.colour, parsed.sample_aspect) = (None, None);
-        let bare = entry(parsed);
+        let bare = entry(parsed, Hdr::default());
         // Width and height (14496-12 §12.1.3).
         assert_eq!(bare[32..36], [0x05, 0x00, 0x02, 0xd0]);
         parsed.colour = Some(ColourDescription { full_range: true, primaries: 9, transfer: 14, matrix: 9 });
         parsed.sample_aspect = Some((64, 45));
-        let told = entry(parsed);
+        let told = entry(parsed, Hdr::default());
         let boxes = b"\0\0\0\x13colrnclx\0\x09\0\x0e\0\x09\x80\0\0\0\x10pasp\0\0\0\x40\0\0\0\x2d";
         assert_eq!(told[bare.len()..], boxes[..]);
         assert_eq!(told[..4], (told.len() as u32).to_be_bytes());
+        let hdr = Hdr { mastering: Some([7; 24]), light: Some([1, 2, 3, 4]), ..Hdr::default() };
+        let light = [b"\0\0\0\x20mdcv", &[7; 24][..], b"\0\0\0\x0cclli\x01\x02\x03\x04"].concat();
+        let lit = entry(parsed, hdr);
+        assert_eq!(lit[bare.len() + 19..][..light.len()], light[..]);
     }
 }
