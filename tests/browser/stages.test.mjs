@@ -1,9 +1,10 @@
 // The bar of stages that opens from the delay, in Chromium and in Firefox: what the encoder writes into the stream, what the
 // server tells and what the page sees itself. No timing decides a test.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { launchFirefox, openTab } from "./firefox.mjs";
-import { glassline, launch, open, plays, screenshot, serve, skip, start, until } from "./support.mjs";
+import { glassline, launch, open, plays, screenshot, serve, skip, start, stats, until } from "./support.mjs";
 
 let chromium = null;
 let firefox = null;
@@ -102,6 +103,49 @@ for (const engine of ["webcodecs", "mse"]) {
     assert.equal((await bar(page)).isCut, false);
     await screenshot(page, `firefox-stages-${engine}-phone`);
     return undefined;
+  });
+}
+
+/** `lab glass --page` looks at pages by it. */
+const LOOK = readFileSync(new URL("../../crates/lab/src/glass/page.js", import.meta.url), "utf8");
+/** Where the first barcode of a picture of 640x360 lies. */
+const CODE = { x: 0, y: 0, cell: 16, size: { width: 640, height: 360 } };
+/** How far two refreshes of a usual screen are apart, in milliseconds. */
+const REFRESH_MS = 1000 / 60;
+
+/** How old a picture was when it was seen, by its barcode, in milliseconds. */
+function ageOf([atMs, cells]) {
+  const means = cells.match(/../g).map((cell) => parseInt(cell, 16));
+  const middle = (Math.min(...means) + Math.max(...means)) / 2;
+  const bits = means.reduce((all, mean) => (all << 1n) | (mean > middle ? 1n : 0n), 0n);
+  const mask = (1n << 40n) - 1n;
+  return Number((BigInt(Math.round(atMs * 1000)) - ((bits >> 16n) & mask)) & mask) / 1000;
+}
+
+for (const engine of ["webcodecs", "mse", "hls"]) {
+  test(`Chromium: the delay that the page tells is that of the barcodes which it shows (${engine})`, { timeout: 240_000 }, async (t) => {
+    if (!chromium) return skip(t, "chromium is not installed");
+    const server = await served(t);
+    const page = await chromium.newPage();
+    t.after(() => page.close());
+    await page.addInitScript({ content: LOOK });
+    await page.goto(`${server.origin}/watch/cam?engine=${engine}`);
+    await plays(page, 50);
+    await page.evaluate((code) => glasslineLab.start([[code]]), CODE);
+    const middle = (values) => values.toSorted((one, other) => one - other)[values.length >> 1];
+    const apart = [];
+    // A machine that stands still moves one of the two: they agree where it does not.
+    await until("a second in which both agree", async () => {
+      await page.evaluate(() => glasslineLab.take());
+      await new Promise((done) => setTimeout(done, 1000));
+      const looks = await page.evaluate(() => glasslineLab.take());
+      const ages = looks.filter((look) => look.length > 1).map(ageOf);
+      const told = (await stats(page)).delayMs?.p50;
+      if (ages.length < 10 || told === undefined) return false;
+      apart.push(told - middle(ages));
+      return Math.abs(apart.at(-1)) < REFRESH_MS / 2;
+    }, () => apart);
+    t.diagnostic(`${engine}: apart ${apart.map((ms) => ms.toFixed(1)).join(", ")} ms`);
   });
 }
 

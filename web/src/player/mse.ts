@@ -363,13 +363,13 @@ export class MseEngine implements Engine {
   }
 
   private watchPictures(): void {
-    watchPresented(this.player, () => this.closed, (mediaS, presented) => {
+    watchPresented(this.player, () => this.closed, (mediaS, presented, shownMs) => {
       this.presented += presented;
-      this.picture(mediaS);
+      this.picture(mediaS, shownMs);
     });
   }
 
-  private picture(mediaTime: number): void {
+  private picture(mediaTime: number, shownMs: number): void {
     const nowMs = performance.now();
     this.failures = 0;
     this.behindMs = this.context.edge.behind(nowMs, mediaTime * 1000);
@@ -377,8 +377,8 @@ export class MseEngine implements Engine {
     this.context.shown(note?.settlingFrames ?? 0);
     const number = note?.number ?? -1;
     // The element decodes as it likes, and does not tell when.
-    this.context.stages.shown(number, NaN, nowMs);
-    const serverUs = this.context.clock.nowUs(nowMs);
+    this.context.stages.shown(number, NaN, shownMs);
+    const serverUs = this.context.clock.nowUs(shownMs);
     if (serverUs === null) return;
     if (note && note.captureUs !== null) {
       this.context.delay.shown(nowMs, serverUs, note.captureUs, "stream");

@@ -415,21 +415,21 @@ export class SegmentedPlayer implements Playing, Timeline {
   }
 
   private watchPictures(): void {
-    watchPresented(this.video, () => this.stopped, (mediaS, presented) => {
+    watchPresented(this.video, () => this.stopped, (mediaS, presented, shownMs) => {
       this.presented += presented;
-      this.picture(mediaS);
+      this.picture(mediaS, shownMs);
     });
   }
 
-  private picture(mediaS: number): void {
+  private picture(mediaS: number, shownMs: number): void {
     if (!this.library) return;
     const nowMs = performance.now();
     this.firstFrameMs ??= nowMs - this.startedMs;
     this.lastPictureMs = nowMs;
     this.shownSinceOpen = true;
     this.tries = 0;
-    this.stages.shown(this.line.numberAt(mediaS) ?? -1, NaN, nowMs);
-    const serverUs = this.clock.nowUs(nowMs);
+    this.stages.shown(this.line.numberAt(mediaS) ?? -1, NaN, shownMs);
+    const serverUs = this.clock.nowUs(shownMs);
     if (serverUs === null) return;
     const told = this.line.at(mediaS);
     if (told !== null) {
@@ -442,7 +442,7 @@ export class SegmentedPlayer implements Playing, Timeline {
     if (captureUs === null) return;
     this.delay.shown(nowMs, serverUs, captureUs, barcode ? "picture" : "playlist");
     // When it came is not known: all of its way is one part.
-    this.stages.shown(this.stages.arrived(captureUs, null, NaN, nowMs), NaN, nowMs);
+    this.stages.shown(this.stages.arrived(captureUs, null, NaN, shownMs), NaN, shownMs);
   }
 
   private setState(state: PlayerState, detail: string | null): void {

@@ -6,6 +6,7 @@ import { BarcodeReader } from "./barcode_reader";
 import type { Engine, EngineContext, EngineStats } from "./engine";
 import { PictureNotes } from "./notes";
 import { type Waiting, admit, choose } from "./policy";
+import { Refresh } from "./refresh";
 
 const MAX_WAITING = 12;
 const MAX_FAILURES = 3;
@@ -20,6 +21,7 @@ export class WebCodecsEngine implements Engine {
   private readonly drawing = this.element.getContext("2d", { alpha: false, desynchronized: true });
   private readonly reader = new BarcodeReader();
   private readonly notes = new PictureNotes();
+  private readonly refresh = new Refresh();
   private decoder: VideoDecoder | null = null;
   private config: VideoConfig | null = null;
   private needsKey = true;
@@ -226,14 +228,15 @@ export class WebCodecsEngine implements Engine {
   private schedule(): void {
     if (this.scheduled) return;
     this.scheduled = true;
-    requestAnimationFrame(() => {
+    requestAnimationFrame((frameMs) => {
       this.scheduled = false;
-      if (!this.closed) this.draw(performance.now());
+      this.refresh.follow(frameMs);
+      if (!this.closed) this.draw(frameMs, performance.now());
       if (this.waiting.length > 0) this.schedule();
     });
   }
 
-  private draw(nowMs: number): void {
+  private draw(frameMs: number, nowMs: number): void {
     const index = choose(this.waiting, nowMs, this.sink?.clockUs(nowMs) ?? null);
     if (index < 0 || !this.drawing) return;
     this.discard(index);
@@ -250,8 +253,10 @@ export class WebCodecsEngine implements Engine {
     const note = this.notes.of(ptsUs);
     this.context.shown(note?.settlingFrames ?? 0);
     const number = note?.number ?? -1;
-    this.context.stages.shown(number, decodedMs, nowMs);
-    const serverUs = this.context.clock.nowUs(nowMs);
+    // Drawing takes its time where no graphics processor does it.
+    const shownMs = this.refresh.shownMs(frameMs, performance.now());
+    this.context.stages.shown(number, decodedMs, shownMs);
+    const serverUs = this.context.clock.nowUs(shownMs);
     const captureUs = note?.captureUs ?? null;
     if (serverUs !== null && captureUs !== null) this.context.delay.shown(nowMs, serverUs, captureUs, "stream");
     else if (serverUs !== null) {

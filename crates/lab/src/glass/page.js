@@ -16,6 +16,8 @@
   let place = null;
   let last = "";
   let problem = "";
+  /** When the frames of the page began of late, as the browser counts them. */
+  let frames = [];
   const drawing = new OffscreenCanvas(16, 16).getContext("2d", { willReadFrequently: true });
 
   /** UTC in milliseconds by the monotonic clock. */
@@ -112,12 +114,21 @@
     return null;
   };
 
-  const look = () => {
+  /** From one refresh to the next. */
+  const refreshMs = () => {
+    const distances = frames.slice(1).map((at, i) => at - frames[i]);
+    return Math.min(50, ...distances.filter((distance) => distance > 2));
+  };
+
+  /** `frameMs`: the frame of the page that begins, before its own scripts draw. What a canvas has was drawn before, and is on the screen now; what a video has the browser has just taken, and shows with the next refresh. */
+  const look = (frameMs) => {
     requestAnimationFrame(look);
+    frames = [...frames.slice(-8), frameMs];
     if (layouts.length === 0) return;
     const isThere = place && place.element.isConnected;
     const codes = (isThere && read(place.element, place.layout)) || find();
-    const at = now();
+    const ahead = place?.element instanceof HTMLVideoElement ? refreshMs() : 0;
+    const at = performance.timeOrigin + frameMs + ahead;
     if (!codes) {
       if (place) looks.push([at]);
       return;
