@@ -2,7 +2,7 @@
 //! odd get good headers of RTP and of a payload before them, so that ANC packets are reached.
 
 use glassline_media::Time;
-use glassline_transport::ancillary::{Depacketizer, Payload, Received, Settings};
+use glassline_transport::ancillary::{Cdp, Depacketizer, Payload, Received, Settings};
 use glassline_transport::rtp::source::Origin;
 use glassline_transport::rtp::{self, Header};
 use std::time::Duration;
@@ -18,6 +18,9 @@ pub fn run(data: &[u8]) {
             let code =
                 packet.time_code().map(|code| (code, code.packet().and_then(|packet| packet.time_code())));
             assert!(code.is_none_or(|(code, again)| again == Some(code)));
+            if let Some(Ok(cdp)) = packet.captions() {
+                assert!(cdp.triplets().len() <= 31 && Cdp::parse(&cdp.write()) == Ok(cdp));
+            }
             assert!(packet.parity_errors() <= packet.words().len() + 3);
         }
     };

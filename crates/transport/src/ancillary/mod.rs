@@ -16,6 +16,7 @@
 //! ```
 //! * [`Packet`]: one ANC packet; what it is ([`Kind`]), whether its parity and checksum hold.
 //! * [`Payload`]: what an RTP packet carries. It is written again as it was read, bit for bit.
+//! * [`Cdp`]: captions of a frame (ST 334-2), which a packet carries.
 //! * [`TimeCode`]: ancillary time code (ST 12-2); [`Numbering`]: which one a frame has.
 //! * [`Depacketizer`], [`Packetizer`]: payloads out of and into datagrams.
 #![cfg_attr(
@@ -28,6 +29,7 @@
     )
 )]
 
+mod captions;
 mod packet;
 mod payload;
 mod stream;
@@ -35,6 +37,7 @@ mod stream;
 mod tests;
 mod time_code;
 
+pub use captions::{CaptionRate, CaptionType, Cdp, CdpError, Triplet};
 pub use packet::{Kind, Packet, Stream, WORDS_MAX};
 pub use payload::{Field, Payload};
 pub use stream::{Counters, Depacketizer, Packetizer, PacketizerSettings, Received, Settings};
