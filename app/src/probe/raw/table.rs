@@ -180,7 +180,7 @@ fn about_ancillary(found: &AncillaryReport, lines: &mut Vec<(&'static str, Strin
     ));
     let captions = match found.caption_packets {
         0 => "none".to_owned(),
-        count => format!("{count} packets"),
+        count => format!("{count} packets, {} of them with more than padding", found.caption_contents),
     };
     lines.push(("Captions", captions));
     lines.push(("Time code", found.time_code.clone().unwrap_or("none".to_owned())));

@@ -35,6 +35,8 @@ struct Found {
     payloads: u64,
     frames: u64,
     captions: u64,
+    /// Of these, packets of CEA-708 that are whole and say something.
+    contents: u64,
     time_code: Option<String>,
     /// By DID, SDID and line.
     kinds: BTreeMap<(u8, u8, u16), u64>,
@@ -67,6 +69,9 @@ impl Found {
             return;
         }
         self.captions += u64::from(matches!(packet.kind(), Kind::Cea608 | Kind::Cea708));
+        if let Some(Ok(cdp)) = packet.captions() {
+            self.contents += u64::from(cdp.triplets().iter().any(|triplet| triplet.is_content()));
+        }
         if let Some(time_code) = packet.time_code() {
             self.time_code = Some(time_code.to_string());
         }
@@ -89,6 +94,7 @@ impl AncillarySeen {
                 payloads: 0,
                 frames: 0,
                 captions: 0,
+                contents: 0,
                 time_code: None,
                 kinds: BTreeMap::new(),
                 unlisted: 0,
@@ -139,6 +145,7 @@ impl AncillarySeen {
             checksum_errors: counters.checksum_errors,
             parity_errors: counters.parity_errors,
             caption_packets: self.found.captions,
+            caption_contents: self.found.contents,
             time_code: self.found.time_code.clone(),
             kinds: self.found.kinds.iter().map(kind).collect(),
             unlisted_packets: self.found.unlisted,

@@ -324,6 +324,8 @@ pub struct AncillaryReport {
     pub parity_errors: u64,
     /// Packets of CEA-608 and CEA-708 captions.
     pub caption_packets: u64,
+    /// Of these, caption distribution packets (ST 334-2) that are whole and have more in them than padding.
+    pub caption_contents: u64,
     /// The last time code.
     pub time_code: Option<String>,
     /// What was found, in the order of DID, SDID and line.

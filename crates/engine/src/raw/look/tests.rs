@@ -1,7 +1,7 @@
 use super::*;
 use crate::raw::testing::{PAYLOAD_TYPE, Sender, format, free, wait_for};
 use glassline_media::AudioBlock;
-use glassline_transport::ancillary::{self, Field, Packet, Source, TimeCode};
+use glassline_transport::ancillary::{self, CaptionRate, Cdp, Field, Packet, Source, TimeCode, Triplet};
 use glassline_transport::rtp::pcm::{self, Depth, PacketTime};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Instant;
@@ -167,7 +167,12 @@ fn ancillary_data_is_told_by_kind_and_line() {
             is_drop_frame: false,
             source: Source::Ltc,
         };
-        let mut captions = Packet::new(0x61, 0x01, &[0x96, 0x69]).unwrap();
+        // Four that say something, three that are filled up, and three that are no packets at all.
+        let triplet = Triplet { data: *b"hi", ..Triplet::null(true) };
+        let triplets = if frame < 4 { vec![triplet] } else { Vec::new() };
+        let cdp = Cdp::new(CaptionRate::Hz30, frame.into(), &triplets).unwrap();
+        let junk = Packet::new(0x61, 0x01, &[0x96, 0x69]).unwrap();
+        let mut captions = if frame < 7 { cdp.packet().unwrap() } else { junk };
         captions.line = 9;
         let afd = Packet::new(0x41, 0x05, &[8; 8]).unwrap();
         let packets = [captions, code.packet().unwrap(), afd];
@@ -179,7 +184,7 @@ fn ancillary_data_is_told_by_kind_and_line() {
     let report = look.stop();
     let (flow, found) = (&report[0], report[0].ancillary.as_ref().unwrap());
     assert_eq!((flow.kind, flow.merged.lost, found.frames, found.packets), ("ancillary", 0, 10, 30));
-    assert_eq!((found.caption_packets, found.checksum_errors), (10, 0));
+    assert_eq!((found.caption_packets, found.caption_contents, found.checksum_errors), (10, 4, 0));
     assert_eq!(found.time_code.as_deref(), Some("01:02:03:09"));
     let kinds: Vec<_> = found.kinds.iter().map(|kind| (kind.did, kind.line, kind.is_described)).collect();
     assert_eq!(kinds, [(0x41, 2047, Some(false)), (0x60, 2047, Some(true)), (0x61, 9, Some(true))]);
