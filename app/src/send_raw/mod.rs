@@ -29,8 +29,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Send uncompressed video over RTP (RFC 4175, SMPTE ST 2110-20), evenly as ST 2110-21 has it, with sound (ST 2110-30) and time
-/// code (ST 2110-40) beside it
+/// Send uncompressed video over RTP (RFC 4175, SMPTE ST 2110-20), evenly as ST 2110-21 has it, with sound (ST 2110-30), time
+/// code and captions (ST 2110-40) beside it
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 #[command(mut_arg("audio_in", |arg| arg.conflicts_with_all(["rate", "as_fast_as_possible"])))]
@@ -114,11 +114,11 @@ pub(crate) struct Args {
     /// frames are counted [default: the file's own, where it has one]
     #[arg(long, value_name = "CODE", value_parser = parse_time_code)]
     time_code: Option<TimeCodeFrom>,
-    /// Where ancillary data goes, which is the time code; twice for two paths [default: four ports above the pictures, on their
+    /// Where ancillary data goes, which is the time code and a film's closed captions (CEA-608, CEA-708); twice for two paths [default: four ports above the pictures, on their
     /// paths]
     #[arg(long, value_name = "rtp://HOST:PORT")]
     ancillary_to: Vec<To>,
-    /// Send no ancillary data
+    /// Send no ancillary data: no time code, no captions
     #[arg(long, conflicts_with_all = ["time_code", "ancillary_to"])]
     no_ancillary: bool,
     /// Memory for the frames of a file that is looped
@@ -151,7 +151,7 @@ Examples:
   glassline send-raw test:1920x1080@50 'rtp://239.1.2.3:5004?interface=eth0' --spin --processor 3
                                      as even as a processor of its own makes it
   glassline send-raw film.mov 'rtp://239.1.2.3:5004?interface=eth0' --sdp film.sdp
-                                     its sound goes to port 5006, its time code, where it has one, to 5008
+                                     its sound goes to port 5006, its time code and captions, where it has some, to 5008
   glassline send-raw film.y4m rtp://239.1.2.3:5004 --audio-in film.wav --sound-to rtp://239.1.2.4:5004 --time-code 10:00:00:00
                                      sound from another file, to a group of its own
   glassline send-raw clip.y4m rtp://127.0.0.1:5004 --loop --schedule burst --as-fast-as-possible --limit 10000 --json

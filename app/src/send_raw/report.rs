@@ -2,7 +2,7 @@
 
 use crate::output;
 use anyhow::{Context, Result};
-use glassline_engine::raw::send::{Class, Launch, Monitor, RawSender, Statistics};
+use glassline_engine::raw::send::{CaptionStatistics, Class, Launch, Monitor, RawSender, Statistics};
 use glassline_media::{Chroma, FrameRate, PixelFormat, Size};
 use glassline_transport::raw_video::{Format, Scan};
 use serde::Serialize;
@@ -23,6 +23,7 @@ pub(super) struct Report {
     kept: Option<usize>,
     sound_channels: Option<u8>,
     has_time_code: bool,
+    has_captions: bool,
 }
 
 /// What `--json` prints.
@@ -89,6 +90,15 @@ struct AncillaryJson<'a> {
     packets: u64,
     failed_packets: u64,
     failure: Option<&'a str>,
+    captions: Option<CaptionJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct CaptionJson<'a> {
+    /// Those that had some.
+    frames: u64,
+    dropped_triplets: u64,
+    failure: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -108,7 +118,8 @@ impl Report {
     pub(super) fn of(sender: &RawSender) -> Report {
         let (format, rate, packets, kept) = (sender.format(), sender.rate(), sender.packets(), sender.kept());
         let (sound_channels, has_time_code) = (sender.sound_channels(), sender.has_time_code());
-        Report { format, rate, packets, kept, sound_channels, has_time_code }
+        let has_captions = sender.has_captions();
+        Report { format, rate, packets, kept, sound_channels, has_time_code, has_captions }
     }
 
     /// What is about to be sent, on one line.
@@ -123,7 +134,12 @@ impl Report {
         let sound =
             self.sound_channels.map(|channels| format!(", sound of {} beside them", channels_of(channels)));
         let sound = sound.unwrap_or_default();
-        let code = if self.has_time_code { ", their time code too" } else { "" };
+        let code = match (self.has_time_code, self.has_captions) {
+            (false, false) => "",
+            (true, false) => ", their time code too",
+            (false, true) => ", their captions too",
+            (true, true) => ", their time code and captions too",
+        };
         format!(
             "sending {width}x{height} {name} {scan}, {rate}, {} packets a frame{kept}{sound}{code}",
             self.packets
@@ -210,14 +226,18 @@ impl Report {
             }
         }
         if let Some(ancillary) = &statistics.ancillary {
-            let _ = writeln!(text, "  time code: {} packets", ancillary.packets);
+            let _ = writeln!(text, "  {}: {} packets", ancillary.what(), ancillary.packets);
+            ancillary.captions.iter().for_each(|captions| tell_captions(&mut text, captions));
         }
         let beside = [
             statistics.sound.as_ref().map(|it| ("of sound", it.failed_packets, it.failure.as_deref())),
-            statistics
-                .ancillary
-                .as_ref()
-                .map(|it| ("of time code", it.failed_packets, it.failure.as_deref())),
+            statistics.ancillary.as_ref().map(|it| {
+                (
+                    if it.captions.is_some() { "of ancillary data" } else { "of time code" },
+                    it.failed_packets,
+                    it.failure.as_deref(),
+                )
+            }),
         ];
         for (what, count, why) in beside.into_iter().flatten().filter(|(_, count, _)| *count > 0) {
             let _ =
@@ -294,11 +314,28 @@ impl Report {
                 packets: ancillary.packets,
                 failed_packets: ancillary.failed_packets,
                 failure: ancillary.failure.as_deref(),
+                captions: ancillary.captions.as_ref().map(|captions| CaptionJson {
+                    frames: captions.frames,
+                    dropped_triplets: captions.dropped,
+                    failure: captions.failure.as_deref(),
+                }),
             }),
         };
         let mut text = serde_json::to_string_pretty(&json).context("cannot write JSON")?;
         text.push('\n');
         Ok(text)
+    }
+}
+
+/// What became of the captions.
+fn tell_captions(text: &mut String, captions: &CaptionStatistics) {
+    let _ = writeln!(text, "  captions: in {}", counted(captions.frames, "frame", "frames"));
+    if captions.dropped > 0 {
+        let dropped = counted(captions.dropped, "triplet of them was", "triplets of them were");
+        let _ = writeln!(text, "  {dropped} left out: the film has more than frames have room for");
+    }
+    if let Some(why) = &captions.failure {
+        let _ = writeln!(text, "  they were not sent any further: {why}");
     }
 }
 

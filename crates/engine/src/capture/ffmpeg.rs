@@ -11,7 +11,7 @@
 //! file does. Two children, since one whose sound is not read while its pictures are would wait for ever.
 
 use super::tracks::{self, Kind};
-use super::{Error, Film, Result, Tracks};
+use super::{Error, Film, Result, Tracks, captions};
 use glassline_io::child::without_capabilities;
 use glassline_media::pixels::Converter;
 use glassline_media::{Chroma, Colour, PixelFormat, Size};
@@ -90,6 +90,12 @@ pub struct FfmpegInput {
     /// The tracks that are taken, as FFmpeg's `-map` has them.
     video: String,
     audio: String,
+    /// FFmpeg's name of the pictures' format.
+    codec: Option<String>,
+    /// FFmpeg's name of the container.
+    container: Option<String>,
+    /// The first picture by the file's own clock, in seconds.
+    first: Option<f64>,
     /// From the file's beginning to the first picture, in seconds.
     shift: f64,
     /// Of its track of sound.
@@ -133,6 +139,9 @@ impl FfmpegInput {
             // FFmpeg's `V` is no cover.
             video: "0:V:0".to_owned(),
             audio: "0:a:0".to_owned(),
+            codec: None,
+            container: None,
+            first: None,
             shift: 0.0,
             channels: None,
             duration: None,
@@ -154,7 +163,8 @@ impl FfmpegInput {
 
     fn probe(&self) -> Option<Value> {
         let mut command = Command::new("ffprobe");
-        let entries = format!("{}:format=start_time,duration:format_tags=timecode", tracks::ENTRIES);
+        let entries =
+            format!("{}:format=format_name,start_time,duration:format_tags=timecode", tracks::ENTRIES);
         command.args(["-v", "quiet", "-show_entries", &entries, "-of", "json", "-i"]).arg(self.url());
         let output = without_capabilities(&mut command).stdin(Stdio::null()).process_group(0).output();
         serde_json::from_slice(&output.ok()?.stdout).ok()
@@ -172,7 +182,10 @@ impl FfmpegInput {
         self.audio = map(audio).unwrap_or_else(|| self.audio.clone());
         let seconds = |value: &Value| value.as_str()?.parse::<f64>().ok().filter(|time| time.is_finite());
         let start = |of: &Value| seconds(&of["start_time"]);
-        let shift = video.and_then(start).zip(start(&report["format"]));
+        self.codec = video.and_then(|video| video["codec_name"].as_str()).map(str::to_owned);
+        self.container = report["format"]["format_name"].as_str().map(str::to_owned);
+        self.first = video.and_then(start);
+        let shift = self.first.zip(start(&report["format"]));
         self.shift = shift.map_or(0.0, |(video, file)| (video - file).max(0.0));
         let channels = audio.and_then(|sound| sound["channels"].as_u64());
         self.channels = channels.and_then(|count| u8::try_from(count).ok()).filter(|&count| count > 0);
@@ -217,6 +230,34 @@ impl FfmpegInput {
         self.time_code.as_deref()
     }
 
+    /// Whether there are closed captions in the pictures of its first minute, which are searched for. Cost: of reading that
+    /// minute.
+    #[must_use]
+    pub fn has_captions(&self) -> bool {
+        captions::has_captions(self, self.codec.as_deref())
+    }
+
+    /// The same film, whose children are others' to end than those of this one.
+    #[must_use]
+    pub(crate) fn apart(&self) -> FfmpegInput {
+        FfmpegInput { children: Children::default(), ..self.clone() }
+    }
+
+    /// The track of pictures, as FFmpeg's `-map` has it.
+    pub(super) fn video(&self) -> &str {
+        &self.video
+    }
+
+    /// The first picture by the file's own clock, in seconds, where it says that.
+    pub(super) fn first(&self) -> Option<f64> {
+        self.first
+    }
+
+    /// Whether FFmpeg takes jumps of its clock for what they are, not for pauses: of transport and program streams.
+    pub(super) fn has_jumps(&self) -> bool {
+        self.container.as_deref().is_some_and(|name| name == "mpegts" || name == "mpeg")
+    }
+
     /// What the samples mean that it is decoded to, of pictures of `size`, but for the range.
     #[must_use]
     pub fn colour(&self, size: Size) -> Colour {
@@ -231,7 +272,7 @@ impl FfmpegInput {
     }
 
     /// `file:` in front: no name is mistaken for an option or a protocol.
-    fn url(&self) -> OsString {
+    pub(super) fn url(&self) -> OsString {
         let mut url = OsString::from("file:");
         url.push(&self.path);
         url
@@ -275,7 +316,11 @@ impl FfmpegInput {
     }
 
     fn decode(&self, part: Part) -> Result<Decoder> {
-        let mut command = self.command(part);
+        self.start(self.command(part))
+    }
+
+    /// Starts a program of FFmpeg's, of which its output is read.
+    pub(super) fn start(&self, mut command: Command) -> Result<Decoder> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: Ctrl-C reaches it through us, after the stream has been ended well.
         without_capabilities(command.process_group(0));
@@ -284,7 +329,8 @@ impl FfmpegInput {
             _ => Error::Ffmpeg(error),
         })?;
         let complaints = thread::Builder::new().name("ffmpeg".to_owned()).spawn(move || listen(errors)).ok();
-        Ok(Decoder { children: self.children.clone(), id, bytes, complaints })
+        let program = command.get_program().to_string_lossy().into_owned();
+        Ok(Decoder { children: self.children.clone(), program, id, bytes, complaints })
     }
 }
 
@@ -342,8 +388,10 @@ impl Children {
 }
 
 /// What FFmpeg makes of a part of a file. Reading gives its error where it failed.
-struct Decoder {
+pub(super) struct Decoder {
     children: Children,
+    /// Its name, for people.
+    program: String,
     id: u64,
     bytes: ChildStdout,
     complaints: Option<JoinHandle<String>>,
@@ -357,7 +405,7 @@ impl Decoder {
                 let listener = self.complaints.take();
                 let said = listener.and_then(|listener| listener.join().ok()).unwrap_or_default();
                 let said = if said.is_empty() { status.to_string() } else { said };
-                Err(io::Error::other(format!("ffmpeg failed: {said}")))
+                Err(io::Error::other(format!("{} failed: {said}", self.program)))
             }
             _ => Ok(()),
         }

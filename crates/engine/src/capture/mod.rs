@@ -10,6 +10,7 @@
 //! whoever implements [`Consumer`] decides what becomes of it. [`Pictures`] gives pictures on request in place of that,
 //! for who encodes files and measures.
 
+mod captions;
 mod coded;
 mod error;
 mod ffmpeg;
@@ -19,6 +20,7 @@ mod sound;
 mod source;
 mod tracks;
 
+pub(crate) use captions::{CaptionItem, CaptionReader};
 pub use coded::{CodedInput, CodedItem};
 pub use error::{Error, ParseError};
 pub use ffmpeg::{Children, FfmpegInput};

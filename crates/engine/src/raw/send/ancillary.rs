@@ -1,7 +1,8 @@
-//! Ancillary data beside the pictures (ST 2110-40): a time code for each frame.
+//! Ancillary data beside the pictures (ST 2110-40): for each frame a time code, and the film's captions.
 
+use super::captions::Captions;
 use super::settings::{AncillarySettings, TimeCodeFrom};
-use super::statistics::Monitor;
+use super::statistics::{CaptionStatistics, Monitor};
 use super::way::Way;
 use super::{Error, Result, packet_numbers};
 use crate::capture::FfmpegInput;
@@ -89,10 +90,17 @@ impl TimeCodes {
     }
 }
 
-/// Sends a frame's time code beside it.
+/// What goes beside frames.
+#[derive(Debug)]
+pub(super) struct Beside {
+    pub(super) codes: Option<TimeCodes>,
+    pub(super) captions: Option<Captions>,
+}
+
+/// Sends a frame's time code and captions beside it.
 #[derive(Debug)]
 pub(super) struct AncillarySender {
-    codes: TimeCodes,
+    beside: Beside,
     rate: FrameRate,
     packetizer: Packetizer,
     ways: Vec<Way>,
@@ -100,16 +108,24 @@ pub(super) struct AncillarySender {
 }
 
 impl AncillarySender {
-    /// Opens the paths.
+    /// Opens the paths, where there is something to send.
     ///
     /// # Errors
     /// The paths', and where the system gives no random numbers.
     pub(super) fn open(
-        codes: TimeCodes,
+        beside: Beside,
         (settings, datagram_bytes, dscp): (&AncillarySettings, usize, Option<u8>),
         rate: FrameRate,
         monitor: Monitor,
-    ) -> Result<AncillarySender> {
+    ) -> Result<Option<AncillarySender>> {
+        if beside.codes.is_none() && beside.captions.is_none() {
+            return Ok(None);
+        }
+        if beside.captions.is_some() {
+            monitor.update(|statistics| {
+                statistics.ancillary.get_or_insert_default().captions = Some(CaptionStatistics::default());
+            });
+        }
         let numbers = packet_numbers()?;
         let packetizer = Packetizer::new(PacketizerSettings {
             payload_type: settings.payload_type,
@@ -117,13 +133,34 @@ impl AncillarySender {
             first_sequence: numbers.sequence,
             datagram_bytes,
         });
-        Ok(AncillarySender { codes, rate, packetizer, ways: Way::open_all(&settings.paths, dscp)?, monitor })
+        let ways = Way::open_all(&settings.paths, dscp)?;
+        Ok(Some(AncillarySender { beside, rate, packetizer, ways, monitor }))
+    }
+
+    /// Whether frames' time codes are sent.
+    pub(super) fn has_time_code(&self) -> bool {
+        self.beside.codes.is_some()
+    }
+
+    /// Whether the film's captions are sent.
+    pub(super) fn has_captions(&self) -> bool {
+        self.beside.captions.is_some()
+    }
+
+    /// Waits for what the first frame needs, up to seconds.
+    pub(super) fn wait(&self) {
+        if let Some(captions) = &self.beside.captions {
+            captions.wait();
+        }
     }
 
     /// Sends what belongs to a frame of these stamps, whose two differ where its fields are of two times.
     pub(super) fn frame(&mut self, place: Place, [first, second]: [u32; 2]) {
-        let packet = self.codes.next(place, self.rate).packet();
-        let packets: Vec<_> = packet.into_iter().collect();
+        let Beside { codes, captions } = &mut self.beside;
+        let code = codes.as_mut().and_then(|codes| codes.next(place, self.rate).packet());
+        let (cdp, has_captions) = captions.as_mut().map(|captions| captions.next(place.number)).unzip();
+        let packets: Vec<_> = code.into_iter().chain(cdp.and_then(|cdp| cdp.packet())).collect();
+        let lost = captions.as_ref().map(Captions::lost);
         let AncillarySender { packetizer, ways, monitor, .. } = self;
         let (mut sent, mut failed, mut failure) = (0, 0, None);
         let mut send = |datagram: &[u8]| {
@@ -147,6 +184,10 @@ impl AncillarySender {
             ancillary.failed_packets += failed;
             if failure.is_some() {
                 ancillary.failure = failure;
+            }
+            if let (Some(captions), Some((dropped, failure))) = (&mut ancillary.captions, lost) {
+                captions.frames += u64::from(has_captions == Some(true));
+                (captions.dropped, captions.failure) = (dropped, failure);
             }
         });
     }

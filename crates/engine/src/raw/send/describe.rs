@@ -19,6 +19,8 @@ const UDP_BYTES: u32 = 8;
 const EXTENDED_BYTES: u32 = 8960;
 /// DID and SDID of ancillary time code (ST 12-2).
 const TIME_CODE: (u8, u8) = (0x60, 0x60);
+/// DID and SDID of caption distribution packets (ST 334-1).
+const CAPTIONS: (u8, u8) = (0x61, 0x01);
 /// Time to live where groups are sent to and nothing is said.
 const GROUP_TTL: u8 = 1;
 
@@ -38,6 +40,8 @@ pub(super) struct Sent {
     /// Channels of the sound beside the pictures.
     pub(super) sound_channels: Option<u8>,
     pub(super) has_time_code: bool,
+    /// The film's captions are sent.
+    pub(super) has_captions: bool,
 }
 
 /// Describes it; `session_id` names the session, and is its version too.
@@ -55,8 +59,10 @@ pub(super) fn describe(name: &str, session_id: u64, settings: &Settings, sent: &
     if let (Some(channels), Some(sound)) = (sent.sound_channels, &settings.sound) {
         flows.push(flow(Media::Audio(audio(channels)), sound.payload_type, &sound.paths));
     }
-    if let (true, Some(ancillary)) = (sent.has_time_code, &settings.ancillary) {
-        let data = Ancillary { data_ids: vec![TIME_CODE], vpid_code: None, rate: sent.rate };
+    let ids = [(sent.has_time_code, TIME_CODE), (sent.has_captions, CAPTIONS)];
+    let data_ids: Vec<_> = ids.into_iter().filter(|(is_sent, _)| *is_sent).map(|(_, id)| id).collect();
+    if let (false, Some(ancillary)) = (data_ids.is_empty(), &settings.ancillary) {
+        let data = Ancillary { data_ids, vpid_code: None, rate: sent.rate };
         flows.push(flow(Media::Ancillary(data), ancillary.payload_type, &ancillary.paths));
     }
     let name = name.to_owned();
@@ -194,6 +200,7 @@ mod tests {
             is_exact: false,
             sound_channels: None,
             has_time_code: false,
+            has_captions: false,
         }
     }
 

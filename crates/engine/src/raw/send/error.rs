@@ -59,7 +59,7 @@ pub enum Error {
     /// No packet of what goes beside the pictures has left.
     #[error("no {what} could be sent to {why}")]
     Beside {
-        /// The sound, or the time code.
+        /// The sound, the time code, or all ancillary data.
         what: &'static str,
         /// Where to, and the system's words.
         why: String,

@@ -4,7 +4,7 @@
 //! ```text
 //!   thread "pictures": Source ─► planes ─► pgroups in a block ─┐
 //!   a file in memory: blocks, packed once ─────────────────────┼─► thread "raw send": headers, bursts at their times ─► path(s)
-//!   thread "pictures": file as it is asked for ─► blocks ──────┘    └► a frame's time code ─► path(s)
+//!   thread "pictures": file as it is asked for ─► blocks ──────┘    └► a frame's time code, captions ─► path(s)
 //!   sound: file beside pictures, device ─► SoundQueue ─► thread "sound send": a packet each millisecond ─► path(s)
 //! ```
 //! A picture is converted and packed while the one before it goes out; between the two threads stand [`BLOCKS`] blocks of huge
@@ -15,6 +15,7 @@
 //! without a clock of their own are captured on the grid of whole periods since that epoch, as ST 2110-21 has it.
 
 mod ancillary;
+mod captions;
 mod class;
 mod decide;
 mod describe;
@@ -47,7 +48,9 @@ pub use sender::RawSender;
 pub use settings::{
     AncillarySettings, ClockSource, PathSettings, Rate, Settings, Shape, SoundSettings, TimeCodeFrom,
 };
-pub use statistics::{AncillaryStatistics, Monitor, PathStatistics, SoundStatistics, Statistics};
+pub use statistics::{
+    AncillaryStatistics, CaptionStatistics, Monitor, PathStatistics, SoundStatistics, Statistics,
+};
 
 /// Frames that can be packed, waiting and on their way at a time.
 const BLOCKS: usize = 4;

@@ -1,6 +1,7 @@
 //! A sender from its opening to its end.
 
-use super::ancillary::{AncillarySender, TimeCodes};
+use super::ancillary::{AncillarySender, Beside, TimeCodes};
+use super::captions::Captions;
 use super::class::Meter;
 use super::describe::{self, Sent};
 use super::frames::{FramePacker, keep};
@@ -25,6 +26,7 @@ use glassline_io::pages::{Block, Pool};
 use glassline_io::process;
 use glassline_io::udp::Route;
 use glassline_media::{FrameRate, PixelFormat, Time};
+use glassline_transport::ancillary::CaptionRate;
 use glassline_transport::raw_video::{Format, Limits, Packetizer, PacketizerSettings, Schedule, SenderModel};
 use glassline_transport::sdp::Description;
 use std::sync::Arc;
@@ -70,6 +72,8 @@ struct Opened {
     children: Option<Children>,
     sound: Option<OpenSound>,
     time_codes: Option<TimeCodes>,
+    /// The film, if it has captions and they are to be sent.
+    captioned: Option<FfmpegInput>,
 }
 
 enum OpenInput {
@@ -91,12 +95,13 @@ impl RawSender {
             return Err(Error::Paths(settings.paths.len()));
         }
         let mut opened = Opened::open(input, &settings, clock)?;
-        check_places(&settings, &opened)?;
         let format = opened.format;
         let mut packetizer = packetizer(&settings, format)?;
         let packets = packetizer.layout().len() as u32;
         let frame_bytes = packetizer.clone().frame([0, 0]).map(|packet| packet.bytes).sum();
         let rate = decide::rate(opened.source.rate, settings.rate, frame_bytes);
+        opened.check_captions(rate, settings.rate);
+        check_places(&settings, &opened)?;
         let model = if settings.shape == Shape::Narrow { SenderModel::Gapped } else { SenderModel::Linear };
         let schedule = Schedule::new(rate, packets, &format, model);
         let open =
@@ -120,11 +125,7 @@ impl RawSender {
         });
         let queue = Arc::new(Queue::default());
         let sound = open_sound(opened.sound.take(), &settings, &monitor)?;
-        let ancillary = opened.time_codes.take().zip(settings.ancillary.as_ref()).map(|(codes, to)| {
-            let how = (to, settings.datagram_bytes, settings.dscp);
-            AncillarySender::open(codes, how, opened.source.rate, monitor.clone())
-        });
-        let ancillary = ancillary.transpose()?;
+        let ancillary = open_ancillary(&mut opened, &settings, rate, &monitor)?;
         Ok(RawSender {
             settings,
             clock,
@@ -179,7 +180,13 @@ impl RawSender {
     /// Whether frames' time codes go beside them.
     #[must_use]
     pub fn has_time_code(&self) -> bool {
-        self.ancillary.is_some()
+        self.ancillary.as_ref().is_some_and(AncillarySender::has_time_code)
+    }
+
+    /// Whether the film's captions go beside the frames.
+    #[must_use]
+    pub fn has_captions(&self) -> bool {
+        self.ancillary.as_ref().is_some_and(AncillarySender::has_captions)
     }
 
     /// The session description, by this name.
@@ -194,6 +201,7 @@ impl RawSender {
             is_exact: self.paths.iter().all(|path| path.launch.is_used),
             sound_channels: self.sound_channels(),
             has_time_code: self.has_time_code(),
+            has_captions: self.has_captions(),
         };
         describe::describe(name, self.clock.utc().as_nanos() / 1_000_000_000, &self.settings, &sent)
     }
@@ -244,6 +252,7 @@ impl RawSender {
             settings.sound.as_ref().map_or(0, |sound| sound.paths.len()),
             settings.ancillary.as_ref().map_or(0, |ancillary| ancillary.paths.len()),
         ];
+        ancillary.iter().for_each(AncillarySender::wait);
         let now = clock.now();
         let stamps = Stamps::new(now, clock.utc_at(now));
         let first = stamps.next_on_grid(now + START, rate);
@@ -389,7 +398,8 @@ fn limit(length: Length, rate: FrameRate) -> Option<u64> {
 /// [`Error::SamePlace`].
 fn check_places(settings: &Settings, opened: &Opened) -> Result<()> {
     let sound = settings.sound.as_ref().filter(|_| opened.sound.is_some());
-    let ancillary = settings.ancillary.as_ref().filter(|_| opened.time_codes.is_some());
+    let ancillary =
+        settings.ancillary.as_ref().filter(|_| opened.time_codes.is_some() || opened.captioned.is_some());
     let beside = sound.map(|it| &it.paths).into_iter().chain(ancillary.map(|it| &it.paths));
     let all: Vec<&Route> =
         [&settings.paths].into_iter().chain(beside).flatten().map(|path| &path.route).collect();
@@ -411,6 +421,22 @@ fn open_sound(opened: Option<OpenSound>, settings: &Settings, monitor: &Monitor)
     let ways = Way::open_all(&to.paths, settings.dscp)?;
     monitor.update(|statistics| statistics.sound = Some(SoundStatistics::of(opened.channels)));
     Ok(Some(Sound { opened, packets, ways }))
+}
+
+/// Opens the sockets of ancillary data, and the film's captions, of which there are frames at `rate`.
+fn open_ancillary(
+    opened: &mut Opened,
+    settings: &Settings,
+    rate: FrameRate,
+    monitor: &Monitor,
+) -> Result<Option<AncillarySender>> {
+    let Some(to) = &settings.ancillary else { return Ok(None) };
+    let source_rate = opened.source.rate;
+    let captioned = opened.captioned.take().zip(CaptionRate::of(rate));
+    let captions = captioned.map(|(file, rate)| Captions::open(&file, source_rate, rate, settings.looped));
+    let beside = Beside { codes: opened.time_codes.take(), captions: captions.transpose()? };
+    let how = (to, settings.datagram_bytes, settings.dscp);
+    AncillarySender::open(beside, how, source_rate, monitor.clone())
 }
 
 fn packetizer(settings: &Settings, format: Format) -> Result<Packetizer> {
@@ -466,7 +492,20 @@ impl Opened {
         };
         let wanted = settings.ancillary.as_ref().map(|wanted| wanted.time_code);
         let codes = wanted.map(|wanted| TimeCodes::of(file.as_ref(), wanted, opened.source.rate));
-        Ok(Opened { sound, time_codes: codes.transpose()?.flatten(), ..opened })
+        let captioned = file.filter(|file| settings.ancillary.is_some() && file.has_captions());
+        Ok(Opened { sound, time_codes: codes.transpose()?.flatten(), captioned, ..opened })
+    }
+
+    /// Lets captions be where frames come at a rate that they have no format for.
+    fn check_captions(&mut self, rate: FrameRate, asked: Rate) {
+        let has_format = asked != Rate::Unlimited && CaptionRate::of(rate).is_some();
+        if self.captioned.take_if(|_| !has_format).is_some() {
+            let rate = if asked == Rate::Unlimited { "any number".to_owned() } else { rate.to_string() };
+            tracing::warn!(
+                "the film's captions are not sent: there is no format for them in {rate} frames a second, but in 24000/1001, \
+                 24, 25, 30000/1001, 30, 50, 60000/1001 and 60"
+            );
+        }
     }
 
     /// The sound that is wanted, if there is some.
@@ -495,7 +534,7 @@ impl Opened {
         settings: &Settings,
     ) -> Result<Opened> {
         let format = decide::format(pixels, &source, settings)?;
-        Ok(Opened { input, source, format, children, sound: None, time_codes: None })
+        Ok(Opened { input, source, format, children, sound: None, time_codes: None, captioned: None })
     }
 
     /// All of a file in memory, where it fits.

@@ -67,7 +67,8 @@ pub struct SoundSettings {
     pub raw: Option<RawFormat>,
 }
 
-/// How ancillary data is sent (ST 2110-40): a time code (ST 12-2) for each frame.
+/// How ancillary data is sent (ST 2110-40): for each frame a time code (ST 12-2), and the captions of a film
+/// (ST 334-1, ST 334-2).
 #[derive(Clone, Debug)]
 pub struct AncillarySettings {
     /// One path, or two that carry the same packets.

@@ -105,6 +105,27 @@ pub struct AncillaryStatistics {
     pub failed_packets: u64,
     /// See [`AncillaryStatistics::failed_packets`].
     pub failure: Option<String>,
+    /// Of the film's captions, where they are sent.
+    pub captions: Option<CaptionStatistics>,
+}
+
+/// What was sent of a film's captions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaptionStatistics {
+    /// Frames that had some; the others' packets are filled up.
+    pub frames: u64,
+    /// Triplets of cc_data that were left out: the film has more than frames have room for.
+    pub dropped: u64,
+    /// Why they were not read any further, where that is not the film's end.
+    pub failure: Option<String>,
+}
+
+impl AncillaryStatistics {
+    /// What is sent, for people.
+    #[must_use]
+    pub fn what(&self) -> &'static str {
+        if self.captions.is_some() { "ancillary data" } else { "time code" }
+    }
 }
 
 impl Statistics {
@@ -140,8 +161,7 @@ impl Statistics {
     /// What goes beside the pictures and has not left at all, by any of so many paths of sound and of ancillary data.
     pub(super) fn lost_beside(&self, paths: [usize; 2]) -> Option<Error> {
         let sound = self.sound.as_ref().map(|it| ("sound", it.packets, it.failed_packets, &it.failure));
-        let code =
-            self.ancillary.as_ref().map(|it| ("time code", it.packets, it.failed_packets, &it.failure));
+        let code = self.ancillary.as_ref().map(|it| (it.what(), it.packets, it.failed_packets, &it.failure));
         [sound, code].into_iter().zip(paths).find_map(|(beside, paths)| {
             let (what, packets, failed, why) = beside?;
             let is_lost = packets > 0 && failed >= packets * paths as u64;
