@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod budget;
+mod captions;
 mod carried;
 mod codecs;
 mod colour;
