@@ -11,7 +11,7 @@
 use bytes::Bytes;
 use glassline_engine::capture::{Length, Source};
 use glassline_engine::direct::{SendSettings, SenderSettings, Shown, Sink, VideoReceiver, VideoSender};
-use glassline_engine::link::session::{Channel, Mode, Session};
+use glassline_engine::link::session::{Channel, Extent, Mode, Session};
 use glassline_engine::link::{Endpoint, Local};
 use glassline_io::clock::Clock;
 use glassline_media::{FrameRate, Size, Stage};
@@ -97,7 +97,13 @@ fn receive(at: SocketAddr) -> Result<Session, Box<dyn Error>> {
         }
     });
     thread::spawn(move || println!("the autopilot has said {} times that it is there", told.iter().count()));
-    Ok(Session::open_with(endpoint, Mode::Listen { once: true }, channels, vec![Arc::new(receiver)])?)
+    Ok(Session::open_with(
+        endpoint,
+        Mode::Listen { once: true },
+        channels,
+        vec![Arc::new(receiver)],
+        Extent::Inputs,
+    )?)
 }
 
 /// Sends four seconds.
@@ -124,7 +130,7 @@ fn send(to: SocketAddr) -> Result<(), Box<dyn Error>> {
         }
     });
     thread::spawn(move || asked.iter().for_each(|command| println!("told to {command:?}")));
-    Session::open_with(endpoint, mode, channels, vec![Arc::clone(&sender) as _])?.join()?;
+    Session::open_with(endpoint, mode, channels, vec![Arc::clone(&sender) as _], Extent::Inputs)?.join()?;
     println!("{:?}", sender.statistics().counters);
     Ok(())
 }
