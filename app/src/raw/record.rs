@@ -6,7 +6,7 @@ use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_engine::raw::described::{self, PoolSize};
 use glassline_engine::raw::look::Merged;
-use glassline_engine::raw::receive::{Receiver, Report};
+use glassline_engine::raw::receive::{PathNews, PathWatch, Receiver, Report};
 use glassline_engine::raw::record::{
     Container, Ended, Limits, Progress, Reason, Recording, WriteError, Writer,
 };
@@ -209,7 +209,7 @@ struct Lines {
     newest: Time,
     /// The silence since then was told.
     has_warned: bool,
-    paths: Vec<PathLine>,
+    paths: PathWatch,
     before: (Time, Progress),
 }
 
@@ -218,8 +218,7 @@ impl Lines {
         let now = Clock::new().now();
         let is_shown = io::stderr().is_terminal();
         let before = (now, Progress::default());
-        let path = |address| PathLine { address, packets: 0, silent_since: None, has_warned: false };
-        let paths = paths.into_iter().map(path).collect();
+        let paths = PathWatch::new(paths);
         Lines { is_shown, pool_frames, addresses, began: now, newest: now, has_warned: false, paths, before }
     }
 
@@ -242,10 +241,7 @@ impl Lines {
                 );
             }
         }
-        if self.paths.len() > 1 && counters.packets != self.before.1.received.counters.packets {
-            let paths = self.paths.iter_mut().zip(counters.by_path);
-            paths.for_each(|(path, packets)| path.show(packets, now));
-        }
+        self.paths.follow(&counters, now).iter().for_each(PathNews::tell);
         if self.is_shown && counters.packets > 0 {
             let (then, before) = self.before;
             let text = line(progress, &before, now.since(then), self.pool_frames);
@@ -257,33 +253,6 @@ impl Lines {
     fn clear(&self) {
         if self.is_shown {
             output::clear_progress();
-        }
-    }
-}
-
-/// What is said of one of two paths, while the stream comes.
-struct PathLine {
-    address: String,
-    packets: u64,
-    /// Since when it brings nothing.
-    silent_since: Option<Time>,
-    has_warned: bool,
-}
-
-impl PathLine {
-    fn show(&mut self, packets: u64, now: Time) {
-        if packets > self.packets {
-            if self.has_warned {
-                tracing::info!("packets come by {} again", self.address);
-            }
-            (self.packets, self.silent_since, self.has_warned) = (packets, None, false);
-            return;
-        }
-        let since = *self.silent_since.get_or_insert(now);
-        if !self.has_warned && now.since(since) >= NOTHING_CAME {
-            self.has_warned = true;
-            let so_far = if packets == 0 { "nothing comes" } else { "nothing comes any more" };
-            tracing::warn!("{so_far} by {}: the other path carries the stream alone", self.address);
         }
     }
 }

@@ -21,7 +21,6 @@ mod timeline;
 
 use super::{Consumer, Error, FfmpegInput, Input, Item, Result, SOUND_RATE_HZ, TONE_CHANNELS};
 use crate::containment::{Border, contain};
-use crate::raw;
 use glassline_io::capture::Capture;
 use glassline_io::clock::Clock;
 use glassline_media::measure::pattern::Pattern;
@@ -179,7 +178,7 @@ enum Kind {
     },
     /// Uncompressed video over RTP.
     Rtp {
-        receiver: Box<raw::receive::Receiver>,
+        received: Box<rtp::Received>,
         prepare: Prepare,
     },
     /// Another room hands over what it has.
@@ -214,11 +213,11 @@ impl Source {
                         (Prepare::new(opened.fields, deinterlace, opened.rate), PixelFormat::I420)
                     }
                     Pixels::Own => {
-                        (Prepare::keeping(opened.fields, opened.rate), opened.receiver.format().pixels())
+                        (Prepare::keeping(opened.fields, opened.rate), opened.received.format().pixels())
                     }
                 };
                 let (pixels_in, size_in) =
-                    (opened.receiver.format().pixels(), opened.receiver.format().size());
+                    (opened.received.format().pixels(), opened.received.format().size());
                 let format = Format {
                     size: prepare.size(size_in),
                     rate: prepare.rate(opened.rate),
@@ -227,7 +226,7 @@ impl Source {
                     fields: prepare.fields(),
                     live: true,
                 };
-                let kind = Kind::Rtp { receiver: Box::new(opened.receiver), prepare };
+                let kind = Kind::Rtp { received: Box::new(opened.received), prepare };
                 return Ok(Source { pixels, ..Source::of(kind, format, length, clock) });
             }
             Input::Stdin => Y4m::stdin(begun)?,
@@ -372,8 +371,8 @@ impl Source {
                 }
                 Ok(())
             }
-            Kind::Rtp { mut receiver, mut prepare } => {
-                rtp::run(&mut receiver, &mut prepare, length, &mut outlet)
+            Kind::Rtp { mut received, mut prepare } => {
+                rtp::run(&mut received, &mut prepare, length, &mut outlet)
             }
             Kind::Capture { mut capture, mut prepare } => {
                 device::run(&mut *capture, &mut prepare, length, &mut outlet)

@@ -1,0 +1,128 @@
+//! Which of two paths brings nothing while the other carries the stream: the merged stream lacks nothing then.
+
+use glassline_media::Time;
+use glassline_transport::raw_video::Counters;
+use std::time::Duration;
+
+/// How long a path may bring nothing.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// Follows what the paths of a stream bring. Pure.
+#[derive(Clone, Debug)]
+pub struct PathWatch {
+    paths: Vec<Path>,
+    /// Packets of the stream at the last look.
+    packets: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Path {
+    address: String,
+    packets: u64,
+    /// Since when it brings nothing though the stream comes.
+    silent_since: Option<Time>,
+    was_told: bool,
+}
+
+/// What is to be told of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathNews {
+    /// It brings nothing.
+    Silent {
+        /// Where it comes to.
+        address: String,
+        /// Whether it has brought something before.
+        was_there: bool,
+    },
+    /// It brings packets again.
+    Back {
+        /// Where it comes to.
+        address: String,
+    },
+}
+
+impl PathNews {
+    /// Logs it.
+    pub fn tell(&self) {
+        match self {
+            PathNews::Silent { address, was_there } => {
+                let so_far = if *was_there { "nothing comes any more" } else { "nothing comes" };
+                tracing::warn!("{so_far} by {address}: the other path carries the stream alone");
+            }
+            PathNews::Back { address } => tracing::info!("packets come by {address} again"),
+        }
+    }
+}
+
+impl PathWatch {
+    /// Of paths that come to these addresses. Of one alone there is nothing to tell: that it is silent is the stream's silence.
+    #[must_use]
+    pub fn new(addresses: Vec<String>) -> PathWatch {
+        let path = |address| Path { address, packets: 0, silent_since: None, was_told: false };
+        PathWatch { paths: addresses.into_iter().map(path).collect(), packets: 0 }
+    }
+
+    /// Looks at what has come; about once a second, or more often.
+    pub fn follow(&mut self, counters: &Counters, now: Time) -> Vec<PathNews> {
+        let comes = counters.packets > self.packets;
+        self.packets = counters.packets;
+        if self.paths.len() < 2 || !comes {
+            // A sender that has stopped is no path that has failed.
+            self.paths.iter_mut().for_each(|path| path.silent_since = None);
+            return Vec::new();
+        }
+        self.paths
+            .iter_mut()
+            .zip(counters.by_path)
+            .filter_map(|(path, packets)| path.follow(packets, now))
+            .collect()
+    }
+}
+
+impl Path {
+    fn follow(&mut self, packets: u64, now: Time) -> Option<PathNews> {
+        if packets > self.packets {
+            let was_told = self.was_told;
+            (self.packets, self.silent_since, self.was_told) = (packets, None, false);
+            return was_told.then(|| PathNews::Back { address: self.address.clone() });
+        }
+        let since = *self.silent_since.get_or_insert(now);
+        if self.was_told || now.since(since) < SILENCE {
+            return None;
+        }
+        self.was_told = true;
+        Some(PathNews::Silent { address: self.address.clone(), was_there: packets > 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_fails_is_told_once_and_when_it_is_back() {
+        let mut watch = PathWatch::new(vec!["one".into(), "two".into()]);
+        let mut look = |second: u64, by_path: [u64; 2]| {
+            let counters = Counters { packets: by_path[0].max(by_path[1]), by_path, ..Counters::default() };
+            watch.follow(&counters, Time::from_millis(second * 1000))
+        };
+        let silent = |was_there| vec![PathNews::Silent { address: "two".into(), was_there }];
+        // It never comes.
+        let first: Vec<_> = (1..8).flat_map(|second| look(second, [100 * second, 0])).collect();
+        assert_eq!(first, silent(false));
+        assert_eq!(look(8, [800, 50]), [PathNews::Back { address: "two".into() }]);
+        // The sender stops, and goes on by one path.
+        assert!((9..20).all(|second| look(second, [800, 50]).is_empty()));
+        let later: Vec<_> = (20..26).flat_map(|second| look(second, [100 * second, 50])).collect();
+        assert_eq!(later, silent(true));
+    }
+
+    #[test]
+    fn of_a_single_path_nothing_is_told() {
+        let mut watch = PathWatch::new(vec!["one".into()]);
+        let counters = |packets| Counters { packets, ..Counters::default() };
+        assert!(
+            (0..9).all(|second| watch.follow(&counters(second), Time::from_millis(second * 1000)).is_empty())
+        );
+    }
+}
