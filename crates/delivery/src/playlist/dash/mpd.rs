@@ -7,7 +7,7 @@ use super::set::write_set;
 use super::xml::Xml;
 use super::{Addressing, Options};
 use crate::packager::{Epoch, Presentation, Rendition, Segment, duration_of};
-use glassline_media::Ticks;
+use glassline_media::{Ticks, Utc};
 use std::time::Duration;
 
 const PROFILES: &str = "urn:mpeg:dash:profile:isoff-live:2011,urn:mpeg:dash:profile:cmaf:2019,\
@@ -36,6 +36,14 @@ pub(super) struct Period<'a> {
     pub(super) duration: Option<Duration>,
 }
 
+/// How far back players may go (23009-1 §5.3.1.2): no further than there is something, and a segment at least. FFmpeg's reader takes a
+/// depth that is beyond the beginning for numbers without end, and asks for each segment again and again then.
+fn depth(presentation: &Presentation, begun: Utc) -> Duration {
+    let age = presentation.changed().as_nanos().saturating_sub(begun.as_nanos());
+    let settings = presentation.settings();
+    settings.window.min(Duration::from_nanos(age).max(settings.segment))
+}
+
 /// Renders the manifest of `variants`, the best first: its periods and its sound are those of the first that has a segment,
 /// the pictures of the others stand beside its own. `None` before the first segment is complete.
 pub fn mpd(variants: &[Variant<'_>], addressing: Addressing, options: &Options) -> Option<String> {
@@ -56,7 +64,7 @@ pub fn mpd(variants: &[Variant<'_>], addressing: Addressing, options: &Options) 
             .attribute("availabilityStartTime", date_time(begun))
             .attribute("publishTime", date_time(presentation.changed()))
             .attribute("minimumUpdatePeriod", xml_duration(presentation.settings().segment))
-            .attribute("timeShiftBufferDepth", xml_duration(presentation.settings().window))
+            .attribute("timeShiftBufferDepth", xml_duration(depth(presentation, begun)))
             .attribute("suggestedPresentationDelay", xml_duration(latency));
     }
     let longest = Duration::from_secs(presentation.target_duration_secs());
