@@ -419,6 +419,26 @@ fn each_exchange_is_a_line_of_the_access_log() {
 }
 
 #[test]
+fn a_publisher_that_is_cut_off_has_no_good_status() {
+    let (server, scratch) = serve_with("[log]\naccess = 'access.log'\n[publish]\nopen = true\n");
+    for (name, end, status) in [("whole", "0\r\n\r\n", 204), ("cut", "", 400)] {
+        let mut publisher = connect(server.address());
+        let picture = SHAPE.picture(0);
+        write!(publisher, "PUT /live/{name}.ts HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+            .unwrap();
+        write!(publisher, "{:x}\r\n", picture.len()).unwrap();
+        publisher.write_all(&picture).unwrap();
+        write!(publisher, "\r\n{end}").unwrap();
+        until("the picture", || server.count(name, "bytes_in") == picture.len() as u64);
+        drop(publisher);
+        let line = format!("\"PUT /live/{name}.ts HTTP/1.1\" {status} ");
+        until(&line, || {
+            std::fs::read_to_string(scratch.path().join("access.log")).is_ok_and(|log| log.contains(&line))
+        });
+    }
+}
+
+#[test]
 fn an_access_log_that_cannot_be_written_is_named() {
     let scratch = Scratch::new("log");
     let config =

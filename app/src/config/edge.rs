@@ -214,24 +214,22 @@ fn servers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D::Er
     Vec::<String>::deserialize(deserializer)?.iter().map(server).collect()
 }
 
-/// A server's address. Where a key may stand in it, an error does not repeat that.
-fn server(text: &str) -> Result<Url, String> {
+/// An upstream server's address. Where a key may stand in it, an error does not repeat that.
+pub(crate) fn server(text: &str) -> Result<Url, String> {
     let parsed = text.parse::<Url>();
-    let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+    let (scheme, rest) = text.find("://").map_or(("", text), |at| text.split_at(at + 3));
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     let Some((_, host)) = rest.rsplit_once('@') else {
         return parsed.map_err(|error| format!("{text:?}: {error}"));
     };
-    let shown = format!("{scheme}://…@{host}");
+    let shown = format!("{scheme}…@{host}");
     match (authority.rsplit_once('@'), parsed) {
         (None, Ok(url)) => Ok(url),
         (None, Err(_)) => Err(format!("{shown:?}: in a key, / is written %2F, ? is %3F and # is %23")),
         (Some(_), Err(error)) => Err(format!("{shown:?}: {error}")),
         (Some((user, _)), Ok(url)) => match user.split_once(':') {
             Some((_, key)) if !key.is_empty() => Ok(url),
-            _ => {
-                Err(format!("{shown:?}: a key stands behind a word and a colon: {scheme}://edge:KEY@{host}"))
-            }
+            _ => Err(format!("{shown:?}: a key stands behind a word and a colon: {scheme}edge:KEY@{host}")),
         },
     }
 }

@@ -15,7 +15,7 @@ mod validate;
 mod validate_streams;
 mod wording;
 
-pub(crate) use edge::{Package, Upstream};
+pub(crate) use edge::{Package, Upstream, server};
 pub(crate) use encode::Encode;
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;

@@ -6,7 +6,9 @@ use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_engine::raw::described::{self, PoolSize};
 use glassline_engine::raw::look::Merged;
-use glassline_engine::raw::receive::{PathNews, PathWatch, Receiver, Report};
+use glassline_engine::raw::receive::{
+    PathNews, PathWatch, Receiver, Report, SILENCE, StreamNews, StreamWatch,
+};
 use glassline_engine::raw::record::{
     Container, Ended, Limits, Progress, Reason, Recording, WriteError, Writer,
 };
@@ -19,8 +21,6 @@ use std::time::Duration;
 
 /// How often the line is written.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
-/// After so long without a packet it is said.
-const NOTHING_CAME: Duration = Duration::from_secs(3);
 /// The rate by which frames are counted where nobody says one.
 const USUAL_RATE: u32 = 60;
 /// Frames of a pool where nothing waits for a disk.
@@ -205,10 +205,7 @@ struct Lines {
     pool_frames: usize,
     addresses: String,
     began: Time,
-    /// When there was news of the stream, as far as it was looked at.
-    newest: Time,
-    /// The silence since then was told.
-    has_warned: bool,
+    stream: StreamWatch,
     paths: PathWatch,
     before: (Time, Progress),
 }
@@ -218,28 +215,27 @@ impl Lines {
         let now = Clock::new().now();
         let is_shown = io::stderr().is_terminal();
         let before = (now, Progress::default());
-        let paths = PathWatch::new(paths);
-        Lines { is_shown, pool_frames, addresses, began: now, newest: now, has_warned: false, paths, before }
+        let (stream, paths) = (StreamWatch::new(now), PathWatch::new(paths));
+        Lines { is_shown, pool_frames, addresses, began: now, stream, paths, before }
     }
 
     fn show(&mut self, progress: &Progress) {
         let now = Clock::new().now();
         let counters = progress.received.counters;
-        if counters.packets != self.before.1.received.counters.packets {
-            (self.newest, self.has_warned) = (now, false);
-        }
-        if !self.has_warned && now.since(self.newest) >= NOTHING_CAME {
-            self.has_warned = true;
-            if progress.received.frames() == 0 {
+        match self.stream.follow(counters.packets != self.before.1.received.counters.packets, now) {
+            Some(StreamNews::Back) => tracing::info!("packets come to {} again", self.addresses),
+            Some(StreamNews::Absent | StreamNews::Stopped) if progress.received.frames() == 0 => {
                 let (what, advice) = nothing_came(&progress.received, &self.addresses);
                 tracing::warn!("{what} yet: {advice}");
-            } else {
+            }
+            Some(StreamNews::Absent | StreamNews::Stopped) => {
                 let so_far = progress.length.as_secs_f64();
                 tracing::warn!(
-                    "the sender has stopped after {so_far:.1} s: nothing has come to {} for {NOTHING_CAME:?}",
+                    "the sender has stopped after {so_far:.1} s: nothing has come to {} for {SILENCE:?}",
                     self.addresses
                 );
             }
+            None => {}
         }
         self.paths.follow(&counters, now).iter().for_each(PathNews::tell);
         if self.is_shown && counters.packets > 0 {

@@ -114,8 +114,8 @@ pub(crate) struct Args {
     /// frames are counted [default: the file's own, where it has one]
     #[arg(long, value_name = "CODE", value_parser = parse_time_code)]
     time_code: Option<TimeCodeFrom>,
-    /// Where ancillary data goes, which is the time code and a film's closed captions (CEA-608, CEA-708); twice for two paths [default: four ports above the pictures, on their
-    /// paths]
+    /// Where ancillary data goes, which is the time code and a film's closed captions (CEA-608, CEA-708); twice for two paths
+    /// [default: four ports above the pictures, on their paths]
     #[arg(long, value_name = "rtp://HOST:PORT")]
     ancillary_to: Vec<To>,
     /// Send no ancillary data: no time code, no captions

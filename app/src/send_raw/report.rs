@@ -55,7 +55,7 @@ struct Json<'a> {
     dropped_frames: u64,
     full_sockets: u64,
     failed_packets: u64,
-    failure: Option<&'a str>,
+    failure: Option<String>,
     /// What could not be sent of the pictures, by path.
     paths: Vec<PathJson<'a>>,
     launch_times: Vec<LaunchJson<'a>>,
@@ -230,18 +230,12 @@ impl Report {
             ancillary.captions.iter().for_each(|captions| tell_captions(&mut text, captions));
         }
         let beside = [
-            statistics.sound.as_ref().map(|it| ("of sound", it.failed_packets, it.failure.as_deref())),
-            statistics.ancillary.as_ref().map(|it| {
-                (
-                    if it.captions.is_some() { "of ancillary data" } else { "of time code" },
-                    it.failed_packets,
-                    it.failure.as_deref(),
-                )
-            }),
+            statistics.sound.as_ref().map(|it| ("sound", it.failed_packets, it.failure.as_deref())),
+            statistics.ancillary.as_ref().map(|it| (it.what(), it.failed_packets, it.failure.as_deref())),
         ];
         for (what, count, why) in beside.into_iter().flatten().filter(|(_, count, _)| *count > 0) {
             let _ =
-                writeln!(text, "  {count} packets {what} could not be sent: {}", why.unwrap_or("unknown"));
+                writeln!(text, "  {count} packets of {what} could not be sent: {}", why.unwrap_or("unknown"));
         }
         for path in statistics.paths.iter().filter(|path| path.failed_packets > 0) {
             let (failed, why) = (path.failed_packets, path.failure.as_deref().unwrap_or("unknown"));
@@ -281,8 +275,8 @@ impl Report {
             late_frames: statistics.late_frames,
             dropped_frames: statistics.dropped_frames,
             full_sockets: statistics.full_sockets,
-            failed_packets: statistics.failed_packets,
-            failure: statistics.failure.as_deref(),
+            failed_packets: statistics.failed_packets(),
+            failure: statistics.failure(),
             paths: statistics
                 .paths
                 .iter()

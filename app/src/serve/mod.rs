@@ -82,7 +82,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// Fetch what is not here from this server, each object once however many ask for it; may be given several times, in the order in which they are asked
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = config::server)]
     upstream: Vec<Url>,
     /// Let anybody publish without a key
     #[arg(long)]

@@ -85,16 +85,8 @@ impl Settings {
     /// # Errors
     /// [`StartError::Mark`], [`StartError::Tls`]. Settings that come later than the start are to be asked as well.
     pub fn check_means(&self) -> Result<(), StartError> {
-        self.check_authorities()?;
+        pull::check_authorities(&self.pulls)?;
         if self.rules.want_marks() { glassline_io::tcp::may_mark().map_err(StartError::Mark) } else { Ok(()) }
-    }
-
-    /// Whether the authorities that vouch for sources can be read.
-    ///
-    /// # Errors
-    /// [`StartError::Tls`].
-    pub fn check_authorities(&self) -> Result<(), StartError> {
-        Ok(pull::check_authorities(&self.pulls)?)
     }
 
     /// How the stream `name` is kept and sent.

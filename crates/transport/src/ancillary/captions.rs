@@ -240,6 +240,9 @@ pub struct Cdp {
 }
 
 impl Cdp {
+    /// DID and SDID of its ANC packet (ST 334-1).
+    pub const DATA_ID: (u8, u8) = (0x61, 0x01);
+
     /// Of a frame at `rate`: up to [`CaptionRate::triplets`] of them, those of CEA-608 first (CTA-708-E §4.4), filled up with
     /// [`Triplet::PADDING`]; `None` where there are more.
     #[must_use]
@@ -280,7 +283,8 @@ impl Cdp {
 
     /// An ANC packet of it, on no particular line.
     pub fn packet(&self) -> Option<Packet> {
-        Packet::new(0x61, 0x01, &self.write())
+        let (did, sdid) = Cdp::DATA_ID;
+        Packet::new(did, sdid, &self.write())
     }
 
     /// Reads the user data of an ANC packet. Time code, service information and sections of later editions are passed over; cc_data

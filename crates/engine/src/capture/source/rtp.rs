@@ -4,17 +4,15 @@ use super::prepare::Prepare;
 use super::{Length, Outlet};
 use crate::capture::{Error, Result};
 use crate::raw::described::{self, Options};
-use crate::raw::receive::{PathNews, PathWatch, Receiver};
+use crate::raw::receive::{PathNews, PathWatch, Receiver, SILENCE, StreamNews, StreamWatch};
 use glassline_io::clock::Clock;
-use glassline_media::{Colour, FieldOrder, FrameRate, Time};
+use glassline_media::{Colour, FieldOrder, FrameRate};
 use glassline_transport::raw_video;
 use std::path::Path;
 use std::time::Duration;
 
 /// How often a stream that brings nothing is left for a look whether the user wants to end.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// How long nothing may come before that is told, once.
-const SILENCE: Duration = Duration::from_secs(3);
 /// How often it is looked at what each path brings.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -65,7 +63,7 @@ pub(super) fn run(
     outlet: &mut Outlet<'_>,
 ) -> Result<()> {
     let mut dropped = 0;
-    let mut silence = Silence::since(outlet.clock.now());
+    let mut silence = StreamWatch::new(outlet.clock.now());
     let mut looked = outlet.clock.now();
     loop {
         if outlet.consumer.is_stopped() {
@@ -73,7 +71,7 @@ pub(super) fn run(
         }
         let next = receiver.next(PATIENCE).map_err(Error::DeviceFailed)?;
         let now = outlet.clock.now();
-        silence.follow(next.is_some(), now);
+        silence.follow(next.is_some(), now).into_iter().for_each(tell);
         if now.since(looked) >= LOOK {
             looked = now;
             paths.follow(&receiver.report().counters, now).iter().for_each(PathNews::tell);
@@ -96,33 +94,15 @@ pub(super) fn run(
 }
 
 /// Tells where no pictures come, and that they come again.
-struct Silence {
-    newest: Time,
-    has_come: bool,
-    was_told: bool,
-}
-
-impl Silence {
-    fn since(now: Time) -> Silence {
-        Silence { newest: now, has_come: false, was_told: false }
-    }
-
-    fn follow(&mut self, comes: bool, now: Time) {
-        if comes {
-            if self.was_told && self.has_come {
-                tracing::info!("pictures come again");
-            }
-            *self = Silence { newest: now, has_come: true, was_told: false };
-        } else if !self.was_told && now.since(self.newest) > SILENCE {
-            self.was_told = true;
-            if self.has_come {
-                tracing::warn!("the sender has stopped: no picture has come for {SILENCE:?}");
-            } else {
-                tracing::warn!(
-                    "no picture has come yet: is the sender on, does the group reach this interface (interface=NAME), does a \
-                     firewall drop it? glassline probe rtp:FILE.sdp tells what comes"
-                );
-            }
+fn tell(news: StreamNews) {
+    match news {
+        StreamNews::Absent => tracing::warn!(
+            "no picture has come yet: is the sender on, does the group reach this interface (interface=NAME), does a firewall \
+             drop it? glassline probe rtp:FILE.sdp tells what comes"
+        ),
+        StreamNews::Stopped => {
+            tracing::warn!("the sender has stopped: no picture has come for {SILENCE:?}");
         }
+        StreamNews::Back => tracing::info!("pictures come again"),
     }
 }

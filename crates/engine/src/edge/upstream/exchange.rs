@@ -76,6 +76,23 @@ pub(super) enum Stands {
     Failed(Failure),
 }
 
+/// Why a server gives no stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It does not know the key that its address here shows: nothing that a client could mend with another token.
+    OurKey,
+    /// It asks for a key and was shown none, or it does not let this server or its clients see the stream.
+    Asked,
+}
+
+impl Refusal {
+    fn of(status: u16, path: &str, server: &Url) -> Option<Refusal> {
+        let is_refused = matches!(status, 401 | 403) && is_live_path(path);
+        let by_key = status == 401 && server.authorization().is_some();
+        is_refused.then_some(if by_key { Refusal::OurKey } else { Refusal::Asked })
+    }
+}
+
 /// A request that is on its way.
 pub(super) struct Exchange {
     pub(super) download: Fetch,
@@ -89,8 +106,8 @@ pub(super) struct Exchange {
     drops_body: bool,
     /// Whether anything came of the answer.
     pub(super) has_answer: bool,
-    /// The server asks for a key to a stream, or does not let this one see it.
-    pub(super) is_refused: bool,
+    /// How the server refuses a stream, if it does.
+    pub(super) refusal: Option<Refusal>,
 }
 
 /// Whose answer it is, and when it came.
@@ -134,7 +151,7 @@ impl Exchange {
             same: None,
             drops_body: false,
             has_answer: false,
-            is_refused: false,
+            refusal: None,
         }
     }
 
@@ -162,9 +179,8 @@ impl Exchange {
                 Ok(None) => break Ok(()),
                 Ok(Some(Event::Head(head))) => {
                     let path = self.download.job.target.split('?').next().unwrap_or_default();
-                    self.is_refused = matches!(head.status, 401 | 403) && is_live_path(path);
-                    // The key is ours: that it is refused is nothing that a client could mend with another token.
-                    if self.is_refused && head.status == 401 && origin.server.authorization().is_some() {
+                    self.refusal = Refusal::of(head.status, path, origin.server);
+                    if self.refusal == Some(Refusal::OurKey) {
                         self.download.is_barred = true;
                         stands = Stands::TryNext;
                         break Ok(());

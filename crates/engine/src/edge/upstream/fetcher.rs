@@ -546,8 +546,8 @@ impl Fetcher {
         self.servers[server].succeed();
         let Some(exchange) = exchange else { return };
         let target = &exchange.download.job.target;
-        if exchange.is_refused {
-            self.servers[server].tell_refusal(target, now);
+        if let Some(refusal) = exchange.refusal {
+            self.servers[server].tell_refusal(refusal, target, now);
         }
         let (fetch, same) = (&exchange.download, &exchange.same);
         let growing = Arc::clone(&fetch.job.growing);
@@ -599,9 +599,11 @@ impl Fetcher {
         let Some(line) = self.lines[slot].as_mut() else { return };
         let (server, exchange) = (line.server, line.exchange.take());
         self.close(slot);
-        let Some((mut fetch, _)) = exchange.map(Exchange::into_parts) else { return };
-        if fetch.is_barred {
-            self.servers[server].tell_refusal(&fetch.job.target, now);
+        let Some(exchange) = exchange else { return };
+        let refusal = exchange.refusal;
+        let (mut fetch, _) = exchange.into_parts();
+        if let Some(refusal) = refusal {
+            self.servers[server].tell_refusal(refusal, &fetch.job.target, now);
         }
         let authority = self.servers[server].url.authority();
         tracing::debug!(server = %authority, target = %fetch.job.target, "an upstream server cannot answer");

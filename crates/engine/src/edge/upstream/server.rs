@@ -1,5 +1,6 @@
 //! One upstream server: its addresses, its health, its idle connections.
 
+use super::exchange::Refusal;
 use glassline_delivery::backoff::Backoff;
 use glassline_delivery::http1::Url;
 use glassline_io::resolve;
@@ -54,13 +55,13 @@ impl Server {
     }
 
     /// Logs, once in a while, that it has refused what is at `target`: viewers see its refusal, and operators look here.
-    pub(super) fn tell_refusal(&mut self, target: &str, now: Time) {
+    pub(super) fn tell_refusal(&mut self, refusal: Refusal, target: &str, now: Time) {
         if self.refusal_told.is_some_and(|at| now.since(at) < REFUSALS_TOLD_EVERY) {
             return;
         }
         self.refusal_told = Some(now);
         let (server, target) = (self.url.authority(), target.split('?').next().unwrap_or_default());
-        if self.url.authorization().is_some() {
+        if refusal == Refusal::OurKey {
             tracing::warn!(
                 %server, target,
                 "an upstream server refuses the key that its address here shows: it has to be that server's viewer key"

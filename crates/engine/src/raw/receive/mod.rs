@@ -11,7 +11,7 @@ mod conceal;
 mod memory;
 mod network;
 mod observe;
-mod paths;
+mod silence;
 mod slots;
 mod tap;
 #[cfg(test)]
@@ -29,7 +29,7 @@ use glassline_transport::rtp::source::SourceLock;
 use memory::{FrameMemory, FramePool};
 use network::{Network, Shared};
 pub use observe::{Observed, Observer};
-pub use paths::{PathNews, PathWatch};
+pub use silence::{PathNews, PathWatch, SILENCE, StreamNews, StreamWatch};
 use slots::Slots;
 use std::io;
 use std::sync::Arc;

@@ -5,6 +5,7 @@ use super::sound::DEPTH;
 use crate::capture::SOUND_RATE_HZ;
 use glassline_io::nic;
 use glassline_media::{Colour, FrameRate, ratio};
+use glassline_transport::ancillary::Cdp;
 use glassline_transport::raw_video::{Format, Scan};
 use glassline_transport::sdp::{
     Ancillary, Audio, Description, Flow, Media, MediaClockSource, NTP_BEFORE_PTP_S, Path, ReferenceClock,
@@ -19,8 +20,6 @@ const UDP_BYTES: u32 = 8;
 const EXTENDED_BYTES: u32 = 8960;
 /// DID and SDID of ancillary time code (ST 12-2).
 const TIME_CODE: (u8, u8) = (0x60, 0x60);
-/// DID and SDID of caption distribution packets (ST 334-1).
-const CAPTIONS: (u8, u8) = (0x61, 0x01);
 /// Time to live where groups are sent to and nothing is said.
 const GROUP_TTL: u8 = 1;
 
@@ -59,7 +58,7 @@ pub(super) fn describe(name: &str, session_id: u64, settings: &Settings, sent: &
     if let (Some(channels), Some(sound)) = (sent.sound_channels, &settings.sound) {
         flows.push(flow(Media::Audio(audio(channels)), sound.payload_type, &sound.paths));
     }
-    let ids = [(sent.has_time_code, TIME_CODE), (sent.has_captions, CAPTIONS)];
+    let ids = [(sent.has_time_code, TIME_CODE), (sent.has_captions, Cdp::DATA_ID)];
     let data_ids: Vec<_> = ids.into_iter().filter(|(is_sent, _)| *is_sent).map(|(_, id)| id).collect();
     if let (false, Some(ancillary)) = (data_ids.is_empty(), &settings.ancillary) {
         let data = Ancillary { data_ids, vpid_code: None, rate: sent.rate };

@@ -77,10 +77,8 @@ struct Report {
     latest: Duration,
     lateness: Vec<Duration>,
     full: u64,
-    failed_packets: u64,
-    failure: Option<(String, io::Error)>,
-    /// By path: how many of them, and why the last one.
-    failures: [(u64, Option<String>); 2],
+    /// By path: packets that could not be sent, and why the last one could not.
+    failures: [(u64, Option<io::Error>); 2],
 }
 
 impl Running {
@@ -147,12 +145,8 @@ impl Running {
             for (path, failures) in paths.iter_mut().zip(&mut report.failures) {
                 let sent = path.send(bursts, packets.clone(), bytes, began);
                 report.full += sent.full;
-                report.failed_packets += sent.failed_packets;
                 failures.0 += sent.failed_packets;
-                if let Some(error) = sent.failure {
-                    failures.1 = Some(error.to_string());
-                    report.failure = Some((path.to.clone(), error));
-                }
+                failures.1 = sent.failure.or(failures.1.take());
             }
             for burst in bursts {
                 if let Some(began) = began {
@@ -196,23 +190,21 @@ impl Running {
             report.lateness.iter().for_each(|late| statistics.bursts.push(*late));
             statistics.late_frames += u64::from(is_late);
             statistics.full_sockets += report.full;
-            statistics.failed_packets += report.failed_packets;
             statistics.launch_errors += launch_errors;
             statistics.clock_steps = self.stamps.steps();
-            if let Some((to, error)) = &report.failure {
-                statistics.failure = Some(format!("{to}: {error}"));
-            }
-            for (path, (failed, why)) in statistics.paths.iter_mut().zip(report.failures) {
+            for (path, (failed, why)) in statistics.paths.iter_mut().zip(&report.failures) {
                 path.failed_packets += failed;
-                path.failure = why.or(path.failure.take());
+                path.failure = why.as_ref().map(ToString::to_string).or(path.failure.take());
             }
             if let Some(meter) = &self.meter {
                 (statistics.cinst, statistics.vrx) = (meter.cinst(), meter.vrx());
                 statistics.class = Some(meter.class(statistics.late_packets));
             }
         });
-        match report.failure {
-            Some((to, error)) if report.failed_packets >= all => Err(Error::Send { to, error }),
+        let failed: u64 = report.failures.iter().map(|(failed, _)| failed).sum();
+        let mut failures = self.paths.iter().zip(report.failures);
+        match failures.find_map(|(path, (_, why))| Some((path.to.clone(), why?))) {
+            Some((to, error)) if failed >= all => Err(Error::Send { to, error }),
             _ => Ok(()),
         }
     }

@@ -34,10 +34,6 @@ pub struct Statistics {
     pub dropped_frames: u64,
     /// How often a socket took nothing, so that a burst had to wait.
     pub full_sockets: u64,
-    /// Datagrams that could not be sent, of all paths, and the system's words of the last time.
-    pub failed_packets: u64,
-    /// See [`Statistics::failed_packets`].
-    pub failure: Option<String>,
     /// What could not be sent of the pictures, by path.
     pub paths: Vec<PathStatistics>,
     /// Packets that the queueing discipline did not send at their launch time.
@@ -141,8 +137,6 @@ impl Statistics {
             late_frames: 0,
             dropped_frames: 0,
             full_sockets: 0,
-            failed_packets: 0,
-            failure: None,
             paths: Vec::new(),
             launch_errors: 0,
             cinst: 0,
@@ -156,6 +150,18 @@ impl Statistics {
             sound: None,
             ancillary: None,
         }
+    }
+
+    /// Datagrams of the pictures that could not be sent, of all paths.
+    #[must_use]
+    pub fn failed_packets(&self) -> u64 {
+        self.paths.iter().map(|path| path.failed_packets).sum()
+    }
+
+    /// Why one of them could not, and where to: the first path's reason of the last time, where several fail.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.paths.iter().find_map(|path| Some(format!("{}: {}", path.to, path.failure.as_ref()?)))
     }
 
     /// What goes beside the pictures and has not left at all, by any of so many paths of sound and of ancillary data.

@@ -122,7 +122,7 @@ fn frames_of_a_file_arrive_bit_for_bit_on_the_grid_of_the_epoch() {
     assert!(now.since(captured) < Duration::from_secs(20));
     let statistics = monitor.statistics();
     assert_eq!((statistics.frames, statistics.packets), (5, 5 * packets as u64));
-    assert_eq!((statistics.dropped_frames, statistics.failed_packets), (0, 0));
+    assert_eq!((statistics.dropped_frames, statistics.failed_packets()), (0, 0));
     assert!(statistics.class.is_some() && !statistics.launches[0].is_used, "{statistics:?}");
 }
 

@@ -1,11 +1,52 @@
-//! Which of two paths brings nothing while the other carries the stream: the merged stream lacks nothing then.
+//! What does not come: a stream, or one of two paths while the other carries the stream, so that this lacks nothing.
 
 use glassline_media::Time;
 use glassline_transport::raw_video::Counters;
 use std::time::Duration;
 
-/// How long a path may bring nothing.
-const SILENCE: Duration = Duration::from_secs(3);
+/// How long a stream or a path may bring nothing before that is told.
+pub const SILENCE: Duration = Duration::from_secs(3);
+
+/// Follows whether a stream comes. Pure.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamWatch {
+    newest: Time,
+    has_come: bool,
+    was_told: bool,
+}
+
+/// What is to be told of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamNews {
+    /// Nothing has come yet.
+    Absent,
+    /// Nothing comes any more.
+    Stopped,
+    /// It comes again.
+    Back,
+}
+
+impl StreamWatch {
+    /// Of a stream that is awaited since `now`.
+    #[must_use]
+    pub const fn new(now: Time) -> StreamWatch {
+        StreamWatch { newest: now, has_come: false, was_told: false }
+    }
+
+    /// Whether something has come since the last look; once a second, or more often.
+    pub fn follow(&mut self, comes: bool, now: Time) -> Option<StreamNews> {
+        if comes {
+            let is_back = self.was_told && self.has_come;
+            *self = StreamWatch { newest: now, has_come: true, was_told: false };
+            return is_back.then_some(StreamNews::Back);
+        }
+        if self.was_told || now.since(self.newest) < SILENCE {
+            return None;
+        }
+        self.was_told = true;
+        Some(if self.has_come { StreamNews::Stopped } else { StreamNews::Absent })
+    }
+}
 
 /// Follows what the paths of a stream bring. Pure.
 #[derive(Clone, Debug)]
@@ -115,6 +156,19 @@ mod tests {
         assert!((9..20).all(|second| look(second, [800, 50]).is_empty()));
         let later: Vec<_> = (20..26).flat_map(|second| look(second, [100 * second, 50])).collect();
         assert_eq!(later, silent(true));
+    }
+
+    #[test]
+    fn a_stream_that_stops_is_told_once_and_when_it_is_back() {
+        let mut watch = StreamWatch::new(Time::ZERO);
+        let mut look = |second: u64, comes| watch.follow(comes, Time::from_millis(second * 1000));
+        let told = |looks: Vec<Option<StreamNews>>| looks.into_iter().flatten().collect::<Vec<_>>();
+        assert_eq!(told((0..9).map(|second| look(second, false)).collect()), [StreamNews::Absent]);
+        // That it begins is no return.
+        assert_eq!(told((9..12).map(|second| look(second, true)).collect()), []);
+        assert_eq!(look(13, false), None);
+        assert_eq!(told((14..30).map(|second| look(second, false)).collect()), [StreamNews::Stopped]);
+        assert_eq!(told((30..33).map(|second| look(second, true)).collect()), [StreamNews::Back]);
     }
 
     #[test]
