@@ -310,8 +310,8 @@ fn what_cannot_be_taken_is_answered_clearly() {
     let header = video.header();
     let mut other = header.clone();
     let at = other.windows(4).position(|window| window == b"avc1").unwrap();
-    other[at..at + 4].copy_from_slice(b"av01");
-    refused("/live/a/v.cmfv", &other, 415, "av01");
+    other[at..at + 4].copy_from_slice(b"vp09");
+    refused("/live/a/v.cmfv", &other, 415, "vp09");
     refused("/live/a/v.cmfv", b"GARBAGE BYTES", 415, "expected a box of CMAF");
     refused("/live/a/v.cmfv", &header[..100], 400, "ends inside of a box");
     refused("/live/a/v.cmfv", &[&header[..], b"\x7f\xff\xff\xffmoof"].concat(), 400, "at most 1 MiB");
@@ -327,7 +327,7 @@ fn what_cannot_be_taken_is_answered_clearly() {
     assert!(metrics.sum("glassline_ingest_refused_total", "") as u64 >= 6);
     assert_eq!(metrics.sum("glassline_ingest_refused_tracks_total", "") as u64, 2);
     let log = server.process.output();
-    assert!(log.contains("av01"), "{log}");
+    assert!(log.contains("vp09"), "{log}");
 }
 
 #[test]

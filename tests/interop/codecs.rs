@@ -39,10 +39,15 @@ fn samples(url: &str) -> usize {
 
 /// A server on which the file, whose pictures have `keys` each second, has been published as `a` and has ended.
 pub(crate) fn served(file: &str, keys: bool) -> Server {
+    served_at("/live/a.ts", file, keys)
+}
+
+/// The same of a file that is published there.
+fn served_at(path: &str, file: &str, keys: bool) -> Server {
     let config = "[publish]\nreturn_window = '0s'\n[package]\non_demand = false\nsegment = '1s'\n";
     let scratch = Scratch::new("codecs-server");
     let server = Server::start(GLASSLINE, &["--config", &scratch.write("glassline.toml", config)]);
-    let mut publisher = publish(server.address(), "/live/a.ts");
+    let mut publisher = publish(server.address(), path);
     publisher.write_all(&std::fs::read(file).unwrap()).unwrap();
     if keys {
         // A key frame a second, and a segment each.
@@ -60,10 +65,14 @@ pub(crate) fn served(file: &str, keys: bool) -> Server {
 }
 
 fn coded(scratch: &Scratch, name: &str, codecs: &str) -> String {
+    coded_as(scratch, name, codecs, "-f mpegts")
+}
+
+fn coded_as(scratch: &Scratch, name: &str, codecs: &str, format: &str) -> String {
     let file = scratch.file(name);
     let inputs = "-v error -f lavfi -i testsrc2=size=320x180:rate=25 -f lavfi -i sine=sample_rate=48000 -t 6";
     let arguments: Vec<&str> =
-        inputs.split_whitespace().chain(codecs.split_whitespace()).chain(["-f", "mpegts", &file]).collect();
+        [inputs, codecs, format].into_iter().flat_map(str::split_whitespace).chain([&file[..]]).collect();
     let made = run("ffmpeg", &arguments, 120);
     assert_eq!(made.status, Some(0), "{codecs}: {}", made.stderr);
     file
@@ -189,6 +198,33 @@ fn what_cmaf_takes_is_the_same_behind_it() {
             wanted.len()
         );
         assert!(wanted.ends_with(&heard), "{sound}");
+    }
+}
+
+#[test]
+fn av1_is_the_same_behind_it() {
+    if !have("av1_is_the_same_behind_it", &["ffmpeg"]) {
+        return;
+    }
+    let scratch = Scratch::new("codecs-av1");
+    for (number, coding) in [
+        "-c:v libaom-av1 -usage realtime -cpu-used 8 -g 25",
+        // Frames that are not shown.
+        "-c:v libsvtav1 -preset 12 -g 25",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // FFmpeg 5.1 and 7.1 put no AV1 into MPEG-TS.
+        let options = format!("{coding} -c:a aac");
+        let file =
+            coded_as(&scratch, &format!("{number}.mp4"), &options, "-f mp4 -movflags cmaf+frag_every_frame");
+        let server = served_at("/live/a/Streams(all.cmfv)", &file, true);
+        let wanted = pictures(&file);
+        assert_eq!(wanted.len(), 150);
+        for object in ["index.m3u8", "manifest.mpd"] {
+            assert_eq!(pictures(&server.url(&format!("/live/a/{object}"))), wanted, "{coding}: {object}");
+        }
     }
 }
 

@@ -151,6 +151,49 @@ fn ffmpeg_publishes_h265_and_sound_of_many_kinds() {
 }
 
 #[test]
+fn ffmpeg_publishes_av1() {
+    if !have("ffmpeg_publishes_av1", &["ffmpeg", "ffprobe"]) {
+        return;
+    }
+    let server = serve();
+    for (name, coding, way, told) in [
+        // Real time, without pictures that are shown later.
+        (
+            "low",
+            "-c:v libaom-av1 -usage realtime -cpu-used 8 -g 25 -c:a libopus",
+            "-f dash -dash_segment_type mp4 -seg_duration 2 -window_size 3 -ldash 1 -streaming 1",
+            "av01.0.00M.08,opus",
+        ),
+        // Frames that are not shown, ten bits, a wide range of light.
+        (
+            "wide",
+            "-pix_fmt yuv420p10le -c:v libsvtav1 -preset 12 -g 25 -color_primaries bt2020 -color_trc smpte2084 \
+             -colorspace bt2020nc -svtav1-params enable-hdr=1:content-light=1000,400 -c:a aac",
+            "-f hls -hls_time 1 -hls_segment_type fmp4 -hls_flags delete_segments -hls_list_size 3",
+            "av01.0.00M.10.0.110.09.16.09.0,mp4a.40.2",
+        ),
+    ] {
+        let manifest = if way.contains("dash") { "manifest.mpd" } else { "index.m3u8" };
+        let url = server.url(&format!("/live/{name}/{manifest}"));
+        let _publisher = ffmpeg(&format!("{coding} {way} -method PUT"), &url);
+        server.wait_for_pictures(name);
+        let video = &server.stream(name).unwrap()["codecs"][0];
+        assert_eq!((video["name"].as_str(), video["width"].as_u64()), (Some("AV1"), Some(320)), "{video}");
+        expect_sound_in_place(&server.url(&format!("/live/{name}/index.m3u8")));
+        expect_pictures(&server.url(&format!("/live/{name}/manifest.mpd")));
+        let playlist = get(server.address(), &format!("/live/{name}/index.m3u8")).text();
+        assert!(playlist.contains(told), "{told}: {playlist}");
+        assert_eq!(playlist.contains("VIDEO-RANGE=PQ"), name == "wide", "{playlist}");
+    }
+    let url = server.url("/live/wide/index.m3u8");
+    let told = run("ffprobe", &["-v", "error", "-select_streams", "v:0", "-show_streams", &url], 60).text();
+    for words in ["codec_name=av1", "pix_fmt=yuv420p10le", "color_transfer=smpte2084", "max_content=1000"] {
+        assert!(told.contains(words), "{words} is not in {told}");
+    }
+    expect_all_taken(&server);
+}
+
+#[test]
 fn ffmpeg_publishes_a_ladder() {
     if !have("ffmpeg_publishes_a_ladder", &["ffmpeg"]) {
         return;

@@ -317,7 +317,7 @@ fn rtp(counts: RtpCounts) -> Rtp {
 fn codecs(status: &StreamStatus) -> Vec<Codec> {
     let describe = |stream: &glassline_media::container::ts::ElementaryStream| match stream.codec {
         Some(codec) if codec.is_video() => {
-            // What is read of parameter sets is that of H.264 and H.265.
+            // What is read of parameter sets is that of H.264, H.265 and AV1.
             let details = status.video.as_ref().filter(|_| codec != glassline_media::Codec::Mpeg2Video);
             Codec::Video {
                 name: codec.name().into(),

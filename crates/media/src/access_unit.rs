@@ -13,6 +13,8 @@ pub enum Codec {
     H264,
     /// ITU-T H.265; access units are in Annex B byte-stream form.
     H265,
+    /// AV1; an access unit is a temporal unit whose OBUs are behind start codes ("Carriage of AV1 in MPEG-2 TS" §3.2).
+    Av1,
     /// ISO/IEC 13818-2 video. Recognised and carried; not parsed.
     Mpeg2Video,
     /// Opus (RFC 6716); an access unit is one packet.
@@ -32,7 +34,7 @@ pub enum Codec {
 impl Codec {
     /// Whether this codes pictures; otherwise it codes sound.
     pub const fn is_video(self) -> bool {
-        matches!(self, Codec::H264 | Codec::H265 | Codec::Mpeg2Video)
+        matches!(self, Codec::H264 | Codec::H265 | Codec::Av1 | Codec::Mpeg2Video)
     }
 
     /// The name that people read.
@@ -40,6 +42,7 @@ impl Codec {
         match self {
             Codec::H264 => "H.264",
             Codec::H265 => "H.265",
+            Codec::Av1 => "AV1",
             Codec::Mpeg2Video => "MPEG-2 video",
             Codec::Opus => "Opus",
             Codec::Aac => "AAC",

@@ -449,8 +449,8 @@ fn what_cannot_be_taken_is_refused_and_said() {
     assert_eq!((refused(b"GARBAGE!").status(), refused(b"G@\0\x10G@\0\x10").status()), (415, 415));
     let at = video.windows(4).position(|window| window == b"avc1").unwrap();
     let mut other = video.clone();
-    other[at..at + 4].copy_from_slice(b"av01");
-    assert_eq!(refused(&other), IngestError::Codec { sample_entry: FourCc(*b"av01") });
+    other[at..at + 4].copy_from_slice(b"vp09");
+    assert_eq!(refused(&other), IngestError::Codec { sample_entry: FourCc(*b"vp09") });
     assert_eq!(refused(&video[..video.len() - 1]), IngestError::CutOff { bytes: video.len() as u64 - 1 });
     assert_eq!(refused(&video[..5]), IngestError::CutOff { bytes: 5 });
     assert_eq!(refused(b"\x7f\xff\xff\xffmoov").status(), 400);

@@ -25,7 +25,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// The first stream of H.264 or H.265, and those of sound that MP4 takes, up to [`AUDIO_MAX`].
+    /// The first stream of H.264, H.265 or AV1, and those of sound that MP4 takes, up to [`AUDIO_MAX`].
     pub(super) fn of(streams: &[ElementaryStream]) -> Choice {
         let mut choice = Choice::default();
         for stream in streams {
@@ -51,10 +51,10 @@ impl Choice {
     fn name_for(&self, stream: &ElementaryStream) -> Result<(Codec, RenditionName), Cow<'static, str>> {
         let sounds = self.taken.iter().filter(|taken| !taken.name.is_video()).count();
         match stream.codec {
-            Some(Codec::H264 | Codec::H265) if self.has_video() => {
+            Some(Codec::H264 | Codec::H265 | Codec::Av1) if self.has_video() => {
                 Err("one video stream is taken, the first".into())
             }
-            Some(codec @ (Codec::H264 | Codec::H265)) => Ok((codec, RenditionName::Video)),
+            Some(codec @ (Codec::H264 | Codec::H265 | Codec::Av1)) => Ok((codec, RenditionName::Video)),
             Some(Codec::Opus) if stream.opus_channels.is_some_and(|channels| channels > 2) => {
                 Err("Opus of more than two channels is not written to MP4".into())
             }

@@ -2,12 +2,12 @@
 
 use glassline_media::Codec;
 use glassline_media::bitstream::h264::{self, NalType};
-use glassline_media::bitstream::h265;
+use glassline_media::bitstream::{av1, h265};
 use glassline_media::container::ts::{PACKET_BYTES, Packet, Program, Scan};
 use glassline_media::{FrameRate, Size};
 use serde::{Deserialize, Serialize};
 
-/// What a sequence parameter set of H.264 or H.265 says to people and players.
+/// What a sequence parameter set of H.264 or H.265, or a sequence header of AV1, says to people and players.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VideoDetails {
     /// Width and height that are shown.
@@ -28,7 +28,7 @@ pub(super) struct DetailsProbe {
     unit: Vec<u8>,
     pid: Option<u16>,
     #[serde(default)]
-    is_h265: bool,
+    codec: Option<Codec>,
 }
 
 impl DetailsProbe {
@@ -41,15 +41,16 @@ impl DetailsProbe {
     ) -> Option<VideoDetails> {
         if scan.video_unit_start {
             let stream = program?.streams.iter().find(|stream| stream.pid == scan.pid)?;
-            self.pid = matches!(stream.codec, Some(Codec::H264 | Codec::H265)).then_some(scan.pid);
-            self.is_h265 = stream.codec == Some(Codec::H265);
+            let is_read = matches!(stream.codec, Some(Codec::H264 | Codec::H265 | Codec::Av1));
+            self.pid = is_read.then_some(scan.pid);
+            self.codec = stream.codec;
             self.unit.clear();
         }
         if self.pid != Some(scan.pid) {
             return None;
         }
         self.unit.extend_from_slice(Packet::parse(packet).ok()?.payload);
-        let details = read(&self.unit, self.is_h265);
+        let details = read(&self.unit, self.codec?);
         if details.is_some() || self.unit.len() >= PROBE_BYTES {
             self.pid = None;
         }
@@ -57,8 +58,8 @@ impl DetailsProbe {
     }
 }
 
-/// The details, if a whole sequence parameter set lies in `unit`: one that another start code follows.
-fn read(unit: &[u8], is_h265: bool) -> Option<VideoDetails> {
+/// The details, if a whole sequence parameter set or sequence header lies in `unit`: one that another start code follows.
+fn read(unit: &[u8], codec: Codec) -> Option<VideoDetails> {
     let details = |width_px, height_px, stated, codec_string| {
         let size = Size::new(width_px, height_px).ok()?;
         Some(VideoDetails { size, frame_rate: FrameRate::believed(stated, None), codec_string })
@@ -68,7 +69,13 @@ fn read(unit: &[u8], is_h265: bool) -> Option<VideoDetails> {
         if nals.peek().is_none() {
             break;
         }
-        if is_h265 {
+        if codec == Codec::Av1 {
+            if av1::ObuType::of(nal.bytes[0]) == av1::ObuType::SequenceHeader {
+                let header = av1::Head::of(unit).parse_sequence()?;
+                let name = header.codec_string();
+                return details(header.width_px, header.height_px, header.frame_rate, name);
+            }
+        } else if codec == Codec::H265 {
             if nal.bytes.first().map(|&header| h265::NalType::of(header)) == Some(h265::NalType::Sps) {
                 let sps = h265::Sps::parse(nal.bytes).ok()?;
                 return details(sps.width_px, sps.height_px, sps.frame_rate, sps.codec_string());

@@ -1,4 +1,4 @@
-//! Where access units of H.264 and H.265 begin in a byte stream (Annex B), found as its bytes come.
+//! Where access units of H.264, H.265 and AV1 begin in a byte stream (Annex B; of AV1 as MPEG-TS carries it), found as its bytes come.
 //!
 //! ```text
 //! delimiter │ parameter sets, messages │ first slice │ more slices │ end of sequence, filler ‖ what begins the next unit
@@ -11,6 +11,8 @@
 //!   here, as they are one sample in files and one picture for viewers.
 //! * Encoders that do not number their IDR pictures are taken as what they mean: a slice that begins at the first macroblock
 //!   begins a picture. Redundant slices, which nothing uses, would be pictures of their own.
+//! * A unit of AV1 is a temporal unit, of which each has one frame that is shown (AV1 §7.5): behind it the next one begins with the
+//!   next delimiter, sequence header, metadata or frame.
 #![cfg_attr(
     not(test),
     deny(
@@ -21,7 +23,9 @@
     )
 )]
 
+use super::av1::{self, Role};
 use super::h264::{BitReader, NalType, Sps, find_start_code, nals, unescape};
+use crate::access_unit::Codec;
 use std::collections::BTreeMap;
 
 /// More than the part of a slice's header that is read needs, emulation prevention included.
@@ -36,6 +40,20 @@ pub enum Syntax {
     H264,
     /// ITU-T H.265.
     H265,
+    /// AV1.
+    Av1,
+}
+
+impl Syntax {
+    /// That of a codec's pictures, where it is read here.
+    pub const fn of(codec: Codec) -> Option<Syntax> {
+        match codec {
+            Codec::H264 => Some(Syntax::H264),
+            Codec::H265 => Some(Syntax::H265),
+            Codec::Av1 => Some(Syntax::Av1),
+            _ => None,
+        }
+    }
 }
 
 /// Finds where access units begin. Looks at each byte once.
@@ -216,6 +234,18 @@ impl UnitFinder {
                     _ => Part::Other,
                 })
             }
+            Syntax::Av1 => Some(match av1::role(rest)? {
+                Role::Shown { is_key } => Part::Slice(Slice {
+                    is_first: true,
+                    is_idr: is_key,
+                    is_reference: true,
+                    frame_num: None,
+                    field: None,
+                    is_pair: false,
+                }),
+                Role::Front(_) | Role::Hidden => Part::Begin { is_set: false, is_sure: true },
+                Role::Other => Part::Other,
+            }),
         }
     }
 }
@@ -318,6 +348,8 @@ fn begins_unit(syntax: Syntax, header: u8) -> bool {
     match syntax {
         Syntax::H264 => matches!(header & 0x1f, 6..=9 | 14..=18),
         Syntax::H265 => matches!(header >> 1 & 0x3f, 32..=35 | 39 | 41..=44 | 48..=55),
+        // Frames, too: those that are not shown go before the one that is.
+        Syntax::Av1 => matches!(header >> 3 & 0x0f, 1..=3 | 5 | 6),
     }
 }
 

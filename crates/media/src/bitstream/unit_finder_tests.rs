@@ -1,4 +1,5 @@
 use super::*;
+use crate::bitstream::av1::tests as av1;
 use crate::bitstream::testing::{AUD, layout, pps, slice, sps, units};
 use proptest::prelude::*;
 
@@ -34,11 +35,16 @@ proptest! {
     fn any_bytes_are_cut_into_themselves(
         stream in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0x65), Just(9), any::<u8>()], 0..400),
         chop in 1usize..80,
-        h265: bool,
+        syntax in prop_oneof![Just(Syntax::H264), Just(Syntax::H265), Just(Syntax::Av1)],
     ) {
-        let syntax = if h265 { Syntax::H265 } else { Syntax::H264 };
         prop_assert_eq!(cut(syntax, &stream, chop).concat(), stream.clone());
         prop_assert!(first_begin(syntax, &stream).is_none_or(|at| at < stream.len()));
+    }
+
+    #[test]
+    fn temporal_units_of_av1_are_units(layouts in prop::collection::vec(av1::layout(), 1..12), chop in 1usize..80) {
+        let expected: Vec<_> = layouts.iter().map(av1::laid_out).collect();
+        prop_assert_eq!(cut(Syntax::Av1, &expected.concat(), chop), expected);
     }
 
     #[test]

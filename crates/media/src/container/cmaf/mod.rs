@@ -38,7 +38,7 @@ use crate::bitstream;
 use crate::time::Ticks;
 
 /// The codecs that are written to MP4.
-pub const WRITTEN: &str = "H.264, H.265, AAC, Opus, MP3, AC-3 and E-AC-3";
+pub const WRITTEN: &str = "H.264, H.265, AV1, AAC, Opus, MP3, AC-3 and E-AC-3";
 
 /// Why an access unit does not go into a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

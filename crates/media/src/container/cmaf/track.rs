@@ -6,7 +6,7 @@ use crate::access_unit::{AccessUnit, Codec};
 use crate::bitstream::h264::{ColourDescription, NalType, Sei, Sps, nals};
 use crate::bitstream::hdr::{Hdr, Range};
 use crate::bitstream::program_config::ProgramConfig;
-use crate::bitstream::{ac3, adts, h265, mpeg_audio, opus};
+use crate::bitstream::{ac3, adts, av1, h265, mpeg_audio, opus};
 use crate::time::{FrameRate, Ticks};
 
 /// One track.
@@ -44,6 +44,15 @@ pub enum Media {
         /// What the sequence parameter set says.
         parsed: Box<h265::Sps>,
         /// What the first picture says beyond that of its light.
+        hdr: Hdr,
+    },
+    /// AV1 ("AV1 Codec ISO Media File Format Binding").
+    Av1 {
+        /// The sequence header, an OBU with its size.
+        sequence: Vec<u8>,
+        /// What it says.
+        parsed: Box<av1::SequenceHeader>,
+        /// What the first picture's metadata say of its light.
         hdr: Hdr,
     },
     /// AAC without ADTS headers.
@@ -122,6 +131,7 @@ impl Media {
                 Ok(Media::Opus { channels: if toc & 4 == 0 { 1 } else { 2 } })
             }
             Codec::H265 => h265(&unit.data),
+            Codec::Av1 => av1(&unit.data),
             Codec::MpegAudio => {
                 let header = mpeg_audio::Header::parse(&unit.data).ok_or(lacks("frame header"))?;
                 if header.layer != 3 {
@@ -158,6 +168,15 @@ impl Media {
                 colour: parsed.colour,
                 hdr: *hdr,
             }),
+            // Pixels of another shape are told by the size at which they are shown, frame by frame.
+            Media::Av1 { parsed, hdr, .. } => Some(Pictures {
+                width_px: parsed.width_px,
+                height_px: parsed.height_px,
+                sample_aspect: None,
+                frame_rate: parsed.frame_rate,
+                colour: parsed.colour,
+                hdr: *hdr,
+            }),
             _ => None,
         }
     }
@@ -165,7 +184,7 @@ impl Media {
     /// Channels of sound; `None` of pictures.
     pub fn channels(&self) -> Option<u16> {
         match self {
-            Media::H264 { .. } | Media::H265 { .. } => None,
+            Media::H264 { .. } | Media::H265 { .. } | Media::Av1 { .. } => None,
             Media::Aac { channels, .. } | Media::Opus { channels } | Media::Mp3 { channels, .. } => {
                 Some(*channels)
             }
@@ -186,6 +205,7 @@ impl Media {
                 Media::H264 { sps: other_sps, pps: other_pps, in_band: other_in_band, .. },
             ) => (sps, pps, in_band) == (other_sps, other_pps, other_in_band),
             (Media::H265 { sets, .. }, Media::H265 { sets: others, .. }) => sets == others,
+            (Media::Av1 { sequence, .. }, Media::Av1 { sequence: other, .. }) => sequence == other,
             _ => self == other,
         }
     }
@@ -193,7 +213,7 @@ impl Media {
     /// Ticks a second of the track's time: 90 kHz of pictures, the sample rate of sound.
     pub fn timescale(&self) -> u32 {
         match self {
-            Media::H264 { .. } | Media::H265 { .. } => Ticks::RATE,
+            Media::H264 { .. } | Media::H265 { .. } | Media::Av1 { .. } => Ticks::RATE,
             Media::Aac { rate_hz, .. } | Media::Mp3 { rate_hz, .. } => *rate_hz,
             Media::Ac3 { header } => header.rate_hz,
             Media::Opus { .. } => opus::RATE_HZ,
@@ -208,6 +228,7 @@ impl Media {
             Media::Aac { config, .. } => format!("mp4a.40.{}", config[0] >> 3),
             Media::Opus { .. } => "opus".to_owned(),
             Media::H265 { parsed, .. } => parsed.codec_string(),
+            Media::Av1 { parsed, .. } => parsed.codec_string(),
             Media::Mp3 { low_rate, .. } => format!("mp4a.{:X}", mp3_object_type(*low_rate)),
             Media::Ac3 { header } => if header.enhanced { "ec-3" } else { "ac-3" }.to_owned(),
         }
@@ -215,7 +236,7 @@ impl Media {
 
     /// Whether it is pictures.
     pub fn is_video(&self) -> bool {
-        matches!(self, Media::H264 { .. } | Media::H265 { .. })
+        matches!(self, Media::H264 { .. } | Media::H265 { .. } | Media::Av1 { .. })
     }
 
     /// Appends an access unit in the form that the track's samples have.
@@ -254,6 +275,13 @@ impl Media {
                 out.extend_from_slice(&frame[program..]);
             }
             (Media::H265 { sets, .. }, Codec::H265) => write_h265(&unit.data, sets, out)?,
+            (Media::Av1 { sequence, .. }, Codec::Av1) => {
+                let own = av1::Head::of(&unit.data).sequence;
+                if own.is_some_and(|own| own != *sequence) {
+                    return Err(Error::Changed);
+                }
+                av1::to_sample(&unit.data, out);
+            }
             (Media::Opus { .. }, Codec::Opus)
             | (Media::Mp3 { .. }, Codec::MpegAudio)
             | (Media::Ac3 { .. }, Codec::Ac3 | Codec::EAc3) => out.extend_from_slice(&unit.data),
@@ -265,7 +293,7 @@ impl Media {
     /// How long a unit of sound lasts in ticks of the track; `None` of pictures, which last until the next one.
     pub fn sound_ticks(&self, unit: &AccessUnit) -> Option<u32> {
         match self {
-            Media::H264 { .. } | Media::H265 { .. } => None,
+            Media::H264 { .. } | Media::H265 { .. } | Media::Av1 { .. } => None,
             Media::Mp3 { .. } => mpeg_audio::Header::parse(&unit.data).map(|header| header.samples),
             Media::Ac3 { .. } => Some(ac3::UNIT_SAMPLES),
             Media::Aac { .. } => adts::Header::parse(&unit.data).map(|header| header.samples()),
@@ -332,6 +360,15 @@ pub(super) fn h265(unit: &[u8]) -> Result<Media, Error> {
     Ok(Media::H265 { sets, parsed: Box::new(parsed), hdr: hdr_of(messages) })
 }
 
+/// What the sequence header in a unit says.
+pub(super) fn av1(unit: &[u8]) -> Result<Media, Error> {
+    let lacks = |what| Error::Configuration { codec: Codec::Av1, what };
+    let head = av1::Head::of(unit);
+    let parsed = head.parse_sequence().map(Box::new);
+    let sequence = head.sequence.ok_or(lacks("sequence header"))?;
+    Ok(Media::Av1 { sequence, parsed: parsed.ok_or(lacks("readable sequence header"))?, hdr: head.hdr })
+}
+
 /// What the messages in front of a picture say of its light.
 fn hdr_of(units: impl Iterator<Item = Sei>) -> Hdr {
     let units: Vec<Sei> = units.take(SEI_MAX).collect();
@@ -377,6 +414,9 @@ pub(super) fn write_sample_entry(media: &Media, out: &mut Vec<u8>) {
         Media::H265 { sets, parsed, .. } => {
             write_picture_entry(b"hvc1", media, out, |out| write_h265_configuration(sets, parsed, out));
         }
+        Media::Av1 { sequence, parsed, .. } => write_picture_entry(b"av01", media, out, |out| {
+            plain(out, b"av1C", |out| parsed.write_configuration(sequence, out));
+        }),
         Media::Aac { config, rate_hz, channels } => {
             write_sound_entry(b"mp4a", *channels, *rate_hz, out, |out| write_esds(config, out));
         }

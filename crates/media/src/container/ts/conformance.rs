@@ -348,7 +348,7 @@ impl State {
             first_packet,
             dts: unit.dts,
             bytes: is_modelled.then_some(unit.data.len() as u64),
-            slow: matches!(unit.codec, Codec::H264 | Codec::H265),
+            slow: matches!(unit.codec, Codec::H264 | Codec::H265 | Codec::Av1),
         };
         self.mark(last_packet, mark);
     }

@@ -1,6 +1,7 @@
 //! Pictures out of PES packets that were cut in every way.
 
 use super::*;
+use crate::bitstream::av1;
 use crate::bitstream::testing::{Layout, layout, pps, slice, sps, units};
 use crate::container::ts::mux::VIDEO_PID;
 use crate::container::ts::packetize::{Field, packetize};
@@ -150,6 +151,29 @@ proptest! {
     }
 
     #[test]
+    fn temporal_units_of_av1_may_be_cut_anywhere(
+        layouts in prop::collection::vec(av1::tests::layout(), 2..16), size in 5usize..400, bounded: bool, chop in 1usize..700,
+    ) {
+        let units = layouts.iter().map(av1::tests::laid_out);
+        // What comes before the first sequence header is of no use, but it is whole.
+        let expected: Vec<_> = units.zip((0..).map(|number: i64| 90_000 + number * 3600)).collect();
+        let (mut begins, mut bytes) = (Vec::new(), Vec::new());
+        for (unit, stamp) in &expected {
+            begins.push((bytes.len(), *stamp));
+            bytes.extend_from_slice(unit);
+        }
+        let mut stream = Stream::new(Codec::Av1);
+        for (index, payload) in bytes.chunks(size).enumerate() {
+            let range = index * size..index * size + payload.len();
+            let stamp = begins.iter().find(|(at, _)| range.contains(at)).map(|(_, stamp)| *stamp);
+            stream.push(&Pes { stamp, bounded, payload: payload.to_vec() });
+        }
+        let (found, counters) = demuxed(&stream.bytes, chop);
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!(counters.damaged_units, 0);
+    }
+
+    #[test]
     fn lost_packets_cost_the_pictures_that_they_are_of(
         layouts in prop::collection::vec(layout(), 6..14), lost in 3usize..40, at in 20usize..300, bounded: bool,
     ) {
@@ -228,6 +252,41 @@ fn key_frames_get_the_parameter_sets_that_they_lack() {
     assert_eq!(kinds, [vec![7, 8, 5], vec![7, 8, 5], vec![9, 7, 8, 5]]);
 }
 
+/// By the specification each frame has a PES packet, also one that is not shown, whose presentation time says nothing.
+#[test]
+fn a_unit_of_av1_is_shown_when_the_packet_of_its_shown_frame_says() {
+    let key = av1::tests::unit(&[(2, &[]), (1, av1::tests::PLAIN), (6, &[0x10, 7])]);
+    let hidden = av1::tests::unit(&[(2, &[]), (6, &[0x20, 7])]);
+    let shown = av1::tests::unit(&[(6, &[0x30, 7])]);
+    let mut stream = Stream::new(Codec::Av1);
+    let mut push = |payload: &[u8], pts: i64, dts: i64| {
+        let mut bytes = Vec::new();
+        super::super::pes::write_header(
+            super::super::pes::STREAM_ID_PRIVATE,
+            Ticks(pts),
+            Ticks(dts),
+            payload.len(),
+            &mut bytes,
+        );
+        bytes.extend_from_slice(payload);
+        packetize(VIDEO_PID, &mut stream.continuity, Field::default(), [&bytes, &[], &[]], &mut stream.bytes);
+    };
+    push(&key, 7200, 3600);
+    push(&hidden, 5400, 5400);
+    push(&shown, 10_800, 7200);
+    let mut demuxer = Demuxer::new();
+    demuxer.push(&stream.bytes);
+    demuxer.finish();
+    let units = std::iter::from_fn(|| demuxer.poll()).filter_map(|event| match event {
+        Event::AccessUnit { unit, .. } => {
+            Some((unit.data.to_vec(), unit.pts.0, unit.dts.0, unit.random_access))
+        }
+        _ => None,
+    });
+    let units: Vec<_> = units.collect();
+    assert_eq!(units, [(key, 7200, 3600, true), ([hidden, shown].concat(), 10_800, 5400, false)]);
+}
+
 #[test]
 fn a_unit_is_given_as_early_as_its_end_shows() {
     let given_after = |bounded: bool, marked: bool| {
@@ -290,6 +349,41 @@ fn what_waits_for_a_time_has_a_bound() {
         .filter(|event| matches!(event, Event::AccessUnit { .. }))
         .count();
     assert!(given >= 4, "{given}");
+}
+
+/// The muxer's tables say what the sequence header does, and one may join at key frames that lack it.
+#[test]
+fn av1_is_described_and_joined_where_its_sequence_header_was_said_once() {
+    use crate::container::ts::{Scanner, packet::packets};
+    let settings = MuxSettings { video: Some(Codec::Av1), ..MuxSettings::default() };
+    let (mut muxer, mut bytes) = (Muxer::new(settings).unwrap(), Vec::new());
+    for number in 0..20i64 {
+        let is_key = number % 10 == 0;
+        let frame = [if is_key { 0x10 } else { 0x30 }, 9, 0, 0, 1, 9];
+        let head = if number == 0 { &[(1, av1::tests::PLAIN)][..] } else { &[] };
+        let data = Bytes::from(av1::tests::unit(&[head, &[(6, &frame[..])]].concat()));
+        let (pts, stamps) = (Ticks(number * 3600), crate::Stamps::default());
+        let unit = AccessUnit { codec: Codec::Av1, data, pts, dts: pts, random_access: is_key, stamps };
+        muxer.write(&unit, &mut bytes).unwrap();
+    }
+    let (mut scanner, mut entries) = (Scanner::new(), Vec::new());
+    for (at, packet) in packets(&bytes).enumerate() {
+        if let Some(entry) = scanner.scan(packet).entry {
+            entries.push((at - entry.packets_back as usize, entry.point));
+        }
+    }
+    let stream = &scanner.program().unwrap().streams[0];
+    assert_eq!((stream.codec, stream.stream_type), (Some(Codec::Av1), 0x06));
+    assert_eq!(stream.descriptors, *b"\x05\x04AV01\x80\x04\x81\x00\x0c\xc0");
+    assert_eq!(entries.len(), 2);
+    for (number, (at, point)) in entries.into_iter().enumerate() {
+        let joined = [&point.prelude(false)[..], &bytes[at * PACKET_BYTES..]].concat();
+        let (found, counters) = demuxed(&joined, 188);
+        assert_eq!((found.len(), counters.damaged_units), (20 - 10 * number, 0));
+        let head = av1::Head::of(&found[0].0);
+        assert_eq!(head.parse_sequence().unwrap().width_px, 320, "entry {number}");
+        assert!(av1::is_key(&found[0].0));
+    }
 }
 
 /// A viewer that joins where a stream no longer says its parameter sets gets them in front, and no counter jumps.

@@ -11,8 +11,9 @@
     )
 )]
 
-use super::parameter_sets::{Kind, ShownSets};
+use super::parameter_sets::{Kind, ShownSets, start_code};
 use crate::access_unit::Codec;
+use crate::bitstream::av1::{self, ObuType, Role};
 use crate::bitstream::h264::sei::RECOVERY_POINT;
 use crate::bitstream::h264::{Join, RecoveryPoint};
 use serde::{Deserialize, Serialize};
@@ -78,6 +79,9 @@ pub(super) struct Head {
     /// It is a slice, of a key frame or not, and so many bytes are before the one that says whether it is its picture's first.
     #[serde(default)]
     slice: Option<(bool, u8)>,
+    /// The first bytes of a frame of AV1, until they say what it is.
+    #[serde(default)]
+    frame: Vec<u8>,
     recovery: Option<RecoveryPoint>,
     messages: Option<Messages>,
 }
@@ -86,7 +90,9 @@ impl Search {
     /// At the first byte of a PES packet whose elementary stream is coded so.
     pub(super) fn begin(codec: Option<Codec>) -> Search {
         match codec {
-            Some(Codec::H264 | Codec::H265 | Codec::Mpeg2Video) => Search::Header { bytes: [0; 9], count: 0 },
+            Some(Codec::H264 | Codec::H265 | Codec::Av1 | Codec::Mpeg2Video) => {
+                Search::Header { bytes: [0; 9], count: 0 }
+            }
             _ => Search::Done,
         }
     }
@@ -141,6 +147,15 @@ impl Head {
                 self.slice = Some((is_key, left.saturating_sub(1)));
                 continue;
             }
+            if !self.frame.is_empty() {
+                self.frame.push(byte);
+                match av1::role(&self.frame) {
+                    Some(Role::Shown { is_key }) => return self.found(is_key, true),
+                    Some(_) => return self.found(false, false),
+                    // It ends within the size in front of it.
+                    None => continue,
+                }
+            }
             let after_start_code = self.last & 0x00ff_ffff == 1;
             self.last = self.last << 8 | u32::from(byte);
             if after_start_code {
@@ -153,7 +168,8 @@ impl Head {
                     return found;
                 }
                 if self.in_set {
-                    self.sets.push(&[0, 0, 0, 1, byte]);
+                    self.sets.push(start_code(codec));
+                    self.sets.push(&[byte]);
                 }
             } else if self.in_set {
                 self.sets.push(&[byte]);
@@ -179,14 +195,21 @@ impl Head {
                 Kind::Other => {}
                 kind => {
                     self.in_set = true;
-                    self.sets.begin(kind);
+                    self.sets.begin(codec, kind);
                 }
+            },
+            Codec::Av1 => match ObuType::of(header) {
+                ObuType::SequenceHeader => {
+                    self.in_set = true;
+                    self.sets.begin(codec, Kind::Sequence);
+                }
+                kind if kind.begins_frame() => self.frame.push(header),
+                _ => {}
             },
             // 13818-2 table 6-1: a sequence header, which is all that a decoder needs, or a picture without one.
             Codec::Mpeg2Video => match header {
                 0xb3 => {
-                    self.sets.begin(Kind::Sequence);
-                    self.sets.begin(Kind::Picture);
+                    self.sets.begin(codec, Kind::Sequence);
                     return self.found(true, true);
                 }
                 0x00 => return self.found(false, true),

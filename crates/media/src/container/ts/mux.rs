@@ -30,7 +30,7 @@ use super::shaper::{Part, Shaper};
 use super::tstd::Sizes;
 use crate::access_unit::{AccessUnit, Codec};
 use crate::bitstream::h264::{self, NalType, Sps};
-use crate::bitstream::opus;
+use crate::bitstream::{av1, opus};
 use crate::stamps::Stage;
 use crate::time::{Ticks, Time};
 
@@ -122,6 +122,7 @@ pub struct Muxer {
     video: Option<Stream>,
     audio: Option<Stream>,
     settings: MuxSettings,
+    program: Pmt,
     pat: Vec<u8>,
     pmt: Vec<u8>,
     pat_continuity: u8,
@@ -159,14 +160,16 @@ impl Muxer {
         let mut streams = Vec::new();
         let mut video = None;
         if let Some(codec) = settings.video {
-            let stream_type = match codec {
-                Codec::H264 => 0x1b,
-                Codec::H265 => 0x24,
-                Codec::Mpeg2Video => 0x02,
+            let (stream_type, stream_id) = match codec {
+                Codec::H264 => (0x1b, pes::STREAM_ID_VIDEO),
+                Codec::H265 => (0x24, pes::STREAM_ID_VIDEO),
+                Codec::Mpeg2Video => (0x02, pes::STREAM_ID_VIDEO),
+                Codec::Av1 => (0x06, pes::STREAM_ID_PRIVATE),
                 found => return Err(Error::Codec { what: "video", found, expected: "a video codec" }),
             };
-            streams.push(ElementaryStream::new(VIDEO_PID, stream_type, Vec::new()));
-            video = Some(Stream { pid: VIDEO_PID, codec, stream_id: pes::STREAM_ID_VIDEO, continuity: 0 });
+            let registration = if codec == Codec::Av1 { av1::REGISTRATION.to_vec() } else { Vec::new() };
+            streams.push(ElementaryStream::new(VIDEO_PID, stream_type, registration));
+            video = Some(Stream { pid: VIDEO_PID, codec, stream_id, continuity: 0 });
         }
         let mut audio = None;
         if let Some(format) = settings.audio {
@@ -182,15 +185,18 @@ impl Muxer {
             let sound_leak = settings.audio.map_or(0, audio_leak_bps);
             Box::new(Shaper::new(rate, pcr_pid, AUDIO_PID, sound_leak, settings.decode_delay))
         });
-        let (mut pat, mut pmt) = (Vec::new(), Vec::new());
+        let mut pat = Vec::new();
         Pat { transport_stream_id: 1, version: 0, current: true, programs: vec![(1, PMT_PID)] }
             .write(&mut pat);
         let version = settings.table_version % 32;
-        Pmt { program_number: 1, version, current: true, pcr_pid, streams }.write(&mut pmt);
+        let program = Pmt { program_number: 1, version, current: true, pcr_pid, streams };
+        let mut pmt = Vec::new();
+        program.write(&mut pmt);
         Ok(Muxer {
             video,
             audio,
             settings,
+            program,
             pat,
             pmt,
             pat_continuity: 0,
@@ -230,6 +236,9 @@ impl Muxer {
         if is_video {
             self.end(out);
             self.learn_sizes(&unit.data);
+        }
+        if unit.codec == Codec::Av1 && unit.random_access {
+            self.describe_av1(&unit.data);
         }
         let part = if is_video { Part::Picture(at) } else { Part::Sound(at) };
         self.shaped(part, out, |muxer, out| {
@@ -314,9 +323,31 @@ impl Muxer {
         (self.made, self.shaper) = (made, Some(shaper));
     }
 
+    /// The tables say of AV1 what its sequence header does; their version is another one where that has changed since they were
+    /// written.
+    fn describe_av1(&mut self, unit: &[u8]) {
+        let Some(descriptors) = av1::Head::of(unit).parse_sequence().map(|header| header.descriptors())
+        else {
+            return;
+        };
+        let Some(stream) = self.program.streams.iter_mut().find(|stream| stream.pid == VIDEO_PID) else {
+            return;
+        };
+        if stream.descriptors == descriptors {
+            return;
+        }
+        stream.descriptors = descriptors;
+        if self.tables_at.is_some() {
+            self.program.version = (self.program.version + 1) % 32;
+        }
+        self.pmt.clear();
+        self.program.write(&mut self.pmt);
+    }
+
     /// At a constant rate it counts how fast the video may come.
     fn learn_sizes(&mut self, unit: &[u8]) {
-        let Some(shaper) = &mut self.shaper else { return };
+        let is_h264 = self.video.as_ref().is_some_and(|video| video.codec == Codec::H264);
+        let Some(shaper) = self.shaper.as_mut().filter(|_| is_h264) else { return };
         let (mut head, _) = h264::head(unit);
         let set = head.find(|nal| nal.kind() == NalType::Sps);
         let sizes = set.and_then(|set| Sizes::of_h264(&Sps::parse(set.payload()).ok()?));
@@ -504,6 +535,9 @@ fn unit_prefix(unit: &AccessUnit) -> Vec<u8> {
     match unit.codec {
         Codec::H264 if !h264::begins_with_delimiter(&unit.data) => {
             prefix.extend_from_slice(&h264::ACCESS_UNIT_DELIMITER);
+        }
+        Codec::Av1 if !unit.data.starts_with(&av1::TEMPORAL_DELIMITER) => {
+            prefix.extend_from_slice(&av1::TEMPORAL_DELIMITER);
         }
         Codec::Opus => opus::write_control_header(unit.data.len(), &mut prefix),
         _ => {}

@@ -11,6 +11,7 @@
 )]
 
 use crate::access_unit::Codec;
+use crate::bitstream::av1::{self, ObuType, Role};
 use crate::bitstream::h264::{find_start_code, nals};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,11 @@ impl Kind {
                 8 => Kind::Picture,
                 _ => Kind::Other,
             },
+            // A frame's kind stands behind its header.
+            Codec::Av1 => match ObuType::of(header) {
+                ObuType::SequenceHeader => Kind::Sequence,
+                _ => Kind::Other,
+            },
             // H.265 table 7-1: types below 32 are coded slices, 16 to 23 random access.
             _ => match header >> 1 & 0x3f {
                 kind @ 0..=31 => Kind::Slice { is_key: matches!(kind, 16..=23) },
@@ -57,16 +63,31 @@ impl Kind {
     }
 }
 
-/// Where the first slice of a unit of H.264 or H.265 begins, the unit's end where it has none, and whether it is a key frame's.
+/// Where the first slice of a unit of H.264 or H.265 begins, or the first frame of one of AV1, the unit's end where it has none, and
+/// whether it is a key frame's.
 pub(super) fn first_slice(codec: Codec, unit: &[u8]) -> (usize, bool) {
     let mut from = 0;
     while let Some(at) = find_start_code(unit, from) {
         from = at.saturating_add(3);
-        if let Some(Kind::Slice { is_key }) = unit.get(from).map(|&header| Kind::of(codec, header)) {
+        if codec == Codec::Av1 {
+            match av1::role(unit.get(from..).unwrap_or_default()) {
+                Some(Role::Shown { is_key }) => return (at, is_key),
+                Some(Role::Hidden) => return (at, false),
+                _ => {}
+            }
+        } else if let Some(Kind::Slice { is_key }) = unit.get(from).map(|&header| Kind::of(codec, header)) {
             return (at, is_key);
         }
     }
     (unit.len(), false)
+}
+
+/// The start code in front of a set that is put elsewhere: of AV1 those of three bytes alone.
+pub(super) const fn start_code(codec: Codec) -> &'static [u8] {
+    match codec {
+        Codec::Av1 => &[0, 0, 1],
+        _ => &[0, 0, 0, 1],
+    }
 }
 
 /// The parameter sets in front of one picture.
@@ -80,15 +101,16 @@ pub(super) struct ShownSets {
 }
 
 impl ShownSets {
-    /// Those in front of the first slice of a whole unit of H.264 or H.265, and whether that slice is a key frame's.
+    /// Those in front of the first slice of a whole unit of H.264 or H.265, or the first frame of one of AV1, and whether that is a
+    /// key frame's.
     pub(super) fn of(codec: Codec, unit: &[u8]) -> (ShownSets, bool) {
         let (end, is_key) = first_slice(codec, unit);
         let mut sets = ShownSets::default();
         for nal in nals(unit.get(..end).unwrap_or_default()) {
             let kind = Kind::of(codec, nal.bytes[0]);
             if kind.is_set() {
-                sets.begin(kind);
-                sets.push(&[0, 0, 0, 1]);
+                sets.begin(codec, kind);
+                sets.push(start_code(codec));
                 sets.push(nal.bytes);
             }
         }
@@ -100,10 +122,10 @@ impl ShownSets {
         self.has_sequence && self.has_picture
     }
 
-    /// A set of this kind comes.
-    pub(super) fn begin(&mut self, kind: Kind) {
+    /// A set of this kind comes. The sequence header of MPEG-2 video and of AV1 is all that their pictures need.
+    pub(super) fn begin(&mut self, codec: Codec, kind: Kind) {
         self.has_sequence |= kind == Kind::Sequence;
-        self.has_picture |= kind == Kind::Picture;
+        self.has_picture |= kind == Kind::Picture || matches!(codec, Codec::Mpeg2Video | Codec::Av1);
     }
 
     /// Takes bytes of a set.

@@ -166,11 +166,7 @@ struct Times {
 
 impl Pictures {
     pub(super) fn new(codec: Codec) -> Pictures {
-        let syntax = match codec {
-            Codec::H264 => Some(Syntax::H264),
-            Codec::H265 => Some(Syntax::H265),
-            _ => None,
-        };
+        let syntax = Syntax::of(codec);
         Pictures {
             codec,
             syntax,
@@ -398,6 +394,13 @@ impl Pictures {
         {
             stamps = mark.stamps.take();
             announced |= std::mem::take(&mut mark.announced);
+        }
+        if self.codec == Codec::Av1 {
+            // Frames of a unit may have a PES packet each: when the unit is shown, the last one says.
+            for mark in self.marks.iter_mut().filter(|mark| mark.at > 0 && mark.at < bytes) {
+                let shown = mark.stamps.take().zip(stamps).map(|((pts, _), (_, dts))| (pts, dts));
+                stamps = shown.or(stamps);
+            }
         }
         let data = self.split(bytes);
         let last = self.marks.iter().rposition(|mark| mark.at == 0).unwrap_or(0);

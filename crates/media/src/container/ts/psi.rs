@@ -135,6 +135,7 @@ impl ElementaryStream {
             (0x0f | STREAM_TYPE_LATM, _) => Some(Codec::Aac),
             (0x1b, _) => Some(Codec::H264),
             (0x24, _) | (0x06, Some(b"HEVC")) => Some(Codec::H265),
+            (0x06, Some(b"AV01")) => Some(Codec::Av1),
             (0x81, _) | (0x06, Some(b"AC-3")) => Some(Codec::Ac3),
             (0x87, _) | (0x06, Some(b"EAC3")) => Some(Codec::EAc3),
             (0x06, Some(b"Opus")) => Some(Codec::Opus),
@@ -155,7 +156,7 @@ impl ElementaryStream {
             return Some(codec.name());
         }
         let told = descriptors_of(&self.descriptors).find_map(|(tag, body)| match (tag, body) {
-            (0x05, [b'A', b'V', b'0', b'1', ..]) => Some("AV1"),
+            (0x05, [b'A', b'V', b'1', b'G', ..]) => Some("AV1 in GStreamer's own mapping"),
             (0x05, [b'D', b'T', b'S', b'1' | b'2' | b'3', ..]) | (0x7b, _) => Some("DTS"),
             (0x05, [b'K', b'L', b'V', b'A', ..]) => Some("KLV metadata"),
             (0x05, [b'V', b'A', b'N', b'C', ..]) => Some("ancillary data (ST 2038)"),

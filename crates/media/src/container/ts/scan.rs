@@ -332,7 +332,11 @@ impl Scanner {
         let Some((pts, dts)) = self.unit.stamps.filter(|_| !sets.is_empty()) else { return point };
         let [pts, dts] = [pts, dts].map(|stamp| Ticks(stamp.cast_signed()));
         let mut head = Vec::new();
-        pes::write_header(pes::STREAM_ID_VIDEO, pts, dts, sets.len(), &mut head);
+        let stream_id = match self.joinable {
+            Joinable::Video(Some(Codec::Av1)) => pes::STREAM_ID_PRIVATE,
+            _ => pes::STREAM_ID_VIDEO,
+        };
+        pes::write_header(stream_id, pts, dts, sets.len(), &mut head);
         let (mut packets, mut continuity) = (Vec::new(), 0);
         packetize(self.join_pid, &mut continuity, Field::default(), [&head, sets, &[]], &mut packets);
         for packet in packets.as_chunks_mut::<PACKET_BYTES>().0 {

@@ -6,7 +6,7 @@ use super::error::ReadError;
 use crate::access_unit::Codec;
 use crate::bitstream::h264::BitReader;
 use crate::bitstream::program_config::ProgramConfig;
-use crate::bitstream::{adts, h265};
+use crate::bitstream::{adts, av1, h265};
 use crate::container::cmaf::{Media, track};
 
 /// Bytes of a sample entry in front of the boxes in it.
@@ -24,6 +24,10 @@ const MPEG1_LAYERS: u8 = 0x6b;
 pub(super) enum Form {
     H264(NalForm),
     H265(NalForm),
+    Av1 {
+        /// The OBUs of the sample entry, with their sizes.
+        config: Vec<u8>,
+    },
     Aac {
         /// The header that each frame gets, all but its length.
         header: adts::Header,
@@ -76,6 +80,10 @@ pub(super) fn parse(mut entry: Body<'_>) -> Result<(Form, Option<Media>), ReadEr
             entry.take(VISUAL_BYTES, "the fields of a visual sample entry")?;
             parse_h265(entry.need(b"hvcC")?)
         }
+        b"av01" => {
+            entry.take(VISUAL_BYTES, "the fields of a visual sample entry")?;
+            Ok(parse_av1(entry.need(b"av1C")?))
+        }
         b"mp4a" => {
             let channels = sound_fields(&mut entry)?;
             let mut esds = entry.need(b"esds")?;
@@ -115,7 +123,7 @@ fn frames(codec: Codec, channels: u16) -> (Form, Option<Media>) {
 
 /// Bits a second on average, or at most, where the entry of a video track says it (`btrt`, ISO/IEC 14496-12 §8.5.2).
 pub(super) fn bitrate_bps(mut entry: Body<'_>) -> Option<u32> {
-    if !matches!(&entry.kind.0, b"avc1" | b"avc3" | b"hvc1" | b"hev1") {
+    if !matches!(&entry.kind.0, b"avc1" | b"avc3" | b"hvc1" | b"hev1" | b"av01") {
         return None;
     }
     entry.take(VISUAL_BYTES, "the fields of a visual sample entry").ok()?;
@@ -155,6 +163,14 @@ fn parse_h265(mut hvcc: Body<'_>) -> Result<(Form, Option<Media>), ReadError> {
     }
     let media = track::h265(&form.sets).ok();
     Ok((Form::H265(form), media))
+}
+
+/// `av1C` ("AV1 Codec ISO Media File Format Binding" §2.3). FFmpeg leaves it empty where it writes the header before the first
+/// picture; the sequence header stands in the samples too.
+fn parse_av1(av1c: Body<'_>) -> (Form, Option<Media>) {
+    let config = av1c.rest().get(4..).unwrap_or_default().to_vec();
+    let media = av1::sequence_unit(&config).and_then(|unit| track::av1(&unit).ok());
+    (Form::Av1 { config }, media)
 }
 
 /// `dOps`. More than two channels are coded as several streams, of which no access units are made.

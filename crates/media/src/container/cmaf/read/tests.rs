@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access_unit::{AccessUnit, Codec};
-use crate::bitstream::{adts, h264, h265};
+use crate::bitstream::{adts, av1, h264, h265};
 use crate::container::cmaf::boxes::{Fields, full, plain};
 use crate::container::cmaf::tests::{adts_frame, picture, recovery_point, sound, unit};
 use crate::container::cmaf::{
@@ -422,6 +422,31 @@ fn units_come_back_as_they_were() {
         .map(|(kind, dts)| h265_picture(kind, kind >= 16, dts))
         .into();
     assert_eq!(back, expected);
+    // AV1: the same of its sequence header, and a delimiter in front of each unit.
+    let av1_picture = |is_key: bool, has_sequence: bool, dts| {
+        let frame = [if is_key { 0x10 } else { 0x30 }, 7, 0, 0, 1];
+        let sequence = [(1, av1::tests::PLAIN)];
+        let sequence = if has_sequence { &sequence[..] } else { &[] };
+        let data = av1::tests::unit(&[&[(2, &[][..])], sequence, &[(6, &frame[..])]].concat());
+        AccessUnit { random_access: is_key, ..unit(Codec::Av1, data, dts) }
+    };
+    let pictures = [(true, true, 0), (false, false, 3600), (true, false, 7200)];
+    let pictures = pictures.map(|(is_key, has_sequence, dts)| av1_picture(is_key, has_sequence, dts));
+    let (track, back) = through(&pictures, false);
+    assert_eq!((track.codec(), &track.sample_entry.0), (Some(Codec::Av1), b"av01"));
+    assert_eq!(back[..2], pictures[..2]);
+    assert_eq!(back[2], av1_picture(true, true, 7200));
+    // FFmpeg leaves the configuration empty where it does not know it yet.
+    let mut bytes = init(&[Track { id: 1, media: Media::of(&pictures[0], false).unwrap() }]);
+    let at = bytes.windows(4).position(|window| window == b"av1C").unwrap();
+    let rest = u32::from_be_bytes(bytes[at - 4..at].try_into().unwrap()) - 8;
+    bytes[at - 4..at].copy_from_slice(&8u32.to_be_bytes());
+    let filler = [&rest.to_be_bytes()[..], b"free"].concat();
+    bytes[at + 4..at + 12].copy_from_slice(&filler);
+    let (events, error) = whole(&bytes);
+    assert_eq!(error, None);
+    let Some(Event::Init(tracks)) = events.into_iter().next() else { panic!("no tracks") };
+    assert_eq!((tracks[0].codec(), &tracks[0].media), (Some(Codec::Av1), &None));
     // 1024 samples of 44.1 kHz are 2089.8 ticks.
     let aac: Vec<AccessUnit> = [0, 2090, 4180]
         .iter()
@@ -529,8 +554,8 @@ fn what_is_known_at_an_event_does_not_depend_on_what_came_with_it() {
 #[test]
 fn codecs_that_are_not_read_are_named() {
     let [avc1, _, aac, opus] = &tracks()[..] else { panic!("four tracks") };
-    let found = &altered(avc1, b"avc1", b"av01")[0];
-    assert_eq!((found.sample_entry, &found.media, found.codec()), (FourCc(*b"av01"), &None, None));
+    let found = &altered(avc1, b"avc1", b"vp09")[0];
+    assert_eq!((found.sample_entry, &found.media, found.codec()), (FourCc(*b"vp09"), &None, None));
     // Six channels of Opus; DTS in mp4a, and MPEG audio.
     assert_eq!(altered(opus, b"dOps\0\x02", b"dOps\0\x06")[0].codec(), None);
     assert_eq!(altered(aac, &[4, 17, 0x40], &[4, 17, 0xa9])[0].codec(), None);

@@ -8,7 +8,7 @@ use crate::Stamps;
 use crate::access_unit::{AccessUnit, Codec};
 use crate::bitstream::h264::{self, Nal, NalType, Sei, SliceType};
 use crate::bitstream::program_config::ProgramConfig;
-use crate::bitstream::{adts, h265};
+use crate::bitstream::{adts, av1, h265};
 use crate::time::Ticks;
 use bytes::Bytes;
 
@@ -21,6 +21,7 @@ impl ReadTrack {
         match self.form {
             Form::H264(_) => Some(Codec::H264),
             Form::H265(_) => Some(Codec::H265),
+            Form::Av1 { .. } => Some(Codec::Av1),
             Form::Aac { .. } => Some(Codec::Aac),
             Form::Opus => Some(Codec::Opus),
             Form::Frames { codec, .. } => Some(codec),
@@ -36,8 +37,8 @@ impl ReadTrack {
         }
     }
 
-    /// The access unit that is in a sample of this track, in the form that [`Codec`] names: H.264 and H.265 in Annex B, with a
-    /// delimiter, and with the track's parameter sets where decoding can begin and the sample brings none itself; AAC
+    /// The access unit that is in a sample of this track, in the form that [`Codec`] names: H.264 and H.265 in Annex B and AV1
+    /// behind start codes, with a delimiter, and with the track's parameter sets where decoding can begin and the sample brings none itself; AAC
     /// behind an ADTS header, and behind the element that says which channels there are where the header does not; others as
     /// they are. Time stamps count from the presentation's 0, in which the track's edit list is observed; they can be
     /// negative. The bytes are copied, so that a unit does not keep its chunk.
@@ -67,6 +68,12 @@ impl ReadTrack {
                 let nals = nals(form)?;
                 let begins = nals.iter().any(|nal| h265_kind(nal) == h265::NalType::RandomAccess);
                 (h265_annex_b(&nals, if begins { &form.sets } else { &[] }), begins)
+            }
+            Form::Av1 { config } => {
+                let unit = av1::to_unit(&sample.data, config);
+                let unit = unit.ok_or(wrong("an OBU that is cut off", "whole ones"))?;
+                let begins = av1::is_key(&unit);
+                (unit, begins)
             }
             Form::Aac { header, program } => {
                 let brings = !program.is_empty() && ProgramConfig::of_frame(&sample.data).is_some();
