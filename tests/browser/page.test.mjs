@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import {
-  MIN_CONTRAST, assertDelay, glassline, https, launch, open, outerAddress, plays, publishBunny, publishChanging, publishIntraRefresh, publishScreen, screenshot,
+  MIN_CONTRAST, assertDelay, findProgram, glassline, https, launch, open, outerAddress, plays, publishBunny, publishChanging, publishIntraRefresh, publishScreen, screenshot,
   serve, showsPicture, skip, start, stats, until,
 } from "./support.mjs";
 
@@ -363,6 +363,25 @@ for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
     }
   });
 }
+
+browserTest("pictures of AV1 are played by the playlist, and the address stays", async (t) => {
+  if (!findProgram("ffmpeg")) return skip(t, "ffmpeg is not installed");
+  const server = await serve(t);
+  start(t, "ffmpeg", [
+    "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc2=size=320x180:rate=25", "-re", "-f", "lavfi", "-i", "sine=sample_rate=48000",
+    "-c:v", "libaom-av1", "-usage", "realtime", "-cpu-used", "8", "-g", "25", "-b:v", "500k", "-c:a", "aac",
+    "-f", "dash", "-seg_duration", "2", "-ldash", "1", "-streaming", "1", "-method", "PUT", `${server.origin}/live/av1/manifest.mpd`,
+  ]);
+  await server.live("av1");
+  const page = await open(t, browser, `${server.origin}/watch/av1`);
+  const figures = await plays(page, 50);
+  assert.equal(figures.engine, "hls", JSON.stringify(figures));
+  assert.equal(new URL(page.url()).search, "");
+  await until("a picture of more than one colour", () => showsPicture(page));
+  // An engine that was asked for is kept, and the page says what is missing.
+  const chosen = await open(t, browser, `${server.origin}/watch/av1?engine=mse`);
+  await until("the words", async () => /no H\.264 picture \(it has: AV1, AAC\)/.test(await chosen.innerText("body")), () => chosen.innerText("body"));
+});
 
 browserTest("who joins at an old key frame catches up to live", async (t) => {
   const server = await serve(t);

@@ -354,6 +354,9 @@ function describe(streamType: number, descriptors: Uint8Array): Omit<Track, "pid
     // Extension descriptor 0x80: channel_config_code; 0 is dual mono.
     if (tag === 0x7f && body[0] === 0x80) channels = body[1] === 0 ? 2 : (body[1] ?? 2) & 0x7f;
   }
+  // Their pictures are not read here: the page plays them by LL-HLS where the browser decodes them.
+  if (streamType === 0x06 && registration === "AV01") return { kind: "video", codec: "unsupported", name: "AV1", channels: 0 };
+  if (streamType === 0x06 && registration === "HEVC") return { kind: "video", codec: "unsupported", name: "H.265", channels: 0 };
   if (streamType === 0x06 && registration === "Opus") return { kind: "audio", codec: "opus", name: "Opus", channels };
   if (registration === "BSSD") return { kind: "audio", codec: "unsupported", name: "S302M", channels: 0 };
   return { kind: "other", codec: "unsupported", name: `stream type 0x${streamType.toString(16)}`, channels: 0 };

@@ -98,6 +98,11 @@ export class MseEngine implements Engine {
     return mediaSourceClass() !== null;
   }
 
+  /** Whether the browser plays files of this type piece by piece. */
+  static decodes(type: string): boolean {
+    return mediaSourceClass()?.isTypeSupported(type) ?? false;
+  }
+
   tracks(tracks: readonly Track[]): void {
     const before = this.audioTrack;
     this.audioTrack = tracks.find((t) => t.kind === "audio" && t.codec !== "unsupported") ?? null;

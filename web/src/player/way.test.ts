@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { playlistPath } from "../api";
-import { choiceOf, searchOf } from "./way";
+import type { Track } from "../media/ts";
+import { choiceOf, playsByPlaylist, searchOf } from "./way";
 
 const able = { direct: true, nativeHls: false };
 const choice = (query: string, can = able) => choiceOf(new URLSearchParams(query), can);
@@ -29,6 +30,15 @@ describe("how to watch", () => {
     expect(searchOf(search, { way: "dash", engine: null, delayS: 0.4 })).toBe("?popout=1&token=a%2Bb-_&expires=9&engine=dash&delay=0.4");
     expect(searchOf("?engine=hls", { way: "direct", engine: null, delayS: 1 })).toBe("");
     expect(searchOf("", { way: "direct", engine: "mse", delayS: null })).toBe("?engine=mse");
+  });
+
+  it("is the playlist where the page does not read the pictures and the browser decodes them", () => {
+    const track = (kind: Track["kind"], codec: Track["codec"], name: string): Track => ({ pid: 1, kind, codec, name, channels: 0 });
+    const sound = track("audio", "aac", "AAC");
+    const plays = (...names: string[]): boolean =>
+      playsByPlaylist([...names.map((name) => track("video", name === "H.264" ? "h264" : "unsupported", name)), sound], (type) => type.includes("av01"));
+    expect([plays("AV1"), plays("H.265"), plays("MPEG-2 video"), plays("H.264"), plays()]).toEqual([true, false, false, false, false]);
+    expect([plays("H.264", "AV1"), plays("MPEG-2 video", "AV1")]).toEqual([false, true]);
   });
 
   it("asks for playlists with the page's token", () => {

@@ -1,4 +1,5 @@
 /** The ways to watch a stream, and how the page's address says which one. */
+import type { Track } from "../media/ts";
 import type { EngineName } from "./player";
 
 /** Our own player on the stream's bytes, or a library on its playlists. */
@@ -32,6 +33,19 @@ export function choiceOf(query: URLSearchParams, able: Able): Choice {
   if (wanted === "hls" || wanted === "dash") return { way: wanted, engine: null, delayS };
   if (wanted === "mse" || wanted === "webcodecs") return { way: "direct", engine: wanted, delayS };
   return { way: able.direct || !able.nativeHls ? "direct" : "hls", engine: null, delayS };
+}
+
+/** Pictures that the page does not read out of MPEG-TS and that playlists have, and what to ask a browser for them. */
+const BY_PLAYLIST: Record<string, string> = {
+  "H.265": 'video/mp4; codecs="hvc1.1.6.L93.B0"',
+  AV1: 'video/mp4; codecs="av01.0.04M.08"',
+};
+
+/** Whether a stream whose pictures the page does not read itself is played by its playlist: where the browser decodes them. */
+export function playsByPlaylist(tracks: readonly Track[], decodes: (type: string) => boolean): boolean {
+  const pictures = tracks.filter((t) => t.kind === "video");
+  if (pictures.some((t) => t.codec !== "unsupported")) return false;
+  return pictures.some((t) => decodes(BY_PLAYLIST[t.name] ?? ""));
 }
 
 /** The query of a page with this choice in it: what else is in `search` stays, and stays as it was written. */

@@ -9,7 +9,7 @@ import { Player } from "../player/player";
 import type { PlayerEvents, PlayerState, PlayerStats, Playing } from "../player/playing";
 import { SegmentedPlayer } from "../player/segmented";
 import { ROOT } from "../root";
-import { type Choice, choiceOf, searchOf } from "../player/way";
+import { type Choice, choiceOf, playsByPlaylist, searchOf } from "../player/way";
 import { WebCodecsEngine } from "../player/webcodecs";
 import { StageExchange } from "../stages/exchange";
 import type { StageSummary } from "../stages/ledger";
@@ -77,7 +77,12 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
       shown.setAttribute("aria-label", `Live picture of ${name}`);
       picture.replaceChildren(shown);
     },
-    tracks: (tracks) => controls.tracks(tracks),
+    tracks: (tracks) => {
+      controls.tracks(tracks);
+      // What the viewer has chosen stays, and is told why it cannot be.
+      const isChosen = choice.way !== "direct" || choice.engine !== null;
+      if (!isChosen && able.direct && playsByPlaylist(tracks, (type) => MseEngine.decodes(type))) queueMicrotask(() => take({ ...choice, way: "hls" }));
+    },
     needsGesture: () => {
       start.hidden = false;
     },
@@ -114,9 +119,13 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   let heard = { muted: true, volume: 1 };
   /** Another way to watch: the page's address is its own from now on. */
   const choose = (chosen: Choice): void => {
+    window.history.replaceState(null, "", location.pathname + searchOf(location.search, chosen));
+    take(chosen);
+  };
+  /** Another way to watch, from now on. */
+  const take = (chosen: Choice): void => {
     player.stop();
     choice = chosen;
-    window.history.replaceState(null, "", location.pathname + searchOf(location.search, chosen));
     message.hidden = true;
     start.hidden = true;
     figuresPanel.chosen(chosen);
