@@ -1,4 +1,4 @@
-// What runs in the browser: one player at the live edge of one stream, watched by what its video element does.
+// What runs in the browser: one player of one stream, watched by what its video element does.
 
 /**
  * Plays `url` for `seconds` with `player` ("hls", "dash" or "shaka", whose script is in the page) and tells what was seen. Stops
@@ -89,4 +89,61 @@ export async function watch({ player, url, seconds, settleMs, patienceMs }) {
   };
   await close();
   return result;
+}
+
+/**
+ * Fetches the whole of `url`, a stream of `seconds` that has ended, with `player`, and tells which stretches of it the video element
+ * has then. It gives up where nothing more has come for `patienceMs`.
+ */
+export async function fetchWhole({ player, url, seconds, patienceMs }) {
+  const ALL_S = 10 * seconds;
+  const said = {};
+  const say = (what) => (said[what] = (said[what] ?? 0) + 1);
+  const video = document.createElement("video");
+  video.muted = true;
+  document.body.replaceChildren(video);
+  const began = performance.now();
+  let close = () => {};
+  if (player === "hls") {
+    const hls = new Hls({ maxBufferLength: ALL_S, maxMaxBufferLength: ALL_S, maxBufferSize: 1e9, startPosition: 0 });
+    hls.on(Hls.Events.ERROR, (_, error) => say(error.fatal ? `${error.details}, fatal` : error.details));
+    hls.loadSource(url);
+    hls.attachMedia(video);
+    close = () => hls.destroy();
+  } else if (player === "dash") {
+    const dash = dashjs.MediaPlayer().create();
+    dash.updateSettings({
+      streaming: {
+        buffer: {
+          bufferTimeDefault: ALL_S, bufferTimeAtTopQuality: ALL_S, bufferTimeAtTopQualityLongForm: ALL_S, bufferToKeep: ALL_S, bufferPruningInterval: ALL_S,
+        },
+      },
+    });
+    dash.on(dashjs.MediaPlayer.events.ERROR, (error) => say(`error ${error.error?.code ?? error.error}: ${error.error?.message ?? ""}`));
+    // At the very beginning dash.js takes the end of all segments for a gap, and seeks to it.
+    dash.initialize(video, url, true);
+    close = () => dash.destroy();
+  } else {
+    shaka.polyfill.installAll();
+    const own = new shaka.Player();
+    await own.attach(video);
+    own.configure({ streaming: { bufferingGoal: ALL_S, bufferBehind: ALL_S } });
+    own.addEventListener("error", (event) => say(`error ${event.detail.code}`));
+    await own.load(url, 0);
+    close = () => own.destroy();
+  }
+  const stretches = () => Array.from({ length: video.buffered.length }, (_, i) => [video.buffered.start(i), video.buffered.end(i)]);
+  let [ranges, grown] = [[], began];
+  while (performance.now() - grown < patienceMs) {
+    await new Promise((done) => setTimeout(done, 100));
+    const now = stretches();
+    if (JSON.stringify(now) !== JSON.stringify(ranges)) grown = performance.now();
+    ranges = now;
+    const last = ranges.at(-1);
+    // What has come to the end may still have a frame of sound to come.
+    if (ranges.length === 1 && last[1] - last[0] >= seconds - 0.05 && performance.now() - grown > 1000) break;
+  }
+  ranges = ranges.map((range) => range.map((at) => Number(at.toFixed(3))));
+  await close();
+  return { ranges, said, tookMs: Math.round(performance.now() - began) };
 }

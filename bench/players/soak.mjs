@@ -1,23 +1,28 @@
 // hls.js, dash.js and Shaka Player at the live edge of streams of every usual picture rate, key frame distance and sound, where
-// the publisher comes back at once, and over the worst joint: its clock jumps and its sound is another. `bench/soak-players --help`.
+// the publisher comes back at once, and over the worst joint: its clock jumps and its sound is another; and ten minutes of each as a
+// whole. `bench/soak-players --help`.
 import { spawn, spawnSync } from "node:child_process";
-import { dirname, join, resolve } from "node:path";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { chromium } from "playwright-core";
-import { watch } from "./page.mjs";
+import { fetchWhole, watch } from "./page.mjs";
 
 const HELP = `usage: bench/soak-players [OPTION...]
 
 Plays streams of 24 combinations of picture rate, key frame distance and sound with hls.js (LL-HLS), dash.js and Shaka Player
 (LL-DASH) in Chromium, each at its defaults for low latency: at the live edge, where the publisher comes back at once, and over a
 joint of two streams whose clocks and sounds differ. Fails where a picture stops for longer than 0.4 s, where a player jumps, or where its buffer has a hole.
+One way more, "whole": ten minutes that have ended are fetched from the first segment to the last, and have to be one stretch without a gap, as long as the stream.
 
   --seconds N     how long each one plays (default 20)
   --players LIST  of hls, dash and shaka (default all)
   --cases LIST    numbers of cases, from 0 (default all)
-  --ways LIST     of edge, joint and return (default all)
+  --ways LIST     of edge, joint, return and whole (default all)
+  --whole N       how many seconds of a whole stream are fetched (default 600)
 
 Needs FFmpeg and Chromium.
 `;
@@ -60,10 +65,10 @@ function perSecond(rate) {
   return pictures / (seconds ?? 1);
 }
 
-/** The arguments of FFmpeg up to its output, a stream of this kind. */
-function coding({ rate, keySeconds, sound }) {
+/** The arguments of FFmpeg up to its output, a stream of this kind, in real time or as fast as it is coded. */
+function coding({ rate, keySeconds, sound }, pace = ["-re"]) {
   const frames = Math.round(perSecond(rate) * keySeconds);
-  const inputs = ["-v", "error", "-re", "-f", "lavfi", "-i", `testsrc2=size=320x180:rate=${rate}`];
+  const inputs = ["-v", "error", ...pace, "-f", "lavfi", "-i", `testsrc2=size=320x180:rate=${rate}`];
   if (sound) inputs.push("-f", "lavfi", "-i", `sine=sample_rate=${sound[1]}`);
   const video = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-preset", "ultrafast", "-tune", "zerolatency"];
   const keys = ["-g", String(frames), "-keyint_min", String(frames), "-sc_threshold", "0"];
@@ -118,6 +123,15 @@ function publishReturning(one, url) {
   };
 }
 
+/** Publishes so much of a stream as fast as it is coded, and is done when it has ended. */
+async function publishWhole(one, url) {
+  const child = spawn("ffmpeg", [...coding(one, []).slice(0, -2), "-t", String(wholeSeconds), "-f", "mpegts", url], { stdio: ["ignore", "inherit", "inherit"] });
+  await new Promise((done) => child.on("close", done));
+  const playlist = url.replace(/\.ts$/, "/video.m3u8");
+  await until("the end of the playlist", async () => (await (await fetch(playlist)).text()).includes("#EXT-X-ENDLIST"));
+  return () => {};
+}
+
 /** What is wrong with what was seen; empty where nothing is. */
 function faults({ startMs, stops, jumps, holes, said }) {
   if (startMs === null) return [`does not play: ${JSON.stringify(said)}`];
@@ -128,12 +142,20 @@ function faults({ startMs, stops, jumps, holes, said }) {
   return found;
 }
 
-const WAYS = { edge: publish, joint: publishJoints, return: publishReturning };
+/** What is wrong with a stream that was fetched as a whole. */
+function gaps({ ranges, said }) {
+  const [first] = ranges;
+  // Sound and pictures end within a frame of each other.
+  const isWhole = ranges.length === 1 && Math.abs(first[1] - first[0] - wholeSeconds) < 0.15;
+  return isWhole ? [] : [`is not one stretch of ${wholeSeconds} s: ${JSON.stringify(ranges)} ${JSON.stringify(said)}`];
+}
+
+const WAYS = { edge: publish, joint: publishJoints, return: publishReturning, whole: publishWhole };
 
 const { values } = parseArgs({
   options: {
     help: { type: "boolean" }, seconds: { type: "string", default: "20" }, ways: { type: "string", default: Object.keys(WAYS).join() },
-    players: { type: "string", default: Object.keys(PLAYERS).join() }, cases: { type: "string" },
+    players: { type: "string", default: Object.keys(PLAYERS).join() }, cases: { type: "string" }, whole: { type: "string", default: "600" },
   },
 });
 if (values.help) {
@@ -141,17 +163,23 @@ if (values.help) {
   process.exit(0);
 }
 const seconds = Number(values.seconds);
+const wholeSeconds = Number(values.whole);
 const players = values.players.split(",");
 const unknown = players.filter((name) => !PLAYERS[name]);
-if (unknown.length > 0 || !(seconds > 0)) {
-  process.stderr.write(`${unknown.length > 0 ? `no player ${unknown.join(", ")}` : `'${values.seconds}' seconds`}\n${HELP}`);
+if (unknown.length > 0 || !(seconds > 0) || !(wholeSeconds > 0)) {
+  process.stderr.write(`${unknown.length > 0 ? `no player ${unknown.join(", ")}` : `'${values.seconds}' or '${values.whole}' seconds`}\n${HELP}`);
   process.exit(2);
 }
 const cases = values.cases ? values.cases.split(",").map((text) => CASES[Number(text)]).filter(Boolean) : CASES;
 const ways = values.ways.split(",");
 
 const program = process.env.GLASSLINE_BIN ?? join(top, process.env.CARGO_TARGET_DIR ?? "target", "release/glassline");
-const server = spawn(program, ["serve", "--listen", "127.0.0.1:0"], { stdio: ["ignore", "pipe", "pipe"] });
+const folder = mkdtempSync(join(tmpdir(), "glassline-players-"));
+const config = join(folder, "glassline.toml");
+// A whole stream is kept, and has ended when its publisher has.
+const whole = ways.includes("whole") ? `[viewer]\nbacklog = "10m"\nbacklog_max = "1GiB"\n[publish]\nreturn_window = "${ways.length > 1 ? 10 : 0}s"\n[package]\non_demand = false\nwindow = "${wholeSeconds + 60}s"\n` : "";
+writeFileSync(config, whole);
+const server = spawn(program, ["serve", "--listen", "127.0.0.1:0", "--config", config], { stdio: ["ignore", "pipe", "pipe"] });
 let output = "";
 for (const stream of [server.stdout, server.stderr]) stream.on("data", (bytes) => (output += bytes));
 const origin = await until("the server", async () => {
@@ -165,18 +193,20 @@ for (const way of ways) {
   for (const one of cases) {
     const name = `${way}${CASES.indexOf(one)}`;
     const url = `${origin}/live/${name}`;
-    const stop = WAYS[way](one, `${url}.ts`);
+    const stop = await WAYS[way](one, `${url}.ts`);
     await until(`the playlist of ${name}`, async () => (await fetch(`${url}/index.m3u8`)).status === 200);
     for (const player of players) {
       const context = await browser.newContext({ bypassCSP: true });
       const page = await context.newPage();
       await page.goto(`${origin}/healthz`);
       await page.addScriptTag({ path: join(here, "node_modules", PLAYERS[player].script) });
-      const seen = await page.evaluate(watch, {
-        player, url: `${url}/${PLAYERS[player].object}`, seconds, settleMs: SETTLE_MS, patienceMs: PATIENCE_MS,
-      }).catch((error) => ({ startMs: null, said: { [String(error).split("\n")[0]]: 1 } }));
+      const asked = {
+        player, url: `${url}/${PLAYERS[player].object}`, seconds: way === "whole" ? wholeSeconds : seconds, settleMs: SETTLE_MS, patienceMs: PATIENCE_MS,
+      };
+      const seen = await page.evaluate(way === "whole" ? fetchWhole : watch, asked)
+        .catch((error) => ({ startMs: null, ranges: [], said: { [String(error).split("\n")[0]]: 1 } }));
       await context.close();
-      const wrong = faults(seen);
+      const wrong = way === "whole" ? gaps(seen) : faults(seen);
       played += 1;
       if (wrong.length > 0) failed += 1;
       const kind = `${way} ${one.rate}/s, key ${one.keySeconds} s, ${one.sound?.join(" ") ?? "no sound"}`;
@@ -188,4 +218,5 @@ for (const way of ways) {
 console.log(`${played - failed} of ${played} without a stop, a jump or a hole`);
 await browser.close();
 server.kill("SIGTERM");
+rmSync(folder, { recursive: true, force: true });
 process.exitCode = failed > 0 ? 1 : 0;
