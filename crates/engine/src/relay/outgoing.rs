@@ -42,6 +42,13 @@ impl Outgoing {
         self.parts.into_iter().flatten().collect()
     }
 
+    /// Gives back the memory of what has been written: for one that is seldom used, and of which there are very many.
+    pub(super) fn release(&mut self) {
+        if self.parts.is_empty() {
+            self.parts = VecDeque::new();
+        }
+    }
+
     /// Writes what fits. Returns whether all is written.
     pub(super) fn flush(&mut self, wire: &mut Wire) -> io::Result<bool> {
         while !self.parts.is_empty() {

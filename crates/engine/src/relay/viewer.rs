@@ -367,6 +367,9 @@ impl Viewer {
                     self.wait_for_room();
                     return Ok(Fed::Stays);
                 }
+                if self.blocks.is_none() {
+                    self.outgoing.release();
+                }
             }
             if let State::Awaiting { moved } = self.state {
                 let is_over = moved && self.live.seam_behind(self.entered_at).is_some();

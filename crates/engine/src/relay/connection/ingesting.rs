@@ -138,7 +138,8 @@ impl Connection {
     }
 
     fn refusal_of_track(&mut self, refused: &Refused, context: &mut TurnContext<'_>) -> Response {
-        if let Role::Ingesting(Ingesting { session, path, .. }) = &self.role {
+        if let Role::Ingesting(ingesting) = &self.role {
+            let Ingesting { session, path, .. } = &**ingesting;
             tracing::warn!(peer = %self.peer, stream = %session.name(), path, %refused, "request of a publisher refused");
         }
         context.hub.ingests.refused.increment();

@@ -81,6 +81,9 @@ pub(in crate::relay) struct Connection {
     noted_rest: Option<Time>,
 }
 
+// Each viewer has one, and what it takes is most of what a viewer takes.
+const _: () = assert!(size_of::<Connection>() <= 368 && size_of::<Viewer>() <= 256);
+
 /// A place for a connection. The generation tells an old token from a new one's.
 #[derive(Default)]
 pub(in crate::relay) struct Slot {
@@ -94,9 +97,10 @@ enum Role {
         request: Option<Box<Request>>,
         body_bytes: u64,
     },
-    Publishing(Publishing),
+    // In a place of their own: of viewers there are very many, and all roles take as much room as the largest.
+    Publishing(Box<Publishing>),
     /// It brings a track of CMAF, or a segment of one.
-    Ingesting(Ingesting),
+    Ingesting(Box<Ingesting>),
     /// It brings a viewer's report.
     Reporting(Reporting),
     Watching(Box<Viewer>),
@@ -499,14 +503,14 @@ impl Connection {
             if request.expects_continue() {
                 self.outgoing.push(CONTINUE);
             }
-            self.role = Role::Ingesting(ingesting);
+            self.role = Role::Ingesting(Box::new(ingesting));
         } else if publishes && put.is_none() {
             match self.claim(&request, context) {
                 Ok(publishing) => {
                     if request.expects_continue() {
                         self.outgoing.push(CONTINUE);
                     }
-                    self.role = Role::Publishing(publishing);
+                    self.role = Role::Publishing(Box::new(publishing));
                 }
                 Err(refusal) => self.refuse(refusal, context),
             }

@@ -68,7 +68,7 @@ impl Connection {
         if let Role::Publishing(publishing) = &self.role
             && let Some(piece) = publishing.piece.as_ref().filter(|_| publishing.bytes > 0)
         {
-            let Publishing { live, session, bytes, meter, .. } = publishing;
+            let Publishing { live, session, bytes, meter, .. } = &**publishing;
             let PieceInHand { publisher, from, before } = piece;
             let ended = EndedPiece { publisher, from: *from, bytes: *bytes, before: *before, meter: *meter };
             let until = context.now + context.settings.silence_timeout;
@@ -142,7 +142,7 @@ impl Connection {
 
     pub(super) fn leave_seat(&mut self, context: &mut TurnContext<'_>, how: &str) {
         if let Role::Publishing(publishing) = &self.role {
-            let Publishing { live, session, began, bytes, .. } = publishing;
+            let Publishing { live, session, began, bytes, .. } = &**publishing;
             self.published_bytes = *bytes;
             live.release(*session, context.now);
             context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);

@@ -77,7 +77,8 @@ impl Connection {
             Role::Exchange { request, body_bytes } => {
                 (RoleState::Exchange { request: request.clone(), body_bytes: *body_bytes }, None)
             }
-            Role::Publishing(Publishing { live, session, last_bytes, began, bytes, meter, .. }) => {
+            Role::Publishing(publishing) => {
+                let Publishing { live, session, last_bytes, began, bytes, meter, .. } = &**publishing;
                 let (stream, session, last_bytes) = (live.id, *session, *last_bytes);
                 let (began, bytes, meter) = (*began, *bytes, *meter);
                 (RoleState::Publishing { stream, session, last_bytes, began, bytes, meter }, None)
@@ -131,7 +132,8 @@ impl Connection {
                 }
                 // What the publisher's requests have told stays with the other process.
                 let piece = None;
-                Role::Publishing(Publishing { live, session, last_bytes, began, bytes, meter, piece })
+                let publishing = Publishing { live, session, last_bytes, began, bytes, meter, piece };
+                Role::Publishing(Box::new(publishing))
             }
             RoleState::Watching { viewer, .. } => {
                 Role::Watching(Box::new(Viewer::restore(*viewer, Arc::clone(live?), own_link)))
