@@ -1,6 +1,7 @@
 //! Any bytes as H.264, as ADTS and as Opus: units, parameter sets, messages, frames.
 
 use glassline_media::Time;
+use glassline_media::bitstream::aac_config::AudioSpecificConfig;
 use glassline_media::bitstream::h264::{self, NalType, Sei, Sps, sei};
 use glassline_media::bitstream::{adts, opus};
 use glassline_media::stamps::{RECORD_BYTES_MAX, Record, STAGE_LONGEST, Stage};
@@ -30,7 +31,8 @@ pub fn run(data: &[u8]) {
     escaping(data);
     for (header, frame) in adts::frames(data) {
         assert_eq!(header.frame_bytes, frame.len());
-        let _ = (header.audio_specific_config(), header.write());
+        let config = AudioSpecificConfig::of(&header, None);
+        let _ = (config.and_then(|config| config.write()), header.write());
     }
     for (_, packet) in opus::packets(data) {
         let _ = opus::duration_samples(packet);

@@ -60,7 +60,7 @@ impl Lane {
     /// The sound's format; `None` for pictures.
     pub(super) fn sound(&self) -> Option<AudioFormat> {
         let channels = self.track.channels()?;
-        Some(AudioFormat { codec: self.codec, channels, language: None })
+        Some(AudioFormat { codec: self.codec, channels, language: None, he_aac: self.track.he_aac() })
     }
 
     /// What its pictures are, as the header says or the first unit that waits; `None` where neither does.

@@ -232,7 +232,7 @@ mod tests {
     use crate::packager::testing::{PICTURE, opus, picture};
     use glassline_media::container::ts::{Demuxer, Event};
 
-    const OPUS: AudioFormat = AudioFormat { codec: Codec::Opus, channels: 2, language: None };
+    const OPUS: AudioFormat = AudioFormat { codec: Codec::Opus, channels: 2, language: None, he_aac: None };
 
     struct Run {
         program: Program,

@@ -1,8 +1,9 @@
 //! Publishers of all kinds, and what comes out.
 
 use super::*;
-use crate::packager::testing::{PICTURE, aac, captured_picture, opus, other_key, picture};
+use crate::packager::testing::{PICTURE, aac, captured_picture, core_aac, opus, other_key, picture};
 use glassline_media::Utc;
+use glassline_media::bitstream::aac_config::HeAac;
 use glassline_media::bitstream::h264::{self, NalType, Sei};
 use glassline_media::container::cmaf::{
     Brand, Captured, LiveTimeline, Media, Run, SegmentKind, Track, write_chunk, write_init,
@@ -308,6 +309,25 @@ fn pictures_begin_without_sound_and_go_on_with_it() {
     house.put("v", &video.chunks(&pictures(25..30))).unwrap();
     assert_eq!((house.seams, house.times(0, false).len()), (1, 20));
     assert_eq!(house.pictures(), 30);
+}
+
+#[test]
+fn he_aac_is_said_in_the_stream_as_the_header_says_it() {
+    let said = |parametric_stereo| Some(HeAac { parametric_stereo, rate_max_hz: 48_000 });
+    let mut house = House::default();
+    for (he_aac, from, seams) in [(None, 0, 0), (said(false), 10, 1)] {
+        let first = core_aac(40, 0);
+        let media = Media::of(&first, false).unwrap().told(he_aac);
+        let timeline = LiveTimeline::new(Track { id: 1, media }, Ticks(0));
+        let mut sound = Encoder { timeline, sequence: 0 };
+        let units: Vec<_> = (from..from + 10).map(|number| core_aac(40, number * 3840)).collect();
+        house.put("sound", &[sound.header(), sound.chunks(&units)].concat()).unwrap();
+        let now = house.now;
+        house.at(now.as_nanos() / 1_000_000 + 4000);
+        assert_eq!(house.seams, seams);
+        assert_eq!(house.demuxers[&0].program().unwrap().audio().unwrap().he_aac, he_aac);
+    }
+    assert_eq!(house.times(0, false), expected(20, 3840));
 }
 
 #[test]

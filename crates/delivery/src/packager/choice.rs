@@ -2,6 +2,7 @@
 
 use super::{AUDIO_MAX, LeftOut, RenditionName};
 use glassline_media::Codec;
+use glassline_media::bitstream::aac_config::HeAac;
 use glassline_media::container::cmaf;
 use glassline_media::container::ts::psi::ElementaryStream;
 use std::borrow::Cow;
@@ -22,12 +23,15 @@ pub(super) struct Choice {
     /// Video first, then sound in the order of the program.
     pub(super) taken: Vec<Taken>,
     pub(super) left_out: Vec<LeftOut>,
+    /// The streams that are said to be HE-AAC. Where that changes, units on the way tell it, as they do with channels.
+    he_aac: Vec<(u16, HeAac)>,
 }
 
 impl Choice {
     /// The first stream of H.264, H.265 or AV1, and those of sound that MP4 takes, up to [`AUDIO_MAX`].
     pub(super) fn of(streams: &[ElementaryStream]) -> Choice {
-        let mut choice = Choice::default();
+        let he_aac = streams.iter().filter_map(|stream| Some((stream.pid, stream.he_aac?))).collect();
+        let mut choice = Choice { he_aac, ..Choice::default() };
         for stream in streams {
             match choice.name_for(stream) {
                 Ok((codec, name)) => {
@@ -87,6 +91,11 @@ impl Choice {
     /// Whether pictures are expected.
     pub(super) fn has_video(&self) -> bool {
         self.taken.iter().any(|taken| taken.name.is_video())
+    }
+
+    /// That the stream on `pid` is HE-AAC, where that is said.
+    pub(super) fn he_aac(&self, pid: u16) -> Option<HeAac> {
+        self.he_aac.iter().find(|(of, _)| *of == pid).map(|(_, he_aac)| *he_aac)
     }
 
     pub(super) fn by_pid(&self, pid: u16) -> Option<&Taken> {

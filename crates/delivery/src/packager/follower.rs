@@ -5,7 +5,7 @@ use super::lane::{Lane, Opening};
 use super::running::World;
 use super::start::Arrived;
 use super::steady::Steady;
-use glassline_media::container::cmaf::{Media, Timed};
+use glassline_media::container::cmaf::Timed;
 use glassline_media::{AccessUnit, Ticks};
 use std::collections::VecDeque;
 
@@ -113,7 +113,7 @@ impl Follower {
                 break;
             }
             let Some(arrived) = self.held.pop_front() else { break };
-            if self.has_changed(&arrived.unit) {
+            if self.has_changed(&arrived) {
                 self.held.push_front(arrived);
                 self.is_changed = true;
             } else {
@@ -128,9 +128,9 @@ impl Follower {
         }
     }
 
-    fn has_changed(&self, unit: &AccessUnit) -> bool {
-        unit.pts >= self.not_before
-            && Media::of(unit, false).is_ok_and(|media| !self.lane.timeline.track().media.covers(&media))
+    fn has_changed(&self, arrived: &Arrived) -> bool {
+        arrived.unit.pts >= self.not_before
+            && arrived.media().is_some_and(|media| !self.lane.timeline.track().media.covers(&media))
     }
 
     fn take(&mut self, unit: &AccessUnit, zero: Ticks, clock: &Clock, world: &mut World<'_>) {

@@ -184,7 +184,8 @@ impl Packager {
         if !in_range(unit.pts.0) || !in_range(unit.dts.0) || (unit.pts - unit.dts).0.abs() > REORDER_MAX {
             return;
         }
-        let arrived = Arrived { name: taken.name, unit: unit.clone(), now, at };
+        let he_aac = self.choice.he_aac(pid);
+        let arrived = Arrived { name: taken.name, unit: unit.clone(), now, at, he_aac };
         self.take(arrived);
         if !self.events.is_empty() {
             self.presentation.changed = now;

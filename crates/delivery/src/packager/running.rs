@@ -16,7 +16,7 @@ use super::start::{Arrived, Beginning, FAR};
 use super::steady::{Context, Steady, Verdict};
 use super::{Event, RenditionName, Settings};
 use glassline_media::bitstream;
-use glassline_media::container::cmaf::{Error, Media};
+use glassline_media::container::cmaf::Error;
 use glassline_media::{AccessUnit, Ticks};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -221,7 +221,7 @@ impl Running {
         }
         let join = !self.lead.name.is_video() || bitstream::join(unit.codec, &unit.data).is_some();
         let is_renewed = self.renew.is_some() || self.followers.iter().any(Follower::is_changed);
-        if is_renewed && join || self.has_changed(unit, join) {
+        if is_renewed && join || self.has_changed(arrived, join) {
             return Err(Refused);
         }
         let timed = match self.lead.sample(unit) {
@@ -250,8 +250,8 @@ impl Running {
 
     /// Whether what a decoder has to know is no longer what the epoch's header says. Of pictures that is asked where
     /// decoding can begin; elsewhere making a sample tells.
-    fn has_changed(&self, unit: &AccessUnit, join: bool) -> bool {
-        join && Media::of(unit, false).is_ok_and(|media| !self.lead.timeline.track().media.covers(&media))
+    fn has_changed(&self, arrived: &Arrived, join: bool) -> bool {
+        join && arrived.media().is_some_and(|media| !self.lead.timeline.track().media.covers(&media))
     }
 
     /// Whether a segment ends before the sample at `decode_time`.
@@ -345,7 +345,7 @@ impl Running {
                 Ok(())
             };
         }
-        if ahead.saturating_abs() <= FAR && Media::of(&arrived.unit, false).is_ok() {
+        if ahead.saturating_abs() <= FAR && arrived.media().is_some() {
             self.renew = Some(arrived.name);
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::RenditionName;
 use super::choice::Choice;
 use super::guide::{Displaced, Guide, Place};
-use glassline_media::bitstream;
+use glassline_media::bitstream::{self, aac_config::HeAac};
 use glassline_media::container::cmaf::Media;
 use glassline_media::time::FrameRate;
 use glassline_media::{AccessUnit, Ticks, Utc};
@@ -29,9 +29,16 @@ pub(super) struct Arrived {
     pub(super) now: Utc,
     /// Where it begins in its source.
     pub(super) at: u64,
+    /// That its stream is HE-AAC, where that is said.
+    pub(super) he_aac: Option<HeAac>,
 }
 
 impl Arrived {
+    /// What a decoder has to know of the unit's stream, as far as the unit and the program say it.
+    pub(super) fn media(&self) -> Option<Media> {
+        Some(Media::of(&self.unit, false).ok()?.told(self.he_aac))
+    }
+
     /// With stamps that are later by so many ticks.
     pub(super) fn moved(mut self, ticks: i64) -> Arrived {
         (self.unit.pts, self.unit.dts) = (self.unit.pts + Ticks(ticks), self.unit.dts + Ticks(ticks));
@@ -177,7 +184,7 @@ impl Start {
     fn media_of(&self, name: RenditionName, lead: &AccessUnit) -> Option<Media> {
         let near = |unit: &AccessUnit| (unit.pts - lead.pts).0.abs() <= FAR;
         let mut own = self.units.iter().filter(|held| held.name == name && near(&held.unit));
-        own.find_map(|held| Media::of(&held.unit, false).ok())
+        own.find_map(Arrived::media)
     }
 
     fn begin(

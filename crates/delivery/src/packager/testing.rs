@@ -113,6 +113,14 @@ pub(crate) fn aac(bytes: usize, pts: i64) -> AccessUnit {
     unit(Codec::Aac, data, pts)
 }
 
+/// The same of 24 kHz, as HE-AAC has it for what is 48 kHz then.
+pub(crate) fn core_aac(bytes: usize, pts: i64) -> AccessUnit {
+    let unit = aac(bytes, pts);
+    let mut data = unit.data.to_vec();
+    data[2] = 0x58;
+    AccessUnit { data: data.into(), ..unit }
+}
+
 /// A frame of MPEG audio of 24 ms: 48 kHz, of this layer.
 pub(crate) fn mpeg_audio(layer: u8, pts: i64) -> AccessUnit {
     let (second, bytes) = if layer == 3 { (0xfb, 384) } else { (0xfd, 480) };

@@ -385,7 +385,7 @@ fn the_window_bounds_what_is_listed_and_kept() {
 #[test]
 fn a_transport_stream_goes_in_as_bytes() {
     use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
-    let audio = AudioFormat { codec: Codec::Aac, channels: 2, language: Some(*b"deu") };
+    let audio = AudioFormat { codec: Codec::Aac, channels: 2, language: Some(*b"deu"), he_aac: None };
     let settings = MuxSettings { video: Some(Codec::H264), audio: Some(audio), ..MuxSettings::default() };
     let mut muxer = Muxer::new(settings).unwrap();
     let mut bytes = Vec::new();
@@ -726,6 +726,45 @@ fn sound_in_another_format_goes_on_with_the_next_key_frame_and_loses_nothing() {
         assert!(told.abs_diff(due) < Duration::from_millis(45), "{told:?} {due:?}");
     }
     crate::playlist::check::all(checked.packager.presentation());
+}
+
+#[test]
+fn he_aac_is_told_where_it_is_said_and_nothing_is_lost_where_that_changes() {
+    // The map of the program says it, then it does not, then it does again.
+    let program = |is_said: bool| {
+        let descriptors = if is_said { &[0x1c, 1, 0x2c][..] } else { &[] };
+        program(vec![stream(VIDEO, 0x1b, &[]), stream(SOUND, 0x0f, descriptors)])
+    };
+    let mut checked = Checked::new(wide(), &program(true));
+    let (mut sound, mut frames) = (0i64, 0usize);
+    for index in 0..900i64 {
+        let came = index * PICTURE;
+        if index % 300 == 290 {
+            checked.packager.handle_program(&program(index != 290), BEGUN, 0);
+            checked.drain();
+        }
+        while sound * 3840 <= came {
+            checked.push_at(SOUND, &core_aac(60, sound * 3840), sound * 3840);
+            (sound, frames) = (sound + 1, frames + 1);
+        }
+        checked.push_at(VIDEO, &picture(index % 100 == 0, 100, came), came);
+    }
+    checked.finish(BEGUN);
+    // No picture and no sound is lost by that.
+    assert_eq!(contents(&checked, RenditionName::Video), (900, 3));
+    assert_eq!(contents(&checked, RenditionName::Audio(1)), (frames, 3));
+    let presentation = checked.packager.presentation();
+    let rendition = presentation.rendition(RenditionName::Audio(1)).unwrap();
+    let tracks: Vec<_> =
+        rendition.listed().map(|segment| rendition.track_in(segment.epoch).unwrap()).collect();
+    let mut told: Vec<_> =
+        tracks.iter().map(|track| (&track.codec[..], track.timescale, track.sample_ticks)).collect();
+    told.dedup();
+    let he_aac = ("mp4a.40.5", 48_000, 2048);
+    assert_eq!(told, [he_aac, ("mp4a.40.2", 24_000, 1024), he_aac]);
+    let kind = Kind::Audio { channels: 2, rate_hz: 48_000, language: None };
+    assert_eq!(tracks[0].kind, kind);
+    crate::playlist::check::all(presentation);
 }
 
 #[test]

@@ -284,7 +284,7 @@ impl State {
     }
 
     fn begin_muxing(&mut self) -> io::Result<()> {
-        let sound = AudioFormat { codec: Codec::Opus, channels: TONE_CHANNELS, language: None };
+        let sound = AudioFormat { codec: Codec::Opus, channels: TONE_CHANNELS, language: None, he_aac: None };
         let audio = Some(sound).filter(|_| self.has_sound && cfg!(feature = "opus"));
         let settings = MuxSettings { video: Some(Codec::H264), audio, ..MuxSettings::default() };
         let muxer = Muxer::new(settings).map_err(io::Error::other)?;

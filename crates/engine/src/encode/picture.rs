@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn sound_leaves_between_two_slices() {
-        let audio = Some(AudioFormat { codec: Codec::Opus, channels: 2, language: None });
+        let audio = Some(AudioFormat { codec: Codec::Opus, channels: 2, language: None, he_aac: None });
         let program = MuxSettings { video: Some(Codec::H264), audio, ..MuxSettings::default() };
         let mut muxer = Muxer::new(program).unwrap();
         let large = [&SLICE[..], &[7; 1000]].concat();

@@ -149,7 +149,7 @@ impl Encoder {
         settings.check()?;
         // Packets of `bytes` hold `frame` samples, and are there `delay` samples after their stamp.
         let encoder = |coder, codec, channels, delay: usize, (bytes, frame): (usize, usize)| {
-            let format = AudioFormat { codec, channels, language: None };
+            let format = AudioFormat { codec, channels, language: None, he_aac: None };
             let load = SoundLoad { unit_bytes: bytes, unit_time: time_of(frame), lag: time_of(delay) };
             Some(Encoder { coder, format, delay: ticks_of(delay), load })
         };

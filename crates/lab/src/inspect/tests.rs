@@ -331,7 +331,7 @@ fn stamps_behind_the_clock_are_warned_of() {
 fn sound_that_runs_ahead_is_measured() {
     let settings = MuxSettings {
         video: Some(Codec::H264),
-        audio: Some(AudioFormat { codec: Codec::Opus, channels: 2, language: None }),
+        audio: Some(AudioFormat { codec: Codec::Opus, channels: 2, language: None, he_aac: None }),
         ..MuxSettings::default()
     };
     let mut muxer = Muxer::new(settings).unwrap();

@@ -14,7 +14,8 @@
     )
 )]
 
-use super::adts::{self, RATES_HZ};
+use super::aac_config::{AudioSpecificConfig, HeAac};
+use super::adts;
 use super::h264::BitReader;
 
 /// Bytes that tell how long an element is.
@@ -42,6 +43,7 @@ struct Config {
     object_type: u8,
     rate_hz: u32,
     channels: u8,
+    he_aac: Option<HeAac>,
     /// Frames in an element.
     frames: u32,
 }
@@ -58,6 +60,11 @@ impl Reader {
         Reader::default()
     }
 
+    /// That the frames are HE-AAC, where the configuration says it: their headers do not.
+    pub fn he_aac(&self) -> Option<HeAac> {
+        self.config.and_then(|config| config.he_aac)
+    }
+
     /// Takes an element of [`element_bytes`] and appends its frames. Of several programs or layers, other lengths of frames than
     /// 1,024 samples, and channels that no `channel_configuration` names, which ADTS does not carry, nothing is given.
     pub fn read(&mut self, element: &[u8], frames: &mut Vec<Frame>) {
@@ -69,7 +76,7 @@ impl Reader {
         if !bits.bit()? {
             self.config = read_config(bits);
         }
-        let Config { object_type, rate_hz, channels, frames: count } = self.config?;
+        let Config { object_type, rate_hz, channels, frames: count, .. } = self.config?;
         for _ in 0..count {
             let mut length = 0usize;
             loop {
@@ -111,17 +118,16 @@ fn read_config(bits: &mut BitReader<'_>) -> Option<Config> {
     if !same_timing || programs > 0 || layers > 0 {
         return None;
     }
-    let (object_type, rate_hz, channels) = if version {
-        let length = read_value(bits)?;
-        let before = bits.left_bits();
-        let specific = read_specific(bits)?;
-        let used = u32::try_from(before.saturating_sub(bits.left_bits())).ok()?;
-        for _ in 0..length.checked_sub(used)? {
+    let specific = if version {
+        let length = usize::try_from(read_value(bits)?).ok()?;
+        let end = bits.left_bits().checked_sub(length)?;
+        let specific = read_specific(bits, Some(end))?;
+        while bits.left_bits() > end {
             bits.bit()?;
         }
-        specific
+        (bits.left_bits() == end).then_some(specific)?
     } else {
-        read_specific(bits)?
+        read_specific(bits, None)?
     };
     // Of a frame's length, and how full the buffer is.
     if bits.bits(3)? != 0 {
@@ -141,7 +147,8 @@ fn read_config(bits: &mut BitReader<'_>) -> Option<Config> {
     if bits.bit()? {
         bits.bits(8)?;
     }
-    Some(Config { object_type, rate_hz, channels, frames })
+    let AudioSpecificConfig { object_type, rate_hz, channels, he_aac, .. } = specific;
+    Some(Config { object_type, rate_hz, channels, he_aac, frames })
 }
 
 /// `LatmGetValue`.
@@ -150,40 +157,13 @@ fn read_value(bits: &mut BitReader<'_>) -> Option<u32> {
     bits.bits(bytes.saturating_mul(8))
 }
 
-/// `AudioSpecificConfig` (§1.6.2.1) of what ADTS can say: object type, samples a second, channels. Of HE-AAC that is its core,
-/// as decoders find out by its frames.
-fn read_specific(bits: &mut BitReader<'_>) -> Option<(u8, u32, u8)> {
-    let mut object_type = read_object_type(bits)?;
-    let rate_hz = read_rate(bits)?;
-    let channels = u8::try_from(bits.bits(4)?).ok()?;
-    if matches!(object_type, 5 | 29) {
-        read_rate(bits)?;
-        object_type = read_object_type(bits)?;
-    }
-    let is_long = !bits.bit()?;
-    if bits.bit()? {
-        bits.bits(14)?;
-    }
-    let extended = bits.bit()?;
-    let is_told = (1..=4).contains(&object_type) && (1..8).contains(&channels);
-    (is_told && is_long && !extended).then_some((object_type, rate_hz, channels))
-}
-
-fn read_object_type(bits: &mut BitReader<'_>) -> Option<u8> {
-    let short = bits.bits(5)?;
-    let kind = if short == 31 { bits.bits(6)?.saturating_add(32) } else { short };
-    u8::try_from(kind).ok()
-}
-
-fn read_rate(bits: &mut BitReader<'_>) -> Option<u32> {
-    match bits.bits(4)? {
-        15 => bits.bits(24),
-        index => RATES_HZ.get(usize::try_from(index).ok()?).copied(),
-    }
+/// [`AudioSpecificConfig`] of what ADTS can say. Where its length is not told, it ends where it says.
+fn read_specific(bits: &mut BitReader<'_>, end_bits: Option<usize>) -> Option<AudioSpecificConfig> {
+    AudioSpecificConfig::parse(bits, end_bits).filter(|specific| specific.program.is_none())
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -212,15 +192,51 @@ mod tests {
         assert_eq!(none, []);
     }
 
+    #[test]
+    fn he_aac_is_said_by_the_configuration() {
+        let said = |parametric_stereo| Some(HeAac { parametric_stereo, rate_max_hz: 48_000 });
+        let lc = [(2, 5), (6, 4), (2, 4), (0, 3)];
+        for (version, specific, he_aac) in [
+            (false, &lc[..], None),
+            (false, &[(5, 5), (6, 4), (2, 4), (3, 4), (2, 5), (0, 3)], said(false)),
+            (false, &[(29, 5), (6, 4), (1, 4), (3, 4), (2, 5), (0, 3)], said(true)),
+            // Behind AAC-LC, where the length is told.
+            (true, &[&lc[..], &[(0x2b7, 11), (5, 5), (1, 1), (3, 4)]].concat(), said(false)),
+            (true, &[&lc[..], &[(0x2b7, 11), (5, 5), (0, 1), (0, 3)]].concat(), None),
+        ] {
+            let (mut reader, mut out) = (Reader::new(), Vec::new());
+            reader.read(&configured(&[1, 2, 3], Some((version, specific))), &mut out);
+            assert_eq!((reader.he_aac(), out.len()), (he_aac, 1), "{specific:?}");
+            assert_eq!(
+                (out[0].header.object_type, out[0].header.rate_hz, &out[0].data[7..]),
+                (2, 24_000, &[1, 2, 3][..])
+            );
+        }
+    }
+
     /// An element as FFmpeg writes it: AAC-LC, 48 kHz, one channel.
-    pub(crate) fn element(frame: &[u8], configured: bool) -> Vec<u8> {
+    pub(crate) fn element(frame: &[u8], is_configured: bool) -> Vec<u8> {
+        configured(frame, is_configured.then_some((false, &[(2, 5), (3, 4), (1, 4), (0, 3)])))
+    }
+
+    /// An element with this configuration: whether its length is told, and values with their bits.
+    pub(crate) fn configured(frame: &[u8], config: Option<(bool, &[(usize, u32)])>) -> Vec<u8> {
         let mut bits: Vec<bool> = Vec::new();
         let mut put = |value: usize, count: u32| bits.extend((0..count).rev().map(|at| value >> at & 1 == 1));
-        put((!configured).into(), 1);
-        if configured {
-            // Version 0, same timing, one frame, program and layer.
-            [(0, 1), (1, 1), (0, 6), (0, 4), (0, 3)].into_iter().for_each(|(value, count)| put(value, count));
-            [(2, 5), (3, 4), (1, 4), (0, 3)].into_iter().for_each(|(value, count)| put(value, count));
+        put(config.is_none().into(), 1);
+        if let Some((version, specific)) = config {
+            put(version.into(), 1);
+            if version {
+                // Version 1, not A; how full the buffer is.
+                [(0, 1), (0, 2), (0xff, 8)].into_iter().for_each(|(value, count)| put(value, count));
+            }
+            // Same timing, one frame, program and layer.
+            [(1, 1), (0, 6), (0, 4), (0, 3)].into_iter().for_each(|(value, count)| put(value, count));
+            if version {
+                put(0, 2);
+                put(specific.iter().map(|(_, count)| *count as usize).sum(), 8);
+            }
+            specific.iter().for_each(|&(value, count)| put(value, count));
             [(0, 3), (0xff, 8), (0, 1), (0, 1)].into_iter().for_each(|(value, count)| put(value, count));
         }
         (0..frame.len() / 255).for_each(|_| put(255, 8));

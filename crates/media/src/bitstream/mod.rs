@@ -1,5 +1,6 @@
 //! Coded bits: what decoders and containers need to know about them.
 
+pub mod aac_config;
 pub mod ac3;
 pub mod adts;
 pub mod av1;

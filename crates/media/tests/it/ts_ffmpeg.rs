@@ -162,7 +162,7 @@ fn there_and_back(test: &str, arguments: &str, audio: Codec) {
     assert_eq!(units.iter().filter(|unit| unit.codec == Codec::H264).count(), 75);
     assert!(units.iter().filter(|unit| unit.codec == audio).count() > 100);
     assert_same(units.iter().map(|unit| probed(unit, 0)).collect(), probe(&file(test, &stream)));
-    let format = AudioFormat { codec: audio, channels: 1, language: Some(*b"eng") };
+    let format = AudioFormat { codec: audio, channels: 1, language: Some(*b"eng"), he_aac: None };
     let settings = MuxSettings { video: Some(Codec::H264), audio: Some(format), ..MuxSettings::default() };
     let mut muxer = Muxer::new(settings).unwrap();
     let mut out = Vec::new();
@@ -194,7 +194,7 @@ fn aac_whose_frames_lie_across_pes_packets() {
         begins.push(at);
         at + frame.len()
     });
-    let format = AudioFormat { codec: Codec::Aac, channels: 1, language: None };
+    let format = AudioFormat { codec: Codec::Aac, channels: 1, language: None, he_aac: None };
     let mut muxer = Muxer::new(MuxSettings { audio: Some(format), ..MuxSettings::default() }).unwrap();
     let mut out = Vec::new();
     for (index, piece) in stream.chunks(700).enumerate() {

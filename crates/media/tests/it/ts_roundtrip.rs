@@ -39,7 +39,7 @@ fn sound(pts: i64, bytes: usize) -> AccessUnit {
 }
 
 fn muxer() -> Muxer {
-    let audio = Some(AudioFormat { codec: Codec::Opus, channels: 2, language: None });
+    let audio = Some(AudioFormat { codec: Codec::Opus, channels: 2, language: None, he_aac: None });
     Muxer::new(MuxSettings { video: Some(Codec::H264), audio, ..MuxSettings::default() }).unwrap()
 }
 

@@ -2,6 +2,7 @@
 
 use super::boxes::{find, walk};
 use super::*;
+use crate::bitstream::aac_config::HeAac;
 use crate::bitstream::h264;
 use crate::time::Utc;
 use bytes::Bytes;
@@ -221,11 +222,16 @@ fn tracks_say_what_decoders_need() {
 }
 
 pub(super) fn adts_frame(bytes: usize) -> Vec<u8> {
+    adts_of(44_100, 2, bytes)
+}
+
+/// A frame of AAC-LC behind its header.
+pub(super) fn adts_of(rate_hz: u32, channels: u8, bytes: usize) -> Vec<u8> {
     let frame_bytes = bytes + 7;
     let header = crate::bitstream::adts::Header {
         object_type: 2,
-        rate_hz: 44_100,
-        channels: 2,
+        rate_hz,
+        channels,
         checksum: false,
         frame_bytes,
         blocks: 1,
@@ -233,6 +239,31 @@ pub(super) fn adts_frame(bytes: usize) -> Vec<u8> {
     let mut frame = header.write().unwrap().to_vec();
     frame.resize(frame_bytes, 0x21);
     frame
+}
+
+#[test]
+fn he_aac_is_said_where_it_is_known() {
+    let said = |parametric_stereo| Some(HeAac { parametric_stereo, rate_max_hz: 48_000 });
+    for (channels, he_aac, codec, scale, config, heard) in [
+        (2, None, "mp4a.40.2", 24_000, &[0x13, 0x10][..], 2),
+        (2, said(false), "mp4a.40.5", 48_000, &[0x2b, 0x11, 0x88, 0x00], 2),
+        (1, said(true), "mp4a.40.29", 48_000, &[0xeb, 0x09, 0x88, 0x00], 2),
+        // A higher profile than this needs.
+        (2, said(true), "mp4a.40.5", 48_000, &[0x2b, 0x11, 0x88, 0x00], 2),
+    ] {
+        let first = unit(Codec::Aac, adts_of(24_000, channels, 40), 0);
+        let media = Media::of(&first, false).unwrap().told(he_aac);
+        assert_eq!((media.codec_string(), media.timescale()), (codec.to_owned(), scale));
+        assert_eq!((media.channels(), media.sound_ticks(&first)), (Some(heard), Some(1024 * scale / 24_000)));
+        let mut init = Vec::new();
+        write_init(Brand::Cmaf, &[Track { id: 1, media }], &mut init);
+        let table = find(&init, &[b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsd"]).unwrap();
+        let entry = find(&table[8..], &[b"mp4a"]).unwrap();
+        assert_eq!((number::<2>(entry, 16), number::<2>(entry, 24)), (u64::from(heard), u64::from(scale)));
+        let esds = find(&entry[28..], &[b"esds"]).unwrap();
+        let specific = [&[5, config.len() as u8], config, &[6, 1, 2]].concat();
+        assert!(esds.ends_with(&specific), "{esds:02x?}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::Error;
 use super::boxes::{Fields, full, plain};
 use crate::access_unit::{AccessUnit, Codec};
+use crate::bitstream::aac_config::{AudioSpecificConfig, HeAac};
 use crate::bitstream::h264::{ColourDescription, NalType, Sei, Sps, nals};
 use crate::bitstream::hdr::{Hdr, Range};
 use crate::bitstream::program_config::ProgramConfig;
@@ -57,12 +58,10 @@ pub enum Media {
     },
     /// AAC without ADTS headers.
     Aac {
-        /// `AudioSpecificConfig`, of fewer than 64 bytes.
-        config: Vec<u8>,
-        /// Samples a second.
-        rate_hz: u32,
-        /// Channels, 1 to 8.
-        channels: u16,
+        /// What decoders are told.
+        config: AudioSpecificConfig,
+        /// The same as it is written, of fewer than 64 bytes.
+        written: Vec<u8>,
     },
     /// Opus (the "Opus in ISOBMFF" encapsulation, version 0.6).
     Opus {
@@ -124,7 +123,7 @@ impl Media {
                 let header = adts::Header::parse(&unit.data).ok_or(lacks("ADTS header"))?;
                 let frame = unit.data.get(header.overhead_bytes()..).unwrap_or_default();
                 let program = ProgramConfig::of_frame(frame).map(|(program, _)| program);
-                aac(&header, program.as_ref()).ok_or(lacks("number of channels"))
+                AudioSpecificConfig::of(&header, program).and_then(aac).ok_or(lacks("number of channels"))
             }
             Codec::Opus => {
                 let toc = unit.data.first().ok_or(lacks("first byte"))?;
@@ -146,6 +145,23 @@ impl Media {
                 is_own.then_some(Media::Ac3 { header }).ok_or(lacks("frame header"))
             }
             codec => Err(Error::Codec { codec }),
+        }
+    }
+
+    /// The same where something beside the units says that AAC is HE-AAC; their headers do not.
+    #[must_use]
+    pub fn told(self, he_aac: Option<HeAac>) -> Media {
+        match self {
+            Media::Aac { ref config, .. } => aac(config.clone().told(he_aac)).unwrap_or(self),
+            other => other,
+        }
+    }
+
+    /// That it is HE-AAC, where that is said.
+    pub fn he_aac(&self) -> Option<HeAac> {
+        match self {
+            Media::Aac { config, .. } => config.he_aac,
+            _ => None,
         }
     }
 
@@ -185,9 +201,8 @@ impl Media {
     pub fn channels(&self) -> Option<u16> {
         match self {
             Media::H264 { .. } | Media::H265 { .. } | Media::Av1 { .. } => None,
-            Media::Aac { channels, .. } | Media::Opus { channels } | Media::Mp3 { channels, .. } => {
-                Some(*channels)
-            }
+            Media::Aac { config, .. } => Some(config.output_channels().into()),
+            Media::Opus { channels } | Media::Mp3 { channels, .. } => Some(*channels),
             Media::Ac3 { header } => Some(header.channels().into()),
         }
     }
@@ -210,11 +225,12 @@ impl Media {
         }
     }
 
-    /// Ticks a second of the track's time: 90 kHz of pictures, the sample rate of sound.
+    /// Ticks a second of the track's time: 90 kHz of pictures, the sample rate of sound as it comes out of a decoder.
     pub fn timescale(&self) -> u32 {
         match self {
             Media::H264 { .. } | Media::H265 { .. } | Media::Av1 { .. } => Ticks::RATE,
-            Media::Aac { rate_hz, .. } | Media::Mp3 { rate_hz, .. } => *rate_hz,
+            Media::Aac { config, .. } => config.output_rate_hz(),
+            Media::Mp3 { rate_hz, .. } => *rate_hz,
             Media::Ac3 { header } => header.rate_hz,
             Media::Opus { .. } => opus::RATE_HZ,
         }
@@ -225,7 +241,7 @@ impl Media {
         match self {
             Media::H264 { parsed, in_band: false, .. } => parsed.codec_string(),
             Media::H264 { parsed, .. } => parsed.codec_string().replacen("avc1", "avc3", 1),
-            Media::Aac { config, .. } => format!("mp4a.40.{}", config[0] >> 3),
+            Media::Aac { config, .. } => format!("mp4a.40.{}", config.outer_object_type()),
             Media::Opus { .. } => "opus".to_owned(),
             Media::H265 { parsed, .. } => parsed.codec_string(),
             Media::Av1 { parsed, .. } => parsed.codec_string(),
@@ -296,26 +312,18 @@ impl Media {
             Media::H264 { .. } | Media::H265 { .. } | Media::Av1 { .. } => None,
             Media::Mp3 { .. } => mpeg_audio::Header::parse(&unit.data).map(|header| header.samples),
             Media::Ac3 { .. } => Some(ac3::UNIT_SAMPLES),
-            Media::Aac { .. } => adts::Header::parse(&unit.data).map(|header| header.samples()),
+            Media::Aac { config, .. } => {
+                let samples = adts::Header::parse(&unit.data)?.samples();
+                Some(if config.he_aac.is_some() { 2 * samples } else { samples })
+            }
             Media::Opus { .. } => opus::duration_samples(&unit.data),
         }
     }
 }
 
-/// AAC in frames with this header, and with this element where the header says no number of channels; `None` where there is none
-/// either.
-pub(super) fn aac(header: &adts::Header, program: Option<&ProgramConfig>) -> Option<Media> {
-    let mut config = header.audio_specific_config()?.to_vec();
-    let channels = match header.channels {
-        0 => {
-            let program = program?;
-            program.write_fields(&mut config);
-            program.channels.into()
-        }
-        7 => 8,
-        channels => u16::from(channels),
-    };
-    Some(Media::Aac { config, rate_hz: header.rate_hz, channels })
+/// AAC of which decoders are told this; `None` where it cannot be written.
+pub(super) fn aac(config: AudioSpecificConfig) -> Option<Media> {
+    Some(Media::Aac { written: config.write()?, config })
 }
 
 /// What the parameter sets in `unit`, Annex B, say.
@@ -417,8 +425,9 @@ pub(super) fn write_sample_entry(media: &Media, out: &mut Vec<u8>) {
         Media::Av1 { sequence, parsed, .. } => write_picture_entry(b"av01", media, out, |out| {
             plain(out, b"av1C", |out| parsed.write_configuration(sequence, out));
         }),
-        Media::Aac { config, rate_hz, channels } => {
-            write_sound_entry(b"mp4a", *channels, *rate_hz, out, |out| write_esds(config, out));
+        Media::Aac { config, written } => {
+            let (channels, rate_hz) = (config.output_channels().into(), config.output_rate_hz());
+            write_sound_entry(b"mp4a", channels, rate_hz, out, |out| write_esds(written, out));
         }
         Media::Opus { channels } => write_sound_entry(b"Opus", *channels, opus::RATE_HZ, out, |out| {
             plain(out, b"dOps", |out| {

@@ -21,6 +21,7 @@ use super::psi::{Program, STREAM_TYPE_LATM};
 use super::tables::Tables;
 use super::units::{Splitter, Unit};
 use crate::access_unit::{AccessUnit, Codec};
+use crate::bitstream::aac_config::HeAac;
 use crate::time::Ticks;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -33,7 +34,7 @@ pub const STREAMS_MAX: usize = 8;
 /// What the demuxer found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The program is known, or another one than before.
+    /// The program is known, or another one than before: also where a stream says in its units that it is HE-AAC.
     Program(Program),
     /// An access unit.
     AccessUnit {
@@ -158,9 +159,11 @@ impl Demuxer {
 
     /// The stream has ended: units of open length are complete.
     pub fn finish(&mut self) {
-        let State { streams, reference, counters, events, .. } = &mut self.state;
+        let State { streams, tables, reference, counters, events, .. } = &mut self.state;
         for stream in streams {
+            let before = events.len();
             stream.end(&mut Sink { reference, counters, events });
+            stream.tell(before, tables, events);
         }
     }
 
@@ -205,9 +208,11 @@ impl State {
             }
             return;
         }
-        let State { streams, reference, counters, events, .. } = self;
+        let State { streams, tables, reference, counters, events, .. } = self;
         if let Some(stream) = streams.iter_mut().find(|stream| stream.pid == packet.pid) {
+            let before = events.len();
             stream.packet(&packet, continuity, number, &mut Sink { reference, counters, events });
+            stream.tell(before, tables, events);
         }
     }
 
@@ -233,6 +238,11 @@ impl State {
         let State { reference, counters, events, .. } = self;
         for mut stream in old {
             stream.end(&mut Sink { reference, counters, events });
+        }
+        for stream in &self.streams {
+            if let Some(he_aac) = stream.he_aac() {
+                self.tables.told(stream.pid, he_aac);
+            }
         }
         let program = self.tables.program();
         self.pcr_pid = program.map_or(super::NULL_PID, |program| program.pcr_pid);
@@ -283,6 +293,25 @@ impl Stream {
                 sink.counters.take(pictures);
             }
             Body::Sound(sound) => sound.packet(packet, pid, number, sink),
+        }
+    }
+
+    /// That it is HE-AAC, where it says so itself.
+    fn he_aac(&self) -> Option<HeAac> {
+        match &self.body {
+            Body::Pictures(_) => None,
+            Body::Sound(sound) => sound.splitter.he_aac(),
+        }
+    }
+
+    /// Where it says something that the tables did not, the program is another one than before, in front of the units that
+    /// follow the first `before` events.
+    fn tell(&self, before: usize, tables: &mut Tables, events: &mut VecDeque<Event>) {
+        let Some(he_aac) = self.he_aac() else { return };
+        if tables.told(self.pid, he_aac)
+            && let Some(program) = tables.program()
+        {
+            events.insert(before, Event::Program(program.clone()));
         }
     }
 

@@ -431,3 +431,41 @@ fn who_joins_later_gets_the_parameter_sets_that_were_said_once() {
         }
     }
 }
+
+#[test]
+fn he_aac_in_latm_is_known_in_front_of_its_units() {
+    use crate::bitstream::latm::tests::configured;
+    use crate::container::ts::mux::{AUDIO_PID, PMT_PID};
+    use crate::container::ts::psi::{ElementaryStream, PAT_PID, Pat, Pmt, write_packets};
+    let mut bytes = Vec::new();
+    let mut table = |pid, section: &[u8]| write_packets(pid, section, &mut 0, &mut bytes);
+    let (mut pat, mut pmt) = (Vec::new(), Vec::new());
+    Pat { transport_stream_id: 1, version: 0, current: true, programs: vec![(1, PMT_PID)] }.write(&mut pat);
+    let streams = vec![ElementaryStream::new(AUDIO_PID, STREAM_TYPE_LATM, Vec::new())];
+    Pmt { program_number: 1, version: 0, current: true, pcr_pid: AUDIO_PID, streams }.write(&mut pmt);
+    table(PAT_PID, &pat);
+    table(PMT_PID, &pmt);
+    let specific = [(5, 5), (6, 4), (2, 4), (3, 4), (2, 5), (0, 3)];
+    let mut continuity = 0;
+    for number in 0..3 {
+        let element = configured(&[number; 30], (number != 1).then_some((false, &specific[..])));
+        let mut pes = Vec::new();
+        let pts = Ticks(i64::from(number) * 3840);
+        super::super::pes::write_header(0xc0, pts, pts, element.len(), &mut pes);
+        packetize(AUDIO_PID, &mut continuity, Field::default(), [&pes, &element, &[]], &mut bytes);
+    }
+    let mut demuxer = Demuxer::new();
+    demuxer.push(&bytes);
+    demuxer.finish();
+    let events = std::iter::from_fn(|| demuxer.poll());
+    let said: Vec<_> = events
+        .map(|event| match event {
+            Event::Program(program) => Some(program.audio().unwrap().he_aac),
+            _ => None,
+        })
+        .collect();
+    let he_aac = HeAac { parametric_stereo: false, rate_max_hz: 48_000 };
+    // The table without it, the configuration with it, and units that repeat it.
+    assert_eq!(said, [Some(None), Some(Some(he_aac)), None, None, None]);
+    assert_eq!(demuxer.program().unwrap().audio().unwrap().he_aac, Some(he_aac));
+}

@@ -29,6 +29,7 @@ use super::psi::{self, ElementaryStream, PAT_PID, Pat, Pmt};
 use super::shaper::{Part, Shaper};
 use super::tstd::Sizes;
 use crate::access_unit::{AccessUnit, Codec};
+use crate::bitstream::aac_config::HeAac;
 use crate::bitstream::h264::{self, NalType, Sps};
 use crate::bitstream::{av1, opus};
 use crate::stamps::Stage;
@@ -89,6 +90,8 @@ pub struct AudioFormat {
     pub channels: u8,
     /// ISO 639-2 code of its language.
     pub language: Option<[u8; 3]>,
+    /// That AAC is HE-AAC, where it is to be said.
+    pub he_aac: Option<HeAac>,
 }
 
 /// What is known of a video unit before it is coded.
@@ -494,7 +497,13 @@ fn audio_stream(format: AudioFormat) -> Result<(u8, u8, Vec<u8>), Error> {
             descriptors.push(format.channels);
             (0x06, pes::STREAM_ID_PRIVATE)
         }
-        Codec::Aac => (0x0f, pes::STREAM_ID_AUDIO),
+        Codec::Aac => {
+            if let Some(he_aac) = format.he_aac {
+                let profile = he_aac.profile(format.channels);
+                descriptors.extend_from_slice(&[psi::MPEG4_AUDIO_DESCRIPTOR, 1, profile]);
+            }
+            (0x0f, pes::STREAM_ID_AUDIO)
+        }
         Codec::MpegAudio => (0x03, pes::STREAM_ID_AUDIO),
         Codec::Ac3 => {
             descriptors.extend_from_slice(b"\x05\x04AC-3");
@@ -559,7 +568,7 @@ mod tests {
     }
 
     fn muxer(video: Option<Codec>, audio: Option<Codec>) -> Muxer {
-        let audio = audio.map(|codec| AudioFormat { codec, channels: 2, language: None });
+        let audio = audio.map(|codec| AudioFormat { codec, channels: 2, language: None, he_aac: None });
         Muxer::new(MuxSettings { video, audio, ..MuxSettings::default() }).unwrap()
     }
 
@@ -670,7 +679,7 @@ mod tests {
 
     #[test]
     fn lpcm_is_announced_and_comes_back() {
-        let audio = Some(AudioFormat { codec: Codec::S302m, channels: 6, language: None });
+        let audio = Some(AudioFormat { codec: Codec::S302m, channels: 6, language: None, he_aac: None });
         let mut muxer = Muxer::new(MuxSettings { audio, ..MuxSettings::default() }).unwrap();
         let mut out = Vec::new();
         let units: Vec<_> = (1..4).map(|number| unit(Codec::S302m, number * 90, 354, true)).collect();
@@ -699,9 +708,25 @@ mod tests {
     }
 
     #[test]
+    fn he_aac_is_said_in_the_program_map() {
+        for (parametric_stereo, rate_max_hz, channels) in
+            [(false, 48_000, 2), (true, 48_000, 2), (false, 96_000, 6)]
+        {
+            let he_aac = Some(HeAac { parametric_stereo, rate_max_hz });
+            let audio = Some(AudioFormat { codec: Codec::Aac, channels, language: Some(*b"deu"), he_aac });
+            let mut muxer = Muxer::new(MuxSettings { audio, ..MuxSettings::default() }).unwrap();
+            let (mut out, mut demuxer) = (Vec::new(), Demuxer::new());
+            muxer.write(&unit(Codec::Aac, 0, 100, true), &mut out).unwrap();
+            demuxer.push(&out);
+            let stream = demuxer.program().unwrap().audio().unwrap();
+            assert_eq!((stream.stream_type, stream.language, stream.he_aac), (0x0f, Some(*b"deu"), he_aac));
+        }
+    }
+
+    #[test]
     fn what_does_not_belong_is_refused() {
         let new = |video, codec, channels| {
-            let audio = Some(AudioFormat { codec, channels, language: None });
+            let audio = Some(AudioFormat { codec, channels, language: None, he_aac: None });
             Muxer::new(MuxSettings { video, audio, ..MuxSettings::default() }).err()
         };
         assert!(matches!(new(Some(Codec::Aac), Codec::Aac, 2), Some(Error::Codec { what: "video", .. })));

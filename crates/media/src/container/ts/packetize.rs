@@ -150,7 +150,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn muxer() -> Muxer {
-        let audio = Some(AudioFormat { codec: Codec::Opus, channels: 2, language: None });
+        let audio = Some(AudioFormat { codec: Codec::Opus, channels: 2, language: None, he_aac: None });
         Muxer::new(MuxSettings { video: Some(Codec::H264), audio, ..MuxSettings::default() }).unwrap()
     }
 
@@ -273,7 +273,7 @@ mod tests {
         let with_delimiter = [&ACCESS_UNIT_DELIMITER[..], &[0, 0, 1, 0x65, 7]].concat();
         assert_eq!(poll(&mut demuxer)[0].data, with_delimiter);
         let none = MuxSettings { video: None, ..MuxSettings::default() };
-        let audio = Some(AudioFormat { codec: Codec::Opus, channels: 2, language: None });
+        let audio = Some(AudioFormat { codec: Codec::Opus, channels: 2, language: None, he_aac: None });
         assert!(Muxer::new(MuxSettings { audio, ..none }).unwrap().begin(&head, &mut out).is_err());
     }
 }

@@ -16,6 +16,7 @@
 use super::Error;
 use super::packet::{NULL_PID, PACKET_BYTES, SYNC_BYTE};
 use crate::access_unit::Codec;
+use crate::bitstream::aac_config::HeAac;
 use serde::{Deserialize, Serialize};
 
 /// The PID of the program association table.
@@ -68,6 +69,9 @@ pub struct ElementaryStream {
     pub language: Option<[u8; 3]>,
     /// Channels of an Opus stream (1 and 2 coded as such; other configurations by their number of channels).
     pub opus_channels: Option<u8>,
+    /// That AAC is HE-AAC, where a descriptor says so, or its configuration in LATM.
+    #[serde(default)]
+    pub he_aac: Option<HeAac>,
     /// Its descriptors, as they stand in the table.
     pub descriptors: Vec<u8>,
 }
@@ -112,6 +116,9 @@ const DVB_SUBTITLES: &str = "DVB subtitles";
 /// AAC in LATM with LOAS (13818-1 table 2-34).
 pub(super) const STREAM_TYPE_LATM: u8 = 0x11;
 
+/// The descriptor of MPEG-4 audio: profile and level (13818-1 §2.6.38).
+pub(super) const MPEG4_AUDIO_DESCRIPTOR: u8 = 0x1c;
+
 impl ElementaryStream {
     /// The stream of this type and descriptors; codec, language and channels are read from them.
     pub fn new(pid: u16, stream_type: u8, descriptors: Vec<u8>) -> ElementaryStream {
@@ -119,11 +126,16 @@ impl ElementaryStream {
         let mut language = None;
         let mut opus_channels = None;
         let mut dvb = None;
+        let mut he_aac = None;
         for (tag, body) in descriptors_of(&descriptors) {
             match (tag, body) {
                 (0x05, &[a, b, c, d, ..]) => registration = Some([a, b, c, d]),
                 (0x0a, &[a, b, c, ..]) => language = Some([a, b, c]),
                 (0x7f, &[0x80, config, ..]) => opus_channels = Some(opus_channel_count(config)),
+                // MPEG-4 audio (13818-1 §2.6.38), and AAC as DVB has it (EN 300 468, annex H).
+                (MPEG4_AUDIO_DESCRIPTOR | 0x7c, &[profile, ..]) => {
+                    he_aac = he_aac.or(HeAac::of_profile(profile))
+                }
                 (0x6a, _) => dvb = Some(Codec::Ac3),
                 (0x7a, _) => dvb = Some(Codec::EAc3),
                 _ => {}
@@ -146,7 +158,8 @@ impl ElementaryStream {
         if codec != Some(Codec::Opus) {
             opus_channels = None;
         }
-        ElementaryStream { pid, stream_type, codec, language, opus_channels, descriptors }
+        let he_aac = he_aac.filter(|_| codec == Some(Codec::Aac));
+        ElementaryStream { pid, stream_type, codec, language, opus_channels, he_aac, descriptors }
     }
 
     /// What it is, for people: its codec, or what type and descriptors say of formats that are carried and not looked into
@@ -498,6 +511,21 @@ mod tests {
         assert!(stream(0x86, b"\x05\x08HDMV\xff\x86\x01\0").is_audio());
         assert!(stream(0x06, &[0x56, 5, 0, 0, 0, 0, 0]).is_subtitles());
         assert_eq!(stream(0x06, b"\x05\x02AV").format_name(), None);
+    }
+
+    #[test]
+    fn he_aac_is_known_by_its_descriptors() {
+        let said = |stream_type, descriptors: &[u8]| {
+            ElementaryStream::new(0x101, stream_type, descriptors.to_vec()).he_aac
+        };
+        let version = |parametric_stereo| Some(HeAac { parametric_stereo, rate_max_hz: 48_000 });
+        assert_eq!(said(0x0f, b"\x0a\x04deu\0\x1c\x01\x2c"), version(false));
+        assert_eq!(said(0x0f, b"\x7c\x01\x31"), version(true));
+        assert_eq!(said(0x11, b"\x7c\x03\x2e\x80\x03"), version(false));
+        // AAC as it is, a descriptor that is cut off, and one of other sound.
+        assert_eq!(said(0x0f, b"\x1c\x01\x29"), None);
+        assert_eq!(said(0x0f, b"\x1c\x00"), None);
+        assert_eq!(said(0x03, b"\x1c\x01\x2c"), None);
     }
 
     proptest! {

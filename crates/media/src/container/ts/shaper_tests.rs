@@ -67,7 +67,8 @@ struct Made {
 fn muxer(recipe: &Recipe) -> Muxer {
     let Recipe { load, surplus_bps, .. } = *recipe;
     let mux_rate_bps = load.mux_rate_bps() + surplus_bps;
-    let audio = load.sound.map(|_| AudioFormat { codec: Codec::Opus, channels: 2, language: None });
+    let audio =
+        load.sound.map(|_| AudioFormat { codec: Codec::Opus, channels: 2, language: None, he_aac: None });
     Muxer::new(MuxSettings {
         video: Some(Codec::H264),
         audio,

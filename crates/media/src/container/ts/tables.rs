@@ -12,6 +12,7 @@
 use super::continuity::Continuity;
 use super::packet::{NULL_PID, PACKET_BYTES, Packet};
 use super::psi::{PAT_PID, Pat, Pmt, Program, SectionReader};
+use crate::bitstream::aac_config::HeAac;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -114,6 +115,13 @@ impl Tables {
 
     pub(super) fn program(&self) -> Option<&Program> {
         self.program.as_ref()
+    }
+
+    /// The stream on `pid` says itself that it is HE-AAC; true if that was not known.
+    pub(super) fn told(&mut self, pid: u16, he_aac: HeAac) -> bool {
+        let streams = self.program.as_mut().map(|program| &mut program.streams);
+        let stream = streams.and_then(|streams| streams.iter_mut().find(|stream| stream.pid == pid));
+        stream.is_some_and(|stream| stream.he_aac.replace(he_aac) != Some(he_aac))
     }
 
     /// The packets of PAT and PMT, once a program is known.

@@ -10,6 +10,7 @@
 )]
 
 use crate::access_unit::Codec;
+use crate::bitstream::aac_config::HeAac;
 use crate::bitstream::{ac3, adts, latm, mpeg_audio, opus};
 use crate::time::Ticks;
 use bytes::Bytes;
@@ -50,6 +51,11 @@ impl Splitter {
     /// Splits AAC that comes in LATM.
     pub(super) fn of_latm() -> Splitter {
         Splitter { latm: Some(latm::Reader::new()), ..Splitter::new(Codec::Aac) }
+    }
+
+    /// That it is HE-AAC, where its configuration in LATM says so.
+    pub(super) fn he_aac(&self) -> Option<HeAac> {
+        self.latm.as_ref().and_then(latm::Reader::he_aac)
     }
 
     /// Forgets what was begun, as after loss.

@@ -4,8 +4,8 @@
 use super::body::Body;
 use super::error::ReadError;
 use crate::access_unit::Codec;
+use crate::bitstream::aac_config::AudioSpecificConfig;
 use crate::bitstream::h264::BitReader;
-use crate::bitstream::program_config::ProgramConfig;
 use crate::bitstream::{adts, av1, h265};
 use crate::container::cmaf::{Media, track};
 
@@ -235,50 +235,16 @@ fn decoder_config(descriptors: &[u8]) -> Option<(u8, &[u8])> {
 }
 
 /// `AudioSpecificConfig` of what ADTS can say: object types 1 to 4, frames of 1024 samples. Of spectral band replication and
-/// parametric stereo, which ADTS leaves to the decoder to find, what they stand on.
+/// parametric stereo ADTS has what they stand on.
 fn parse_aac(config: &[u8]) -> Option<(Form, Media)> {
-    let mut bits = BitReader::new(config);
-    let mut object_type = bits.bits(5)?;
-    let rate_hz = sampling_frequency(&mut bits)?;
-    let channels = u8::try_from(bits.bits(4)?).ok()?;
-    if matches!(object_type, 5 | 29) {
-        sampling_frequency(&mut bits)?;
-        object_type = bits.bits(5)?;
-    }
-    let is_short_frame = bits.bit()?;
-    if is_short_frame || channels > 7 {
-        return None;
-    }
-    let program = if channels == 0 {
-        if bits.bit()? {
-            bits.bits(14)?;
-        }
-        bits.bit()?;
-        Some(ProgramConfig::parse(&mut bits)?)
-    } else {
-        None
-    };
-    let header = adts::Header {
-        object_type: u8::try_from(object_type).ok()?,
-        rate_hz,
-        channels,
-        checksum: false,
-        frame_bytes: adts::HEADER_BYTES,
-        blocks: 1,
-    };
+    let config = AudioSpecificConfig::parse(&mut BitReader::new(config), Some(0))?;
+    let AudioSpecificConfig { object_type, rate_hz, channels, .. } = config;
+    let frame_bytes = adts::HEADER_BYTES;
+    let header = adts::Header { object_type, rate_hz, channels, checksum: false, frame_bytes, blocks: 1 };
     header.write()?;
-    let media = track::aac(&header, program.as_ref())?;
     let mut element = Vec::new();
-    if let Some(program) = program {
+    if let Some(program) = &config.program {
         program.write_element(&mut element);
     }
-    Some((Form::Aac { header, program: element }, media))
-}
-
-/// Samples a second, by index or in full.
-fn sampling_frequency(bits: &mut BitReader<'_>) -> Option<u32> {
-    match bits.bits(4)? as usize {
-        15 => bits.bits(24),
-        index => adts::RATES_HZ.get(index).copied(),
-    }
+    Some((Form::Aac { header, program: element }, track::aac(config)?))
 }

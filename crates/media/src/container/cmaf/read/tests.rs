@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::access_unit::{AccessUnit, Codec};
+use crate::bitstream::aac_config::HeAac;
 use crate::bitstream::{adts, av1, h264, h265};
 use crate::container::cmaf::boxes::{Fields, full, plain};
-use crate::container::cmaf::tests::{adts_frame, picture, recovery_point, sound, unit};
+use crate::container::cmaf::tests::{adts_frame, adts_of, picture, recovery_point, sound, unit};
 use crate::container::cmaf::{
     Brand, Captured, EventTime, LiveTimeline, Media, Run, Sample, SegmentKind, Track, write_chunk,
     write_event, write_init, write_segment_type,
@@ -358,7 +359,11 @@ fn what_cannot_be_is_refused_and_said() {
 
 /// What goes in through a live timeline, and what comes out again, of one track.
 fn through(units: &[AccessUnit], in_band: bool) -> (ReadTrack, Vec<AccessUnit>) {
-    let track = Track { id: 1, media: Media::of(&units[0], in_band).unwrap() };
+    through_track(Media::of(&units[0], in_band).unwrap(), units)
+}
+
+fn through_track(media: Media, units: &[AccessUnit]) -> (ReadTrack, Vec<AccessUnit>) {
+    let track = Track { id: 1, media };
     let mut file = init(std::slice::from_ref(&track));
     let mut timeline = LiveTimeline::new(track, Ticks(0));
     for (unit, sequence) in units.iter().zip(1..) {
@@ -453,6 +458,17 @@ fn units_come_back_as_they_were() {
         .map(|&dts| AccessUnit { random_access: true, ..unit(Codec::Aac, adts_frame(40), dts) })
         .collect();
     assert_eq!(through(&aac, false).1, aac);
+    // HE-AAC: the frames are those of its core, 1024 samples of 24 kHz, and the header says what it is.
+    let core: Vec<AccessUnit> = [0, 3840, 7680]
+        .iter()
+        .map(|&dts| AccessUnit { random_access: true, ..unit(Codec::Aac, adts_of(24_000, 1, 40), dts) })
+        .collect();
+    for (parametric_stereo, channels) in [(false, 1), (true, 2)] {
+        let said = Some(HeAac { parametric_stereo, rate_max_hz: 48_000 });
+        let (track, back) = through_track(Media::of(&core[0], false).unwrap().told(said), &core);
+        assert_eq!((track.he_aac(), track.channels(), track.timescale), (said, Some(channels), 48_000));
+        assert_eq!(back, core);
+    }
     let opus: Vec<AccessUnit> =
         [0, 900, 1800].iter().map(|&dts| AccessUnit { random_access: true, ..sound(20, dts) }).collect();
     assert_eq!(through(&opus, false).1, opus);

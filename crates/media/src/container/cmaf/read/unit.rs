@@ -6,6 +6,7 @@ use super::init::ReadTrack;
 use super::sample_entry::{Form, NalForm};
 use crate::Stamps;
 use crate::access_unit::{AccessUnit, Codec};
+use crate::bitstream::aac_config::HeAac;
 use crate::bitstream::h264::{self, Nal, NalType, Sei, SliceType};
 use crate::bitstream::program_config::ProgramConfig;
 use crate::bitstream::{adts, av1, h265};
@@ -35,6 +36,11 @@ impl ReadTrack {
             Form::Frames { channels, .. } => Some(channels),
             _ => self.media.as_ref()?.channels().and_then(|channels| u8::try_from(channels).ok()),
         }
+    }
+
+    /// That its sound is HE-AAC, where its header says so: the units do not.
+    pub fn he_aac(&self) -> Option<HeAac> {
+        self.media.as_ref()?.he_aac()
     }
 
     /// The access unit that is in a sample of this track, in the form that [`Codec`] names: H.264 and H.265 in Annex B and AV1

@@ -254,7 +254,7 @@ fn packets_that_come_too_fast_overrun_the_transport_buffer() {
 #[test]
 fn sound_may_wait_a_second() {
     for (delay, is_broken) in [(90_000, false), (91_000, true)] {
-        let audio = Some(AudioFormat { codec: Codec::MpegAudio, channels: 2, language: None });
+        let audio = Some(AudioFormat { codec: Codec::MpegAudio, channels: 2, language: None, he_aac: None });
         let settings = MuxSettings { audio, decode_delay: Ticks(delay), ..MuxSettings::default() };
         let mut muxer = Muxer::new(settings).unwrap();
         let mut bytes = Vec::new();
