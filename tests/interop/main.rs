@@ -14,6 +14,7 @@ mod datagrams;
 mod ffmpeg;
 mod glass;
 mod gstreamer;
+mod he_aac;
 mod https;
 mod ingest;
 mod inputs;
