@@ -14,7 +14,8 @@ use std::process::Command;
 /// FFmpeg's own encoder makes no HE-AAC.
 fn core(scratch: &Scratch, channels: u8) -> String {
     let file = scratch.file("core.ts");
-    let inputs = "-v error -y -f lavfi -i testsrc2=size=320x180:rate=25 -f lavfi -i sine=sample_rate=24000 -t 6";
+    let inputs =
+        "-v error -y -f lavfi -i testsrc2=size=320x180:rate=25 -f lavfi -i sine=sample_rate=24000 -t 6";
     let coding = format!("-c:v libx264 -preset ultrafast -g 25 -c:a aac -ac {channels} -f mpegts");
     let arguments: Vec<&str> =
         inputs.split_whitespace().chain(coding.split_whitespace()).chain([&file[..]]).collect();

@@ -726,9 +726,6 @@ fn give(stream: usize, written: Vec<Written>, outputs: &mut VecDeque<Output>) {
 /// The access unit of a sample; where something in front of its chunk says when it was captured, with that.
 fn unit_of(sample: &ReadSample, track: &ReadTrack, chunk: &Chunk) -> Option<AccessUnit> {
     let unit = track.to_unit(sample).ok()?;
-    if unit.codec != Codec::H264 {
-        return Some(unit);
-    }
     let captured = chunk.producer_time.and_then(|said| capture::time_of(sample, track, &said));
     Some(captured.and_then(|captured| capture::with_time(&unit, captured)).unwrap_or(unit))
 }

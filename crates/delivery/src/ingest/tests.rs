@@ -1,16 +1,18 @@
 //! Publishers of all kinds, and what comes out.
 
 use super::*;
-use crate::packager::testing::{PICTURE, aac, captured_picture, core_aac, opus, other_key, picture};
+use crate::packager::testing::{
+    PICTURE, aac, captured_h265, captured_picture, core_aac, h265, opus, other_key, picture,
+};
+use glassline_media::Ticks;
 use glassline_media::Utc;
+use glassline_media::bitstream;
 use glassline_media::bitstream::aac_config::HeAac;
-use glassline_media::bitstream::h264::{self, NalType, Sei};
 use glassline_media::container::cmaf::{
     Brand, Captured, LiveTimeline, Media, Run, SegmentKind, Track, write_chunk, write_init,
     write_segment_type,
 };
 use glassline_media::container::ts::{self, Demuxer};
-use glassline_media::{Codec, Ticks};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -402,30 +404,35 @@ fn a_version_that_comes_later_stands_beside_the_name_that_was_asked_for() {
 #[test]
 fn what_was_captured_when_comes_through() {
     let at = |number: i64| Utc::from_nanos(1_700_000_000_000_000_000 + number as u64 * 40_000_000);
-    let said = |house: &House| -> Vec<Vec<Utc>> {
-        let units = house.units[&0].iter().filter(|unit| unit.codec == Codec::H264);
-        let of_unit = |unit: &AccessUnit| {
-            let messages = h264::nals(&unit.data).filter(|nal| nal.kind() == NalType::Sei);
-            messages.filter_map(|nal| Sei::parse(nal.payload()).capture_utc()).collect()
-        };
-        units.map(of_unit).collect()
-    };
-    let mut video = Encoder::new(&picture(true, 9, 0));
-    let mut house = House::default();
-    house.put("v", &video.header()).unwrap();
-    house.at(1000);
     let own = Utc::from_nanos(5_000_000_000);
-    for (number, unit) in pictures(0..3).iter().enumerate() {
-        house.put("v", &video.chunk(unit, Some(at(number as i64)))).unwrap();
+    let of_h264 = |key, number| picture(key, 20, number * PICTURE);
+    let of_h265 = |key, number| h265(key, number * PICTURE);
+    for (make, saying) in [
+        (&of_h264 as &dyn Fn(bool, i64) -> AccessUnit, captured_picture(false, own, 3 * PICTURE)),
+        (&of_h265, captured_h265(false, own, 3 * PICTURE)),
+    ] {
+        let mut video = Encoder::new(&make(true, 0));
+        let mut house = House::default();
+        house.put("v", &video.header()).unwrap();
+        house.at(1000);
+        for number in 0..3 {
+            house.put("v", &video.chunk(&make(number == 0, number), Some(at(number)))).unwrap();
+        }
+        house.put("v", &video.chunk(&saying, Some(at(3)))).unwrap();
+        house.put("v", &video.chunk(&make(false, 4), None)).unwrap();
+        house.put("v", &video.chunk(&make(false, 5), None)).unwrap();
+        let of_unit = |unit: &AccessUnit| -> Vec<Utc> {
+            let (head, _) = bitstream::head(unit.codec, &unit.data);
+            head.filter_map(|nal| bitstream::messages(unit.codec, &nal)?.capture_utc()).collect()
+        };
+        // The last one may still be open.
+        let said: Vec<_> = house.units[&0].iter().map(of_unit).take(5).collect();
+        let nearest = |found: Utc, wanted: Utc| found.as_nanos().abs_diff(wanted.as_nanos()) <= 1;
+        for number in 0..3 {
+            assert!(said[number].len() == 1 && nearest(said[number][0], at(number as i64)), "{said:?}");
+        }
+        assert_eq!(said[3..], [vec![own], vec![]], "its own time, and none");
     }
-    house.put("v", &video.chunk(&captured_picture(false, own, 3 * PICTURE), Some(at(3)))).unwrap();
-    house.put("v", &video.chunk(&pictures(4..5)[0], None)).unwrap();
-    let said = said(&house);
-    let nearest = |found: Utc, wanted: Utc| found.as_nanos().abs_diff(wanted.as_nanos()) <= 1;
-    for number in 0..3 {
-        assert!(said[number].len() == 1 && nearest(said[number][0], at(number as i64)), "{said:?}");
-    }
-    assert_eq!(said[3..], [vec![own], vec![]], "its own time, and none");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Which wall-clock time belongs to which media time.
 
-use glassline_media::bitstream::h264::{self, NalType, Sei};
-use glassline_media::{AccessUnit, Codec, Ticks, Utc};
+use glassline_media::{AccessUnit, Ticks, Utc, bitstream};
 
 /// A capture time that is further from the time of arrival than this is not believed.
 const CAPTURE_MAX_NANOS: u64 = 24 * 3600 * 1_000_000_000;
@@ -36,17 +35,14 @@ impl Clock {
 
     /// When the unit was captured, if it says so; then that holds for what follows, too.
     pub(super) fn capture(&mut self, unit: &AccessUnit, now: Utc) -> Option<Said> {
-        if unit.codec != Codec::H264 {
+        if !unit.codec.is_video() {
             return None;
         }
-        let (mut head, _) = h264::head(&unit.data);
-        let said = head.find_map(|nal| match nal.kind() {
-            NalType::Sei => {
-                let sei = Sei::parse(nal.payload());
-                let message = sei.capture_and_record().map(<[u8]>::to_vec);
-                Some(Said { utc: sei.capture_utc()?, message })
-            }
-            _ => None,
+        let (mut head, _) = bitstream::head(unit.codec, &unit.data);
+        let said = head.find_map(|nal| {
+            let sei = bitstream::messages(unit.codec, &nal)?;
+            let message = sei.capture_and_record().map(<[u8]>::to_vec);
+            Some(Said { utc: sei.capture_utc()?, message })
         });
         let said = said.filter(|said| said.utc.as_nanos().abs_diff(now.as_nanos()) <= CAPTURE_MAX_NANOS)?;
         *self = Clock { pts: unit.pts, utc: said.utc, is_capture: true };

@@ -2,7 +2,7 @@
 
 use super::{Event, Packager, RenditionName, Settings};
 use bytes::Bytes;
-use glassline_media::bitstream::h264;
+use glassline_media::bitstream::{self, h264};
 use glassline_media::container::ts::Program;
 use glassline_media::container::ts::psi::ElementaryStream;
 use glassline_media::stamps::Record;
@@ -70,6 +70,34 @@ pub(crate) fn staged_picture(key: bool, captured: Utc, pts: i64) -> (AccessUnit,
 /// A picture that says when it was captured.
 pub(crate) fn captured_picture(key: bool, captured: Utc, pts: i64) -> AccessUnit {
     coded(key, SPS, Some(captured), 50, pts)
+}
+
+/// A picture of H.265: a CRA picture behind its parameter sets, or one that follows. x265's set, 636×358.
+pub(crate) fn h265(key: bool, pts: i64) -> AccessUnit {
+    const SPS: &[u8] = &[
+        0x42, 0x01, 0x01, 0x01, 0x60, 0x00, 0x00, 0x03, 0x00, 0x90, 0x00, 0x00, 0x03, 0x00, 0x00, 0x03, 0x00,
+        0x3f, 0xa0, 0x05, 0x02, 0x01, 0x71, 0xdc, 0xd9, 0x65, 0x65, 0x4a, 0x4e, 0x17, 0x87, 0x35, 0x01, 0x01,
+        0x01, 0x04, 0x00, 0x00, 0x0f, 0xa4, 0x00, 0x01, 0xd4, 0xc0, 0x20,
+    ];
+    let mut data = bitstream::h265::ACCESS_UNIT_DELIMITER.to_vec();
+    let sets = [&[0x40, 0x01, 0x0c][..], SPS, &[0x44, 0x01, 0xc1]];
+    let slice = [if key { 0x2a } else { 0x02 }, 0x01, 0xaf, 7, 7, 7];
+    for nal in sets.into_iter().filter(|_| key).chain([&slice[..]]) {
+        data.extend_from_slice(&[0, 0, 0, 1]);
+        data.extend_from_slice(nal);
+    }
+    unit(Codec::H265, data, pts)
+}
+
+/// The same, which says when it was captured.
+pub(crate) fn captured_h265(key: bool, captured: Utc, pts: i64) -> AccessUnit {
+    let mut unit = h265(key, pts);
+    let mut message = Vec::new();
+    let payload = h264::write_capture_utc(captured);
+    bitstream::write_user_message(Codec::H265, &[0x02, 0x01], &payload, &mut message);
+    let at = bitstream::h265::ACCESS_UNIT_DELIMITER.len();
+    unit.data = [&unit.data[..at], &message[..], &unit.data[at..]].concat().into();
+    unit
 }
 
 /// A key frame with other parameter sets than [`picture`]'s.

@@ -136,6 +136,23 @@ fn the_capture_time_is_the_date_of_a_segment_and_of_the_sound_beside_it() {
 }
 
 #[test]
+fn pictures_of_h265_say_when_they_were_captured_too() {
+    let mut checked = Checked::new(Settings::default(), &program(vec![stream(VIDEO, 0x24, &[])]));
+    let captured = |index: i64| Utc::from_nanos(BEGUN.as_nanos() - 300 * MILLI + index as u64 * 40 * MILLI);
+    for index in 0..120 {
+        checked.push(VIDEO, &captured_h265(index % 50 == 0, captured(index), index * PICTURE));
+    }
+    let segments = segments(&checked, RenditionName::Video);
+    assert!(segments.len() > 1);
+    for segment in segments {
+        assert_eq!(segment.program_date_time, captured(segment.number as i64 * 50));
+        assert!(segment.captured);
+    }
+    let first = &checked.segments[&(RenditionName::Video, 0)].bytes;
+    assert_eq!((&first[4..8], &first[28..32]), (&b"styp"[..], &b"prft"[..]));
+}
+
+#[test]
 fn a_chunk_repeats_what_its_picture_says_of_its_senders_stages() {
     let mut checked = Checked::new(Settings::default(), &program(vec![stream(VIDEO, 0x1b, &[])]));
     let mut said = Vec::new();

@@ -30,6 +30,11 @@ const REFERENCES_MAX: u32 = 16;
 /// An access unit delimiter that allows any kind of slice (§7.3.2.5), with its start code.
 pub const ACCESS_UNIT_DELIMITER: [u8; 7] = [0, 0, 0, 1, 0x46, 0x01, 0x50];
 
+/// Bytes of a NAL unit's header.
+pub(super) const HEADER_BYTES: usize = 2;
+/// The first byte of the header of messages before a picture.
+pub(super) const PREFIX_SEI: u8 = 39 << 1;
+
 /// What a NAL unit holds (H.265 table 7-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NalType {
@@ -67,6 +72,11 @@ impl NalType {
             39 => NalType::PrefixSei,
             other => NalType::Other(other),
         }
+    }
+
+    /// Whether it is a slice.
+    pub const fn is_slice(self) -> bool {
+        matches!(self, NalType::Slice | NalType::RandomAccess)
     }
 
     /// Whether it is a video, sequence or picture parameter set.

@@ -17,7 +17,8 @@ pub(crate) mod testing;
 pub mod unit_finder;
 
 use crate::access_unit::Codec;
-use h264::Join;
+use h264::sei::USER_DATA_UNREGISTERED;
+use h264::{Join, Nal, Sei};
 
 /// Whether and how decoding can begin at an access unit of pictures, which is behind start codes. Looks at no byte behind the first
 /// slice's header.
@@ -38,5 +39,79 @@ pub fn is_key(codec: Codec, access_unit: &[u8]) -> bool {
         Codec::H265 => h265::is_key(access_unit),
         Codec::Av1 => av1::is_key(access_unit),
         _ => false,
+    }
+}
+
+/// The NAL units in front of a picture's first slice, in Annex B form, and where that slice's header begins; `None` where there
+/// is no slice. Looks at no byte behind that header.
+pub fn head(codec: Codec, access_unit: &[u8]) -> (impl Iterator<Item = Nal<'_>>, Option<usize>) {
+    let is_slice = |header: u8| match codec {
+        Codec::H265 => h265::NalType::of(header).is_slice(),
+        _ => h264::NalType::of(header).is_slice(),
+    };
+    let (mut from, mut end, mut slice) = (0, access_unit.len(), None);
+    while let Some(at) = h264::find_start_code(access_unit, from) {
+        from = at.saturating_add(3);
+        if access_unit.get(from).is_some_and(|&header| is_slice(header)) {
+            (end, slice) = (at, Some(from));
+            break;
+        }
+    }
+    (h264::nals(&access_unit[..end]), slice)
+}
+
+/// The messages in a NAL unit; `None` of one that is something else.
+pub fn messages(codec: Codec, nal: &Nal<'_>) -> Option<Sei> {
+    match codec {
+        Codec::H264 if nal.kind() == h264::NalType::Sei => Some(Sei::parse(nal.payload())),
+        Codec::H265 if h265::NalType::of(*nal.bytes.first()?) == h265::NalType::PrefixSei => {
+            Some(Sei::parse(nal.bytes.get(h265::HEADER_BYTES..)?))
+        }
+        _ => None,
+    }
+}
+
+/// Appends a NAL unit of one message of unregistered user data, of H.264 or H.265, that belongs in front of the slice whose header
+/// begins with these bytes. Its start code has four bytes.
+pub fn write_user_message(codec: Codec, slice: &[u8], payload: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    h264::sei::write_message(USER_DATA_UNREGISTERED, payload, out);
+    if codec == Codec::H265 {
+        // The header alone is another one. Its layer in time is the slice's: in a lower one it would outlive that.
+        let layer = slice.get(1).map_or(1, |second| second & 7);
+        let header = start.saturating_add(4);
+        out.splice(header..header.saturating_add(1), [h265::PREFIX_SEI, layer]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Utc;
+
+    #[test]
+    fn a_message_stands_in_front_of_the_slice_of_either_codec() {
+        let captured = Utc::from_nanos(0x0102_0000_0000_0003);
+        let payload = h264::write_capture_utc(captured);
+        for (codec, before, slice) in [
+            (Codec::H264, &[0, 0, 0, 1, 0x09, 0xf0][..], [0x41, 0x9a]),
+            (Codec::H264, &[0, 0, 0, 1, 0x09, 0xf0], [0x65, 0x88]),
+            (Codec::H265, &h265::ACCESS_UNIT_DELIMITER, [0x02, 0x03]),
+            (Codec::H265, &h265::ACCESS_UNIT_DELIMITER, [0x2a, 0x01]),
+        ] {
+            let mut unit = before.to_vec();
+            write_user_message(codec, &slice, &payload, &mut unit);
+            let at = unit.len() + 3;
+            unit.extend_from_slice(&[0, 0, 1]);
+            unit.extend_from_slice(&slice);
+            unit.extend_from_slice(&[0x80, 0, 0, 1, slice[0], slice[1]]);
+            let (nals, found) = head(codec, &unit);
+            let nals: Vec<_> = nals.collect();
+            assert_eq!((nals.len(), found), (2, Some(at)));
+            let said: Vec<_> = nals.iter().filter_map(|nal| messages(codec, nal)).collect();
+            assert_eq!(said.iter().map(Sei::capture_utc).collect::<Vec<_>>(), [Some(captured)]);
+            assert!(codec == Codec::H264 || nals[1].bytes[1] == slice[1], "its layer in time");
+            assert_eq!(head(codec, before).1, None);
+        }
     }
 }
