@@ -29,6 +29,7 @@ mod recovery;
 mod score;
 mod segmented;
 mod sound;
+mod transport_segments;
 mod validity;
 mod vlc;
 mod vp8;

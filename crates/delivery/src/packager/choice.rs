@@ -23,6 +23,8 @@ pub(super) struct Choice {
     /// Video first, then sound in the order of the program.
     pub(super) taken: Vec<Taken>,
     pub(super) left_out: Vec<LeftOut>,
+    /// Pictures that no rendition is made of, whose key frames the sound is cut at; none where other pictures are taken.
+    cue_pid: Option<u16>,
     /// The streams that are said to be HE-AAC. Where that changes, units on the way tell it, as they do with channels.
     he_aac: Vec<(u16, HeAac)>,
 }
@@ -48,6 +50,8 @@ impl Choice {
                 }
             }
         }
+        let mut pictures = streams.iter().filter(|stream| stream.codec == Some(Codec::Mpeg2Video));
+        choice.cue_pid = pictures.next().map(|stream| stream.pid).filter(|_| !choice.has_video());
         choice.taken.sort_by_key(|taken| taken.name);
         choice
     }
@@ -91,6 +95,11 @@ impl Choice {
     /// Whether pictures are expected.
     pub(super) fn has_video(&self) -> bool {
         self.taken.iter().any(|taken| taken.name.is_video())
+    }
+
+    /// The stream of pictures whose key frames the sound is cut at.
+    pub(super) fn cue_pid(&self) -> Option<u16> {
+        self.cue_pid
     }
 
     /// That the stream on `pid` is HE-AAC, where that is said.

@@ -12,6 +12,7 @@
 
 mod choice;
 mod clock;
+mod cues;
 mod event;
 mod follower;
 mod guide;
@@ -41,6 +42,7 @@ pub(crate) mod testing;
 mod tests;
 
 use choice::Choice;
+use cues::{Cue, Cues, begins_sequence};
 use glassline_media::bitstream::mpeg_audio;
 use glassline_media::container::ts::Program;
 use glassline_media::container::ts::psi::ElementaryStream;
@@ -93,6 +95,8 @@ pub struct Packager {
     /// How many such frames have come in a row, of streams that are not refused yet.
     suspect: BTreeMap<u16, u8>,
     stage: Stage,
+    /// Key frames of pictures that are left out, until an epoch begins that is cut at them.
+    cues: Cues,
     /// The number of the next epoch, and of its first segment.
     epoch: u32,
     number: u64,
@@ -128,6 +132,7 @@ impl Packager {
             refused: Vec::new(),
             suspect: BTreeMap::new(),
             stage: Stage::Starting(Start::default()),
+            cues: Cues::default(),
             epoch: 1,
             number: 0,
             late: Vec::new(),
@@ -174,6 +179,9 @@ impl Packager {
     /// [`Packager::poll`]. Units of other streams, of another codec than the program says, and with stamps that are
     /// none are left out.
     pub fn push(&mut self, pid: u16, unit: &AccessUnit, now: Utc, at: u64) {
+        if self.choice.cue_pid() == Some(pid) {
+            return self.take_cue(unit, at);
+        }
         let Some(taken) = self.choice.by_pid(pid).filter(|taken| taken.codec == unit.codec) else { return };
         if unit.codec == Codec::MpegAudio && !is_layer_iii(unit) {
             self.suspect(pid);
@@ -186,9 +194,26 @@ impl Packager {
         }
         let he_aac = self.choice.he_aac(pid);
         let arrived = Arrived { name: taken.name, unit: unit.clone(), now, at, he_aac };
-        self.take(arrived);
+        if !self.is_starting() || self.choice.cue_pid().is_none() {
+            self.take(arrived);
+        } else if let Some(ready) = self.cues.hold(arrived) {
+            ready.into_iter().for_each(|arrived| self.take(arrived));
+        }
         if !self.events.is_empty() {
             self.presentation.changed = now;
+        }
+    }
+
+    /// A picture has come that no rendition is made of.
+    fn take_cue(&mut self, unit: &AccessUnit, at: u64) {
+        if !begins_sequence(unit) {
+            return;
+        }
+        let cue = Cue { pts: unit.pts, at };
+        match &mut self.stage {
+            Stage::Starting(_) => self.cues.push(cue),
+            Stage::Running(running) => running.take_cue(cue),
+            Stage::Ended => {}
         }
     }
 
@@ -249,7 +274,8 @@ impl Packager {
         let epoch = self.next_epoch(&beginning);
         self.presentation.begin_epoch(epoch, arrived);
         let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
-        let running = Running::begin(&beginning, &self.choice, self.epoch, self.number, &mut world)?;
+        let mut running = Running::begin(&beginning, &self.choice, self.epoch, self.number, &mut world)?;
+        running.follow_cues(std::mem::take(&mut self.cues));
         (self.epoch, self.is_new) = (self.epoch.saturating_add(1), false);
         self.presentation.forget_epochs();
         self.stage = Stage::Running(Box::new(running));
@@ -286,6 +312,7 @@ impl Packager {
         let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
         running.finish(at, &mut world);
         self.number = running.next_number();
+        self.cues = running.take_cues();
         self.late.extend(running.renewed_for());
     }
 
@@ -295,6 +322,7 @@ impl Packager {
             return;
         }
         self.end_epoch(at, false);
+        self.cues = Cues::default();
         self.refused.clear();
         self.suspect.clear();
         self.presentation.changed = now;

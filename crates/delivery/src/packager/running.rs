@@ -9,6 +9,7 @@
 
 use super::choice::Choice;
 use super::clock::Clock;
+use super::cues::{Cue, Cues};
 use super::follower::{Cut, Follower};
 use super::lane::{Lane, Opening, Output};
 use super::presentation::{Presentation, SegmentLength, ticks_of};
@@ -95,6 +96,8 @@ pub(super) struct Running {
     opened_at: u64,
     clock: Clock,
     keys: Keys,
+    /// Where the sound is cut that is alone because the pictures are left out.
+    cues: Cues,
     /// A track has come that was not there at the beginning: the next key frame begins a new epoch.
     renew: Option<RenditionName>,
 }
@@ -126,6 +129,7 @@ impl Running {
             opened_at: 0,
             clock: Clock::new(beginning.first, arrived),
             keys: Keys::default(),
+            cues: Cues::default(),
             renew: None,
         };
         running.lanes().for_each(|lane| lane.announce(number, world));
@@ -231,16 +235,35 @@ impl Running {
         };
         let captured = self.clock.capture(unit, *now);
         self.last = Some(unit.dts);
-        if join {
+        let cue = self.cues.reached(unit.pts);
+        let may_cut = join && (cue.is_some() || !self.cues.has_begun());
+        if may_cut {
             self.keys.add(unit.dts);
         }
-        if !self.lead.is_open() || self.is_due(timed.decode_time, join, world) {
-            self.cut(unit, *at, timed.decode_time, join, world);
+        if !self.lead.is_open() || self.is_due(timed.decode_time, may_cut, world) {
+            // A segment that had to be cut before may have had the key frame's beginning.
+            let place = cue.map(|cue| cue.at).filter(|&place| place > self.opened_at);
+            self.cut(unit, place.unwrap_or(*at), timed.decode_time, join, world);
         }
         if let Some(mut out) = world.output(self.lead.name) {
             self.lead.add(&timed, join, captured, &mut out);
         }
         Ok(())
+    }
+
+    /// Follows the key frames of pictures that are left out, those that have come included.
+    pub(super) fn follow_cues(&mut self, cues: Cues) {
+        self.cues = cues;
+    }
+
+    /// A key frame of pictures that are left out, of the time that it came with.
+    pub(super) fn take_cue(&mut self, cue: Cue) {
+        self.cues.push(Cue { pts: cue.pts + Ticks(self.steady.shift()), ..cue });
+    }
+
+    /// The key frames that the sound has not reached, with the times that they came with.
+    pub(super) fn take_cues(&mut self) -> Cues {
+        std::mem::take(&mut self.cues).moved(-self.steady.shift())
     }
 
     /// How long a sample of the lead lasts, in ticks of 90 kHz.
@@ -256,7 +279,11 @@ impl Running {
 
     /// Whether a segment ends before the sample at `decode_time`.
     fn is_due(&self, decode_time: u64, join: bool, world: &World<'_>) -> bool {
-        let elapsed = self.lead.elapsed(decode_time) + self.lead.half_sample();
+        let mut elapsed = self.lead.elapsed(decode_time) + self.lead.half_sample();
+        if self.cues.has_begun() {
+            // Sound reaches a key frame up to a frame late, the one before it as well.
+            elapsed += self.lead.half_sample() + ROUNDED;
+        }
         let open = world.presentation.rendition(self.lead.name).and_then(|rendition| rendition.open());
         let is_large = open.is_some_and(|open| open.size_bytes > SEGMENT_MAX_BYTES);
         let is_due = match open.zip(world.presentation.current_epoch()) {

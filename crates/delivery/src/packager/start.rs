@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 /// Pictures wait this long for the first sound of each announced track, by their own time.
 const SOUND_WAIT: i64 = Ticks::RATE as i64;
 /// Sound waits this long for the first key frame, then begins without pictures.
-const VIDEO_WAIT: i64 = 5 * Ticks::RATE as i64;
+pub(super) const VIDEO_WAIT: i64 = 5 * Ticks::RATE as i64;
 /// Sound whose stamps are further than this from the pictures' is on another clock, and of no use.
 pub(super) const FAR: i64 = 10 * Ticks::RATE as i64;
 /// What waits at most, whatever its stamps say.

@@ -149,6 +149,14 @@ pub(crate) fn core_aac(bytes: usize, pts: i64) -> AccessUnit {
     AccessUnit { data: data.into(), ..unit }
 }
 
+/// A picture of MPEG-2, behind a sequence header or without one.
+pub(crate) fn mpeg2(key: bool, pts: i64) -> AccessUnit {
+    let sequence: &[u8] =
+        if key { &[0, 0, 1, 0xb3, 0x14, 0x00, 0xb4, 0x13, 0, 0, 1, 0xb8, 0, 8] } else { &[] };
+    let data = [sequence, &[0, 0, 1, 0, 0, 0x0f, 0xff, 0xf8, 0, 0, 1, 1, 0x22, 0x22]].concat();
+    unit(Codec::Mpeg2Video, data, pts)
+}
+
 /// A frame of MPEG audio of 24 ms: 48 kHz, of this layer.
 pub(crate) fn mpeg_audio(layer: u8, pts: i64) -> AccessUnit {
     let (second, bytes) = if layer == 3 { (0xfb, 384) } else { (0xfd, 480) };

@@ -308,6 +308,52 @@ fn pictures_that_are_shown_in_another_order_begin_with_the_key_frames_time() {
 }
 
 #[test]
+fn sound_beside_pictures_that_are_left_out_is_cut_at_their_key_frames() {
+    let streams = vec![stream(VIDEO, 0x02, &[]), stream(SOUND, 0x0f, &[])];
+    // The sound comes before the pictures of its time, or behind them; key frames are a second apart, or 0.48 s.
+    for (lead, keys, count) in [(-45_000i64, 25i64, 19..=20), (45_000, 25, 19..=20), (0, 12, 13..=14)] {
+        let settings = Settings { segment: Duration::from_secs(1), ..wide() };
+        let mut checked = Checked::new(settings, &program(streams.clone()));
+        let (mut sound, mut begin, mut frames) = (0i64, Vec::new(), 0);
+        // The first key frame is the third picture.
+        for index in 0..500i64 {
+            let pts = index * PICTURE;
+            while sound * 1920 <= pts + lead {
+                checked.push_at(SOUND, &aac(60, sound * 1920), pts);
+                frames += usize::from(sound * 1920 >= 2 * PICTURE);
+                sound += 1;
+            }
+            let is_key = index % keys == 2;
+            checked.push_at(VIDEO, &mpeg2(is_key, pts), pts);
+            if is_key {
+                begin.push(checked.pushed);
+            }
+        }
+        checked.finish(BEGUN);
+        let rendition = checked.packager.presentation().rendition(RenditionName::Audio(1)).unwrap();
+        let all: Vec<&Segment> = rendition.listed().collect();
+        let sources: Vec<_> = all.iter().map(|segment| segment.source.clone().unwrap()).collect();
+        assert!(sources.iter().all(|source| begin.contains(&source.start)), "{sources:?}");
+        assert!(sources.windows(2).all(|pair| pair[0].end == pair[1].start), "{sources:?}");
+        assert!(count.contains(&all.len()), "{}", all.len());
+        assert_eq!(contents(&checked, RenditionName::Audio(1)), (frames, 1), "what is before is left out");
+        crate::playlist::check::all(checked.packager.presentation());
+    }
+    // Pictures without key frames, and none at all: the sound goes on by itself after a while.
+    for pictures in [true, false] {
+        let mut checked = Checked::new(wide(), &program(streams.clone()));
+        for index in 0..1000i64 {
+            if pictures {
+                checked.push(VIDEO, &mpeg2(false, index * 1920));
+            }
+            checked.push(SOUND, &aac(60, index * 1920));
+        }
+        let listed = segments(&checked, RenditionName::Audio(1)).len();
+        assert!((7..=9).contains(&listed), "{listed}");
+    }
+}
+
+#[test]
 fn recovery_points_cut_and_are_no_key_frames() {
     let mut checked = Checked::new(Settings::default(), &program(vec![stream(VIDEO, 0x1b, &[])]));
     for index in 0..160i64 {
