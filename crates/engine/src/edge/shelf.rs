@@ -398,7 +398,7 @@ impl Contents {
             "type": "about:blank",
             "status": 406,
             "title": "none of the stream's tracks can be packaged",
-            "detail": format!("{told}. The stream itself is at /live/NAME.ts, and in segments at /live/NAME/ts.m3u8."),
+            "detail": format!("{told}. The stream itself is at /live/NAME.ts."),
             "tracks": left_out,
         });
         let head = Head::of_status(406)

@@ -134,7 +134,7 @@ impl ElementaryStream {
                 (0x7f, &[0x80, config, ..]) => opus_channels = Some(opus_channel_count(config)),
                 // MPEG-4 audio (13818-1 §2.6.38), and AAC as DVB has it (EN 300 468, annex H).
                 (MPEG4_AUDIO_DESCRIPTOR | 0x7c, &[profile, ..]) => {
-                    he_aac = he_aac.or(HeAac::of_profile(profile))
+                    he_aac = he_aac.or(HeAac::of_profile(profile));
                 }
                 (0x6a, _) => dvb = Some(Codec::Ac3),
                 (0x7a, _) => dvb = Some(Codec::EAc3),
