@@ -42,11 +42,12 @@ pub fn is_key(codec: Codec, access_unit: &[u8]) -> bool {
     }
 }
 
-/// The NAL units in front of a picture's first slice, in Annex B form, and where that slice's header begins; `None` where there
+/// The NAL units in front of a picture's first slice, in Annex B form (of AV1 the OBUs in front of its first frame), and where that slice's header begins; `None` where there
 /// is no slice. Looks at no byte behind that header.
 pub fn head(codec: Codec, access_unit: &[u8]) -> (impl Iterator<Item = Nal<'_>>, Option<usize>) {
     let is_slice = |header: u8| match codec {
         Codec::H265 => h265::NalType::of(header).is_slice(),
+        Codec::Av1 => av1::ObuType::of(header).begins_frame(),
         _ => h264::NalType::of(header).is_slice(),
     };
     let (mut from, mut end, mut slice) = (0, access_unit.len(), None);

@@ -79,11 +79,13 @@ impl Presentation {
             own.next();
         }
         let first = own.next().filter(|first| first.complete);
-        let stated = rendition.track_in(epoch.number).and_then(|track| match track.kind {
-            Kind::Video { frame_rate, .. } => frame_rate,
-            Kind::Audio { .. } => None,
-        });
-        let length = first.map(|first| SegmentLength::of(first, stated));
+        let (stated, seen) = match rendition.track_in(epoch.number) {
+            Some(TrackInfo { kind: Kind::Video { frame_rate, .. }, sample_ticks, .. }) => {
+                (*frame_rate, Some(*sample_ticks))
+            }
+            _ => (None, None),
+        };
+        let length = first.map(|first| SegmentLength::of(first, stated, seen));
         if let Some(epoch) = self.epochs.back_mut() {
             epoch.segment_length = length;
         }

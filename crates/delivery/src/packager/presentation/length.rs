@@ -19,9 +19,19 @@ impl SegmentLength {
     }
 
     /// How long a complete segment is. Stamps of pictures are rounded to ticks of 90 kHz: what is meant is a whole number of
-    /// pictures at the rate that the stream states, or at a usual one, where it is as long as one within that rounding.
-    pub(in crate::packager) fn of(segment: &Segment, stated: Option<FrameRate>) -> SegmentLength {
-        let found = stated.into_iter().chain(FrameRate::USUAL).find_map(|rate| whole_pictures(segment, rate));
+    /// pictures at the rate that the stream states, or at a usual one at which pictures are `seen` ticks apart, to a tick, where it is
+    /// as long as one within that rounding.
+    pub(in crate::packager) fn of(
+        segment: &Segment,
+        stated: Option<FrameRate>,
+        seen: Option<u32>,
+    ) -> SegmentLength {
+        // 83 pictures of 50 a second are as long as 199 of 120000/1001.
+        let is_seen = |rate: &FrameRate| {
+            seen.is_none_or(|seen| (f64::from(Ticks::RATE) / rate.as_f64() - f64::from(seen)).abs() < 1.0)
+        };
+        let usual = FrameRate::USUAL.into_iter().filter(is_seen);
+        let found = stated.into_iter().chain(usual).find_map(|rate| whole_pictures(segment, rate));
         found
             .filter(|_| segment.timescale == Ticks::RATE)
             .unwrap_or(SegmentLength::new(segment.duration, segment.timescale))
@@ -101,7 +111,9 @@ mod tests {
                 let (numerator, ticks) = (u64::from(rate.numerator()), number * u64::from(rate.denominator()) * 90_000);
                 if round_down { ticks / numerator } else { (ticks + numerator / 2) / numerator }
             };
-            let length = SegmentLength::of(&segment(stamp(from + pictures) - stamp(from), 90_000), states.then_some(rate));
+            let seen = u32::try_from(stamp(from + 1) - stamp(from)).ok();
+            let segment = segment(stamp(from + pictures) - stamp(from), 90_000);
+            let length = SegmentLength::of(&segment, states.then_some(rate), seen);
             let count = 86_400 * u64::from(rate.numerator()) / u64::from(rate.denominator()) / pictures;
             let error = length.times(count).abs_diff(rate.time_of(count * pictures));
             prop_assert!(error < rate.time_of(1) / 2, "{error:?}");
@@ -109,17 +121,24 @@ mod tests {
     }
 
     #[test]
+    fn a_length_of_two_rates_is_of_the_one_that_is_seen() {
+        let length = |seen| SegmentLength::of(&segment(149_400, 90_000), None, Some(seen)).times(1000);
+        assert_eq!(length(1800), FrameRate::new(50, 1).unwrap().time_of(83_000));
+        assert_eq!(length(751), FrameRate::new(120_000, 1001).unwrap().time_of(199_000));
+    }
+
+    #[test]
     fn what_is_no_number_of_pictures_is_as_long_as_it_is() {
-        assert_eq!(SegmentLength::of(&segment(123_457, 90_000), None), SegmentLength::new(123_457, 90_000));
-        assert_eq!(SegmentLength::of(&segment(96_256, 48_000), None), SegmentLength::new(96_256, 48_000));
+        assert_eq!(SegmentLength::of(&segment(123_457, 90_000), None, None), SegmentLength::new(123_457, 90_000));
+        assert_eq!(SegmentLength::of(&segment(96_256, 48_000), None, None), SegmentLength::new(96_256, 48_000));
         let odd = FrameRate::new(10, 3).unwrap();
         assert_eq!(
-            SegmentLength::of(&segment(7 * 27_000, 90_000), Some(odd)),
+            SegmentLength::of(&segment(7 * 27_000, 90_000), Some(odd), None),
             SegmentLength::new(189_000, 90_000)
         );
         // An absurd rate states nothing.
         let ticks = FrameRate::new(90_000, 1).unwrap();
-        let length = SegmentLength::of(&segment(180_180, 90_000), Some(ticks));
+        let length = SegmentLength::of(&segment(180_180, 90_000), Some(ticks), None);
         assert_eq!(length.times(1), SegmentLength::new(2002, 1000).times(1));
     }
 }
