@@ -9,6 +9,8 @@ mod brief;
 mod cli;
 mod completions;
 mod config;
+#[cfg(test)]
+mod corpus;
 mod decode;
 mod direct;
 mod durations;
@@ -33,6 +35,10 @@ mod sound_source;
 mod stop;
 mod tracks;
 mod trust;
+
+// The bodies of the fuzz targets call the library by its name.
+#[cfg(test)]
+extern crate self as glassline;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -57,6 +57,7 @@ mod rules;
 mod score;
 mod send_raw;
 mod setup;
+mod shell;
 mod site;
 mod small_files;
 mod soak;

@@ -10,6 +10,8 @@ pub mod multicast;
 pub mod noise;
 pub mod numbered;
 pub mod program;
+#[cfg(test)]
+mod skip_names;
 pub mod synthetic;
 pub mod tls;
 pub mod ts;

@@ -8,5 +8,6 @@ mod split_ffmpeg;
 mod ts_clock;
 mod ts_conformance;
 mod ts_ffmpeg;
+mod ts_program_changes;
 mod ts_roundtrip;
 mod ts_scan;

@@ -1,8 +1,7 @@
 //! The example of the link flies.
-#![allow(clippy::unwrap_used)]
 
 #[allow(dead_code, reason = "its main is for people")]
-#[path = "../../../examples/drone.rs"]
+#[path = "../../../../examples/drone.rs"]
 mod drone;
 
 #[test]

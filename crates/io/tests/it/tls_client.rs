@@ -1,5 +1,4 @@
 //! The client's side of TLS: whom it trusts, and that bytes go both ways.
-#![allow(clippy::unwrap_used)]
 
 use glassline_io::small_file::Accept;
 use glassline_io::tcp::{Connection, Listener};

@@ -1,7 +1,5 @@
 //! Many sends by one call: each socket gets its own bytes, and a full or lost one is told from the others.
 
-#![allow(clippy::unwrap_used)]
-
 use glassline_io::batch::{BATCH_SENDS, Batch, Outcome, Send};
 use glassline_io::spool::{Backing, Piece, Reader, Settings, Spool};
 use glassline_io::tcp::{Connection, Listener};

@@ -1,6 +1,4 @@
 //! From a source to its outputs through the library, as a program of somebody else's has it: files, pipes, sockets, a relay.
-#![cfg(feature = "x264")]
-#![allow(clippy::unwrap_used)]
 
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request as HttpRequest;

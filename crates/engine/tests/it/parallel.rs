@@ -1,5 +1,4 @@
 //! VP8 on threads: the same frames as on one.
-#![allow(clippy::unwrap_used)]
 
 use glassline_codec::vp8::{
     EncodeWorkspace, Encoded, Limits, Parallel, Quality, Request, Serial, State, decode, encode_candidates_in,

@@ -3,7 +3,7 @@
 
 use glassline_test_support::corpus;
 
-#[path = "../../../fuzz/bodies/meeting.rs"]
+#[path = "../../../../fuzz/bodies/meeting.rs"]
 mod meeting;
 
 #[test]

@@ -1,5 +1,4 @@
 //! TLS over sockets, from outside: what a client sends arrives, what it is sent is right, and bounds hold.
-#![allow(clippy::unwrap_used)]
 
 use glassline_io::small_file::Accept;
 use glassline_io::tcp::{Connection, Listener};

@@ -1,5 +1,4 @@
 //! Both ends without a network: messages are handed over, lost, or come in another order.
-#![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
 use glassline_codec::vp8::{Limits, Serial};

@@ -4,10 +4,10 @@
 use glassline_test_support::corpus;
 use proptest::prelude::*;
 
-#[path = "../../../fuzz/bodies/direct.rs"]
+#[path = "../../../../fuzz/bodies/direct.rs"]
 mod direct;
 
-#[path = "../../../fuzz/bodies/direct_beside.rs"]
+#[path = "../../../../fuzz/bodies/direct_beside.rs"]
 mod direct_beside;
 
 #[test]

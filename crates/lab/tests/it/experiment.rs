@@ -1,5 +1,4 @@
 //! Direct video over emulated networks in virtual time: small pictures, so that it takes seconds.
-#![allow(clippy::unwrap_used)]
 
 use glassline_codec::vp8::Serial;
 use glassline_direct::SenderSettings;

@@ -3,10 +3,10 @@
 
 use glassline_test_support::corpus;
 
-#[path = "../../../fuzz/bodies/handover.rs"]
-mod handover;
+#[path = "../../../../fuzz/bodies/pcap.rs"]
+mod pcap;
 
 #[test]
-fn what_one_process_leaves_to_the_next() {
-    corpus::run("handover", handover::run);
+fn packet_captures() {
+    corpus::run("pcap", pcap::run);
 }

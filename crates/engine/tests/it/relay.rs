@@ -1,5 +1,4 @@
 //! The relay through its sockets: publish, watch, fall behind, come back, misbehave.
-#![allow(clippy::unwrap_used)]
 
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Limits, Response};

@@ -1,8 +1,6 @@
 //! Bytes that wait in a socket are references to the spool's pages. Whatever the spool does meanwhile, the
 //! peer must read what was sent: on small pages, on an ext4 file, and on huge pages.
 
-#![allow(clippy::unwrap_used)]
-
 use glassline_io::spool::{Backing, LinkFile, Reader, Sent, Settings, Spool};
 use glassline_io::tcp::{Connection, Listener};
 use glassline_test_support::skip;

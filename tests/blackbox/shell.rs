@@ -1,15 +1,11 @@
 //! The program as a shell sees it: exit status, what goes to which output, and that it ends quietly.
-#![allow(clippy::unwrap_used, reason = "unwrap is the assertion here")]
 
+use crate::GLASSLINE;
 use std::io::Read;
 use std::process::{Command, Output, Stdio};
 
-fn glassline(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_glassline"))
-        .args(arguments)
-        .env_remove("GLASSLINE_LOG")
-        .output()
-        .unwrap()
+fn run(arguments: &[&str]) -> Output {
+    Command::new(GLASSLINE).args(arguments).env_remove("GLASSLINE_LOG").output().unwrap()
 }
 
 #[test]
@@ -29,7 +25,7 @@ fn bad_usage_is_status_2_and_failure_is_status_1() {
         (&["probe", "https://127.0.0.1:1/x.ts"], 1),
         (&["probe", env!("CARGO_MANIFEST_PATH")], 1),
     ] {
-        let output = glassline(arguments);
+        let output = run(arguments);
         assert_eq!(output.status.code(), Some(status), "{arguments:?}");
         let errors = String::from_utf8(output.stderr).unwrap();
         if status == 1 {
@@ -42,7 +38,7 @@ fn bad_usage_is_status_2_and_failure_is_status_1() {
 
 #[test]
 fn a_reader_that_goes_away_ends_it_quietly() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_glassline"))
+    let mut child = Command::new(GLASSLINE)
         .args(["completions", "zsh"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

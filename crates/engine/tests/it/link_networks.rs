@@ -1,6 +1,5 @@
 //! Links over networks of their own (namespaces with TUN devices), in which what happens to real machines is done: a NAT
 //! gives a flow another address, a network interface goes.
-#![allow(clippy::unwrap_used)]
 
 use glassline_engine::link::{Endpoint, Link, Local};
 use glassline_io::namespace::{self, NetworkNamespace};
