@@ -4,7 +4,7 @@ use crate::segmented::expect_pictures;
 use crate::{have, serve};
 use glassline_test_support::http::get;
 use glassline_test_support::program::{Running, Server, run};
-use glassline_test_support::wait::until;
+use glassline_test_support::wait::{at_once, until};
 use std::process::Command;
 
 /// A flash and a beep each second, for 80 ms.
@@ -47,6 +47,12 @@ fn expect_sound_in_place(url: &str) {
     }
 }
 
+/// Two viewers, at the same time: one of the stream at `stream`, one of its presentation at `presentation`.
+fn expect_both(server: &Server, stream: &str, presentation: &str) {
+    let (stream, presentation) = (server.url(stream), server.url(presentation));
+    at_once(|| expect_sound_in_place(&stream), || expect_pictures(&presentation));
+}
+
 /// Nothing of what FFmpeg put was refused or dropped.
 fn expect_all_taken(server: &Server) {
     let metrics = server.metrics();
@@ -66,8 +72,7 @@ fn ffmpeg_publishes_low_latency_dash() {
         "-tune zerolatency -c:a aac -f dash -method PUT -ldash 1 -streaming 1 -seg_duration 2 -window_size 3";
     let _publisher = ffmpeg(options, &server.url("/live/low/manifest.mpd"));
     server.wait_for_pictures("low");
-    expect_sound_in_place(&server.url("/live/low.ts"));
-    expect_pictures(&server.url("/live/low/index.m3u8"));
+    expect_both(&server, "/live/low.ts", "/live/low/index.m3u8");
     expect_all_taken(&server);
 }
 
@@ -82,8 +87,7 @@ fn ffmpeg_publishes_dash_by_whole_segments_with_opus_over_connections_that_stay(
                    -window_size 3";
     let _publisher = ffmpeg(options, &server.url("/live/whole/manifest.mpd"));
     server.wait_for_pictures("whole");
-    expect_sound_in_place(&server.url("/live/whole.ts"));
-    expect_pictures(&server.url("/live/whole/manifest.mpd"));
+    expect_both(&server, "/live/whole.ts", "/live/whole/manifest.mpd");
     expect_all_taken(&server);
 }
 
@@ -97,8 +101,7 @@ fn ffmpeg_publishes_hls_of_fragmented_mp4() {
                    -method PUT";
     let _publisher = ffmpeg(options, &server.url("/live/hls/index.m3u8"));
     server.wait_for_pictures("hls");
-    expect_sound_in_place(&server.url("/live/hls.ts"));
-    expect_pictures(&server.url("/live/hls/index.m3u8"));
+    expect_both(&server, "/live/hls.ts", "/live/hls/index.m3u8");
     expect_all_taken(&server);
 }
 
@@ -126,12 +129,7 @@ fn ffmpeg_publishes_h265_and_sound_of_many_kinds() {
     // FFmpeg names H.265 hev1 where it is not told, and has parameter sets in the header all the same.
     let dash = "-f dash -seg_duration 2 -window_size 3";
     let side = "-c:a aac -af pan=5.1(side)|FL=c0|FR=c0|FC=c0|LFE=c0|SL=c0|SR=c0";
-    for (name, sound, way, told) in [
-        ("ac3", "-c:a ac3", format!("-tag:v hvc1 {dash} -ldash 1 -streaming 1"), "ac-3"),
-        ("eac3", "-c:a eac3 -ac 6", dash.to_owned(), "ec-3"),
-        ("mp3", "-c:a libmp3lame", "-f hls -hls_time 1 -hls_segment_type fmp4".to_owned(), "mp4a.6B"),
-        ("side", side, dash.to_owned(), "CHANNELS=\"6\""),
-    ] {
+    let expect = |(name, sound, way, told): (&str, &str, &str, &str)| {
         let manifest = if way.contains("dash") { "manifest.mpd" } else { "index.m3u8" };
         let _publisher = ffmpeg(
             &format!("{h265} {sound} {way} -method PUT"),
@@ -140,12 +138,22 @@ fn ffmpeg_publishes_h265_and_sound_of_many_kinds() {
         server.wait_for_pictures(name);
         let video = &server.stream(name).unwrap()["codecs"][0];
         assert_eq!((video["width"].as_u64(), video["height"].as_u64()), (Some(320), Some(180)), "{video}");
-        expect_sound_in_place(&server.url(&format!("/live/{name}.ts")));
-        expect_pictures(&server.url(&format!("/live/{name}/{manifest}")));
+        expect_both(&server, &format!("/live/{name}.ts"), &format!("/live/{name}/{manifest}"));
         let playlist = get(server.address(), &format!("/live/{name}/index.m3u8")).text();
         for word in ["hvc1.1.6.L60.90", told] {
             assert!(playlist.contains(word), "{word}: {playlist}");
         }
+    };
+    let low_delay = format!("-tag:v hvc1 {dash} -ldash 1 -streaming 1");
+    let pairs = [
+        [("ac3", "-c:a ac3", low_delay.as_str(), "ac-3"), ("eac3", "-c:a eac3 -ac 6", dash, "ec-3")],
+        [
+            ("mp3", "-c:a libmp3lame", "-f hls -hls_time 1 -hls_segment_type fmp4", "mp4a.6B"),
+            ("side", side, dash, "CHANNELS=\"6\""),
+        ],
+    ];
+    for [one, other] in pairs {
+        at_once(|| expect(one), || expect(other));
     }
     expect_all_taken(&server);
 }
@@ -202,10 +210,11 @@ fn ffmpeg_publishes_a_ladder() {
     let options = "-filter_complex [0:v]split=2[high][b];[b]scale=160:90[low] -map [high] -map [low] -map 1:a \
                    -tune zerolatency -c:a aac -f dash -method PUT -ldash 1 -streaming 1 -seg_duration 2 -window_size 3";
     let _publisher = ffmpeg(options, &server.url("/live/hall/manifest.mpd"));
-    for name in ["hall-180p25", "hall-90p25"] {
+    let [high, low] = ["hall-180p25", "hall-90p25"].map(|name| {
         server.wait_for_pictures(name);
-        expect_sound_in_place(&server.url(&format!("/live/{name}.ts")));
-    }
+        server.url(&format!("/live/{name}.ts"))
+    });
+    at_once(|| expect_sound_in_place(&high), || expect_sound_in_place(&low));
     until("no stream of the name itself", || server.stream("hall").is_none());
     // The name is that of the ladder.
     expect_pictures(&server.url("/live/hall/index.m3u8"));

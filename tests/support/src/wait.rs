@@ -27,3 +27,15 @@ pub fn until_some<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// Does both at the same time, each of which waits for most of its time: for a live stream's next seconds, say. What
+/// keeps a processor busy, and what is not to be disturbed, does not belong here.
+///
+/// # Panics
+/// Where one of them does, when both have ended.
+pub fn at_once(one: impl FnOnce(), other: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(other);
+        one();
+    });
+}
