@@ -3,6 +3,7 @@
 use crate::{GLASSLINE, glassline};
 use glassline_test_support::program::{Running, Server};
 use glassline_test_support::skip;
+use glassline_test_support::wait::at_once;
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::process::Command;
@@ -17,6 +18,11 @@ fn can(test: &str) -> bool {
         skip(test, "built without debug assertions: no clock can be set wrong");
     }
     cfg!(debug_assertions)
+}
+
+/// The address of a datagram socket that nothing has.
+fn free_url() -> String {
+    format!("udp://{}", UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
 }
 
 fn encoder(url: &str, clock: &str) -> Running {
@@ -78,27 +84,32 @@ fn a_stream_from_the_future_is_told_as_such() {
     if !can("a_stream_from_the_future_is_told_as_such") {
         return;
     }
-    let to = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("udp://{to}");
-    // So far ahead that no busy machine makes up for it, and as the issue has it.
-    for (clock, least) in [("30ms", 1.0), ("5s", 3_000.0)] {
-        let _encoder = encoder(&url, clock);
-        let budget = budget(&url, "3s");
-        check_sense(&budget);
-        let (future, most) = (number(&budget, "/from_the_future"), number(&budget, "/future_ms_max"));
-        let ahead = if clock == "5s" { 5_000.0 } else { 30.0 };
-        assert!(future * 2.0 >= number(&budget, "/pictures"), "{clock}: {budget}");
-        // As much as the clock is ahead, but for what the way took; a sender says late that it has sent where it has to wait.
-        assert!(most > least && most < ahead + 2_000.0, "{clock}: {budget}");
-        let notes = budget["notes"].to_string();
-        assert!(notes.contains("come from the future") && notes.contains("disagree"), "{notes}");
-        // What the sender says of itself is right all the same.
-        assert!(number(step(&budget, "encoded"), "/p50") < ahead.max(500.0), "{budget}");
-    }
-    let _encoder = encoder(&url, "5s");
-    let outcome = glassline(&["probe", &url, "--budget", "--duration", "3s"]);
-    let words = outcome.text().split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("come from the future"), "{words} {}", outcome.stderr);
+    let budgets = || {
+        // So far ahead that no busy machine makes up for it, and as the issue has it.
+        for (clock, least) in [("30ms", 1.0), ("5s", 3_000.0)] {
+            let url = free_url();
+            let _encoder = encoder(&url, clock);
+            let budget = budget(&url, "3s");
+            check_sense(&budget);
+            let (future, most) = (number(&budget, "/from_the_future"), number(&budget, "/future_ms_max"));
+            let ahead = if clock == "5s" { 5_000.0 } else { 30.0 };
+            assert!(future * 2.0 >= number(&budget, "/pictures"), "{clock}: {budget}");
+            // As much as the clock is ahead, but for what the way took; a sender says late that it has sent where it has to wait.
+            assert!(most > least && most < ahead + 2_000.0, "{clock}: {budget}");
+            let notes = budget["notes"].to_string();
+            assert!(notes.contains("come from the future") && notes.contains("disagree"), "{notes}");
+            // What the sender says of itself is right all the same.
+            assert!(number(step(&budget, "encoded"), "/p50") < ahead.max(500.0), "{budget}");
+        }
+    };
+    let for_people = || {
+        let url = free_url();
+        let _encoder = encoder(&url, "5s");
+        let outcome = glassline(&["probe", &url, "--budget", "--duration", "3s"]);
+        let words = outcome.text().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("come from the future"), "{words} {}", outcome.stderr);
+    };
+    at_once(budgets, for_people);
 }
 
 #[test]
@@ -106,9 +117,8 @@ fn a_clock_that_is_set_while_it_runs_moves_no_stage_of_its_own_machine() {
     if !can("a_clock_that_is_set_while_it_runs_moves_no_stage_of_its_own_machine") {
         return;
     }
-    let to = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("udp://{to}");
-    for (clock, is_ahead) in [("0ms,20s@5s", true), ("0ms,-20s@5s", false)] {
+    let expect = |clock: &str, is_ahead: bool| {
+        let url = free_url();
         let mut encoder = encoder(&url, clock);
         let budget = budget(&url, "8s");
         assert!(encoder.ended().is_none(), "{}", encoder.output());
@@ -126,5 +136,6 @@ fn a_clock_that_is_set_while_it_runs_moves_no_stage_of_its_own_machine() {
         for stage in ["arrived", "queued", "encoder_in", "first_slice", "encoded", "muxed", "sent"] {
             assert!(number(step(&budget, stage), "/max") < 15_000.0, "{stage}: {clock}: {budget}");
         }
-    }
+    };
+    at_once(|| expect("0ms,20s@5s", true), || expect("0ms,-20s@5s", false));
 }
