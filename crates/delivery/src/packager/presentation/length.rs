@@ -129,8 +129,14 @@ mod tests {
 
     #[test]
     fn what_is_no_number_of_pictures_is_as_long_as_it_is() {
-        assert_eq!(SegmentLength::of(&segment(123_457, 90_000), None, None), SegmentLength::new(123_457, 90_000));
-        assert_eq!(SegmentLength::of(&segment(96_256, 48_000), None, None), SegmentLength::new(96_256, 48_000));
+        assert_eq!(
+            SegmentLength::of(&segment(123_457, 90_000), None, None),
+            SegmentLength::new(123_457, 90_000)
+        );
+        assert_eq!(
+            SegmentLength::of(&segment(96_256, 48_000), None, None),
+            SegmentLength::new(96_256, 48_000)
+        );
         let odd = FrameRate::new(10, 3).unwrap();
         assert_eq!(
             SegmentLength::of(&segment(7 * 27_000, 90_000), Some(odd), None),

@@ -1,4 +1,6 @@
 use super::*;
+use crate::bitstream::h264::ColourDescription;
+use crate::time::FrameRate;
 use proptest::prelude::*;
 
 /// SVT-AV1, 320×180, main profile, level 2.0, no colour said.
