@@ -133,6 +133,8 @@ pub struct Muxer {
     /// Stream time: the latest DTS of any unit, or the last timer.
     now: Option<Ticks>,
     tables_at: Option<Ticks>,
+    /// Stream time of the last clock.
+    clock_at: Option<Ticks>,
     last_interval: Ticks,
     /// 27 MHz, not wrapped.
     last_pcr: Option<i128>,
@@ -206,6 +208,7 @@ impl Muxer {
             pmt_continuity: 0,
             now: None,
             tables_at: None,
+            clock_at: None,
             last_interval: Ticks(0),
             last_pcr: None,
             head: Vec::new(),
@@ -377,6 +380,9 @@ impl Muxer {
             self.append_tables(out);
         }
         let pcr = carries_clock.then(|| self.next_pcr(fine(unit.dts, unit.captured), jump));
+        if carries_clock {
+            self.clock_at = Some(unit.dts);
+        }
         Field {
             discontinuity: jump && carries_clock,
             random_access: carries_clock && unit.random_access,
@@ -385,9 +391,14 @@ impl Muxer {
     }
 
     /// The stream time at which [`Muxer::write_tables`] wants to be called if no unit comes before; `None` before
-    /// the first unit. Only sources with fewer than ten units a second ever reach it.
+    /// the first unit. Only sources with fewer than ten units a second ever reach it, and those that leave pictures out: sound brings
+    /// tables beside video, but no clock.
     pub fn poll_timeout(&self) -> Option<Ticks> {
-        Some(self.tables_at? + self.settings.table_interval)
+        let tables_at = self.tables_at?;
+        Some(
+            self.clock_at.map_or(tables_at, |clock_at| clock_at.min(tables_at))
+                + self.settings.table_interval,
+        )
     }
 
     /// Appends PAT, PMT and a packet with the clock alone, whatever is due; at a constant rate null packets before.
@@ -399,6 +410,7 @@ impl Muxer {
             let jump = muxer.advance(now);
             muxer.append_tables(out);
             let clock = muxer.next_pcr(fine(now, None), jump);
+            muxer.clock_at = Some(now);
             if let Some(stream) = muxer.video.as_ref().or(muxer.audio.as_ref()) {
                 let continuity = stream.continuity.wrapping_sub(1) & 0x0f;
                 out.extend_from_slice(&clock_packet(stream.pid, continuity, clock, jump));
@@ -663,6 +675,23 @@ mod tests {
         let parsed = packets(&out).map(|bytes| Packet::parse(bytes).unwrap());
         let clocks: Vec<u64> = parsed.filter_map(|packet| packet.pcr()).map(Pcr::base).collect();
         assert_eq!(clocks, [1000, 2800, 4600, 6400, 15_400, 24_400, 30_000]);
+    }
+
+    #[test]
+    fn the_clock_goes_on_beside_sound_while_pictures_are_left_out() {
+        let mut muxer = muxer(Some(Codec::H264), Some(Codec::Aac));
+        let mut out = Vec::new();
+        for number in 0..40 {
+            let dts = 1000 + number * 1920;
+            muxer.write(&unit(Codec::Aac, dts, 100, true), &mut out).unwrap();
+            if number < 3 || number > 30 {
+                muxer.fill_up(Ticks(dts), &mut out);
+                muxer.write(&unit(Codec::H264, dts, 100, number == 0), &mut out).unwrap();
+            }
+        }
+        let parsed = packets(&out).map(|bytes| Packet::parse(bytes).unwrap());
+        let clocks: Vec<u64> = parsed.filter_map(|packet| packet.pcr()).map(Pcr::base).collect();
+        assert!(clocks.windows(2).all(|pair| (1..=9000).contains(&(pair[1] - pair[0]))), "{clocks:?}");
     }
 
     #[test]
