@@ -87,6 +87,18 @@ fn a_prefix_before_each_slice_is_no_beginning() {
     assert_eq!(cut(Syntax::H264, &[&first[..], &second].concat(), 7), [first, second]);
 }
 
+/// As rav1e wrote them for a while (its issue 954); samples of MP4 have none of them.
+#[test]
+fn a_delimiter_before_each_frame_of_av1_divides_no_unit() {
+    let delimiter = (2, &[][..]);
+    let unit = av1::unit(&[delimiter, (1, av1::PLAIN), (6, &[0x20, 7]), delimiter, (6, &[0x30, 7])]);
+    assert_eq!(cut(Syntax::Av1, &[&unit[..], &unit].concat(), 5), [&unit[..], &unit]);
+    let mut sample = Vec::new();
+    crate::bitstream::av1::to_sample(&unit, &mut sample);
+    let kinds: Vec<u8> = crate::bitstream::av1::obus(&sample).map(|obu| obu.header >> 3).collect();
+    assert_eq!(kinds, [1, 6, 6]);
+}
+
 #[test]
 fn one_finds_into_the_middle() {
     let rest = slice(0x41, 3, 1, None, &[8]);
