@@ -175,8 +175,9 @@ fn ffmpeg_publishes_av1() {
         // Frames that are not shown, ten bits, a wide range of light.
         (
             "wide",
-            "-pix_fmt yuv420p10le -c:v libsvtav1 -preset 12 -g 25 -color_primaries bt2020 -color_trc smpte2084 \
-             -colorspace bt2020nc -svtav1-params enable-hdr=1:content-light=1000,400 -c:a aac",
+            "-vf setparams=color_primaries=bt2020:color_trc=smpte2084:colorspace=bt2020nc -pix_fmt yuv420p10le \
+             -c:v libsvtav1 -preset 12 -g 25 -color_primaries bt2020 -color_trc smpte2084 -colorspace bt2020nc \
+             -svtav1-params enable-hdr=1:content-light=1000,400 -c:a aac",
             "-f hls -hls_time 1 -hls_segment_type fmp4 -hls_flags delete_segments -hls_list_size 3",
             "av01.0.00M.10.0.110.09.16.09.0,mp4a.40.2",
         ),
