@@ -684,7 +684,7 @@ mod tests {
         for number in 0..40 {
             let dts = 1000 + number * 1920;
             muxer.write(&unit(Codec::Aac, dts, 100, true), &mut out).unwrap();
-            if number < 3 || number > 30 {
+            if !(3..=30).contains(&number) {
                 muxer.fill_up(Ticks(dts), &mut out);
                 muxer.write(&unit(Codec::H264, dts, 100, number == 0), &mut out).unwrap();
             }
