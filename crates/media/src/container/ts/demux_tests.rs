@@ -55,6 +55,22 @@ impl Stream {
         Stream { bytes, continuity: 0 }
     }
 
+    /// Of units that lie end to end in PES packets of this size, each with the stamp of the first unit that begins in it.
+    fn cut(codec: Codec, units: &[(Vec<u8>, i64)], size: usize, bounded: bool) -> Stream {
+        let (mut begins, mut bytes) = (Vec::new(), Vec::new());
+        for (unit, stamp) in units {
+            begins.push((bytes.len(), *stamp));
+            bytes.extend_from_slice(unit);
+        }
+        let mut stream = Stream::new(codec);
+        for (index, payload) in bytes.chunks(size).enumerate() {
+            let range = index * size..index * size + payload.len();
+            let stamp = begins.iter().find(|(at, _)| range.contains(at)).map(|(_, stamp)| *stamp);
+            stream.push(&Pes { stamp, bounded, payload: payload.to_vec() });
+        }
+        stream
+    }
+
     fn push(&mut self, pes: &Pes) {
         packetize(
             VIDEO_PID,
@@ -134,17 +150,7 @@ proptest! {
         layouts in prop::collection::vec(layout(), 2..16), size in 5usize..400, bounded: bool, chop in 1usize..700,
     ) {
         let expected = pictures(&layouts, false);
-        let (mut begins, mut bytes) = (Vec::new(), Vec::new());
-        for (unit, stamp) in &expected {
-            begins.push((bytes.len(), *stamp));
-            bytes.extend_from_slice(unit);
-        }
-        let mut stream = Stream::new(Codec::H264);
-        for (index, payload) in bytes.chunks(size).enumerate() {
-            let range = index * size..index * size + payload.len();
-            let stamp = begins.iter().find(|(at, _)| range.contains(at)).map(|(_, stamp)| *stamp);
-            stream.push(&Pes { stamp, bounded, payload: payload.to_vec() });
-        }
+        let stream = Stream::cut(Codec::H264, &expected, size, bounded);
         let (found, counters) = demuxed(&stream.bytes, chop);
         prop_assert_eq!(found, expected);
         prop_assert_eq!(counters.damaged_units, 0);
@@ -157,17 +163,7 @@ proptest! {
         let units = layouts.iter().map(av1::tests::laid_out);
         // What comes before the first sequence header is of no use, but it is whole.
         let expected: Vec<_> = units.zip((0..).map(|number: i64| 90_000 + number * 3600)).collect();
-        let (mut begins, mut bytes) = (Vec::new(), Vec::new());
-        for (unit, stamp) in &expected {
-            begins.push((bytes.len(), *stamp));
-            bytes.extend_from_slice(unit);
-        }
-        let mut stream = Stream::new(Codec::Av1);
-        for (index, payload) in bytes.chunks(size).enumerate() {
-            let range = index * size..index * size + payload.len();
-            let stamp = begins.iter().find(|(at, _)| range.contains(at)).map(|(_, stamp)| *stamp);
-            stream.push(&Pes { stamp, bounded, payload: payload.to_vec() });
-        }
+        let stream = Stream::cut(Codec::Av1, &expected, size, bounded);
         let (found, counters) = demuxed(&stream.bytes, chop);
         prop_assert_eq!(found, expected);
         prop_assert_eq!(counters.damaged_units, 0);
