@@ -165,31 +165,40 @@ if (values.help) {
 const seconds = Number(values.seconds);
 const wholeSeconds = Number(values.whole);
 const players = values.players.split(",");
-const unknown = players.filter((name) => !PLAYERS[name]);
+const ways = values.ways.split(",");
+const unknown = [...players.filter((name) => !PLAYERS[name]), ...ways.filter((way) => !WAYS[way])];
 if (unknown.length > 0 || !(seconds > 0) || !(wholeSeconds > 0)) {
-  process.stderr.write(`${unknown.length > 0 ? `no player ${unknown.join(", ")}` : `'${values.seconds}' or '${values.whole}' seconds`}\n${HELP}`);
+  process.stderr.write(`${unknown.length > 0 ? `no player or way ${unknown.join(", ")}` : `'${values.seconds}' or '${values.whole}' seconds`}\n${HELP}`);
   process.exit(2);
 }
 const cases = values.cases ? values.cases.split(",").map((text) => CASES[Number(text)]).filter(Boolean) : CASES;
-const ways = values.ways.split(",");
 
 const program = process.env.GLASSLINE_BIN ?? join(top, process.env.CARGO_TARGET_DIR ?? "target", "release/glassline");
-const folder = mkdtempSync(join(tmpdir(), "glassline-players-"));
-const config = join(folder, "glassline.toml");
-// A whole stream is kept, and has ended when its publisher has.
-const whole = ways.includes("whole") ? `[viewer]\nbacklog = "10m"\nbacklog_max = "1GiB"\n[publish]\nreturn_window = "${ways.length > 1 ? 10 : 0}s"\n[package]\non_demand = false\nwindow = "${wholeSeconds + 60}s"\n` : "";
-writeFileSync(config, whole);
-const server = spawn(program, ["serve", "--listen", "127.0.0.1:0", "--config", config], { stdio: ["ignore", "pipe", "pipe"] });
-let output = "";
-for (const stream of [server.stdout, server.stderr]) stream.on("data", (bytes) => (output += bytes));
-const origin = await until("the server", async () => {
-  const found = /open http:\/\/[^/]*?:(\d+)\//.exec(output);
-  return found && `http://127.0.0.1:${found[1]}`;
-});
+/** A server with this configuration: where it is, and how it ends. */
+async function serve(config) {
+  const folder = mkdtempSync(join(tmpdir(), "glassline-players-"));
+  const file = join(folder, "glassline.toml");
+  writeFileSync(file, config);
+  const server = spawn(program, ["serve", "--listen", "127.0.0.1:0", "--config", file], { stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  for (const stream of [server.stdout, server.stderr]) stream.on("data", (bytes) => (output += bytes));
+  const found = await until("the server", async () => /open http:\/\/[^/]*?:(\d+)\//.exec(output));
+  const end = () => {
+    server.kill("SIGTERM");
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { origin: `http://127.0.0.1:${found[1]}`, end };
+}
+
+/** A whole stream is kept, and has ended when its publisher has; the others are served as a server does by itself. */
+const CONFIGS = {
+  whole: `[viewer]\nbacklog = "10m"\nbacklog_max = "1GiB"\n[publish]\nreturn_window = "0s"\n[package]\non_demand = false\nwindow = "${wholeSeconds + 60}s"\n`,
+};
 const executablePath = process.env.CHROMIUM ?? spawnSync("sh", ["-c", "command -v chromium"], { encoding: "utf8" }).stdout.trim();
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--autoplay-policy=no-user-gesture-required"] });
 let [played, failed] = [0, 0];
 for (const way of ways) {
+  const { origin, end } = await serve(CONFIGS[way] ?? "");
   for (const one of cases) {
     const name = `${way}${CASES.indexOf(one)}`;
     const url = `${origin}/live/${name}`;
@@ -214,9 +223,8 @@ for (const way of ways) {
     }
     stop();
   }
+  end();
 }
 console.log(`${played - failed} of ${played} without a stop, a jump or a hole`);
 await browser.close();
-server.kill("SIGTERM");
-rmSync(folder, { recursive: true, force: true });
 process.exitCode = failed > 0 ? 1 : 0;

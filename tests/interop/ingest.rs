@@ -188,8 +188,7 @@ fn ffmpeg_publishes_av1() {
         server.wait_for_pictures(name);
         let video = &server.stream(name).unwrap()["codecs"][0];
         assert_eq!((video["name"].as_str(), video["width"].as_u64()), (Some("AV1"), Some(320)), "{video}");
-        expect_sound_in_place(&server.url(&format!("/live/{name}/index.m3u8")));
-        expect_pictures(&server.url(&format!("/live/{name}/manifest.mpd")));
+        expect_both(&server, &format!("/live/{name}/index.m3u8"), &format!("/live/{name}/manifest.mpd"));
         let playlist = get(server.address(), &format!("/live/{name}/index.m3u8")).text();
         assert!(playlist.contains(told), "{told}: {playlist}");
         assert_eq!(playlist.contains("VIDEO-RANGE=PQ"), name == "wide", "{playlist}");

@@ -81,7 +81,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
       controls.tracks(tracks);
       // What the viewer has chosen stays, and is told why it cannot be.
       const isChosen = choice.way !== "direct" || choice.engine !== null;
-      if (!isChosen && able.direct && playsByPlaylist(tracks, (type) => MseEngine.decodes(type))) queueMicrotask(() => take({ ...choice, way: "hls" }));
+      if (!isChosen && playsByPlaylist(tracks, (type) => MseEngine.decodes(type))) queueMicrotask(() => take({ ...choice, way: "hls" }));
     },
     needsGesture: () => {
       start.hidden = false;

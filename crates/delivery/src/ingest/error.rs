@@ -98,7 +98,7 @@ impl IngestError {
             IngestError::Read(_) => "The title says which box is wrong, and where it is.",
             IngestError::CutOff { .. } => "Put whole boxes: each moof with its mdat.",
             IngestError::Codec { .. } => {
-                "H.264 and H.265 are taken, and AAC, Opus (one or two channels), MP3, AC-3 and E-AC-3; leave this track away."
+                "H.264, H.265 and AV1 are taken, and AAC, Opus (one or two channels), MP3, AC-3 and E-AC-3; leave this track away."
             }
             IngestError::SecondSound => {
                 "A stream has one track of sound; put the others under names of their own."

@@ -9,7 +9,7 @@ use glassline_media::Utc;
 use glassline_media::bitstream;
 use glassline_media::bitstream::aac_config::HeAac;
 use glassline_media::container::cmaf::{
-    Brand, Captured, LiveTimeline, Media, Run, SegmentKind, Track, write_chunk, write_init,
+    self, Brand, Captured, LiveTimeline, Media, Run, SegmentKind, Track, write_chunk, write_init,
     write_segment_type,
 };
 use glassline_media::container::ts::{self, Demuxer};
@@ -478,6 +478,10 @@ fn what_cannot_be_taken_is_refused_and_said() {
     let mut other = video.clone();
     other[at..at + 4].copy_from_slice(b"vp09");
     assert_eq!(refused(&other), IngestError::Codec { sample_entry: FourCc(*b"vp09") });
+    let advice = refused(&other).advice();
+    for codec in cmaf::WRITTEN.split([',', ' ']).filter(|word| !["", "and"].contains(word)) {
+        assert!(advice.contains(codec), "{codec} is not in {advice}");
+    }
     assert_eq!(refused(&video[..video.len() - 1]), IngestError::CutOff { bytes: video.len() as u64 - 1 });
     assert_eq!(refused(&video[..5]), IngestError::CutOff { bytes: 5 });
     assert_eq!(refused(b"\x7f\xff\xff\xffmoov").status(), 400);

@@ -69,20 +69,21 @@ fn read(unit: &[u8], codec: Codec) -> Option<VideoDetails> {
         if nals.peek().is_none() {
             break;
         }
-        if codec == Codec::Av1 {
-            if av1::ObuType::of(nal.bytes[0]) == av1::ObuType::SequenceHeader {
+        match codec {
+            Codec::Av1 if av1::ObuType::of(nal.bytes[0]) == av1::ObuType::SequenceHeader => {
                 let header = av1::Head::of(unit).parse_sequence()?;
                 let name = header.codec_string();
                 return details(header.width_px, header.height_px, header.frame_rate, name);
             }
-        } else if codec == Codec::H265 {
-            if nal.bytes.first().map(|&header| h265::NalType::of(header)) == Some(h265::NalType::Sps) {
+            Codec::H265 if h265::NalType::of(nal.bytes[0]) == h265::NalType::Sps => {
                 let sps = h265::Sps::parse(nal.bytes).ok()?;
                 return details(sps.width_px, sps.height_px, sps.frame_rate, sps.codec_string());
             }
-        } else if nal.kind() == NalType::Sps {
-            let sps = h264::Sps::parse(nal.payload()).ok()?;
-            return details(sps.width_px, sps.height_px, sps.frame_rate, sps.codec_string());
+            Codec::H264 if nal.kind() == NalType::Sps => {
+                let sps = h264::Sps::parse(nal.payload()).ok()?;
+                return details(sps.width_px, sps.height_px, sps.frame_rate, sps.codec_string());
+            }
+            _ => {}
         }
     }
     None

@@ -42,23 +42,15 @@ pub fn is_key(codec: Codec, access_unit: &[u8]) -> bool {
     }
 }
 
-/// The NAL units in front of a picture's first slice, in Annex B form (of AV1 the OBUs in front of its first frame), and where that slice's header begins; `None` where there
-/// is no slice. Looks at no byte behind that header.
+/// The NAL units in front of a picture's first slice, in Annex B form (of AV1 the OBUs in front of its first frame), and where that
+/// slice's header begins; `None` where there is no slice. Looks at no byte behind that header.
 pub fn head(codec: Codec, access_unit: &[u8]) -> (impl Iterator<Item = Nal<'_>>, Option<usize>) {
-    let is_slice = |header: u8| match codec {
+    let is_slice = move |header: u8| match codec {
         Codec::H265 => h265::NalType::of(header).is_slice(),
         Codec::Av1 => av1::ObuType::of(header).begins_frame(),
         _ => h264::NalType::of(header).is_slice(),
     };
-    let (mut from, mut end, mut slice) = (0, access_unit.len(), None);
-    while let Some(at) = h264::find_start_code(access_unit, from) {
-        from = at.saturating_add(3);
-        if access_unit.get(from).is_some_and(|&header| is_slice(header)) {
-            (end, slice) = (at, Some(from));
-            break;
-        }
-    }
-    (h264::nals(&access_unit[..end]), slice)
+    h264::nal::head(access_unit, is_slice)
 }
 
 /// The messages in a NAL unit; `None` of one that is something else.

@@ -243,7 +243,7 @@ impl UnitFinder {
                     field: None,
                     is_pair: false,
                 }),
-                Role::Front(_) | Role::Hidden => Part::Begin { is_set: false, is_sure: true },
+                Role::Front | Role::Hidden => Part::Begin { is_set: false, is_sure: true },
                 Role::Other => Part::Other,
             }),
         }

@@ -91,13 +91,13 @@ impl ObuType {
 
 /// An OBU, without its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Obu<'a> {
+pub(crate) struct Obu<'a> {
     /// The first byte; whether a size follows it says nothing here.
-    pub header: u8,
+    pub(crate) header: u8,
     /// The byte of temporal and spatial layer, where there is one.
-    pub extension: Option<u8>,
+    pub(crate) extension: Option<u8>,
     /// What is in it.
-    pub payload: &'a [u8],
+    pub(crate) payload: &'a [u8],
 }
 
 const HAS_EXTENSION: u8 = 4;
@@ -105,7 +105,7 @@ const HAS_SIZE: u8 = 2;
 
 impl<'a> Obu<'a> {
     /// What it holds.
-    pub const fn kind(&self) -> ObuType {
+    const fn kind(&self) -> ObuType {
         ObuType::of(self.header)
     }
 
@@ -176,16 +176,16 @@ fn write_leb128(mut value: usize, out: &mut Vec<u8>) {
 
 /// What the first bits of a frame's header say (§5.9.2), of every stream but one of a single still picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FrameStart {
+struct FrameStart {
     /// It is shown, at once or as a frame that was coded before.
-    pub(crate) is_shown: bool,
+    is_shown: bool,
     /// Decoding can begin here: a key frame that is shown at once.
-    pub(crate) is_key: bool,
+    is_key: bool,
 }
 
 impl FrameStart {
     /// By the first byte of the payload of a frame, or of a frame's header.
-    pub(crate) const fn of(first: u8) -> FrameStart {
+    const fn of(first: u8) -> FrameStart {
         let (again, kind, shown) = (first & 0x80 != 0, first >> 5 & 3, first & 0x10 != 0);
         FrameStart { is_shown: again || shown, is_key: !again && kind == 0 && shown }
     }
@@ -201,7 +201,7 @@ pub(crate) enum Role {
     /// A frame of the base layer that later ones use.
     Hidden,
     /// What stands in front of frames: a delimiter, a sequence header, metadata.
-    Front(ObuType),
+    Front,
     Other,
 }
 
@@ -209,9 +209,7 @@ pub(crate) enum Role {
 pub(crate) fn role(held: &[u8]) -> Option<Role> {
     let &header = held.first()?;
     match ObuType::of(header) {
-        kind @ (ObuType::TemporalDelimiter | ObuType::SequenceHeader | ObuType::Metadata) => {
-            Some(Role::Front(kind))
-        }
+        ObuType::TemporalDelimiter | ObuType::SequenceHeader | ObuType::Metadata => Some(Role::Front),
         kind if kind.begins_frame() => {
             let mut rest = held.get(1..)?;
             if header & HAS_EXTENSION != 0 {
@@ -236,7 +234,7 @@ pub(crate) fn role(held: &[u8]) -> Option<Role> {
 }
 
 /// The OBUs of a sample, or of a file of the low-overhead format (§5.2); ends where one is cut off.
-pub fn obus(mut bytes: &[u8]) -> impl Iterator<Item = Obu<'_>> {
+pub(crate) fn obus(mut bytes: &[u8]) -> impl Iterator<Item = Obu<'_>> {
     std::iter::from_fn(move || {
         let (obu, rest) = Obu::read(bytes)?;
         bytes = rest;
@@ -259,22 +257,21 @@ fn escaped(unit: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// or does not say what it is.
 fn read_escaped<'a>(escaped: &[u8], limit_bytes: usize, bytes: &'a mut Vec<u8>) -> Option<Obu<'a>> {
     unescape(escaped, limit_bytes, bytes);
-    // A payload may end with a zero, which a start code behind it takes for its own; what is behind the size is not read.
-    bytes.push(0);
+    if escaped.first().is_some_and(|header| header & HAS_SIZE != 0) {
+        // A payload may end with a zero, which a start code behind it takes for its own; what is behind the size is not read.
+        bytes.push(0);
+    }
     Obu::read(bytes).map(|(obu, _)| obu)
 }
 
 /// Appends a unit in the form of a sample of MP4: OBUs with their sizes, without delimiters and padding. One that is cut off is left
 /// out.
-pub fn to_sample(unit: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn to_sample(unit: &[u8], out: &mut Vec<u8>) {
     let mut bytes = Vec::new();
     for escaped in escaped(unit) {
-        let Some(mut obu) = read_escaped(escaped, usize::MAX, &mut bytes) else { continue };
-        if obu.header & HAS_SIZE == 0 {
-            // The zero that was put behind it.
-            obu.payload = obu.payload.split_last().map_or(&[][..], |(_, payload)| payload);
-        }
-        if obu.kind().is_in_samples() {
+        if let Some(obu) =
+            read_escaped(escaped, usize::MAX, &mut bytes).filter(|obu| obu.kind().is_in_samples())
+        {
             obu.write(out);
         }
     }
@@ -282,7 +279,7 @@ pub fn to_sample(unit: &[u8], out: &mut Vec<u8>) {
 
 /// The unit in a sample of MP4, behind `config` where decoding can begin with it and it has no sequence header itself; behind a
 /// delimiter, by which units are told apart. `config` and `sample` are of the low-overhead format. `None` where an OBU is cut off.
-pub fn to_unit(sample: &[u8], config: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn to_unit(sample: &[u8], config: &[u8]) -> Option<Vec<u8>> {
     let mut unit = Vec::with_capacity(sample.len().saturating_add(config.len()).saturating_add(64));
     unit.extend_from_slice(&TEMPORAL_DELIMITER);
     let is_key = obus(sample).find_map(|obu| obu.frame()).is_some_and(|frame| frame.is_key);
@@ -310,7 +307,7 @@ pub(crate) fn sequence_unit(config: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// A temporal delimiter behind its start code.
-pub const TEMPORAL_DELIMITER: [u8; 5] = [0, 0, 1, 0x12, 0];
+pub(crate) const TEMPORAL_DELIMITER: [u8; 5] = [0, 0, 1, 0x12, 0];
 
 fn write_escaped(obu: &Obu<'_>, out: &mut Vec<u8>) {
     let mut bytes = Vec::with_capacity(obu.payload.len().saturating_add(SIZE_MAX_BYTES));
@@ -325,13 +322,13 @@ pub fn is_key(unit: &[u8]) -> bool {
         .find_map(|obu| match role(obu)? {
             Role::Shown { is_key } => Some(is_key),
             Role::Hidden => Some(false),
-            Role::Front(_) | Role::Other => None,
+            Role::Front | Role::Other => None,
         })
         .unwrap_or(false)
 }
 
 /// The descriptor by which a transport stream says that private data is AV1.
-pub const REGISTRATION: [u8; 6] = *b"\x05\x04AV01";
+pub(crate) const REGISTRATION: [u8; 6] = *b"\x05\x04AV01";
 
 /// What stands in front of a unit's first frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

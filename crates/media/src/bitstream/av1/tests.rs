@@ -185,6 +185,16 @@ proptest! {
         prop_assert_eq!(Head::of(&unit).sequence, key.then_some(config.clone()));
         let mut back = Vec::new();
         to_sample(&unit, &mut back);
+        // A transport stream need not have sizes.
+        let (mut bare, mut same) = (Vec::new(), Vec::new());
+        for obu in obus(&back).filter(|obu| obu.payload.last().is_some_and(|&byte| byte != 0)) {
+            obu.write(&mut same);
+            bare.extend_from_slice(&[0, 0, 1]);
+            escape(&[&[obu.header & !HAS_SIZE][..], obu.extension.as_slice(), obu.payload].concat(), &mut bare);
+        }
+        let mut sized = Vec::new();
+        to_sample(&bare, &mut sized);
+        prop_assert_eq!(sized, same);
         prop_assert_eq!(back, if key { [config, sample].concat() } else { sample });
     }
 

@@ -136,27 +136,11 @@ impl Join {
     }
 }
 
-/// What stands in front of an access unit's first slice, and that slice's type. Looks at no byte behind its header.
-pub fn head(access_unit: &[u8]) -> (impl Iterator<Item = Nal<'_>>, Option<NalType>) {
-    let mut from = 0;
-    let mut slice = None;
-    let mut end = access_unit.len();
-    while let Some(at) = find_start_code(access_unit, from) {
-        from = at.saturating_add(3);
-        let kind = access_unit.get(from).map(|&header| NalType::of(header));
-        if let Some(kind) = kind.filter(|kind| kind.is_slice()) {
-            (slice, end) = (Some(kind), at);
-            break;
-        }
-    }
-    (nals(&access_unit[..end]), slice)
-}
-
 /// Whether and how decoding can begin at this access unit: at an IDR picture, or at a recovery point that brings both
 /// parameter sets. Looks at no byte behind the first slice's header.
 pub fn join(access_unit: &[u8]) -> Option<Join> {
-    let (head, slice) = head(access_unit);
-    match slice? {
+    let (head, slice) = nal::head(access_unit, |header| NalType::of(header).is_slice());
+    match NalType::of(*access_unit.get(slice?)?) {
         NalType::Idr => Some(Join::Idr),
         _ => {
             let (mut sps, mut pps, mut point) = (false, false, None);

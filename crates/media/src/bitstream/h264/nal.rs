@@ -104,6 +104,23 @@ pub fn nals(stream: &[u8]) -> impl Iterator<Item = Nal<'_>> {
     })
 }
 
+/// The NAL units in front of the first one that is a slice by its first byte, and where that one's header begins; `None` where there
+/// is none. Looks at no byte behind that header.
+pub(in crate::bitstream) fn head(
+    access_unit: &[u8],
+    is_slice: impl Fn(u8) -> bool,
+) -> (impl Iterator<Item = Nal<'_>>, Option<usize>) {
+    let (mut from, mut end, mut slice) = (0, access_unit.len(), None);
+    while let Some(at) = find_start_code(access_unit, from) {
+        from = at.saturating_add(3);
+        if access_unit.get(from).is_some_and(|&header| is_slice(header)) {
+            (end, slice) = (at, Some(from));
+            break;
+        }
+    }
+    (nals(&access_unit[..end]), slice)
+}
+
 /// A NAL unit's last byte is never zero (§7.4.1), so zeros at its end belong to the byte stream.
 fn trim_zeros(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last.saturating_add(1));

@@ -17,7 +17,8 @@ use super::packet::{NULL_PID, PACKET_BYTES, Packet, Pcr, packets};
 use super::psi::{PAT_PID, Program};
 use super::tstd::{Findings, Sizes, Tstd};
 use crate::access_unit::{AccessUnit, Codec};
-use crate::bitstream::h264::{self, NalType, Sps};
+use crate::bitstream;
+use crate::bitstream::h264::{NalType, Sps};
 use crate::time::Ticks;
 use accuracy::Accuracy;
 use arrivals::{Arrivals, PacketEvent, Pushed, Timed};
@@ -354,7 +355,10 @@ impl State {
     }
 
     fn learn_sizes(&mut self, unit: &AccessUnit) {
-        let (mut head, _) = h264::head(&unit.data);
+        if unit.codec != Codec::H264 {
+            return;
+        }
+        let (mut head, _) = bitstream::head(Codec::H264, &unit.data);
         let Some(set) = head.find(|nal| nal.kind() == NalType::Sps) else { return };
         if let Some(sizes) = Sps::parse(set.payload()).ok().as_ref().and_then(Sizes::of_h264) {
             self.model.resize(sizes);

@@ -13,7 +13,6 @@
 
 use super::parameter_sets::{Kind, ShownSets, start_code};
 use crate::access_unit::Codec;
-use crate::bitstream::av1::{self, ObuType, Role};
 use crate::bitstream::h264::sei::RECOVERY_POINT;
 use crate::bitstream::h264::{Join, RecoveryPoint};
 use serde::{Deserialize, Serialize};
@@ -149,10 +148,9 @@ impl Head {
             }
             if !self.frame.is_empty() {
                 self.frame.push(byte);
-                match av1::role(&self.frame) {
-                    Some(Role::Shown { is_key }) => return self.found(is_key, true),
+                match Kind::of(codec, &self.frame) {
+                    Some(Kind::Slice { is_key }) => return self.found(is_key, true),
                     Some(_) => return self.found(false, false),
-                    // It ends within the size in front of it.
                     None => continue,
                 }
             }
@@ -183,28 +181,21 @@ impl Head {
     /// A NAL unit (or another unit of video) begins with `header`.
     fn unit(&mut self, codec: Codec, header: u8) -> Found {
         match codec {
-            Codec::H264 | Codec::H265 => match Kind::of(codec, header) {
+            Codec::H264 | Codec::H265 | Codec::Av1 => match Kind::of(codec, &[header]) {
+                None => self.frame.push(header),
                 // The later parts of a slice (data partitioning) say nothing of the picture.
-                Kind::Slice { .. } if codec == Codec::H264 && matches!(header & 0x1f, 3 | 4) => {
+                Some(Kind::Slice { .. }) if codec == Codec::H264 && matches!(header & 0x1f, 3 | 4) => {
                     return self.found(false, false);
                 }
-                Kind::Slice { is_key } => self.slice = Some((is_key, u8::from(codec == Codec::H265))),
-                Kind::Other if codec == Codec::H264 && header & 0x1f == 6 => {
+                Some(Kind::Slice { is_key }) => self.slice = Some((is_key, u8::from(codec == Codec::H265))),
+                Some(Kind::Other) if codec == Codec::H264 && header & 0x1f == 6 => {
                     self.messages = Some(Messages::default());
                 }
-                Kind::Other => {}
-                kind => {
+                Some(Kind::Other) => {}
+                Some(kind) => {
                     self.in_set = true;
                     self.sets.begin(codec, kind);
                 }
-            },
-            Codec::Av1 => match ObuType::of(header) {
-                ObuType::SequenceHeader => {
-                    self.in_set = true;
-                    self.sets.begin(codec, Kind::Sequence);
-                }
-                kind if kind.begins_frame() => self.frame.push(header),
-                _ => {}
             },
             // 13818-2 table 6-1: a sequence header, which is all that a decoder needs, or a picture without one.
             Codec::Mpeg2Video => match header {

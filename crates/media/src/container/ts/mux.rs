@@ -31,7 +31,7 @@ use super::tstd::Sizes;
 use crate::access_unit::{AccessUnit, Codec};
 use crate::bitstream::aac_config::HeAac;
 use crate::bitstream::h264::{self, NalType, Sps};
-use crate::bitstream::{av1, opus};
+use crate::bitstream::{self, av1, opus};
 use crate::stamps::Stage;
 use crate::time::{Ticks, Time};
 
@@ -354,7 +354,7 @@ impl Muxer {
     fn learn_sizes(&mut self, unit: &[u8]) {
         let is_h264 = self.video.as_ref().is_some_and(|video| video.codec == Codec::H264);
         let Some(shaper) = self.shaper.as_mut().filter(|_| is_h264) else { return };
-        let (mut head, _) = h264::head(unit);
+        let (mut head, _) = bitstream::head(Codec::H264, unit);
         let set = head.find(|nal| nal.kind() == NalType::Sps);
         let sizes = set.and_then(|set| Sizes::of_h264(&Sps::parse(set.payload()).ok()?));
         if let Some(sizes) = sizes {

@@ -32,9 +32,10 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// By the first byte of a NAL unit.
-    pub(super) fn of(codec: Codec, header: u8) -> Kind {
-        match codec {
+    /// By the first byte of a NAL unit, of a frame of AV1 by some more; `None` where there are too few.
+    pub(super) fn of(codec: Codec, unit: &[u8]) -> Option<Kind> {
+        let &header = unit.first()?;
+        Some(match codec {
             // H.264 table 7-1: types 1 to 5 are coded slices, 5 is IDR.
             Codec::H264 => match header & 0x1f {
                 kind @ 1..=5 => Kind::Slice { is_key: kind == 5 },
@@ -42,10 +43,11 @@ impl Kind {
                 8 => Kind::Picture,
                 _ => Kind::Other,
             },
-            // A frame's kind stands behind its header.
-            Codec::Av1 => match ObuType::of(header) {
-                ObuType::SequenceHeader => Kind::Sequence,
-                _ => Kind::Other,
+            Codec::Av1 => match av1::role(unit)? {
+                Role::Shown { is_key } => Kind::Slice { is_key },
+                Role::Hidden => Kind::Slice { is_key: false },
+                Role::Front if ObuType::of(header) == ObuType::SequenceHeader => Kind::Sequence,
+                Role::Front | Role::Other => Kind::Other,
             },
             // H.265 table 7-1: types below 32 are coded slices, 16 to 23 random access.
             _ => match header >> 1 & 0x3f {
@@ -55,7 +57,7 @@ impl Kind {
                 34 => Kind::Picture,
                 _ => Kind::Other,
             },
-        }
+        })
     }
 
     pub(super) fn is_set(self) -> bool {
@@ -69,13 +71,7 @@ pub(super) fn first_slice(codec: Codec, unit: &[u8]) -> (usize, bool) {
     let mut from = 0;
     while let Some(at) = find_start_code(unit, from) {
         from = at.saturating_add(3);
-        if codec == Codec::Av1 {
-            match av1::role(unit.get(from..).unwrap_or_default()) {
-                Some(Role::Shown { is_key }) => return (at, is_key),
-                Some(Role::Hidden) => return (at, false),
-                _ => {}
-            }
-        } else if let Some(Kind::Slice { is_key }) = unit.get(from).map(|&header| Kind::of(codec, header)) {
+        if let Some(Kind::Slice { is_key }) = unit.get(from..).and_then(|unit| Kind::of(codec, unit)) {
             return (at, is_key);
         }
     }
@@ -107,8 +103,7 @@ impl ShownSets {
         let (end, is_key) = first_slice(codec, unit);
         let mut sets = ShownSets::default();
         for nal in nals(unit.get(..end).unwrap_or_default()) {
-            let kind = Kind::of(codec, nal.bytes[0]);
-            if kind.is_set() {
+            if let Some(kind) = Kind::of(codec, nal.bytes).filter(|kind| kind.is_set()) {
                 sets.begin(codec, kind);
                 sets.push(start_code(codec));
                 sets.push(nal.bytes);
