@@ -2,6 +2,7 @@
 //! deadlines go out; no socket, no clock, no thread.
 //!
 //! * [`backoff`]: how long to wait before the next attempt.
+//! * [`coalesce`]: which viewers a busy worker serves when a stream has news.
 //! * [`fill`]: an object that many read while it fills.
 //! * [`http1`]: HTTP/1.1, both ends.
 //! * [`ingest`]: CMAF that a publisher puts, into transport streams.
@@ -13,7 +14,6 @@
 //! * [`packager`]: access units become the segments and parts of LL-HLS and LL-DASH.
 //! * [`playlist`]: playlists, manifests and the names of their objects.
 //! * [`path`]: how much of it may leave for a viewer at once.
-//! * [`turns`]: which viewers are served when there is news.
 //! * [`policy`]: who may publish, and under what names.
 //! * [`telemetry`]: what operators are told: how far behind viewers are, why, and how it was.
 //!
@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod coalesce;
 pub mod fill;
 pub mod http1;
 pub mod ingest;
@@ -34,4 +35,3 @@ pub mod pull;
 pub mod push;
 pub mod stream;
 pub mod telemetry;
-pub mod turns;

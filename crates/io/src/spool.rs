@@ -255,7 +255,10 @@ fn open_link(index: u64, settings: &Settings) -> io::Result<OwnedFd> {
 const UNNAMED: OFlags = OFlags::TMPFILE.union(OFlags::RDWR).union(OFlags::CLOEXEC);
 
 fn open_in_memory() -> io::Result<OwnedFd> {
-    Ok(rustix::fs::memfd_create("glassline-spool", MemfdFlags::CLOEXEC)?)
+    let file = rustix::fs::memfd_create("glassline-spool", MemfdFlags::CLOEXEC)?;
+    // Nothing asks when a link was read last, and to write it down is a part of each send.
+    rustix::fs::fcntl_setfl(&file, OFlags::NOATIME)?;
+    Ok(file)
 }
 
 impl Chain {
@@ -411,14 +414,14 @@ impl Reader {
     }
 
     /// Sends bytes from the reader's offset, up to `end`, to `socket` without copying them through user space,
-    /// and moves the reader by as many. One `sendfile`; it stops at the end of a link, and at what leaves as one packet
-    /// of segmentation offload. `end` must not lie beyond [`Chain::head`], and must lie beyond the reader's offset.
-    pub fn send(&mut self, socket: impl AsFd, end: u64) -> io::Result<Sent> {
+    /// and moves the reader by as many. One `sendfile`; it stops at the end of a link, and where there are more than `most`
+    /// bytes at a whole segment. `end` must not lie beyond [`Chain::head`], and must lie beyond the reader's offset.
+    pub fn send(&mut self, socket: impl AsFd, end: u64, most: u64) -> io::Result<Sent> {
         let capacity = self.chain.0.capacity;
         let (offset, index) = (self.offset, self.offset / capacity);
         let Some(link) = self.stand(index) else { return Ok(Sent::Gone) };
         let mut within = offset % capacity;
-        let count = packet_bytes(within, (end - offset).min(capacity - within)) as usize;
+        let count = whole_segments((end - offset).min(capacity - within), most) as usize;
         let sent = wait_is_none(|| Ok(rustix::fs::sendfile(&socket, &link.file, Some(&mut within), count)?))?;
         match sent {
             Some(0) => Ok(Sent::Gone),
@@ -431,19 +434,14 @@ impl Reader {
     }
 }
 
-/// The pages that the pipe behind `sendfile` holds; it hands so much to the socket at a time.
-const PIPE_PAGES: u64 = 16;
-const PAGE_BYTES: u64 = 4096;
 /// A segment on Ethernet, with time stamps. A path with others costs a short segment now and then.
 const SEGMENT_BYTES: u64 = 1448;
-/// Segments of a packet; one more would be too many without time stamps.
-const PACKET_SEGMENTS: u64 = 44;
 
-/// How many of `bytes` that begin at `within` a file `sendfile` is to send at a time. What goes beyond the pipe or a packet
-/// leaves in pieces with short ones in between, and a short one costs as much as a long one.
-fn packet_bytes(within: u64, bytes: u64) -> u64 {
-    let pipe = (PIPE_PAGES * PAGE_BYTES - within % PAGE_BYTES) / SEGMENT_BYTES * SEGMENT_BYTES;
-    bytes.min(pipe.min(PACKET_SEGMENTS * SEGMENT_BYTES))
+/// How many of `bytes` one `sendfile` is to send where it may send `most`: all, or whole segments. The kernel takes them in
+/// pieces of sixteen pages, and holds what fills no segment back for the next piece; a short segment at the end would
+/// cost as much as a long one.
+fn whole_segments(bytes: u64, most: u64) -> u64 {
+    if bytes <= most { bytes } else { (most / SEGMENT_BYTES).max(1) * SEGMENT_BYTES }
 }
 
 /// A run of a spool's bytes as memory. Keeps them there for as long as it is held.
@@ -550,7 +548,7 @@ mod tests {
         spool.publish();
         let mut behind = Reader::new(spool.chain(), 0);
         let sink: OwnedFd = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap().into();
-        behind.send(&sink, 10).unwrap();
+        behind.send(&sink, 10, u64::MAX).unwrap();
         assert!(behind.own_link().is_none(), "the chain has it too");
         spool.drop_before(LINK);
         let own = behind.own_link().expect("the chain has given it up");
@@ -560,19 +558,31 @@ mod tests {
         let mut restored = Spool::restore(settings.clone(), spool.head(), first, links).unwrap();
         assert_eq!((restored.chain().head(), restored.head()), (2 * LINK + 5, 2 * LINK + 5));
         let mut reader = Reader::restore(restored.chain(), 10, Some((own.index(), copy(&own))));
-        assert_eq!(reader.send(&sink, 30).unwrap(), Sent::Bytes(20));
+        assert_eq!(reader.send(&sink, 30, u64::MAX).unwrap(), Sent::Bytes(20));
         // One whose link the chain has until then, and gives up before it sends.
         let mut begun = Reader::restore(restored.chain(), LINK + 10, None);
         restored.append(&[3; 7]).unwrap();
         restored.publish();
         restored.drop_before(2 * LINK);
-        assert_eq!(begun.send(&sink, LINK + 30).unwrap(), Sent::Bytes(20));
+        assert_eq!(begun.send(&sink, LINK + 30, u64::MAX).unwrap(), Sent::Bytes(20));
         reader.seek(2 * LINK);
-        assert_eq!(reader.send(&sink, 2 * LINK + 12).unwrap(), Sent::Bytes(12));
+        assert_eq!(reader.send(&sink, 2 * LINK + 12, u64::MAX).unwrap(), Sent::Bytes(12));
         assert!(Spool::restore(settings.clone(), 3 * LINK, 1, Vec::new()).is_err());
         for (link_bytes, record_bytes) in [(0, 1), (LINK, 0), (LINK + 1, 1), (LINK, LINK + 1)] {
             let settings = Settings { link_bytes, record_bytes, ..settings.clone() };
             assert!(Spool::restore(settings, 0, 0, Vec::new()).is_err(), "{link_bytes}, {record_bytes}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_all_is_whole_segments() {
+        for (bytes, most, sent) in [
+            (1, 60_000, 1),
+            (60_000, 60_000, 60_000),
+            (60_001, 60_000, 41 * SEGMENT_BYTES),
+            (5_000, 1, SEGMENT_BYTES),
+        ] {
+            assert_eq!(whole_segments(bytes, most), sent, "{bytes} of which {most}");
         }
     }
 
@@ -583,11 +593,11 @@ mod tests {
         spool.publish();
         let mut inside = Reader::new(spool.chain(), 0);
         let sink: OwnedFd = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap().into();
-        assert_eq!(inside.send(&sink, 10).unwrap(), Sent::Bytes(10));
+        assert_eq!(inside.send(&sink, 10, u64::MAX).unwrap(), Sent::Bytes(10));
         spool.drop_before(LINK);
-        assert_eq!(inside.send(&sink, 20).unwrap(), Sent::Bytes(10));
+        assert_eq!(inside.send(&sink, 20, u64::MAX).unwrap(), Sent::Bytes(10));
         let mut late = Reader::new(spool.chain(), 0);
-        assert_eq!(late.send(&sink, 10).unwrap(), Sent::Gone);
+        assert_eq!(late.send(&sink, 10, u64::MAX).unwrap(), Sent::Gone);
         assert_eq!(spool.chain().held_bytes(), LINK);
     }
 }

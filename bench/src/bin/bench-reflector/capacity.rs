@@ -15,7 +15,7 @@ const STEPS: [f64; 2] = [1.5, 1.1];
 /// More than this no load generator asks for.
 const MOST: usize = 2000;
 /// What ours has to carry, times Cubemap.
-const TERM: f64 = 1.1;
+const TERM: f64 = 1.0;
 const CAPACITY: &str = "most viewers of 50 Mbit/s with nobody behind";
 
 /// Raises the viewers of each until some are behind; a load is tried twice before that is believed.

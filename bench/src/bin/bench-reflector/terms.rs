@@ -9,25 +9,20 @@ const FIRST_P99: &str = "delay of first packet p99";
 const PICTURE: &str = "request to whole picture p50";
 const MEMORY: &str = "own memory for each viewer";
 const BEHIND: &str = "checked viewers behind";
-/// From this many bits a second to all viewers on ours is to cost no more than Cubemap does.
-const MANY_BPS: u64 = 12_500_000_000;
-/// Up to this many bits a second `balanced` has to be cheaper than above.
-const USUAL_BPS: u64 = 5_000_000_000;
 /// Of this many viewers each may take no more than a kilobyte.
 const MEMORY_VIEWERS: usize = 5000;
 
 /// Adds what is asked for at `case`, as far as there are figures.
 pub(crate) fn add(case: Case, report: &mut Report) {
     let at = case.to_string();
-    let all_bps = case.viewers as u64 * case.bitrate;
     let times = |who: Who, metric, most, report: &mut Report| {
         if let Some(ratio) = report.ratio_of(&at, who.name(), metric) {
             report.term(format!("{at}, {}: {metric}, times cubemap's", who.name()), ratio, most, true);
         }
     };
-    times(Who::Shipped, CPU, if all_bps >= MANY_BPS { 1.0 } else { 1.1 }, report);
+    times(Who::Shipped, CPU, 1.0, report);
     times(Who::Shipped, FIRST_P99, 0.5, report);
-    times(Who::Balanced, CPU, if all_bps <= USUAL_BPS { 0.75 } else { 0.9 }, report);
+    times(Who::Balanced, CPU, 0.75, report);
     times(Who::Balanced, FIRST_P99, 0.85, report);
     times(Who::Thrifty, CPU, 0.35, report);
     let most = |who: Who, metric, most, report: &mut Report| {

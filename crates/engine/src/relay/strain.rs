@@ -1,25 +1,39 @@
 //! How busy a worker is, and what it gives up for it.
 //!
 //! What a worker costs is the number of its sends, and one that has no time left falls behind for good if it goes on as
-//! before: sends that come late are no fewer. So the busier it is the more pictures it lets leave together, by
-//! [turns](glassline_delivery::turns); and where that is not enough it gives up pacing, which makes several sends of one. Neither
-//! touches a byte, and both come back as soon as there is time for them.
+//! before: sends that come late are no fewer. So the busier it is the more pictures it lets leave in one send, by
+//! [groups of viewers](glassline_delivery::coalesce); and where that is not enough it gives up pacing, which makes several
+//! sends of one. Neither touches a byte, and both come back as soon as there is time for them.
+//!
+//! How many pictures follows from the worker's load as it would be with one picture a send, which is reckoned from what it
+//! is: a rule that looked at the load as it is would have two answers, since fewer sends are the reason for the lower load
+//! that seems to allow more of them, and which it were would be chance.
 
-use glassline_delivery::turns::MOST_TURNS;
+use glassline_delivery::coalesce::MOST_PICTURES;
 use glassline_media::Time;
 use std::time::Duration;
 
-/// A worker that is idle for less than this share of its time paces nobody, and again from the second one on, once viewers
-/// need no turns any more: pacing costs what turns save.
+/// A worker that is idle for less than this share of its time paces nobody, and again from the second one on, once pictures
+/// leave one by one: pacing costs what fewer sends save.
 const PACING_ENDS: f64 = 0.25;
 const PACING_BEGINS: f64 = 0.45;
-/// A worker that is busy for more than this share of its time has one turn more. A third of a core is left for what comes
-/// at once: key frames, joins, returns after a fault.
-const MORE_TURNS: f64 = 0.65;
-/// It has one less where it would be busy for less than this, all of its time being spent on sends: less than above, so
-/// that it does not swing.
-const FEWER_TURNS: f64 = 0.55;
-/// One that is busier than this is not looked at for long.
+/// Below this load each picture leaves by itself.
+const COALESCES: f64 = 0.3;
+/// The load that is aimed at. A third of a core is left for what comes at once: key frames, joins, returns after a fault.
+const AIM: f64 = 0.65;
+/// What a worker chooses from. A part of the viewers waits for a whole interval more with any fraction above a whole number,
+/// so that the longest delays are those of the next whole one; from 1 to 2 half the viewers' delay is worth it.
+const LEVELS: [f64; 7] = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, MOST_PICTURES];
+/// So far the wanted number has to be beyond a level for another one.
+const MARGIN: f64 = 0.05;
+/// What each further picture adds to the price of a send with one.
+const FURTHER_PICTURE: f64 = 0.2;
+/// Seconds for which a lower level has to be wanted; twice as many, up to the second number, each time that it has turned
+/// out to be too low: what a further picture costs differs, so that two levels can each seem to ask for the other.
+const LOWER_AFTER: [u32; 2] = [2, 64];
+/// A level that is left for a higher one within so many seconds was too low.
+const TOO_LOW: u32 = 8;
+/// A worker that is busier than this is not looked at for long.
 const OVERLOADED: f64 = 0.9;
 /// Looks whose sum decides: a second, so that each has a key frame.
 const LOOKS: u32 = 4;
@@ -31,22 +45,77 @@ pub(super) struct Strain {
     idle: Duration,
     looks: u32,
     paces: bool,
-    turns: u32,
+    pictures: f64,
+    levels: Levels,
+}
+
+/// How the level came to be what it is, in looks that have decided.
+#[derive(Clone, Copy, Debug)]
+struct Levels {
+    lower_after: u32,
+    /// How long a lower one has been wanted.
+    lower_wanted: u32,
+    /// Since the level was lowered last.
+    since_lowered: u32,
 }
 
 /// What a look at the load has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Change {
     /// Nobody is paced any more, or those again who need it.
     Pacing(bool),
-    /// So many turns from now on.
-    Turns(u32),
+    /// So many pictures a send from now on.
+    Pictures(f64),
+}
+
+/// What sends cost with so many pictures in each, as a part of what they cost with one.
+fn relative_cost(pictures: f64) -> f64 {
+    FURTHER_PICTURE + (1.0 - FURTHER_PICTURE) / pictures
+}
+
+/// Pictures a send of a worker whose load would be `load` with one, and which has `now`.
+fn pictures_for(load: f64, now: f64) -> f64 {
+    // A viewer's send each interval and a round's time: what a server has that serves all its viewers, pauses for an
+    // interval, and begins again.
+    let as_a_loop = 1.0 + load;
+    let left = AIM / load.max(f64::EPSILON) - FURTHER_PICTURE;
+    let at_most_the_aim = if left > 0.0 { (1.0 - FURTHER_PICTURE) / left } else { MOST_PICTURES };
+    let wanted = as_a_loop.max(at_most_the_aim);
+    let enough = |wanted: f64| LEVELS.into_iter().find(|level| *level >= wanted).unwrap_or(MOST_PICTURES);
+    // One by one up to the limit, where the loop's number is above 1 by more than a margin.
+    let [least, most] = [-MARGIN, MARGIN]
+        .map(|margin| if load + margin <= COALESCES { 1.0 } else { enough(wanted + margin) });
+    now.clamp(least, most)
+}
+
+impl Levels {
+    const NEW: Levels = Levels { lower_after: LOWER_AFTER[0], lower_wanted: 0, since_lowered: u32::MAX };
+
+    /// The next level behind `now`, where `wanted` is.
+    fn next(&mut self, now: f64, wanted: f64) -> f64 {
+        self.since_lowered = self.since_lowered.saturating_add(1);
+        self.lower_wanted = if wanted < now { self.lower_wanted + 1 } else { 0 };
+        let [first, last] = LOWER_AFTER;
+        if wanted > now && self.since_lowered <= TOO_LOW {
+            self.lower_after = (self.lower_after * 2).min(last);
+            self.since_lowered = u32::MAX;
+        } else if self.since_lowered == last {
+            self.lower_after = first;
+        }
+        if wanted < now && self.lower_wanted < self.lower_after {
+            return now;
+        }
+        if wanted < now {
+            (self.lower_wanted, self.since_lowered) = (0, 0);
+        }
+        wanted
+    }
 }
 
 impl Strain {
     /// A worker that begins now, with all of its time.
     pub(super) fn new(now: Time) -> Strain {
-        Strain { since: now, idle: Duration::ZERO, looks: 0, paces: true, turns: 1 }
+        Strain { since: now, idle: Duration::ZERO, looks: 0, paces: true, pictures: 1.0, levels: Levels::NEW }
     }
 
     /// The worker has waited for something to do.
@@ -64,14 +133,14 @@ impl Strain {
         self.paces
     }
 
-    /// Turns in which viewers are served.
-    pub(super) fn turns(&self) -> u32 {
-        self.turns
+    /// Pictures that are to leave in one send, from 1.
+    pub(super) fn pictures(&self) -> f64 {
+        self.pictures
     }
 
-    /// Looks at the load of a worker whose streams have a use for `most` turns. Returns how busy it was since it last decided,
-    /// as a share, and what that changes.
-    pub(super) fn look(&mut self, most: u32, now: Time) -> (f64, [Option<Change>; 2]) {
+    /// Looks at the load of a worker whose streams have a use for `most` pictures a send. Returns how busy it was since it
+    /// last decided, as a share, and what that changes.
+    pub(super) fn look(&mut self, most: f64, now: Time) -> (f64, [Option<Change>; 2]) {
         self.looks += 1;
         let elapsed = now.since(self.since).max(Duration::from_millis(1));
         let busy = (1.0 - self.idle.as_secs_f64() / elapsed.as_secs_f64()).max(0.0);
@@ -79,24 +148,20 @@ impl Strain {
             return (busy, [None, None]);
         }
         self.forget(now);
-        let (turns, with_one_less) = (self.turns, f64::from(self.turns) / f64::from((self.turns - 1).max(1)));
-        let turns = if busy > OVERLOADED {
-            turns * 2
-        } else if busy > MORE_TURNS {
-            turns + 1
-        } else if turns > 1 && busy * with_one_less < FEWER_TURNS {
-            turns - 1
-        } else {
-            turns
-        }
-        .min(most.clamp(1, MOST_TURNS));
+        let most = most.clamp(1.0, MOST_PICTURES);
+        let before = self.pictures;
+        let wanted = pictures_for(busy / relative_cost(before), before);
+        let wanted = self.levels.next(before, wanted);
+        // An overload may be any load.
+        self.pictures = if busy > OVERLOADED { wanted.max(before * 2.0) } else { wanted }.min(most);
         let idle = 1.0 - busy;
-        let paces = if self.paces { idle > PACING_ENDS } else { idle > PACING_BEGINS && turns == 1 };
+        let one_by_one = self.pictures == 1.0;
+        let paces = if self.paces { idle > PACING_ENDS } else { idle > PACING_BEGINS && one_by_one };
         let changes = [
             (paces != self.paces).then_some(Change::Pacing(paces)),
-            (turns != self.turns).then_some(Change::Turns(turns)),
+            (self.pictures != before).then_some(Change::Pictures(self.pictures)),
         ];
-        (self.paces, self.turns) = (paces, turns);
+        self.paces = paces;
         (busy, changes)
     }
 }
@@ -121,36 +186,57 @@ mod tests {
             let time = Duration::from_millis(250);
             self.strain.rested(time.mul_f64(1.0 - busy.min(1.0)));
             self.now += time;
-            self.strain.look(MOST_TURNS, self.now).1.into_iter().flatten().count()
+            self.strain.look(MOST_PICTURES, self.now).1.into_iter().flatten().count()
         }
 
         /// Some seconds of a load whose sends alone would take `sends` of its time, and whose bytes take `bytes`. Returns
-        /// the turns at their end, and how often they changed in the last half.
-        fn carry(&mut self, sends: f64, bytes: f64, seconds: usize) -> (u32, usize) {
-            let mut late = 0;
+        /// the pictures a send at their end, and how often those changed in the last half.
+        fn carry(&mut self, sends: f64, bytes: f64, seconds: usize) -> (f64, usize) {
+            let mut changes = 0;
             for look in 0..seconds * 4 {
-                let before = self.strain.turns();
-                self.look(sends / f64::from(before) + bytes);
-                late += usize::from(look >= seconds * 2 && before != self.strain.turns());
+                let before = self.strain.pictures();
+                self.look(sends / before + bytes);
+                changes += usize::from(look >= seconds * 2 && self.strain.pictures() != before);
             }
-            (self.strain.turns(), late)
+            (self.strain.pictures(), changes)
         }
     }
 
     #[test]
-    fn a_load_finds_its_turns_and_they_stay() {
-        for (sends, bytes, turns) in [
-            (0.4, 0.05, 1),
-            (0.65, 0.05, 2),
-            (1.1, 0.05, 2),
-            (1.5, 0.1, 3),
-            (2.5, 0.1, 5),
-            (5.0, 0.2, MOST_TURNS),
+    fn a_load_has_one_answer_wherever_it_comes_from() {
+        for (sends, bytes, pictures) in [
+            (0.1, 0.05, 1.0),
+            (0.4, 0.05, 1.5),
+            (0.75, 0.1, 2.0),
+            (1.2, 0.1, 3.0),
+            (1.75, 0.15, 4.0),
+            (2.5, 0.2, 6.0),
+            (5.0, 0.2, 6.0),
         ] {
-            let mut worker = Worker::new();
-            assert_eq!(worker.carry(sends, bytes, 20), (turns, 0), "{sends} and {bytes}");
-            assert_eq!(worker.carry(0.2, 0.0, 20), (1, 0), "behind {sends} and {bytes}");
-            assert!(worker.strain.paces());
+            for before in [0.0, 0.5, 1.0, 4.0] {
+                let mut worker = Worker::new();
+                worker.carry(before, 0.05, 20);
+                let told = format!("{sends} and {bytes} after {before}");
+                assert_eq!(worker.carry(sends, bytes, 20), (pictures, 0), "{told}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_idle_worker_sends_each_picture_by_itself_again() {
+        let mut worker = Worker::new();
+        worker.carry(5.0, 0.2, 20);
+        assert_eq!(worker.strain.pictures(), MOST_PICTURES);
+        assert_eq!(worker.carry(0.1, 0.0, 20), (1.0, 0));
+        assert!(worker.strain.paces());
+    }
+
+    #[test]
+    fn a_load_at_a_limit_does_not_swing() {
+        let mut worker = Worker::new();
+        for percent in (10..300).step_by(7) {
+            let (_, changes) = worker.carry(f64::from(percent) / 100.0, 0.0, 400);
+            assert!(changes <= 8, "{percent} %: {changes} in 200 s");
         }
     }
 
@@ -158,18 +244,16 @@ mod tests {
     fn an_overload_is_answered_in_the_first_second_and_over_in_some() {
         let mut worker = Worker::new();
         assert_eq!([worker.look(1.0), worker.look(1.0)], [2, 1]);
-        assert_eq!((worker.strain.turns(), worker.strain.paces()), (4, false));
+        assert!(worker.strain.pictures() >= 4.0 && !worker.strain.paces());
         assert_eq!([(); 3].map(|()| worker.look(0.1)), [0; 3], "a second is looked at");
-        assert_eq!((worker.look(0.1), worker.strain.turns()), (1, 3));
-        assert!(!worker.strain.paces(), "not while viewers take turns");
         worker.carry(0.1, 0.0, 3);
-        assert_eq!((worker.strain.turns(), worker.strain.paces()), (1, true));
+        assert_eq!((worker.strain.pictures(), worker.strain.paces()), (1.0, true));
     }
 
     #[test]
-    fn turns_that_bring_nothing_are_not_taken() {
+    fn pictures_in_a_send_that_save_nothing_do_not_leave_together() {
         let mut strain = Strain::new(Time::ZERO);
-        strain.look(1, Time::from_millis(250));
-        assert_eq!((strain.turns(), strain.paces()), (1, false));
+        strain.look(1.0, Time::from_millis(250));
+        assert_eq!((strain.pictures(), strain.paces()), (1.0, false));
     }
 }

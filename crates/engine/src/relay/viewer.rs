@@ -413,7 +413,8 @@ impl Viewer {
                 Some(blocks) => end.min(blocks.end()),
                 None => end,
             };
-            match wire.send(&mut self.reader, end.min(offset.saturating_add(burst_ends - self.sent_bytes)))? {
+            let end = end.min(offset.saturating_add(burst_ends - self.sent_bytes));
+            match wire.send(&mut self.reader, end, share_ends - self.sent_bytes)? {
                 Sent::Bytes(count) => {
                     self.sent_bytes += count as u64;
                     self.last_progress = now;

@@ -180,12 +180,12 @@ impl Wire {
         }
     }
 
-    /// Sends bytes of a spool, up to `end`, as [`Reader::send`] does.
-    pub(super) fn send(&mut self, reader: &mut Reader, end: u64) -> io::Result<Sent> {
+    /// Sends bytes of a spool, up to `end` and about `most` of them, as [`Reader::send`] does.
+    pub(super) fn send(&mut self, reader: &mut Reader, end: u64, most: u64) -> io::Result<Sent> {
         match &mut self.kind {
             Kind::Secured(session) => reader.hand(end, |bytes| session.write(&self.socket, bytes)),
-            Kind::Apart { plain, .. } => reader.send(plain, end),
-            Kind::Plain | Kind::Mistaken => reader.send(&self.socket, end),
+            Kind::Apart { plain, .. } => reader.send(plain, end, most),
+            Kind::Plain | Kind::Mistaken => reader.send(&self.socket, end, most),
         }
     }
 

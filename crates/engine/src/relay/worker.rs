@@ -16,8 +16,8 @@ use crate::relay::turn::{TurnBuffers, TurnContext};
 use crate::relay::viewer::Allowance;
 use crate::relay::wire::Wire;
 use crate::relay::{Listen, Settings};
+use glassline_delivery::coalesce::{Chosen, Coalescer};
 use glassline_delivery::http1::problem;
-use glassline_delivery::turns::{Chosen, Turns};
 use glassline_io::batch::BATCH_SENDS;
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::tcp::{Connection as Socket, Listener};
@@ -81,7 +81,7 @@ struct Audience {
     live: Arc<Live>,
     tokens: Vec<u64>,
     first: usize,
-    turns: Turns,
+    coalescer: Coalescer,
 }
 
 fn token(generation: u32, slot: u32) -> u64 {
@@ -180,8 +180,8 @@ impl Worker {
             let paced = self.paced.peek().map_or(self.next_sweep, |Reverse((at, _))| *at);
             let ingests = self.buffers.ingests_due.iter().map(|(at, _)| *at);
             let due = self.buffers.due.iter().map(|(at, _)| *at).chain(ingests);
-            let turn = self.next_turn().unwrap_or(self.next_sweep);
-            let next = due.fold(self.next_sweep.min(paced).min(turn), Time::min);
+            let late = self.next_late_send().unwrap_or(self.next_sweep);
+            let next = due.fold(self.next_sweep.min(paced).min(late), Time::min);
             let rests = self.again.is_empty() && self.unfinished.is_empty() && self.buffers.news.is_empty();
             let wait = if rests { next.since(now) } else { Duration::ZERO };
             if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
@@ -197,7 +197,7 @@ impl Worker {
             self.serve_unfinished();
             self.serve_paced();
             self.serve_news();
-            self.serve_late_turns();
+            self.serve_late_sends();
             let now = self.hub.clock.now();
             self.look_at_ingests(now);
             self.flush_due(now);
@@ -286,7 +286,7 @@ impl Worker {
             live,
             tokens: Vec::new(),
             first: 0,
-            turns: Turns::default(),
+            coalescer: Coalescer::default(),
         });
         audience.tokens.push(token);
     }
@@ -592,9 +592,9 @@ impl Worker {
     }
 
     fn look_at_load(&mut self, now: Time) {
-        let before = self.strain.turns();
-        let useful = self.audiences.values().map(|audience| audience.turns.useful()).max();
-        let (busy, changes) = self.strain.look(useful.unwrap_or(1), now);
+        let before = self.strain.pictures();
+        let useful = self.audiences.values().map(|audience| audience.coalescer.useful());
+        let (busy, changes) = self.strain.look(useful.fold(1.0, f64::max), now);
         let (worker, busy_percent) = (self.index, (busy * 100.0) as u32);
         for change in changes.into_iter().flatten() {
             match change {
@@ -604,16 +604,21 @@ impl Worker {
                     busy_percent,
                     "too busy to pace viewers; they are sent to unpaced for now"
                 ),
-                Change::Turns(1) => {
+                Change::Pictures(1.0) => {
                     tracing::info!(worker, busy_percent, "each viewer gets each picture by itself again");
                 }
-                Change::Turns(turns) if before == 1 => tracing::info!(
+                Change::Pictures(pictures) if before == 1.0 => tracing::info!(
                     worker,
                     busy_percent,
-                    turns,
-                    "busy; viewers take turns, each gets several pictures at a time"
+                    pictures_per_send = format!("{pictures:.1}"),
+                    "busy; several pictures leave for a viewer in one send"
                 ),
-                Change::Turns(turns) => tracing::debug!(worker, busy_percent, turns, "viewers take turns"),
+                Change::Pictures(pictures) => tracing::debug!(
+                    worker,
+                    busy_percent,
+                    pictures_per_send = format!("{pictures:.1}"),
+                    "several pictures leave for a viewer in one send"
+                ),
             }
         }
         self.fan_out.allowance = Allowance::new(self.strain.paces(), self.connections);
@@ -662,45 +667,49 @@ impl Worker {
         // What comes meanwhile is for the next time: others have to have their turn in between.
         for live in std::mem::take(&mut self.buffers.news) {
             live.heard(self.index);
-            let (now, wanted) = (self.hub.clock.now(), self.strain.turns());
+            let (now, wanted) = (self.hub.clock.now(), self.strain.pictures());
             let Some(audience) = self.audiences.get_mut(&live.id) else { continue };
             let chosen = if live.has_ended() {
-                audience.turns.end()
+                audience.coalescer.end()
             } else {
-                audience.turns.news(wanted, live.chain.head(), now)
+                audience.coalescer.news(wanted, live.chain.head(), now)
             };
             self.serve(live.id, chosen);
         }
     }
 
-    /// Serves those who have waited for their turn long enough.
-    fn serve_late_turns(&mut self) {
-        let Some(deadline) = self.next_turn() else { return };
+    /// Serves those who have waited for their next send long enough.
+    fn serve_late_sends(&mut self) {
+        let Some(deadline) = self.next_late_send() else { return };
         let now = self.hub.clock.now();
         if deadline > now {
             return;
         }
         let due: Vec<_> =
-            self.audiences.iter_mut().map(|(id, audience)| (*id, audience.turns.due(now))).collect();
+            self.audiences.iter_mut().map(|(id, audience)| (*id, audience.coalescer.due(now))).collect();
         for (id, chosen) in due {
             self.serve(id, chosen);
         }
     }
 
-    /// When somebody has waited for its turn long enough.
-    fn next_turn(&self) -> Option<Time> {
-        self.audiences.values().filter_map(|audience| audience.turns.poll_timeout()).min()
+    /// When a viewer has waited for its next send long enough.
+    fn next_late_send(&self) -> Option<Time> {
+        self.audiences.values().filter_map(|audience| audience.coalescer.poll_timeout()).min()
     }
 
-    /// Sends what there is to those viewers of stream `id` whose turn it is.
+    /// Sends what there is to those viewers of stream `id` that are chosen.
     fn serve(&mut self, id: u64, chosen: Chosen) {
-        let Some(audience) = self.audiences.get_mut(&id).filter(|_| !chosen.is_nobody()) else { return };
+        let Some(audience) = self.audiences.get_mut(&id).filter(|_| !chosen.is_none()) else { return };
         let count = audience.tokens.len();
         // Who is served first changes each time, so that nobody always waits for all others.
         audience.first = (audience.first + 1) % count.max(1);
         let mut round = std::mem::take(&mut self.round);
-        let in_order = audience.tokens[audience.first..].iter().chain(&audience.tokens[..audience.first]);
-        round.extend(in_order.filter(|token| chosen.has((**token & 0xFFFF_FFFF) as u32)));
+        let (behind, before) = audience.tokens.split_at(audience.first);
+        let in_order = || before.iter().chain(behind).map(|token| (*token, (token & 0xFFFF_FFFF) as u32));
+        for waited in [true, false] {
+            let is_next = |(_, slot): &(u64, u32)| chosen.has(*slot) && chosen.has_waited(*slot) == waited;
+            round.extend(in_order().filter(is_next).map(|(token, _)| token));
+        }
         self.serve_round(&round);
         round.clear();
         self.round = round;

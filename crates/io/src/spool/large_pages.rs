@@ -30,7 +30,9 @@ pub fn prepare() -> io::Result<()> {
         fsconfig_set_string(&tmpfs, key, value)?;
     }
     fsconfig_create(&tmpfs)?;
-    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
+    // No times of reading, as with the other links.
+    let flags = MountAttrFlags::MOUNT_ATTR_NOATIME
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let mount = fsmount(&tmpfs, FsMountFlags::FSMOUNT_CLOEXEC, flags)?;

@@ -46,7 +46,7 @@ fn queue_drop_and_read(backing: Backing) -> u64 {
     spool.publish();
     let end = spool.head();
     while reader.offset() < end {
-        match reader.send(&server, end).unwrap() {
+        match reader.send(&server, end, u64::MAX).unwrap() {
             Sent::Bytes(_) => {}
             Sent::Blocked => break,
             Sent::Gone => panic!("nothing was dropped yet"),
