@@ -16,6 +16,7 @@ mod servers;
 mod source;
 mod terms;
 mod tls;
+mod tls_price;
 
 use anyhow::{Result, bail};
 use case::Case;
@@ -68,6 +69,8 @@ enum Part {
     Pacing,
     /// What viewers over TLS take of memory, before and after an upgrade
     Tls,
+    /// What a stream over TLS takes of the core, beside nginx with TLS in front of a relay
+    TlsPrice,
 }
 
 impl Args {
@@ -135,6 +138,10 @@ fn main() -> Result<()> {
     if bench.args.runs(Part::Tls) {
         let (times, runs) = (bench.args.times(), bench.args.runs);
         bench.part("tls", |bench| tls::run(times, runs, bench.cores, &mut bench.report));
+    }
+    if bench.args.runs(Part::TlsPrice) {
+        let (times, runs) = (bench.args.times(), bench.args.runs);
+        bench.part("tls-price", |bench| tls_price::run(times, runs, bench.cores, &mut bench.report));
     }
     bench.report.finish(&bench.args.out)?;
     if bench.failed > 0 {

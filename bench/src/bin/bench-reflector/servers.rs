@@ -139,7 +139,7 @@ pub(crate) fn ours(listen: &[SocketAddr], viewer: &str, core: Option<usize>) -> 
     Server::start(folder, core, &machine::glassline()?, ["serve", "--config", "glassline.toml"])
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
+pub(crate) fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
     fs::write(folder.join(name), text).context("cannot write a configuration")
 }
 
@@ -155,7 +155,7 @@ fn fetching(server: Server, address: SocketAddr, source: TcpListener) -> Result<
     Ok(Started { server, address, path: PATH, feed: Some(Feed::serve(source)?) })
 }
 
-fn program(name: &str) -> Result<std::path::PathBuf> {
+pub(crate) fn program(name: &str) -> Result<std::path::PathBuf> {
     find(name).with_context(|| format!("{name} is not installed"))
 }
 

@@ -27,20 +27,20 @@ use std::time::{Duration, Instant};
 const CASE: Case = Case { viewers: 300, bitrate: 1_000_000, frames: 50 };
 const TLS: &str = "glassline over TLS";
 const PLAIN: &str = "plain viewers beside TLS";
-const NAME: &str = "localhost";
+pub(crate) const NAME: &str = "localhost";
 const MEMORY: &str = "own memory for each viewer";
 const DRAINING: &str = "own memory of the old process after an upgrade, by viewers";
 /// How long a handshake, and the first byte of the stream, may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A certificate in a folder of its own, which goes with it.
-struct Certificate {
-    folder: PathBuf,
+pub(crate) struct Certificate {
+    pub(crate) folder: PathBuf,
     trusted: Arc<ClientConfig>,
 }
 
 impl Certificate {
-    fn new() -> Result<Certificate> {
+    pub(crate) fn new() -> Result<Certificate> {
         let made = rcgen::generate_simple_self_signed(vec![NAME.to_owned()]).context("a certificate")?;
         let folder = Server::folder("certificate")?;
         let write =
