@@ -130,6 +130,10 @@ impl Flush {
         }
     }
 
+    pub(super) fn policy(&self) -> FlushPolicy {
+        self.policy
+    }
+
     pub(super) fn reconfigure(&mut self, policy: FlushPolicy) {
         self.policy = policy;
     }

@@ -195,6 +195,11 @@ impl Stream {
         self.prebuffer = settings.prebuffer;
     }
 
+    /// When its bytes leave.
+    pub fn flush_policy(&self) -> FlushPolicy {
+        self.flush.policy()
+    }
+
     /// How viewers' connections are paced.
     pub fn pacing(&self) -> Pacing {
         self.pace.pacing()

@@ -74,6 +74,7 @@ pub(super) struct Live {
     pace_bps: AtomicU64,
     /// Whether viewers are paced whatever their paths take.
     paces_all: AtomicBool,
+    holds_pictures_back: AtomicBool,
     ended: AtomicBool,
     /// A panic under the lock has ended it.
     is_broken: AtomicBool,
@@ -193,6 +194,7 @@ impl Live {
             Spool::new(spool::Settings { record_bytes: mux.record_bytes(), ..spool::Settings::MPEG_TS });
         let chain = spool.chain();
         let paces_all = matches!(settings.pacing, Pacing::Rate(_));
+        let holds_pictures_back = settings.flush != FlushPolicy::Frame;
         let stream = Stream::new(mux, settings, now);
         Live {
             id,
@@ -220,6 +222,7 @@ impl Live {
             unsent_end: AtomicU64::new(u64::MAX),
             pace_bps: AtomicU64::new(0),
             paces_all: AtomicBool::new(paces_all),
+            holds_pictures_back: AtomicBool::new(holds_pictures_back),
             ended: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
             is_broken_told: AtomicBool::new(false),
@@ -267,6 +270,7 @@ impl Live {
         // An earlier version passed on whatever its source said.
         let media_type = media_type.filter(|media_type| stream_media_type(media_type).is_some());
         let paces_all = matches!(stream.pacing(), Pacing::Rate(_));
+        let holds_pictures_back = stream.flush_policy() != FlushPolicy::Frame;
         let (chain, tail, newest_seam) = (spool.chain(), stream.tail(), stream.newest_seam());
         Ok(Live {
             id: state.id,
@@ -294,6 +298,7 @@ impl Live {
             unsent_end: AtomicU64::new(u64::MAX),
             pace_bps: AtomicU64::new(state.pace_bps),
             paces_all: AtomicBool::new(paces_all),
+            holds_pictures_back: AtomicBool::new(holds_pictures_back),
             ended: AtomicBool::new(state.ended),
             is_broken: AtomicBool::new(false),
             is_broken_told: AtomicBool::new(false),
@@ -423,6 +428,7 @@ impl Live {
             self.pace_bps.store(0, Ordering::Relaxed);
         }
         self.paces_all.store(matches!(settings.pacing, Pacing::Rate(_)), Ordering::Relaxed);
+        self.holds_pictures_back.store(settings.flush != FlushPolicy::Frame, Ordering::Relaxed);
     }
 
     /// Takes the publisher's seat, if it is free or `take_over` is asked, or where `piece` is of the publisher whose seat rests
@@ -695,6 +701,11 @@ impl Live {
     /// Whether viewers are paced even where their paths have shown that they need not be: at a rate that was given.
     pub(super) fn paces_all(&self) -> bool {
         self.paces_all.load(Ordering::Relaxed)
+    }
+
+    /// Whether its flush policy lets pictures wait for others.
+    pub(super) fn holds_pictures_back(&self) -> bool {
+        self.holds_pictures_back.load(Ordering::Relaxed)
     }
 
     /// No more bytes will come; who has read all is to go.

@@ -45,8 +45,25 @@ pub(super) struct Strain {
     idle: Duration,
     looks: u32,
     paces: bool,
+    /// Pictures a send of streams whose pictures leave as they come, and of those whose flush policy holds them back.
+    prompt: Choice,
+    held_back: Choice,
+}
+
+/// Pictures a send, and how that came to be.
+#[derive(Clone, Copy, Debug)]
+struct Choice {
     pictures: f64,
     levels: Levels,
+}
+
+/// What a worker's streams have a use for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Use {
+    /// Pictures a send, at most.
+    pub(super) most: f64,
+    /// Whether the pictures of any of them leave as they come.
+    pub(super) any_prompt: bool,
 }
 
 /// How the level came to be what it is, in looks that have decided.
@@ -73,19 +90,31 @@ fn relative_cost(pictures: f64) -> f64 {
     FURTHER_PICTURE + (1.0 - FURTHER_PICTURE) / pictures
 }
 
-/// Pictures a send of a worker whose load would be `load` with one, and which has `now`.
-fn pictures_for(load: f64, now: f64) -> f64 {
-    // A viewer's send each interval and a round's time: what a server has that serves all its viewers, pauses for an
-    // interval, and begins again.
-    let as_a_loop = 1.0 + load;
+/// Pictures a send of a worker whose load would be `load` with one, and which has `now`. `is_prompt` where pictures leave as
+/// they come.
+fn pictures_for(load: f64, now: f64, is_prompt: bool) -> f64 {
     let left = AIM / load.max(f64::EPSILON) - FURTHER_PICTURE;
     let at_most_the_aim = if left > 0.0 { (1.0 - FURTHER_PICTURE) / left } else { MOST_PICTURES };
-    let wanted = as_a_loop.max(at_most_the_aim);
+    // Prompt: a viewer's send each interval and a round's time. That is what a server has that serves all its viewers,
+    // pauses for an interval, and begins again. Held back: they leave together already.
+    let wanted = if is_prompt { at_most_the_aim.max(1.0 + load) } else { at_most_the_aim };
     let enough = |wanted: f64| LEVELS.into_iter().find(|level| *level >= wanted).unwrap_or(MOST_PICTURES);
-    // One by one up to the limit, where the loop's number is above 1 by more than a margin.
-    let [least, most] = [-MARGIN, MARGIN]
-        .map(|margin| if load + margin <= COALESCES { 1.0 } else { enough(wanted + margin) });
+    let [least, most] = [-MARGIN, MARGIN].map(|margin| {
+        let one_by_one = is_prompt && load + margin <= COALESCES;
+        if one_by_one { 1.0 } else { enough(wanted + margin) }
+    });
     now.clamp(least, most)
+}
+
+impl Choice {
+    const NEW: Choice = Choice { pictures: 1.0, levels: Levels::NEW };
+
+    fn look(&mut self, load: f64, is_prompt: bool, is_overload: bool, most: f64) {
+        let before = self.pictures;
+        let wanted = self.levels.next(before, pictures_for(load, before, is_prompt));
+        // An overload may be any load.
+        self.pictures = if is_overload { wanted.max(before * 2.0) } else { wanted }.min(most);
+    }
 }
 
 impl Levels {
@@ -115,7 +144,14 @@ impl Levels {
 impl Strain {
     /// A worker that begins now, with all of its time.
     pub(super) fn new(now: Time) -> Strain {
-        Strain { since: now, idle: Duration::ZERO, looks: 0, paces: true, pictures: 1.0, levels: Levels::NEW }
+        Strain {
+            since: now,
+            idle: Duration::ZERO,
+            looks: 0,
+            paces: true,
+            prompt: Choice::NEW,
+            held_back: Choice::NEW,
+        }
     }
 
     /// The worker has waited for something to do.
@@ -133,14 +169,15 @@ impl Strain {
         self.paces
     }
 
-    /// Pictures that are to leave in one send, from 1.
-    pub(super) fn pictures(&self) -> f64 {
-        self.pictures
+    /// Pictures that are to leave in one send, from 1, of a stream whose pictures leave as they come, or whose flush policy
+    /// holds them back.
+    pub(super) fn pictures(&self, are_held_back: bool) -> f64 {
+        if are_held_back { self.held_back.pictures } else { self.prompt.pictures }
     }
 
-    /// Looks at the load of a worker whose streams have a use for `most` pictures a send. Returns how busy it was since it
-    /// last decided, as a share, and what that changes.
-    pub(super) fn look(&mut self, most: f64, now: Time) -> (f64, [Option<Change>; 2]) {
+    /// Looks at the load of a worker whose streams have that use. Returns how busy it was since it last decided, as a share,
+    /// and what that changes.
+    pub(super) fn look(&mut self, useful: Use, now: Time) -> (f64, [Option<Change>; 2]) {
         self.looks += 1;
         let elapsed = now.since(self.since).max(Duration::from_millis(1));
         let busy = (1.0 - self.idle.as_secs_f64() / elapsed.as_secs_f64()).max(0.0);
@@ -148,18 +185,17 @@ impl Strain {
             return (busy, [None, None]);
         }
         self.forget(now);
-        let most = most.clamp(1.0, MOST_PICTURES);
-        let before = self.pictures;
-        let wanted = pictures_for(busy / relative_cost(before), before);
-        let wanted = self.levels.next(before, wanted);
-        // An overload may be any load.
-        self.pictures = if busy > OVERLOADED { wanted.max(before * 2.0) } else { wanted }.min(most);
+        let most = useful.most.clamp(1.0, MOST_PICTURES);
+        let (before, is_overload) = (self.pictures(!useful.any_prompt), busy > OVERLOADED);
+        let load = busy / relative_cost(before);
+        self.prompt.look(load, true, is_overload, most);
+        self.held_back.look(load, false, is_overload, most);
+        let pictures = self.pictures(!useful.any_prompt);
         let idle = 1.0 - busy;
-        let one_by_one = self.pictures == 1.0;
-        let paces = if self.paces { idle > PACING_ENDS } else { idle > PACING_BEGINS && one_by_one };
+        let paces = if self.paces { idle > PACING_ENDS } else { idle > PACING_BEGINS && pictures == 1.0 };
         let changes = [
             (paces != self.paces).then_some(Change::Pacing(paces)),
-            (self.pictures != before).then_some(Change::Pictures(self.pictures)),
+            (pictures != before).then_some(Change::Pictures(pictures)),
         ];
         self.paces = paces;
         (busy, changes)
@@ -170,15 +206,22 @@ impl Strain {
 mod tests {
     use super::*;
 
+    const PROMPT: Use = Use { most: MOST_PICTURES, any_prompt: true };
+
     /// A worker whose sends cost a part of its time each, and their bytes another.
     struct Worker {
         strain: Strain,
         now: Time,
+        useful: Use,
     }
 
     impl Worker {
         fn new() -> Worker {
-            Worker { strain: Strain::new(Time::ZERO), now: Time::ZERO }
+            Worker { strain: Strain::new(Time::ZERO), now: Time::ZERO, useful: PROMPT }
+        }
+
+        fn pictures(&self) -> f64 {
+            self.strain.pictures(!self.useful.any_prompt)
         }
 
         /// A quarter of a second in which so much of its time is spent; returns changes.
@@ -186,7 +229,7 @@ mod tests {
             let time = Duration::from_millis(250);
             self.strain.rested(time.mul_f64(1.0 - busy.min(1.0)));
             self.now += time;
-            self.strain.look(MOST_PICTURES, self.now).1.into_iter().flatten().count()
+            self.strain.look(self.useful, self.now).1.into_iter().flatten().count()
         }
 
         /// Some seconds of a load whose sends alone would take `sends` of its time, and whose bytes take `bytes`. Returns
@@ -194,11 +237,11 @@ mod tests {
         fn carry(&mut self, sends: f64, bytes: f64, seconds: usize) -> (f64, usize) {
             let mut changes = 0;
             for look in 0..seconds * 4 {
-                let before = self.strain.pictures();
+                let before = self.pictures();
                 self.look(sends / before + bytes);
-                changes += usize::from(look >= seconds * 2 && self.strain.pictures() != before);
+                changes += usize::from(look >= seconds * 2 && self.pictures() != before);
             }
-            (self.strain.pictures(), changes)
+            (self.pictures(), changes)
         }
     }
 
@@ -223,10 +266,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_held_back_leaves_together_only_where_the_core_is_filling() {
+        for (sends, pictures) in [(0.3, 1.0), (0.5, 1.0), (1.0, 2.0), (5.0, 6.0)] {
+            let mut worker = Worker { useful: Use { any_prompt: false, ..PROMPT }, ..Worker::new() };
+            assert_eq!(worker.carry(sends, 0.05, 20), (pictures, 0), "{sends}");
+        }
+    }
+
+    #[test]
     fn an_idle_worker_sends_each_picture_by_itself_again() {
         let mut worker = Worker::new();
         worker.carry(5.0, 0.2, 20);
-        assert_eq!(worker.strain.pictures(), MOST_PICTURES);
+        assert_eq!(worker.pictures(), MOST_PICTURES);
         assert_eq!(worker.carry(0.1, 0.0, 20), (1.0, 0));
         assert!(worker.strain.paces());
     }
@@ -244,16 +295,16 @@ mod tests {
     fn an_overload_is_answered_in_the_first_second_and_over_in_some() {
         let mut worker = Worker::new();
         assert_eq!([worker.look(1.0), worker.look(1.0)], [2, 1]);
-        assert!(worker.strain.pictures() >= 4.0 && !worker.strain.paces());
+        assert!(worker.pictures() >= 4.0 && !worker.strain.paces());
         assert_eq!([(); 3].map(|()| worker.look(0.1)), [0; 3], "a second is looked at");
         worker.carry(0.1, 0.0, 3);
-        assert_eq!((worker.strain.pictures(), worker.strain.paces()), (1.0, true));
+        assert_eq!((worker.pictures(), worker.strain.paces()), (1.0, true));
     }
 
     #[test]
     fn pictures_in_a_send_that_save_nothing_do_not_leave_together() {
         let mut strain = Strain::new(Time::ZERO);
-        strain.look(1.0, Time::from_millis(250));
-        assert_eq!((strain.pictures(), strain.paces()), (1.0, false));
+        strain.look(Use { most: 1.0, ..PROMPT }, Time::from_millis(250));
+        assert_eq!((strain.pictures(false), strain.pictures(true), strain.paces()), (1.0, 1.0, false));
     }
 }

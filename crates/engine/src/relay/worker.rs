@@ -11,7 +11,7 @@ use crate::relay::inboxes::{Message, WAKE};
 use crate::relay::live::{Live, Seat};
 use crate::relay::resting::Resting;
 use crate::relay::roster::Sampling;
-use crate::relay::strain::{Change, Strain};
+use crate::relay::strain::{Change, Strain, Use};
 use crate::relay::turn::{TurnBuffers, TurnContext};
 use crate::relay::viewer::Allowance;
 use crate::relay::wire::Wire;
@@ -592,9 +592,13 @@ impl Worker {
     }
 
     fn look_at_load(&mut self, now: Time) {
-        let before = self.strain.pictures();
-        let useful = self.audiences.values().map(|audience| audience.coalescer.useful());
-        let (busy, changes) = self.strain.look(useful.fold(1.0, f64::max), now);
+        let audiences = || self.audiences.values();
+        let useful = Use {
+            most: audiences().map(|audience| audience.coalescer.useful()).fold(1.0, f64::max),
+            any_prompt: audiences().any(|audience| !audience.live.holds_pictures_back()),
+        };
+        let before = self.strain.pictures(!useful.any_prompt);
+        let (busy, changes) = self.strain.look(useful, now);
         let (worker, busy_percent) = (self.index, (busy * 100.0) as u32);
         for change in changes.into_iter().flatten() {
             match change {
@@ -667,7 +671,7 @@ impl Worker {
         // What comes meanwhile is for the next time: others have to have their turn in between.
         for live in std::mem::take(&mut self.buffers.news) {
             live.heard(self.index);
-            let (now, wanted) = (self.hub.clock.now(), self.strain.pictures());
+            let (now, wanted) = (self.hub.clock.now(), self.strain.pictures(live.holds_pictures_back()));
             let Some(audience) = self.audiences.get_mut(&live.id) else { continue };
             let chosen = if live.has_ended() {
                 audience.coalescer.end()
