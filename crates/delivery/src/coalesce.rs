@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// News further apart than this say nothing about when the next come.
 const LONGEST_INTERVAL: Duration = Duration::from_millis(500);
 /// What leaves as one packet of segmentation offload, about: a send with more costs as much as two.
-const PACKET_BYTES: f64 = 60_000.0;
+const PACKET_BYTES: u64 = 60_000;
 /// A whole send, in the steps in which a group's progress to its next one is counted: [`GROUPS`] and each whole number of
 /// pictures divide it.
 const SEND: u32 = 55_440;
@@ -40,9 +40,6 @@ pub struct Coalescer {
     last_news: Option<Time>,
     /// Time between news; a running mean.
     interval: Option<Duration>,
-    last_head: Option<u64>,
-    /// What news bring; a running mean.
-    bytes: Option<f64>,
     /// How many leave together now.
     pictures: f64,
 }
@@ -91,31 +88,25 @@ impl Default for Coalescer {
     fn default() -> Coalescer {
         let group =
             |number: usize| Group { progress: number as u32 * (SEND / GROUPS as u32), waiting_since: None };
-        Coalescer {
-            groups: std::array::from_fn(group),
-            last_news: None,
-            interval: None,
-            last_head: None,
-            bytes: None,
-            pictures: 1.0,
-        }
+        Coalescer { groups: std::array::from_fn(group), last_news: None, interval: None, pictures: 1.0 }
     }
 }
 
+/// Pictures a send that save anything, of a stream whose news bring so many bytes (0 where that is not known): more would
+/// bring more than leaves as one packet.
+pub fn useful(brings: u64) -> f64 {
+    (PACKET_BYTES / brings.max(1)).clamp(1, MOST_PICTURES as u64) as f64
+}
+
 impl Coalescer {
-    /// There is news, up to offset `head` of the stream, on a worker that wants `wanted` pictures in a send. Returns which
-    /// viewers are to be served.
-    pub fn news(&mut self, wanted: f64, head: u64, now: Time) -> Chosen {
-        let brought = self.last_head.replace(head).map(|last| head.saturating_sub(last) as f64);
-        if let Some(brought) = brought {
-            // Key frames come seldom, and are no reason for fewer pictures a send.
-            self.bytes = Some(self.bytes.map_or(brought, |mean| mean + (brought - mean) / 32.0));
-        }
+    /// There is news of a stream whose news bring so many bytes, on a worker that wants `wanted` pictures in a send. Returns
+    /// which viewers are to be served.
+    pub fn news(&mut self, wanted: f64, brings: u64, now: Time) -> Chosen {
         let gap = self.last_news.replace(now).map(|last| now.since(last));
         if let Some(gap) = gap.filter(|gap| *gap < LONGEST_INTERVAL) {
             self.interval = Some(self.interval.map_or(gap, |mean| (mean * 7 + gap) / 8));
         }
-        self.pictures = wanted.clamp(1.0, self.patient().min(self.useful()));
+        self.pictures = wanted.clamp(1.0, self.patient().min(useful(brings)));
         let waited = self.chosen(|group| group.waiting_since.is_some());
         // Rounded up: after three thirds of a send there is one.
         let step = (f64::from(SEND) / self.pictures).ceil() as u32;
@@ -148,12 +139,6 @@ impl Coalescer {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         Some(self.groups.iter().filter_map(|group| group.waiting_since).min()? + self.patience())
-    }
-
-    /// Pictures a send that save anything: more would bring more than leaves as one packet.
-    pub fn useful(&self) -> f64 {
-        let in_a_packet = |bytes: f64| (PACKET_BYTES / bytes.max(1.0)).floor();
-        self.bytes.map_or(MOST_PICTURES, in_a_packet).clamp(1.0, MOST_PICTURES)
     }
 
     /// Pictures a send that [`PATIENCE`] is enough for.
@@ -241,13 +226,13 @@ mod tests {
 
     #[test]
     fn a_send_brings_no_more_than_a_packet_takes() {
-        for (picture, most) in [(1_000, 6.0), (12_500, 4.0), (25_000, 2.0), (50_000, 1.0), (125_000, 1.0)] {
-            let (mut coalescer, mut now, mut head) = (Coalescer::default(), Time::ZERO, 0);
-            for number in 0..1000 {
-                now += PICTURE;
-                // A key frame a second, five times as large, and others that differ.
-                head += if number % 50 == 0 { 5 * picture } else { picture * (80 + number % 30) / 100 };
-                coalescer.news(6.0, head, now);
+        for (picture, most) in
+            [(0, 6.0), (1_000, 6.0), (12_500, 4.0), (25_000, 2.0), (50_000, 1.0), (125_000, 1.0)]
+        {
+            assert_eq!(useful(picture), most, "{picture}");
+            let mut coalescer = Coalescer::default();
+            for number in 1..9 {
+                coalescer.news(6.0, picture, Time::ZERO + PICTURE * number);
             }
             assert_eq!(coalescer.pictures, most, "{picture}");
         }
@@ -260,10 +245,9 @@ mod tests {
         fn no_viewer_waits_beyond_the_patience(
             steps in proptest::collection::vec((1u64..150, 1f64..8.0, 0u64..100_000), 1..200),
         ) {
-            let (mut coalescer, mut now, mut head) = (Coalescer::default(), Time::ZERO, 0);
+            let (mut coalescer, mut now) = (Coalescer::default(), Time::ZERO);
             let mut waiting: Vec<Option<Time>> = vec![None; 24];
             for (millis, wanted, bytes) in steps {
-                head += bytes;
                 let next = now + Duration::from_millis(millis);
                 while let Some(at) = coalescer.poll_timeout().filter(|at| *at < next) {
                     now = now.max(at);
@@ -278,7 +262,7 @@ mod tests {
                 now = next;
                 let waited: Vec<bool> = waiting.iter().map(Option::is_some).collect();
                 waiting.iter_mut().for_each(|since| { since.get_or_insert(now); });
-                let chosen = coalescer.news(wanted, head, now);
+                let chosen = coalescer.news(wanted, bytes, now);
                 for (slot, since) in waiting.iter_mut().enumerate() {
                     if chosen.has(slot as u32) {
                         *since = None;

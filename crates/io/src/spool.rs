@@ -414,14 +414,14 @@ impl Reader {
     }
 
     /// Sends bytes from the reader's offset, up to `end`, to `socket` without copying them through user space,
-    /// and moves the reader by as many. One `sendfile`; it stops at the end of a link, and where there are more than `most`
-    /// bytes at a whole segment. `end` must not lie beyond [`Chain::head`], and must lie beyond the reader's offset.
+    /// and moves the reader by as many. One `sendfile`; it stops at the end of a link, and where there are far more than
+    /// `most` bytes at a whole segment. `end` must not lie beyond [`Chain::head`], and must lie beyond the reader's offset.
     pub fn send(&mut self, socket: impl AsFd, end: u64, most: u64) -> io::Result<Sent> {
         let capacity = self.chain.0.capacity;
         let (offset, index) = (self.offset, self.offset / capacity);
         let Some(link) = self.stand(index) else { return Ok(Sent::Gone) };
         let mut within = offset % capacity;
-        let count = whole_segments((end - offset).min(capacity - within), most) as usize;
+        let count = sent_at_once(within, (end - offset).min(capacity - within), most) as usize;
         let sent = wait_is_none(|| Ok(rustix::fs::sendfile(&socket, &link.file, Some(&mut within), count)?))?;
         match sent {
             Some(0) => Ok(Sent::Gone),
@@ -434,14 +434,27 @@ impl Reader {
     }
 }
 
+/// The pages that the pipe behind `sendfile` holds; it hands so much to the socket at a time.
+const PIPE_PAGES: u64 = 16;
+const PAGE_BYTES: u64 = 4096;
 /// A segment on Ethernet, with time stamps. A path with others costs a short segment now and then.
 const SEGMENT_BYTES: u64 = 1448;
+/// Segments of a packet; one more would be too many without time stamps.
+const PACKET_SEGMENTS: u64 = 44;
 
-/// How many of `bytes` one `sendfile` is to send where it may send `most`: all, or whole segments. The kernel takes them in
-/// pieces of sixteen pages, and holds what fills no segment back for the next piece; a short segment at the end would
-/// cost as much as a long one.
-fn whole_segments(bytes: u64, most: u64) -> u64 {
-    if bytes <= most { bytes } else { (most / SEGMENT_BYTES).max(1) * SEGMENT_BYTES }
+/// How many of `bytes` that begin at `within` a file one `sendfile` is to send where it may send `most`, or a quarter more if
+/// that is all. What goes beyond the pipe leaves in pieces: the kernel holds what fills no segment back for the next, but
+/// the last may be a short one, which costs as much as a long one. So where it may send no two packets it sends one.
+fn sent_at_once(within: u64, bytes: u64, most: u64) -> u64 {
+    let pipe = (PIPE_PAGES * PAGE_BYTES - within % PAGE_BYTES) / SEGMENT_BYTES;
+    let packet = pipe.min(PACKET_SEGMENTS) * SEGMENT_BYTES;
+    if most < 2 * packet {
+        bytes.min(packet)
+    } else if bytes <= most.saturating_add(most / 4) {
+        bytes
+    } else {
+        most / SEGMENT_BYTES * SEGMENT_BYTES
+    }
 }
 
 /// A run of a spool's bytes as memory. Keeps them there for as long as it is held.
@@ -575,14 +588,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_all_is_whole_segments() {
-        for (bytes, most, sent) in [
-            (1, 60_000, 1),
-            (60_000, 60_000, 60_000),
-            (60_001, 60_000, 41 * SEGMENT_BYTES),
-            (5_000, 1, SEGMENT_BYTES),
+    fn a_send_is_all_or_whole_packets_and_segments() {
+        let packet = PACKET_SEGMENTS * SEGMENT_BYTES;
+        for (within, bytes, most, sent) in [
+            (0, 1, 60_000, 1),
+            (0, 60_000, 60_000, 60_000),
+            (0, 100_000, 60_000, packet),
+            (4096 - 1, 100_000, 60_000, 42 * SEGMENT_BYTES),
+            (0, 100_000, 1, packet),
+            (5, 160_000, 128_000, 160_000),
+            (5, 160_001, 128_000, 88 * SEGMENT_BYTES),
         ] {
-            assert_eq!(whole_segments(bytes, most), sent, "{bytes} of which {most}");
+            assert_eq!(sent_at_once(within, bytes, most), sent, "{bytes} at {within}, of which {most}");
         }
     }
 

@@ -72,6 +72,7 @@ pub(super) struct Live {
     /// What a viewer has to have been given for [`Live::was_sent`] to tell something new.
     unsent_end: AtomicU64,
     pace_bps: AtomicU64,
+    flush_bytes: AtomicU64,
     /// Whether viewers are paced whatever their paths take.
     paces_all: AtomicBool,
     holds_pictures_back: AtomicBool,
@@ -221,6 +222,7 @@ impl Live {
             newest_seam: AtomicU64::new(0),
             unsent_end: AtomicU64::new(u64::MAX),
             pace_bps: AtomicU64::new(0),
+            flush_bytes: AtomicU64::new(0),
             paces_all: AtomicBool::new(paces_all),
             holds_pictures_back: AtomicBool::new(holds_pictures_back),
             ended: AtomicBool::new(false),
@@ -297,6 +299,7 @@ impl Live {
             newest_seam: AtomicU64::new(newest_seam),
             unsent_end: AtomicU64::new(u64::MAX),
             pace_bps: AtomicU64::new(state.pace_bps),
+            flush_bytes: AtomicU64::new(0),
             paces_all: AtomicBool::new(paces_all),
             holds_pictures_back: AtomicBool::new(holds_pictures_back),
             ended: AtomicBool::new(state.ended),
@@ -367,7 +370,15 @@ impl Live {
             // Before viewers see it, so that whoever sends the picture knows that this is to be told.
             self.note_unsent(core);
         }
+        let before = self.chain.head();
         core.spool.publish();
+        let brought = self.chain.head() - before;
+        if brought > 0 {
+            // A running mean: key frames come seldom. The stream's lock is held.
+            let mean = self.flush_bytes.load(Ordering::Relaxed);
+            let mean = if mean == 0 { brought } else { mean - mean / 32 + brought / 32 };
+            self.flush_bytes.store(mean, Ordering::Relaxed);
+        }
     }
 
     /// The same where it is time. Tells what is to be done then.
@@ -696,6 +707,11 @@ impl Live {
     /// What viewers' connections are paced at, in bits a second; 0 where they are not.
     pub(super) fn pace_bps(&self) -> u64 {
         self.pace_bps.load(Ordering::Relaxed)
+    }
+
+    /// What leaves at once, a mean of bytes; 0 where nothing has.
+    pub(super) fn flush_bytes(&self) -> u64 {
+        self.flush_bytes.load(Ordering::Relaxed)
     }
 
     /// Whether viewers are paced even where their paths have shown that they need not be: at a rate that was given.

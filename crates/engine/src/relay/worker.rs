@@ -16,7 +16,7 @@ use crate::relay::turn::{TurnBuffers, TurnContext};
 use crate::relay::viewer::Allowance;
 use crate::relay::wire::Wire;
 use crate::relay::{Listen, Settings};
-use glassline_delivery::coalesce::{Chosen, Coalescer};
+use glassline_delivery::coalesce::{Chosen, Coalescer, useful};
 use glassline_delivery::http1::problem;
 use glassline_io::batch::BATCH_SENDS;
 use glassline_io::poll::{Event, Poller, Watch};
@@ -593,12 +593,12 @@ impl Worker {
 
     fn look_at_load(&mut self, now: Time) {
         let audiences = || self.audiences.values();
-        let useful = Use {
-            most: audiences().map(|audience| audience.coalescer.useful()).fold(1.0, f64::max),
+        let used = Use {
+            most: audiences().map(|audience| useful(audience.live.flush_bytes())).fold(1.0, f64::max),
             any_prompt: audiences().any(|audience| !audience.live.holds_pictures_back()),
         };
-        let before = self.strain.pictures(!useful.any_prompt);
-        let (busy, changes) = self.strain.look(useful, now);
+        let before = self.strain.pictures(!used.any_prompt);
+        let (busy, changes) = self.strain.look(used, now);
         let (worker, busy_percent) = (self.index, (busy * 100.0) as u32);
         for change in changes.into_iter().flatten() {
             match change {
@@ -671,12 +671,13 @@ impl Worker {
         // What comes meanwhile is for the next time: others have to have their turn in between.
         for live in std::mem::take(&mut self.buffers.news) {
             live.heard(self.index);
-            let (now, wanted) = (self.hub.clock.now(), self.strain.pictures(live.holds_pictures_back()));
+            let now = self.hub.clock.now();
+            let wanted = self.strain.pictures(live.holds_pictures_back());
             let Some(audience) = self.audiences.get_mut(&live.id) else { continue };
             let chosen = if live.has_ended() {
                 audience.coalescer.end()
             } else {
-                audience.coalescer.news(wanted, live.chain.head(), now)
+                audience.coalescer.news(wanted, live.flush_bytes(), now)
             };
             self.serve(live.id, chosen);
         }

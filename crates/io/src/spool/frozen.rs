@@ -2,7 +2,7 @@
 //! which everybody else reads as memory.
 #![allow(unsafe_code)]
 
-use super::whole_segments;
+use super::sent_at_once;
 use crate::map::Map;
 use crate::tcp::wait_is_none;
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -63,7 +63,7 @@ impl Frozen {
     /// The socket's.
     pub fn send(&self, socket: impl AsFd, from: u64, to: u64) -> io::Result<Option<usize>> {
         let to = to.min(self.length as u64);
-        let (mut at, count) = (from, whole_segments(to.saturating_sub(from), MOST_BYTES) as usize);
+        let (mut at, count) = (from, sent_at_once(from, to.saturating_sub(from), MOST_BYTES) as usize);
         wait_is_none(|| Ok(rustix::fs::sendfile(&socket, &self.file, Some(&mut at), count)?))
     }
 }
