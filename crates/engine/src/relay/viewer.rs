@@ -549,7 +549,7 @@ mod tests {
         assert_eq!(share(0), 240 << 10);
         assert_eq!(share(1000), 240 << 10);
         assert!((60_000..65_000).contains(&share(5000)), "{}", share(5000));
-        assert_eq!(share(100_000), 56 << 10);
+        assert_eq!(share(100_000), 63_712);
     }
 
     #[test]
