@@ -256,8 +256,9 @@ const UNNAMED: OFlags = OFlags::TMPFILE.union(OFlags::RDWR).union(OFlags::CLOEXE
 
 fn open_in_memory() -> io::Result<OwnedFd> {
     let file = rustix::fs::memfd_create("glassline-spool", MemfdFlags::CLOEXEC)?;
-    // Nothing asks when a link was read last, and to write it down is a part of each send.
-    rustix::fs::fcntl_setfl(&file, OFlags::NOATIME)?;
+    // Nothing asks when a link was read last, and to write it down is a part of each send. Where a sandbox bars that it is
+    // written down.
+    let _ = rustix::fs::fcntl_setfl(&file, OFlags::NOATIME);
     Ok(file)
 }
 
@@ -442,18 +443,23 @@ const SEGMENT_BYTES: u64 = 1448;
 /// Segments of a packet; one more would be too many without time stamps.
 const PACKET_SEGMENTS: u64 = 44;
 
-/// How many of `bytes` that begin at `within` a file one `sendfile` is to send where it may send `most`, or a quarter more if
-/// that is all. What goes beyond the pipe leaves in pieces: the kernel holds what fills no segment back for the next, but
-/// the last may be a short one, which costs as much as a long one. So where it may send no two packets it sends one.
-fn sent_at_once(within: u64, bytes: u64, most: u64) -> u64 {
+/// How many of `bytes` that begin at `within` a file leave as one packet. What goes beyond the pipe leaves in pieces: the
+/// kernel holds what fills no segment back for the next, but the last may be a short one, which costs as much as a long one.
+fn one_packet(within: u64, bytes: u64) -> u64 {
     let pipe = (PIPE_PAGES * PAGE_BYTES - within % PAGE_BYTES) / SEGMENT_BYTES;
-    let packet = pipe.min(PACKET_SEGMENTS) * SEGMENT_BYTES;
-    if most < 2 * packet {
-        bytes.min(packet)
+    bytes.min(pipe.min(PACKET_SEGMENTS) * SEGMENT_BYTES)
+}
+
+/// How many of them one `sendfile` is to send where it may send `most`, or a quarter more if that is all: one packet where
+/// that is not enough for two. What it sends of more than `most` is not less than that: a rest of the share would bring a
+/// packet more.
+fn sent_at_once(within: u64, bytes: u64, most: u64) -> u64 {
+    if most < 2 * one_packet(within, u64::MAX) {
+        one_packet(within, bytes)
     } else if bytes <= most.saturating_add(most / 4) {
         bytes
     } else {
-        most / SEGMENT_BYTES * SEGMENT_BYTES
+        most.div_ceil(SEGMENT_BYTES) * SEGMENT_BYTES
     }
 }
 
@@ -597,7 +603,7 @@ mod tests {
             (4096 - 1, 100_000, 60_000, 42 * SEGMENT_BYTES),
             (0, 100_000, 1, packet),
             (5, 160_000, 128_000, 160_000),
-            (5, 160_001, 128_000, 88 * SEGMENT_BYTES),
+            (5, 160_001, 128_000, 89 * SEGMENT_BYTES),
         ] {
             assert_eq!(sent_at_once(within, bytes, most), sent, "{bytes} at {within}, of which {most}");
         }

@@ -11,7 +11,7 @@ use glassline_media::Time;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Whom we measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -127,19 +127,19 @@ impl Who {
     }
 }
 
-/// Ours with one worker, and these lines under `[viewer]`.
-pub(crate) fn ours(listen: &[SocketAddr], viewer: &str, core: Option<usize>) -> Result<Server> {
+/// Ours with one worker, and these lines, which begin under `[viewer]`.
+pub(crate) fn ours(listen: &[SocketAddr], lines: &str, core: Option<usize>) -> Result<Server> {
     let folder = Server::folder("glassline")?;
     let listen: Vec<_> = listen.iter().map(|address| format!("\"{address}\"")).collect();
     let configuration = format!(
-        "listen = [{}]\nworkers = 1\n[publish]\nsilence_timeout = \"60s\"\n[viewer]\n{viewer}\n[log]\nlevel = \"warn\"\n",
+        "listen = [{}]\nworkers = 1\n[publish]\nsilence_timeout = \"60s\"\n[viewer]\n{lines}\n[log]\nlevel = \"warn\"\n",
         listen.join(", ")
     );
     write(&folder, "glassline.toml", &configuration)?;
     Server::start(folder, core, &machine::glassline()?, ["serve", "--config", "glassline.toml"])
 }
 
-pub(crate) fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
+fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
     fs::write(folder.join(name), text).context("cannot write a configuration")
 }
 
@@ -189,7 +189,7 @@ fn vlc(core: Option<usize>) -> Result<Started> {
     fetching(server, address, listener)
 }
 
-/// A configuration of its own, in the foreground and in one process.
+/// The stream as a file.
 fn nginx(case: Case, core: Option<usize>) -> Result<Started> {
     let (folder, address) = (Server::folder("nginx")?, free_address()?);
     // Its worker may run as another account.
@@ -200,20 +200,33 @@ fn nginx(case: Case, core: Option<usize>) -> Result<Started> {
     }
     fs::write(folder.join(&PATH[1..]), &bytes).context("cannot write nginx' file")?;
     drop(bytes);
+    let http = format!(
+        "sendfile on;\n  tcp_nopush on;\n  types {{ video/mp2t ts; }}\n\
+         server {{ listen {address}; root {}; }}",
+        folder.display()
+    );
+    let server = start_nginx(folder, case.viewers + 100, &http, core)?;
+    Ok(Started { server, address, path: PATH, feed: None })
+}
+
+/// nginx in the foreground and in one process, with `http` in that block of its configuration.
+pub(crate) fn start_nginx(
+    folder: PathBuf,
+    connections: usize,
+    http: &str,
+    core: Option<usize>,
+) -> Result<Server> {
     let place = folder.display();
-    let connections = case.viewers + 100;
     let configuration = format!(
         "daemon off;\nmaster_process off;\nworker_processes 1;\nworker_rlimit_nofile {connections};\n\
          pid {place}/nginx.pid;\nerror_log stderr;\nevents {{ worker_connections {connections}; }}\n\
-         http {{\n  access_log off;\n  sendfile on;\n  tcp_nopush on;\n  types {{ video/mp2t ts; }}\n\
-         client_body_temp_path {place}/body;\n  proxy_temp_path {place}/proxy;\n  fastcgi_temp_path {place}/fcgi;\n\
-         uwsgi_temp_path {place}/uwsgi;\n  scgi_temp_path {place}/scgi;\n\
-         server {{ listen {address}; root {place}; }}\n}}\n"
+         http {{\n  access_log off;\n  client_body_temp_path {place}/body;\n  proxy_temp_path {place}/proxy;\n\
+         fastcgi_temp_path {place}/fcgi;\n  uwsgi_temp_path {place}/uwsgi;\n  scgi_temp_path {place}/scgi;\n\
+         {http}\n}}\n"
     );
     write(&folder, "nginx.conf", &configuration)?;
     let arguments = ["-p", ".", "-e", "stderr", "-c", &format!("{place}/nginx.conf")].map(str::to_owned);
-    let server = Server::start(folder, core, &program("nginx")?, arguments)?;
-    Ok(Started { server, address, path: PATH, feed: None })
+    Server::start(folder, core, &program("nginx")?, arguments)
 }
 
 fn floor(core: Option<usize>) -> Result<Started> {

@@ -2,7 +2,7 @@
 
 use crate::case::Case;
 use crate::measure::{SATURATED, Spent, Times, join};
-use crate::servers::{OUR_PATH, ours, program, write};
+use crate::servers::{OUR_PATH, ours, program, start_nginx};
 use crate::tls::{Certificate, NAME};
 use anyhow::{Context, Result, ensure};
 use glassline_bench::machine::{Cores, free_address};
@@ -70,19 +70,13 @@ fn glassline(certificate: &Certificate, cores: Option<Cores>) -> Result<Started>
 fn nginx(case: Case, certificate: &Certificate, cores: Option<Cores>) -> Result<Started> {
     let (publish, secure) = (free_address()?, free_address()?);
     let relay = ours(&[publish], "", cores.map(|cores| cores.load))?;
-    let (folder, connections) = (Server::folder("nginx-tls")?, 2 * case.viewers + 100);
-    let (place, keys) = (folder.display(), certificate.folder.display());
-    let configuration = format!(
-        "daemon off;\nmaster_process off;\nworker_processes 1;\nworker_rlimit_nofile {connections};\n\
-         pid {place}/nginx.pid;\nerror_log stderr;\nevents {{ worker_connections {connections}; }}\n\
-         http {{\n  access_log off;\n  client_body_temp_path {place}/body;\n  proxy_temp_path {place}/proxy;\n\
-         fastcgi_temp_path {place}/fcgi;\n  uwsgi_temp_path {place}/uwsgi;\n  scgi_temp_path {place}/scgi;\n\
-         server {{ listen {secure} ssl; ssl_certificate {keys}/chain.pem; ssl_certificate_key {keys}/key.pem;\n\
-         location / {{ proxy_pass http://{publish}; proxy_http_version 1.1; proxy_buffering off; }} }}\n}}\n"
+    let keys = certificate.folder.display();
+    let http = format!(
+        "server {{ listen {secure} ssl; ssl_certificate {keys}/chain.pem; ssl_certificate_key {keys}/key.pem;\n\
+         location / {{ proxy_pass http://{publish}; proxy_http_version 1.1; proxy_buffering off; }} }}"
     );
-    write(&folder, "nginx.conf", &configuration)?;
-    let arguments = ["-p", ".", "-e", "stderr", "-c", &format!("{place}/nginx.conf")].map(str::to_owned);
-    let measured = Server::start(folder, cores.map(|cores| cores.server), &program("nginx")?, arguments)?;
+    let (folder, core) = (Server::folder("nginx-tls")?, cores.map(|cores| cores.server));
+    let measured = start_nginx(folder, 2 * case.viewers + 100, &http, core)?;
     Ok(Started { measured, relay: Some(relay), secure, publish })
 }
 

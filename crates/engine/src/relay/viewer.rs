@@ -65,9 +65,9 @@ pub(super) struct Allowance {
 /// A worker's round of viewers who are behind: a tenth of a second of a core. After 200 ms a connection would seem to have
 /// been idle, and begin with ten segments again (RFC 5681 §4.1), which makes sends cost the more the later they come.
 const ROUND_BYTES: u64 = 300 << 20;
-/// A packet of segmentation offload at least: what pictures leave together in one are not to be two sends. Four in a row
-/// cost little more than half of what four alone do; more change little.
-const TURN_BYTES: [u64; 2] = [63_712, 240 << 10];
+/// A packet at least: a little less than the shortest that leaves as one, so that it is not two. Four in a row cost little
+/// more than half of what four alone do; more change little.
+const TURN_BYTES: [u64; 2] = [56 << 10, 240 << 10];
 
 impl Allowance {
     /// For a worker that serves so many connections.
@@ -549,7 +549,7 @@ mod tests {
         assert_eq!(share(0), 240 << 10);
         assert_eq!(share(1000), 240 << 10);
         assert!((60_000..65_000).contains(&share(5000)), "{}", share(5000));
-        assert_eq!(share(100_000), 63_712);
+        assert_eq!(share(100_000), 56 << 10);
     }
 
     #[test]

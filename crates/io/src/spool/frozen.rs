@@ -2,15 +2,12 @@
 //! which everybody else reads as memory.
 #![allow(unsafe_code)]
 
-use super::sent_at_once;
+use super::one_packet;
 use crate::map::Map;
 use crate::tcp::wait_is_none;
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-
-/// What one call sends: a few packets of segmentation offload, so that each costs no system call of its own.
-const MOST_BYTES: u64 = 256 << 10;
 
 /// The bytes. Takes a descriptor, and memory as large as they are.
 #[derive(Debug)]
@@ -56,14 +53,14 @@ impl Frozen {
         self.length == 0
     }
 
-    /// Sends bytes from `from` on, to before `to` at most, without copying them through user space: some 256 KiB of them.
-    /// Returns how many those are; `None` where the socket takes none now.
+    /// Sends bytes from `from` on, to before `to` at most, without copying them through user space: as many as leave as one
+    /// packet of segmentation offload. Returns how many those are; `None` where the socket takes none now.
     ///
     /// # Errors
     /// The socket's.
     pub fn send(&self, socket: impl AsFd, from: u64, to: u64) -> io::Result<Option<usize>> {
         let to = to.min(self.length as u64);
-        let (mut at, count) = (from, sent_at_once(from, to.saturating_sub(from), MOST_BYTES) as usize);
+        let (mut at, count) = (from, one_packet(from, to.saturating_sub(from)) as usize);
         wait_is_none(|| Ok(rustix::fs::sendfile(&socket, &self.file, Some(&mut at), count)?))
     }
 }
