@@ -27,8 +27,8 @@ run: ## build, then serve with a live demo stream on http://127.0.0.1:8080/
 
 .PHONY: test
 test: ## everything: Rust, the web page, browsers, foreign programs; skipped tests are counted
-	@scripts/setup test
-	@scripts/test
+	@scripts/setup build
+	@scripts/test install
 
 .PHONY: test-quick
 test-quick: ## Rust alone, without foreign programs: under a minute once built

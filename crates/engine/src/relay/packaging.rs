@@ -202,6 +202,8 @@ struct Following {
     came: VecDeque<OffsetTime>,
     /// When parts that are open end, if nothing comes until then.
     stalls_at: Option<Time>,
+    /// The number of the newest stream that it was made of.
+    newest: Option<u64>,
 }
 
 /// What the thread has.
@@ -296,7 +298,14 @@ impl Packaging {
         tracing::info!(stream = %name, "packaging begins");
         self.following.insert(
             name.clone(),
-            Following { shelf, place: None, awaits: true, came: VecDeque::new(), stalls_at: None },
+            Following {
+                shelf,
+                place: None,
+                awaits: true,
+                came: VecDeque::new(),
+                stalls_at: None,
+                newest: None,
+            },
         );
         if let Some(live) = self.hub.streams.find(name) {
             self.follow(&live);
@@ -306,11 +315,12 @@ impl Packaging {
     /// The stream `live` is the one of its name from now on.
     fn follow(&mut self, live: &Arc<Live>) {
         let Some(following) = self.following.get_mut(&live.name) else { return };
-        if live.mux != Mux::MpegTs || live.has_ended() {
+        if live.mux != Mux::MpegTs {
             return;
         }
         live.set_is_packaged(true);
         following.place = Some((Arc::clone(live), Reader::new(live.chain.clone(), 0)));
+        following.newest = Some(live.id);
         following.awaits = true;
         self.handle_news(live);
     }
@@ -326,6 +336,8 @@ impl Packaging {
         match &following.place {
             Some((known, _)) if Arc::ptr_eq(known, live) => {}
             Some((known, _)) if !known.has_ended() => return,
+            // An end is told of more than once, perhaps behind the beginning of the next stream: what was made of it stays.
+            _ if following.newest >= Some(live.id) => return,
             _ => {
                 self.begin_anew(&live.name);
                 return self.follow(live);
@@ -477,4 +489,57 @@ fn transport(live: &Live, source: Range<u64>, scratch: &mut [u8]) -> io::Result<
         }
     }
     Ok(Some(bytes.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::Settings;
+    use crate::relay::test_streams::{hub, live};
+
+    /// A packager without a thread, and the presentation of `stream`, which somebody has asked for.
+    fn packaging(stream: &Live) -> (Packaging, Arc<Shelf>) {
+        let hub = Arc::new(hub(Settings::default(), 1));
+        let shelf = hub.shelf(&stream.name);
+        let mut packaging = Packaging::new(&hub, Poller::new().expect("a poller"));
+        packaging.begin(&stream.name);
+        (packaging, shelf)
+    }
+
+    fn presentation_of(stream: &Live, packaging: &Packaging) -> Arc<Shelf> {
+        packaging.hub.shelves.find(&stream.name).expect("a presentation")
+    }
+
+    #[test]
+    fn an_end_that_is_told_of_twice_is_one() {
+        let (first, next) = (live(1, "a", 1), live(2, "a", 1));
+        let (mut packaging, shelf) = packaging(&first);
+        packaging.handle_news(&first);
+        assert!(!shelf.has_ended());
+        first.end();
+        packaging.handle_news(&first);
+        packaging.handle_news(&first);
+        assert!(shelf.has_ended() && Arc::ptr_eq(&presentation_of(&first, &packaging), &shelf));
+
+        // The next stream of the name begins another, which news of the first do not end.
+        packaging.handle_news(&next);
+        let second = presentation_of(&next, &packaging);
+        assert!(!Arc::ptr_eq(&second, &shelf));
+        packaging.handle_news(&first);
+        assert!(!second.has_ended() && Arc::ptr_eq(&presentation_of(&next, &packaging), &second));
+        next.end();
+        packaging.handle_news(&first);
+        assert!(!second.has_ended(), "the rest of it was not read");
+        packaging.handle_news(&next);
+        assert!(second.has_ended());
+    }
+
+    #[test]
+    fn what_ended_before_it_was_looked_at_is_a_presentation_with_an_end() {
+        let short = live(1, "a", 1);
+        let (mut packaging, shelf) = packaging(&short);
+        short.end();
+        packaging.handle_news(&short);
+        assert!(shelf.has_ended() && Arc::ptr_eq(&presentation_of(&short, &packaging), &shelf));
+    }
 }
