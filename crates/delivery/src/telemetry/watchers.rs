@@ -29,6 +29,8 @@ const ADDRESSES_MAX: usize = 16_384;
 const KEPT: Duration = Duration::from_secs(60);
 /// Addresses among which nobody looks for old ones.
 const SWEPT_MIN: usize = 256;
+/// How often the old ones of a full table are looked for: each object that is fetched would have all of it gone through.
+const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 
 /// What becomes of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub struct Watchers {
     by_address: BTreeMap<IpAddr, Watcher>,
     /// At so many addresses old ones are let go.
     sweep_at: usize,
+    /// When that was done last.
+    swept: Time,
 }
 
 impl Watcher {
@@ -112,11 +116,9 @@ impl Watchers {
 
     /// An object goes to `address` that has the pictures of `time`.
     pub fn fetched(&mut self, address: IpAddr, time: Duration, now: Time) {
-        if self.by_address.len() >= self.sweep_at.max(SWEPT_MIN) {
-            self.sweep(now);
-            if self.by_address.len() >= ADDRESSES_MAX && !self.by_address.contains_key(&address) {
-                return;
-            }
+        self.sweep(now);
+        if self.by_address.len() >= ADDRESSES_MAX && !self.by_address.contains_key(&address) {
+            return;
         }
         let watcher = self.by_address.entry(address).or_insert_with(|| Watcher::new(now));
         watcher.count(now);
@@ -145,7 +147,10 @@ impl Watchers {
 
     /// Lets go those to whom nothing goes any more, now and then.
     fn sweep(&mut self, now: Time) {
-        if self.by_address.len() >= self.sweep_at.max(SWEPT_MIN) {
+        let addresses = self.by_address.len();
+        let is_too_soon = addresses >= ADDRESSES_MAX && now.since(self.swept) < SWEEP_PAUSE;
+        if addresses >= self.sweep_at.max(SWEPT_MIN) && !is_too_soon {
+            self.swept = now;
             self.by_address.retain(|_, watcher| !watcher.is_old(now));
             self.sweep_at = self.by_address.len().saturating_mul(2).min(ADDRESSES_MAX);
         }
@@ -222,6 +227,11 @@ mod tests {
             watchers.fetched(address(number), Duration::from_secs(2), at(u64::from(number)));
         }
         assert!(watchers.by_address.len() <= ADDRESSES_MAX, "{}", watchers.by_address.len());
+        // A full table is not gone through for each object.
+        let swept = watchers.swept;
+        (1..=1000).for_each(|number| watchers.fetched(address(number), Duration::from_secs(2), swept));
+        watchers.fetched(address(1), Duration::from_secs(2), swept + SWEEP_PAUSE / 2);
+        assert_eq!((watchers.by_address.len(), watchers.swept), (ADDRESSES_MAX, swept));
         watchers.join(address(7_000_000), at(200_000));
         assert!(watchers.by_address.len() <= SWEPT_MIN, "{}", watchers.by_address.len());
         assert_eq!(take(&mut watchers, 7_000_000, 2, 202_000), Taken);
