@@ -132,7 +132,7 @@ for (const engine of ["webcodecs", "mse", "hls"]) {
     await page.goto(`${server.origin}/watch/cam?engine=${engine}`);
     await plays(page, 50);
     await page.evaluate((code) => glasslineLab.start([[code]]), CODE);
-    const middle = (values) => values.toSorted((one, other) => one - other)[values.length >> 1];
+    const middle = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];
     const apart = [];
     // A machine that stands still moves one of the two: they agree where it does not.
     await until("a second in which both agree", async () => {
