@@ -45,8 +45,12 @@ struct State {
     /// Whether the network thread is told when the socket has room.
     watched: bool,
     framer: Framer,
-    /// The clock of the stream as it was last told, 90 kHz.
+    /// The clock of the stream as it was last told, from its first unit on, 90 kHz.
     clock: Ticks,
+    /// When the first unit was framed.
+    began: Option<Time>,
+    /// What is added to the clock that is told, once one is.
+    shift: Option<Ticks>,
     /// Nothing of the stream has been framed yet.
     is_first: bool,
     reopen_at: Time,
@@ -103,6 +107,8 @@ impl DatagramOutput {
             socket: Some(socket),
             watched: false,
             clock: Ticks(0),
+            began: None,
+            shift: None,
             is_first: true,
             reopen_at: Time::ZERO,
             told: None,
@@ -122,7 +128,7 @@ impl Output for DatagramOutput {
         line.status.check_whole(line.state.is_poisoned())?;
         let mut state = line.lock();
         let now = line.registration.now();
-        let unit = state.frame(packets.bytes, now + line.patience());
+        let unit = state.frame(packets.bytes, now, now + line.patience());
         state.waiting.push_back(unit);
         if state.waiting.len() == 1 {
             line.send(&mut state, now);
@@ -215,12 +221,18 @@ impl Line {
 
 impl State {
     /// Puts the packets into datagrams.
-    fn frame(&mut self, bytes: &[u8], deadline: Time) -> Unit {
+    fn frame(&mut self, bytes: &[u8], now: Time, deadline: Time) -> Unit {
         let mut wire = std::mem::take(&mut self.spare);
         // All of it leaves now, which is when the clock in it says.
         let clock = ts_packets(bytes).find_map(|packet| Packet::parse(packet).ok()?.pcr());
+        // What comes before the first clock is stamped by the time that passes, which the clock goes on from: a receiver takes
+        // a leap for another stream.
+        let passed = Ticks::from_time(Time::ZERO + now.since(*self.began.get_or_insert(now)));
         if let Some(clock) = clock {
-            self.clock = Ticks(clock.base() as i64);
+            let clock = Ticks(clock.base() as i64);
+            self.clock = clock + *self.shift.get_or_insert(passed - clock);
+        } else if self.shift.is_none() {
+            self.clock = passed;
         }
         let (clock, is_first) = (self.clock, &mut self.is_first);
         let datagram_bytes = self.framer.frame(bytes, &mut wire, |packetizer, _| {
@@ -325,10 +337,24 @@ mod tests {
 
     #[test]
     fn rtp_is_stamped_with_the_streams_clock() {
+        let told = stamps_of(&[(Some(9000), 9), (None, 1), (Some(10_800), 2)]);
+        assert_eq!(told, [(0, 0, true), (1, 0, false), (2, 0, false), (3, 1800, false)]);
+    }
+
+    /// An encoder on a busy machine leaves the first picture out: its sound comes before any clock.
+    #[test]
+    fn stamps_do_not_leap_where_the_first_clock_comes_late() {
+        let told = stamps_of(&[(None, 1), (None, 1), (Some(3_667_000_000), 1), (Some(3_667_001_800), 1)]);
+        assert!(told.windows(2).all(|pair| pair[1].1.wrapping_sub(pair[0].1) < 90_000 * 60), "{told:?}");
+        assert_eq!(told[3].1.wrapping_sub(told[2].1), 1800);
+    }
+
+    /// Sequence number, time stamp and marker of each datagram, from the first one's on, for runs of packets with their clocks.
+    fn stamps_of(runs: &[(Option<u64>, usize)]) -> Vec<(u16, u32, bool)> {
         let (receiver, port) = receiver("127.0.0.1:0");
         let (mut output, _network) = open(&format!("rtp://127.0.0.1:{port}"), true).unwrap();
         let mut stamps = Vec::new();
-        for (clock, packets) in [(Some(9000u64), 9usize), (None, 1), (Some(10_800), 2)] {
+        for &(clock, packets) in runs {
             let mut bytes = vec![0xff; packets * PACKET_BYTES];
             for packet in bytes.chunks_mut(PACKET_BYTES) {
                 packet[..4].copy_from_slice(&[0x47, 1, 0, 0x10]);
@@ -349,13 +375,10 @@ mod tests {
             assert_eq!(received, bytes);
         }
         let (first, begun, _) = stamps[0];
-        let told: Vec<_> = stamps
-            .iter()
-            .map(|(sequence, stamp, marker)| {
-                (sequence.wrapping_sub(first), stamp.wrapping_sub(begun), *marker)
-            })
-            .collect();
-        assert_eq!(told, [(0, 0, true), (1, 0, false), (2, 0, false), (3, 1800, false)]);
+        let from_the_first = |(sequence, stamp, marker): &(u16, u32, bool)| {
+            (sequence.wrapping_sub(first), stamp.wrapping_sub(begun), *marker)
+        };
+        stamps.iter().map(from_the_first).collect()
     }
 
     #[test]
@@ -378,7 +401,7 @@ mod tests {
         let unit = |number: u8| vec![number; PACKET_BYTES];
         let mut state = output.0.lock();
         for number in 0..3 {
-            let framed = state.frame(&unit(number), Time::NEVER);
+            let framed = state.frame(&unit(number), Time::ZERO, Time::NEVER);
             state.waiting.push_back(framed);
         }
         state.watch(&output.0.registration).unwrap();
@@ -400,7 +423,7 @@ mod tests {
         let mut state = line.lock();
         state.socket = None;
         state.reopen_at = Time::NEVER;
-        let framed = state.frame(&[0x47; PACKET_BYTES], Time::ZERO);
+        let framed = state.frame(&[0x47; PACKET_BYTES], Time::ZERO, Time::ZERO);
         state.waiting.push_back(framed);
         drop(state);
         output.finish().unwrap();
