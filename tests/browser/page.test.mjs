@@ -442,6 +442,7 @@ browserTest("the page goes on when the server comes back", async (t) => {
   await serve(t, ["--demo"], { listen: `127.0.0.1:${server.port}` });
   const figures = await plays(page, 50);
   assert.ok(figures.reconnects > 0);
+  assert.match(figures.reconnectReason, /connection/);
   assert.ok(figures.stalls > 0, "the picture stood still meanwhile");
   await assertDelay(page);
 });

@@ -196,7 +196,8 @@ for (const [engine, label] of WAYS) {
       await quality.selectOption(name);
       await height(lines);
       await page.waitForURL(`**/watch/${name}?engine=${engine}`);
-      assert.equal((await stats(page)).reconnects, before.reconnects, "it goes on in the same playlist");
+      const after = await stats(page);
+      assert.equal(after.reconnects, before.reconnects, `it goes on in the same playlist: ${after.reconnectReason}`);
     }
     await quality.selectOption("hall");
     await page.waitForURL(`**/watch/hall?engine=${engine}`);

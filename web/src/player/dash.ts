@@ -61,7 +61,7 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs, versi
     const leastS = listedDelay(data);
     if (listed === false && leastS !== null) {
       // Playback is further ahead than the list goes from now on.
-      queueMicrotask(() => events.trouble("lost", null));
+      queueMicrotask(() => events.trouble("lost", "segments are of odd lengths from now on"));
       return;
     }
     listed ??= leastS !== null;

@@ -28,8 +28,8 @@ export interface EngineContext {
   stages: StageLedger;
   /** A picture reached the screen; so many from it on are not right yet. */
   shown(settlingFrames: number): void;
-  /** Join the stream anew: what the engine has is of no more use. */
-  rejoin(): void;
+  /** Join the stream anew: what the engine has is of no more use. The reason is for people. */
+  rejoin(reason: string): void;
   /** The engine cannot play this stream at all. */
   unsupported(reason: string): void;
   /** The browser wants a click before it plays. */

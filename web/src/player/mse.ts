@@ -110,7 +110,7 @@ export class MseEngine implements Engine {
     // The element waits for each of its source's buffers: sound that comes or goes needs another source.
     if (this.source && !this.muted && (before === null) !== (this.audioTrack === null)) {
       this.rebuild();
-      this.context.rejoin();
+      this.context.rejoin("sound came or went");
     }
   }
 
@@ -145,7 +145,7 @@ export class MseEngine implements Engine {
       // The browser would drop all up to the next key frame. A join brings what is there since the last one.
       this.durations.add(step / VIDEO_TIMESCALE);
       this.rebuild();
-      this.context.rejoin();
+      this.context.rejoin("a picture was far from the one before");
       return;
     }
     this.durations.add(step / VIDEO_TIMESCALE);
@@ -210,7 +210,7 @@ export class MseEngine implements Engine {
     // Silent playback leaves sound out and so runs nearer to the edge; the change needs another media source.
     if (this.audioTrack) {
       this.rebuild();
-      this.context.rejoin();
+      this.context.rejoin("sound was switched on or off");
     }
   }
 
@@ -321,7 +321,7 @@ export class MseEngine implements Engine {
     this.failures += 1;
     this.rebuild();
     if (this.failures >= MAX_FAILURES) this.context.unsupported(`Media Source Extensions: ${message}`);
-    else this.context.rejoin();
+    else this.context.rejoin(`the decoder failed: ${message}`);
   }
 
   private flushVideo(): void {

@@ -46,6 +46,7 @@ export class Player implements Playing {
   private settlingFrames = 0;
   private shownSinceConnect = false;
   private connections = 0;
+  private reconnectReason: string | null = null;
   private stalls = 0;
   private readonly rate = new RateMeter();
   private muted = true;
@@ -78,8 +79,8 @@ export class Player implements Playing {
   /** A source whose bytes go into the feed that is its own by then. */
   private openSource(name: string, feed: () => Feed): Source {
     const source: Source = new Source(name, {
-      connected: () => {
-        if (this.source === source) this.connected();
+      connected: (reason) => {
+        if (this.source === source) this.connected(reason);
         else feed().restart();
       },
       chunk: (bytes, nowMs) => {
@@ -117,7 +118,7 @@ export class Player implements Playing {
         const old = this.feed;
         this.changed(source, feed);
         feed.replace(old);
-        source.rejoin();
+        source.rejoin("another version was chosen");
       }, CHANGE_PATIENCE_MS),
     };
     this.change = change;
@@ -192,6 +193,7 @@ export class Player implements Playing {
       bytes,
       continuityErrors: this.feed.demuxer.continuityErrors,
       reconnects: Math.max(0, this.connections - 1),
+      reconnectReason: this.reconnectReason,
       clockRoundTripMs: this.clock.offset?.roundTripMs ?? null,
       stalls: this.stalls,
       bitrateBps: this.rate.look(performance.now(), bytes),
@@ -207,7 +209,7 @@ export class Player implements Playing {
       clock: this.clock,
       stages: this.stages,
       shown: (settlingFrames) => this.shown(settlingFrames),
-      rejoin: () => this.source.rejoin(),
+      rejoin: (reason) => this.source.rejoin(reason),
       unsupported: (why) => this.replaceEngine(why),
       needsGesture: () => this.events.needsGesture(),
     };
@@ -230,7 +232,7 @@ export class Player implements Playing {
     this.failed.push(this.current.name);
     this.current.close();
     this.current = null;
-    if (this.chooseEngine(why)) this.source.rejoin();
+    if (this.chooseEngine(why)) this.source.rejoin(why);
     else this.source.stop();
   }
 
@@ -243,10 +245,11 @@ export class Player implements Playing {
     else if (this.state === "unsupported") this.setState("buffering", null);
   }
 
-  private connected(): void {
+  private connected(reason: string | null): void {
     // Where it stood when a change began is of no more use.
     if (this.change) this.giveUpChange("the connection was lost");
     this.connections += 1;
+    this.reconnectReason = reason;
     this.shownSinceConnect = false;
     this.feed.restart();
     this.edge.reset();

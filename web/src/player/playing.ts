@@ -29,6 +29,8 @@ export interface PlayerStats {
   bytes: number;
   continuityErrors: number;
   reconnects: number;
+  /** Why playback was begun anew the last time; null before it was. */
+  reconnectReason: string | null;
   clockRoundTripMs: number | null;
   /** How often playback stood still for want of data. */
   stalls: number;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { DelayMeter } from "./delay";
-import { EdgeControl, LiveEdge, PictureDuration, type Playback, admit, backOff, choose, isTooFar, trimPoint } from "./policy";
+import { EdgeControl, LiveEdge, PictureDuration, type Playback, admit, backOff, choose, isTooFar, trimPoint, RunningClock } from "./policy";
 
 describe("LiveEdge", () => {
   it("is settled once a backlog has been read, and measures from there", () => {
@@ -182,5 +182,28 @@ describe("PictureDuration", () => {
     duration.add(4);
     for (let i = 0; i < 100; i++) duration.add(0.04);
     expect(isTooFar(4, duration.told)).toBe(true);
+  });
+});
+
+describe("RunningClock", () => {
+  it("goes on while ticks are a little late", () => {
+    const clock = new RunningClock(100);
+    for (const nowMs of [0, 100, 900, 1000, 1950]) clock.tick(nowMs);
+    expect(clock.at(2000)).toBe(2000);
+  });
+
+  it("stands still while the page does not run, also for what comes before the late tick", () => {
+    const clock = new RunningClock(100);
+    clock.tick(5000);
+    expect(clock.at(5080)).toBe(5080);
+    // Twenty seconds later a picture is told before the timer is.
+    expect(clock.at(25_000)).toBe(5100);
+    clock.tick(25_010);
+    expect(clock.at(25_010)).toBe(5100);
+    clock.tick(25_110);
+    expect(clock.at(25_160)).toBe(5250);
+    // And once more.
+    clock.tick(60_000);
+    expect(clock.at(60_010)).toBe(5310);
   });
 });

@@ -235,3 +235,28 @@ export function refusal(status: number): string | null {
 export function backOff(tries: number): number {
   return Math.min(3000, 250 * 2 ** Math.min(tries, 10));
 }
+
+/** A tick that is so much late was not held up by other work: the page did not run. */
+const NOT_RUN_MS = 1000;
+
+/**
+ * Time that passes only while the page runs. A machine that sleeps and a page that the browser freezes show no picture
+ * either, which says nothing of the stream. It is told each `periodMs` that the page runs.
+ */
+export class RunningClock {
+  private stillMs = 0;
+  private tickedMs: number | null = null;
+
+  constructor(private readonly periodMs: number) {}
+
+  tick(nowMs: number): void {
+    this.stillMs = nowMs - this.at(nowMs);
+    this.tickedMs = nowMs;
+  }
+
+  /** The time at `nowMs`, which may be before the tick that is late. */
+  at(nowMs: number): number {
+    const lateMs = this.tickedMs === null ? 0 : nowMs - this.tickedMs - this.periodMs;
+    return nowMs - this.stillMs - (lateMs > NOT_RUN_MS ? lateMs : 0);
+  }
+}

@@ -10,7 +10,7 @@ import { Follower, Patience, jump, standing } from "./follow";
 import type { Library, LibraryEvents, OpenLibrary, Trouble } from "./library";
 import { nativeHls, openNative } from "./native_hls";
 import type { PlayerEvents, PlayerState, PlayerStats, Playing, Timeline } from "./playing";
-import { REFUSED_MS, backOff, refusal } from "./policy";
+import { REFUSED_MS, RunningClock, backOff, refusal } from "./policy";
 import { watchPresented } from "./presented";
 import { RateMeter } from "./rate";
 
@@ -73,8 +73,12 @@ export class SegmentedPlayer implements Playing, Timeline {
   private audio = "";
   private tries = 0;
   private reconnects = 0;
+  private reconnectReason: string | null = null;
   private stalls = 0;
+  /** What has not come is judged by it. */
+  private readonly running = new RunningClock(STEER_MS);
   private startedMs = 0;
+  /** On the running clock, as is the next. */
   private openedMs = 0;
   private firstFrameMs: number | null = null;
   private lastPictureMs: number | null = null;
@@ -219,6 +223,7 @@ export class SegmentedPlayer implements Playing, Timeline {
       bytes: this.received ?? 0,
       continuityErrors: 0,
       reconnects: this.reconnects,
+      reconnectReason: this.reconnectReason,
       clockRoundTripMs: this.clock.offset?.roundTripMs ?? null,
       stalls: this.stalls,
       // Away from live, what arrives fills the buffer as fast as it can.
@@ -251,7 +256,7 @@ export class SegmentedPlayer implements Playing, Timeline {
   private openLibrary(): void {
     if (this.stopped || !this.open) return;
     this.closeLibrary();
-    this.openedMs = performance.now();
+    this.openedMs = this.running.at(performance.now());
     this.shownSinceOpen = false;
     this.lastPictureMs = null;
     const events: LibraryEvents = {
@@ -294,7 +299,10 @@ export class SegmentedPlayer implements Playing, Timeline {
       this.setState("unsupported", detail);
       return;
     }
-    if (this.shownSinceOpen) this.reconnects += 1;
+    if (this.shownSinceOpen) {
+      this.reconnects += 1;
+      this.reconnectReason = detail ?? (kind === "absent" ? "the playlist was not there" : "the connection was lost");
+    }
     this.setState(kind === "absent" ? "waiting" : "reconnecting", detail);
     this.reopen(backOff((this.tries += 1)));
   }
@@ -363,17 +371,19 @@ export class SegmentedPlayer implements Playing, Timeline {
 
   /** Looks at playback: its rate, its place in the window, and how it goes. */
   private steer(): void {
+    this.running.tick(performance.now());
     this.received = this.tap?.bytes ?? null;
     const { library, video } = this;
     if (!library) return;
     const nowMs = performance.now();
-    if (nowMs - this.openedMs < SETTLE_MS) this.notMissed = video.getVideoPlaybackQuality().droppedVideoFrames;
+    const runMs = this.running.at(nowMs);
+    if (runMs - this.openedMs < SETTLE_MS) this.notMissed = video.getVideoPlaybackQuality().droppedVideoFrames;
     if (document.hidden) {
       // Nobody is shown pictures there, and none is missed.
-      if (this.lastPictureMs !== null) this.lastPictureMs = nowMs;
+      if (this.lastPictureMs !== null) this.lastPictureMs = runMs;
       return;
     }
-    this.judge(nowMs);
+    this.judge(nowMs, runMs);
     const window = this.library?.window();
     if (!window || this.wantsPause || video.seeking) return;
     if (!this.following) {
@@ -390,23 +400,23 @@ export class SegmentedPlayer implements Playing, Timeline {
     else library.goLive();
   }
 
-  private judge(nowMs: number): void {
+  private judge(nowMs: number, runMs: number): void {
     if (this.wantsPause) {
-      this.lastPictureMs = nowMs;
+      this.lastPictureMs = runMs;
       this.setState("paused", null);
       return;
     }
     if (this.lastPictureMs === null) {
       if (this.state !== "reconnecting") this.setState("buffering", null);
-      if (nowMs - this.openedMs > BEGIN_MS) this.trouble("lost", null);
+      if (runMs - this.openedMs > BEGIN_MS) this.trouble("lost", `no picture for ${BEGIN_MS / 1000} seconds`);
       return;
     }
-    const silenceMs = nowMs - this.lastPictureMs;
-    if (silenceMs > GIVE_UP_MS) this.trouble("lost", null);
+    const silenceMs = runMs - this.lastPictureMs;
+    if (silenceMs > GIVE_UP_MS) this.trouble("lost", `no picture for ${GIVE_UP_MS / 1000} seconds`);
     else if (silenceMs > STALL_MS && !this.video.seeking) {
       if (this.state === "playing") {
         // While it begins, buffers are still filling: that says nothing of the network.
-        if (nowMs - this.openedMs > SETTLE_MS) this.patience.stalled(nowMs);
+        if (runMs - this.openedMs > SETTLE_MS) this.patience.stalled(nowMs);
         // The sound may go on over a hole in the pictures, and the decoder does not find its way behind it alone.
         if (this.bufferS() > NUDGE_BUFFER_S) this.video.currentTime += NUDGE_S;
       }
@@ -425,7 +435,7 @@ export class SegmentedPlayer implements Playing, Timeline {
     if (!this.library) return;
     const nowMs = performance.now();
     this.firstFrameMs ??= nowMs - this.startedMs;
-    this.lastPictureMs = nowMs;
+    this.lastPictureMs = this.running.at(nowMs);
     this.shownSinceOpen = true;
     this.tries = 0;
     this.stages.shown(this.line.numberAt(mediaS) ?? -1, NaN, shownMs);

@@ -5,8 +5,8 @@ import { REFUSED_MS, backOff, refusal } from "./policy";
 export type SourceState = "connecting" | "absent" | "reading" | "quiet" | "reconnecting" | "refused";
 
 export interface SourceHandler {
-  /** A new answer begins. */
-  connected(): void;
+  /** A new answer begins; `reason` says what ended the one before, null where there was none. */
+  connected(reason: string | null): void;
   chunk(bytes: Uint8Array, nowMs: number): void;
   state(state: SourceState, detail: string | null): void;
 }
@@ -41,12 +41,20 @@ export class Source {
   }
 
   /** Drops the connection and joins again at once. */
-  rejoin(): void {
+  rejoin(reason: string): void {
     this.rejoining = true;
-    this.abort.abort();
+    this.drop(reason);
     this.wake?.();
   }
   private rejoining = false;
+  /** Why the answer was dropped from here. */
+  private dropped: string | null = null;
+  private ended: string | null = null;
+
+  private drop(reason: string): void {
+    this.dropped = reason;
+    this.abort.abort();
+  }
 
   private async run(): Promise<void> {
     let tries = 0;
@@ -80,7 +88,9 @@ export class Source {
 
   /** Reads to the end; whether anything came. */
   private async read(body: ReadableStream<Uint8Array>): Promise<boolean> {
-    this.handler.connected();
+    this.handler.connected(this.ended);
+    this.dropped = null;
+    this.ended = "the server ended the connection";
     this.lastByteMs = performance.now();
     const reader = body.getReader();
     let any = false;
@@ -95,6 +105,7 @@ export class Source {
         this.handler.chunk(value, this.lastByteMs);
       }
     } catch {
+      this.ended = this.dropped ?? "the connection was lost";
       return any;
     } finally {
       this.lastByteMs = 0;
@@ -104,7 +115,7 @@ export class Source {
   private lookForSilence(): void {
     if (this.lastByteMs === 0) return;
     const silence = performance.now() - this.lastByteMs;
-    if (silence > GIVE_UP_MS) this.abort.abort();
+    if (silence > GIVE_UP_MS) this.drop(`nothing came for ${GIVE_UP_MS / 1000} seconds`);
     else if (silence > QUIET_MS) this.handler.state("quiet", null);
   }
 

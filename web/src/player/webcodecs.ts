@@ -185,7 +185,7 @@ export class WebCodecsEngine implements Engine {
     this.failures += 1;
     if (this.failures >= MAX_FAILURES) this.context.unsupported(`WebCodecs: ${message}`);
     // The next key frame may be far: a new join brings one at once.
-    else this.context.rejoin();
+    else this.context.rejoin(`the decoder failed: ${message}`);
   }
 
   private decoded(frame: VideoFrame): void {

@@ -390,7 +390,7 @@ function fillInfo(list: HTMLElement, engine: string, stats: PlayerStats, serverA
     ["Sound", stats.audio],
     ["Received", bytes(stats.bytes)],
     ["Continuity errors", String(stats.continuityErrors)],
-    ["Reconnects", String(stats.reconnects)],
+    ["Reconnects", stats.reconnectReason === null ? String(stats.reconnects) : `${stats.reconnects} (${stats.reconnectReason})`],
     ["Newest byte at server", serverAge === "–" ? "–" : `${serverAge} ago`],
     ["Clock uncertainty", stats.clockRoundTripMs === null ? "–" : `± ${(stats.clockRoundTripMs / 2).toFixed(1)} ms`],
   ];
