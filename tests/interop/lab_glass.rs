@@ -202,14 +202,13 @@ fn what_receive_says_of_its_delay_is_what_barcodes_say_behind_it() {
     let mut delays: Vec<f64> = delays.collect();
     delays.sort_by(f64::total_cmp);
     assert!(delays.len() >= 3, "{stats}");
-    let (told, seen) = (delays[delays.len() / 2], number(&report, "/age_ms/p50"));
+    let (least, most, seen) = (delays[0], delays[delays.len() - 1], number(&report, "/age_ms/p50"));
     eprintln!(
-        "send, receive: receive says p50 {told:.2} ms, barcodes behind the pipe and FFmpeg {seen:.2} ms"
+        "send, receive: receive says p50 {least:.2} to {most:.2} ms, barcodes behind the pipe and FFmpeg {seen:.2} ms"
     );
-    // The pipe and FFmpeg, which hands uncompressed pictures on, come on top. The seconds are not quite the same, and on a busy
-    // machine they differ.
-    let spread = (number(&report, "/age_ms/p95") - seen) / 4.0;
-    assert!(seen >= told - 2.0 - spread && seen - told <= 10.0 + spread, "{told} {seen} {report}");
+    // The receiver tells of each second, the barcodes' median is of some of them: it lies between theirs. The pipe and FFmpeg,
+    // which hands uncompressed pictures on, come on top.
+    assert!(seen >= least - 2.0 && seen <= most + 10.0, "{delays:?} {seen} {report}");
 }
 
 #[test]
