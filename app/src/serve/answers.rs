@@ -1,7 +1,7 @@
 //! Answers that several pages give.
 
-use glassline_delivery::http1::{Response, problem};
-use glassline_delivery::policy::Refusal;
+use glassline_delivery::http1::{Response, access, problem};
+use glassline_delivery::policy::{Action, Refusal};
 use serde::Serialize;
 
 pub(super) fn json(value: &impl Serialize) -> Response {
@@ -16,7 +16,7 @@ pub(super) fn json(value: &impl Serialize) -> Response {
 
 /// A refusal with `words` on who may; where the trouble is not who asks but how, with what to do about that.
 pub(super) fn refused(refusal: Refusal, title: &str, words: &str) -> Response {
-    let (status, own_words) = refusal.explain();
+    let (status, own_words) = access::explain(refusal, Action::Publish);
     let is_about_how = matches!(refusal, Refusal::Host | Refusal::Proxied | Refusal::ForeignPage);
     problem(status, title, if is_about_how { own_words } else { words })
 }

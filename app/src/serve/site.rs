@@ -4,9 +4,9 @@ use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
 use super::{api, assets, control, encoding, insight, metrics, objects, purge};
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::http1::{Method, Response, problem};
+use glassline_delivery::http1::{Method, Response, access, problem};
 use glassline_delivery::playlist;
-use glassline_delivery::policy::StreamName;
+use glassline_delivery::policy::{Action, StreamName};
 use glassline_engine::encode::Supervisor;
 use glassline_engine::relay::{Access, Hub, ListenerRole, Site};
 use std::net::IpAddr;
@@ -156,7 +156,7 @@ fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hu
     if !is_closed {
         return None;
     }
-    let (status, words) = hub.is_operator(door, peer, request).err()?.explain();
+    let (status, words) = access::explain(hub.is_operator(door, peer, request).err()?, Action::Publish);
     Some(problem(status, "for operators only", words))
 }
 

@@ -64,7 +64,7 @@ pub fn has_passed(headers: &Headers, own: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::test_request as request;
+    use crate::http1::access::tests::request;
     use proptest::prelude::*;
 
     const OWN: &str = "glassline-00000000000000ff";

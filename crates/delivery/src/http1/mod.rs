@@ -1,7 +1,8 @@
 //! HTTP/1.1 (RFC 9112), pure: bytes in any chop come in, events and bytes go out.
 //!
 //! [`server`] reads requests, [`client`] reads responses; both use [`body`] for what follows the head. What is
-//! written is plain bytes made by [`Response`], [`client::Request`] and [`body::write_chunk`].
+//! written is plain bytes made by [`Response`], [`client::Request`] and [`body::write_chunk`]. [`access`] says what a head tells
+//! of the one that asks.
 #![cfg_attr(
     not(test),
     deny(
@@ -13,6 +14,7 @@
 )]
 use serde::{Deserialize, Serialize};
 
+pub mod access;
 pub mod body;
 pub mod client;
 mod coding;

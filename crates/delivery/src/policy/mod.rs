@@ -2,30 +2,36 @@
 
 mod caller;
 mod credential;
+mod hosts;
 mod marks;
 mod meter;
 mod network;
 mod path;
 mod publish;
+mod refusal;
+mod request;
 mod rules;
 mod secret;
 mod slow;
 mod version;
 mod watch;
 
-#[cfg(test)]
-pub(crate) use caller::tests::request as test_request;
-pub use caller::{Caller, Distrust, Hosts, KnownHosts};
+pub use caller::{Caller, Distrust, Route};
+pub use credential::{Credential, ShownToken};
+pub(crate) use hosts::canonical;
+pub use hosts::{Hosts, KnownHosts};
 pub use marks::{MarkRange, MarkRangeError, Marking, Marks};
 pub use meter::Meter;
 pub use network::{NetworkError, Networks};
 pub use path::PathReading;
-pub use publish::{PublishPolicy, Refusal};
+pub use publish::PublishPolicy;
+pub use refusal::{Full, Refusal};
+pub use request::{AccessRequest, Action, Protocol};
 pub use rules::{Rules, StreamRules};
 pub use secret::Secret;
 pub use slow::{Moves, SlowPolicy};
 pub use version::Version;
-pub use watch::{Load, TOKEN_PARAMETERS, Token, WatchPolicy, WatchRefusal};
+pub use watch::{Load, TOKEN_PARAMETERS, Token, WatchPolicy};
 
 use crate::stream::Mux;
 use std::fmt;

@@ -1,7 +1,6 @@
 //! Who may publish.
 
-use super::caller::UNKNOWN_HOST;
-use super::{Caller, Distrust, Networks, Secret, credential};
+use super::{Caller, Networks, Refusal, Secret, credential};
 use std::fmt;
 
 /// Who may publish.
@@ -25,67 +24,6 @@ impl fmt::Debug for PublishPolicy {
     }
 }
 
-/// Why somebody may not publish, or not see or ask what is for operators only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// The key is missing or wrong.
-    Key,
-    /// Not from this machine, and there is no key.
-    NotLocal,
-    /// From an address outside of the networks that may.
-    Network,
-    /// A web page of another site asked through somebody's browser.
-    ForeignPage,
-    /// The address would do, but a proxy passed the request on.
-    Proxied,
-    /// The address would do, but the request names a host that is not known here.
-    Host,
-    /// Not from this machine or a network of the operators'.
-    NotOperator,
-}
-
-impl From<Distrust> for Refusal {
-    fn from(distrust: Distrust) -> Refusal {
-        match distrust {
-            Distrust::Proxied => Refusal::Proxied,
-            Distrust::Host => Refusal::Host,
-        }
-    }
-}
-
-impl Refusal {
-    /// Status, and a sentence that says what to do.
-    pub const fn explain(self) -> (u16, &'static str) {
-        match self {
-            Refusal::Key => (
-                401,
-                "Send the publish key of the server's configuration: 'Authorization: Bearer KEY', or ?key=KEY.",
-            ),
-            Refusal::NotLocal => (
-                403,
-                "Only this machine may publish: set [publish] key in the server's configuration and send it, \
-                 or start the server with --open-publish.",
-            ),
-            Refusal::Network => {
-                (403, "This address is not in [publish] networks of the server's configuration.")
-            }
-            Refusal::ForeignPage => (403, "A web page may do this only with the server that it came from."),
-            Refusal::Proxied => (
-                403,
-                "A proxy passed this on, so its address says nothing about who asks: set [publish] key in the server's \
-                 configuration and send it, or ask the server itself.",
-            ),
-            Refusal::Host => (403, UNKNOWN_HOST),
-            Refusal::NotOperator => (
-                403,
-                "This is for the server's own machine and for [admin] networks of its configuration: ask from there, or \
-                 add this address to them.",
-            ),
-        }
-    }
-}
-
 impl PublishPolicy {
     /// Whether `caller` may publish with its request.
     ///
@@ -93,7 +31,7 @@ impl PublishPolicy {
     /// page could otherwise publish from this machine in its user's name. Where nothing but the address lets in, that has
     /// to be believable ([`Caller::check_address`]).
     pub fn check(&self, caller: &Caller<'_>) -> Result<(), Refusal> {
-        if caller.is_foreign_page() {
+        if caller.route.is_foreign_page {
             return Err(Refusal::ForeignPage);
         }
         if !self.networks.contain(caller.peer) {
@@ -111,7 +49,7 @@ impl PublishPolicy {
     /// everybody needs it. Without one this machine may, the networks that are named here and those of the `operators`;
     /// nobody just because everybody may publish, and nobody whom a proxy passes on.
     pub fn may_see_viewers(&self, caller: &Caller<'_>, operators: &Networks) -> Result<(), Refusal> {
-        if caller.is_foreign_page() {
+        if caller.route.is_foreign_page {
             return Err(Refusal::ForeignPage);
         }
         let is_near = caller.is_loopback() || operators.name(caller.peer) || self.networks.name(caller.peer);
@@ -126,14 +64,14 @@ impl PublishPolicy {
 }
 
 fn check_key(key: &str, caller: &Caller<'_>) -> Result<(), Refusal> {
-    let shown = credential::shown(caller.request).or_else(|| caller.request.parameter("key"));
-    credential::is_key(key, &shown.unwrap_or_default()).then_some(()).ok_or(Refusal::Key)
+    let shown = caller.credential.publish_key().unwrap_or_default();
+    credential::is_key(key, shown).then_some(()).ok_or(Refusal::Key)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::caller::tests::{from, request as parse};
     use super::*;
+    use crate::http1::access::tests::{from, request as parse};
     use crate::http1::server::Request;
     use base64::Engine;
     use base64::prelude::BASE64_STANDARD;

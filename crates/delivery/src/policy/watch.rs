@@ -10,9 +10,8 @@
 //! /live/NAME.ts?expires=1790000000&token=…                                   expires: Unix time in seconds
 //! ```
 
-use super::caller::UNKNOWN_HOST;
-use super::{Caller, Distrust, Networks, Secret, StreamName, credential};
-use crate::http1::server::Request;
+use super::credential::ShownToken;
+use super::{Caller, Full, Networks, Refusal, Secret, StreamName, credential};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use glassline_media::Utc;
@@ -62,77 +61,6 @@ impl fmt::Debug for WatchPolicy {
     }
 }
 
-/// Why somebody may not watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WatchRefusal {
-    /// There is no token, or it is for something else, or not signed with our key.
-    Token,
-    /// The token was good once.
-    Expired,
-    /// From an address outside of the networks that may.
-    Network,
-    /// The address would do, but a proxy passed the request on.
-    Proxied,
-    /// The address would do, but the request names a host that is not known here.
-    Host,
-    /// The stream has as many viewers as it may have.
-    StreamIsFull,
-    /// The address has as many viewers as it may have.
-    AddressIsFull,
-    /// All streams together have as many viewers as they may have, or take as many bits a second.
-    AllIsFull,
-    /// The address takes as many bits a second as it may take.
-    AddressIsBusy,
-}
-
-impl From<Distrust> for WatchRefusal {
-    fn from(distrust: Distrust) -> WatchRefusal {
-        match distrust {
-            Distrust::Proxied => WatchRefusal::Proxied,
-            Distrust::Host => WatchRefusal::Host,
-        }
-    }
-}
-
-impl WatchRefusal {
-    /// Status, and a sentence that says what to do.
-    pub const fn explain(self) -> (u16, &'static str) {
-        match self {
-            WatchRefusal::Token => (
-                401,
-                "This stream is watched by a signed address; ask who runs it for one ('glassline sign' makes it).",
-            ),
-            WatchRefusal::Expired => {
-                (403, "This address was signed for a time that is over; ask for a new one.")
-            }
-            WatchRefusal::Network => {
-                (403, "This address is not in [viewer] networks of the server's configuration.")
-            }
-            WatchRefusal::Proxied => (
-                403,
-                "A proxy passed this on, so its address says nothing about who asks, and [viewer] networks of the \
-                 server's configuration goes by addresses: restrict them at the proxy, or set [viewer] key, which a server in \
-                 front of this one may show.",
-            ),
-            WatchRefusal::Host => (403, UNKNOWN_HOST),
-            WatchRefusal::StreamIsFull => {
-                (503, "The stream has as many viewers as it may have; try again later.")
-            }
-            WatchRefusal::AddressIsFull => {
-                (429, "As many viewers as may come from one address are watching; end one of them.")
-            }
-            WatchRefusal::AllIsFull => {
-                (503, "The server has as many viewers as it may have; try again later.")
-            }
-            WatchRefusal::AddressIsBusy => (
-                429,
-                "What is watched from this address takes all the bit rate it may; end one of the streams.",
-            ),
-        }
-    }
-}
-
 /// What lets a viewer in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
@@ -152,6 +80,14 @@ impl Token {
     /// As the query of a URL: `expires=…&token=…`.
     pub fn query(&self) -> String {
         format!("expires={}&token={}", self.expires_s, self.text)
+    }
+}
+
+impl ShownToken {
+    /// What the parameters `expires` and `token` of a query say ([`Token::query`]); `None` where they are no token's.
+    pub fn parse(expires: &str, token: &str) -> Option<ShownToken> {
+        let tag = BASE64_URL_SAFE_NO_PAD.decode(token).ok()?;
+        Some(ShownToken { expires_s: expires.parse().ok()?, tag })
     }
 }
 
@@ -175,62 +111,55 @@ impl WatchPolicy {
         Some(Token::sign(key, name, (hour + 1 + TICKET_HOURS) * 3600))
     }
 
-    /// Whether `caller` may watch `name` with its request. Tokens are compared in constant time, and looked at where none is
-    /// needed too: how long it takes does not tell streams that need one from those that do not. Where nothing but the
-    /// address lets in, that has to be believable ([`Caller::check_address`]).
-    pub fn check(&self, caller: &Caller<'_>, name: &StreamName, now: Utc) -> Result<(), WatchRefusal> {
+    /// Whether `caller` may watch `name`. Tokens are compared in constant time, and looked at where none is needed too: how long
+    /// it takes does not tell streams that need one from those that do not. Where nothing but the address lets in, that has to be
+    /// believable ([`Caller::check_address`]).
+    pub fn check(&self, caller: &Caller<'_>, name: &StreamName, now: Utc) -> Result<(), Refusal> {
         if !self.networks.contain(caller.peer) {
-            return Err(WatchRefusal::Network);
+            return Err(Refusal::Network);
         }
-        let verdict = self.check_token(caller.request, name, now);
-        let shown = credential::shown(caller.request);
+        let credential = &caller.credential;
+        let verdict = self.check_token(credential.token.as_ref(), name, now);
         match &self.key {
-            Some(key) if shown.is_some_and(|shown| credential::is_key(key, &shown)) => Ok(()),
+            Some(key) if credential.key.as_deref().is_some_and(|shown| credential::is_key(key, shown)) => {
+                Ok(())
+            }
             Some(_) => verdict,
             None if self.networks.are_all() => Ok(()),
             None => Ok(caller.check_address()?),
         }
     }
 
-    fn check_token(&self, request: &Request, name: &StreamName, now: Utc) -> Result<(), WatchRefusal> {
-        let [expires, shown] = TOKEN_PARAMETERS.map(|name| request.parameter(name));
-        let expires = expires.and_then(|text| text.parse::<u64>().ok());
-        let shown = shown.and_then(|text| BASE64_URL_SAFE_NO_PAD.decode(text).ok());
-        let (Some(expires_s), Some(shown)) = (expires, shown) else { return Err(WatchRefusal::Token) };
+    fn check_token(&self, shown: Option<&ShownToken>, name: &StreamName, now: Utc) -> Result<(), Refusal> {
+        let ShownToken { expires_s, tag } = shown.ok_or(Refusal::Token)?;
         let key = token_key(self.key.as_deref().unwrap_or_default());
-        let is_for = |name: &StreamName| hmac::verify(&key, &signed(name, expires_s), &shown).is_ok();
+        let is_for = |name: &StreamName| hmac::verify(&key, &signed(name, *expires_s), tag).is_ok();
         // One that is signed for a ladder is good for its versions.
         let group = name.version().map(|version| version.group);
         let (is_own, is_of_group) = (is_for(name), group.is_some_and(|group| is_for(&group)));
         if !is_own && !is_of_group {
-            return Err(WatchRefusal::Token);
+            return Err(Refusal::Token);
         }
-        if now.as_nanos() / 1_000_000_000 < expires_s { Ok(()) } else { Err(WatchRefusal::Expired) }
+        if now.as_nanos() / 1_000_000_000 < *expires_s { Ok(()) } else { Err(Refusal::Expired) }
     }
 
     /// Whether one more viewer, of a stream of `bps` bits a second, may come where that stream has `of_stream`
     /// viewers, the viewer's address `of_address` and the server `in_all`. Bit rates are as they are at this moment:
     /// a stream whose rate rises later takes what it takes.
-    pub fn check_load(
-        &self,
-        of_stream: usize,
-        of_address: Load,
-        in_all: Load,
-        bps: u64,
-    ) -> Result<(), WatchRefusal> {
+    pub fn check_load(&self, of_stream: usize, of_address: Load, in_all: Load, bps: u64) -> Result<(), Full> {
         let is_full = |count, limit| limit > 0 && count >= limit;
         let is_busy = |taken: u64, limit| limit > 0 && taken.saturating_add(bps) > limit;
         if is_full(of_stream, self.max_per_stream) {
-            return Err(WatchRefusal::StreamIsFull);
+            return Err(Full::Stream);
         }
         if is_full(in_all.count, self.max_viewers) || is_busy(in_all.bps, self.max_bps) {
-            return Err(WatchRefusal::AllIsFull);
+            return Err(Full::All);
         }
         if is_full(of_address.count, self.max_per_address) {
-            return Err(WatchRefusal::AddressIsFull);
+            return Err(Full::Address);
         }
         if is_busy(of_address.bps, self.max_bps_per_address) {
-            return Err(WatchRefusal::AddressIsBusy);
+            return Err(Full::AddressRate);
         }
         Ok(())
     }
@@ -238,8 +167,9 @@ impl WatchPolicy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::caller::tests::{from, request as parse};
     use super::*;
+    use crate::http1::access::tests::{from, request as parse};
+    use crate::http1::server::Request;
 
     fn request(query: &str, fields: &str) -> Request {
         parse(&format!("GET /live/stage.ts?{query} HTTP/1.1"), &format!("Host: relay.example\r\n{fields}"))
@@ -249,13 +179,13 @@ mod tests {
         WatchPolicy { key: Some("a-viewer-key".into()), ..WatchPolicy::default() }
     }
 
-    fn ask(policy: &WatchPolicy, peer: &str, request: &Request, at_s: u64) -> Result<(), WatchRefusal> {
+    fn ask(policy: &WatchPolicy, peer: &str, request: &Request, at_s: u64) -> Result<(), Refusal> {
         let name = StreamName::parse("stage").unwrap();
         let now = Utc::from_nanos(at_s * 1_000_000_000);
         from(peer, request, |caller| policy.check(caller, &name, now))
     }
 
-    fn check(query: &str, at_s: u64) -> Result<(), WatchRefusal> {
+    fn check(query: &str, at_s: u64) -> Result<(), Refusal> {
         ask(&policy(), "192.0.2.1", &request(query, ""), at_s)
     }
 
@@ -264,11 +194,11 @@ mod tests {
         let name = StreamName::parse("stage").unwrap();
         let query = Token::sign("a-viewer-key", &name, 1000).query();
         assert_eq!(check(&query, 999), Ok(()));
-        assert_eq!(check(&query, 1000), Err(WatchRefusal::Expired));
-        assert_eq!(check(&query.replace("1000", "2000"), 999), Err(WatchRefusal::Token));
+        assert_eq!(check(&query, 1000), Err(Refusal::Expired));
+        assert_eq!(check(&query.replace("1000", "2000"), 999), Err(Refusal::Token));
         let other = Token::sign("a-viewer-key", &StreamName::parse("backstage").unwrap(), 1000).query();
-        assert_eq!(check(&other, 999), Err(WatchRefusal::Token));
-        assert_eq!(check(&Token::sign("another-key", &name, 1000).query(), 999), Err(WatchRefusal::Token));
+        assert_eq!(check(&other, 999), Err(Refusal::Token));
+        assert_eq!(check(&Token::sign("another-key", &name, 1000).query(), 999), Err(Refusal::Token));
     }
 
     #[test]
@@ -279,13 +209,13 @@ mod tests {
         let check = |name: &str| from("192.0.2.1", &request, |caller| policy().check(caller, &of(name), now));
         assert_eq!(check("hall-720p50"), Ok(()));
         assert_eq!(check("hall-360p25-2.5M"), Ok(()));
-        assert_eq!(check("hall-secret"), Err(WatchRefusal::Token));
-        assert_eq!(check("hall-2-720p50"), Err(WatchRefusal::Token));
+        assert_eq!(check("hall-secret"), Err(Refusal::Token));
+        assert_eq!(check("hall-2-720p50"), Err(Refusal::Token));
         let version = Token::sign("a-viewer-key", &of("hall-720p50"), 1000).query();
         let request = self::request(&version, "");
         let check = |name: &str| from("192.0.2.1", &request, |caller| policy().check(caller, &of(name), now));
-        assert_eq!(check("hall"), Err(WatchRefusal::Token), "and not the other way round");
-        assert_eq!(check("hall-360p25"), Err(WatchRefusal::Token));
+        assert_eq!(check("hall"), Err(Refusal::Token), "and not the other way round");
+        assert_eq!(check("hall-360p25"), Err(Refusal::Token));
     }
 
     #[test]
@@ -299,20 +229,20 @@ mod tests {
         assert_eq!(ask("192.0.2.1", "", basic), Ok(()));
         assert_eq!(ask("192.0.2.1", "", "Authorization: Bearer a-viewer-key\r\n"), Ok(()));
         assert_eq!(ask("192.0.2.1", "expires=0&token=AAAA", basic), Ok(()), "whatever it hands on");
-        assert_eq!(ask("198.51.100.1", "", basic), Err(WatchRefusal::Network));
+        assert_eq!(ask("198.51.100.1", "", basic), Err(Refusal::Network));
         for field in ["", "Authorization: Bearer \r\n", "Authorization: Bearer a-viewer-key2\r\n"] {
-            assert_eq!(ask("192.0.2.1", "", field), Err(WatchRefusal::Token), "{field}");
+            assert_eq!(ask("192.0.2.1", "", field), Err(Refusal::Token), "{field}");
         }
         assert_eq!(
             ask("192.0.2.1", "key=a-viewer-key", ""),
-            Err(WatchRefusal::Token),
+            Err(Refusal::Token),
             "it would stand in playlists"
         );
         // Without a key nothing that is shown takes its place.
         let networks = Networks::parse(["192.0.2.0/24"]).unwrap();
         let open = WatchPolicy { networks, ..WatchPolicy::default() };
         let shown = request("", "Authorization: Bearer \r\nVia: 1.1 edge\r\n");
-        assert_eq!(self::ask(&open, "192.0.2.1", &shown, 1), Err(WatchRefusal::Proxied));
+        assert_eq!(self::ask(&open, "192.0.2.1", &shown, 1), Err(Refusal::Proxied));
     }
 
     #[test]
@@ -325,7 +255,7 @@ mod tests {
             "expires=x&token=AAAA",
             "token=%&expires=9",
         ] {
-            assert_eq!(check(query, 1), Err(WatchRefusal::Token), "{query}");
+            assert_eq!(check(query, 1), Err(Refusal::Token), "{query}");
         }
     }
 
@@ -342,13 +272,13 @@ mod tests {
         let policy =
             WatchPolicy { max_per_stream: 2, max_per_address: 1, max_viewers: 4, ..WatchPolicy::default() };
         assert_eq!(policy.check_load(1, load(0, 9), load(3, 9), 9), Ok(()));
-        assert_eq!(policy.check_load(2, load(0, 0), load(3, 0), 9), Err(WatchRefusal::StreamIsFull));
-        assert_eq!(policy.check_load(1, load(1, 0), load(3, 0), 9), Err(WatchRefusal::AddressIsFull));
-        assert_eq!(policy.check_load(1, load(0, 0), load(4, 0), 9), Err(WatchRefusal::AllIsFull));
+        assert_eq!(policy.check_load(2, load(0, 0), load(3, 0), 9), Err(Full::Stream));
+        assert_eq!(policy.check_load(1, load(1, 0), load(3, 0), 9), Err(Full::Address));
+        assert_eq!(policy.check_load(1, load(0, 0), load(4, 0), 9), Err(Full::All));
         let policy = WatchPolicy { max_bps: 100, max_bps_per_address: 30, ..WatchPolicy::default() };
         assert_eq!(policy.check_load(9, load(1, 20), load(9, 90), 10), Ok(()));
-        assert_eq!(policy.check_load(9, load(1, 20), load(9, 91), 10), Err(WatchRefusal::AllIsFull));
-        assert_eq!(policy.check_load(9, load(1, 21), load(9, 90), 10), Err(WatchRefusal::AddressIsBusy));
+        assert_eq!(policy.check_load(9, load(1, 20), load(9, 91), 10), Err(Full::All));
+        assert_eq!(policy.check_load(9, load(1, 21), load(9, 90), 10), Err(Full::AddressRate));
         assert_eq!(WatchPolicy::default().check_load(9, load(9, 9), load(9, u64::MAX), 9), Ok(()));
         assert!(!format!("{:?}", self::policy()).contains("a-viewer-key"));
     }
@@ -359,12 +289,12 @@ mod tests {
         let near = WatchPolicy { networks, ..WatchPolicy::default() };
         let plain = request("", "");
         assert_eq!((ask(&near, "10.9.9.9", &plain, 1), ask(&near, "127.0.0.1", &plain, 1)), (Ok(()), Ok(())));
-        assert_eq!(ask(&near, "11.9.9.9", &plain, 1), Err(WatchRefusal::Network));
+        assert_eq!(ask(&near, "11.9.9.9", &plain, 1), Err(Refusal::Network));
         let proxied = request("", "X-Forwarded-For: 192.0.2.1\r\n");
         let rebound = parse("GET /live/stage.ts HTTP/1.1", "Host: evil.example\r\n");
         for peer in ["10.9.9.9", "127.0.0.1"] {
-            assert_eq!(ask(&near, peer, &proxied, 1), Err(WatchRefusal::Proxied));
-            assert_eq!(ask(&near, peer, &rebound, 1), Err(WatchRefusal::Host));
+            assert_eq!(ask(&near, peer, &proxied, 1), Err(Refusal::Proxied));
+            assert_eq!(ask(&near, peer, &rebound, 1), Err(Refusal::Host));
         }
         // A token says more than an address, and where everybody may watch there is nothing to believe.
         let token = Token::sign("a-viewer-key", &StreamName::parse("stage").unwrap(), 9).query();

@@ -3,8 +3,9 @@
 use crate::relay::certificates::Certificates;
 use crate::relay::hub::Hub;
 use crate::relay::{ListenerRole, Settings};
+use glassline_delivery::http1::access::caller;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::policy::{Caller, Hosts, KnownHosts, Refusal, StreamName};
+use glassline_delivery::policy::{Hosts, KnownHosts, Refusal, StreamName};
 use std::net::IpAddr;
 
 /// The names that a relay is called by: those that are configured, and those of its certificates.
@@ -32,12 +33,12 @@ impl Hub {
     pub fn is_operator(&self, role: ListenerRole, peer: IpAddr, request: &Request) -> Result<(), Refusal> {
         let settings = self.settings();
         let hosts = OwnHosts::of(self, &settings);
-        let caller = Caller { peer, request, hosts: &hosts };
+        let caller = caller(peer, request, &hosts);
         let networks = &settings.admin_networks;
         let is_near = caller.is_loopback() || networks.name(peer);
         match role {
             ListenerRole::Public => Err(Refusal::NotOperator),
-            _ if caller.is_foreign_page() => Err(Refusal::ForeignPage),
+            _ if caller.route.is_foreign_page => Err(Refusal::ForeignPage),
             // A proxy may stand before it; whom that lets in is its business.
             ListenerRole::Admin if networks.are_all() => Ok(caller.check_host()?),
             ListenerRole::Admin | ListenerRole::Shared if is_near => Ok(caller.check_address()?),
@@ -56,7 +57,7 @@ impl Hub {
     ) -> Result<(), Refusal> {
         let settings = self.settings();
         let hosts = OwnHosts::of(self, &settings);
-        let caller = Caller { peer, request, hosts: &hosts };
+        let caller = caller(peer, request, &hosts);
         match role {
             ListenerRole::Public => Err(Refusal::NotLocal),
             ListenerRole::Admin => self.is_operator(role, peer, request),
@@ -76,7 +77,7 @@ impl Hub {
     pub fn may_know(&self, name: &StreamName, role: ListenerRole, peer: IpAddr, request: &Request) -> bool {
         let settings = self.settings();
         let hosts = OwnHosts::of(self, &settings);
-        let caller = Caller { peer, request, hosts: &hosts };
+        let caller = caller(peer, request, &hosts);
         let watch = &settings.rules.of(name).watch;
         watch.check(&caller, name, self.clock().utc()).is_ok()
             || self.is_operator(role, peer, request).is_ok()

@@ -11,9 +11,10 @@ use crate::relay::live::{Live, Seat};
 use crate::relay::presence::Purpose;
 use crate::relay::streams::{Claimant, Claimed};
 use crate::relay::{ClaimError, IngestCounts};
+use glassline_delivery::http1::access;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::ingest::{Counters, Ended, Ingest, IngestError, Output};
-use glassline_delivery::policy::{Caller, Meter, Secret, StreamName};
+use glassline_delivery::policy::{AccessRequest, Action, Meter, Protocol, Secret, StreamName};
 use glassline_delivery::stream::Mux;
 use glassline_media::Time;
 use std::collections::BTreeMap;
@@ -46,6 +47,7 @@ pub(super) struct IngestSession {
     owner: Owner,
     /// The request that it began with, by which further streams are allowed or not.
     first: Request,
+    protocol: Protocol,
     core: Mutex<Core>,
 }
 
@@ -132,6 +134,7 @@ pub(super) struct Asking<'a> {
     pub(super) name: &'a StreamName,
     pub(super) request: &'a Request,
     pub(super) address: IpAddr,
+    pub(super) protocol: Protocol,
     pub(super) seat: Seat,
     pub(super) meter: Option<Meter>,
     pub(super) take_over: bool,
@@ -158,7 +161,7 @@ impl Ingests {
         now: Time,
         enter: impl FnOnce() -> Result<(), E>,
     ) -> Result<Arc<IngestSession>, E> {
-        let Asking { name, request, address, seat, meter, take_over } = asking;
+        let Asking { name, request, address, protocol, seat, meter, take_over } = asking;
         let owner = Owner { address: address.to_canonical(), credential: credential(request) };
         let mut sessions = self.lock();
         if let Some(session) = sessions.get(name).filter(|session| session.owner == owner)
@@ -194,7 +197,8 @@ impl Ingests {
             is_broken: false,
         };
         let (name, first) = (name.clone(), request.clone());
-        let session = Arc::new(IngestSession { name: name.clone(), owner, first, core: Mutex::new(core) });
+        let session =
+            Arc::new(IngestSession { name: name.clone(), owner, first, protocol, core: Mutex::new(core) });
         if let Some(former) = sessions.insert(name, Arc::clone(&session)) {
             drop(sessions);
             self.retire(&former, Over::Evicted, hub, now);
@@ -464,9 +468,13 @@ impl IngestSession {
         let name = StreamName::parse(name).ok_or("the name is too long")?;
         let settings = hub.settings();
         let hosts = OwnHosts::of(hub, &settings);
-        let caller = Caller { peer: self.owner.address, request: &self.first, hosts: &hosts };
-        let rules = settings.rules.of(&name);
-        rules.publish.check(&caller).map_err(|refusal| refusal.explain().1)?;
+        let caller = access::caller(self.owner.address, &self.first, &hosts);
+        let asked =
+            AccessRequest { name: &name, action: Action::Publish, protocol: self.protocol, caller: &caller };
+        settings
+            .rules
+            .check(&asked, hub.clock.utc())
+            .map_err(|refusal| access::explain(refusal, asked.action).1)?;
         let take_over = asks_to_take_over(&self.first);
         let claimant = Claimant { name: &name, mux: Mux::MpegTs, seat: Some(seat), take_over, piece: None };
         let claimed = hub.claim(claimant).map_err(|error| error.to_string())?;

@@ -5,6 +5,7 @@
 //! here before ([`tls_ends`](super::tls_ends)), they go to and from that process.
 
 use crate::relay::tls_ends::{Pair, PlainEnd};
+use glassline_delivery::policy::Protocol;
 use glassline_io::spool::{Reader, Sent};
 use glassline_io::tcp::Connection as Socket;
 use glassline_io::tls::{Flushed, Received, Session};
@@ -101,6 +102,11 @@ impl Wire {
     /// Whether bytes may be sent to its descriptor by other ways than this.
     pub(super) fn is_direct(&self) -> bool {
         matches!(self.kind, Kind::Plain | Kind::Apart { .. })
+    }
+
+    /// What is spoken over it.
+    pub(super) fn protocol(&self) -> Protocol {
+        if self.is_secured() { Protocol::Https } else { Protocol::Http }
     }
 
     /// Whether the peer speaks TLS, whoever does it.

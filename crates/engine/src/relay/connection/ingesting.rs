@@ -70,7 +70,8 @@ impl Connection {
         let meter = context.settings.rules.of(name).max_publish_bps;
         let meter = meter.map(|limit| Meter::new(limit, context.now));
         let take_over = asks_to_take_over(request);
-        let asking = Asking { name, request, address: self.peer.ip(), seat: self.seat, meter, take_over };
+        let (address, protocol) = (self.peer.ip(), self.socket.protocol());
+        let asking = Asking { name, request, address, protocol, seat: self.seat, meter, take_over };
         let entered = ingests
             .enter(context.hub, asking, context.now, || self.enter_as_publisher(context).map_err(Refusal));
         let session = entered.map_err(|Refusal(response)| {

@@ -11,8 +11,8 @@ use crate::relay::presence::Purpose;
 use crate::relay::streams::{Claimant, Claimed};
 use crate::relay::turn::TurnContext;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::http1::{Response, content_range_start, problem};
-use glassline_delivery::policy::{Caller, Load, Meter, StreamName};
+use glassline_delivery::http1::{Response, access, content_range_start, problem};
+use glassline_delivery::policy::{AccessRequest, Action, Load, Meter, StreamName};
 use glassline_delivery::stream::Mux;
 
 impl Connection {
@@ -92,14 +92,16 @@ impl Connection {
         context: &TurnContext<'_>,
     ) -> Result<(), Response> {
         let hosts = OwnHosts::of(context.hub, context.settings);
-        let caller = Caller { peer: self.peer.ip(), request, hosts: &hosts };
-        context.settings.rules.of(name).publish.check(&caller).map_err(|refusal| {
-            let (status, words) = refusal.explain();
+        let caller = access::caller(self.peer.ip(), request, &hosts);
+        let protocol = self.socket.protocol();
+        let asked = AccessRequest { name, action: Action::Publish, protocol, caller: &caller };
+        context.settings.rules.check(&asked, context.hub.clock.utc()).map_err(|refusal| {
+            let (status, words) = access::explain(refusal, asked.action);
             // FFmpeg and OBS ask without the key that they have, and again with it when they are told so.
             if status == 401 && request.headers.first("authorization").is_none() && request.parameter("key").is_none() {
                 tracing::info!(peer = %self.peer, stream = %name, "publisher refused: it shows no key; those that have one come again with it");
             } else {
-                tracing::warn!(peer = %self.peer, stream = %name, refusal = words, "publisher refused");
+                tracing::warn!(peer = %self.peer, stream = %name, %protocol, refusal = words, "publisher refused");
             }
             let response = problem(status, "may not publish", words);
             // Clients that keep a password back until they are asked for it (RFC 9110 §11.6.1).

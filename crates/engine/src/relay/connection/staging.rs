@@ -5,13 +5,13 @@
 use super::answering::{guarded, shared_with};
 use super::watching::{absent, find_live};
 use super::{Connection, Role};
-use crate::relay::entitled::OwnHosts;
 use crate::relay::live::Live;
 use crate::relay::presence::subscriber;
 use crate::relay::turn::TurnContext;
+use glassline_delivery::http1::access::is_foreign_page;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
-use glassline_delivery::policy::{Caller, StreamName};
+use glassline_delivery::policy::StreamName;
 use glassline_delivery::telemetry::stages::{PassedPicture, REPORT_MAX_BYTES, ViewerReport};
 use glassline_delivery::telemetry::watchers::Reportable;
 use glassline_media::Stage;
@@ -108,8 +108,7 @@ impl Connection {
         request: &Request,
         context: &TurnContext<'_>,
     ) -> Result<Reporting, Response> {
-        let hosts = OwnHosts::of(context.hub, context.settings);
-        if (Caller { peer: self.peer.ip(), request, hosts: &hosts }).is_foreign_page() {
+        if is_foreign_page(request) {
             let words = "Only a page of this server reports what its viewer sees.";
             return Err(problem(403, "a page of another server", words));
         }

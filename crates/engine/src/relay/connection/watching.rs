@@ -11,10 +11,10 @@ use crate::relay::presence::{Purpose, subscriber};
 use crate::relay::turn::TurnContext;
 use crate::relay::viewer::Viewer;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::http1::{Method, Response, problem};
+use glassline_delivery::http1::{Method, Response, access, problem};
 use glassline_delivery::metacube::CONTENT_CODING;
 use glassline_delivery::playlist::Object;
-use glassline_delivery::policy::{Caller, StreamName, WatchRefusal};
+use glassline_delivery::policy::{AccessRequest, Action, Full, Refusal, StreamName};
 use glassline_delivery::stream::{Mux, Prebuffer};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -26,6 +26,8 @@ use std::time::Duration;
 /// be skipped any more, but not so few that a picture takes several sends, nor so many that they would fill the memory.
 const VIEWER_UNSENT: Duration = Duration::from_millis(100);
 const VIEWER_UNSENT_BYTES: [u32; 2] = [64 << 10, 1 << 20];
+
+const MAY_NOT_WATCH: &str = "may not watch";
 
 fn unsent_bytes(bitrate_bps: u64) -> u32 {
     let [least, most] = VIEWER_UNSENT_BYTES;
@@ -73,13 +75,15 @@ impl Connection {
     ) -> Result<(), Response> {
         let rules = &context.settings.rules;
         let hosts = OwnHosts::of(context.hub, context.settings);
-        let caller = Caller { peer: self.peer.ip(), request, hosts: &hosts };
-        let checked = rules.of(name).watch.check(&caller, name, context.hub.clock.utc());
-        checked.map_err(|refusal| {
-            tracing::debug!(peer = %self.peer, stream = %name, refusal = refusal.explain().1, "viewer refused");
+        let caller = access::caller(self.peer.ip(), request, &hosts);
+        let protocol = self.socket.protocol();
+        let asked = AccessRequest { name, action: Action::Watch, protocol, caller: &caller };
+        rules.check(&asked, context.hub.clock.utc()).map_err(|refusal| {
+            let (status, words) = access::explain(refusal, asked.action);
+            tracing::debug!(peer = %self.peer, stream = %name, %protocol, refusal = words, "viewer refused");
             // Where streams in general need no token, those that do answer as if they were not there.
-            let is_hidden = refusal == WatchRefusal::Token && rules.general.watch.key.is_none();
-            if is_hidden { absent() } else { may_not_watch(refusal) }
+            let is_hidden = refusal == Refusal::Token && rules.general.watch.key.is_none();
+            if is_hidden { absent() } else { problem(status, MAY_NOT_WATCH, words) }
         })
     }
 
@@ -150,7 +154,7 @@ impl Connection {
     }
 
     /// Counts the peer among the viewers and gives it its place, where there is room.
-    fn enter_as_viewer(&mut self, live: &Live, context: &TurnContext<'_>) -> Result<(), WatchRefusal> {
+    fn enter_as_viewer(&mut self, live: &Live, context: &TurnContext<'_>) -> Result<(), Full> {
         let (hub, address) = (context.hub, self.peer.ip());
         let rules = context.settings.rules.of(&live.name);
         let policy = &rules.watch;
@@ -158,7 +162,7 @@ impl Connection {
         hub.presence.enter(address, Purpose::Watch, bps, |of_address, in_all| {
             policy.check_load(live.viewers(), of_address, in_all, bps)?;
             live.viewer_joins(self.seat.worker);
-            Ok::<(), WatchRefusal>(())
+            Ok::<(), Full>(())
         })?;
         live.watchers().join(subscriber(address), context.now);
         self.admission = Admission { bps, mark: hub.marker.mark(self.socket.tcp(), rules.marking) };
@@ -193,9 +197,10 @@ impl Connection {
         };
         // What can fail comes before the viewer is counted: who is counted is a viewer from here on, and leaves as one.
         self.outgoing.flush(&mut self.socket)?;
-        if !head_only && let Err(refusal) = self.enter_as_viewer(&live, context) {
-            tracing::debug!(peer = %self.peer, stream = %live.name, refusal = refusal.explain().1, "viewer refused");
-            self.finish_answer(&guarded(may_not_watch(refusal)), head_only, context);
+        if !head_only && let Err(full) = self.enter_as_viewer(&live, context) {
+            let (status, words) = access::explain_full(full);
+            tracing::debug!(peer = %self.peer, stream = %live.name, refusal = words, "viewer refused");
+            self.finish_answer(&guarded(problem(status, MAY_NOT_WATCH, words)), head_only, context);
             return Ok(false);
         }
         let mut response = Response::new(200)
@@ -268,11 +273,6 @@ pub(super) fn absent() -> Response {
     let words = "No stream of this name is live, or it is watched by a signed address alone. \
                  GET /api/streams lists those that may be watched.";
     problem(404, "no such stream", words)
-}
-
-fn may_not_watch(refusal: WatchRefusal) -> Response {
-    let (status, words) = refusal.explain();
-    problem(status, "may not watch", words)
 }
 
 /// A time in seconds of up to the longest backlog.
