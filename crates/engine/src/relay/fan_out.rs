@@ -86,9 +86,9 @@ impl FanOut {
         let Some((viewer, wire)) = connection.and_then(|connection| connection.viewer()) else {
             return;
         };
-        inject(Border::Connection, || format!("serve:{}", viewer.live.name));
+        inject(Border::Connection, || format!("serve:{}", viewer.live().name));
         // One that its worker comes back to anyway needs no more than that.
-        if viewer.is_expected || (viewer.is_blocked() && !viewer.live.has_ended()) {
+        if viewer.is_expected || (viewer.is_blocked() && !viewer.live().has_ended()) {
             return;
         }
         viewer.try_path(wire.tcp(), now);

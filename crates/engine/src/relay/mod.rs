@@ -46,6 +46,7 @@ mod roster;
 mod settings;
 mod status;
 mod strain;
+mod stream_reader;
 mod streams;
 mod telemetry;
 #[cfg(test)]

@@ -14,10 +14,11 @@ use crate::relay::hub::Hub;
 use crate::relay::inboxes::Message;
 use crate::relay::live::Live;
 use crate::relay::status::StreamStatus;
+use crate::relay::stream_reader::{Entering, Next, StreamReader};
 use bytes::Bytes;
 use glassline_delivery::packager::{self, Guide};
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::{Mux, OffsetTime, Prebuffer};
+use glassline_delivery::stream::{Mux, OffsetTime};
 use glassline_io::poll::Poller;
 use glassline_io::spool::Reader;
 use glassline_media::{Time, Utc};
@@ -32,8 +33,6 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_secs(1);
 /// Bytes that are read of a stream at once.
 const READ_BYTES: usize = 256 << 10;
-/// The oldest part of a backlog that a presentation begins with: all that there is.
-const ALL_OF_IT: Prebuffer = Prebuffer::Bytes(u64::MAX);
 
 /// Which streams are made LL-HLS and LL-DASH of, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,10 +193,8 @@ impl Hub {
 /// A stream that a presentation is made of.
 struct Following {
     shelf: Arc<Shelf>,
-    /// The stream, and where its next bytes are; `None` while there is none.
-    place: Option<(Arc<Live>, Reader)>,
-    /// It waits for an entry: for the first, or behind the place that it lost.
-    awaits: bool,
+    /// The stream; `None` while there is none.
+    reader: Option<StreamReader>,
     /// When the bytes came that were there before it: a presentation tells when what is in it came, not when it was made.
     came: VecDeque<OffsetTime>,
     /// When parts that are open end, if nothing comes until then.
@@ -280,8 +277,8 @@ impl Packaging {
         self.hub.shelves.remove(name);
         let Some(following) = self.following.remove(name) else { return };
         let _ = contain(Border::Output, || following.shelf.finish(self.hub.clock.utc()));
-        if let Some((live, _)) = &following.place {
-            live.set_is_packaged(false);
+        if let Some(reader) = &following.reader {
+            reader.live().set_is_packaged(false);
         }
         tracing::error!(stream = %name, "its presentation was ended by a fault; the next request begins another");
         for live in self.hub.take_broken() {
@@ -298,14 +295,7 @@ impl Packaging {
         tracing::info!(stream = %name, "packaging begins");
         self.following.insert(
             name.clone(),
-            Following {
-                shelf,
-                place: None,
-                awaits: true,
-                came: VecDeque::new(),
-                stalls_at: None,
-                newest: None,
-            },
+            Following { shelf, reader: None, came: VecDeque::new(), stalls_at: None, newest: None },
         );
         if let Some(live) = self.hub.streams.find(name) {
             self.follow(&live);
@@ -319,9 +309,8 @@ impl Packaging {
             return;
         }
         live.set_is_packaged(true);
-        following.place = Some((Arc::clone(live), Reader::new(live.chain.clone(), 0)));
+        following.reader = Some(StreamReader::new(Arc::clone(live), Entering::Oldest));
         following.newest = Some(live.id);
-        following.awaits = true;
         self.handle_news(live);
     }
 
@@ -333,9 +322,9 @@ impl Packaging {
             live.set_is_packaged(false);
             return;
         };
-        match &following.place {
-            Some((known, _)) if Arc::ptr_eq(known, live) => {}
-            Some((known, _)) if !known.has_ended() => return,
+        match following.reader.as_ref().map(StreamReader::live) {
+            Some(known) if Arc::ptr_eq(known, live) => {}
+            Some(known) if !known.has_ended() => return,
             // An end is told of more than once, perhaps behind the beginning of the next stream: what was made of it stays.
             _ if following.newest >= Some(live.id) => return,
             _ => {
@@ -350,24 +339,25 @@ impl Packaging {
         }
         let Some(following) = self.following.get_mut(&live.name) else { return };
         let (now, utc) = (self.hub.clock.now(), self.hub.clock.utc());
-        if let Err(error) = following.read(&mut self.scratch, now, utc) {
+        let has_all = following.read(&mut self.scratch, now, utc).unwrap_or_else(|error| {
             tracing::warn!(stream = %live.name, %error, "cannot read a stream to package it");
-        }
+            live.has_ended()
+        });
         following.stalls_at = following.shelf.patience().map(|patience| now + patience);
         self.keep_transport(&live.name);
         let Some(following) = self.following.get_mut(&live.name) else { return };
-        if live.has_ended() {
-            following.place = None;
+        if has_all {
+            following.reader = None;
             following.shelf.finish(utc);
         }
     }
 
     /// Makes the segments of MPEG-TS that are asked for, of what the stream keeps.
     fn keep_transport(&mut self, name: &StreamName) {
-        let Some(Following { shelf, place: Some((live, _)), .. }) = self.following.get(name) else { return };
+        let Some(Following { shelf, reader: Some(reader), .. }) = self.following.get(name) else { return };
         let idle = self.hub.settings().packaging.idle;
         for Missing { segment, source } in shelf.missing_transport(self.hub.clock.now(), idle) {
-            let bytes = transport(live, source, &mut self.scratch).unwrap_or_else(|error| {
+            let bytes = transport(reader.live(), source, &mut self.scratch).unwrap_or_else(|error| {
                 tracing::warn!(stream = %name, %error, "cannot read a stream to make segments of MPEG-TS of it");
                 None
             });
@@ -395,11 +385,11 @@ impl Packaging {
         let PackagingSettings { idle, on_demand, .. } = self.hub.settings().packaging;
         let hub = &self.hub;
         self.following.retain(|name, following| {
-            let lives = following.place.is_some();
+            let lives = following.reader.is_some();
             let is_wanted = now.since(following.shelf.wanted_at()) < idle || (lives && !on_demand);
             if !is_wanted {
-                if let Some((live, _)) = &following.place {
-                    live.set_is_packaged(false);
+                if let Some(reader) = &following.reader {
+                    reader.live().set_is_packaged(false);
                 }
                 hub.shelves.remove(name);
                 following.shelf.finish(hub.clock.utc());
@@ -432,24 +422,21 @@ impl Packaging {
 }
 
 impl Following {
-    /// Takes what is new of its stream.
-    fn read(&mut self, scratch: &mut [u8], now: Time, utc: Utc) -> io::Result<()> {
-        let Some((live, reader)) = &mut self.place else { return Ok(()) };
+    /// Takes what is new of its stream. Returns whether there will be no more of it.
+    fn read(&mut self, scratch: &mut [u8], now: Time, utc: Utc) -> io::Result<bool> {
+        let Some(reader) = &mut self.reader else { return Ok(false) };
         loop {
-            if self.awaits {
-                let entry = live.entry_to_join(Some(ALL_OF_IT), Time::ZERO);
-                let Some(entry) = entry.filter(|entry| entry.offset >= reader.offset()) else {
-                    return Ok(());
-                };
-                reader.seek(entry.offset);
-                self.awaits = false;
-                self.came = live.marks().into();
-                self.shelf.push(&entry.prelude(false), utc, None);
-            }
-            let head = live.chain.head();
-            if reader.offset() >= head {
-                return Ok(());
-            }
+            let head = match reader.poll(now) {
+                Next::Pending => return Ok(false),
+                Next::Ended => return Ok(true),
+                Next::Entered { entry, .. } => {
+                    self.came = reader.live().marks().into();
+                    self.shelf.push(&entry.prelude(false), utc, None);
+                    continue;
+                }
+                // What is still there of it is read.
+                Next::Data { until } | Next::Behind { until } => until,
+            };
             while self.came.front().is_some_and(|mark| mark.offset <= reader.offset()) {
                 self.came.pop_front();
             }
@@ -463,13 +450,13 @@ impl Following {
                 Some(count) => {
                     self.shelf.push(&scratch[..count], came, Some(at));
                     if let Some(words) = self.shelf.news_of_left_out() {
-                        tracing::warn!(stream = %live.name, "left out of LL-HLS and LL-DASH: {words}");
+                        tracing::warn!(stream = %reader.live().name, "left out of LL-HLS and LL-DASH: {words}");
                     }
                 }
                 None => {
                     // It has fallen behind what is kept.
                     self.shelf.discontinuity(utc);
-                    self.awaits = true;
+                    reader.lose_place();
                 }
             }
         }

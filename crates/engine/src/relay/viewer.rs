@@ -3,11 +3,12 @@
 use crate::relay::blocks::Blocks;
 use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
+use crate::relay::stream_reader::{Entering, Next, Place, ReaderState, StreamReader};
 use crate::relay::wire::Wire;
 use glassline_delivery::path::{LEAST_BURST_BYTES, Look, Path, Schedule};
 use glassline_delivery::policy::{Moves, SlowPolicy};
-use glassline_delivery::stream::{Mux, Prebuffer};
-use glassline_io::spool::{LinkFile, Piece, Reader, Sent};
+use glassline_delivery::stream::{Entry, Mux, Prebuffer};
+use glassline_io::spool::{LinkFile, Piece, Sent};
 use glassline_io::tcp::{Connection, Info};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
@@ -18,16 +19,12 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct Viewer {
-    pub(super) live: Arc<Live>,
-    reader: Reader,
+    reader: StreamReader,
     outgoing: Outgoing,
     /// Where it gets the stream in blocks.
     blocks: Option<Blocks>,
-    /// How far back it wants to begin, where it says so.
-    prebuffer: Option<Prebuffer>,
-    /// Where it entered the stream last.
-    entered_at: u64,
-    state: State,
+    /// The socket takes nothing now; its next edge brings it back.
+    is_blocked: bool,
     last_progress: Time,
     slow: SlowPolicy,
     moves: Moves,
@@ -36,18 +33,18 @@ pub(super) struct Viewer {
     schedule: Schedule,
     /// Whether its worker comes back to it then.
     pub(super) is_expected: bool,
-    moved_forward: u32,
     pub(super) sent_bytes: u64,
     pub(super) joined: Time,
 }
 
+/// A viewer's state as processes tell it each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
-    /// Reads on at the reader's offset.
     Following,
-    /// Waits for an entry after the offset at which it lost its place, or for the first.
-    Awaiting { moved: bool },
-    /// The socket takes nothing now; its next edge brings it back.
+    Awaiting {
+        moved: bool,
+    },
+    /// It has a place, and its socket takes nothing.
     Blocked,
 }
 
@@ -126,18 +123,28 @@ pub(super) struct ViewerState {
 impl Viewer {
     /// What the next process needs of it, beside [`Viewer::own_link`].
     pub(super) fn state(&self) -> ViewerState {
+        let ReaderState { offset, entering, place, times_moved, entered_at } = self.reader.state();
+        let prebuffer = match entering {
+            Entering::Prebuffered(prebuffer) => prebuffer,
+            Entering::Newest | Entering::Oldest => None,
+        };
+        let state = match place {
+            Place::Awaiting { moved } => State::Awaiting { moved },
+            Place::Following if self.is_blocked => State::Blocked,
+            Place::Following => State::Following,
+        };
         ViewerState {
-            offset: self.reader.offset(),
+            offset,
             outgoing: self.outgoing.to_bytes(),
             blocks: self.blocks,
-            prebuffer: self.prebuffer,
-            entered_at: self.entered_at,
-            state: self.state,
+            prebuffer,
+            entered_at,
+            state,
             last_progress: self.last_progress,
             slow: self.slow,
             moves: self.moves.clone(),
             path: self.path,
-            moved_forward: self.moved_forward,
+            moved_forward: times_moved,
             sent_bytes: self.sent_bytes,
             joined: self.joined,
         }
@@ -150,21 +157,28 @@ impl Viewer {
 
     /// The viewer that another process left.
     pub(super) fn restore(state: ViewerState, live: Arc<Live>, own_link: Option<(u64, OwnedFd)>) -> Viewer {
+        let place = match state.state {
+            State::Awaiting { moved } => Place::Awaiting { moved },
+            State::Following | State::Blocked => Place::Following,
+        };
+        let reader = ReaderState {
+            offset: state.offset,
+            entering: Entering::Prebuffered(state.prebuffer),
+            place,
+            times_moved: state.moved_forward,
+            entered_at: state.entered_at,
+        };
         Viewer {
-            reader: Reader::restore(live.chain.clone(), state.offset, own_link),
-            live,
+            reader: StreamReader::restore(live, reader, own_link),
             outgoing: Outgoing::from(state.outgoing),
             blocks: state.blocks,
-            prebuffer: state.prebuffer,
-            entered_at: state.entered_at,
-            state: state.state,
+            is_blocked: state.state == State::Blocked,
             last_progress: state.last_progress,
             slow: state.slow,
             moves: state.moves,
             path: state.path,
             schedule: Schedule::default(),
             is_expected: false,
-            moved_forward: state.moved_forward,
             sent_bytes: state.sent_bytes,
             joined: state.joined,
         }
@@ -172,25 +186,19 @@ impl Viewer {
 
     /// A viewer that first gets `head`, then the stream from its newest entry on.
     pub(super) fn new(live: Arc<Live>, head: Vec<u8>, slow: SlowPolicy, now: Time) -> Viewer {
-        let reader = Reader::new(live.chain.clone(), 0);
         let mut outgoing = Outgoing::default();
         outgoing.push(head);
-        let state = State::Awaiting { moved: false };
         Viewer {
-            live,
-            reader,
+            reader: StreamReader::new(live, Entering::Prebuffered(None)),
             outgoing,
             blocks: None,
-            prebuffer: None,
-            entered_at: 0,
-            state,
+            is_blocked: false,
             last_progress: now,
             slow,
             moves: Moves::default(),
             path: Path::new(0),
             schedule: Schedule::default(),
             is_expected: false,
-            moved_forward: 0,
             sent_bytes: 0,
             joined: now,
         }
@@ -203,32 +211,43 @@ impl Viewer {
 
     /// The same viewer, that begins as far back as this.
     pub(super) fn with_prebuffer(self, prebuffer: Prebuffer) -> Viewer {
-        Viewer { prebuffer: Some(prebuffer), ..self }
+        let live = Arc::clone(self.live());
+        Viewer { reader: StreamReader::new(live, Entering::Prebuffered(Some(prebuffer))), ..self }
+    }
+
+    /// The stream.
+    pub(super) fn live(&self) -> &Arc<Live> {
+        self.reader.live()
     }
 
     /// Where it is, for those who look at it.
     pub(super) fn position(&self) -> Position {
-        let pace_bps = self.burst_bytes().map(|_| self.live.pace_bps());
-        let is_placed = !matches!(self.state, State::Awaiting { .. });
-        Position { offset: self.reader.offset(), is_placed, pace_bps, moved_forward: self.moved_forward }
+        let pace_bps = self.burst_bytes().map(|_| self.live().pace_bps());
+        let is_placed = self.reader.is_placed();
+        Position {
+            offset: self.reader.offset(),
+            is_placed,
+            pace_bps,
+            moved_forward: self.reader.times_moved(),
+        }
     }
 
     /// Whether news concern this viewer: one with a full socket hears of them at its next edge.
     pub(super) fn is_blocked(&self) -> bool {
-        self.state == State::Blocked
+        self.is_blocked
     }
 
     /// When its socket last took something, if it is full now.
     pub(super) fn blocked_since(&self) -> Option<Time> {
-        self.is_blocked().then_some(self.last_progress)
+        self.is_blocked.then_some(self.last_progress)
     }
 
     /// Bytes that may leave at once; `None` where it is not paced.
     fn burst_bytes(&self) -> Option<u64> {
-        if self.live.pace_bps() == 0 {
+        if self.live().pace_bps() == 0 {
             return None;
         }
-        if self.live.paces_all() { Some(LEAST_BURST_BYTES) } else { self.path.burst_bytes() }
+        if self.live().paces_all() { Some(LEAST_BURST_BYTES) } else { self.path.burst_bytes() }
     }
 
     /// Whether it is paced and has had its burst: nothing is to leave before then.
@@ -246,7 +265,7 @@ impl Viewer {
     /// Bytes that may leave now: a burst, or what came due while its worker was busy.
     fn allowed_bytes(&self, affordable: bool, now: Time) -> u64 {
         match self.burst_bytes().filter(|_| affordable) {
-            Some(burst) => burst * self.schedule.bursts(self.path.interval(self.live.pace_bps()), now),
+            Some(burst) => burst * self.schedule.bursts(self.path.interval(self.live().pace_bps()), now),
             None => u64::MAX,
         }
     }
@@ -270,7 +289,7 @@ impl Viewer {
             retransmitted: info.total_retrans.saturating_sub(info.dsack_dups.unwrap_or(0)),
         };
         if self.path.look(look, now) {
-            tracing::debug!(stream = %self.live.name, "a viewer's path has lost something; paced from now on");
+            tracing::debug!(stream = %self.live().name, "a viewer's path has lost something; paced from now on");
         }
     }
 
@@ -279,9 +298,9 @@ impl Viewer {
         let Some(burst) = self.burst_bytes().filter(|_| bytes > 0) else { return };
         // One that could not be paced shows what the path takes, too.
         self.path.sent(bytes, now);
-        self.live.counters.unpaced.add(u64::from(bytes > burst));
+        self.live().counters.unpaced.add(u64::from(bytes > burst));
         if affordable {
-            let interval = self.path.interval(self.live.pace_bps());
+            let interval = self.path.interval(self.live().pace_bps());
             self.schedule.sent(bytes as f64 / burst as f64, interval, now);
         }
     }
@@ -296,9 +315,9 @@ impl Viewer {
         let (before, waiting) = (self.sent_bytes, self.outgoing.len());
         let fed = self.feed_all(wire, allowance.turn_bytes, limit, now);
         let bytes = self.sent_bytes - before;
-        self.live.counters.bytes_out.add(bytes);
+        self.live().counters.bytes_out.add(bytes);
         if bytes > 0 {
-            self.live.was_sent(self.entered_at, self.reader.offset());
+            self.live().was_sent(self.reader.entered_at(), self.reader.offset());
         }
         // What comes before the stream leaves with its first burst.
         self.note_burst(bytes + waiting.saturating_sub(self.outgoing.len()) as u64, affordable, now);
@@ -312,18 +331,18 @@ impl Viewer {
     /// tells how much of it the socket took. Everything else is [`Viewer::feed`]'s business. Not to be called where it
     /// [waits](Viewer::waits_until).
     pub(super) fn next_piece(&mut self, limit: usize, affordable: bool, now: Time) -> Option<Piece> {
-        let (offset, head) = (self.reader.offset(), self.live.chain.head());
-        let is_plain = self.state == State::Following && self.outgoing.is_empty() && self.blocks.is_none();
-        let follows =
-            is_plain && offset >= self.live.tail() && self.live.seam_behind(self.entered_at).is_none();
-        let bytes = head.saturating_sub(offset).min(self.allowed_bytes(affordable, now));
+        let is_plain = !self.is_blocked && self.outgoing.is_empty() && self.blocks.is_none();
+        let until = is_plain.then(|| self.reader.data_until()).flatten()?;
+        let offset = self.reader.offset();
+        let bytes = (until - offset).min(self.allowed_bytes(affordable, now));
         let fits = bytes > 0 && bytes <= limit as u64;
-        (follows && fits).then(|| self.reader.piece(offset + bytes)).flatten()
+        fits.then(|| self.reader.spool().piece(offset + bytes)).flatten()
     }
 
     /// Whether there is more for it, or the stream is over.
     pub(super) fn has_news(&self) -> bool {
-        self.reader.offset() < self.live.chain.head() || self.live.has_ended()
+        let live = self.live();
+        self.reader.offset() < live.chain.head() || live.has_ended()
     }
 
     /// The socket took `bytes` of the last [`Viewer::next_piece`]; `None` where it is full.
@@ -331,20 +350,18 @@ impl Viewer {
         match bytes {
             Some(bytes) => {
                 self.note_burst(bytes as u64, affordable, now);
-                self.reader.advance(bytes);
+                self.reader.spool().advance(bytes);
                 self.sent_bytes += bytes as u64;
                 self.last_progress = now;
-                self.live.counters.bytes_out.add(bytes as u64);
-                self.live.was_sent(self.entered_at, self.reader.offset());
+                self.live().counters.bytes_out.add(bytes as u64);
+                self.live().was_sent(self.reader.entered_at(), self.reader.offset());
             }
-            None => self.state = State::Blocked,
+            None => self.is_blocked = true,
         }
     }
 
     fn feed_all(&mut self, wire: &mut Wire, share: u64, limit: u64, now: Time) -> io::Result<Fed> {
-        if self.state == State::Blocked {
-            self.state = State::Following;
-        }
+        self.is_blocked = false;
         let flushed = wire.flush()?;
         if flushed.bytes > 0 {
             self.last_progress = now;
@@ -372,27 +389,24 @@ impl Viewer {
                     self.outgoing.release();
                 }
             }
-            if let State::Awaiting { moved } = self.state {
-                let is_over = moved && self.live.seam_behind(self.entered_at).is_some();
-                if is_over || !self.enter(moved, now) {
-                    return self.has_all(is_over || self.live.has_ended(), wire);
+            let (last, is_behind) = match self.reader.poll(now) {
+                Next::Entered { entry, moved } => {
+                    self.begin_at(&entry, moved);
+                    continue;
                 }
-                continue;
-            }
-            let (offset, head) = (self.reader.offset(), self.live.chain.head());
-            let seam = self.live.seam_behind(self.entered_at);
-            let last = seam.map_or(head, |seam| head.min(seam));
-            if offset >= last {
-                let is_over = seam.is_some_and(|seam| offset >= seam) || self.live.has_ended();
-                return self.has_all(is_over, wire);
-            }
+                Next::Pending => return self.has_all(false, wire),
+                Next::Ended => return self.has_all(true, wire),
+                Next::Data { until } => (until, false),
+                Next::Behind { until } => (until, true),
+            };
+            let offset = self.reader.offset();
             if self.sent_bytes >= burst_ends {
                 return Ok(Fed::Paced);
             }
             if self.sent_bytes >= share_ends {
                 return Ok(Fed::HasMore);
             }
-            let end = if offset < self.live.tail() {
+            let end = if is_behind {
                 // Fallen behind. What has begun of a record is finished, then comes the newest key frame.
                 let record_end = self.end_of_begun(offset);
                 if offset == record_end {
@@ -407,7 +421,7 @@ impl Viewer {
             };
             let end = match &mut self.blocks {
                 Some(blocks) if blocks.is_between(offset) => {
-                    let key_frame = self.live.newest_entry().map(|entry| entry.offset);
+                    let key_frame = self.reader.live().newest_entry().map(|entry| entry.offset);
                     self.outgoing.push(blocks.begin(offset, end, key_frame).to_vec());
                     continue;
                 }
@@ -415,22 +429,22 @@ impl Viewer {
                 None => end,
             };
             let end = end.min(offset.saturating_add(burst_ends - self.sent_bytes));
-            match wire.send(&mut self.reader, end, share_ends - self.sent_bytes)? {
+            match wire.send(self.reader.spool(), end, share_ends - self.sent_bytes)? {
                 Sent::Bytes(count) => {
                     self.sent_bytes += count as u64;
                     self.last_progress = now;
                 }
                 Sent::Blocked => {
-                    self.state = State::Blocked;
+                    self.is_blocked = true;
                     return Ok(Fed::Stays);
                 }
-                Sent::Gone if self.live.mux == Mux::MpegTs || self.end_of_begun(offset) == offset => {
+                Sent::Gone if self.live().mux == Mux::MpegTs || self.end_of_begun(offset) == offset => {
                     if !self.lose_place(now) {
                         return Ok(Fed::Finished);
                     }
                 }
                 Sent::Gone => {
-                    self.live.counters.cut_off.increment();
+                    self.live().counters.cut_off.increment();
                     return Ok(Fed::Finished);
                 }
             }
@@ -439,10 +453,10 @@ impl Viewer {
 
     /// Up to where it has to be sent what it has begun, from `offset` on: `offset` where it may be moved.
     fn end_of_begun(&self, offset: u64) -> u64 {
-        let record_end = self.live.record_end(offset);
+        let record_end = self.live().record_end(offset);
         match &self.blocks {
             // A block of a mux that is only carried cannot be filled up.
-            Some(blocks) if self.live.mux != Mux::MpegTs && !blocks.is_between(offset) => {
+            Some(blocks) if self.live().mux != Mux::MpegTs && !blocks.is_between(offset) => {
                 record_end.max(blocks.end())
             }
             _ => record_end,
@@ -463,41 +477,32 @@ impl Viewer {
 
     /// The socket is full. An awaiting viewer has nothing queued but its head, and keeps its state.
     fn wait_for_room(&mut self) {
-        if self.state == State::Following {
-            self.state = State::Blocked;
-        }
+        self.is_blocked = self.reader.is_placed();
     }
 
     /// It has fallen behind. Returns whether it stays, and is to be moved forward.
     fn lose_place(&mut self, now: Time) -> bool {
         if !self.moves.may_move(self.slow, now) {
-            self.live.counters.dropped_behind.increment();
-            tracing::info!(stream = %self.live.name, "viewer dropped: it fell behind");
+            self.live().counters.dropped_behind.increment();
+            tracing::info!(stream = %self.live().name, "viewer dropped: it fell behind");
             return false;
         }
-        self.live.counters.moved_forward.increment();
-        self.moved_forward += 1;
-        if let Some(blocks) = self.blocks.as_mut().filter(|_| self.live.mux == Mux::MpegTs) {
+        self.live().counters.moved_forward.increment();
+        let is_filled = self.live().mux == Mux::MpegTs;
+        if let Some(blocks) = self.blocks.as_mut().filter(|_| is_filled) {
             self.outgoing.push(blocks.fill(self.reader.offset()));
         }
-        self.state = State::Awaiting { moved: true };
+        self.reader.lose_place();
         true
     }
 
-    /// Takes the newest entry ahead of the reader, or at first the one that it wants, if there is one.
-    fn enter(&mut self, moved: bool, now: Time) -> bool {
-        let entry =
-            if moved { self.live.newest_entry() } else { self.live.entry_to_join(self.prebuffer, now) };
-        let Some(entry) = entry.filter(|entry| entry.offset >= self.reader.offset()) else { return false };
+    /// Queues what comes before the stream's bytes at an entry.
+    fn begin_at(&mut self, entry: &Entry, moved: bool) {
         let prelude = entry.prelude(moved);
         self.outgoing.push(match &mut self.blocks {
             Some(blocks) => blocks.enter(entry.offset, &prelude, moved),
             None => prelude,
         });
-        self.reader.seek(entry.offset);
-        self.entered_at = entry.offset;
-        self.state = State::Following;
-        true
     }
 }
 

@@ -265,7 +265,7 @@ impl Worker {
         self.connections += 1;
         connection.note_rest(token, &mut self.resting);
         if let Some((viewer, _)) = connection.viewer() {
-            let live = Arc::clone(&viewer.live);
+            let live = Arc::clone(viewer.live());
             self.seat_viewer(live, token);
         }
         self.slots[slot].connection = Some(Box::new(connection));
@@ -411,7 +411,7 @@ impl Worker {
             }
             Turn::Watches => {
                 if let Some((viewer, _)) = connection.viewer() {
-                    let live = Arc::clone(&viewer.live);
+                    let live = Arc::clone(viewer.live());
                     self.seat_viewer(live, token);
                 }
                 // Its first bytes, and what it may have sent behind its request.
@@ -575,12 +575,12 @@ impl Worker {
         let token = token(self.slots[slot].generation, slot as u32);
         connection.leave_rest(token, &mut self.resting);
         if let Some((viewer, _)) = connection.viewer()
-            && let Some(audience) = self.audiences.get_mut(&viewer.live.id)
+            && let Some(audience) = self.audiences.get_mut(&viewer.live().id)
         {
             self.hub.roster.leave(self.index, slot);
             audience.tokens.retain(|&other| other != token);
             if audience.tokens.is_empty() {
-                self.audiences.remove(&viewer.live.id);
+                self.audiences.remove(&viewer.live().id);
             }
         }
         self.slots[slot].generation = (self.slots[slot].generation + 1) & 0x7FFF_FFFF;

@@ -616,8 +616,8 @@ impl Connection {
                 let stalled =
                     viewer.blocked_since().is_some_and(|since| now.since(since) >= settings.stall_timeout);
                 if stalled {
-                    viewer.live.counters.stalled.increment();
-                    let stream = &viewer.live.name;
+                    viewer.live().counters.stalled.increment();
+                    let stream = &viewer.live().name;
                     tracing::info!(peer = %self.peer, %stream, "viewer dropped: its connection takes nothing");
                 }
                 stalled
@@ -655,8 +655,8 @@ impl Connection {
         self.leave_seat(context, "was cut off");
         self.leave_track(context);
         if let Role::Watching(viewer) = &self.role {
-            viewer.live.viewer_leaves(self.seat.worker);
-            viewer.live.watchers().leave(subscriber(self.peer.ip()), context.now);
+            viewer.live().viewer_leaves(self.seat.worker);
+            viewer.live().watchers().leave(subscriber(self.peer.ip()), context.now);
             self.admission.leave(self.peer.ip(), context.hub);
         }
         if let Role::Awaiting(awaiting) = &self.role {

@@ -88,7 +88,8 @@ impl Connection {
             // One of many, of which the next one tells nearly the same.
             Role::Reporting(_) => (RoleState::Draining { since: None }, None),
             Role::Watching(viewer) => {
-                let state = RoleState::Watching { stream: viewer.live.id, viewer: Box::new(viewer.state()) };
+                let state =
+                    RoleState::Watching { stream: viewer.live().id, viewer: Box::new(viewer.state()) };
                 (state, viewer.own_link())
             }
             // An object that has begun ends here: the client sees that it is cut, and asks again.
@@ -166,8 +167,8 @@ impl Connection {
         match &self.role {
             Role::Publishing(_) => hub.presence.count(address, Purpose::Publish, 0),
             Role::Watching(viewer) => {
-                viewer.live.viewer_sits(self.seat.worker);
-                viewer.live.watchers().join(subscriber(address), hub.clock.now());
+                viewer.live().viewer_sits(self.seat.worker);
+                viewer.live().watchers().join(subscriber(address), hub.clock.now());
                 self.admission.come(address, hub);
             }
             Role::Exchange { .. }

@@ -236,7 +236,7 @@ impl Connection {
     pub(super) fn end_viewer(&mut self, context: &TurnContext<'_>) -> io::Result<Turn> {
         if let Role::Watching(viewer) = &self.role {
             let seconds = in_seconds(context.now.since(viewer.joined));
-            let (stream, bytes) = (&viewer.live.name, viewer.sent_bytes);
+            let (stream, bytes) = (&viewer.live().name, viewer.sent_bytes);
             tracing::debug!(peer = %self.peer, %stream, bytes, seconds, "viewer left");
         }
         Ok(Turn::Over)

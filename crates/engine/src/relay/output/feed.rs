@@ -5,8 +5,8 @@ use super::table::OutputEntry;
 use crate::datagrams::{Framer, route};
 use crate::relay::live::Live;
 use crate::relay::pull::LogThrottle;
+use crate::relay::stream_reader::{Entering, Next, Place, ReaderState, StreamReader};
 use glassline_delivery::stream::{Mux, Pacing, Seams};
-use glassline_io::spool::Reader;
 use glassline_io::udp::Sender;
 use glassline_media::Time;
 use glassline_media::container::ts::PACKET_BYTES;
@@ -54,10 +54,7 @@ pub(super) struct Feed {
 
 /// A place in a stream.
 struct Following {
-    live: Arc<Live>,
-    reader: Reader,
-    /// It waits for an entry: for the first, or behind the place that it lost.
-    awaits: bool,
+    reader: StreamReader,
     /// Where another stream was sent before this one.
     seams: Option<Seams>,
 }
@@ -144,15 +141,12 @@ impl Feed {
             return;
         }
         let is_newer = match &self.following {
-            Some(following) => following.live.id < live.id,
+            Some(following) => following.reader.live().id < live.id,
             None => !live.has_ended(),
         };
         if is_newer {
-            let reader = Reader::new(live.chain.clone(), 0);
             self.following = Some(Following {
-                live: Arc::clone(live),
-                reader,
-                awaits: true,
+                reader: StreamReader::new(Arc::clone(live), Entering::Newest),
                 seams: self.has_begun.then(Seams::new),
             });
         }
@@ -162,9 +156,9 @@ impl Feed {
     /// What the next process needs of it.
     pub(super) fn state(&self) -> OutputHandover {
         let place = |following: &Following| FollowingHandover {
-            stream: following.live.id,
+            stream: following.reader.live().id,
             offset: following.reader.offset(),
-            awaits: following.awaits,
+            awaits: !following.reader.is_placed(),
             seams: following.seams.as_ref().map(|seams| seams.announced().to_vec()),
         };
         OutputHandover {
@@ -187,11 +181,13 @@ impl Feed {
         self.has_begun = left.has_begun;
         self.framer.restore(left.numbers);
         if let (Some(following), Some(place)) = (&mut self.following, &left.place)
-            && following.live.id == place.stream
-            && place.offset <= following.live.chain.head()
+            && following.reader.live().id == place.stream
+            && place.offset <= following.reader.live().chain.head()
         {
-            following.reader.seek(place.offset);
-            following.awaits = place.awaits;
+            let FollowingHandover { offset, awaits, .. } = *place;
+            let at = if awaits { Place::Awaiting { moved: offset > 0 } } else { Place::Following };
+            let reader = ReaderState { offset, place: at, entered_at: offset, ..following.reader.state() };
+            following.reader = StreamReader::restore(Arc::clone(following.reader.live()), reader, None);
             following.seams = place.seams.as_deref().and_then(Seams::from_announced);
         }
     }
@@ -219,7 +215,7 @@ impl Feed {
         if self.pacer.next_send() > now {
             return Some(self.pacer.next_send());
         }
-        let rate = match self.following.as_ref()?.live.pace_bps() {
+        let rate = match self.following.as_ref()?.reader.live().pace_bps() {
             0 => None,
             pace => Some(Bitrate::from_bits_per_second(pace.max(self.least_bps))),
         };
@@ -240,9 +236,7 @@ impl Feed {
             }
         }
         if self.burst.is_over() {
-            // Asked first: what was appended before the end is then seen below.
-            let has_ended = self.following.as_ref()?.live.has_ended();
-            self.gather();
+            let has_ended = self.gather();
             if self.burst.packets.is_empty() {
                 self.following = self.following.take().filter(|_| !has_ended);
                 self.entry.begun.fetch_and(self.following.is_some(), Ordering::Relaxed);
@@ -304,57 +298,53 @@ impl Feed {
         *self.entry.error() = Some(words);
     }
 
-    /// Takes the next packets of the stream, of a burst at most; none where there are none now.
-    fn gather(&mut self) {
-        let Feed { burst, following: Some(following), .. } = self else { return };
+    /// Takes the next packets of the stream, of a burst at most; none where there are none now. Returns whether there will be no
+    /// more.
+    fn gather(&mut self) -> bool {
+        let Feed { burst, following: Some(following), .. } = self else { return true };
         burst.packets.clear();
         burst.jumps = false;
-        following.gather(burst, &self.entry);
+        let has_ended = following.gather(burst, &self.entry);
         self.has_begun |= burst.jumps;
         if let Some(seams) = &mut following.seams {
             seams.announce(&mut burst.packets);
         }
+        has_ended
     }
 }
 
 impl Following {
-    fn gather(&mut self, burst: &mut Burst, entry: &OutputEntry) {
+    /// Reads packets of the stream, of a burst at most. Returns whether there will be no more.
+    fn gather(&mut self, burst: &mut Burst, entry: &OutputEntry) -> bool {
         let room = BURST_DATAGRAMS * entry.destination.packets * PACKET_BYTES;
         while burst.packets.len() < room {
-            if self.awaits {
-                let Some(prelude) = self.enter() else { return };
-                burst.packets.extend_from_slice(&prelude);
-                burst.jumps = true;
-                continue;
-            }
-            let (offset, head) = (self.reader.offset(), self.live.chain.head());
-            if offset >= head {
-                return;
-            }
             let start = burst.packets.len();
-            burst.packets.resize(room, 0);
-            // Memory that cannot be read is as good as gone.
-            let mut read = || self.reader.read(&mut burst.packets[start..], head).ok().flatten();
-            let read = if offset < self.live.tail() { None } else { read() };
+            let read = match self.reader.poll(Time::ZERO) {
+                Next::Pending => return false,
+                Next::Ended => return true,
+                Next::Entered { entry, moved } => {
+                    burst.packets.extend_from_slice(&entry.prelude(moved));
+                    burst.jumps = true;
+                    continue;
+                }
+                Next::Behind { .. } => None,
+                Next::Data { until } => {
+                    burst.packets.resize(room, 0);
+                    // Memory that cannot be read is as good as gone.
+                    self.reader.read(&mut burst.packets[start..], until).ok().flatten()
+                }
+            };
             burst.packets.truncate(start + read.unwrap_or(0));
             if read.is_none() {
                 entry.moved_forward.fetch_add(1, Ordering::Relaxed);
-                self.awaits = true;
+                self.reader.lose_place();
                 // What was gathered stands before the seam.
                 if start > 0 {
-                    return;
+                    return false;
                 }
             }
         }
-    }
-
-    /// Goes to the newest entry ahead, if there is one. Returns what is to be sent before it.
-    fn enter(&mut self) -> Option<Vec<u8>> {
-        let entry = self.live.newest_entry().filter(|entry| entry.offset >= self.reader.offset())?;
-        let moved = self.reader.offset() > 0;
-        self.reader.seek(entry.offset);
-        self.awaits = false;
-        Some(entry.prelude(moved))
+        false
     }
 }
 

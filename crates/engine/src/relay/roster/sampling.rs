@@ -67,7 +67,7 @@ fn look_at(
     let (viewer, socket) = connection.viewer()?;
     let info = socket.tcp().info().ok()?;
     viewer.look_at_path(&info, now);
-    let (live, position) = (Arc::clone(&viewer.live), viewer.position());
+    let (live, position) = (Arc::clone(viewer.live()), viewer.position());
     let marks = marks.entry(live.id).or_insert_with(|| live.marks());
     // What waits in the kernel came before what waits here. Who waits for a key frame lacks nothing yet.
     let notsent = u64::from(info.notsent_bytes.unwrap_or(0));

@@ -36,7 +36,7 @@ impl Worker {
             }
             if let Some((viewer, _)) = connection.viewer() {
                 viewer.is_expected = false;
-                viewers.push((Arc::clone(&viewer.live), token));
+                viewers.push((Arc::clone(viewer.live()), token));
             }
         }
         free.reverse();
