@@ -107,6 +107,7 @@ impl Inboxes {
                 }
             }
         }
+        live.subscribers.notify();
         serve_own
     }
 

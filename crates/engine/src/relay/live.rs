@@ -5,6 +5,7 @@ use crate::relay::counters::StreamCounters;
 use crate::relay::inboxes::THREADS_BESIDE;
 use crate::relay::pieces::{Continued, EndedPiece, LeftPiece, Piece};
 use crate::relay::status::StreamStatus;
+use crate::relay::subscription::Subscribers;
 use crate::relay::telemetry::{Telemetry, TelemetryState};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::stream_media_type;
@@ -62,6 +63,7 @@ pub(super) struct Live {
     pub(super) chain: Chain,
     pub(super) counters: StreamCounters,
     pub(super) telemetry: Telemetry,
+    pub(super) subscribers: Subscribers,
     viewer_figures: Mutex<ViewerFigures>,
     /// Where viewers are, of this process alone: they are counted anew as they come.
     watchers: Mutex<Watchers>,
@@ -204,6 +206,7 @@ impl Live {
             chain,
             counters: StreamCounters::default(),
             telemetry: Telemetry::new(now),
+            subscribers: Subscribers::default(),
             viewer_figures: Mutex::default(),
             watchers: Mutex::default(),
             began: now,
@@ -281,6 +284,7 @@ impl Live {
             chain,
             counters: StreamCounters::restore(state.counts),
             telemetry: Telemetry::restore(state.telemetry),
+            subscribers: Subscribers::default(),
             viewer_figures: Mutex::new(state.viewer_figures),
             watchers: Mutex::default(),
             began: state.began,
@@ -748,10 +752,11 @@ impl Live {
         self.lock().holder.as_ref().map(|holder| holder.since)
     }
 
-    /// Since when it waits for a publisher with nobody watching; `None` where it does not.
+    /// Since when it waits for a publisher, and is neither watched nor subscribed to; `None` where it does not.
     pub(super) fn waits_since(&self) -> Option<Time> {
         let core = self.lock();
-        (core.holder.is_none() && self.viewers() == 0).then_some(core.gone_since)
+        let is_read = self.viewers() > 0 || !self.subscribers.is_empty();
+        (core.holder.is_none() && !is_read).then_some(core.gone_since)
     }
 
     /// A viewer sits down with, or leaves, worker `worker`.

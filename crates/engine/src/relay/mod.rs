@@ -48,6 +48,7 @@ mod status;
 mod strain;
 mod stream_reader;
 mod streams;
+mod subscription;
 mod telemetry;
 #[cfg(test)]
 mod test_streams;
@@ -71,6 +72,8 @@ pub use pull::{Pull, RtpCounts, SourceState, SourceStatus};
 pub use roster::{Client, Clients, WhyCounts};
 pub use settings::{SendPath, Settings};
 pub use status::{IngestCounts, StreamStatus, Totals};
+pub use stream_reader::Entering;
+pub use subscription::{Read, Subscription, Unit, Units};
 pub use tls_ends::DrainingTls;
 
 use crate::edge::FetcherError;

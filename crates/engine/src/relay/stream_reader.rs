@@ -22,7 +22,7 @@ const ALL_OF_IT: Prebuffer = Prebuffer::Bytes(u64::MAX);
 
 /// At which entry point a reader begins, and begins again after it fell behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entering {
+pub enum Entering {
     /// At the newest: for what is sent on as it comes.
     Newest,
     /// At first as far back as this says, or the stream's settings where it says nothing; then at the newest.

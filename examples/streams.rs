@@ -1,0 +1,175 @@
+//! Publishes a film, reads it as it comes in access units and in bytes, and packages it as fragmented MP4: all in this process, without
+//! HTTP and without a socket.
+//!
+//! ```text
+//! cargo run -p glassline-engine --example streams film.ts folder       writes folder/video.mp4, folder/audio.mp4
+//!
+//! publisher ─► stream "film" ─┬─► Subscription::into_units ─► counts the units
+//!                             └─► Subscription::read ─► packager ─► a file for each rendition
+//! ```
+//! Readers are on threads of their own, which sleep until they are woken.
+
+use glassline_delivery::http1::Response;
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::packager::{self, Event, TsIntake};
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::Prebuffer;
+use glassline_engine::relay::{Entering, Hub, ListenerRole, Read, Relay, Settings, Site, Subscription, Unit};
+use glassline_media::Utc;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+/// Rings until a thread has heard it.
+#[derive(Default)]
+struct Bell {
+    rings: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        *self.rings.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_one();
+    }
+}
+
+impl Bell {
+    fn wait(&self) {
+        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = self.changed.wait_while(rings, |rings| !*rings);
+        *heard.unwrap_or_else(PoisonError::into_inner) = false;
+    }
+}
+
+/// Nothing is served.
+struct NoSite;
+
+impl Site for NoSite {
+    fn respond(&self, _request: &Request, _door: ListenerRole, _peer: IpAddr, _hub: &Hub) -> Response {
+        Response::new(404)
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [film, folder] = &arguments[..] else {
+        return Err("streams FILM.ts FOLDER: a film of MPEG-TS, and a folder for what is made of it".into());
+    };
+    let mut film = File::open(film)?;
+    // Without listeners it is streams alone. They end as soon as their publisher has gone.
+    let settings =
+        Settings { listen: Vec::new(), workers: 1, return_window: Duration::ZERO, ..Settings::default() };
+    let relay = Relay::start(settings, Arc::new(NoSite))?;
+    let name = StreamName::parse("film").ok_or("a name")?;
+    let mut publisher = relay.publish(&name)?;
+
+    let all = Entering::Prebuffered(Some(Prebuffer::Bytes(u64::MAX)));
+    let subscribe = || {
+        let bell = Arc::new(Bell::default());
+        let subscription = relay.hub().subscribe(&name, all, Waker::from(Arc::clone(&bell)));
+        subscription.map(|subscription| (subscription, bell)).ok_or("the stream is over")
+    };
+    let ((units, units_bell), (bytes, bytes_bell)) = (subscribe()?, subscribe()?);
+    std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
+        let units = scope.spawn(move || count_units(units, &units_bell));
+        let packaged = scope.spawn(move || package(bytes, &bytes_bell, Path::new(folder)));
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match film.read(&mut buffer)? {
+                0 => break,
+                count => publisher.push(&buffer[..count])?,
+            }
+            // As a camera would, in time: readers that fall behind are moved.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        drop(publisher);
+        let panicked = |_| io::Error::other("a reader panicked");
+        let counts = units.join().map_err(panicked)??;
+        if counts.is_empty() {
+            return Err(
+                "the film has no access unit that decoding could begin at: it is to be MPEG-TS".into()
+            );
+        }
+        for (pid, (count, bytes)) in counts {
+            println!("PID {pid}: {count} access units, {bytes} bytes");
+        }
+        for (file, bytes) in packaged.join().map_err(panicked)?? {
+            println!("{file}: {bytes} bytes");
+        }
+        Ok(())
+    })?;
+    relay.shutdown();
+    Ok(())
+}
+
+/// How many access units each elementary stream has, and their bytes.
+fn count_units(subscription: Subscription, bell: &Bell) -> io::Result<BTreeMap<u16, (u64, usize)>> {
+    let mut units = subscription.into_units().ok_or_else(|| io::Error::other("it is no MPEG-TS"))?;
+    let mut counts = BTreeMap::<u16, (u64, usize)>::new();
+    loop {
+        match units.poll()? {
+            Unit::Unit { pid, unit } => {
+                let (count, bytes) = counts.entry(pid).or_default();
+                *count += 1;
+                *bytes += unit.data.len();
+            }
+            Unit::Program(program) => println!("{} elementary streams", program.streams.len()),
+            Unit::FellBehind => println!("units are left out: it fell behind"),
+            Unit::Pending => bell.wait(),
+            Unit::Ended => return Ok(counts),
+        }
+    }
+}
+
+/// Writes a file for each rendition. Returns them, with their lengths.
+fn package(mut subscription: Subscription, bell: &Bell, folder: &Path) -> io::Result<BTreeMap<String, u64>> {
+    std::fs::create_dir_all(folder)?;
+    let mut intake = TsIntake::new(packager::Settings::default());
+    let mut files = BTreeMap::<String, File>::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let at = subscription.offset();
+        match subscription.read(&mut buffer)? {
+            Read::Entered { prelude, .. } => intake.push(&prelude, utc(), None),
+            Read::Bytes(count) => intake.push(&buffer[..count], utc(), Some(at)),
+            Read::FellBehind => intake.discontinuity(utc()),
+            Read::Pending => bell.wait(),
+            Read::Ended => {
+                intake.finish(utc());
+                write(&mut intake, folder, &mut files)?;
+                let lengths = files.into_iter().map(|(name, file)| Ok((name, file.metadata()?.len())));
+                return lengths.collect();
+            }
+        }
+        write(&mut intake, folder, &mut files)?;
+    }
+}
+
+fn write(intake: &mut TsIntake, folder: &Path, files: &mut BTreeMap<String, File>) -> io::Result<()> {
+    while let Some(event) = intake.poll() {
+        let (Event::Init { rendition, bytes, .. } | Event::Chunk { rendition, bytes, .. }) = event else {
+            continue;
+        };
+        let name = format!("{rendition}.mp4");
+        let file = match files.entry(name) {
+            std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::btree_map::Entry::Vacant(new) => {
+                let file = File::create(folder.join(new.key()))?;
+                new.insert(file)
+            }
+        };
+        file.write_all(&bytes)?;
+    }
+    Ok(())
+}
+
+fn utc() -> Utc {
+    glassline_io::clock::Clock::new().utc()
+}
