@@ -1,4 +1,4 @@
-//! What the threads of a relay share: its settings, its [`Streams`], its [`Inboxes`], its counters, and what they are to do.
+//! What the threads of a relay share: its settings, its [`Registry`], its [`Inboxes`], its counters, and what they are to do.
 
 use crate::edge::{Edge, FetcherError, Waits, Wake};
 use crate::relay::access::{Access, OpenRequest};
@@ -16,14 +16,14 @@ use crate::relay::output;
 use crate::relay::packaging::Shelves;
 use crate::relay::presence::{Presence, Purpose};
 use crate::relay::pull::PullTable;
+use crate::relay::registry::{Claimant, Claimed, Granted, Owner, Plan, Registry};
 use crate::relay::roster::{Clients, Roster};
 use crate::relay::status::{StreamStatus, Totals};
-use crate::relay::streams::{Claimant, Claimed, Conditions, Granted, Streams};
 use crate::relay::{ClaimError, ListenerRole, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Load, StreamName};
-use glassline_delivery::stream::Mux;
+use glassline_delivery::stream::{self, Mux};
 use glassline_delivery::telemetry::History;
 use glassline_delivery::telemetry::stages::{RelayFigures, ViewerFigures};
 use glassline_io::clock::Clock;
@@ -41,7 +41,7 @@ pub struct Hub {
     settings: RwLock<Arc<Settings>>,
     pub(super) clock: Clock,
     pub(super) counters: RelayCounters,
-    pub(super) streams: Streams,
+    pub(super) streams: Registry,
     pub(super) inboxes: Arc<Inboxes>,
     pub(super) presence: Presence,
     pub(super) certificates: Arc<Certificates>,
@@ -93,6 +93,38 @@ fn up_to(limit: usize) -> impl FnOnce(Load, Load) -> Result<(), ()> {
     move |of_address, _| if limit == 0 || of_address.count < limit { Ok(()) } else { Err(()) }
 }
 
+/// The configuration's word on names.
+struct Configured {
+    settings: Arc<Settings>,
+    sources: Arc<PullTable>,
+    outputs: Arc<output::OutputTable>,
+    workers: usize,
+}
+
+impl Plan for Configured {
+    fn owner(&self, name: &StreamName) -> Option<Owner> {
+        let is_encoded = self.settings.reserved.contains(name);
+        let of_encoder = is_encoded.then_some(Owner::Encoder);
+        if self.sources.has(name) { Some(Owner::Source) } else { of_encoder }
+    }
+
+    fn has_outputs(&self, name: &StreamName) -> bool {
+        self.outputs.has(name)
+    }
+
+    fn settings(&self, name: &StreamName) -> stream::Settings {
+        self.settings.of_stream(name)
+    }
+
+    fn max_streams(&self) -> usize {
+        self.settings.max_streams
+    }
+
+    fn workers(&self) -> usize {
+        self.workers
+    }
+}
+
 impl Hub {
     /// Returns also a poller for each worker, then the outputs' and the packager's.
     pub(super) fn new(
@@ -112,7 +144,7 @@ impl Hub {
             settings: RwLock::new(Arc::new(settings)),
             clock,
             counters: RelayCounters::default(),
-            streams: Streams::default(),
+            streams: Registry::default(),
             inboxes: Arc::new(inboxes),
             presence: Presence::default(),
             certificates: Arc::new(Certificates::new().map_err(io::Error::other)?),
@@ -146,7 +178,7 @@ impl Hub {
         self.began = state.began;
         self.counters = RelayCounters::restore(state.counts);
         self.counters.gave_way.add(state.gave_way);
-        self.streams = Streams::restore(state.next_id, streams);
+        self.streams = Registry::restore(state.next_id, streams);
     }
 
     /// The clock that everything here is stamped with.
@@ -335,8 +367,8 @@ impl Hub {
         self.site.log_access(access);
     }
 
-    /// Whether one more connection may come from `address` where `limit` may be there; 0 is any number. It is counted
-    /// then, until [`Hub::disconnected`].
+    /// Counts one more connection from `address`, until [`Hub::disconnected`], if fewer than `limit` are there; 0 is any number.
+    /// Returns whether it was.
     pub(super) fn connects(&self, address: IpAddr, limit: usize) -> bool {
         self.presence.enter(address, Purpose::Connect, 0, up_to(limit)).is_ok()
     }
@@ -356,22 +388,25 @@ impl Hub {
         self.presence.leave(address, Purpose::Connect, 0);
     }
 
+    /// What the configuration says of names at this moment.
+    fn plan(&self) -> Configured {
+        Configured {
+            settings: self.settings(),
+            sources: self.pulls(),
+            outputs: self.outputs(),
+            workers: self.inboxes.workers(),
+        }
+    }
+
     /// Takes the publisher's seat of the stream `name`, which begins if there is none, and tells all whom that concerns.
     /// One of another mux is replaced where `take_over` asks for it.
     pub(super) fn claim(&self, claimant: Claimant<'_>) -> Result<Claimed, ClaimError> {
-        let (settings, sources, outputs) = (self.settings(), self.pulls(), self.outputs());
-        let conditions = Conditions {
-            settings: &settings,
-            sources: &sources,
-            outputs: &outputs,
-            workers: self.inboxes.workers(),
-            now: self.clock.now(),
-        };
+        let plan = self.plan();
         let mut displaced = Vec::new();
-        let claimed = self.streams.claim(claimant, &conditions, &mut displaced);
+        let claimed = self.streams.claim(claimant, &plan, self.clock.now(), &mut displaced);
         self.announce_displaced(&displaced);
         let Granted { live, session, replaced, evicted, continued } = claimed?;
-        let is_packaged_always = !settings.packaging.on_demand && live.mux == Mux::MpegTs;
+        let is_packaged_always = !plan.settings.packaging.on_demand && live.mux == Mux::MpegTs;
         if is_packaged_always && !self.is_presented_upstream(&live.name) {
             drop(self.shelf(&live.name));
         }
@@ -391,7 +426,7 @@ impl Hub {
 
     /// The system has no descriptor left: some streams that nobody needs give theirs up.
     pub(super) fn give_up_descriptors(&self) {
-        self.announce_displaced(&self.streams.give_up_descriptors(&self.pulls()));
+        self.announce_displaced(&self.streams.give_up_descriptors(&self.plan()));
     }
 
     /// Counts streams that ended to make room, and tells those who have come to watch them meanwhile.
@@ -410,7 +445,7 @@ impl Hub {
         }
     }
 
-    /// Streams that a panic has ended since the last call, whose viewers are to be told.
+    /// Registry that a panic has ended since the last call, whose viewers are to be told.
     pub(super) fn take_broken(&self) -> Vec<Arc<Live>> {
         let mut broken = self.streams.all();
         broken.retain(|live| live.take_broken());

@@ -9,7 +9,7 @@ use crate::relay::entitled::OwnHosts;
 use crate::relay::hub::Hub;
 use crate::relay::live::{Live, Seat};
 use crate::relay::presence::Purpose;
-use crate::relay::streams::{Claimant, Claimed};
+use crate::relay::registry::{Claimant, Claimed};
 use crate::relay::{ClaimError, IngestCounts};
 use glassline_delivery::http1::access;
 use glassline_delivery::http1::server::Request;

@@ -1,50 +1,11 @@
-//! Publishing from inside the process, and why a name is not to be had.
+//! Publishing from inside the process.
 
 use crate::relay::hub::Hub;
 use crate::relay::live::{Live, PushError};
-use crate::relay::streams::{Claimant, Claimed};
+use crate::relay::registry::{ClaimError, Claimant, Claimed};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Block, Mux};
 use std::sync::Arc;
-use thiserror::Error;
-
-/// Why somebody may not publish under a name.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ClaimError {
-    /// Another publisher has it.
-    #[error("stream {name:?} has a publisher already")]
-    Taken {
-        /// The name.
-        name: StreamName,
-    },
-    /// There is a stream of another mux under it.
-    #[error("stream {name:?} is {mux}")]
-    OtherMux {
-        /// The name.
-        name: StreamName,
-        /// What the stream is.
-        mux: Mux,
-    },
-    /// It is fetched from elsewhere, by configuration.
-    #[error("stream {name:?} is pulled from its source")]
-    Pulled {
-        /// The name.
-        name: StreamName,
-    },
-    /// An encoder in this process has it, by configuration.
-    #[error("stream {name:?} is encoded inside this server")]
-    Inside {
-        /// The name.
-        name: StreamName,
-    },
-    /// There are as many streams as the configuration allows.
-    #[error("all {limit} streams that the configuration allows are in use")]
-    TooMany {
-        /// The limit.
-        limit: usize,
-    },
-}
 
 /// A publisher's seat. Dropping it gives the name up; viewers stay for a while and wait for the next one.
 pub struct Publisher {

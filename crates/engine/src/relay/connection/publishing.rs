@@ -8,7 +8,7 @@ use crate::relay::ingest::{asks_to_take_over, credential};
 use crate::relay::live::{Flushed, PushError};
 use crate::relay::pieces::{EndedPiece, Piece, Publisher};
 use crate::relay::presence::Purpose;
-use crate::relay::streams::{Claimant, Claimed};
+use crate::relay::registry::{Claimant, Claimed};
 use crate::relay::turn::TurnContext;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, access, content_range_start, problem};

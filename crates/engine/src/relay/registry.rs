@@ -1,21 +1,20 @@
-//! The streams of a relay, by name: how they begin, who gets the publisher's seat, and when they end.
+//! The registry of streams, by name: which there are, how they begin, which publisher gets a name, and when they end.
 //!
 //! Whoever ends or begins a stream has to tell the threads that have viewers of it; that is the caller's
 //! ([`Inboxes::announce`](super::inboxes::Inboxes::announce)), so that nothing here knows threads.
 
 use crate::relay::live::{Claim, Live, Seat};
 use crate::relay::pieces::{Continued, Piece};
-use crate::relay::pull::PullTable;
-use crate::relay::{ClaimError, Settings, output};
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::Mux;
+use glassline_delivery::stream::{self, Mux};
 use glassline_media::Time;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use thiserror::Error;
 
-/// Streams that give up their descriptors at once, where there are none: a few connections are then let in before the
+/// Registry that give up their descriptors at once, where there are none: a few connections are then let in before the
 /// next ones do.
 const DISPLACED_AT_ONCE: usize = 16;
 
@@ -23,20 +22,74 @@ type Lives = BTreeMap<StreamName, Arc<Live>>;
 
 /// All streams that have not ended.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
+pub(super) struct Registry {
     lives: Mutex<Lives>,
     next_id: AtomicU64,
 }
 
-/// What decides whether a name may be claimed, and how its stream begins.
-pub(super) struct Conditions<'a> {
-    pub(super) settings: &'a Settings,
-    /// Streams that have a source are the configuration's.
-    pub(super) sources: &'a PullTable,
-    pub(super) outputs: &'a output::OutputTable,
+/// Why a name cannot be published under.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClaimError {
+    /// Another publisher has it.
+    #[error("stream {name:?} has a publisher already")]
+    Taken {
+        /// The name.
+        name: StreamName,
+    },
+    /// There is a stream of another mux under it.
+    #[error("stream {name:?} is {mux}")]
+    OtherMux {
+        /// The name.
+        name: StreamName,
+        /// What the stream is.
+        mux: Mux,
+    },
+    /// It is fetched from elsewhere, by configuration.
+    #[error("stream {name:?} is pulled from its source")]
+    Pulled {
+        /// The name.
+        name: StreamName,
+    },
+    /// An encoder in this process has it, by configuration.
+    #[error("stream {name:?} is encoded inside this server")]
+    Inside {
+        /// The name.
+        name: StreamName,
+    },
+    /// There are as many streams as the configuration allows.
+    #[error("all {limit} streams that the configuration allows are in use")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// What of the configuration has a name: no publisher from outside gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// Its stream is fetched from a source, and stays while that is away.
+    Source,
+    /// An encoder in this process publishes it.
+    Encoder,
+}
+
+/// What the configuration says of names and their streams.
+pub(super) trait Plan {
+    /// What has the name.
+    fn owner(&self, name: &StreamName) -> Option<Owner>;
+
+    /// Whether its stream is sent to outputs.
+    fn has_outputs(&self, name: &StreamName) -> bool;
+
+    /// How its stream is kept and sent.
+    fn settings(&self, name: &StreamName) -> stream::Settings;
+
+    /// How many streams there may be at once.
+    fn max_streams(&self) -> usize;
+
     /// Worker threads that a stream counts its viewers by.
-    pub(super) workers: usize,
-    pub(super) now: Time,
+    fn workers(&self) -> usize;
 }
 
 /// Who asks for a publisher's seat.
@@ -74,11 +127,11 @@ pub(super) struct Granted {
     pub(super) continued: Option<Continued>,
 }
 
-impl Streams {
+impl Registry {
     /// The streams that another process left, and the next number that it would have given.
-    pub(super) fn restore(next_id: u64, lives: Vec<Arc<Live>>) -> Streams {
+    pub(super) fn restore(next_id: u64, lives: Vec<Arc<Live>>) -> Registry {
         let lives = lives.into_iter().map(|live| (live.name.clone(), live)).collect();
-        Streams { lives: Mutex::new(lives), next_id: AtomicU64::new(next_id) }
+        Registry { lives: Mutex::new(lives), next_id: AtomicU64::new(next_id) }
     }
 
     /// The number of the next stream.
@@ -109,7 +162,7 @@ impl Streams {
         own.filter(|live| !live.has_ended()).cloned().collect()
     }
 
-    /// Takes the publisher's seat of a stream, which begins if there is none. Streams that had to end for it are added to
+    /// Takes the publisher's seat of a stream, which begins if there is none. Registry that had to end for it are added to
     /// `displaced`, whatever is returned.
     ///
     /// # Errors
@@ -117,16 +170,15 @@ impl Streams {
     pub(super) fn claim(
         &self,
         claimant: Claimant<'_>,
-        conditions: &Conditions<'_>,
+        plan: &dyn Plan,
+        now: Time,
         displaced: &mut Vec<Arc<Live>>,
     ) -> Result<Granted, ClaimError> {
         let Claimant { name, mux, seat, take_over, piece } = claimant;
-        let Conditions { settings, sources, now, .. } = *conditions;
-        if seat.is_some() && sources.has(name) {
-            return Err(ClaimError::Pulled { name: name.clone() });
-        }
-        if seat.is_some() && settings.reserved.contains(name) {
-            return Err(ClaimError::Inside { name: name.clone() });
+        match plan.owner(name).filter(|_| seat.is_some()) {
+            Some(Owner::Source) => return Err(ClaimError::Pulled { name: name.clone() }),
+            Some(Owner::Encoder) => return Err(ClaimError::Inside { name: name.clone() }),
+            None => {}
         }
         let mut lives = self.lock();
         let former = lives.get(name).filter(|live| !live.has_ended()).cloned();
@@ -139,12 +191,10 @@ impl Streams {
         }
         let live = match same {
             Some(live) => live,
-            None if !lives.contains_key(name)
-                && !has_room(&mut lives, settings.max_streams, sources, displaced) =>
-            {
-                return Err(ClaimError::TooMany { limit: settings.max_streams });
+            None if !lives.contains_key(name) && !make_room(&mut lives, plan, displaced) => {
+                return Err(ClaimError::TooMany { limit: plan.max_streams() });
             }
-            None => self.begin(&mut lives, name, mux, conditions),
+            None => self.begin(&mut lives, name, mux, plan, now),
         };
         match live.claim(seat, take_over, piece, now) {
             Claim::Taken => Err(ClaimError::Taken { name: name.clone() }),
@@ -155,25 +205,18 @@ impl Streams {
         }
     }
 
-    fn begin(
-        &self,
-        lives: &mut Lives,
-        name: &StreamName,
-        mux: Mux,
-        conditions: &Conditions<'_>,
-    ) -> Arc<Live> {
-        let Conditions { settings, outputs, workers, now, .. } = *conditions;
+    fn begin(&self, lives: &mut Lives, name: &StreamName, mux: Mux, plan: &dyn Plan, now: Time) -> Arc<Live> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let live = Arc::new(Live::new(id, name.clone(), mux, settings.of_stream(name), workers, now));
-        live.set_has_outputs(outputs.has(name));
+        let live = Arc::new(Live::new(id, name.clone(), mux, plan.settings(name), plan.workers(), now));
+        live.set_has_outputs(plan.has_outputs(name));
         lives.insert(name.clone(), Arc::clone(&live));
         live
     }
 
-    /// Ends some streams that nobody needs, for others to have their descriptors. Returns those.
-    pub(super) fn give_up_descriptors(&self, sources: &PullTable) -> Vec<Arc<Live>> {
+    /// Ends some streams that are not needed, for others to have their descriptors. Returns those.
+    pub(super) fn give_up_descriptors(&self, plan: &dyn Plan) -> Vec<Arc<Live>> {
         let mut lives = self.lock();
-        std::iter::from_fn(|| displace(&mut lives, sources)).take(DISPLACED_AT_ONCE).collect()
+        std::iter::from_fn(|| displace(&mut lives, plan)).take(DISPLACED_AT_ONCE).collect()
     }
 
     /// Ends `live` and takes it out of the list.
@@ -201,11 +244,11 @@ impl Streams {
     }
 }
 
-/// Whether there is room for one more of `limit` streams, which others may have to make. A name that was used once would
+/// Makes room for one more stream, which others may have to end for. Returns whether there is. A name that was used once would
 /// otherwise hold its room for the whole return window.
-fn has_room(lives: &mut Lives, limit: usize, sources: &PullTable, displaced: &mut Vec<Arc<Live>>) -> bool {
-    while lives.len() >= limit {
-        match displace(lives, sources) {
+fn make_room(lives: &mut Lives, plan: &dyn Plan, displaced: &mut Vec<Arc<Live>>) -> bool {
+    while lives.len() >= plan.max_streams() {
+        match displace(lives, plan) {
             Some(live) => displaced.push(live),
             None => return false,
         }
@@ -213,10 +256,10 @@ fn has_room(lives: &mut Lives, limit: usize, sources: &PullTable, displaced: &mu
     true
 }
 
-/// Ends the stream that waits longest for its publisher to return, of those that nobody watches and that have no source.
+/// Ends the stream that waits longest for its publisher to return, of those that are not read and have no source.
 /// Returns it; `None` where there is none.
-fn displace(lives: &mut Lives, sources: &PullTable) -> Option<Arc<Live>> {
-    let waiting = lives.values().filter(|live| !sources.has(&live.name));
+fn displace(lives: &mut Lives, plan: &dyn Plan) -> Option<Arc<Live>> {
+    let waiting = lives.values().filter(|live| plan.owner(&live.name) != Some(Owner::Source));
     let waiting = waiting.filter_map(|live| Some((live.waits_since()?, live)));
     let live = Arc::clone(waiting.min_by_key(|(since, _)| *since)?.1);
     live.end();
@@ -228,11 +271,39 @@ fn displace(lives: &mut Lives, sources: &PullTable) -> Option<Arc<Live>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::relay::test_streams::{live, name};
+    use crate::relay::test_streams::{SETTINGS, live, name};
+
+    /// Any name, but those that belong to an encoder, for so many streams.
+    struct Names {
+        of_encoders: Vec<StreamName>,
+        limit: usize,
+    }
+
+    impl Plan for Names {
+        fn owner(&self, name: &StreamName) -> Option<Owner> {
+            self.of_encoders.contains(name).then_some(Owner::Encoder)
+        }
+
+        fn has_outputs(&self, _name: &StreamName) -> bool {
+            false
+        }
+
+        fn settings(&self, _name: &StreamName) -> stream::Settings {
+            SETTINGS
+        }
+
+        fn max_streams(&self) -> usize {
+            self.limit
+        }
+
+        fn workers(&self) -> usize {
+            1
+        }
+    }
 
     struct House {
-        streams: Streams,
-        settings: Settings,
+        streams: Registry,
+        names: Names,
         displaced: Vec<Arc<Live>>,
     }
 
@@ -240,8 +311,8 @@ mod tests {
 
     impl House {
         fn new(max_streams: usize) -> House {
-            let settings = Settings { max_streams, ..Settings::default() };
-            House { streams: Streams::default(), settings, displaced: Vec::new() }
+            let names = Names { of_encoders: Vec::new(), limit: max_streams };
+            House { streams: Registry::default(), names, displaced: Vec::new() }
         }
 
         fn claim(
@@ -254,14 +325,7 @@ mod tests {
             let mut claimant =
                 Claimant { name: &name, mux: Mux::MpegTs, seat: Some(SEAT), take_over: false, piece: None };
             change(&mut claimant);
-            let conditions = Conditions {
-                settings: &self.settings,
-                sources: &PullTable::default(),
-                outputs: &output::OutputTable::default(),
-                workers: 1,
-                now: Time::from_millis(at_ms),
-            };
-            self.streams.claim(claimant, &conditions, &mut self.displaced)
+            self.streams.claim(claimant, &self.names, Time::from_millis(at_ms), &mut self.displaced)
         }
 
         fn names(&self) -> Vec<String> {
@@ -300,7 +364,7 @@ mod tests {
     #[test]
     fn reserved_names_are_for_this_process_alone() {
         let mut house = House::new(8);
-        house.settings.reserved.insert(name("a"));
+        house.names.of_encoders.push(name("a"));
         assert_eq!(house.claim("a", |_| {}, 0).unwrap_err(), ClaimError::Inside { name: name("a") });
         house.claim("a", |claimant| claimant.seat = None, 0).expect("a publisher inside");
     }
@@ -331,10 +395,10 @@ mod tests {
             let granted = house.claim(&format!("gone{number}"), |_| {}, 0).expect("room");
             granted.live.release(granted.session, Time::from_millis(number));
         }
-        let given = house.streams.give_up_descriptors(&PullTable::default());
+        let given = house.streams.give_up_descriptors(&house.names);
         let names: Vec<_> = given.iter().map(|live| live.name.to_string()).collect();
         assert_eq!((names.len(), names[0].as_str(), names[15].as_str()), (16, "gone0", "gone15"));
-        assert_eq!(house.streams.give_up_descriptors(&PullTable::default()).len(), 4);
+        assert_eq!(house.streams.give_up_descriptors(&house.names).len(), 4);
         assert_eq!(house.names(), ["kept"]);
     }
 
@@ -368,7 +432,7 @@ mod tests {
 
     #[test]
     fn streams_of_another_process_keep_their_numbers() {
-        let streams = Streams::restore(9, vec![live(4, "b", 1), live(2, "a", 1)]);
+        let streams = Registry::restore(9, vec![live(4, "b", 1), live(2, "a", 1)]);
         let ids: Vec<_> = streams.all().iter().map(|live| live.id).collect();
         assert_eq!((ids, streams.next_id()), (vec![2, 4], 9));
     }
