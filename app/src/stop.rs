@@ -40,8 +40,8 @@ impl StopSignals {
         Ok(StopSignals(Signals::new(ENDING).context(CANNOT)?))
     }
 
-    /// Whether one has come since the last call.
-    pub(crate) fn has_come(&mut self) -> bool {
+    /// Takes those that have come since the last call. Returns whether there were any.
+    pub(crate) fn poll(&mut self) -> bool {
         let came = self.0.pending().next();
         if let Some(signal) = came {
             tracing::info!(signal, "ending");

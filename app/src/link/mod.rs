@@ -298,7 +298,7 @@ fn run_connect(args: &Connect) -> Result<()> {
         Some(wanted) => {
             let mut signals = StopSignals::catch()?;
             tracing::info!(name = wanted.name, "looking for who announces this name");
-            let Some(to) = wanted.find(args.connect_timeout, || signals.has_come())? else {
+            let Some(to) = wanted.find(args.connect_timeout, || signals.poll())? else {
                 return Ok(());
             };
             (vec![to], signals)

@@ -208,7 +208,7 @@ impl Object {
     }
 
     /// The server that has made it sent it then.
-    pub fn was_sent(&mut self, at: Time) {
+    pub fn set_sent(&mut self, at: Time) {
         self.sent = Some(at);
     }
 

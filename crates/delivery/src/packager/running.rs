@@ -318,7 +318,7 @@ impl Running {
         let opening = Opening { decode_time, offset, date, independent: join };
         let Some(mut out) = world.output(self.lead.name) else { return };
         self.lead.end_segment(Some(decode_time), &mut out);
-        out.rendition.is_made_of(std::mem::replace(&mut self.opened_at, at)..at);
+        out.rendition.set_source(std::mem::replace(&mut self.opened_at, at)..at);
         out.rendition.trim(self.settings.window, out.events);
         self.lead.begin_segment(opening, &mut out);
         if was_open {
@@ -423,7 +423,7 @@ impl Running {
         }
         if let Some(mut out) = world.output(self.lead.name) {
             self.lead.end_segment(None, &mut out);
-            out.rendition.is_made_of(self.opened_at..at);
+            out.rendition.set_source(self.opened_at..at);
             out.rendition.trim(window, out.events);
         }
         world.presentation.learn_length(self.lead.name);

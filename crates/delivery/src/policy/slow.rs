@@ -33,7 +33,7 @@ impl Moves {
     pub const WINDOW: Duration = Duration::from_secs(60);
 
     /// The viewer has fallen behind. Returns whether it is moved; otherwise it is dropped.
-    pub fn may_move(&mut self, policy: SlowPolicy, now: Time) -> bool {
+    pub fn try_move(&mut self, policy: SlowPolicy, now: Time) -> bool {
         match policy {
             SlowPolicy::Drop => false,
             SlowPolicy::Move { max_moves: 0 } => true,
@@ -59,14 +59,14 @@ mod tests {
     fn a_viewer_is_moved_always_never_or_so_often_a_minute() {
         let at = Time::from_millis;
         let mut moves = Moves::default();
-        assert!((0..1000).all(|_| moves.may_move(SlowPolicy::default(), at(1))));
-        assert!(moves.0.is_empty() && !moves.may_move(SlowPolicy::Drop, at(1)));
+        assert!((0..1000).all(|_| moves.try_move(SlowPolicy::default(), at(1))));
+        assert!(moves.0.is_empty() && !moves.try_move(SlowPolicy::Drop, at(1)));
         let policy = SlowPolicy::Move { max_moves: 2 };
-        assert!(moves.may_move(policy, at(1000)) && moves.may_move(policy, at(31_000)));
-        assert!(!moves.may_move(policy, at(60_999)));
+        assert!(moves.try_move(policy, at(1000)) && moves.try_move(policy, at(31_000)));
+        assert!(!moves.try_move(policy, at(60_999)));
         // The first one is a minute old, the second is not.
-        assert!(moves.may_move(policy, at(61_000)));
-        assert!(!moves.may_move(policy, at(61_001)));
-        assert!(moves.may_move(policy, at(91_000)) && !moves.may_move(policy, at(91_000)));
+        assert!(moves.try_move(policy, at(61_000)));
+        assert!(!moves.try_move(policy, at(61_001)));
+        assert!(moves.try_move(policy, at(91_000)) && !moves.try_move(policy, at(91_000)));
     }
 }

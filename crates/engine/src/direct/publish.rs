@@ -154,8 +154,9 @@ impl Publisher {
 }
 
 impl State {
-    /// Whether the stream may begin: sound is there, or was waited for, and a failure is not too young.
-    fn may_begin(&mut self) -> bool {
+    /// Begins to wait for sound, where it does not yet. Returns whether the stream may begin: sound is there, or was waited for, and a
+    /// failure is not too young.
+    fn try_begin(&mut self) -> bool {
         let now = self.clock.now();
         if self.failures.again_at.is_some_and(|at| now < at) {
             return false;
@@ -212,9 +213,9 @@ impl State {
         self.held.clear();
     }
 
-    /// Whether something comes too early, `is_behind`, to be taken. Where that goes on, the sender's clock was set back: the stream
-    /// begins anew.
-    fn is_behind(&mut self, of: usize, is_behind: bool) -> bool {
+    /// Notes whether something comes too early to be taken, `is_behind`. Returns whether it is left out. Where that goes on, the
+    /// sender's clock was set back: the stream begins anew.
+    fn note_behind(&mut self, of: usize, is_behind: bool) -> bool {
         let now = self.clock.now();
         let Some(since) = self.behind_since.get_mut(of) else { return is_behind };
         if !is_behind {
@@ -255,14 +256,14 @@ impl State {
 
     fn show_picture(&mut self, picture: &Picture, rate: FrameRate, captured: Time) -> io::Result<()> {
         if matches!(self.stage, Progress::Waiting) {
-            if !self.may_begin() {
+            if !self.try_begin() {
                 return Ok(());
             }
             self.begin_encoding(picture, rate)?;
         }
         let pts = Ticks::from_time(captured);
         // Two clocks are compared: a picture may seem to be captured before the last one.
-        if self.is_behind(0, self.last.is_some_and(|last| pts <= last)) {
+        if self.note_behind(0, self.last.is_some_and(|last| pts <= last)) {
             return Ok(());
         }
         let Progress::Encoding { to, scaler, .. } = &mut self.stage else { return Err(other("pictures")) };
@@ -311,7 +312,7 @@ impl State {
             return Ok(());
         }
         self.held.push((unit.clone(), captured));
-        if !self.may_begin() {
+        if !self.try_begin() {
             return Ok(());
         }
         self.begin_muxing()?;
@@ -324,7 +325,7 @@ impl State {
             last.is_some_and(|last| (last - Ticks::from_time(captured)).0 > Ticks::RATE.into());
         // A unit that comes too early is still written, at a later stamp, since later ones need it; it is left out only where the
         // stream has just begun anew.
-        if self.is_behind(0, is_far_behind) && !matches!(self.stage, Progress::Muxing(_)) {
+        if self.note_behind(0, is_far_behind) && !matches!(self.stage, Progress::Muxing(_)) {
             return Ok(());
         }
         let Progress::Muxing(muxing) = &mut self.stage else { return Err(other("access units")) };
@@ -345,7 +346,7 @@ impl State {
     fn hear(&mut self, block: AudioBlock) -> io::Result<()> {
         self.has_sound = true;
         let is_behind = self.heard_to.is_some_and(|end| end.since(block.captured) > BEHIND);
-        if self.is_behind(1, is_behind) {
+        if self.note_behind(1, is_behind) {
             return Ok(());
         }
         let time =

@@ -81,7 +81,7 @@ impl Ladder {
             Err(why) => return Found::Bad(why),
         };
         let mut state = self.lock();
-        state.versions.iter().for_each(|version| version.shelf.is_wanted(now));
+        state.versions.iter().for_each(|version| version.shelf.note_wanted(now));
         let State { versions, playlists, .. } = &mut *state;
         with_variants(versions, &mut |told| playlists.find(asked.clone(), told))
     }

@@ -169,14 +169,14 @@ impl Shelf {
         look(self.lock().intake.presentation())
     }
 
-    /// Somebody asks for something of it.
-    pub(super) fn is_wanted(&self, now: Time) {
+    /// Notes that something of it is asked for.
+    pub(super) fn note_wanted(&self, now: Time) {
         self.wanted_at.store(now.as_nanos(), Ordering::Relaxed);
     }
 
     /// What a request for `object` with `query` comes to.
     pub fn find(&self, object: Object, query: &str, now: Time) -> Found {
-        self.is_wanted(now);
+        self.note_wanted(now);
         if matches!(object, Object::TransportMedia | Object::TransportSegment { .. }) {
             self.transport_wanted_at.store(now.as_nanos().max(1), Ordering::Relaxed);
         }

@@ -369,12 +369,12 @@ impl Hub {
 
     /// Counts one more connection from `address`, until [`Hub::disconnected`], if fewer than `limit` are there; 0 is any number.
     /// Returns whether it was.
-    pub(super) fn connects(&self, address: IpAddr, limit: usize) -> bool {
+    pub(super) fn admit_connection(&self, address: IpAddr, limit: usize) -> bool {
         self.presence.enter(address, Purpose::Connect, 0, up_to(limit)).is_ok()
     }
 
     /// The same of one that has not been answered, until [`Hub::answered`].
-    pub(super) fn asks(&self, address: IpAddr, limit: usize) -> bool {
+    pub(super) fn admit_unanswered(&self, address: IpAddr, limit: usize) -> bool {
         self.presence.enter(address, Purpose::Ask, 0, up_to(limit)).is_ok()
     }
 

@@ -71,7 +71,7 @@ pub(super) struct Live {
     core: Mutex<Core>,
     tail: AtomicU64,
     newest_seam: AtomicU64,
-    /// What a viewer has to have been given for [`Live::was_sent`] to tell something new.
+    /// What a viewer has to have been given for [`Live::note_sent`] to tell something new.
     unsent_end: AtomicU64,
     pace_bps: AtomicU64,
     flush_bytes: AtomicU64,
@@ -399,7 +399,7 @@ impl Live {
 
     /// A viewer that entered at the offset `from` has been given all in front of `to`. Nearly always that tells nothing,
     /// which is known without the lock: each picture's first viewer alone tells when it was sent.
-    pub(super) fn was_sent(&self, from: u64, to: u64) {
+    pub(super) fn note_sent(&self, from: u64, to: u64) {
         if to >= self.unsent_end.load(Ordering::Relaxed) {
             let mut core = self.lock();
             core.stream.pictures_sent(from, to, Clock::new().now());

@@ -145,9 +145,9 @@ fn the_first_viewer_tells_when_a_picture_was_sent_and_an_upgrade_keeps_what_they
         live.push_all(session, &unit, clock.now()).0.expect("a transport stream");
         let head = live.chain.head();
         assert!(before < head && live.unsent_end.load(Ordering::Relaxed) == head, "it waits for a viewer");
-        live.was_sent(0, head - 1);
+        live.note_sent(0, head - 1);
         assert_eq!(live.unsent_end.load(Ordering::Relaxed), head, "one that has not all of it");
-        live.was_sent(0, head);
+        live.note_sent(0, head);
         assert_eq!(live.unsent_end.load(Ordering::Relaxed), u64::MAX, "nor for a second one");
     }
     let sent = |all: &mut dyn Iterator<Item = &PassedPicture>| {

@@ -317,7 +317,7 @@ impl Viewer {
         let bytes = self.sent_bytes - before;
         self.live().counters.bytes_out.add(bytes);
         if bytes > 0 {
-            self.live().was_sent(self.reader.entered_at(), self.reader.offset());
+            self.live().note_sent(self.reader.entered_at(), self.reader.offset());
         }
         // What comes before the stream leaves with its first burst.
         self.note_burst(bytes + waiting.saturating_sub(self.outgoing.len()) as u64, affordable, now);
@@ -354,7 +354,7 @@ impl Viewer {
                 self.sent_bytes += bytes as u64;
                 self.last_progress = now;
                 self.live().counters.bytes_out.add(bytes as u64);
-                self.live().was_sent(self.reader.entered_at(), self.reader.offset());
+                self.live().note_sent(self.reader.entered_at(), self.reader.offset());
             }
             None => self.is_blocked = true,
         }
@@ -482,7 +482,7 @@ impl Viewer {
 
     /// It has fallen behind. Returns whether it stays, and is to be moved forward.
     fn lose_place(&mut self, now: Time) -> bool {
-        if !self.moves.may_move(self.slow, now) {
+        if !self.moves.try_move(self.slow, now) {
             self.live().counters.dropped_behind.increment();
             tracing::info!(stream = %self.live().name, "viewer dropped: it fell behind");
             return false;

@@ -446,13 +446,13 @@ impl Worker {
             let (socket, peer) = accepted;
             // Operators come in whoever else is there.
             let limit = if is_admin { 0 } else { self.settings.max_connections_per_address };
-            if !self.may_connect(peer.ip(), limit) {
+            if !self.admit_connection(peer.ip(), limit) {
                 let words = "The server has as many connections as it may have, or as it may have from one address; \
                      try again later.";
                 self.refuse(&socket, tls, words);
                 continue;
             }
-            if !is_admin && !self.may_ask(peer.ip(), &mut fresh) {
+            if !is_admin && !self.admit_unanswered(peer.ip(), &mut fresh) {
                 self.hub.disconnected(peer.ip());
                 self.hub.counters.refused_unanswered.increment();
                 let words = "As many connections from this address as may be wait for their requests to be whole and \
@@ -485,12 +485,12 @@ impl Worker {
         }
     }
 
-    /// Whether one more connection may come from `address`, which may have `limit`; it is counted then. Where there are as
-    /// many as there may be, the one that has rested longest between two requests gives way.
-    fn may_connect(&mut self, address: IpAddr, limit: usize) -> bool {
+    /// Counts one more connection from `address`, if it has fewer than `limit`. Returns whether it was. Where there are as
+    /// many as there may be, the one that has rested longest between two requests is closed for it.
+    fn admit_connection(&mut self, address: IpAddr, limit: usize) -> bool {
         // An address that has all it may have takes a place from itself, never from others.
-        let connects = self.hub.connects(address, limit)
-            || (self.make_room(Some(address)) && self.hub.connects(address, limit));
+        let connects = self.hub.admit_connection(address, limit)
+            || (self.make_room(Some(address)) && self.hub.admit_connection(address, limit));
         if connects && self.connections >= self.limit && !self.make_room(None) {
             self.hub.disconnected(address);
             return false;
@@ -518,20 +518,20 @@ impl Worker {
         false
     }
 
-    /// Whether one more connection from `address` may come that has not been answered; it is counted then. Many may come
+    /// Counts one more connection from `address` that has not been answered, if so many may be. Returns whether it was. Many may come
     /// at once from one address with their requests already here, as from a hall whose players begin anew: those that
     /// came in this turn, `fresh`, are looked at before anybody is refused.
-    fn may_ask(&mut self, address: IpAddr, fresh: &mut Vec<u64>) -> bool {
+    fn admit_unanswered(&mut self, address: IpAddr, fresh: &mut Vec<u64>) -> bool {
         let all = self.limit.saturating_mul(self.hub.inboxes.workers());
         let limit = match self.settings.max_unanswered_per_address {
             0 => 0,
             limit => limit.min(all / 2).max(1),
         };
-        if self.hub.asks(address, limit) {
+        if self.hub.admit_unanswered(address, limit) {
             return true;
         }
         fresh.drain(..).for_each(|token| self.turn(token));
-        self.hub.asks(address, limit)
+        self.hub.admit_unanswered(address, limit)
     }
 
     /// Answers a connection that is not taken, where it does not expect TLS first.

@@ -186,7 +186,7 @@ impl Scanner {
     }
 
     fn begin(&mut self, page: Page, marks: &mut Vec<Boundary>) -> Result<(), Error> {
-        let is_header = self.takes_as_header(page)?;
+        let is_header = self.take_header(page)?;
         let at = self.walk.start();
         if is_header && self.body_began && self.chained.is_none() {
             self.chained = Some(Vec::new());
@@ -204,8 +204,8 @@ impl Scanner {
         self.walk.expect(page.payload_bytes.saturating_sub(gathered as u64), keep)
     }
 
-    /// Whether a page belongs to the streams' headers; what it brings of them is noted.
-    fn takes_as_header(&mut self, page: Page) -> Result<bool, Error> {
+    /// Notes what a page brings of the streams' headers. Returns whether it belongs to them.
+    fn take_header(&mut self, page: Page) -> Result<bool, Error> {
         let at = self.walk.start();
         if page.flags & BEGINS != 0 {
             if self.body_began && self.chained.is_none() {

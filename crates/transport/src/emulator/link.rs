@@ -388,7 +388,7 @@ impl<T: Clone> Link<T> {
             let Delivered { at, arrived, bytes, packet } = departed;
             self.counters.departed.add(1, bytes.into());
             self.record.add(Event::Departure { at, bytes, arrived });
-            if self.way.is_lost(&self.config.loss) {
+            if self.way.draw_loss(&self.config.loss) {
                 self.counters.dropped[DropReason::Loss as usize].add(1, bytes.into());
                 let reason = DropReason::Loss;
                 self.record.add(Event::Drop { at, packets: 1, bytes: bytes.into(), reason });
@@ -405,7 +405,7 @@ impl<T: Clone> Link<T> {
 }
 
 impl<T> Propagation<T> {
-    fn is_lost(&mut self, loss: &Loss) -> bool {
+    fn draw_loss(&mut self, loss: &Loss) -> bool {
         match *loss {
             Loss::None => false,
             Loss::Random(probability) => self.loss.chance(probability),

@@ -180,8 +180,8 @@ impl Rendition {
         events.push_back(Event::SegmentEnds { rendition, segment });
     }
 
-    /// The last segment, which is complete, was made of this part of the source.
-    pub(in crate::packager) fn is_made_of(&mut self, source: Range<u64>) {
+    /// Notes of which part of the source the last segment was made, which is complete.
+    pub(in crate::packager) fn set_source(&mut self, source: Range<u64>) {
         let last = self.segments.back_mut().filter(|last| last.complete && !last.gap);
         if let Some(last) = last.filter(|last| last.source.is_none()) {
             last.source = Some(source);

@@ -411,8 +411,8 @@ impl DiskThread {
         }
     }
 
-    /// Whether a block of this may be read now. Where it may not, it rests, or ends: who waits for it decides.
-    fn may_read(&mut self, reading: Reading) -> Option<Reading> {
+    /// Returns what is to be read where a block of it may be read now. Otherwise it rests or ends, by whether a reader waits for it.
+    fn admit_read(&mut self, reading: Reading) -> Option<Reading> {
         let disk = Arc::clone(&self.disk);
         let mut claims = lock(&disk.claims);
         let claim = claims.find(reading.claim)?;
@@ -446,7 +446,7 @@ impl DiskThread {
 
     /// Reads a block, and hands it on.
     fn read_on(&mut self, reading: Reading) {
-        let Some(mut reading) = self.may_read(reading) else { return };
+        let Some(mut reading) = self.admit_read(reading) else { return };
         self.resting = 0;
         let length = reading.seal.sealed_bytes();
         let mut sealed = vec![0; length];
@@ -480,7 +480,7 @@ impl DiskThread {
         reading.into.change(|object| {
             if let Some(head) = head {
                 object.begin(head, Some(reading.head.bytes));
-                object.was_sent(came);
+                object.set_sent(came);
             }
             object.append(block);
             if is_whole {

@@ -200,7 +200,7 @@ impl Exchange {
                             let sent = origin.sent(&head.headers);
                             self.download.job.growing.change(|object| {
                                 object.begin(kept, announced);
-                                object.was_sent(sent);
+                                object.set_sent(sent);
                             });
                         }
                         Verdict::Resume { skip } => self.skip = skip,
@@ -212,7 +212,7 @@ impl Exchange {
                                 self.download.freshness =
                                     Freshness::of_renewed(&known, headers, path, defaults, utc);
                                 let mut same = old.under(known.renewed(headers));
-                                same.was_sent(origin.sent(headers));
+                                same.set_sent(origin.sent(headers));
                                 self.same = Some(same);
                             }
                         }

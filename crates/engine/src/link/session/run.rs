@@ -9,6 +9,7 @@ use crate::link::endpoint::reaches;
 use crate::link::{Endpoint, Link};
 use glassline_transport::link::{CloseCode, CloseReason, LinkId, Options};
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -146,14 +147,14 @@ impl Run {
             let wait = if self.may_leave() { wait.min(FAREWELL_TICK) } else { wait };
             match inbox.recv_timeout(wait) {
                 Ok(message) => {
-                    if self.handle(message)? {
+                    if self.handle(message)?.is_break() {
                         return Ok(());
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            if self.is_unheard() {
+            if self.note_unheard() {
                 return Err(Error::Unheard);
             }
             if self.connect_at.is_some_and(|at| at <= Instant::now())
@@ -176,8 +177,8 @@ impl Run {
             && (!self.shared.is_waited_for || self.is_at_its_extent())
     }
 
-    /// Whether the listener has been away for long since.
-    fn is_unheard(&mut self) -> bool {
+    /// Notes whether the listener is there. Returns whether it has been away for long.
+    fn note_unheard(&mut self) -> bool {
         let is_there = || self.shared.peers.all().iter().any(|peer| peer.link.is_connected());
         if !self.may_leave() || is_there() {
             self.unheard_since = None;
@@ -186,10 +187,10 @@ impl Run {
         self.unheard_since.get_or_insert_with(Instant::now).elapsed() >= FAREWELL
     }
 
-    /// `true`: the session is over.
-    fn handle(&mut self, message: Message) -> Result<bool, Error> {
+    /// Breaks off where the session is over.
+    fn handle(&mut self, message: Message) -> Result<ControlFlow<()>, Error> {
         match message {
-            Message::Stop => return Ok(true),
+            Message::Stop => return Ok(ControlFlow::Break(())),
             Message::Accepted(link) => self.add(link)?,
             Message::InputEnded => {
                 self.inputs_left = self.inputs_left.saturating_sub(1);
@@ -224,7 +225,7 @@ impl Run {
         }
         self.served |= self.shared.peers.all().iter().any(|peer| peer.was_up.load(Ordering::Relaxed));
         self.close_finished();
-        Ok(false)
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Whether the services have sent all, and the session ends with them.
@@ -300,9 +301,9 @@ impl Run {
         }
     }
 
-    /// A link has ended. `true`: the session is over with it.
-    fn over(&mut self, id: LinkId) -> Result<bool, Error> {
-        let Some(peer) = self.shared.peers.remove(id) else { return Ok(false) };
+    /// A link has ended. Breaks off where the session is over with it.
+    fn over(&mut self, id: LinkId) -> Result<ControlFlow<()>, Error> {
+        let Some(peer) = self.shared.peers.remove(id) else { return Ok(ControlFlow::Continue(())) };
         self.served |= peer.was_up.load(Ordering::Relaxed);
         let messages = peer.dropped.load(Ordering::Relaxed);
         if messages > 0 {
@@ -316,14 +317,14 @@ impl Run {
                     return Err(Error::Replaced);
                 }
                 if self.is_finished(&peer, &peer.end_sent) {
-                    return Ok(true);
+                    return Ok(ControlFlow::Break(()));
                 }
                 if let Some(channel) = peer.torn_channel(&self.shared, peer.gone()) {
                     self.torn(peer.name(), channel)?;
                 }
                 self.shared.emit(SessionEvent::Reconnecting);
                 self.connect_at = Some(Instant::now() + RECONNECT_DELAY);
-                Ok(false)
+                Ok(ControlFlow::Continue(()))
             }
             Mode::Listen { once } => {
                 let gone = peer.gone();
@@ -334,7 +335,8 @@ impl Run {
                 }
                 let is_last = self.shared.peers.all().is_empty() && self.served;
                 let ended = self.has_inputs && self.have_inputs_ended();
-                Ok(is_last && (ended && self.is_finished(&peer, &peer.end_sent) || once))
+                let is_over = is_last && (ended && self.is_finished(&peer, &peer.end_sent) || once);
+                Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             }
         }
     }

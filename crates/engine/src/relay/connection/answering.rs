@@ -3,7 +3,7 @@
 use super::fetching::Handling;
 use super::staging::{asks_for_stages, tell};
 use super::watching::{absent, find_watched};
-use super::{Connection, Role};
+use super::{Became, Connection, Role};
 use crate::edge::{CacheStatus, Growing, ObjectSource, Reading};
 use crate::relay::live::Live;
 use crate::relay::presence::subscriber;
@@ -67,12 +67,12 @@ fn find_upstream(
 }
 
 impl Connection {
-    /// Answers a whole request. Returns whether the peer has become a viewer.
+    /// Answers a whole request.
     pub(super) fn answer(
         &mut self,
         request: Box<Request>,
         context: &mut TurnContext<'_>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Became> {
         let (is_live, head_only) = (is_live_path(&request.path), request.method == Method::Head);
         let reads = head_only || request.method == Method::Get;
         let response = match request.method {
@@ -81,7 +81,7 @@ impl Connection {
                 Ok(Asked::Object { reading, source, carries_token, or_here }) => {
                     let handling = Handling { carries_token, or_here, is_own: false };
                     self.fetch(reading, source, request, handling, context.now);
-                    return Ok(false);
+                    return Ok(Became::Same);
                 }
                 Ok(Asked::Stages(response)) => response,
                 Ok(Asked::Later(begins)) => return self.await_stream(begins, request, context),
@@ -101,7 +101,7 @@ impl Connection {
                     Some(Ok(Upstream { reading, source, is_own })) => {
                         let handling = Handling { carries_token: false, or_here: false, is_own };
                         self.fetch(reading, source, request, handling, context.now);
-                        return Ok(false);
+                        return Ok(Became::Same);
                     }
                     Some(Err(circle)) => circle,
                     None => shared_with(context.settings, response),
@@ -110,7 +110,7 @@ impl Connection {
         };
         let response = if is_live { guarded(response) } else { response };
         self.finish_answer(&response, head_only, context);
-        Ok(false)
+        Ok(Became::Same)
     }
 
     /// What is at an address of streams: a stream, or a part of its presentation, here or at an upstream server, where the peer

@@ -1,7 +1,7 @@
 //! A connection that waits for a stream which its upstream server may have.
 
 use super::answering::guarded;
-use super::{Connection, Role, Turn};
+use super::{Became, Connection, Role, Turn};
 use crate::edge::{Growing, Reader};
 use crate::relay::live::Seat;
 use crate::relay::turn::TurnContext;
@@ -33,16 +33,18 @@ fn reader(seat: Seat) -> Reader {
 }
 
 impl Connection {
-    /// Waits for the stream that `request` is for, which is being pulled from the upstream server. Returns whether the peer has
-    /// become a viewer: it may be there by now.
+    /// Waits for the stream that `request` is for, which is being pulled from the upstream server and may be there by now.
     pub(super) fn await_stream(
         &mut self,
         begins: Arc<Growing>,
         request: Box<Request>,
         context: &mut TurnContext<'_>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Became> {
         self.role = Role::Awaiting(Box::new(Awaiting { request, since: context.now, begins }));
-        Ok(matches!(self.look_again(context)?, Turn::Watches))
+        Ok(match self.look_again(context)? {
+            Turn::Watches => Became::Viewer,
+            _ => Became::Same,
+        })
     }
 
     /// There may be news of the stream that it waits for.
@@ -61,7 +63,10 @@ impl Connection {
         awaiting.leave(self.seat);
         let role = std::mem::replace(&mut self.role, Role::Exchange { request: None, body_bytes: 0 });
         let Role::Awaiting(awaiting) = role else { return Ok(Turn::Rests) };
-        Ok(if self.answer(awaiting.request, context)? { Turn::Watches } else { Turn::Rests })
+        Ok(match self.answer(awaiting.request, context)? {
+            Became::Viewer => Turn::Watches,
+            Became::Same => Turn::Rests,
+        })
     }
 
     /// The stream does not come.

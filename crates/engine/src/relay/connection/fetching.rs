@@ -135,9 +135,9 @@ impl Fetching {
         self.body.is_none().then_some(self.since)
     }
 
-    /// Whether its peer has taken nothing for too long while others wait for it: memory is short then, and their object keeps
-    /// only what the slowest of them needs. Called now and then.
-    pub(super) fn is_in_the_way(&mut self, now: Time) -> bool {
+    /// Notes how far its peer is. Returns whether that has taken nothing for too long while others wait for it: memory is short
+    /// then, and their object keeps only what the slowest of them needs. Called now and then.
+    pub(super) fn note_progress(&mut self, now: Time) -> bool {
         let Some(body) = &self.body else { return false };
         if body.at != self.moved.0 || !self.growing.holds_others_up() {
             self.moved = (body.at, now);

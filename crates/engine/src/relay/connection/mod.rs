@@ -155,6 +155,15 @@ pub(in crate::relay) enum Turn {
     Over,
 }
 
+/// What a connection has become by what its peer sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Became {
+    /// A viewer's: news of its stream bring it its turns from now on.
+    Viewer,
+    /// Nothing else than it was.
+    Same,
+}
+
 /// The answer to a publisher that has gone in the middle of its body (RFC 9112 §8).
 fn cut_off() -> Response {
     guarded(problem(
@@ -302,7 +311,7 @@ impl Connection {
             if let Role::Asked(_) = &self.role
                 && let Role::Asked(request) =
                     std::mem::replace(&mut self.role, Role::Exchange { request: None, body_bytes: 0 })
-                && self.answer(request, context)?
+                && self.answer(request, context)? == Became::Viewer
             {
                 return Ok(Turn::Watches);
             }
@@ -315,7 +324,7 @@ impl Connection {
             let waits = matches!(self.role, Role::Fetching(_) | Role::Awaiting(_));
             if flushed && !waits && !self.waiting_input.is_empty() {
                 let input = std::mem::take(&mut self.waiting_input);
-                if self.take_input(&input, context)? {
+                if self.take_input(&input, context)? == Became::Viewer {
                     return Ok(Turn::Watches);
                 }
             }
@@ -356,9 +365,9 @@ impl Connection {
                 }
                 Some(count) => {
                     let scratch = std::mem::take(&mut context.scratch);
-                    let watches = self.take_input(&scratch[..count], context);
+                    let became = self.take_input(&scratch[..count], context);
                     context.scratch = scratch;
-                    if watches? {
+                    if became? == Became::Viewer {
                         return Ok(Turn::Watches);
                     }
                 }
@@ -367,15 +376,15 @@ impl Connection {
         Ok(Turn::Again)
     }
 
-    /// Takes bytes that the peer sent. Returns whether it has just become a viewer.
-    fn take_input(&mut self, mut input: &[u8], context: &mut TurnContext<'_>) -> io::Result<bool> {
+    /// Takes bytes that the peer sent.
+    fn take_input(&mut self, mut input: &[u8], context: &mut TurnContext<'_>) -> io::Result<Became> {
         if matches!(self.role, Role::Watching(_) | Role::Draining { .. }) {
-            return Ok(false);
+            return Ok(Became::Same);
         }
         loop {
             if matches!(self.role, Role::Awaiting(_)) {
                 // What comes behind a request for a stream is of no use once that comes.
-                return Ok(false);
+                return Ok(Became::Same);
             }
             if matches!(self.role, Role::Fetching(_)) {
                 if let Turn::Over = self.feed_fetch(context)? {
@@ -385,7 +394,7 @@ impl Connection {
                 if matches!(self.role, Role::Fetching(_)) {
                     // The next request waits until this one is answered.
                     self.waiting_input.extend_from_slice(input);
-                    return Ok(false);
+                    return Ok(Became::Same);
                 }
                 if matches!(self.role, Role::Draining { .. }) {
                     break;
@@ -394,13 +403,13 @@ impl Connection {
             if self.outgoing.len() > OUTGOING_LIMIT_BYTES && !self.outgoing.flush(&mut self.socket)? {
                 // The socket's next edge brings this input back.
                 self.waiting_input = input.to_vec();
-                return Ok(false);
+                return Ok(Became::Same);
             }
             match self.http.next(&mut input, context.now) {
                 Ok(None) => break,
                 Ok(Some(event)) => {
-                    if self.take_event(event, context)? {
-                        return Ok(true);
+                    if self.take_event(event, context)? == Became::Viewer {
+                        return Ok(Became::Viewer);
                     }
                     if matches!(self.role, Role::Draining { .. }) {
                         break;
@@ -413,10 +422,10 @@ impl Connection {
             }
         }
         self.outgoing.flush(&mut self.socket)?;
-        Ok(false)
+        Ok(Became::Same)
     }
 
-    fn take_event(&mut self, event: Event<'_>, context: &mut TurnContext<'_>) -> io::Result<bool> {
+    fn take_event(&mut self, event: Event<'_>, context: &mut TurnContext<'_>) -> io::Result<Became> {
         match (&mut self.role, event) {
             (Role::Exchange { .. }, Event::Request(request)) => {
                 context.hub.counters.requests.increment();
@@ -447,7 +456,7 @@ impl Connection {
                     let title = format!("more than {limit} bit/s");
                     let words = "Send at a lower bit rate, or raise the stream's max_bitrate in the server's configuration.";
                     self.refuse(problem(429, &title, words), context);
-                    return Ok(false);
+                    return Ok(Became::Same);
                 }
                 match publishing.live.push(publishing.session, data, context.now) {
                     Ok(news) => {
@@ -475,7 +484,7 @@ impl Connection {
                 _,
             ) => {}
         }
-        Ok(false)
+        Ok(Became::Same)
     }
 
     fn begin_request(&mut self, request: Box<Request>, context: &mut TurnContext<'_>) {
@@ -632,7 +641,7 @@ impl Connection {
                     let _ = self.outgoing.flush(&mut self.socket);
                     return false;
                 }
-                let is_in_the_way = fetching.is_in_the_way(now);
+                let is_in_the_way = fetching.note_progress(now);
                 if is_in_the_way {
                     tracing::info!(peer = %self.peer, "a client was dropped: others waited for it while memory was short");
                 }

@@ -1,7 +1,7 @@
 //! A connection that becomes a viewer.
 
 use super::answering::{guarded, shared_with};
-use super::{Connection, Role, Turn};
+use super::{Became, Connection, Role, Turn};
 use crate::edge::{Found, Growing};
 use crate::relay::entitled::OwnHosts;
 use crate::relay::hub::Hub;
@@ -174,7 +174,7 @@ impl Connection {
         live: Arc<Live>,
         request: &Request,
         context: &mut TurnContext<'_>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Became> {
         let head_only = request.method == Method::Head;
         let in_blocks = match request.parameter("encoding").as_deref() {
             None | Some("raw") => false,
@@ -183,7 +183,7 @@ impl Connection {
                 let words = "Ask for ?encoding=metacube, or for no encoding: that is the stream as it is.";
                 let response = guarded(problem(400, "unknown encoding", words));
                 self.finish_answer(&response, head_only, context);
-                return Ok(false);
+                return Ok(Became::Same);
             }
         };
         let prebuffer = match request.parameter("prebuffer").as_deref().map(seconds) {
@@ -192,7 +192,7 @@ impl Connection {
             Some(None) => {
                 let words = "Ask for ?prebuffer=SECONDS, from 0 to 600, as in ?prebuffer=2.5.";
                 self.finish_answer(&guarded(problem(400, "bad prebuffer", words)), head_only, context);
-                return Ok(false);
+                return Ok(Became::Same);
             }
         };
         // What can fail comes before the viewer is counted: who is counted is a viewer from here on, and leaves as one.
@@ -201,7 +201,7 @@ impl Connection {
             let (status, words) = access::explain_full(full);
             tracing::debug!(peer = %self.peer, stream = %live.name, refusal = words, "viewer refused");
             self.finish_answer(&guarded(problem(status, MAY_NOT_WATCH, words)), head_only, context);
-            return Ok(false);
+            return Ok(Became::Same);
         }
         let mut response = Response::new(200)
             .with_header("Content-Type", live.media_type())
@@ -214,7 +214,7 @@ impl Connection {
             self.outgoing.push(response.endless_head());
             self.log(response.status, 0, context);
             self.drain();
-            return Ok(false);
+            return Ok(Became::Same);
         }
         // The options are kindnesses of the kernel; a viewer can be served without them.
         let _ = self.socket.tcp().limit_unsent(unsent_bytes(self.admission.bps));
@@ -230,7 +230,7 @@ impl Connection {
             viewer = viewer.with_prebuffer(prebuffer);
         }
         self.role = Role::Watching(Box::new(if in_blocks { viewer.in_blocks() } else { viewer }));
-        Ok(true)
+        Ok(Became::Viewer)
     }
 
     pub(super) fn end_viewer(&mut self, context: &TurnContext<'_>) -> io::Result<Turn> {

@@ -74,8 +74,9 @@ impl TransportBuffer {
         TransportBuffer { leak_bps, level: 0, place: 0, empty: 0 }
     }
 
-    /// Whether it has room for the packet at `place`; `patience`: after so many places it has to be empty.
-    fn has_room(&mut self, place: u64, mux_bps: u64, patience: u64) -> bool {
+    /// Lets leave what does before `place`. Returns whether there is room for the packet there; `patience`: after so many places
+    /// it has to be empty.
+    fn advance_to(&mut self, place: u64, mux_bps: u64, patience: u64) -> bool {
         let Some(leak) = self.pass(place) else { return true };
         let after = self.level + PACKET_BYTES as i128 * i128::from(mux_bps) - leak;
         // A little less than the buffer holds, for what the clock's references are rounded.
@@ -215,7 +216,7 @@ impl Shaper {
         while !self.waiting.is_empty() {
             self.fill(self.place + 1, out);
         }
-        while !self.video.has_room(self.place, self.settings.mux_rate_bps, u64::MAX) {
+        while !self.video.advance_to(self.place, self.settings.mux_rate_bps, u64::MAX) {
             self.append(&NULL_PACKET, out);
         }
         self.put_clock(out);
@@ -295,7 +296,7 @@ impl Shaper {
         let patience = self.within(EMPTY_INTERVAL);
         // To be late is worse than to overrun a buffer.
         while self.place < self.deadline
-            && !self.video.has_room(self.place, self.settings.mux_rate_bps, patience)
+            && !self.video.advance_to(self.place, self.settings.mux_rate_bps, patience)
         {
             self.append(&NULL_PACKET, out);
             self.put_due(out);
@@ -307,7 +308,7 @@ impl Shaper {
         loop {
             if self.place + 2 - self.clock_place >= self.within(CLOCK_INTERVAL).max(3)
                 && self.clock_counter.is_some()
-                && self.video.has_room(self.place, self.settings.mux_rate_bps, u64::MAX)
+                && self.video.advance_to(self.place, self.settings.mux_rate_bps, u64::MAX)
             {
                 self.put_clock(out);
             } else if self.place - self.tables_place >= self.within(TABLE_INTERVAL) {
@@ -316,7 +317,7 @@ impl Shaper {
                 self.tables_place = self.place;
             } else if let Some(&(from, packet)) = self.waiting.front()
                 && from <= self.place
-                && self.sound.has_room(self.place, self.settings.mux_rate_bps, self.within(EMPTY_INTERVAL))
+                && self.sound.advance_to(self.place, self.settings.mux_rate_bps, self.within(EMPTY_INTERVAL))
             {
                 self.waiting.pop_front();
                 self.sound.take(self.settings.mux_rate_bps);

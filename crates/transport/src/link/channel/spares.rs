@@ -118,7 +118,7 @@ impl Blocks {
     /// A copy of `bytes`: some messages end to end.
     #[inline]
     pub(super) fn copy(&mut self, now: Time, bytes: &[u8]) -> BytesMut {
-        if self.rest.capacity() < bytes.len() && !self.has_turned(now, bytes.len()) {
+        if self.rest.capacity() < bytes.len() && !self.begin_block(now, bytes.len()) {
             return BytesMut::from(bytes);
         }
         self.rest.extend_from_slice(bytes);
@@ -126,7 +126,7 @@ impl Blocks {
     }
 
     /// Begins a block for `size` bytes, if so much comes that this is worth while.
-    fn has_turned(&mut self, now: Time, size: usize) -> bool {
+    fn begin_block(&mut self, now: Time, size: usize) -> bool {
         if size > SMALL {
             return false;
         }

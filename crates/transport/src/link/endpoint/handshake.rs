@@ -356,7 +356,7 @@ impl Endpoint {
             local = self.identity.connection_id(&mut self.random);
         }
         let reset = self.identity.reset_token(local);
-        let is_taken = self.is_occupied(now, &identity, &peer);
+        let is_taken = self.ask_occupant(now, &identity, &peer);
         let instance = peer.instance.map(|asked| [asked, self.instance_for(&identity, asked)]);
         let parameters = Parameters {
             connection: Some(local).filter(|_| !is_taken),
@@ -395,9 +395,9 @@ impl Endpoint {
         Some((local, accept))
     }
 
-    /// Whether a peer that wants to come in has the name of another one that answers, on a machine of another boot. That one is
-    /// asked whether it is there.
-    fn is_occupied(&mut self, now: Time, identity: &PeerId, peer: &Parameters) -> bool {
+    /// Where a peer that wants to come in has the name of another one, on a machine of another boot, that one is asked whether it is
+    /// there. Returns whether it answers.
+    fn ask_occupant(&mut self, now: Time, identity: &PeerId, peer: &Parameters) -> bool {
         let Some(index) = self.occupant(identity) else { return false };
         let Some(link) = &mut self.slots[index].link else { return false };
         let is_same = peer.instance.is_some() && link.instance().map(|instance| instance[0]) == peer.instance;
@@ -406,7 +406,7 @@ impl Endpoint {
             return false;
         }
         let before = std::mem::replace(&mut self.at_work, AtWork::Link(slot_number(index)));
-        let is_answering = link.is_answering(now, OCCUPANT_SILENCE);
+        let is_answering = link.challenge(now, OCCUPANT_SILENCE);
         self.at_work = before;
         is_answering
     }
@@ -439,7 +439,7 @@ impl Endpoint {
         let Some(mut pending) = self.pending.remove(&to) else { return };
         let Some(mut session) = pending.session.take() else { return };
         // Others may have come meanwhile.
-        if self.is_occupied(now, &pending.peer, &session.peer) {
+        if self.ask_occupant(now, &pending.peer, &session.peer) {
             return self.say_farewell(now, vec![session], CloseCode::NameTaken, NAME_TAKEN);
         }
         if pending.answers == 1 {

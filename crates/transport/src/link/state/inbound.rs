@@ -291,7 +291,7 @@ impl Link {
     pub(super) fn handle_content_lost(&mut self, on: usize, content: Content) {
         match content {
             Content::Duplicate { channel, part } => {
-                if self.is_lost_on_both(on, channel, part) {
+                if self.note_lost_on(on, channel, part) {
                     self.channels.handle_lost(Content::Data { channel, part }, &mut self.events);
                 }
             }

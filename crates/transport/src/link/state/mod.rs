@@ -548,8 +548,8 @@ impl Link {
         true
     }
 
-    /// Whether the peer answers: `false` once it has been silent for `patience` though it was asked.
-    pub(crate) fn is_answering(&mut self, now: Time, patience: Duration) -> bool {
+    /// Asks the peer for a sign, unless it has been asked. Returns whether it answers: `false` once it has been silent for `patience`.
+    pub(crate) fn challenge(&mut self, now: Time, patience: Duration) -> bool {
         let Some(heard) = self.paths.iter().map(|session| session.last_received).max() else { return false };
         match self.challenged_at.filter(|at| *at >= heard) {
             Some(at) => at + patience > now,

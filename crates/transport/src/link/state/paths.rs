@@ -336,8 +336,8 @@ impl Link {
         late.into_iter().for_each(|content| self.handle_content_lost(on, content));
     }
 
-    /// A packet with a duplicated part is lost on one path: whether the part is now lost on both.
-    pub(super) fn is_lost_on_both(&mut self, on: usize, channel: u8, part: Written) -> bool {
+    /// Notes that a packet with a duplicated part is lost on one path. Returns whether the part is now lost on both.
+    pub(super) fn note_lost_on(&mut self, on: usize, channel: u8, part: Written) -> bool {
         let Some(sender) = self.channels.sender(channel) else { return false };
         if !sender.is_missing(part) {
             return false;

@@ -29,7 +29,7 @@ impl Receiver {
     #[inline]
     fn handle_part(&mut self, now: Time, data: &Data<'_>, packed: bool) -> Result<bool, Overrun> {
         if data.bytes.len() == data.total as usize {
-            if !self.is_wanted(data.message, data.total, data.bytes.len())? {
+            if !self.admit_part(data.message, data.total, data.bytes.len())? {
                 return Ok(false);
             }
             let bytes = self.copy(now, data.message, data.bytes);
@@ -37,7 +37,7 @@ impl Receiver {
         }
         // One of which parts have come is wanted, and has its room.
         if !self.parts.contains_key(&data.message) {
-            if !self.is_wanted(data.message, data.total, data.bytes.len())? {
+            if !self.admit_part(data.message, data.total, data.bytes.len())? {
                 return Ok(false);
             }
             self.hold_part(now, data.message, data.total, packed);
@@ -93,7 +93,7 @@ impl Receiver {
             rest = after;
             // A packet's messages have 16 bits of bytes at most.
             let total = u32::try_from(length).map_err(|_| Overrun)?;
-            if self.is_wanted(message, total, length)? {
+            if self.admit_part(message, total, length)? {
                 // By itself: others of the row may go long before this one.
                 let bytes = Bytes::copy_from_slice(bytes);
                 let whole = Whole { bytes, packed: false, first: now, last: now };
@@ -109,7 +109,7 @@ impl Receiver {
         if self.options.reliable || packed && self.options.compression == Compression::None {
             return Err(Overrun);
         }
-        if !self.is_wanted(parity.message, parity.total, parity.bytes.len())? {
+        if !self.admit_part(parity.message, parity.total, parity.bytes.len())? {
             return Ok(false);
         }
         self.hold_part(now, parity.message, parity.total, packed);
@@ -137,9 +137,9 @@ impl Receiver {
         }
     }
 
-    /// Whether a part of `size` bytes of a message of `total` bytes is of use.
+    /// Makes room for the number of a message of `total` bytes. Returns whether a part of it of `size` bytes is of use.
     #[inline]
-    fn is_wanted(&mut self, message: u64, total: u32, size: usize) -> Result<bool, Overrun> {
+    fn admit_part(&mut self, message: u64, total: u32, size: usize) -> Result<bool, Overrun> {
         if total > self.options.max_size {
             return Err(Overrun);
         }
