@@ -15,13 +15,15 @@ mod network;
 mod outputs;
 mod push;
 mod relay;
+mod status;
 mod target;
 mod threaded;
 
 pub(crate) use error::Result;
 pub use error::{Error, PushFailure};
-pub use outputs::{Opener, Outputs, State, Status, StatusHandle};
+pub use outputs::{Opener, Outputs};
 pub use relay::RelayOutput;
+pub use status::{State, Status, StatusHandle};
 pub use target::{Target, TargetError};
 
 use std::sync::Arc;

@@ -4,98 +4,12 @@ use super::datagrams::DatagramOutput;
 use super::file::{Mp4File, TsFile};
 use super::network::Network;
 use super::push::PushOutput;
+use super::status::{State, StatusHandle};
 use super::threaded::ThreadedOutput;
 use super::{Credentials, Demand, Error, Liveness, Output, Packets, Result, Target};
-use crate::containment::{Border, Panicked, contain};
-use serde::Serialize;
+use crate::containment::{Border, contain};
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// How an output does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// It takes the stream.
-    #[default]
-    Sending,
-    /// Its server is being connected to.
-    Connecting,
-    /// It was too slow and waits for the next key frame.
-    Behind,
-    /// It has failed for good.
-    Failed,
-}
-
-/// How an output does, at one moment.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Status {
-    /// Where it goes.
-    pub output: String,
-    /// What it does.
-    pub state: State,
-    /// Bytes of the stream that it has taken.
-    pub bytes: u64,
-    /// Runs of packets (a picture's, or a part of one) that were left out there.
-    pub left_out: u64,
-}
-
-/// Tells how an output does, to whoever asks while it runs. Clones mean the same output.
-#[derive(Clone, Debug)]
-pub struct StatusHandle(Arc<Cells>);
-
-#[derive(Debug)]
-struct Cells {
-    name: String,
-    state: Mutex<State>,
-    bytes: AtomicU64,
-    left_out: AtomicU64,
-}
-
-impl StatusHandle {
-    pub(super) fn new(name: &str) -> StatusHandle {
-        let (bytes, left_out) = (AtomicU64::new(0), AtomicU64::new(0));
-        StatusHandle(Arc::new(Cells { name: name.to_owned(), state: Mutex::default(), bytes, left_out }))
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    pub(super) fn set(&self, state: State) {
-        *self.0.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
-    }
-
-    /// These bytes were taken.
-    pub(super) fn sent(&self, bytes: usize) {
-        self.0.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// A run of packets was left out.
-    pub(super) fn left_out(&self) {
-        self.0.left_out.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Fails where a panic has left the output half-written: where its lock `is_poisoned`.
-    pub(super) fn check_whole(&self, is_poisoned: bool) -> Result<()> {
-        if !is_poisoned {
-            return Ok(());
-        }
-        let panicked = Panicked { message: "the log has said what it was".to_owned() };
-        Err(Error::Fault { name: self.name().to_owned(), panicked })
-    }
-
-    /// How it does.
-    #[must_use]
-    pub fn get(&self) -> Status {
-        Status {
-            output: self.0.name.clone(),
-            state: *self.0.state.lock().unwrap_or_else(PoisonError::into_inner),
-            bytes: self.0.bytes.load(Ordering::Relaxed),
-            left_out: self.0.left_out.load(Ordering::Relaxed),
-        }
-    }
-}
+use std::sync::Arc;
 
 /// Opens the outputs of one encoder; those that are sockets share a thread.
 pub struct Opener {

@@ -3,8 +3,10 @@
 
 use crate::edge::{Growing, Wake};
 use crate::relay::hub::Hub;
-use crate::relay::packaging::is_version_of;
-use crate::relay::pull::{Pull, PullTable, SourceState};
+use crate::relay::pull::PullTable;
+use crate::relay::settings::Pull;
+use crate::relay::shelves::is_version_of;
+use crate::relay::status::SourceState;
 use glassline_delivery::fill::{Failure, Object};
 use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;

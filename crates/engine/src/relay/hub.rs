@@ -12,13 +12,15 @@ use crate::relay::ingest::Ingests;
 use crate::relay::live::Live;
 use crate::relay::marking::Marker;
 use crate::relay::memory;
-use crate::relay::output;
-use crate::relay::packaging::Shelves;
+use crate::relay::output::OutputTable;
 use crate::relay::presence::{Presence, Purpose};
 use crate::relay::pull::PullTable;
 use crate::relay::registry::{Claimant, Claimed, Granted, Owner, Plan, Registry};
 use crate::relay::roster::{Clients, Roster};
+use crate::relay::shelves::Shelves;
 use crate::relay::status::{StreamStatus, Totals};
+use crate::relay::stream_reader::{Entering, StreamReader};
+use crate::relay::subscription::Subscription;
 use crate::relay::{ClaimError, ListenerRole, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
@@ -34,6 +36,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::task::Waker;
 use std::time::Duration;
 
 /// What runs through a relay.
@@ -54,7 +57,7 @@ pub struct Hub {
     edge: RwLock<Option<Arc<Edge>>>,
     pub(super) roster: Roster,
     pulls: RwLock<Arc<PullTable>>,
-    outputs: RwLock<Arc<output::OutputTable>>,
+    outputs: RwLock<Arc<OutputTable>>,
     site: Arc<dyn Site>,
     began: Time,
     phase: AtomicU8,
@@ -97,7 +100,7 @@ fn up_to(limit: usize) -> impl FnOnce(Load, Load) -> Result<(), ()> {
 struct Configured {
     settings: Arc<Settings>,
     sources: Arc<PullTable>,
-    outputs: Arc<output::OutputTable>,
+    outputs: Arc<OutputTable>,
     workers: usize,
 }
 
@@ -137,10 +140,7 @@ impl Hub {
         let hub = Hub {
             pulls: RwLock::new(Arc::new(PullTable::new(&settings.pulls, &PullTable::default()))),
             roster: Roster::new(workers),
-            outputs: RwLock::new(Arc::new(output::OutputTable::new(
-                &settings.outputs,
-                &output::OutputTable::default(),
-            ))),
+            outputs: RwLock::new(Arc::new(OutputTable::new(&settings.outputs, &OutputTable::default()))),
             settings: RwLock::new(Arc::new(settings)),
             clock,
             counters: RelayCounters::default(),
@@ -246,7 +246,7 @@ impl Hub {
         }
         let mut audiences = self.roster.audiences();
         for live in streams.iter().filter(|live| live.telemetry.is_due(now)) {
-            live.telemetry.record(now, audiences.remove(&live.id).unwrap_or_default(), live);
+            live.telemetry.record(now, audiences.remove(&live.id).unwrap_or_default(), live.moment());
         }
     }
 
@@ -283,7 +283,7 @@ impl Hub {
         }
         let all: Vec<_> = settings.pulls.iter().cloned().chain(self.demands.pulls()).collect();
         self.set_pulls(|former| PullTable::new(&all, former));
-        let outputs = output::OutputTable::new(&settings.outputs, &self.outputs());
+        let outputs = OutputTable::new(&settings.outputs, &self.outputs());
         *self.outputs.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(outputs);
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }
@@ -333,7 +333,7 @@ impl Hub {
     }
 
     /// What is known of the outputs.
-    pub(super) fn outputs(&self) -> Arc<output::OutputTable> {
+    pub(super) fn outputs(&self) -> Arc<OutputTable> {
         Arc::clone(&self.outputs.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -396,6 +396,13 @@ impl Hub {
             outputs: self.outputs(),
             workers: self.inboxes.workers(),
         }
+    }
+
+    /// Reads the stream `name` from where `entering` says; `None` where there is no such stream now. `waker` is woken when there
+    /// is more, once until the subscription is read again.
+    pub fn subscribe(&self, name: &StreamName, entering: Entering, waker: Waker) -> Option<Subscription> {
+        let live = self.streams.find(name)?;
+        Some(Subscription::new(StreamReader::new(live, entering), waker, self.clock))
     }
 
     /// Takes the publisher's seat of the stream `name`, which begins if there is none, and tells all whom that concerns.

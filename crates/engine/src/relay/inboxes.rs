@@ -2,7 +2,7 @@
 //! and that of the packager.
 
 use crate::edge::Wake;
-use crate::relay::live::{Flushed, Live};
+use crate::relay::live::{Flushed, Live, THREADS_BESIDE};
 use glassline_delivery::policy::StreamName;
 use glassline_io::poll::{Poller, Waker};
 use glassline_media::Time;
@@ -26,9 +26,6 @@ pub(super) enum Message {
     /// There is news of the objects that the connections at these tokens wait for.
     Grown(Vec<u64>),
 }
-
-/// Threads that are no workers: that of outputs, and the packager.
-pub(super) const THREADS_BESIDE: usize = 2;
 
 /// The inboxes of all workers, by their numbers, and those of the outputs' thread and the packager behind them.
 pub(super) struct Inboxes(Vec<Inbox>);

@@ -2,16 +2,16 @@
 
 use crate::containment::{Border, inject};
 use crate::relay::counters::StreamCounters;
-use crate::relay::inboxes::THREADS_BESIDE;
 use crate::relay::pieces::{Continued, EndedPiece, LeftPiece, Piece};
 use crate::relay::status::StreamStatus;
-use crate::relay::subscription::Subscribers;
+use crate::relay::subscribers::Subscribers;
 use crate::relay::telemetry::{Telemetry, TelemetryState};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::stream_media_type;
 use glassline_delivery::stream::{
     self, Backlog, Block, Entry, FlushPolicy, Moment, Mux, OffsetTime, Pacing, Prebuffer, Stream, StreamError,
 };
+use glassline_delivery::telemetry;
 use glassline_delivery::telemetry::stages::{PassedPicture, RelayFigures, ViewerFigures};
 use glassline_delivery::telemetry::watchers::Watchers;
 use glassline_io::clock::Clock;
@@ -39,6 +39,9 @@ pub enum PushError {
     #[error("no room for the stream's bytes: {0}")]
     Spool(#[from] io::Error),
 }
+
+/// Threads that are told of news beside the workers: that of outputs, and the packager.
+pub(super) const THREADS_BESIDE: usize = 2;
 
 /// How a stream is kept of which nothing is kept any more.
 const OVER: stream::Settings = stream::Settings {
@@ -812,6 +815,19 @@ impl Live {
     pub(super) fn heard(&self, worker: usize) {
         self.audiences[worker].told.store(false, Ordering::Release);
         fence(Ordering::SeqCst);
+    }
+
+    /// What its history takes of this moment, but for what viewers tell.
+    pub(super) fn moment(&self) -> telemetry::Moment {
+        telemetry::Moment {
+            bytes_in: self.bytes_in(),
+            bytes_out: self.counters.bytes_out.value(),
+            moved_forward: self.counters.moved_forward.value(),
+            retransmitted: self.counters.retransmitted.value(),
+            viewers: u32::try_from(self.viewers()).unwrap_or(u32::MAX),
+            slow: 0,
+            behind_ms: None,
+        }
     }
 
     pub(super) fn status(&self, now: Time) -> StreamStatus {

@@ -45,9 +45,11 @@ mod registry;
 mod resting;
 mod roster;
 mod settings;
+mod shelves;
 mod status;
 mod strain;
 mod stream_reader;
+mod subscribers;
 mod subscription;
 mod telemetry;
 #[cfg(test)]
@@ -65,14 +67,13 @@ pub use handover::HandoverError;
 pub use hub::Hub;
 pub use listen::{Listen, ListenerRole};
 pub use live::PushError;
-pub use output::{Output, OutputStatus};
-pub use packaging::PackagingSettings;
 pub use publish::Publisher;
-pub use pull::{Pull, RtpCounts, SourceState, SourceStatus};
 pub use registry::ClaimError;
-pub use roster::{Client, Clients, WhyCounts};
-pub use settings::{SendPath, Settings};
-pub use status::{IngestCounts, StreamStatus, Totals};
+pub use roster::{Client, Clients};
+pub use settings::{Output, PackagingSettings, Pull, SendPath, Settings};
+pub use status::{
+    IngestCounts, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus, Totals, WhyCounts,
+};
 pub use stream_reader::Entering;
 pub use subscription::{Read, Subscription, Unit, Units};
 pub use tls_ends::DrainingTls;

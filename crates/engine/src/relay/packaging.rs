@@ -13,10 +13,11 @@ use crate::edge::{Ladder, Missing, Neighbour, Shelf, Wake};
 use crate::relay::hub::Hub;
 use crate::relay::inboxes::Message;
 use crate::relay::live::Live;
-use crate::relay::status::StreamStatus;
+use crate::relay::settings::PackagingSettings;
+use crate::relay::shelves::is_version_of;
 use crate::relay::stream_reader::{Entering, Next, StreamReader};
 use bytes::Bytes;
-use glassline_delivery::packager::{self, Guide};
+use glassline_delivery::packager::Guide;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, OffsetTime};
 use glassline_io::poll::Poller;
@@ -25,7 +26,7 @@ use glassline_media::{Time, Utc};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -34,110 +35,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Bytes that are read of a stream at once.
 const READ_BYTES: usize = 256 << 10;
 
-/// Which streams are made LL-HLS and LL-DASH of, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PackagingSettings {
-    /// How they are cut, and how much is kept.
-    pub presentation: packager::Settings,
-    /// Whether a stream is packaged only while somebody asks for it; otherwise each is as long as it lives, so that viewers
-    /// can go back to before they came.
-    pub on_demand: bool,
-    /// How long a presentation is kept that nobody asks for.
-    pub idle: Duration,
-}
-
-impl Default for PackagingSettings {
-    fn default() -> PackagingSettings {
-        PackagingSettings {
-            presentation: packager::Settings::default(),
-            on_demand: true,
-            idle: Duration::from_secs(60),
-        }
-    }
-}
-
 /// How long the thread rests after a panic outside of any presentation.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);
-
-/// The presentations, by their streams' names, and the ladders, by those of their captures.
-#[derive(Default)]
-pub(super) struct Shelves {
-    shelves: RwLock<BTreeMap<StreamName, Arc<Shelf>>>,
-    ladders: RwLock<BTreeMap<StreamName, Arc<Ladder>>>,
-}
-
-impl Shelves {
-    /// The presentation of a stream.
-    pub(super) fn find(&self, name: &StreamName) -> Option<Arc<Shelf>> {
-        self.shelves.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
-    /// Whether there is a presentation of the stream, or one of the versions of the capture, `name`.
-    pub(super) fn have(&self, name: &StreamName) -> bool {
-        self.find(name).is_some() || self.ladder(name).is_some()
-    }
-
-    /// The streams that have a presentation and are versions of the capture `group`.
-    fn versions_of(&self, group: &StreamName) -> Vec<StreamName> {
-        let shelves = self.shelves.read().unwrap_or_else(PoisonError::into_inner);
-        shelves.keys().filter(|name| is_version_of(name, group)).cloned().collect()
-    }
-
-    fn ladder(&self, group: &StreamName) -> Option<Arc<Ladder>> {
-        self.ladders.read().unwrap_or_else(PoisonError::into_inner).get(group).cloned()
-    }
-
-    fn ladder_or_begin(&self, group: &StreamName, begin: impl FnOnce() -> Ladder) -> Arc<Ladder> {
-        let mut ladders = self.ladders.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(ladders.entry(group.clone()).or_insert_with(|| Arc::new(begin())))
-    }
-
-    /// Forgets ladders of which no version is left.
-    fn forget_ladders(&self) {
-        let shelves = self.shelves.read().unwrap_or_else(PoisonError::into_inner);
-        let has_versions = |group: &StreamName| shelves.keys().any(|name| is_version_of(name, group));
-        let mut ladders = self.ladders.write().unwrap_or_else(PoisonError::into_inner);
-        ladders.retain(|group, _| has_versions(group));
-    }
-
-    /// The same, which begins where there is none; then also true.
-    fn find_or_begin(&self, name: &StreamName, begin: impl FnOnce() -> Shelf) -> (Arc<Shelf>, bool) {
-        let mut shelves = self.shelves.write().unwrap_or_else(PoisonError::into_inner);
-        match shelves.get(name) {
-            Some(shelf) => (Arc::clone(shelf), false),
-            None => {
-                let shelf = Arc::new(begin());
-                if let Some(group) = name.version().map(|version| version.group) {
-                    let own = Neighbour::new(name.clone(), Arc::clone(&shelf));
-                    for (other, neighbour) in shelves.iter().filter(|(other, _)| is_version_of(other, &group))
-                    {
-                        neighbour.meet(&own);
-                        shelf.meet(&Neighbour::new(other.clone(), Arc::clone(neighbour)));
-                    }
-                }
-                shelves.insert(name.clone(), Arc::clone(&shelf));
-                (shelf, true)
-            }
-        }
-    }
-
-    /// Adds to what is told of a stream which of its tracks are left out: what its packager has found, or what its tables tell
-    /// of a stream that is not packaged yet.
-    pub(super) fn complete(&self, status: &mut StreamStatus) {
-        let found =
-            self.find(&status.name).map(|shelf| shelf.left_out()).filter(|left_out| !left_out.is_empty());
-        status.left_out = found.unwrap_or_else(|| packager::left_out_of(&status.streams));
-    }
-
-    /// The presentation of the stream is that no longer.
-    pub(super) fn remove(&self, name: &StreamName) {
-        self.shelves.write().unwrap_or_else(PoisonError::into_inner).remove(name);
-    }
-}
-
-pub(super) fn is_version_of(name: &StreamName, group: &StreamName) -> bool {
-    name.version().is_some_and(|version| version.group == *group)
-}
 
 impl Hub {
     /// The versions of the capture `group`, all of which are packaged from now on; `None` where there are none.

@@ -9,8 +9,10 @@ mod sampling;
 pub(super) use sampling::Sampling;
 
 use crate::relay::live::Live;
+use crate::relay::status::WhyCounts;
+use crate::relay::telemetry::Audience;
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::telemetry::{Behind, SLOW_FROM, Sample, Why, percentiles_ms};
+use glassline_delivery::telemetry::{Behind, SLOW_FROM, Sample, Why};
 use glassline_io::tcp::Info;
 use glassline_media::Time;
 use packed::{PackedInfo, Told};
@@ -19,9 +21,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// Viewers of this many are counted in each state of [`Why::ALL`].
-pub type WhyCounts = [u32; Why::ALL.len()];
 
 /// A viewer, as it was when its worker last looked.
 #[derive(Clone, Debug)]
@@ -195,21 +194,6 @@ impl Entry {
             why: self.why,
             seen: now.since(seen.at),
         }
-    }
-}
-
-/// A stream's viewers, added up.
-#[derive(Debug, Default)]
-pub(super) struct Audience {
-    pub(super) why: WhyCounts,
-    pub(super) behind: Behind,
-    pub(super) behind_ms: Vec<u32>,
-}
-
-impl Audience {
-    /// Median and 95th percentile.
-    pub(super) fn percentiles_ms(&mut self) -> Option<(u32, u32)> {
-        percentiles_ms(&mut self.behind_ms)
     }
 }
 

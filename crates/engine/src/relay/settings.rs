@@ -1,13 +1,18 @@
 //! How a relay behaves.
 
 use crate::edge::UpstreamSettings;
-use crate::relay::{CertificateFiles, Listen, Output, PackagingSettings, Pull, StartError, pull};
-use glassline_delivery::http1::Limits;
+use crate::relay::{CertificateFiles, Listen, StartError};
+use glassline_delivery::http1::{Limits, Url};
+use glassline_delivery::output::Destination;
+use glassline_delivery::packager;
 use glassline_delivery::policy::{Hosts, Networks, Rules, StreamName};
-use glassline_delivery::pull::Policy;
-use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
+use glassline_delivery::pull::{Policy, Source};
+use glassline_delivery::stream::{self, Backlog, FlushPolicy, Mux, Pacing, Prebuffer};
+use glassline_io::small_file::Accept;
+use glassline_io::tls::{Connector, Roots, TlsError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,7 +90,7 @@ impl Settings {
     /// # Errors
     /// [`StartError::Mark`], [`StartError::Tls`]. Settings that come later than the start are to be asked as well.
     pub fn check_means(&self) -> Result<(), StartError> {
-        pull::check_authorities(&self.pulls)?;
+        check_authorities(&self.pulls)?;
         if self.rules.want_marks() { glassline_io::tcp::may_mark().map_err(StartError::Mark) } else { Ok(()) }
     }
 
@@ -132,6 +137,61 @@ impl Default for Settings {
             packaging: PackagingSettings::default(),
             upstream: None,
             drain: Duration::from_secs(12 * 3600),
+        }
+    }
+}
+
+/// A stream that is fetched from elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pull {
+    /// The name under which it is published. Nobody else may publish under it.
+    pub name: StreamName,
+    /// Where it comes from.
+    pub source: Source,
+    /// Who else has it, in the order in which they are asked where an HTTP source fails.
+    pub alternates: Vec<Url>,
+    /// What comes from there; `None`: what [`Source::mux`] says.
+    pub mux: Option<Mux>,
+    /// A file with the certificates of the authorities that may vouch for it, where it is asked over TLS; `None`: those
+    /// that the system trusts.
+    pub ca: Option<PathBuf>,
+}
+
+/// Looks whether the authorities that `pulls` name can be read, as they are again when a source is asked: regular files.
+fn check_authorities(pulls: &[Pull]) -> Result<(), TlsError> {
+    pulls
+        .iter()
+        .filter_map(|pull| pull.ca.clone())
+        .try_for_each(|ca| Connector::new(&Roots::File(ca), Accept::RegularFile).map(drop))
+}
+
+/// A stream that is sent somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The stream's name.
+    pub name: StreamName,
+    /// Where it goes.
+    pub destination: Destination,
+}
+
+/// Which streams are made LL-HLS and LL-DASH of, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackagingSettings {
+    /// How they are cut, and how much is kept.
+    pub presentation: packager::Settings,
+    /// Whether a stream is packaged only while somebody asks for it; otherwise each is as long as it lives, so that viewers
+    /// can go back to before they came.
+    pub on_demand: bool,
+    /// How long a presentation is kept that nobody asks for.
+    pub idle: Duration,
+}
+
+impl Default for PackagingSettings {
+    fn default() -> PackagingSettings {
+        PackagingSettings {
+            presentation: packager::Settings::default(),
+            on_demand: true,
+            idle: Duration::from_secs(60),
         }
     }
 }

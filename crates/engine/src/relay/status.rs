@@ -1,16 +1,104 @@
 //! What a relay says of itself, at one moment.
 
-use crate::relay::output::OutputStatus;
-use crate::relay::pull::SourceStatus;
-use crate::relay::roster::WhyCounts;
 use glassline_delivery::packager::LeftOut;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, VideoDetails};
-use glassline_delivery::telemetry::Behind;
+use glassline_delivery::telemetry::{Behind, Why};
 use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::Track;
 use glassline_media::container::ts::ElementaryStream;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
+
+/// Viewers of this many are counted in each state of [`Why::ALL`].
+pub type WhyCounts = [u32; Why::ALL.len()];
+
+/// Where a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceState {
+    /// It is being connected to; or datagrams of it have never come.
+    Connecting,
+    /// It sends.
+    Live,
+    /// It does not send; [`SourceStatus::error`] says why.
+    Waiting {
+        /// Until the next attempt; `None` where nothing can be done but wait for datagrams.
+        retry_in: Option<Duration>,
+    },
+}
+
+/// A pulled stream's source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStatus {
+    /// Its URL, without user, password and query.
+    pub url: String,
+    /// Where it is.
+    pub state: SourceState,
+    /// Why it does not send; `None` while it does, and before the first failure.
+    pub error: Option<String>,
+    /// Times that it began to send.
+    pub sessions: u64,
+    /// Attempts that failed and streams that ended.
+    pub failures: u64,
+    /// Redirects followed.
+    pub redirects: u64,
+    /// Whether the stream comes in Metacube blocks.
+    pub metacube: bool,
+    /// Bytes that belonged to no Metacube block.
+    pub garbage_bytes: u64,
+    /// From the encoder's newest time stamp to its arrival here, by the two machines' wall clocks. `None` where there
+    /// are no such stamps, or the clocks do not agree.
+    pub encoder_delay: Option<Duration>,
+    /// Datagrams received and dropped by the kernel; `None` for other sources.
+    pub datagrams: Option<(u64, u64)>,
+    /// What became of RTP's packets; `None` for other sources.
+    pub rtp: Option<RtpCounts>,
+}
+
+/// What became of the packets of a source that sends RTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RtpCounts {
+    /// Packets of RTP that came.
+    pub received: u64,
+    /// Packets that did not come in time.
+    pub lost: u64,
+    /// Packets that came after a later one, in time.
+    pub reordered: u64,
+    /// Packets that came after they had been given up; they are among the lost.
+    pub late: u64,
+    /// Packets that came again.
+    pub duplicate: u64,
+    /// Datagrams that were no RTP with MPEG-TS, or not of the sender that is listened to.
+    pub refused: u64,
+    /// Times that the sender began to count anew, or another one came.
+    pub restarts: u64,
+}
+
+impl SourceStatus {
+    /// Times that it began to send again.
+    pub fn reconnects(&self) -> u64 {
+        self.sessions.saturating_sub(1)
+    }
+}
+
+/// An output of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputStatus {
+    /// Where it goes.
+    pub url: String,
+    /// Whether the stream has begun there, and the last datagrams could be sent.
+    pub sending: bool,
+    /// Why the last datagrams could not be sent; `None` while they can.
+    pub error: Option<String>,
+    /// Datagrams sent.
+    pub datagrams: u64,
+    /// Bytes of the stream sent, without headers.
+    pub bytes: u64,
+    /// Datagrams that could not be sent, and attempts to open the output that failed.
+    pub errors: u64,
+    /// Times that it fell behind the backlog and went on at the newest key frame.
+    pub moved_forward: u64,
+}
 
 /// One stream.
 #[derive(Clone, Debug)]

@@ -8,9 +8,8 @@
 //! A reader that is slow loses its place when the stream's backlog is over, and enters it again at a later entry point: it holds
 //! nothing and nobody up.
 
-use crate::relay::hub::Hub;
-use crate::relay::stream_reader::{Entering, Next, StreamReader};
-use glassline_delivery::policy::StreamName;
+use crate::relay::stream_reader::{Next, StreamReader};
+use crate::relay::subscribers::Subscriber;
 use glassline_delivery::stream::Mux;
 use glassline_io::clock::Clock;
 use glassline_media::AccessUnit;
@@ -18,86 +17,11 @@ use glassline_media::container::ts::Program;
 use glassline_media::container::ts::demux::{Demuxer, Event};
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Waker;
 
 /// Bytes that are read of a stream at once for access units.
 const READ_BYTES: usize = 64 << 10;
-
-/// Those who are told when one stream has news, beside the relay's own threads.
-#[derive(Debug, Default)]
-pub(super) struct Subscribers {
-    /// How many there are, for the data path: nearly always none.
-    count: AtomicUsize,
-    list: Mutex<Vec<Arc<Subscriber>>>,
-}
-
-#[derive(Debug)]
-struct Subscriber {
-    waker: Waker,
-    told: AtomicBool,
-}
-
-impl Subscribers {
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Subscriber>>> {
-        // A list is whole after every single change, whatever panicked in between.
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, waker: Waker) -> Arc<Subscriber> {
-        let subscriber = Arc::new(Subscriber { waker, told: AtomicBool::new(false) });
-        let mut list = self.lock();
-        list.push(Arc::clone(&subscriber));
-        self.count.store(list.len(), Ordering::Release);
-        fence(Ordering::SeqCst);
-        subscriber
-    }
-
-    fn remove(&self, subscriber: &Arc<Subscriber>) {
-        let mut list = self.lock();
-        list.retain(|known| !Arc::ptr_eq(known, subscriber));
-        self.count.store(list.len(), Ordering::Release);
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0
-    }
-
-    /// Wakes those that have read since they were woken last.
-    ///
-    /// The fences here and in [`Subscriber::looks`] order "grow, then look who is to be told" against "say that I look, then look
-    /// how far it has grown", as those of [`Live::notify`](super::live::Live::notify) do.
-    pub(super) fn notify(&self) {
-        fence(Ordering::SeqCst);
-        if self.is_empty() {
-            return;
-        }
-        for subscriber in self.lock().iter() {
-            if !subscriber.told.swap(true, Ordering::AcqRel) {
-                subscriber.waker.wake_by_ref();
-            }
-        }
-    }
-}
-
-impl Subscriber {
-    /// What comes from here on is to be told again.
-    fn looks(&self) {
-        self.told.store(false, Ordering::Release);
-        fence(Ordering::SeqCst);
-    }
-}
-
-impl Hub {
-    /// Reads the stream `name` from where `entering` says; `None` where there is no such stream now. `waker` is woken when there
-    /// is more, once until the subscription is read again.
-    pub fn subscribe(&self, name: &StreamName, entering: Entering, waker: Waker) -> Option<Subscription> {
-        let live = self.streams.find(name)?;
-        let subscriber = live.subscribers.add(waker);
-        Some(Subscription { reader: StreamReader::new(live, entering), subscriber, clock: self.clock() })
-    }
-}
 
 /// What is next of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,6 +61,12 @@ impl fmt::Debug for Subscription {
 }
 
 impl Subscription {
+    /// Has `waker` woken when there is more for `reader`.
+    pub(super) fn new(reader: StreamReader, waker: Waker, clock: Clock) -> Subscription {
+        let subscriber = reader.live().subscribers.add(waker);
+        Subscription { reader, subscriber, clock }
+    }
+
     /// What the stream's bytes are.
     pub fn mux(&self) -> Mux {
         self.reader.live().mux

@@ -1,9 +1,12 @@
 use super::*;
+use crate::relay::Entering;
+use crate::relay::hub::Hub;
 use crate::relay::test_streams::{hub, name};
 use crate::relay::{Publisher, Settings};
 use glassline_media::Codec;
 use glassline_test_support::ts::Source;
 use glassline_test_support::wait::until;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
 /// Counts how often it is woken.

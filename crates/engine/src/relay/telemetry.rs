@@ -1,8 +1,7 @@
 //! How a stream and its viewers are and were.
 
-use crate::relay::live::Live;
-use crate::relay::roster::{Audience, WhyCounts};
-use glassline_delivery::telemetry::{Behind, History, Moment, Why};
+use crate::relay::status::WhyCounts;
+use glassline_delivery::telemetry::{Behind, History, Moment, Why, percentiles_ms};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,6 +20,14 @@ struct Figures {
     why: WhyCounts,
     behind: Behind,
     behind_ever: Behind,
+}
+
+/// A stream's viewers, added up.
+#[derive(Debug, Default)]
+pub(super) struct Audience {
+    pub(super) why: WhyCounts,
+    pub(super) behind: Behind,
+    pub(super) behind_ms: Vec<u32>,
 }
 
 impl Telemetry {
@@ -49,19 +56,10 @@ impl Telemetry {
         self.lock().history.is_due(now)
     }
 
-    /// Takes how `live`, whose telemetry this is, and its audience are now.
-    pub(super) fn record(&self, now: Time, mut audience: Audience, live: &Live) {
-        let count = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
+    /// Takes how its stream is, but for what its `audience` tells.
+    pub(super) fn record(&self, now: Time, mut audience: Audience, stream: Moment) {
         let slow = audience.why.iter().sum::<u32>() - audience.why[Why::Fine as usize];
-        let moment = Moment {
-            bytes_in: live.bytes_in(),
-            bytes_out: live.counters.bytes_out.value(),
-            moved_forward: live.counters.moved_forward.value(),
-            retransmitted: live.counters.retransmitted.value(),
-            viewers: count(live.viewers()),
-            slow,
-            behind_ms: audience.percentiles_ms(),
-        };
+        let moment = Moment { slow, behind_ms: percentiles_ms(&mut audience.behind_ms), ..stream };
         let mut figures = self.lock();
         figures.history.record(now, moment);
         (figures.why, figures.behind) = (audience.why, audience.behind);

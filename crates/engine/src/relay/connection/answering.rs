@@ -1,8 +1,9 @@
 //! Answers: of the site, of the relay itself, and refusals.
 
 use super::fetching::Handling;
+use super::responses::{absent, guarded, shared_with};
 use super::staging::{asks_for_stages, tell};
-use super::watching::{absent, find_watched};
+use super::watching::find_watched;
 use super::{Became, Connection, Role};
 use crate::edge::{CacheStatus, Growing, ObjectSource, Reading};
 use crate::relay::live::Live;
@@ -284,42 +285,9 @@ fn at_its_presentation(request: &Request) -> Option<Response> {
     Some(Response::new(302).with_header("Location", format!("{name}/{object}{query}")))
 }
 
-/// No browser looks at the bytes to find out what they are.
-pub(super) const NO_SNIFFING: (&str, &str) = ("X-Content-Type-Options", "nosniff");
-/// A page runs no scripts, and has an origin of its own.
-pub(super) const SANDBOX: (&str, &str) = ("Content-Security-Policy", "sandbox");
-
-/// `response`, such that no browser makes a page of it: neither by looking at its bytes (Fetch standard, `nosniff`) nor
-/// by what a source calls them (Content Security Policy Level 3, `sandbox`: no scripts, an origin of its own). Streams'
-/// bytes come from others, under this server's name.
-pub(super) fn guarded(response: Response) -> Response {
-    let mut response = response;
-    for (name, value) in [NO_SNIFFING, SANDBOX] {
-        if !response.headers.iter().any(|(known, _)| *known == name) {
-            response = response.with_header(name, value);
-        }
-    }
-    response
-}
-
-/// Fields that players of other origins read: those that the Fetch standard does not show them unasked.
-const EXPOSED: &str = "Accept-Ranges, Age, Cache-Status, CMSD-Dynamic, CMSD-Static, Content-Length, Content-Range, Date, ETag, Location, \
-                       Retry-After, Server-Timing";
 /// Fields that players of other origins send: ranges, conditions, tokens, and what CTA-5004 (CMCD) has them tell.
 const ASKED_WITH: &str = "Authorization, Cache-Control, CMCD-Object, CMCD-Request, CMCD-Session, CMCD-Status, If-Match, \
                           If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Pragma, Range";
-
-/// `response`, readable with its fields and its timing for the web pages that the configuration names (Fetch standard, CORS
-/// protocol; Resource Timing).
-pub(super) fn shared_with(settings: &Settings, response: Response) -> Response {
-    match &settings.allow_origin {
-        Some(origin) => response
-            .with_header("Access-Control-Allow-Origin", origin)
-            .with_header("Access-Control-Expose-Headers", EXPOSED)
-            .with_header("Timing-Allow-Origin", origin),
-        None => response,
-    }
-}
 
 /// The answer to `OPTIONS`: what may be asked, and by pages of other origins.
 fn preflight(settings: &Settings) -> Response {

@@ -1,6 +1,6 @@
 //! A connection that waits for a stream which its upstream server may have.
 
-use super::answering::guarded;
+use super::responses::guarded;
 use super::{Became, Connection, Role, Turn};
 use crate::edge::{Growing, Reader};
 use crate::relay::live::Seat;

@@ -1,6 +1,6 @@
 //! A connection whose answer is an object that may still grow.
 
-use super::answering::{SANDBOX, guarded, shared_with};
+use super::responses::{SANDBOX, guarded, shared_with};
 use super::{Connection, Role, Turn};
 use crate::edge::{CacheStatus, Held, ObjectSource, Reader, Reading};
 use crate::relay::Settings;

@@ -1,7 +1,6 @@
 //! A request that puts a part of a presentation: of CMAF, or a manifest that is not needed.
 
-use super::answering::guarded;
-use super::watching::absent;
+use super::responses::{absent, guarded};
 use super::{Connection, Role};
 use crate::relay::ClaimError;
 use crate::relay::ingest::{Asking, IngestSession, Refused, asks_to_take_over};

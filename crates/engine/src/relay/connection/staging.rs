@@ -2,8 +2,8 @@
 //! `POST /live/NAME/stages` takes what a viewer saw. Both are for whoever may watch the stream; a report is taken of who really
 //! does, about what went to its address, and from a page of this server alone.
 
-use super::answering::{guarded, shared_with};
-use super::watching::{absent, find_live};
+use super::responses::{absent, guarded, shared_with};
+use super::watching::find_live;
 use super::{Connection, Role};
 use crate::relay::live::Live;
 use crate::relay::presence::subscriber;

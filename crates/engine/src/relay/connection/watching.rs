@@ -1,6 +1,6 @@
 //! A connection that becomes a viewer.
 
-use super::answering::{guarded, shared_with};
+use super::responses::{absent, guarded, shared_with};
 use super::{Became, Connection, Role, Turn};
 use crate::edge::{Found, Growing};
 use crate::relay::entitled::OwnHosts;
@@ -267,12 +267,6 @@ pub(super) fn find_live(name: &StreamName, context: &TurnContext<'_>) -> Result<
         }
         absent()
     })
-}
-
-pub(super) fn absent() -> Response {
-    let words = "No stream of this name is live, or it is watched by a signed address alone. \
-                 GET /api/streams lists those that may be watched.";
-    problem(404, "no such stream", words)
 }
 
 /// A time in seconds of up to the longest backlog.

@@ -368,7 +368,8 @@ impl Burst {
 mod tests {
     use super::*;
     use crate::relay::live::Claim;
-    use crate::relay::output::{Output, OutputTable};
+    use crate::relay::output::OutputTable;
+    use crate::relay::settings::Output;
     use glassline_delivery::output::Destination;
     use glassline_delivery::policy::StreamName;
     use glassline_delivery::stream::{self, Backlog, FlushPolicy, Prebuffer};

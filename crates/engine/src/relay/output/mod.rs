@@ -14,7 +14,6 @@ mod feed;
 mod table;
 
 pub(super) use feed::OutputHandover;
-pub use table::OutputStatus;
 pub(super) use table::OutputTable;
 
 use crate::containment::{Border, contain, inject};
@@ -23,23 +22,12 @@ use crate::relay::hub::Hub;
 use crate::relay::inboxes::Message;
 use crate::relay::live::Live;
 use feed::Feed;
-use glassline_delivery::output::Destination;
-use glassline_delivery::policy::StreamName;
 use glassline_io::poll::Poller;
 use glassline_media::Time;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// A stream that is sent somewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
-    /// The stream's name.
-    pub name: StreamName,
-    /// Where it goes.
-    pub destination: Destination,
-}
 
 /// How long the thread rests after a panic outside of any output.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);

@@ -1,30 +1,11 @@
 //! What the thread tells of each output, for the API and the metrics.
 
-use super::Output;
-use crate::relay::status::StreamStatus;
+use crate::relay::settings::Output;
+use crate::relay::status::{OutputStatus, StreamStatus};
 use glassline_delivery::output::Destination;
 use glassline_delivery::policy::StreamName;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// An output of a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutputStatus {
-    /// Where it goes.
-    pub url: String,
-    /// Whether the stream has begun there, and the last datagrams could be sent.
-    pub sending: bool,
-    /// Why the last datagrams could not be sent; `None` while they can.
-    pub error: Option<String>,
-    /// Datagrams sent.
-    pub datagrams: u64,
-    /// Bytes of the stream sent, without headers.
-    pub bytes: u64,
-    /// Datagrams that could not be sent, and attempts to open the output that failed.
-    pub errors: u64,
-    /// Times that it fell behind the backlog and went on at the newest key frame.
-    pub moved_forward: u64,
-}
 
 /// One output. Counts are since it was first configured.
 #[derive(Debug)]

@@ -5,9 +5,10 @@
 //! ```
 
 use super::seats::{LogThrottle, Seats};
-use super::table::{Note, Phase, PullEntry, RtpCounts};
+use super::table::{Note, Phase, PullEntry};
 use super::{PullContext, READS_A_TURN, token};
 use crate::relay::hub::Hub;
+use crate::relay::status::RtpCounts;
 use glassline_delivery::backoff::Backoff;
 use glassline_delivery::pull::{Policy, PullError, Source, UdpAddress};
 use glassline_io::poll::{Poller, Watch};

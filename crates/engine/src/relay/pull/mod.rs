@@ -14,16 +14,13 @@ mod upstream;
 
 pub(super) use seats::LogThrottle;
 pub(super) use table::PullTable;
-pub use table::{RtpCounts, SourceState, SourceStatus};
 
 use crate::containment::{Border, contain, inject};
 use crate::relay::hub::Hub;
 use crate::relay::tls_ends::Pair;
 use datagrams::{Datagrams, DatagramsState};
-use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
-use glassline_delivery::stream::Mux;
 use glassline_io::poll::{Event, Poller, Waker};
 use glassline_io::small_file::Accept;
 use glassline_io::tcp::Connection as Socket;
@@ -34,37 +31,12 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use table::PullEntry;
 use upstream::{Upstream, UpstreamState};
-
-/// A stream that is fetched from elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pull {
-    /// The name under which it is published. Nobody else may publish under it.
-    pub name: StreamName,
-    /// Where it comes from.
-    pub source: Source,
-    /// Who else has it, in the order in which they are asked where an HTTP source fails.
-    pub alternates: Vec<Url>,
-    /// What comes from there; `None`: what [`Source::mux`] says.
-    pub mux: Option<Mux>,
-    /// A file with the certificates of the authorities that may vouch for it, where it is asked over TLS; `None`: those
-    /// that the system trusts.
-    pub ca: Option<PathBuf>,
-}
-
-/// Looks whether the authorities that `pulls` name can be read, as they are again when a source is asked: regular files.
-pub(super) fn check_authorities(pulls: &[Pull]) -> Result<(), TlsError> {
-    pulls
-        .iter()
-        .filter_map(|pull| pull.ca.clone())
-        .try_for_each(|ca| Connector::new(&Roots::File(ca), Accept::RegularFile).map(drop))
-}
 
 /// What TLS connections to sources are made by. The authorities are read when they are first needed.
 #[derive(Default)]
