@@ -93,9 +93,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let panicked = |_| io::Error::other("a reader panicked");
         let counts = units.join().map_err(panicked)??;
         if counts.is_empty() {
-            return Err(
-                "the film has no access unit that decoding could begin at: it is to be MPEG-TS".into()
-            );
+            return Err("the film has no access unit that decoding could begin at; is it MPEG-TS?".into());
         }
         for (pid, (count, bytes)) in counts {
             println!("PID {pid}: {count} access units, {bytes} bytes");

@@ -10,7 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-/// Who asks, by the head of what `peer` asks. `hosts` are the names that are this server's.
+/// The client that sent `request` from `peer`. `hosts` are the names that are this server's.
 pub fn caller<'a>(peer: IpAddr, request: &'a Request, hosts: &dyn KnownHosts) -> Caller<'a> {
     Caller { peer, credential: credential(request), route: route(request, hosts) }
 }
@@ -163,7 +163,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Has `ask` look at who asks from `peer`; the server is called `relay.example`.
+    /// Has `ask` look at the client of a request from `peer`; the server is called `relay.example`.
     pub(crate) fn from<T>(peer: &str, request: &Request, ask: impl Fn(&Caller<'_>) -> T) -> T {
         let hosts = Hosts::parse(["relay.example"]).unwrap();
         ask(&caller(peer.parse().unwrap(), request, &hosts))
@@ -256,7 +256,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// Whoever owns a name in public DNS cannot make it one that is trusted.
+        /// The owner of a name in public DNS cannot make it one that is trusted.
         #[test]
         fn names_of_others_are_never_trusted(name in "([a-z0-9_-]{1,9}\\.){0,3}[a-z]{2,6}\\.?", port in proptest::option::of(any::<u16>())) {
             prop_assume!(!name.trim_end_matches('.').ends_with("localhost") && canonical(&name) != "relay.example");

@@ -1,13 +1,13 @@
 //! Where a request comes from and what it shows to be let in, in no protocol's words.
 //!
-//! Loopback and networks that are named are trusted for where they are. That is worth nothing where somebody else stands
+//! Loopback and networks that are named are trusted for where they are. That is worth nothing where another client stands
 //! behind the address: a web page whose name its owner lets point to this machine (DNS rebinding: the browser then sends
-//! the page's own name as `Host`, and as `Origin` too), or whoever a proxy passes on.
+//! the page's own name as `Host`, and as `Origin` too), or one whose requests a proxy passes on.
 
 use super::credential::Credential;
 use std::net::IpAddr;
 
-/// Why the address that a request comes from says nothing about who asks.
+/// Why the address that a request comes from says nothing about the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distrust {
     /// A proxy passed the request on.
@@ -32,7 +32,7 @@ impl Route {
     pub const DIRECT: Route = Route { is_proxied: false, is_misnamed: false, is_foreign_page: false };
 }
 
-/// Who asks.
+/// The client that a request comes from.
 #[derive(Clone, Debug)]
 pub struct Caller<'a> {
     /// The other end of the connection.
@@ -49,7 +49,7 @@ impl Caller<'_> {
         self.peer.to_canonical().is_loopback()
     }
 
-    /// Whether the peer's address says who asks.
+    /// Whether the peer's address is the client's.
     pub fn check_address(&self) -> Result<(), Distrust> {
         if self.route.is_proxied { Err(Distrust::Proxied) } else { self.check_host() }
     }

@@ -2,7 +2,7 @@
 
 use super::Distrust;
 
-/// Why somebody may not publish, watch, or see and ask what is for operators only.
+/// Why a client may not publish or watch, or use what is for operators only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -16,7 +16,7 @@ pub enum Refusal {
     NotLocal,
     /// From an address outside of the networks that may.
     Network,
-    /// A web page of another site asked through somebody's browser.
+    /// A web page of another site asked through its visitor's browser.
     ForeignPage,
     /// The address would do, but a proxy passed the request on.
     Proxied,

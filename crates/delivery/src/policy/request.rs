@@ -1,4 +1,4 @@
-//! Who wants to do what with which stream: the question that each protocol asks before it does anything.
+//! What a client wants to do with which stream: the question that each protocol asks before it does anything.
 //!
 //! ```text
 //! HTTP head ─ http1::access ─► AccessRequest ─► Rules::check ─► Ok, or Refusal ─ http1::access ─► status and words
@@ -8,7 +8,7 @@ use super::{Caller, Refusal, Rules, StreamName};
 use glassline_media::Utc;
 use std::fmt;
 
-/// What is to be done with a stream.
+/// What a client wants to do with a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// To send it.
@@ -41,11 +41,11 @@ impl fmt::Display for Protocol {
 pub struct AccessRequest<'a> {
     /// The stream.
     pub name: &'a StreamName,
-    /// What is to be done with it.
+    /// What the client wants to do with it.
     pub action: Action,
     /// By which protocol.
     pub protocol: Protocol,
-    /// Who asks.
+    /// The client.
     pub caller: &'a Caller<'a>,
 }
 

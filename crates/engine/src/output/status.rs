@@ -34,7 +34,7 @@ pub struct Status {
     pub left_out: u64,
 }
 
-/// Tells how an output does, to whoever asks while it runs. Clones mean the same output.
+/// Tells how an output does while it runs. Clones mean the same output.
 #[derive(Clone, Debug)]
 pub struct StatusHandle(Arc<Cells>);
 

@@ -1,6 +1,6 @@
 //! The registry of streams, by name: which there are, how they begin, which publisher gets a name, and when they end.
 //!
-//! Whoever ends or begins a stream has to tell the threads that have viewers of it; that is the caller's
+//! Where a stream ends or begins, the threads that have viewers of it have to be told; that is the caller's
 //! ([`Inboxes::announce`](super::inboxes::Inboxes::announce)), so that nothing here knows threads.
 
 use crate::relay::live::{Claim, Live, Seat};
@@ -92,14 +92,14 @@ pub(super) trait Plan {
     fn workers(&self) -> usize;
 }
 
-/// Who asks for a publisher's seat.
+/// A request for a publisher's seat.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claimant<'a> {
     pub(super) name: &'a StreamName,
     pub(super) mux: Mux,
     /// Where its connection is; `None` inside this process, where sources and built-in encoders publish.
     pub(super) seat: Option<Seat>,
-    /// Whether it asks to replace whoever has the seat, and a stream of another mux.
+    /// Whether it asks to replace the publisher that has the seat, and a stream of another mux.
     pub(super) take_over: bool,
     /// What it brings may be the next piece of its stream.
     pub(super) piece: Option<&'a Piece>,
@@ -121,7 +121,7 @@ pub(super) struct Granted {
     pub(super) session: u64,
     /// The stream of another mux that had the name and has ended.
     pub(super) replaced: Option<Arc<Live>>,
-    /// The publisher that is to be told to go.
+    /// The publisher that has to go, which the caller tells it.
     pub(super) evicted: Option<Seat>,
     /// It is the next piece of what was sent before.
     pub(super) continued: Option<Continued>,

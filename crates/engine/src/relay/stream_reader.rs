@@ -43,7 +43,7 @@ pub(super) enum Place {
 /// What is next for a reader.
 #[derive(Clone, Debug)]
 pub(super) enum Next {
-    /// It is at `entry` from now on, whose [prelude](Entry::prelude) is to come before the bytes there. `moved`: it was
+    /// It is at `entry` from now on; the [prelude](Entry::prelude) of that comes before the bytes there. `moved`: it was
     /// elsewhere in the stream before.
     Entered { entry: Entry, moved: bool },
     /// There are bytes from its offset up to this one.

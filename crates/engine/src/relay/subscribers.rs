@@ -45,7 +45,7 @@ impl Subscribers {
 
     /// Wakes those that have read since they were woken last.
     ///
-    /// The fences here and in [`Subscriber::looks`] order "grow, then look who is to be told" against "say that I look, then look
+    /// The fences here and in [`Subscriber::looks`] order "grow, then look which to wake" against "say that I look, then look
     /// how far it has grown", as those of [`Live::notify`](super::live::Live::notify) do.
     pub(super) fn notify(&self) {
         fence(Ordering::SeqCst);
@@ -61,7 +61,7 @@ impl Subscribers {
 }
 
 impl Subscriber {
-    /// What comes from here on is to be told again.
+    /// It looks now: it is woken for what comes from here on.
     pub(super) fn looks(&self) {
         self.told.store(false, Ordering::Release);
         fence(Ordering::SeqCst);

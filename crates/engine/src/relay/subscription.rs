@@ -6,7 +6,7 @@
 //! publisher ─► Live ─► Inboxes::announce ─► Subscribers ─► Waker::wake, once until the subscription is read again
 //! ```
 //! A reader that is slow loses its place when the stream's backlog is over, and enters it again at a later entry point: it holds
-//! nothing and nobody up.
+//! neither the publisher nor other readers up.
 
 use crate::relay::stream_reader::{Next, StreamReader};
 use crate::relay::subscribers::Subscriber;
@@ -39,7 +39,7 @@ pub enum Read {
     FellBehind,
     /// Nothing now; the waker is woken when there is more.
     Pending,
-    /// Nothing any more: the stream is over, or goes on with another header and is to be subscribed to again.
+    /// Nothing any more: the stream is over, or goes on with another header, for which it takes another subscription.
     Ended,
 }
 
