@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { DelayMeter } from "./delay";
-import { EdgeControl, LiveEdge, PictureDuration, type Playback, admit, backOff, choose, isTooFar, trimPoint, RunningClock } from "./policy";
+import { EdgeControl, LiveEdge, PictureDuration, type Playback, RunningClock, admit, backOff, choose, isTooFar, trimPoint } from "./policy";
 
 describe("LiveEdge", () => {
   it("is settled once a backlog has been read, and measures from there", () => {

@@ -17,7 +17,7 @@ pub enum Distrust {
 }
 
 /// What a request tells of its way here. [`Route::DIRECT`] where a protocol tells nothing of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// A proxy says that it passed the request on.
     pub is_proxied: bool,

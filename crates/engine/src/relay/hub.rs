@@ -452,7 +452,7 @@ impl Hub {
         }
     }
 
-    /// Registry that a panic has ended since the last call, whose viewers are to be told.
+    /// Streams that a panic has ended since the last call, whose viewers are to be told.
     pub(super) fn take_broken(&self) -> Vec<Arc<Live>> {
         let mut broken = self.streams.all();
         broken.retain(|live| live.take_broken());

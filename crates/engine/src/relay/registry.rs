@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Registry that give up their descriptors at once, where there are none: a few connections are then let in before the
+/// Streams that give up their descriptors at once, where there are none: a few connections are then let in before the
 /// next ones do.
 const DISPLACED_AT_ONCE: usize = 16;
 
@@ -162,7 +162,7 @@ impl Registry {
         own.filter(|live| !live.has_ended()).cloned().collect()
     }
 
-    /// Takes the publisher's seat of a stream, which begins if there is none. Registry that had to end for it are added to
+    /// Takes the publisher's seat of a stream, which begins if there is none. Streams that had to end for it are added to
     /// `displaced`, whatever is returned.
     ///
     /// # Errors
@@ -385,6 +385,12 @@ mod tests {
         a.live.viewer_sits(0);
         assert_eq!(house.claim("d", |_| {}, 40).unwrap_err(), ClaimError::TooMany { limit: 2 });
         assert_eq!(house.displaced.len(), 1);
+        // Nor is one ended that is subscribed to.
+        a.live.viewer_leaves(0);
+        let subscriber = a.live.subscribers.add(std::task::Waker::noop().clone());
+        assert_eq!(house.claim("d", |_| {}, 50).unwrap_err(), ClaimError::TooMany { limit: 2 });
+        a.live.subscribers.remove(&subscriber);
+        house.claim("d", |_| {}, 60).expect("a makes room");
     }
 
     #[test]

@@ -202,6 +202,31 @@ fn a_reader_of_another_process_goes_on_where_it_was() {
     assert_eq!(take(&mut restored, 4096, at(10)).bytes, more);
 }
 
+/// The end comes from another thread right behind the last bytes: a reader that learns of it has them.
+#[test]
+fn nothing_that_came_before_the_end_is_left_out() {
+    let mut source = Source::default();
+    let (tables, key, last) = (source.tables(), source.picture(true, 1), source.picture(false, 1));
+    for _ in 0..20_000 {
+        let stage = Stage::new(Mux::MpegTs, 1 << 20);
+        stage.push(&[&tables[..], &key].concat(), at(0));
+        let mut reader = stage.reader(Entering::Newest);
+        assert_eq!(take(&mut reader, 1000, at(0)).entered.len(), 1);
+        let is_ready = std::sync::Barrier::new(2);
+        let (stage, is_ready) = (&stage, &is_ready);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                is_ready.wait();
+                stage.push(&last, at(0));
+                stage.live.end();
+            });
+            is_ready.wait();
+            while !take(&mut reader, 1000, at(0)).has_ended {}
+        });
+        assert_eq!(reader.offset(), stage.live.chain.head());
+    }
+}
+
 #[test]
 fn a_stream_without_anything_is_waited_for() {
     let empty = live(1, "b", 1);

@@ -43,7 +43,8 @@ pub enum Read {
     Ended,
 }
 
-/// A reader of one stream. Dropping it ends it. The stream is kept as long as without one: it is no viewer.
+/// A reader of one stream. Dropping it ends it. It counts as no viewer, and the stream ends as without it where its publisher stays
+/// away, but not before that to make room for another.
 pub struct Subscription {
     reader: StreamReader,
     subscriber: Arc<Subscriber>,
