@@ -2,25 +2,23 @@
 //! HTTP and without a socket.
 //!
 //! ```text
-//! cargo run -p glassline-engine --example streams film.ts folder       writes folder/video.mp4, folder/audio.mp4
+//! cargo run -p glassline-streams --example streams film.ts folder      writes folder/video.mp4, folder/audio.mp4
 //!
 //! publisher ─► stream "film" ─┬─► Subscription::into_units ─► counts the units
 //!                             └─► Subscription::read ─► packager ─► a file for each rendition
 //! ```
 //! Readers are on threads of their own, which sleep until they are woken.
 
-use glassline_delivery::http1::Response;
-use glassline_delivery::http1::server::Request;
 use glassline_delivery::packager::{self, Event, TsIntake};
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::Prebuffer;
-use glassline_engine::relay::{Entering, Hub, ListenerRole, Read, Relay, Settings, Site, Subscription, Unit};
+use glassline_delivery::stream::{Backlog, FlushPolicy, Mux, Pacing, Prebuffer, Settings};
+use glassline_io::clock::Clock;
 use glassline_media::Utc;
+use glassline_streams::{Entering, FreeNames, NoThreads, Read, Streams, Subscription, Unit};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Wake, Waker};
@@ -48,14 +46,13 @@ impl Bell {
     }
 }
 
-/// Nothing is served.
-struct NoSite;
-
-impl Site for NoSite {
-    fn respond(&self, _request: &Request, _door: ListenerRole, _peer: IpAddr, _hub: &Hub) -> Response {
-        Response::new(404)
-    }
-}
+/// Ten seconds of a stream are kept, and readers see what is pushed at once.
+const SETTINGS: Settings = Settings {
+    backlog: Backlog { time: Duration::from_secs(10), bytes: 64 << 20 },
+    flush: FlushPolicy::Frame,
+    pacing: Pacing::Off,
+    prebuffer: Prebuffer::NONE,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -63,17 +60,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("streams FILM.ts FOLDER: a film of MPEG-TS, and a folder for what is made of it".into());
     };
     let mut film = File::open(film)?;
-    // Without listeners it is streams alone. They end as soon as their publisher has gone.
-    let settings =
-        Settings { listen: Vec::new(), workers: 1, return_window: Duration::ZERO, ..Settings::default() };
-    let relay = Relay::start(settings, Arc::new(NoSite))?;
+    let plan = FreeNames { settings: SETTINGS, max_streams: 1 };
+    let streams = Arc::new(Streams::new(Arc::new(plan), Arc::new(NoThreads), Clock::new()));
     let name = StreamName::parse("film").ok_or("a name")?;
-    let mut publisher = relay.publish(&name)?;
+    let mut publisher = streams.publish(&name, Mux::MpegTs)?;
 
     let all = Entering::Prebuffered(Some(Prebuffer::Bytes(u64::MAX)));
     let subscribe = || {
         let bell = Arc::new(Bell::default());
-        let subscription = relay.hub().subscribe(&name, all, Waker::from(Arc::clone(&bell)));
+        let subscription = streams.subscribe(&name, all, Waker::from(Arc::clone(&bell)));
         subscription.map(|subscription| (subscription, bell)).ok_or("the stream is over")
     };
     let ((units, units_bell), (bytes, bytes_bell)) = (subscribe()?, subscribe()?);
@@ -90,6 +85,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             std::thread::sleep(Duration::from_millis(2));
         }
         drop(publisher);
+        // Without this, readers would wait for another publisher of the name.
+        streams.end_abandoned(Duration::ZERO);
         let panicked = |_| io::Error::other("a reader panicked");
         let counts = units.join().map_err(panicked)??;
         if counts.is_empty() {
@@ -103,7 +100,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         Ok(())
     })?;
-    relay.shutdown();
     Ok(())
 }
 

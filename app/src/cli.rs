@@ -4,7 +4,7 @@ use crate::{
     completions, decode, direct, encode, key, lab, link, logging, probe, raw, send_raw, serve, sign,
 };
 use clap::{CommandFactory, Parser, Subcommand};
-use glassline_engine::containment::Outside;
+use glassline_io::containment::Outside;
 
 /// Live video from glass to glass: encode, relay, watch, measure.
 #[derive(Debug, Parser)]

@@ -47,7 +47,7 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     // Bad usage ends here, with clap's explanation and status 2; `--help` and `--version` with status 0.
     let cli = cli::Cli::try_parse().unwrap_or_else(|error| failure::explain_usage(&error));
-    glassline_engine::containment::watch(cli.command.outside_of_borders());
+    glassline_io::containment::watch(cli.command.outside_of_borders());
     let outcome = logging::start(&cli.log).and_then(|()| cli.command.run());
     logging::finish();
     match outcome {

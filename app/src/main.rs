@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 #[cfg(not(panic = "unwind"))]
 compile_error!(
-    "a panic has to unwind: it ends one connection, and must not end the program for all (engine::containment)"
+    "a panic has to unwind: it ends one connection, and must not end the program for all (io::containment)"
 );
 
 fn main() -> ExitCode {

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-/// What programs with debug assertions read; see `engine::containment`.
+/// What programs with debug assertions read; see `io::containment`.
 const VARIABLE: &str = "GLASSLINE_TEST_PANIC";
 const SHAPE: Shape = Shape { packets: 5, group: 5 };
 

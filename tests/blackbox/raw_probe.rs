@@ -5,7 +5,7 @@ use crate::pull::free_port;
 use crate::{GLASSLINE, glassline};
 use glassline_media::{AudioBlock, Time};
 use glassline_test_support::program::{Running, Scratch};
-use glassline_test_support::wait::until;
+use glassline_test_support::wait::{undisturbed, until};
 use glassline_transport::ancillary::{self, Field, Packet, Source, TimeCode};
 use glassline_transport::rtp::pcm::{self, Depth, PacketTime};
 use serde_json::Value;
@@ -144,7 +144,7 @@ fn probe_json(sdp: &str) -> Value {
 fn a_stream_of_send_raw_is_told_with_rate_and_class_and_without_loss() {
     let folder = Scratch::new("raw_probe");
     let (_sender, sdp, _) = send_raw(&folder);
-    let report = probe_json(&sdp);
+    let report = undisturbed(|| probe_json(&sdp));
     assert_eq!((&report["schema"], &report["kind"]), (&1.into(), &"rtp".into()));
     let flow = &report["flows"][0];
     let (video, path) = (&flow["video"], &flow["paths"][0]);
@@ -285,29 +285,16 @@ fn forged(step: u32) -> Vec<u8> {
     packet
 }
 
-#[test]
-fn packets_of_a_stranger_break_no_frame_and_are_told() {
-    let folder = Scratch::new("raw_stranger");
-    let (_sender, sdp, text) = send_raw(&folder);
-    let port: u16 = text.split("m=video ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
-    let target = format!("rtp:{sdp}");
-    let recording = Running::start(Command::new(GLASSLINE).args([
-        "record",
-        &target,
-        "null:",
-        "--duration",
-        "4s",
-        "--json",
-        "--log",
-        "info",
-    ]));
-    let mut recording = recording;
+/// What `record` says of four seconds of `target`, while a stranger sends packets of the same SSRC to its port.
+fn recorded_beside_a_stranger(target: &str, port: u16) -> Value {
+    let arguments = ["record", target, "null:", "--duration", "4s", "--json", "--log", "info"];
+    let mut recording = Running::start(Command::new(GLASSLINE).args(arguments));
     until("the socket", || UdpSocket::bind(("127.0.0.1", port)).is_err());
     // Once it listens to the camera, which sends a packet each fraction of a millisecond, strangers come too late.
     let listens = Instant::now() + Duration::from_millis(500);
     until("some frames", || Instant::now() > listens);
     let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
-    let sending = Sending::start(move |step| {
+    let _sending = Sending::start(move |step| {
         for index in 0..10 {
             let _ = stranger.send_to(&forged(step as u32 * 10 + index), ("127.0.0.1", port));
         }
@@ -315,13 +302,21 @@ fn packets_of_a_stranger_break_no_frame_and_are_told() {
     assert!(recording.wait().success(), "{}", recording.output());
     let output = recording.output();
     let line = output.lines().find(|line| line.starts_with('{')).unwrap();
-    let told: Value = serde_json::from_str(line).unwrap();
+    serde_json::from_str(line).unwrap()
+}
+
+#[test]
+fn packets_of_a_stranger_break_no_frame_and_are_told() {
+    let folder = Scratch::new("raw_stranger");
+    let (_sender, sdp, text) = send_raw(&folder);
+    let port: u16 = text.split("m=video ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let target = format!("rtp:{sdp}");
+    let told = undisturbed(|| recorded_beside_a_stranger(&target, port));
     assert!(told["refused"].as_u64().unwrap() > 1_000, "{told}");
     for field in ["lost", "incomplete_frames", "restarts", "late"] {
         assert_eq!(told[field], 0, "{field}: {told}");
     }
     assert!(told["frames"].as_u64().unwrap() >= 95, "{told}");
-    drop(sending);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Viewers as answers count them: by how far they are behind live, and why.
 
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Behind, Why};
-use glassline_engine::relay::WhyCounts;
+use glassline_streams::status::WhyCounts;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

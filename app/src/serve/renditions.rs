@@ -1,7 +1,7 @@
 //! The versions of one capture beside each other: which streams those are, their names say.
 
 use glassline_delivery::policy::StreamName;
-use glassline_engine::relay::StreamStatus;
+use glassline_streams::status::StreamStatus;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 //! The engine: what runs. Threads that marry the pure cores to the operating system; nothing else does.
 //!
 //! * [`capture`], [`encode`], [`output`]: pictures and sound, the encoder that runs, where its streams go.
-//! * [`containment`]: borders that a panic does not cross.
 //! * [`direct`]: video that fits the network frame by frame, on a link (`direct` + `link`).
 //! * [`edge`]: objects that are served while they fill (`delivery::fill`).
 //! * [`link`]: channels between peers over a bad network (`transport::link` + `io`).
@@ -13,7 +12,6 @@
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod capture;
-pub mod containment;
 mod datagrams;
 pub mod direct;
 pub mod edge;

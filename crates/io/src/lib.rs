@@ -11,6 +11,7 @@ pub mod capture;
 pub mod child;
 pub mod client;
 pub mod clock;
+pub mod containment;
 pub mod direct_file;
 pub mod discovery;
 pub mod handover;

@@ -1,5 +1,6 @@
 //! Waiting for something to become true, with a bound.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Long enough for any machine; nothing waits for it when all is well.
@@ -26,6 +27,43 @@ pub fn until_some<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < deadline, "waited in vain for: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// What `measure` gives of a time in which this machine did not stand still: where it did, what was measured is of the machine, and
+/// `measure` is called again.
+///
+/// # Panics
+/// The machine stood still each time.
+pub fn undisturbed<T>(measure: impl Fn() -> T) -> T {
+    for _ in 0..TRIES {
+        let is_over = AtomicBool::new(false);
+        let (measured, longest) = std::thread::scope(|scope| {
+            let watch = scope.spawn(|| longest_standstill(&is_over));
+            let measured = measure();
+            is_over.store(true, Ordering::Release);
+            (measured, watch.join().expect("it looks at a clock alone"))
+        });
+        if longest < STANDSTILL {
+            return measured;
+        }
+        eprintln!("the machine stood still for {longest:?}: measured again");
+    }
+    panic!("this machine stands still all the time: nothing can be measured on it");
+}
+
+/// A thread that sleeps for a moment and comes back this late shows that none of this machine's did anything.
+const STANDSTILL: Duration = Duration::from_millis(200);
+const TRIES: usize = 6;
+
+fn longest_standstill(is_over: &AtomicBool) -> Duration {
+    let (mut longest, mut last) = (Duration::ZERO, Instant::now());
+    while !is_over.load(Ordering::Acquire) {
+        std::thread::sleep(Duration::from_millis(5));
+        let now = Instant::now();
+        longest = longest.max(now - last);
+        last = now;
+    }
+    longest
 }
 
 /// Does both at the same time, each of which waits for most of its time: for a live stream's next seconds, say. What

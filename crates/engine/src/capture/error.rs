@@ -1,9 +1,9 @@
 //! What can be wrong with an input.
 
-use crate::containment::Panicked;
 use glassline_io::capture::CaptureError;
 #[cfg(feature = "alsa")]
 use glassline_io::capture::alsa::AlsaError;
+use glassline_io::containment::Panicked;
 use glassline_media::container::wav::WavError;
 use glassline_media::container::y4m::Y4mError;
 use glassline_media::samples::ResampleError;

@@ -379,8 +379,8 @@ impl Growing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::containment::{Border, contain};
     use glassline_delivery::fill::Head;
+    use glassline_io::containment::{Border, contain};
 
     #[derive(Default)]
     struct Woken(Mutex<Vec<(usize, Vec<u64>)>>);

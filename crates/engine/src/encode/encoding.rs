@@ -20,9 +20,9 @@ use crate::capture::{
     self, Consumer as _, FfmpegInput, Format, Input, Request as SourceRequest, SoundInput, Source,
     TONE_CHANNELS,
 };
-use crate::containment::{Border, contain};
 use crate::output::{Liveness, Output};
 use glassline_io::clock::Clock;
+use glassline_io::containment::{Border, contain};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 

@@ -1,14 +1,14 @@
 //! Why a stream cannot be encoded.
 
 use super::sound::SoundError;
-use crate::containment::Panicked;
-use crate::relay::ClaimError;
 use crate::{capture, output};
 use glassline_codec::CodecError;
 use glassline_delivery::policy::StreamName;
+use glassline_io::containment::Panicked;
 use glassline_media::FrameRate;
 use glassline_media::container::ts;
 use glassline_media::quantity::Bitrate;
+use glassline_streams::ClaimError;
 use std::io;
 use thiserror::Error;
 

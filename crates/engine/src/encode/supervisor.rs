@@ -11,11 +11,11 @@
 use super::control::{Controls, Status};
 use super::encoding::{Encoding, Stopper};
 use super::{ControlError, Error, Request, Result};
-use crate::containment::{Border, contain};
 use crate::output::{Output, RelayOutput};
 use crate::relay::Hub;
 use glassline_delivery::policy::StreamName;
 use glassline_io::clock::Clock;
+use glassline_io::containment::{Border, contain};
 use glassline_media::quantity::Bitrate;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The thread of an endpoint: what comes goes into the core, what the core has goes out, and between both it sleeps.
 
 use super::core::Shared;
-use crate::containment::{Border, contain, inject};
+use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::timer::Timer;
 use glassline_io::udp::{Arrivals, Port};

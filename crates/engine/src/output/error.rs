@@ -1,10 +1,10 @@
 //! Why an output cannot be opened, or takes nothing more.
 
-use crate::containment::Panicked;
-use crate::relay::PushError as RelayError;
 use glassline_delivery::output::DestinationError;
 pub use glassline_delivery::push::PushFailure;
+use glassline_io::containment::Panicked;
 use glassline_media::container::cmaf;
+use glassline_streams::PushError as RelayError;
 use std::io;
 use thiserror::Error;
 

@@ -9,8 +9,8 @@
 //! does not fit holds neither it nor the other outputs.
 
 use super::{Error, Result};
-use crate::containment::{Border, contain};
 use glassline_io::clock::Clock;
+use glassline_io::containment::{Border, contain};
 use glassline_io::poll::{Poller, Waker, Watch};
 use glassline_media::Time;
 use std::collections::BTreeMap;

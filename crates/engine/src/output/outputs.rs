@@ -7,7 +7,7 @@ use super::push::PushOutput;
 use super::status::{State, StatusHandle};
 use super::threaded::ThreadedOutput;
 use super::{Credentials, Demand, Error, Liveness, Output, Packets, Result, Target};
-use crate::containment::{Border, contain};
+use glassline_io::containment::{Border, contain};
 use std::io::{self, Write};
 use std::sync::Arc;
 

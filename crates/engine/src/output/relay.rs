@@ -1,7 +1,7 @@
 //! Into a relay in this process.
 
 use super::{Demand, Output, Packets, Result};
-use crate::relay::Publisher;
+use glassline_streams::Publisher;
 
 /// Publishes under a name. A relay's price is its sends: it gets a picture at a time, not each slice.
 pub struct RelayOutput {

@@ -1,7 +1,7 @@
 //! How an output does, told while it runs.
 
 use super::{Error, Result};
-use crate::containment::Panicked;
+use glassline_io::containment::Panicked;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

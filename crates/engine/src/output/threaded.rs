@@ -4,8 +4,8 @@
 //! Where the queue is full the output leaves pictures out until the next place to join, which is announced in the stream.
 
 use super::{Demand, Error, Output, Packets, Result, State, StatusHandle};
-use crate::containment::{Border, contain};
 use glassline_delivery::stream::Seams;
+use glassline_io::containment::{Border, contain};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};

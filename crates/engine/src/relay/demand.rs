@@ -6,7 +6,6 @@ use crate::relay::hub::Hub;
 use crate::relay::pull::PullTable;
 use crate::relay::settings::Pull;
 use crate::relay::shelves::is_version_of;
-use crate::relay::status::SourceState;
 use glassline_delivery::fill::{Failure, Object};
 use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
@@ -14,6 +13,7 @@ use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
 use glassline_io::poll::Waker;
 use glassline_media::Time;
+use glassline_streams::status::SourceState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -203,7 +203,6 @@ impl Hub {
             if let Some(live) = live {
                 tracing::info!(stream = %name, "nobody watches it: it is pulled no longer");
                 self.streams.end(&live);
-                self.inboxes.announce(&live, None);
             }
             self.shelves.remove(&name);
             waiting.change(|object| object.fail(Failure::Upstream));

@@ -1,10 +1,10 @@
 //! A stream's news to a worker's viewers: the one loop whose price counts.
 
-use crate::containment::{Border, contain, inject};
 use crate::relay::SendPath;
 use crate::relay::connection::Slot;
 use crate::relay::viewer::{Allowance, Fed};
 use glassline_io::batch::{BATCH_SENDS, Batch, Outcome, Send};
+use glassline_io::containment::{Border, contain, inject};
 use glassline_io::spool::Piece;
 use glassline_media::Time;
 use std::os::fd::AsFd;

@@ -10,7 +10,6 @@
 use crate::relay::connection::{Connection, ConnectionState};
 use crate::relay::demand::LeftDemand;
 use crate::relay::hub::{Hub, HubState};
-use crate::relay::live::{Live, LiveState};
 use crate::relay::output::{Feeder, OutputHandover};
 use crate::relay::packaging::Packaging;
 use crate::relay::pull::{Fetcher, LeftSource};
@@ -22,6 +21,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_io::clock::Clock;
 use glassline_io::spool::LinkFile;
 use glassline_io::tcp::{Connection as Socket, Listener};
+use glassline_streams::{Live, LiveState};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -240,8 +240,9 @@ pub(super) fn unpack(
     let listeners = inherit_listeners(estate.listeners, &settings, count, &mut descriptors)?;
     let lives = inherit_streams(estate.streams, count, &mut descriptors)?;
     let (mut hub, mut pollers) = Hub::new(settings, site, Clock::new(), count)?;
-    hub.inherit(estate.hub, lives.values().cloned().collect());
-    let hub = Arc::new(hub);
+    hub.inherit(estate.hub, lives.values().cloned().collect())
+        .map_err(|error| HandoverError::Unreadable(error.to_string()))?;
+    let hub = hub.into_shared();
     let packager = pollers.pop().map(|poller| Packaging::new(&hub, poller));
     let mut feeder = pollers.pop().map(|poller| Feeder::new(&hub, poller));
     let workers = pollers.into_iter().enumerate();

@@ -3,48 +3,47 @@
 use crate::edge::{Edge, FetcherError, Waits, Wake};
 use crate::relay::access::{Access, OpenRequest};
 use crate::relay::certificates::Certificates;
+use crate::relay::configuration::Configuration;
 use crate::relay::counters::RelayCounters;
 use crate::relay::demand::Demands;
 use crate::relay::descriptors::Division;
 use crate::relay::first_bytes::{FirstByteReport, FirstByteRooms};
-use crate::relay::inboxes::{Inboxes, Message};
+use crate::relay::inboxes::Inboxes;
 use crate::relay::ingest::Ingests;
-use crate::relay::live::Live;
 use crate::relay::marking::Marker;
 use crate::relay::memory;
 use crate::relay::output::OutputTable;
-use crate::relay::presence::{Presence, Purpose};
 use crate::relay::pull::PullTable;
-use crate::relay::registry::{Claimant, Claimed, Granted, Owner, Plan, Registry};
 use crate::relay::roster::{Clients, Roster};
 use crate::relay::shelves::Shelves;
-use crate::relay::status::{StreamStatus, Totals};
-use crate::relay::stream_reader::{Entering, StreamReader};
-use crate::relay::subscription::Subscription;
-use crate::relay::{ClaimError, ListenerRole, Settings, Site};
+use crate::relay::status::Totals;
+use crate::relay::{ListenerRole, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Load, StreamName};
-use glassline_delivery::stream::{self, Mux};
+use glassline_delivery::stream::Mux;
 use glassline_delivery::telemetry::History;
 use glassline_delivery::telemetry::stages::{RelayFigures, ViewerFigures};
 use glassline_io::clock::Clock;
 use glassline_io::poll::Poller;
 use glassline_media::Time;
+use glassline_streams::counters::{HandedCounts, UnknownCounts};
+use glassline_streams::presence::{Presence, Purpose};
+use glassline_streams::status::StreamStatus;
+use glassline_streams::{ClaimError, Live, Observer, Publisher, Streams};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::task::Waker;
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 /// What runs through a relay.
 pub struct Hub {
-    settings: RwLock<Arc<Settings>>,
+    configuration: Arc<Configuration>,
     pub(super) clock: Clock,
     pub(super) counters: RelayCounters,
-    pub(super) streams: Registry,
+    pub(super) streams: Arc<Streams>,
     pub(super) inboxes: Arc<Inboxes>,
     pub(super) presence: Presence,
     pub(super) certificates: Arc<Certificates>,
@@ -56,8 +55,6 @@ pub struct Hub {
     pub(super) first_bytes: FirstByteRooms,
     edge: RwLock<Option<Arc<Edge>>>,
     pub(super) roster: Roster,
-    pulls: RwLock<Arc<PullTable>>,
-    outputs: RwLock<Arc<OutputTable>>,
     site: Arc<dyn Site>,
     began: Time,
     phase: AtomicU8,
@@ -70,8 +67,8 @@ pub struct Hub {
 pub(super) struct HubState {
     began: Time,
     next_id: u64,
-    counts: [u64; 10],
-    /// An older process does not count them.
+    counts: HandedCounts,
+    /// Versions that hand the other counts over by position hand this one over beside them.
     #[serde(default)]
     gave_way: u64,
 }
@@ -96,38 +93,6 @@ fn up_to(limit: usize) -> impl FnOnce(Load, Load) -> Result<(), ()> {
     move |of_address, _| if limit == 0 || of_address.count < limit { Ok(()) } else { Err(()) }
 }
 
-/// The configuration's word on names.
-struct Configured {
-    settings: Arc<Settings>,
-    sources: Arc<PullTable>,
-    outputs: Arc<OutputTable>,
-    workers: usize,
-}
-
-impl Plan for Configured {
-    fn owner(&self, name: &StreamName) -> Option<Owner> {
-        let is_encoded = self.settings.reserved.contains(name);
-        let of_encoder = is_encoded.then_some(Owner::Encoder);
-        if self.sources.has(name) { Some(Owner::Source) } else { of_encoder }
-    }
-
-    fn has_outputs(&self, name: &StreamName) -> bool {
-        self.outputs.has(name)
-    }
-
-    fn settings(&self, name: &StreamName) -> stream::Settings {
-        self.settings.of_stream(name)
-    }
-
-    fn max_streams(&self) -> usize {
-        self.settings.max_streams
-    }
-
-    fn workers(&self) -> usize {
-        self.workers
-    }
-}
-
 impl Hub {
     /// Returns also a poller for each worker, then the outputs' and the packager's.
     pub(super) fn new(
@@ -137,15 +102,16 @@ impl Hub {
         workers: usize,
     ) -> io::Result<(Hub, Vec<Poller>)> {
         let (inboxes, pollers) = Inboxes::new(workers)?;
+        let inboxes = Arc::new(inboxes);
+        let configuration = Arc::new(Configuration::new(settings, workers));
+        let streams = Streams::new(Arc::clone(&configuration) as _, Arc::clone(&inboxes) as _, clock);
         let hub = Hub {
-            pulls: RwLock::new(Arc::new(PullTable::new(&settings.pulls, &PullTable::default()))),
+            configuration,
             roster: Roster::new(workers),
-            outputs: RwLock::new(Arc::new(OutputTable::new(&settings.outputs, &OutputTable::default()))),
-            settings: RwLock::new(Arc::new(settings)),
             clock,
             counters: RelayCounters::default(),
-            streams: Registry::default(),
-            inboxes: Arc::new(inboxes),
+            streams: Arc::new(streams),
+            inboxes,
             presence: Presence::default(),
             certificates: Arc::new(Certificates::new().map_err(io::Error::other)?),
             marker: Marker::default(),
@@ -169,16 +135,28 @@ impl Hub {
             began: self.began,
             next_id: self.streams.next_id(),
             counts: self.counters.state(),
-            gave_way: self.counters.gave_way.value(),
+            gave_way: 0,
         }
     }
 
     /// Goes on from what another process left.
-    pub(super) fn inherit(&mut self, state: HubState, streams: Vec<Arc<Live>>) {
+    ///
+    /// # Errors
+    /// Its counts are not understood.
+    pub(super) fn inherit(&mut self, state: HubState, streams: Vec<Arc<Live>>) -> Result<(), UnknownCounts> {
         self.began = state.began;
-        self.counters = RelayCounters::restore(state.counts);
+        self.counters = RelayCounters::restore(&state.counts)?;
         self.counters.gave_way.add(state.gave_way);
-        self.streams = Registry::restore(state.next_id, streams);
+        self.streams.inherit(state.next_id, streams);
+        Ok(())
+    }
+
+    /// For the threads to share it. Streams tell it of their publishers from then on.
+    pub(super) fn into_shared(self) -> Arc<Hub> {
+        let hub = Arc::new(self);
+        let observer: Weak<Hub> = Arc::downgrade(&hub);
+        hub.streams.set_observer(observer);
+        hub
     }
 
     /// The clock that everything here is stamped with.
@@ -279,13 +257,11 @@ impl Hub {
         let settings = Arc::new(settings);
         for live in self.streams.all() {
             live.reconfigure(settings.of_stream(&live.name));
-            self.inboxes.announce(&live, None);
+            self.streams.announce(&live, None);
         }
         let all: Vec<_> = settings.pulls.iter().cloned().chain(self.demands.pulls()).collect();
         self.set_pulls(|former| PullTable::new(&all, former));
-        let outputs = OutputTable::new(&settings.outputs, &self.outputs());
-        *self.outputs.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(outputs);
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+        self.configuration.change(settings);
     }
 
     /// Begins to fetch from the upstream servers that the settings name, or from none; what is kept stays where they are the
@@ -323,18 +299,17 @@ impl Hub {
 
     /// What is known of the sources.
     pub(super) fn pulls(&self) -> Arc<PullTable> {
-        Arc::clone(&self.pulls.read().unwrap_or_else(PoisonError::into_inner))
+        self.configuration.pulls()
     }
 
     /// Puts another table of sources in the place of the one that there is.
     pub(super) fn set_pulls(&self, make: impl FnOnce(&PullTable) -> PullTable) {
-        let mut pulls = self.pulls.write().unwrap_or_else(PoisonError::into_inner);
-        *pulls = Arc::new(make(&pulls));
+        self.configuration.set_pulls(make);
     }
 
     /// What is known of the outputs.
     pub(super) fn outputs(&self) -> Arc<OutputTable> {
-        Arc::clone(&self.outputs.read().unwrap_or_else(PoisonError::into_inner))
+        self.configuration.outputs()
     }
 
     /// The most memory that streams, objects from upstream servers and connections take by the settings.
@@ -346,7 +321,7 @@ impl Hub {
 
     /// The settings of the moment. Who asks often keeps them for a turn.
     pub(super) fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+        self.configuration.settings()
     }
 
     pub(super) fn respond(&self, request: &Request, door: ListenerRole, peer: IpAddr) -> Response {
@@ -388,78 +363,17 @@ impl Hub {
         self.presence.leave(address, Purpose::Connect, 0);
     }
 
-    /// What the configuration says of names at this moment.
-    fn plan(&self) -> Configured {
-        Configured {
-            settings: self.settings(),
-            sources: self.pulls(),
-            outputs: self.outputs(),
-            workers: self.inboxes.workers(),
-        }
+    /// The streams themselves, for all that publishes or reads one.
+    pub fn live_streams(&self) -> &Arc<Streams> {
+        &self.streams
     }
 
-    /// Reads the stream `name` from where `entering` says; `None` where there is no such stream now. `waker` is woken when there
-    /// is more, once until the subscription is read again.
-    pub fn subscribe(&self, name: &StreamName, entering: Entering, waker: Waker) -> Option<Subscription> {
-        let live = self.streams.find(name)?;
-        Some(Subscription::new(StreamReader::new(live, entering), waker, self.clock))
-    }
-
-    /// Takes the publisher's seat of the stream `name`, which begins if there is none, and tells all whom that concerns.
-    /// One of another mux is replaced where `take_over` asks for it.
-    pub(super) fn claim(&self, claimant: Claimant<'_>) -> Result<Claimed, ClaimError> {
-        let plan = self.plan();
-        let mut displaced = Vec::new();
-        let claimed = self.streams.claim(claimant, &plan, self.clock.now(), &mut displaced);
-        self.announce_displaced(&displaced);
-        let Granted { live, session, replaced, evicted, continued } = claimed?;
-        let is_packaged_always = !plan.settings.packaging.on_demand && live.mux == Mux::MpegTs;
-        if is_packaged_always && !self.is_presented_upstream(&live.name) {
-            drop(self.shelf(&live.name));
-        }
-        if self.shelves.find(&live.name).is_some() {
-            live.set_is_packaged(true);
-        }
-        self.inboxes.announce(&live, None);
-        self.demands.tell(&live.name);
-        if let Some(replaced) = replaced {
-            self.inboxes.announce(&replaced, None);
-        }
-        if let Some(seat) = evicted {
-            self.inboxes.send(seat.worker, Message::Evicted(seat.token));
-        }
-        Ok(Claimed { live, session, continued })
-    }
-
-    /// The system has no descriptor left: some streams that nobody needs give theirs up.
-    pub(super) fn give_up_descriptors(&self) {
-        self.announce_displaced(&self.streams.give_up_descriptors(&self.plan()));
-    }
-
-    /// Counts streams that ended to make room, and tells those who have come to watch them meanwhile.
-    fn announce_displaced(&self, displaced: &[Arc<Live>]) {
-        for live in displaced {
-            self.counters.streams_displaced.increment();
-            self.inboxes.announce(live, None);
-        }
-    }
-
-    /// Ends the streams whose publishers have been gone for too long.
-    pub(super) fn end_abandoned(&self) {
-        for live in self.streams.end_abandoned(self.settings().return_window, self.clock.now()) {
-            tracing::info!(stream = %live.name, viewers = live.viewers(), "stream ended: its publisher did not return");
-            self.inboxes.announce(&live, None);
-        }
-    }
-
-    /// Streams that a panic has ended since the last call, whose viewers are to be told.
-    pub(super) fn take_broken(&self) -> Vec<Arc<Live>> {
-        let mut broken = self.streams.all();
-        broken.retain(|live| live.take_broken());
-        for live in &broken {
-            tracing::error!(stream = %live.name, viewers = live.viewers(), "stream ended by a fault");
-        }
-        broken
+    /// Publishes a stream of MPEG-TS from inside this process.
+    ///
+    /// # Errors
+    /// Why the name is not to be had.
+    pub fn publish(&self, name: &StreamName) -> Result<Publisher, ClaimError> {
+        self.streams.publish(name, Mux::MpegTs)
     }
 
     /// Worker `index` is being started again after a panic, or has been.
@@ -497,5 +411,22 @@ impl Hub {
 
     pub(super) fn is_stopping(&self) -> bool {
         self.phase.load(Ordering::Acquire) == Phase::Stopping as u8
+    }
+}
+
+impl Observer for Hub {
+    fn published(&self, live: &Arc<Live>) {
+        let is_packaged_always = !self.settings().packaging.on_demand && live.mux == Mux::MpegTs;
+        if is_packaged_always && !self.is_presented_upstream(&live.name) {
+            drop(self.shelf(&live.name));
+        }
+        if self.shelves.find(&live.name).is_some() {
+            live.set_is_packaged(true);
+        }
+        self.demands.tell(&live.name);
+    }
+
+    fn displaced(&self, _live: &Arc<Live>) {
+        self.counters.streams_displaced.increment();
     }
 }

@@ -2,12 +2,11 @@
 //! and that of the packager.
 
 use crate::edge::Wake;
-use crate::relay::live::{Flushed, Live, THREADS_BESIDE};
 use glassline_delivery::policy::StreamName;
 use glassline_io::poll::{Poller, Waker};
-use glassline_media::Time;
+use glassline_streams::{News, THREADS_BESIDE, Threads};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The token under which a thread's poller reports that it was woken.
 pub(super) const WAKE: u64 = u64::MAX;
@@ -15,13 +14,9 @@ pub(super) const WAKE: u64 = u64::MAX;
 /// Tells a thread something from another one.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// A stream that the thread has viewers (or outputs, or a presentation) of has grown or ended.
-    Flushed(Arc<Live>),
-    /// A stream's waiting bytes are to be looked after at this time.
-    FlushAt(Time, Arc<Live>),
-    /// The publisher at this token has lost its seat.
-    Evicted(u64),
-    /// Somebody asks for the stream's presentation.
+    /// What there is of a stream.
+    Stream(News),
+    /// A client asks for the stream's presentation.
     Package(StreamName),
     /// There is news of the objects that the connections at these tokens wait for.
     Grown(Vec<u64>),
@@ -90,34 +85,15 @@ impl Inboxes {
             inbox.waker.wake();
         }
     }
+}
 
-    /// Wakes each thread that has viewers, outputs or a presentation of `live` and has not been told yet. `own` is the worker that calls,
-    /// which is not woken: it serves its viewers itself if this returns true.
-    pub(super) fn announce(&self, live: &Arc<Live>, own: Option<usize>) -> bool {
-        let mut serve_own = false;
-        for thread in 0..self.0.len() {
-            if live.notify(thread) {
-                if own == Some(thread) {
-                    serve_own = true;
-                } else {
-                    self.send(thread, Message::Flushed(Arc::clone(live)));
-                }
-            }
-        }
-        live.subscribers.notify();
-        serve_own
+impl Threads for Inboxes {
+    fn workers(&self) -> usize {
+        Inboxes::workers(self)
     }
 
-    /// Does what `flushed` asks for, from a thread that is no worker: wakes those with viewers, and leaves the deadline to
-    /// one worker, always the same of a stream.
-    pub(super) fn notify(&self, live: &Arc<Live>, flushed: Flushed) {
-        if flushed.news {
-            self.announce(live, None);
-        }
-        if let Some(at) = flushed.wake_at {
-            let worker = usize::try_from(live.id).unwrap_or_default() % self.workers();
-            self.send(worker, Message::FlushAt(at, Arc::clone(live)));
-        }
+    fn tell(&self, thread: usize, news: News) {
+        self.send(thread, Message::Stream(news));
     }
 }
 
@@ -130,7 +106,6 @@ impl Wake for Inboxes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::relay::test_streams::live;
     use std::time::Duration;
 
     fn collected(inboxes: &Inboxes, thread: usize) -> Vec<Message> {
@@ -149,11 +124,14 @@ mod tests {
     fn a_message_wakes_its_thread_alone_and_is_collected_once() {
         let (inboxes, mut pollers) = Inboxes::new(2).expect("pollers");
         assert_eq!((inboxes.workers(), inboxes.outputs(), inboxes.packager(), pollers.len()), (2, 2, 3, 4));
-        inboxes.send(1, Message::Evicted(7));
-        inboxes.send(1, Message::Evicted(8));
+        inboxes.tell(1, News::Evicted(7));
+        inboxes.tell(1, News::Evicted(8));
         let woken: Vec<_> = pollers.iter_mut().map(wakes).collect();
         assert_eq!(woken, [false, true, false, false]);
-        assert!(matches!(collected(&inboxes, 1)[..], [Message::Evicted(7), Message::Evicted(8)]));
+        assert!(matches!(
+            collected(&inboxes, 1)[..],
+            [Message::Stream(News::Evicted(7)), Message::Stream(News::Evicted(8))]
+        ));
         assert!(collected(&inboxes, 1).is_empty());
         assert!(!wakes(&mut pollers[1]), "collecting clears the waker");
     }
@@ -164,42 +142,5 @@ mod tests {
         inboxes.wake_all();
         assert!(pollers.iter_mut().all(wakes));
         assert!((0..=1).all(|thread| collected(&inboxes, thread).is_empty()));
-    }
-
-    #[test]
-    fn news_go_once_to_each_thread_that_has_viewers() {
-        let (inboxes, _pollers) = Inboxes::new(3).expect("pollers");
-        let live = live(0, "a", 3);
-        live.viewer_sits(0);
-        live.viewer_sits(2);
-        assert!(inboxes.announce(&live, Some(2)), "the caller serves its own");
-        assert!(!inboxes.announce(&live, Some(2)), "and knows of it until it has looked");
-        assert!(matches!(&collected(&inboxes, 0)[..], [Message::Flushed(told)] if Arc::ptr_eq(told, &live)));
-        assert!((1..=3).all(|thread| collected(&inboxes, thread).is_empty()));
-        live.heard(0);
-        assert!(!inboxes.announce(&live, None));
-        assert_eq!(collected(&inboxes, 0).len(), 1, "what came after it looked is told again");
-    }
-
-    #[test]
-    fn outputs_are_told_as_a_worker_is() {
-        let (inboxes, _pollers) = Inboxes::new(2).expect("pollers");
-        let live = live(0, "a", 2);
-        live.set_has_outputs(true);
-        inboxes.announce(&live, None);
-        assert!(matches!(collected(&inboxes, inboxes.outputs())[..], [Message::Flushed(_)]));
-        assert_eq!(live.viewers(), 0, "an output is no viewer");
-    }
-
-    #[test]
-    fn a_deadline_is_left_to_one_worker() {
-        let (inboxes, _pollers) = Inboxes::new(2).expect("pollers");
-        let live = live(5, "a", 2);
-        let at = Time::from_millis(40);
-        inboxes.notify(&live, Flushed { news: false, wake_at: Some(at) });
-        assert!(collected(&inboxes, 0).is_empty());
-        assert!(matches!(collected(&inboxes, 1)[..], [Message::FlushAt(time, _)] if time == at));
-        inboxes.notify(&live, Flushed { news: false, wake_at: None });
-        assert!(collected(&inboxes, 1).is_empty());
     }
 }

@@ -4,19 +4,20 @@
 //! publisher, as one of MPEG-TS does, and the others join. [`Ingest`] makes transport streams of what they bring, which go
 //! into streams like any publisher's.
 
-use crate::relay::counters::Counter;
+use crate::relay::IngestCounts;
 use crate::relay::entitled::OwnHosts;
 use crate::relay::hub::Hub;
-use crate::relay::live::{Live, Seat};
-use crate::relay::presence::Purpose;
-use crate::relay::registry::{Claimant, Claimed};
-use crate::relay::{ClaimError, IngestCounts};
 use glassline_delivery::http1::access;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::ingest::{Counters, Ended, Ingest, IngestError, Output};
 use glassline_delivery::policy::{AccessRequest, Action, Meter, Protocol, Secret, StreamName};
 use glassline_delivery::stream::Mux;
 use glassline_media::Time;
+use glassline_streams::counters::Counter;
+use glassline_streams::presence::Purpose;
+use glassline_streams::{ClaimError, PushError};
+use glassline_streams::{Claimant, Claimed};
+use glassline_streams::{Live, Seat};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -176,7 +177,7 @@ impl Ingests {
         }
         enter()?;
         let claimant = Claimant { name, mux: Mux::MpegTs, seat: Some(seat), take_over, piece: None };
-        let Claimed { live, session, .. } = match hub.claim(claimant) {
+        let Claimed { live, session, .. } = match hub.streams.claim(claimant) {
             Ok(claimed) => claimed,
             Err(error) => {
                 hub.presence.leave(address, Purpose::Publish, 0);
@@ -214,7 +215,7 @@ impl Ingests {
         }
         for (live, number) in core.seats.iter().flatten() {
             live.release(*number, now);
-            hub.inboxes.announce(live, None);
+            hub.streams.announce(live, None);
         }
         add(&mut self.before.lock().unwrap_or_else(PoisonError::into_inner), core.ingest.counters());
         core.ingest = Ingest::new();
@@ -430,22 +431,22 @@ impl IngestSession {
                         && live.is_held_by(session)
                     {
                         live.give_way();
-                        hub.inboxes.announce(&live, None);
+                        hub.streams.announce(&live, None);
                     }
                 }
                 Output::Seam { stream } => {
                     let Some(Some((live, session))) = core.seats.get_mut(stream) else { continue };
                     // Who has lost the seat is told by the next packets.
                     *session = live.begin_anew(*session, now).unwrap_or(*session);
-                    hub.inboxes.announce(live, None);
+                    hub.streams.announce(live, None);
                 }
                 Output::Packets { stream, bytes } => {
                     let Some(Some((live, session))) = core.seats.get(stream) else { continue };
                     let (pushed, flushed) = live.push_all(*session, &bytes, now);
-                    hub.inboxes.notify(live, flushed);
+                    hub.streams.notify(live, flushed);
                     let Err(error) = pushed else { continue };
                     match error {
-                        super::PushError::Evicted => {
+                        PushError::Evicted => {
                             let name = live.name.to_string();
                             core.seats[stream] = None;
                             core.ingest.refuse_stream(stream, &name, "another publisher has taken it over");
@@ -453,7 +454,7 @@ impl IngestSession {
                                 return Err(Over::Evicted);
                             }
                         }
-                        super::PushError::Refused(_) | super::PushError::Spool(_) => {
+                        PushError::Refused(_) | PushError::Spool(_) => {
                             return Err(Over::NoRoom);
                         }
                     }
@@ -477,7 +478,7 @@ impl IngestSession {
             .map_err(|refusal| access::explain(refusal, asked.action).1)?;
         let take_over = asks_to_take_over(&self.first);
         let claimant = Claimant { name: &name, mux: Mux::MpegTs, seat: Some(seat), take_over, piece: None };
-        let claimed = hub.claim(claimant).map_err(|error| error.to_string())?;
+        let claimed = hub.streams.claim(claimant).map_err(|error| error.to_string())?;
         Ok((claimed.live, claimed.session))
     }
 }

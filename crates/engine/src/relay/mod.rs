@@ -17,6 +17,7 @@
 mod access;
 mod blocks;
 mod certificates;
+mod configuration;
 mod connection;
 mod counters;
 mod demand;
@@ -31,27 +32,18 @@ mod hub;
 mod inboxes;
 mod ingest;
 mod listen;
-mod live;
 mod marking;
 mod memory;
 mod outgoing;
 mod output;
 mod packaging;
-mod pieces;
-mod presence;
-mod publish;
 mod pull;
-mod registry;
 mod resting;
 mod roster;
 mod settings;
 mod shelves;
 mod status;
 mod strain;
-mod stream_reader;
-mod subscribers;
-mod subscription;
-mod telemetry;
 #[cfg(test)]
 mod test_streams;
 mod tls_ends;
@@ -66,16 +58,9 @@ pub use glassline_io::tls::CertificateFiles;
 pub use handover::HandoverError;
 pub use hub::Hub;
 pub use listen::{Listen, ListenerRole};
-pub use live::PushError;
-pub use publish::Publisher;
-pub use registry::ClaimError;
 pub use roster::{Client, Clients};
 pub use settings::{Output, PackagingSettings, Pull, SendPath, Settings};
-pub use status::{
-    IngestCounts, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus, Totals, WhyCounts,
-};
-pub use stream_reader::Entering;
-pub use subscription::{Read, Subscription, Unit, Units};
+pub use status::{IngestCounts, Totals};
 pub use tls_ends::DrainingTls;
 
 use crate::edge::FetcherError;
@@ -88,6 +73,7 @@ use glassline_io::clock::Clock;
 use glassline_io::small_file::Accept;
 use glassline_io::tcp::Listener;
 use glassline_io::tls::TlsError;
+use glassline_streams::{ClaimError, Publisher};
 use handover::Inherited;
 use hub::Phase;
 use output::{Feeder, Sending};
@@ -190,7 +176,7 @@ impl Waiting {
         let Waiting { mut relay, threads, listeners } = self;
         relay.resume(threads, listeners)?;
         for live in relay.hub.streams.all() {
-            relay.hub.inboxes.announce(&live, None);
+            relay.hub.streams.announce(&live, None);
         }
         Ok(relay)
     }
@@ -219,7 +205,7 @@ impl Relay {
         settings.check_means()?;
         let (hub, mut pollers) = Hub::new(settings, site, Clock::new(), count).map_err(StartError::from)?;
         hub.certificates.show(certificates);
-        let hub = Arc::new(hub);
+        let hub = hub.into_shared();
         let packager = pollers.pop().map(|poller| Packaging::new(&hub, poller));
         let feeder = pollers.pop().map(|poller| Feeder::new(&hub, poller));
         let workers = pollers.into_iter().enumerate();

@@ -8,21 +8,22 @@
 //! A presentation begins when it is first asked for, with what the stream's backlog holds, and ends some time after it was
 //! last asked for: a stream that nobody watches so costs nothing.
 
-use crate::containment::{Border, contain, inject};
 use crate::edge::{Ladder, Missing, Neighbour, Shelf, Wake};
 use crate::relay::hub::Hub;
 use crate::relay::inboxes::Message;
-use crate::relay::live::Live;
 use crate::relay::settings::PackagingSettings;
 use crate::relay::shelves::is_version_of;
-use crate::relay::stream_reader::{Entering, Next, StreamReader};
 use bytes::Bytes;
 use glassline_delivery::packager::Guide;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, OffsetTime};
+use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::Poller;
 use glassline_io::spool::Reader;
 use glassline_media::{Time, Utc};
+use glassline_streams::Live;
+use glassline_streams::News;
+use glassline_streams::{Entering, Next, StreamReader};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
@@ -149,9 +150,11 @@ impl Packaging {
                 self.hub.inboxes.collect(self.hub.inboxes.packager(), &mut messages);
                 for message in messages.drain(..) {
                     match message {
-                        Message::Flushed(live) => self.of_stream(&live.name, |it| it.handle_news(&live)),
+                        Message::Stream(News::Flushed(live)) => {
+                            self.of_stream(&live.name, |it| it.handle_news(&live));
+                        }
                         Message::Package(name) => self.of_stream(&name, |it| it.begin(&name)),
-                        Message::FlushAt(..) | Message::Evicted(_) | Message::Grown(_) => {}
+                        Message::Stream(News::FlushAt(..) | News::Evicted(_)) | Message::Grown(_) => {}
                     }
                 }
             }
@@ -180,8 +183,8 @@ impl Packaging {
             reader.live().set_is_packaged(false);
         }
         tracing::error!(stream = %name, "its presentation was ended by a fault; the next request begins another");
-        for live in self.hub.take_broken() {
-            self.hub.inboxes.announce(&live, None);
+        for live in self.hub.streams.take_broken() {
+            self.hub.streams.announce(&live, None);
         }
     }
 

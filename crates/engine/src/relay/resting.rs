@@ -1,8 +1,8 @@
 //! Which connections of a worker rest between two requests, in the order in which they began to: the one that has rested
 //! longest gives way where there are as many connections as there may be. A look and a change cost O(log n).
 
-use crate::relay::presence::subscriber;
 use glassline_media::Time;
+use glassline_streams::presence::subscriber;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 

@@ -8,13 +8,13 @@ mod sampling;
 
 pub(super) use sampling::Sampling;
 
-use crate::relay::live::Live;
-use crate::relay::status::WhyCounts;
-use crate::relay::telemetry::Audience;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::telemetry::{Behind, SLOW_FROM, Sample, Why};
 use glassline_io::tcp::Info;
 use glassline_media::Time;
+use glassline_streams::Live;
+use glassline_streams::status::WhyCounts;
+use glassline_streams::telemetry::Audience;
 use packed::{PackedInfo, Told};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,9 +1,9 @@
 //! The presentations that there are.
 
 use crate::edge::{Ladder, Neighbour, Shelf};
-use crate::relay::status::StreamStatus;
 use glassline_delivery::packager;
 use glassline_delivery::policy::StreamName;
+use glassline_streams::status::StreamStatus;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -1,7 +1,6 @@
 //! Streams and what is around them, for the unit tests of this room.
 
 use crate::relay::hub::Hub;
-use crate::relay::live::{Claim, Live};
 use crate::relay::{ListenerRole, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
@@ -9,6 +8,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Backlog, FlushPolicy, Mux, Pacing, Prebuffer, Settings};
 use glassline_io::clock::Clock;
 use glassline_media::Time;
+use glassline_streams::Live;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,14 +28,6 @@ pub(super) fn name(text: &str) -> StreamName {
 /// A stream of MPEG-TS that began at zero, without a publisher.
 pub(super) fn live(id: u64, stream: &str, workers: usize) -> Arc<Live> {
     Arc::new(Live::new(id, name(stream), Mux::MpegTs, SETTINGS, workers, Time::ZERO))
-}
-
-/// Gives the free seat of `live` to a publisher inside this process. Returns its session.
-pub(super) fn claimed(live: &Live, now: Time) -> u64 {
-    match live.claim(None, false, None, now) {
-        Claim::Granted { session, .. } => session,
-        Claim::Taken => panic!("the seat is taken"),
-    }
 }
 
 /// A site without pages.

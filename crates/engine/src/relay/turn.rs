@@ -3,9 +3,9 @@
 use crate::relay::Settings;
 use crate::relay::hub::Hub;
 use crate::relay::ingest::IngestSession;
-use crate::relay::live::{Flushed, Live};
 use crate::relay::viewer::Allowance;
 use glassline_media::Time;
+use glassline_streams::{Flushed, Live};
 use std::sync::Arc;
 
 /// Bytes of a read. A 50 Mbit/s frame fits.
@@ -28,7 +28,7 @@ pub(super) struct TurnContext<'a> {
 impl TurnContext<'_> {
     /// Does what `flushed` asks for: wakes the workers that have viewers of `live`, notes those of worker `own`.
     pub(super) fn notify(&mut self, live: &Arc<Live>, flushed: Flushed, own: usize) {
-        if flushed.news && self.hub.inboxes.announce(live, Some(own)) {
+        if flushed.news && self.hub.streams.announce(live, Some(own)) {
             self.news.push(Arc::clone(live));
         }
         if let Some(at) = flushed.wake_at {
@@ -81,6 +81,7 @@ mod tests {
     use super::*;
     use crate::relay::inboxes::Message;
     use crate::relay::test_streams::{hub, live};
+    use glassline_streams::News;
 
     const NEWS: Flushed = Flushed { news: true, wake_at: None };
 
@@ -112,7 +113,7 @@ mod tests {
         hub.inboxes.collect(0, &mut messages);
         assert!(messages.is_empty());
         hub.inboxes.collect(1, &mut messages);
-        assert!(matches!(messages[..], [Message::Flushed(_)]));
+        assert!(matches!(messages[..], [Message::Stream(News::Flushed(_))]));
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! A viewer: where it is in the stream, and how it gets on.
 
 use crate::relay::blocks::Blocks;
-use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
-use crate::relay::stream_reader::{Entering, Next, Place, ReaderState, StreamReader};
 use crate::relay::wire::Wire;
 use glassline_delivery::path::{LEAST_BURST_BYTES, Look, Path, Schedule};
 use glassline_delivery::policy::{Moves, SlowPolicy};
@@ -11,6 +9,8 @@ use glassline_delivery::stream::{Entry, Mux, Prebuffer};
 use glassline_io::spool::{LinkFile, Piece, Sent};
 use glassline_io::tcp::{Connection, Info};
 use glassline_media::Time;
+use glassline_streams::Live;
+use glassline_streams::{Entering, Next, Place, ReaderState, StreamReader};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -509,9 +509,9 @@ impl Viewer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::relay::live::Claim;
     use glassline_delivery::policy::StreamName;
     use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
+    use glassline_streams::Claim;
     use glassline_test_support::ts::Source;
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};

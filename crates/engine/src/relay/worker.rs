@@ -2,13 +2,11 @@
 
 mod recovery;
 
-use crate::containment::{Border, contain, inject_armed};
 use crate::relay::connection::{Connection, LAST_ACTS, Slot, Turn};
 use crate::relay::fan_out::{FanOut, Served};
 use crate::relay::hub::Hub;
 use crate::relay::in_seconds;
 use crate::relay::inboxes::{Message, WAKE};
-use crate::relay::live::{Live, Seat};
 use crate::relay::resting::Resting;
 use crate::relay::roster::Sampling;
 use crate::relay::strain::{Change, Strain, Use};
@@ -19,9 +17,12 @@ use crate::relay::{Listen, Settings};
 use glassline_delivery::coalesce::{Chosen, Coalescer, useful};
 use glassline_delivery::http1::problem;
 use glassline_io::batch::BATCH_SENDS;
+use glassline_io::containment::{Border, contain, inject_armed};
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::tcp::{Connection as Socket, Listener};
 use glassline_media::Time;
+use glassline_streams::News;
+use glassline_streams::{Live, Seat};
 use recovery::Restarts;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -307,12 +308,12 @@ impl Worker {
                 self.hub.inboxes.collect(self.index, messages);
                 for message in messages.drain(..) {
                     match message {
-                        Message::Flushed(live) => self.buffers.news.push(live),
-                        Message::FlushAt(at, live) => self.buffers.due.push((at, live)),
+                        Message::Stream(News::Flushed(live)) => self.buffers.news.push(live),
+                        Message::Stream(News::FlushAt(at, live)) => self.buffers.due.push((at, live)),
                         Message::Grown(tokens) => self.serve_woken(&tokens),
                         // The packager alone is told.
                         Message::Package(_) => {}
-                        Message::Evicted(token) => self.with(token, |connection, context| {
+                        Message::Stream(News::Evicted(token)) => self.with(token, |connection, context| {
                             connection.evicted(context);
                             Turn::Rests
                         }),
@@ -437,7 +438,7 @@ impl Worker {
                 Err(error) => {
                     tracing::warn!(worker = self.index, %error, "cannot accept; trying again shortly");
                     if glassline_io::process::lacks_descriptors(&error) {
-                        self.hub.give_up_descriptors();
+                        self.hub.streams.give_up_descriptors();
                     }
                     self.pause_listening();
                     return;
@@ -805,7 +806,7 @@ impl Worker {
         if self.index == 0 {
             self.hub.record_history(now);
             self.hub.look_at_ingests(now);
-            self.hub.end_abandoned();
+            self.hub.streams.end_abandoned(self.hub.settings().return_window);
             self.hub.look_at_demands();
             let Settings { certificates, certificate_check, .. } = &*self.settings;
             self.hub.certificates.look_in_time(certificates, *certificate_check, now);

@@ -20,9 +20,9 @@ mod tests;
 mod timeline;
 
 use super::{Consumer, Error, FfmpegInput, Input, Item, Result, SOUND_RATE_HZ, TONE_CHANNELS};
-use crate::containment::{Border, contain};
 use glassline_io::capture::Capture;
 use glassline_io::clock::Clock;
+use glassline_io::containment::{Border, contain};
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::measure::tone::Tone;
 use glassline_media::pixels::FieldOrder;

@@ -8,12 +8,12 @@ use super::super::upstream::Mailbox;
 use super::super::{Cache, Growing};
 use super::claims::Claim;
 use super::{Disk, Task, count, files, lock};
-use crate::containment::{Border, contain};
 use glassline_delivery::fill::disk::{
     BLOCK_BYTES, FILES_MAX, FileError, FileHead, Found, HEAD_BYTES_MAX, Kept, Name, OpenSeal, Seal,
 };
 use glassline_delivery::fill::{Failure, Freshness, Object, Pace, Purge, Validator};
 use glassline_io::clock::Clock;
+use glassline_io::containment::{Border, contain};
 use glassline_io::regular_file;
 use glassline_media::{Time, Utc};
 use std::collections::VecDeque;

@@ -25,8 +25,8 @@ pub use delays::Delays;
 pub use peer::{ChannelFigures, PeerStatistics};
 
 use super::{Endpoint, Link};
-use crate::containment::{Border, Panicked, contain};
 use bytes::Bytes;
+use glassline_io::containment::{Border, Panicked, contain};
 use glassline_transport::link::{CloseReason, Error as LinkError, Event, MAX_CHANNELS, Options};
 use peers::Peers;
 use run::Run;

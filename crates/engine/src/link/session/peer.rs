@@ -4,10 +4,10 @@ use super::account::{Account, Gone};
 use super::delays::{DelayMeter, Delays};
 use super::shared::{Message, Shared};
 use super::{CONTROL, Continuity, Error, SessionEvent};
-use crate::containment::{Border, contain};
 use crate::link::{ChannelStatistics, Channels, Link};
 use bytes::Bytes;
 use glassline_io::clock::Clock;
+use glassline_io::containment::{Border, contain};
 use glassline_media::printable;
 use glassline_transport::link::{
     CloseCode, CloseReason, Error as LinkError, Event, LinkId, LinkStatistics, Options, Outcome,

@@ -3,7 +3,7 @@
 use super::peer::PeerStatistics;
 use super::peers::Peers;
 use super::{CONTROL, Continuity, Error, Link, Output, Served, Service, SessionEvent};
-use crate::containment::{Border, contain};
+use glassline_io::containment::{Border, contain};
 use glassline_transport::link::{LinkId, Options};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

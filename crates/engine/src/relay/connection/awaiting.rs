@@ -3,12 +3,12 @@
 use super::responses::guarded;
 use super::{Became, Connection, Role, Turn};
 use crate::edge::{Growing, Reader};
-use crate::relay::live::Seat;
 use crate::relay::turn::TurnContext;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, problem};
 use glassline_delivery::policy::StreamName;
 use glassline_media::Time;
+use glassline_streams::Seat;
 use std::io;
 use std::sync::Arc;
 

@@ -4,7 +4,6 @@ use super::responses::{SANDBOX, guarded, shared_with};
 use super::{Connection, Role, Turn};
 use crate::edge::{CacheStatus, Held, ObjectSource, Reader, Reading};
 use crate::relay::Settings;
-use crate::relay::live::Seat;
 use crate::relay::turn::TurnContext;
 use bytes::Bytes;
 use glassline_delivery::fill::{
@@ -19,6 +18,7 @@ use glassline_delivery::playlist::rewrite::{
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::telemetry::first_bytes::Begun;
 use glassline_media::Time;
+use glassline_streams::Seat;
 use std::io;
 use std::sync::{Arc, Once};
 use std::time::Duration;

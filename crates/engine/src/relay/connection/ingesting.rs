@@ -2,7 +2,6 @@
 
 use super::responses::{absent, guarded};
 use super::{Connection, Role};
-use crate::relay::ClaimError;
 use crate::relay::ingest::{Asking, IngestSession, Refused, asks_to_take_over};
 use crate::relay::turn::TurnContext;
 use glassline_delivery::http1::server::Request;
@@ -10,6 +9,7 @@ use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::ingest::{Ended, PATH_MAX_BYTES, Target};
 use glassline_delivery::policy::{Meter, StreamName};
 use glassline_media::Time;
+use glassline_streams::ClaimError;
 use std::sync::Arc;
 
 /// A request that brings CMAF.

@@ -20,14 +20,10 @@ mod watching;
 
 pub(super) use state::ConnectionState;
 
-use crate::containment::{Border, arm, inject};
 use crate::relay::Settings;
 use crate::relay::access::{GONE, OpenRequest};
 use crate::relay::hub::Hub;
-use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
-use crate::relay::pieces::Publisher;
-use crate::relay::presence::{Purpose, subscriber};
 use crate::relay::resting::Resting;
 use crate::relay::turn::TurnContext;
 use crate::relay::viewer::{Fed, Viewer};
@@ -37,7 +33,11 @@ use fetching::Fetching;
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::{Meter, StreamName, is_live_path};
+use glassline_io::containment::{Border, arm, inject};
 use glassline_media::Time;
+use glassline_streams::pieces::Publisher;
+use glassline_streams::presence::{Purpose, subscriber};
+use glassline_streams::{Flushed, Live, Seat};
 use ingesting::{Ingesting, Put};
 use responses::{guarded, shared_with};
 use staging::Reporting;

@@ -1,19 +1,19 @@
 //! A connection that publishes: how it gets its seat, and how it loses it.
 
 use super::{Connection, PieceInHand, Publishing, Role};
-use crate::relay::ClaimError;
 use crate::relay::entitled::OwnHosts;
 use crate::relay::in_seconds;
 use crate::relay::ingest::{asks_to_take_over, credential};
-use crate::relay::live::{Flushed, PushError};
-use crate::relay::pieces::{EndedPiece, Piece, Publisher};
-use crate::relay::presence::Purpose;
-use crate::relay::registry::{Claimant, Claimed};
 use crate::relay::turn::TurnContext;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, access, content_range_start, problem};
 use glassline_delivery::policy::{AccessRequest, Action, Load, Meter, StreamName};
 use glassline_delivery::stream::Mux;
+use glassline_streams::ClaimError;
+use glassline_streams::pieces::{EndedPiece, Piece, Publisher};
+use glassline_streams::presence::Purpose;
+use glassline_streams::{Claimant, Claimed};
+use glassline_streams::{Flushed, PushError};
 
 impl Connection {
     pub(super) fn claim(&self, request: &Request, context: &TurnContext<'_>) -> Result<Publishing, Response> {
@@ -32,7 +32,7 @@ impl Connection {
         let claimant = Claimant { name: &name, mux, seat: Some(self.seat), take_over, piece: piece.as_ref() };
         let is_free = context.hub.ingests.make_way(&name, take_over, context.hub, context.now);
         let taken = ClaimError::Taken { name: name.clone() };
-        let claimed = if is_free { context.hub.claim(claimant) } else { Err(taken) };
+        let claimed = if is_free { context.hub.streams.claim(claimant) } else { Err(taken) };
         let Claimed { live, session, continued } = claimed.map_err(|error| {
             context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
             tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");

@@ -5,8 +5,6 @@
 use super::responses::{absent, guarded, shared_with};
 use super::watching::find_live;
 use super::{Connection, Role};
-use crate::relay::live::Live;
-use crate::relay::presence::subscriber;
 use crate::relay::turn::TurnContext;
 use glassline_delivery::http1::access::is_foreign_page;
 use glassline_delivery::http1::server::Request;
@@ -16,6 +14,8 @@ use glassline_delivery::telemetry::stages::{PassedPicture, REPORT_MAX_BYTES, Vie
 use glassline_delivery::telemetry::watchers::Reportable;
 use glassline_media::Stage;
 use glassline_media::stamps::STAGE_EDGES_MICROS;
+use glassline_streams::Live;
+use glassline_streams::presence::subscriber;
 use serde::Serialize;
 use std::sync::Arc;
 

@@ -3,14 +3,14 @@
 use super::address::ResolvedAddress;
 use super::table::OutputEntry;
 use crate::datagrams::{Framer, route};
-use crate::relay::live::Live;
 use crate::relay::pull::LogThrottle;
-use crate::relay::stream_reader::{Entering, Next, Place, ReaderState, StreamReader};
 use glassline_delivery::stream::{Mux, Pacing, Seams};
 use glassline_io::udp::Sender;
 use glassline_media::Time;
 use glassline_media::container::ts::PACKET_BYTES;
 use glassline_media::quantity::Bitrate;
+use glassline_streams::Live;
+use glassline_streams::{Entering, Next, Place, ReaderState, StreamReader};
 use glassline_transport::pacing::{Pacer, time_of};
 use glassline_transport::rtp::mpeg_ts::Packetizer;
 use serde::{Deserialize, Serialize};
@@ -367,12 +367,12 @@ impl Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::relay::live::Claim;
     use crate::relay::output::OutputTable;
     use crate::relay::settings::Output;
     use glassline_delivery::output::Destination;
     use glassline_delivery::policy::StreamName;
     use glassline_delivery::stream::{self, Backlog, FlushPolicy, Prebuffer};
+    use glassline_streams::Claim;
     use glassline_test_support::ts::Source;
     use std::net::UdpSocket;
 

@@ -16,14 +16,15 @@ mod table;
 pub(super) use feed::OutputHandover;
 pub(super) use table::OutputTable;
 
-use crate::containment::{Border, contain, inject};
 use crate::datagrams::Framer;
 use crate::relay::hub::Hub;
 use crate::relay::inboxes::Message;
-use crate::relay::live::Live;
 use feed::Feed;
+use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::Poller;
 use glassline_media::Time;
+use glassline_streams::Live;
+use glassline_streams::News;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -126,7 +127,7 @@ impl Feeder {
             if !ready.is_empty() {
                 self.hub.inboxes.collect(self.hub.inboxes.outputs(), &mut messages);
                 for message in messages.drain(..) {
-                    if let Message::Flushed(live) = message {
+                    if let Message::Stream(News::Flushed(live)) = message {
                         self.handle_news(&live);
                     }
                 }
@@ -155,8 +156,8 @@ impl Feeder {
         self.feeds[index] = Feed::begun_anew(entry, seed, self.hub.clock.now());
         let (entry, settings) = (Arc::clone(self.feeds[index].entry()), self.hub.settings());
         self.feeds[index].reconfigure(settings.of_stream(&entry.name).pacing);
-        for live in self.hub.take_broken() {
-            self.hub.inboxes.announce(&live, None);
+        for live in self.hub.streams.take_broken() {
+            self.hub.streams.announce(&live, None);
         }
         if let Some(live) = self.hub.streams.find(&entry.name) {
             self.feeds[index].handle_news(&live);

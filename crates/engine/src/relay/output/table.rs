@@ -1,9 +1,9 @@
 //! What the thread tells of each output, for the API and the metrics.
 
 use crate::relay::settings::Output;
-use crate::relay::status::{OutputStatus, StreamStatus};
 use glassline_delivery::output::Destination;
 use glassline_delivery::policy::StreamName;
+use glassline_streams::status::{OutputStatus, StreamStatus};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -15,12 +15,12 @@ mod upstream;
 pub(super) use seats::LogThrottle;
 pub(super) use table::PullTable;
 
-use crate::containment::{Border, contain, inject};
 use crate::relay::hub::Hub;
 use crate::relay::tls_ends::Pair;
 use datagrams::{Datagrams, DatagramsState};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
+use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::{Event, Poller, Waker};
 use glassline_io::small_file::Accept;
 use glassline_io::tcp::Connection as Socket;
@@ -430,8 +430,8 @@ impl Fetcher {
             // What it drops gives its streams' places back.
             let _ = contain(Border::Exchange, || drop(fetch));
         }
-        for live in self.hub.take_broken() {
-            self.hub.inboxes.announce(&live, None);
+        for live in self.hub.streams.take_broken() {
+            self.hub.streams.announce(&live, None);
         }
         now + PAUSE_AFTER_PANIC
     }

@@ -1,10 +1,10 @@
 //! The publishers' seats of the streams that one source feeds, and what is said of the source in the log.
 
 use crate::relay::hub::Hub;
-use crate::relay::publish::Publisher;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Block, Mux};
 use glassline_media::Time;
+use glassline_streams::Publisher;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,8 @@ impl Seats {
     /// Takes the seats that were had in another process. Returns whether all of them are still to be had.
     pub(super) fn restore(&mut self, sessions: &[u64]) -> bool {
         let seats = self.names.iter().zip(sessions);
-        let publishers = seats.filter_map(|(name, session)| Publisher::restore(&self.hub, name, *session));
+        let publishers =
+            seats.filter_map(|(name, session)| self.hub.streams.restore_publisher(name, *session));
         self.publishers = publishers.collect();
         let all = sessions.is_empty() || self.publishers.len() == self.names.len();
         if !all {
@@ -42,7 +43,7 @@ impl Seats {
     /// Takes all seats. Fails, with none taken, in words for people.
     pub(super) fn take(&mut self) -> Result<(), String> {
         let taken: Result<Vec<_>, _> =
-            self.names.iter().map(|name| Publisher::claim(&self.hub, name, self.mux)).collect();
+            self.names.iter().map(|name| self.hub.streams.publish(name, self.mux)).collect();
         self.publishers = taken.map_err(|error| error.to_string())?;
         Ok(())
     }

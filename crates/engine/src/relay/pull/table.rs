@@ -1,13 +1,13 @@
 //! What the pulling thread tells of each source, for the API, the metrics and the workers.
 
 use crate::relay::settings::Pull;
-use crate::relay::status::{RtpCounts, SourceState, SourceStatus, StreamStatus};
 use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
 use glassline_io::tls::Roots;
 use glassline_media::Time;
+use glassline_streams::status::{RtpCounts, SourceState, SourceStatus, StreamStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

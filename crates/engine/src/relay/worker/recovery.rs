@@ -1,10 +1,10 @@
 //! What a worker does after a panic: in a connection's turn, and outside of any.
 
 use super::{Worker, token};
-use crate::relay::live::Seat;
 use crate::relay::resting::Resting;
 use crate::relay::turn::TurnBuffers;
 use glassline_media::Time;
+use glassline_streams::Seat;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Worker {
         let now = self.hub.clock.now();
         for live in self.hub.streams.all() {
             if live.release_seat(seat, now) {
-                self.hub.inboxes.announce(&live, None);
+                self.hub.streams.announce(&live, None);
             }
         }
         self.look_after_panic();
@@ -78,8 +78,8 @@ impl Worker {
     /// A panic was stopped at a connection: streams that it has left half-written have ended, which their viewers are told.
     pub(super) fn look_after_panic(&mut self) {
         let own = self.index;
-        for live in self.hub.take_broken() {
-            if self.hub.inboxes.announce(&live, Some(own)) {
+        for live in self.hub.streams.take_broken() {
+            if self.hub.streams.announce(&live, Some(own)) {
                 self.buffers.news.push(live);
             }
         }

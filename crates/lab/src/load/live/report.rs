@@ -69,6 +69,9 @@ pub struct LiveReport {
     pub requests: u64,
     /// Answers of 300 and above since the start.
     pub http_errors: u64,
+    /// Hinted parts that were answered 404 since the start: the segment ended before them, which the standard allows (RFC 8216bis,
+    /// section 4.4.5.3).
+    pub hints_unmet: u64,
     /// Connections that failed, and requests without an answer in time.
     pub lost: u64,
     /// Playlists and media that are none.
@@ -121,6 +124,7 @@ impl LiveReport {
             foreign: tally.foreign,
             requests: tally.requests,
             http_errors: tally.http_errors,
+            hints_unmet: tally.hints_unmet,
             lost: tally.lost,
             malformed: tally.malformed,
             failures,
@@ -196,6 +200,12 @@ fn notes(tally: &LiveTally, share: f64) -> Vec<String> {
     if tally.foreign > 0 {
         notes.push(format!("{} chunks were captured by a clock that is not this machine's", tally.foreign));
     }
+    if tally.hints_unmet > 0 {
+        notes.push(format!(
+            "{} hinted parts never came: their segments ended before them, as where the encoder leaves pictures out",
+            tally.hints_unmet
+        ));
+    }
     if share > SATURATED {
         notes.push(format!(
             "the load took {:.0} % of its core: delays are partly its own (use more --processes)",
@@ -254,10 +264,11 @@ mod tests {
 
     #[test]
     fn what_failed_is_said() {
-        let mut tally = LiveTally { http_errors: 2, unstamped: 1, foreign: 1, ..LiveTally::default() };
+        let mut tally =
+            LiveTally { http_errors: 2, hints_unmet: 1, unstamped: 1, foreign: 1, ..LiveTally::default() };
         tally.fail("answered 404");
         let report = report(&tally);
-        assert!(!report.is_right() && report.notes.len() == 2 && report.table().contains("1 × answered 404"));
+        assert!(!report.is_right() && report.notes.len() == 3 && report.table().contains("1 × answered 404"));
         assert!(report.svg().ends_with("</svg>\n"), "of nothing, too");
     }
 

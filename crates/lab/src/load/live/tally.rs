@@ -35,8 +35,10 @@ pub struct LiveTally {
     pub foreign: u64,
     /// Answers that were asked for.
     pub requests: u64,
-    /// Answers with a status of 400 and more.
+    /// Answers with a status of 300 and more, but for `hints_unmet`.
     pub http_errors: u64,
+    /// Hinted parts that were answered 404: the segment ended before them.
+    pub hints_unmet: u64,
     /// Connections that failed, and requests without an answer in time.
     pub lost: u64,
     /// Playlists and media that are none.
@@ -84,6 +86,7 @@ impl LiveTally {
             (&mut self.foreign, other.foreign),
             (&mut self.requests, other.requests),
             (&mut self.http_errors, other.http_errors),
+            (&mut self.hints_unmet, other.hints_unmet),
             (&mut self.lost, other.lost),
             (&mut self.malformed, other.malformed),
             (&mut self.bytes, other.bytes),

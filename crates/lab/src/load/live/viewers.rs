@@ -79,6 +79,11 @@ struct Lane {
     chunks: Chunks,
 }
 
+/// Whether the lane at `index` has asked for a part that was hinted and never came, since its segment ended before.
+fn is_unmet_hint(index: usize, lane: &Lane) -> bool {
+    !index.is_multiple_of(2) && lane.waits && lane.status == 404
+}
+
 #[derive(Clone, Debug)]
 struct Viewer {
     begins: Time,
@@ -343,7 +348,9 @@ impl Crowd for Viewers {
     fn head(&mut self, index: usize, head: &Head, _now: Time) {
         let lane = &mut self.viewers[index / LANES].lanes[index % LANES];
         lane.status = head.status;
-        if head.status >= 300 {
+        if is_unmet_hint(index, lane) {
+            self.tally.hints_unmet += 1;
+        } else if head.status >= 300 {
             let what = match (index.is_multiple_of(2), lane.waits) {
                 (true, false) => "a playlist",
                 (true, true) => "a blocking reload",
@@ -377,6 +384,10 @@ impl Crowd for Viewers {
     fn end(&mut self, index: usize, now: Time) {
         let viewer = &mut self.viewers[index / LANES];
         let lane = &mut viewer.lanes[index % LANES];
+        if is_unmet_hint(index, lane) {
+            // The playlist that has come meanwhile says what is next.
+            return;
+        }
         if lane.status >= 300 {
             return self.refused(index, now);
         }

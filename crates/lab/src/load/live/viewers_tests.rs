@@ -52,6 +52,27 @@ fn a_viewer_waits_for_the_playlist_and_the_hinted_part_at_once() {
     assert_eq!((tally.playing, tally.chunks, tally.unstamped, tally.failures()), (1, 1, 1, 0));
 }
 
+/// A segment that ends before the part that was hinted is no fault: the playlist says what comes instead.
+#[test]
+fn a_hint_that_comes_to_nothing_is_counted_and_not_waited_for() {
+    let mut viewers = viewers(Protocol::Hls);
+    asks(&mut viewers, 0);
+    answer(&mut viewers, 0, 200, MASTER);
+    asks(&mut viewers, 0);
+    answer(&mut viewers, 0, 200, MEDIA);
+    assert_eq!(asks(&mut viewers, 1), "/live/x/9.0");
+    answer(&mut viewers, 1, 200, b"\0\0\0\x08mdat");
+    assert_eq!(asks(&mut viewers, 1), "/live/x/9.1");
+    answer(&mut viewers, 1, 404, b"");
+    asks(&mut viewers, 0);
+    let next = [MEDIA, b"#EXTINF:1,\n9.mp4\n#EXT-X-PART:DURATION=1,URI=\"10.0\",INDEPENDENT=YES\n"].concat();
+    answer(&mut viewers, 0, 200, &next);
+    assert_eq!(asks(&mut viewers, 1), "/live/x/10.0");
+    answer(&mut viewers, 1, 404, b"");
+    let tally = viewers.tally();
+    assert_eq!((tally.hints_unmet, tally.http_errors), (1, 1), "what is listed has to be there");
+}
+
 #[test]
 fn what_is_refused_or_is_none_is_counted_and_asked_for_later() {
     let mut viewers = viewers(Protocol::Hls);

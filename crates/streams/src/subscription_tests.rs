@@ -1,8 +1,6 @@
 use super::*;
-use crate::relay::Entering;
-use crate::relay::hub::Hub;
-use crate::relay::test_streams::{hub, name};
-use crate::relay::{Publisher, Settings};
+use crate::test_streams::{SETTINGS, name, streams};
+use crate::{Entering, Publisher, Streams};
 use glassline_media::Codec;
 use glassline_test_support::ts::Source;
 use glassline_test_support::wait::until;
@@ -26,39 +24,39 @@ impl Woken {
 }
 
 struct House {
-    hub: Arc<Hub>,
+    streams: Arc<Streams>,
     woken: Arc<Woken>,
     source: Source,
 }
 
 impl House {
     fn new() -> House {
-        House { hub: Arc::new(hub(Settings::default(), 1)), woken: Arc::default(), source: Source::default() }
+        House { streams: streams(), woken: Arc::default(), source: Source::default() }
     }
 
     fn publish(&mut self) -> Publisher {
-        let mut publisher = self.hub.publish(&name("a")).expect("a free name");
+        let mut publisher = self.streams.publish(&name("a"), Mux::MpegTs).expect("a free name");
         publisher.push(&self.source.tables()).expect("MPEG-TS");
         publisher
     }
 
     fn subscribe(&self) -> Subscription {
         let waker = Waker::from(Arc::clone(&self.woken));
-        self.hub.subscribe(&name("a"), Entering::Newest, waker).expect("a stream")
+        self.streams.subscribe(&name("a"), Entering::Newest, waker).expect("a stream")
     }
 }
 
-fn end(hub: &Hub) {
-    for live in hub.streams.all() {
+fn end(streams: &Streams) {
+    for live in streams.all() {
         live.end();
-        hub.inboxes.announce(&live, None);
+        streams.announce(&live, None);
     }
 }
 
 #[test]
 fn a_subscriber_is_woken_once_until_it_reads() {
     let mut house = House::new();
-    assert!(house.hub.subscribe(&name("a"), Entering::Newest, Waker::noop().clone()).is_none());
+    assert!(house.streams.subscribe(&name("a"), Entering::Newest, Waker::noop().clone()).is_none());
     let mut publisher = house.publish();
     let mut subscription = house.subscribe();
     let mut buffer = [0; 1000];
@@ -73,7 +71,7 @@ fn a_subscriber_is_woken_once_until_it_reads() {
     publisher.push(&house.source.picture(false, 1)).unwrap();
     assert_eq!(house.woken.times(), 2);
     drop(subscription);
-    assert!(house.hub.streams.all()[0].subscribers.is_empty());
+    assert!(house.streams.all()[0].subscribers.is_empty());
     publisher.push(&house.source.picture(false, 1)).unwrap();
     assert_eq!(house.woken.times(), 2);
 }
@@ -97,7 +95,7 @@ fn an_end_wakes_and_all_before_it_is_read() {
     assert_eq!(last, Unit::Pending);
     assert_eq!(units_seen, ["program of 1".to_owned(), format!("{:?} true", Codec::H264)]);
     let before = house.woken.times();
-    end(&house.hub);
+    end(&house.streams);
     assert_eq!(house.woken.times(), before + 1);
     assert_eq!(take(&mut units), (Unit::Ended, vec![format!("{:?} false", Codec::H264)]));
     assert_eq!(take(&mut units), (Unit::Ended, vec![]));
@@ -111,7 +109,7 @@ fn a_slow_subscriber_is_moved_and_told() {
     publisher.push(&house.source.picture(true, 50)).unwrap();
     let mut buffer = [0; 188];
     assert!(matches!(subscription.read(&mut buffer).unwrap(), Read::Entered { .. }));
-    let limit = Settings::default().stream.backlog.bytes as usize;
+    let limit = SETTINGS.backlog.bytes as usize;
     for _ in 0..=limit / (188 * 500) + 2 {
         publisher.push(&house.source.picture(true, 500)).unwrap();
     }
@@ -133,13 +131,13 @@ fn no_news_are_lost_between_threads() {
     let mut house = House::new();
     let mut publisher = house.publish();
     publisher.push(&house.source.picture(true, 1)).unwrap();
-    let hub = Arc::clone(&house.hub);
+    let streams = Arc::clone(&house.streams);
     let read = Arc::new(AtomicUsize::new(0));
     let reader = std::thread::spawn({
         let read = Arc::clone(&read);
         move || {
             let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-            let mut subscription = hub.subscribe(&name("a"), Entering::Newest, waker).expect("a stream");
+            let mut subscription = streams.subscribe(&name("a"), Entering::Newest, waker).expect("a stream");
             let mut buffer = [0; 188];
             loop {
                 match subscription.read(&mut buffer).unwrap() {
@@ -157,6 +155,6 @@ fn no_news_are_lost_between_threads() {
         publisher.push(&house.source.picture(false, 1)).unwrap();
     }
     until("the last picture to be read", || read.load(Ordering::Acquire) == PICTURES + 1);
-    end(&house.hub);
+    end(&house.streams);
     reader.join().expect("it ends with the stream");
 }

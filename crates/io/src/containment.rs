@@ -215,7 +215,7 @@ fn count_place(place: &str) -> u64 {
 /// `BORDER=WORD` (several behind commas) and `subject` contains `WORD`. Release builds do nothing here.
 #[inline]
 #[track_caller]
-pub(crate) fn inject(border: Border, subject: impl FnOnce() -> String) {
+pub fn inject(border: Border, subject: impl FnOnce() -> String) {
     #[cfg(debug_assertions)]
     if injection::is_asked_for(border, subject) {
         panic!("a test asks for a panic of this {}", border.name());
@@ -226,7 +226,7 @@ pub(crate) fn inject(border: Border, subject: impl FnOnce() -> String) {
 
 /// As [`inject`], for what happens outside of the unit that has a subject: [`inject_armed`] then panics on the same thread.
 #[inline]
-pub(crate) fn arm(border: Border, subject: impl FnOnce() -> String) {
+pub fn arm(border: Border, subject: impl FnOnce() -> String) {
     #[cfg(debug_assertions)]
     if injection::is_asked_for(border, subject) {
         injection::ARMED.set(Some(border));
@@ -238,7 +238,7 @@ pub(crate) fn arm(border: Border, subject: impl FnOnce() -> String) {
 /// Panics once where [`arm`] has asked for it.
 #[inline]
 #[track_caller]
-pub(crate) fn inject_armed(border: Border) {
+pub fn inject_armed(border: Border) {
     #[cfg(debug_assertions)]
     if injection::ARMED.get() == Some(border) {
         injection::ARMED.set(None);

@@ -1,10 +1,10 @@
 //! The registry of streams, by name: which there are, how they begin, which publisher gets a name, and when they end.
 //!
-//! Where a stream ends or begins, the threads that have viewers of it have to be told; that is the caller's
-//! ([`Inboxes::announce`](super::inboxes::Inboxes::announce)), so that nothing here knows threads.
+//! Where a stream ends or begins, the threads that have viewers of it have to be told; [`Streams`](crate::Streams) does that, so
+//! that nothing here knows threads.
 
-use crate::relay::live::{Claim, Live, Seat};
-use crate::relay::pieces::{Continued, Piece};
+use crate::live::{Claim, Live, Seat};
+use crate::pieces::{Continued, Piece};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{self, Mux};
 use glassline_media::Time;
@@ -22,14 +22,13 @@ type Lives = BTreeMap<StreamName, Arc<Live>>;
 
 /// All streams that have not ended.
 #[derive(Debug, Default)]
-pub(super) struct Registry {
+pub(crate) struct Registry {
     lives: Mutex<Lives>,
     next_id: AtomicU64,
 }
 
 /// Why a name cannot be published under.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ClaimError {
     /// Another publisher has it.
     #[error("stream {name:?} has a publisher already")]
@@ -67,7 +66,7 @@ pub enum ClaimError {
 
 /// What of the configuration has a name: no publisher from outside gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
+pub enum Owner {
     /// Its stream is fetched from a source, and stays while that is away.
     Source,
     /// An encoder in this process publishes it.
@@ -75,7 +74,7 @@ pub(super) enum Owner {
 }
 
 /// What the configuration says of names and their streams.
-pub(super) trait Plan {
+pub trait Plan: Send + Sync {
     /// What has the name.
     fn owner(&self, name: &StreamName) -> Option<Owner>;
 
@@ -92,50 +91,85 @@ pub(super) trait Plan {
     fn workers(&self) -> usize;
 }
 
-/// A request for a publisher's seat.
+/// Any name for any publisher, for so many streams that are kept the same way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Claimant<'a> {
-    pub(super) name: &'a StreamName,
-    pub(super) mux: Mux,
-    /// Where its connection is; `None` inside this process, where sources and built-in encoders publish.
-    pub(super) seat: Option<Seat>,
-    /// Whether it asks to replace the publisher that has the seat, and a stream of another mux.
-    pub(super) take_over: bool,
-    /// What it brings may be the next piece of its stream.
-    pub(super) piece: Option<&'a Piece>,
+pub struct FreeNames {
+    /// How they are kept and sent.
+    pub settings: stream::Settings,
+    /// How many there may be at once.
+    pub max_streams: usize,
 }
 
-/// A publisher's seat, of which all whom it concerns were told.
+impl Plan for FreeNames {
+    fn owner(&self, _name: &StreamName) -> Option<Owner> {
+        None
+    }
+
+    fn has_outputs(&self, _name: &StreamName) -> bool {
+        false
+    }
+
+    fn settings(&self, _name: &StreamName) -> stream::Settings {
+        self.settings
+    }
+
+    fn max_streams(&self) -> usize {
+        self.max_streams
+    }
+
+    fn workers(&self) -> usize {
+        1
+    }
+}
+
+/// A request for a publisher's seat.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimant<'a> {
+    /// Of which stream.
+    pub name: &'a StreamName,
+    /// What it will send.
+    pub mux: Mux,
+    /// Where its connection is; `None` inside this process, where sources and built-in encoders publish.
+    pub seat: Option<Seat>,
+    /// Whether it asks to replace the publisher that has the seat, and a stream of another mux.
+    pub take_over: bool,
+    /// What it brings may be the next piece of its stream.
+    pub piece: Option<&'a Piece>,
+}
+
+/// A publisher's slot that was granted; all threads that stay with the stream were told.
 #[derive(Debug)]
-pub(super) struct Claimed {
-    pub(super) live: Arc<Live>,
-    pub(super) session: u64,
+pub struct Claimed {
+    /// The stream.
+    pub live: Arc<Live>,
+    /// What the publisher pushes under.
+    pub session: u64,
     /// It is the next piece of what was sent before.
-    pub(super) continued: Option<Continued>,
+    pub continued: Option<Continued>,
 }
 
 /// A publisher's seat that was granted.
 #[derive(Debug)]
-pub(super) struct Granted {
-    pub(super) live: Arc<Live>,
-    pub(super) session: u64,
+pub(crate) struct Granted {
+    pub(crate) live: Arc<Live>,
+    pub(crate) session: u64,
     /// The stream of another mux that had the name and has ended.
-    pub(super) replaced: Option<Arc<Live>>,
+    pub(crate) replaced: Option<Arc<Live>>,
     /// The publisher that has to go, which the caller tells it.
-    pub(super) evicted: Option<Seat>,
+    pub(crate) evicted: Option<Seat>,
     /// It is the next piece of what was sent before.
-    pub(super) continued: Option<Continued>,
+    pub(crate) continued: Option<Continued>,
 }
 
 impl Registry {
-    /// The streams that another process left, and the next number that it would have given.
-    pub(super) fn restore(next_id: u64, lives: Vec<Arc<Live>>) -> Registry {
-        let lives = lives.into_iter().map(|live| (live.name.clone(), live)).collect();
-        Registry { lives: Mutex::new(lives), next_id: AtomicU64::new(next_id) }
+    /// Goes on with the streams that another process left, and the next number that it would have given.
+    pub(crate) fn inherit(&self, next_id: u64, lives: Vec<Arc<Live>>) {
+        self.next_id.store(next_id, Ordering::Relaxed);
+        self.lock().extend(lives.into_iter().map(|live| (live.name.clone(), live)));
     }
 
     /// The number of the next stream.
-    pub(super) fn next_id(&self) -> u64 {
+    pub(crate) fn next_id(&self) -> u64 {
         self.next_id.load(Ordering::Relaxed)
     }
 
@@ -145,17 +179,17 @@ impl Registry {
     }
 
     /// All of them, by name; also those that have just ended and still stand in the list.
-    pub(super) fn all(&self) -> Vec<Arc<Live>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Live>> {
         self.lock().values().cloned().collect()
     }
 
     /// The stream `name`, if it has not ended.
-    pub(super) fn find(&self, name: &StreamName) -> Option<Arc<Live>> {
+    pub(crate) fn find(&self, name: &StreamName) -> Option<Arc<Live>> {
         self.lock().get(name).filter(|live| !live.has_ended()).cloned()
     }
 
     /// Those whose names begin with `prefix` and that have not ended, in order.
-    pub(super) fn beginning_with(&self, prefix: &StreamName) -> Vec<Arc<Live>> {
+    pub(crate) fn beginning_with(&self, prefix: &StreamName) -> Vec<Arc<Live>> {
         let lives = self.lock();
         let from = lives.range(prefix.clone()..).map(|(_, live)| live);
         let own = from.take_while(|live| live.name.as_str().starts_with(prefix.as_str()));
@@ -167,7 +201,7 @@ impl Registry {
     ///
     /// # Errors
     /// Why the name is not to be had.
-    pub(super) fn claim(
+    pub(crate) fn claim(
         &self,
         claimant: Claimant<'_>,
         plan: &dyn Plan,
@@ -214,13 +248,13 @@ impl Registry {
     }
 
     /// Ends some streams that are not needed, for others to have their descriptors. Returns those.
-    pub(super) fn give_up_descriptors(&self, plan: &dyn Plan) -> Vec<Arc<Live>> {
+    pub(crate) fn give_up_descriptors(&self, plan: &dyn Plan) -> Vec<Arc<Live>> {
         let mut lives = self.lock();
         std::iter::from_fn(|| displace(&mut lives, plan)).take(DISPLACED_AT_ONCE).collect()
     }
 
     /// Ends `live` and takes it out of the list.
-    pub(super) fn end(&self, live: &Arc<Live>) {
+    pub(crate) fn end(&self, live: &Arc<Live>) {
         live.end();
         let mut lives = self.lock();
         if lives.get(&live.name).is_some_and(|listed| Arc::ptr_eq(listed, live)) {
@@ -230,7 +264,7 @@ impl Registry {
 
     /// Ends the streams whose publishers have been gone for longer than `window`, and takes those that have ended out of
     /// the list. Returns them.
-    pub(super) fn end_abandoned(&self, window: Duration, now: Time) -> Vec<Arc<Live>> {
+    pub(crate) fn end_abandoned(&self, window: Duration, now: Time) -> Vec<Arc<Live>> {
         let mut ended = Vec::new();
         self.lock().retain(|_, live| {
             let over = live.has_ended() || live.is_abandoned(window, now);
@@ -271,7 +305,7 @@ fn displace(lives: &mut Lives, plan: &dyn Plan) -> Option<Arc<Live>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::relay::test_streams::{SETTINGS, live, name};
+    use crate::test_streams::{SETTINGS, live, name};
 
     /// Any name, but those that belong to an encoder, for so many streams.
     struct Names {
@@ -438,7 +472,8 @@ mod tests {
 
     #[test]
     fn streams_of_another_process_keep_their_numbers() {
-        let streams = Registry::restore(9, vec![live(4, "b", 1), live(2, "a", 1)]);
+        let streams = Registry::default();
+        streams.inherit(9, vec![live(4, "b", 1), live(2, "a", 1)]);
         let ids: Vec<_> = streams.all().iter().map(|live| live.id).collect();
         assert_eq!((ids, streams.next_id()), (vec![2, 4], 9));
     }

@@ -1,26 +1,26 @@
-//! Who is here from where: how many viewers and publishers each address has.
+//! How many viewers, publishers and connections each address has.
 
 use glassline_delivery::policy::Load;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 
-/// What somebody is here for.
+/// What a client is counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Purpose {
+pub enum Purpose {
     /// To publish.
     Publish,
     /// To watch.
     Watch,
-    /// For whatever it may be.
+    /// To have a connection, whatever it asks for.
     Connect,
     /// To be answered.
     Ask,
 }
 
-/// The counts. An address that has nobody takes no memory.
+/// The counts. An address with none takes no memory.
 #[derive(Debug, Default)]
-pub(super) struct Presence(Mutex<BTreeMap<Key, Load>>);
+pub struct Presence(Mutex<BTreeMap<Key, Load>>);
 
 /// An address, or `None` for all of them, and what for.
 type Key = (Option<IpAddr>, Purpose);
@@ -30,9 +30,9 @@ fn keys(address: IpAddr, purpose: Purpose) -> [Key; 2] {
 }
 
 impl Presence {
-    /// Lets one more in from `address`, who will take `bps` bits a second, if `may` allows it; counts it then. `may`
+    /// Lets one more in from `address`, which will take `bps` bits a second, if `may` allows it; counts it then. `may`
     /// is told what that address has, and what all have. It is asked under the lock: what it counts itself is exact.
-    pub(super) fn enter<E>(
+    pub fn enter<E>(
         &self,
         address: IpAddr,
         purpose: Purpose,
@@ -51,13 +51,13 @@ impl Presence {
         Ok(())
     }
 
-    /// Counts one who was let in already.
-    pub(super) fn count(&self, address: IpAddr, purpose: Purpose, bps: u64) {
+    /// Counts one that was let in already.
+    pub fn count(&self, address: IpAddr, purpose: Purpose, bps: u64) {
         let Ok(()) = self.enter(address, purpose, bps, |_, _| Ok::<(), std::convert::Infallible>(()));
     }
 
-    /// One who had entered with `bps` leaves.
-    pub(super) fn leave(&self, address: IpAddr, purpose: Purpose, bps: u64) {
+    /// One that had entered with `bps` leaves.
+    pub fn leave(&self, address: IpAddr, purpose: Purpose, bps: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for key in keys(address, purpose) {
             if let Some(load) = counts.get_mut(&key) {
@@ -72,7 +72,7 @@ impl Presence {
 }
 
 /// What counts as one address: of IPv6 the 64 bits that a subscriber is given (RFC 6177).
-pub(super) fn subscriber(address: IpAddr) -> IpAddr {
+pub fn subscriber(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::relay::test_streams::{SETTINGS, claimed, live, name};
+use crate::test_streams::{SETTINGS, claimed, live, name};
 use glassline_delivery::stream::{self, Backlog, Mux};
 use glassline_test_support::ts::Source;
 use proptest::prelude::*;

@@ -1,11 +1,12 @@
 use super::*;
-use crate::containment::contain;
-use crate::relay::pieces::Publisher;
-use crate::relay::test_streams::{claimed, live, name};
+use crate::pieces::Publisher;
+use crate::test_streams::{claimed, live, name};
 use glassline_delivery::stream::{Backlog, FlushPolicy};
+use glassline_io::containment::contain;
 use glassline_test_support::synthetic;
 use glassline_test_support::ts::Source;
 use std::net::IpAddr;
+use std::os::fd::AsFd as _;
 
 #[test]
 fn each_deadline_is_answered_once() {
@@ -199,4 +200,29 @@ fn viewers_of_all_workers_are_counted_and_outputs_are_not() {
     live.viewer_leaves(0);
     live.viewer_leaves(1);
     assert_eq!((live.viewers(), live.waits_since()), (0, Some(Time::ZERO)));
+}
+
+/// What a version before counts had names handed over: recorded from one that had counted 11 to 18, in the order of its array.
+const BY_POSITION: &[u8] = include_bytes!("recorded/live-by-position.msgpack");
+
+#[test]
+fn a_stream_of_an_earlier_version_goes_on_with_its_counts() {
+    let state: LiveState = rmp_serde::from_slice(BY_POSITION).expect("it is understood");
+    let before = live(7, "recorded", 1);
+    let session = claimed(&before, Time::from_millis(5));
+    let mut source = Source::default();
+    let bytes = [source.tables(), source.picture(true, 3)].concat();
+    before.push(session, &bytes, Time::from_millis(10)).expect("a transport stream");
+    let links = before.state().1.into_iter();
+    let links = links.map(|link| link.as_fd().try_clone_to_owned().expect("a descriptor"));
+    let after = Live::restore(state, name("recorded"), links.collect(), 1).expect("its links are there");
+    let counters = &after.counters;
+    assert_eq!((counters.bytes_out.value(), counters.moved_forward.value()), (11, 12));
+    assert_eq!((counters.joined.value(), counters.unpaced.value()), (16, 18));
+    let status = after.status(Time::from_millis(20));
+    assert_eq!(
+        (status.bytes_in, status.sessions, after.chain.head()),
+        (bytes.len() as u64, 1, bytes.len() as u64)
+    );
+    assert!(after.reclaim(session, None), "its publisher goes on");
 }

@@ -1,11 +1,10 @@
 //! One stream while it lives: the pure core, the bytes, and who holds the publisher's seat.
 
-use crate::containment::{Border, inject};
-use crate::relay::counters::StreamCounters;
-use crate::relay::pieces::{Continued, EndedPiece, LeftPiece, Piece};
-use crate::relay::status::StreamStatus;
-use crate::relay::subscribers::Subscribers;
-use crate::relay::telemetry::{Telemetry, TelemetryState};
+use crate::counters::{HandedCounts, StreamCounters};
+use crate::pieces::{Continued, EndedPiece, LeftPiece, Piece};
+use crate::status::StreamStatus;
+use crate::subscribers::Subscribers;
+use crate::telemetry::{Telemetry, TelemetryState};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::stream_media_type;
 use glassline_delivery::stream::{
@@ -15,6 +14,7 @@ use glassline_delivery::telemetry;
 use glassline_delivery::telemetry::stages::{PassedPicture, RelayFigures, ViewerFigures};
 use glassline_delivery::telemetry::watchers::Watchers;
 use glassline_io::clock::Clock;
+use glassline_io::containment::{Border, inject};
 use glassline_io::spool::{self, Chain, LinkFile, Spool};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,6 @@ use thiserror::Error;
 
 /// Why a publisher's bytes were not taken. The publisher is to go.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum PushError {
     /// Somebody else has taken the name over, or it was given up for silence.
     #[error("another publisher has taken the name over")]
@@ -40,8 +39,8 @@ pub enum PushError {
     Spool(#[from] io::Error),
 }
 
-/// Threads that are told of news beside the workers: that of outputs, and the packager.
-pub(super) const THREADS_BESIDE: usize = 2;
+/// Threads that are told of news beside the workers: that of outputs, and the packager. Their numbers follow the workers'.
+pub const THREADS_BESIDE: usize = 2;
 
 /// How a stream is kept of which nothing is kept any more.
 const OVER: stream::Settings = stream::Settings {
@@ -53,20 +52,29 @@ const OVER: stream::Settings = stream::Settings {
 
 /// Where a publisher's connection is, so that it can be told to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seat {
-    pub(super) worker: usize,
-    pub(super) token: u64,
+pub struct Seat {
+    /// Its worker.
+    pub worker: usize,
+    /// Its token there.
+    pub token: u64,
 }
 
+/// One live stream. Publishers push into it under a session, readers follow its [`chain`](Live::chain) of bytes.
 #[derive(Debug)]
-pub(super) struct Live {
-    pub(super) id: u64,
-    pub(super) name: StreamName,
-    pub(super) mux: Mux,
-    pub(super) chain: Chain,
-    pub(super) counters: StreamCounters,
-    pub(super) telemetry: Telemetry,
-    pub(super) subscribers: Subscribers,
+pub struct Live {
+    /// Its number; no other stream of this server gets it.
+    pub id: u64,
+    /// Its name. Another stream may get it after this one has ended.
+    pub name: StreamName,
+    /// What its bytes are.
+    pub mux: Mux,
+    /// The bytes.
+    pub chain: Chain,
+    /// What is counted of it.
+    pub counters: StreamCounters,
+    /// How it and its viewers were.
+    pub telemetry: Telemetry,
+    pub(crate) subscribers: Subscribers,
     viewer_figures: Mutex<ViewerFigures>,
     /// Where viewers are, of this process alone: they are counted anew as they come.
     watchers: Mutex<Watchers>,
@@ -128,11 +136,11 @@ impl Core {
 
 /// What is to be done after a publisher's pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flushed {
+pub struct Flushed {
     /// Viewers have news.
-    pub(super) news: bool,
+    pub news: bool,
     /// A worker has to call [`Live::handle_timeout`] at this time.
-    pub(super) wake_at: Option<Time>,
+    pub wake_at: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -152,13 +160,16 @@ struct Holder {
 
 /// A stream as one process leaves it to the next, but for its links.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct LiveState {
-    pub(super) id: u64,
-    pub(super) name: String,
-    pub(super) ended: bool,
+pub struct LiveState {
+    /// [`Live::id`].
+    pub id: u64,
+    /// [`Live::name`].
+    pub name: String,
+    /// Whether it has ended.
+    pub ended: bool,
     began: Time,
     pace_bps: u64,
-    counts: [u64; 8],
+    counts: HandedCounts,
     telemetry: TelemetryState,
     /// An earlier version knew none.
     #[serde(default)]
@@ -174,20 +185,23 @@ pub(super) struct LiveState {
 }
 
 /// What a claim of the publisher's seat came to.
-pub(super) enum Claim {
-    /// It is yours, under this session. Whoever sat there before is to be told to go.
+pub enum Claim {
+    /// The caller has it.
     Granted {
+        /// What it pushes under.
         session: u64,
+        /// The publisher that had the slot before; the caller tells it to go.
         evicted: Option<Seat>,
         /// It is the next piece of what was sent before.
         continued: Option<Continued>,
     },
-    /// Somebody sits there.
+    /// Another publisher has it.
     Taken,
 }
 
 impl Live {
-    pub(super) fn new(
+    /// A stream that has no publisher yet, for `workers` threads with viewers.
+    pub fn new(
         id: u64,
         name: StreamName,
         mux: Mux,
@@ -239,7 +253,7 @@ impl Live {
     }
 
     /// What the next process needs of it, and the links. What waited is shown.
-    pub(super) fn state(&self) -> (LiveState, Vec<LinkFile>) {
+    pub fn state(&self) -> (LiveState, Vec<LinkFile>) {
         let mut core = self.lock();
         self.flush(&mut core);
         let Core { stream, spool, media_type, holder, sessions, gone_since, .. } = &*core;
@@ -266,7 +280,7 @@ impl Live {
 
     /// The stream that another process left, with its links. Its publisher is to
     /// take the seat by [`Live::reclaim`], or [`Live::release_absent`] frees it.
-    pub(super) fn restore(
+    pub fn restore(
         state: LiveState,
         name: StreamName,
         links: Vec<OwnedFd>,
@@ -285,7 +299,7 @@ impl Live {
             name,
             mux: stream.mux(),
             chain,
-            counters: StreamCounters::restore(state.counts),
+            counters: StreamCounters::restore(&state.counts).map_err(io::Error::other)?,
             telemetry: Telemetry::restore(state.telemetry),
             subscribers: Subscribers::default(),
             viewer_figures: Mutex::new(state.viewer_figures),
@@ -318,7 +332,7 @@ impl Live {
 
     /// The publisher of `session`, who came from another process, sits here from now on. Returns whether the seat
     /// is its.
-    pub(super) fn reclaim(&self, session: u64, seat: Option<Seat>) -> bool {
+    pub fn reclaim(&self, session: u64, seat: Option<Seat>) -> bool {
         let mut core = self.lock();
         match &mut core.holder {
             Some(holder) if holder.session == session => {
@@ -330,7 +344,7 @@ impl Live {
     }
 
     /// Gives up the seat of a publisher who has not come over from the other process.
-    pub(super) fn release_absent(&self, now: Time) {
+    pub fn release_absent(&self, now: Time) {
         let absent = self.lock().holder.filter(|holder| !holder.is_here);
         if let Some(holder) = absent {
             self.release(holder.session, now);
@@ -357,7 +371,7 @@ impl Live {
     }
 
     /// Whether a panic has ended the stream since the last call.
-    pub(super) fn take_broken(&self) -> bool {
+    pub fn take_broken(&self) -> bool {
         if self.core.is_poisoned() {
             drop(self.lock());
         }
@@ -402,7 +416,7 @@ impl Live {
 
     /// A viewer that entered at the offset `from` has been given all in front of `to`. Nearly always that tells nothing,
     /// which is known without the lock: each picture's first viewer alone tells when it was sent.
-    pub(super) fn note_sent(&self, from: u64, to: u64) {
+    pub fn note_sent(&self, from: u64, to: u64) {
         if to >= self.unsent_end.load(Ordering::Relaxed) {
             let mut core = self.lock();
             core.stream.pictures_sent(from, to, Clock::new().now());
@@ -411,7 +425,7 @@ impl Live {
     }
 
     /// Gives `read` the pictures of the last ten seconds that say when they were captured, in the order in which they came.
-    pub(super) fn passed_pictures<T>(
+    pub fn passed_pictures<T>(
         &self,
         now: Time,
         read: impl FnOnce(&mut dyn Iterator<Item = &PassedPicture>) -> T,
@@ -420,25 +434,25 @@ impl Live {
     }
 
     /// Gives `read` what the stages of all pictures add up to; nothing of other muxes than MPEG-TS.
-    pub(super) fn relay_figures<T>(&self, read: impl FnOnce(&RelayFigures) -> T) -> Option<T> {
+    pub fn relay_figures<T>(&self, read: impl FnOnce(&RelayFigures) -> T) -> Option<T> {
         self.lock().stream.relay_figures().map(read)
     }
 
-    /// Where those are who watch, by subscribers' addresses ([`crate::relay::presence::subscriber`]).
-    pub(super) fn watchers(&self) -> MutexGuard<'_, Watchers> {
+    /// Where its viewers are, by subscribers' addresses ([`crate::presence::subscriber`]).
+    pub fn watchers(&self) -> MutexGuard<'_, Watchers> {
         // They are as good after each change as before it, whatever panicked in between.
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What viewers report.
-    pub(super) fn viewer_figures(&self) -> MutexGuard<'_, ViewerFigures> {
+    pub fn viewer_figures(&self) -> MutexGuard<'_, ViewerFigures> {
         // Figures: the worst that a panic in between can do is a report that is half counted.
         self.viewer_figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps and sends the stream as `settings` say from now on. What waited is shown; the caller then tells the
     /// workers.
-    pub(super) fn reconfigure(&self, settings: stream::Settings) {
+    pub fn reconfigure(&self, settings: stream::Settings) {
         let mut core = self.lock();
         self.flush(&mut core);
         core.stream.reconfigure(settings);
@@ -451,13 +465,7 @@ impl Live {
 
     /// Takes the publisher's seat, if it is free or `take_over` is asked, or where `piece` is of the publisher whose seat rests
     /// between two pieces.
-    pub(super) fn claim(
-        &self,
-        seat: Option<Seat>,
-        take_over: bool,
-        piece: Option<&Piece>,
-        now: Time,
-    ) -> Claim {
+    pub fn claim(&self, seat: Option<Seat>, take_over: bool, piece: Option<&Piece>, now: Time) -> Claim {
         let mut core = self.lock();
         self.settle(&mut core, now);
         let left =
@@ -504,7 +512,7 @@ impl Live {
     /// Gives the publisher's seat up for as long as its next piece may take to come, if `session` still has it: `piece` has ended.
     /// Returns whether the name is kept for the next one. Of the first one nothing shows that others follow: it leaves the seat to
     /// anybody; then [`Live::release`] has nothing more to do. The caller then tells the workers.
-    pub(super) fn rest(&self, session: u64, piece: &EndedPiece<'_>, until: Time, now: Time) -> bool {
+    pub fn rest(&self, session: u64, piece: &EndedPiece<'_>, until: Time, now: Time) -> bool {
         let mut core = self.lock();
         let Some(holder) = core.holder.filter(|holder| holder.session == session) else { return false };
         self.flush(&mut core);
@@ -522,7 +530,7 @@ impl Live {
 
     /// Ends the stream for another one under its name. Returns who is to be told to go; the caller then tells the
     /// workers.
-    pub(super) fn give_way(&self) -> Option<Seat> {
+    pub fn give_way(&self) -> Option<Seat> {
         let mut core = self.lock();
         self.flush(&mut core);
         self.end();
@@ -530,7 +538,7 @@ impl Live {
     }
 
     /// Gives the publisher's seat up, if `session` still has it. The caller then tells the workers.
-    pub(super) fn release(&self, session: u64, now: Time) {
+    pub fn release(&self, session: u64, now: Time) {
         let mut core = self.lock();
         if core.holder.as_ref().is_some_and(|holder| holder.session == session) {
             self.flush(&mut core);
@@ -542,14 +550,14 @@ impl Live {
 
     /// Gives up the seat of the publisher whose connection is at `seat`, and that could not do so itself. Returns whether there was
     /// one; the caller then tells the workers.
-    pub(super) fn release_seat(&self, seat: Seat, now: Time) -> bool {
+    pub fn release_seat(&self, seat: Seat, now: Time) -> bool {
         let holder = self.lock().holder.filter(|holder| holder.seat == Some(seat));
         holder.inspect(|holder| self.release(holder.session, now)).is_some()
     }
 
     /// What the publisher of `session` sends from here on does not continue what it has sent. Returns its session from now
     /// on; `None` where the seat is no longer its. The caller then tells the workers.
-    pub(super) fn begin_anew(&self, session: u64, now: Time) -> Option<u64> {
+    pub fn begin_anew(&self, session: u64, now: Time) -> Option<u64> {
         let mut core = self.lock();
         let holder = core.holder.filter(|holder| holder.session == session)?;
         self.flush(&mut core);
@@ -561,20 +569,20 @@ impl Live {
     }
 
     /// Whether the publisher of `session` sits here, and the stream goes on.
-    pub(super) fn is_held_by(&self, session: u64) -> bool {
+    pub fn is_held_by(&self, session: u64) -> bool {
         let is_its = |core: &Core| core.holder.is_some_and(|holder| holder.session == session);
         is_its(&self.lock()) && !self.has_ended()
     }
 
     /// Appends what a publisher sent. Returns whether viewers have news; [`Live::pause`] is to follow in any case
     /// once the publisher has nothing more for now.
-    pub(super) fn push(&self, session: u64, bytes: &[u8], now: Time) -> Result<bool, PushError> {
+    pub fn push(&self, session: u64, bytes: &[u8], now: Time) -> Result<bool, PushError> {
         self.append(&mut self.lock(), session, bytes, now)
     }
 
     /// [`Live::push`] and [`Live::pause`] at once, for a publisher that pushes all that it has. What is to be done is
     /// returned beside an error too: the stream may have ended by it.
-    pub(super) fn push_all(&self, session: u64, bytes: &[u8], now: Time) -> (Result<(), PushError>, Flushed) {
+    pub fn push_all(&self, session: u64, bytes: &[u8], now: Time) -> (Result<(), PushError>, Flushed) {
         let mut core = self.lock();
         let pushed = self.append(&mut core, session, bytes, now);
         let is_time = core.stream.pause(now);
@@ -614,13 +622,7 @@ impl Live {
     }
 
     /// A block begins in what the publisher sends, of a stream whose blocks say what has to be known.
-    pub(super) fn begin_block(
-        &self,
-        session: u64,
-        block: Block,
-        size: u32,
-        now: Time,
-    ) -> Result<(), PushError> {
+    pub fn begin_block(&self, session: u64, block: Block, size: u32, now: Time) -> Result<(), PushError> {
         let mut core = self.lock();
         if core.holder.as_ref().is_none_or(|holder| holder.session != session) || self.has_ended() {
             return Err(PushError::Evicted);
@@ -631,24 +633,24 @@ impl Live {
     }
 
     /// The stream is to be called so, where that is a media type of streams; otherwise as its mux is.
-    pub(super) fn call(&self, media_type: Option<&str>) {
+    pub fn call(&self, media_type: Option<&str>) {
         self.lock().media_type = media_type.and_then(stream_media_type).map(str::to_owned);
     }
 
     /// What its bytes are called in HTTP.
-    pub(super) fn media_type(&self) -> String {
+    pub fn media_type(&self) -> String {
         self.lock().media_type.clone().unwrap_or_else(|| self.mux.media_type().to_owned())
     }
 
     /// The publisher has nothing more for now.
-    pub(super) fn pause(&self, now: Time) -> Flushed {
+    pub fn pause(&self, now: Time) -> Flushed {
         let mut core = self.lock();
         let is_time = core.stream.pause(now);
         self.flush_if(&mut core, is_time)
     }
 
     /// A time that [`Flushed::wake_at`] asked for has come.
-    pub(super) fn handle_timeout(&self, now: Time) -> Flushed {
+    pub fn handle_timeout(&self, now: Time) -> Flushed {
         let mut core = self.lock();
         if core.armed.is_none_or(|armed| armed > now) {
             // An earlier time was asked for since, and has been: answered again, each would ask for one more.
@@ -660,89 +662,89 @@ impl Live {
     }
 
     /// When some worker is to call [`Live::handle_timeout`].
-    pub(super) fn armed(&self) -> Option<Time> {
+    pub fn armed(&self) -> Option<Time> {
         self.lock().armed
     }
 
     /// Where a viewer begins that is moved.
-    pub(super) fn newest_entry(&self) -> Option<Entry> {
+    pub fn newest_entry(&self) -> Option<Entry> {
         self.lock().stream.newest_entry().cloned()
     }
 
     /// Bits a second from the publisher, over the last two seconds.
-    pub(super) fn bitrate_bps(&self, now: Time) -> u64 {
+    pub fn bitrate_bps(&self, now: Time) -> u64 {
         self.lock().stream.bitrate_bps(now)
     }
 
     /// Where a viewer begins who comes now, as far back as it or the stream's settings say.
-    pub(super) fn entry_to_join(&self, prebuffer: Option<Prebuffer>, now: Time) -> Option<Entry> {
+    pub fn entry_to_join(&self, prebuffer: Option<Prebuffer>, now: Time) -> Option<Entry> {
         self.lock().stream.entry_to_join(prebuffer, now).cloned()
     }
 
     /// What is to be put in front of the bytes from `offset` on, where a picture begins there.
-    pub(super) fn prelude_at(&self, offset: u64) -> Option<Vec<u8>> {
+    pub fn prelude_at(&self, offset: u64) -> Option<Vec<u8>> {
         self.lock().stream.prelude_at(offset)
     }
 
     /// Where the record ends that the byte at `offset` is in, or as far as it has come.
-    pub(super) fn record_end(&self, offset: u64) -> u64 {
+    pub fn record_end(&self, offset: u64) -> u64 {
         self.lock().stream.record_end(offset)
     }
 
     /// Where the stream ends for a viewer that entered at `offset`, if another header is needed behind.
-    pub(super) fn seam_behind(&self, offset: u64) -> Option<u64> {
+    pub fn seam_behind(&self, offset: u64) -> Option<u64> {
         // Nearly always there is none, which is known without the lock.
         let newest = self.newest_seam.load(Ordering::Acquire);
         (offset < newest).then(|| self.lock().stream.seam_behind(offset).unwrap_or(newest))
     }
 
     /// When which offset was reached.
-    pub(super) fn marks(&self) -> Vec<OffsetTime> {
+    pub fn marks(&self) -> Vec<OffsetTime> {
         self.lock().stream.marks().collect()
     }
 
     /// Bytes that publishers sent.
-    pub(super) fn bytes_in(&self) -> u64 {
+    pub fn bytes_in(&self) -> u64 {
         self.lock().stream.counters().bytes_in
     }
 
     /// The oldest offset that is kept.
-    pub(super) fn tail(&self) -> u64 {
+    pub fn tail(&self) -> u64 {
         self.tail.load(Ordering::Acquire)
     }
 
     /// What viewers' connections are paced at, in bits a second; 0 where they are not.
-    pub(super) fn pace_bps(&self) -> u64 {
+    pub fn pace_bps(&self) -> u64 {
         self.pace_bps.load(Ordering::Relaxed)
     }
 
     /// What leaves at once, a mean of bytes; 0 where nothing has.
-    pub(super) fn flush_bytes(&self) -> u64 {
+    pub fn flush_bytes(&self) -> u64 {
         self.flush_bytes.load(Ordering::Relaxed)
     }
 
     /// Whether viewers are paced even where their paths have shown that they need not be: at a rate that was given.
-    pub(super) fn paces_all(&self) -> bool {
+    pub fn paces_all(&self) -> bool {
         self.paces_all.load(Ordering::Relaxed)
     }
 
     /// Whether its flush policy lets pictures wait for others.
-    pub(super) fn holds_pictures_back(&self) -> bool {
+    pub fn holds_pictures_back(&self) -> bool {
         self.holds_pictures_back.load(Ordering::Relaxed)
     }
 
     /// No more bytes will come; who has read all is to go.
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
     /// Ends the stream. The caller then tells the workers.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
     /// Whether the publisher has been gone for as long as `window`.
-    pub(super) fn is_abandoned(&self, window: Duration, now: Time) -> bool {
+    pub fn is_abandoned(&self, window: Duration, now: Time) -> bool {
         let mut core = self.lock();
         self.settle(&mut core, now);
         // A stream that never had a byte has nothing that viewers could wait for.
@@ -751,46 +753,47 @@ impl Live {
     }
 
     /// Since when its publisher is there; `None` where it has none.
-    pub(super) fn published_since(&self) -> Option<Time> {
+    pub fn published_since(&self) -> Option<Time> {
         self.lock().holder.as_ref().map(|holder| holder.since)
     }
 
     /// Since when it waits for a publisher, and is neither watched nor subscribed to; `None` where it does not.
-    pub(super) fn waits_since(&self) -> Option<Time> {
+    pub fn waits_since(&self) -> Option<Time> {
         let core = self.lock();
         let is_read = self.viewers() > 0 || !self.subscribers.is_empty();
         (core.holder.is_none() && !is_read).then_some(core.gone_since)
     }
 
     /// A viewer sits down with, or leaves, worker `worker`.
-    pub(super) fn viewer_joins(&self, worker: usize) {
+    pub fn viewer_joins(&self, worker: usize) {
         self.viewer_sits(worker);
         self.counters.joined.increment();
     }
 
     /// The same for one who has joined already, in another process.
-    pub(super) fn viewer_sits(&self, worker: usize) {
+    pub fn viewer_sits(&self, worker: usize) {
         self.audiences[worker].viewers.fetch_add(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
-    pub(super) fn viewer_leaves(&self, worker: usize) {
+    /// A viewer of worker `worker` has gone.
+    pub fn viewer_leaves(&self, worker: usize) {
         self.audiences[worker].viewers.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Viewers on all workers.
-    pub(super) fn viewers(&self) -> usize {
+    pub fn viewers(&self) -> usize {
         let workers = self.audiences.len() - THREADS_BESIDE;
         self.audiences[..workers].iter().map(|audience| audience.viewers.load(Ordering::Acquire)).sum()
     }
 
     /// Whether it is sent to outputs (which take MPEG-TS alone), whose thread is told of news like a worker with a viewer.
-    pub(super) fn set_has_outputs(&self, has_outputs: bool) {
+    pub fn set_has_outputs(&self, has_outputs: bool) {
         self.set_listens(self.audiences.len() - THREADS_BESIDE, has_outputs);
     }
 
     /// The same of the packager, which makes a presentation of it.
-    pub(super) fn set_is_packaged(&self, is_packaged: bool) {
+    pub fn set_is_packaged(&self, is_packaged: bool) {
         self.set_listens(self.audiences.len() - THREADS_BESIDE + 1, is_packaged);
     }
 
@@ -805,20 +808,20 @@ impl Live {
     /// The fences here, in [`Live::heard`] and in [`Live::viewer_joins`] order "grow, then look who is to be
     /// told" against "say that I look, then look how far it has grown": without them each side could miss the
     /// other, and a viewer would wait for bytes that are there.
-    pub(super) fn notify(&self, worker: usize) -> bool {
+    pub fn notify(&self, worker: usize) -> bool {
         fence(Ordering::SeqCst);
         let audience = &self.audiences[worker];
         audience.viewers.load(Ordering::Acquire) > 0 && !audience.told.swap(true, Ordering::AcqRel)
     }
 
     /// The worker looks at the news now; what comes from here on is to be told again.
-    pub(super) fn heard(&self, worker: usize) {
+    pub fn heard(&self, worker: usize) {
         self.audiences[worker].told.store(false, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
     /// What its history takes of this moment, but for what viewers tell.
-    pub(super) fn moment(&self) -> telemetry::Moment {
+    pub fn moment(&self) -> telemetry::Moment {
         telemetry::Moment {
             bytes_in: self.bytes_in(),
             bytes_out: self.counters.bytes_out.value(),
@@ -830,7 +833,8 @@ impl Live {
         }
     }
 
-    pub(super) fn status(&self, now: Time) -> StreamStatus {
+    /// What is known of it now, but for its source, its outputs, and what is left out of its presentations.
+    pub fn status(&self, now: Time) -> StreamStatus {
         let core = self.lock();
         let stream = &core.stream;
         let counters = stream.counters();

@@ -1,15 +1,15 @@
 //! Reading a stream from inside this process: in bytes of its mux, or in access units.
 //!
 //! ```text
-//! Hub::subscribe ─► Subscription::read ─► entered, bytes, fell behind, pending, ended
-//!                        └─ Units::poll ─► program, access unit, the same
-//! publisher ─► Live ─► Inboxes::announce ─► Subscribers ─► Waker::wake, once until the subscription is read again
+//! Streams::subscribe ─► Subscription::read ─► entered, bytes, fell behind, pending, ended
+//!                            └─ Units::poll ─► program, access unit, the same
+//! publisher ─► Live ─► Streams::announce ─► Subscribers ─► Waker::wake, once until the subscription is read again
 //! ```
 //! A reader that is slow loses its place when the stream's backlog is over, and enters it again at a later entry point: it holds
 //! neither the publisher nor other readers up.
 
-use crate::relay::stream_reader::{Next, StreamReader};
-use crate::relay::subscribers::Subscriber;
+use crate::stream_reader::{Next, StreamReader};
+use crate::subscribers::Subscriber;
 use glassline_delivery::stream::Mux;
 use glassline_io::clock::Clock;
 use glassline_media::AccessUnit;
@@ -63,7 +63,7 @@ impl fmt::Debug for Subscription {
 
 impl Subscription {
     /// Has `waker` woken when there is more for `reader`.
-    pub(super) fn new(reader: StreamReader, waker: Waker, clock: Clock) -> Subscription {
+    pub(crate) fn new(reader: StreamReader, waker: Waker, clock: Clock) -> Subscription {
         let subscriber = reader.live().subscribers.add(waker);
         Subscription { reader, subscriber, clock }
     }

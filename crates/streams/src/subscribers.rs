@@ -6,14 +6,14 @@ use std::task::Waker;
 
 /// The subscriptions to one stream.
 #[derive(Debug, Default)]
-pub(super) struct Subscribers {
+pub(crate) struct Subscribers {
     /// How many there are, for the data path: nearly always none.
     count: AtomicUsize,
     list: Mutex<Vec<Arc<Subscriber>>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Subscriber {
+pub(crate) struct Subscriber {
     waker: Waker,
     told: AtomicBool,
 }
@@ -24,7 +24,7 @@ impl Subscribers {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn add(&self, waker: Waker) -> Arc<Subscriber> {
+    pub(crate) fn add(&self, waker: Waker) -> Arc<Subscriber> {
         let subscriber = Arc::new(Subscriber { waker, told: AtomicBool::new(false) });
         let mut list = self.lock();
         list.push(Arc::clone(&subscriber));
@@ -33,13 +33,13 @@ impl Subscribers {
         subscriber
     }
 
-    pub(super) fn remove(&self, subscriber: &Arc<Subscriber>) {
+    pub(crate) fn remove(&self, subscriber: &Arc<Subscriber>) {
         let mut list = self.lock();
         list.retain(|known| !Arc::ptr_eq(known, subscriber));
         self.count.store(list.len(), Ordering::Release);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
@@ -47,7 +47,7 @@ impl Subscribers {
     ///
     /// The fences here and in [`Subscriber::looks`] order "grow, then look which to wake" against "say that I look, then look
     /// how far it has grown", as those of [`Live::notify`](super::live::Live::notify) do.
-    pub(super) fn notify(&self) {
+    pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);
         if self.is_empty() {
             return;
@@ -62,7 +62,7 @@ impl Subscribers {
 
 impl Subscriber {
     /// It looks now: it is woken for what comes from here on.
-    pub(super) fn looks(&self) {
+    pub(crate) fn looks(&self) {
         self.told.store(false, Ordering::Release);
         fence(Ordering::SeqCst);
     }

@@ -8,7 +8,7 @@
 //! What is done with the bytes is the caller's: viewers have them sent by the kernel ([`StreamReader::spool`]), the packager
 //! and outputs read them ([`StreamReader::read`]).
 
-use crate::relay::live::Live;
+use crate::live::Live;
 use glassline_delivery::stream::{Entry, Prebuffer};
 use glassline_io::spool::{LinkFile, Reader};
 use glassline_media::Time;
@@ -33,31 +33,46 @@ pub enum Entering {
 
 /// Where a reader is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Place {
+pub enum Place {
     /// Nowhere: it waits for an entry point, the first one, or one behind the place that it lost.
-    Awaiting { moved: bool },
+    Awaiting {
+        /// Whether it lost one.
+        moved: bool,
+    },
     /// At its offset.
     Following,
 }
 
 /// What is next for a reader.
 #[derive(Clone, Debug)]
-pub(super) enum Next {
-    /// It is at `entry` from now on; the [prelude](Entry::prelude) of that comes before the bytes there. `moved`: it was
-    /// elsewhere in the stream before.
-    Entered { entry: Entry, moved: bool },
-    /// There are bytes from its offset up to this one.
-    Data { until: u64 },
-    /// The byte at its offset is kept no longer, or will not be in a moment; up to here there are bytes that come behind it.
-    Behind { until: u64 },
+pub enum Next {
+    /// It is at `entry` from now on; the [prelude](Entry::prelude) of that comes before the bytes there.
+    Entered {
+        /// The entry point.
+        entry: Entry,
+        /// Whether it was elsewhere in the stream before.
+        moved: bool,
+    },
+    /// There are bytes from its offset on.
+    Data {
+        /// Up to this offset.
+        until: u64,
+    },
+    /// The byte at its offset is kept no longer, or will not be in a moment.
+    Behind {
+        /// Up to this offset there are bytes that come after it.
+        until: u64,
+    },
     /// Nothing now.
     Pending,
     /// Nothing any more: the stream is over, or goes on with a header that this reader has not had.
     Ended,
 }
 
+/// A reader of one stream, as the head of this module tells. It does not wait: the caller is told of news by its thread's
+/// [`Threads`](crate::Threads), or by the waker of a [`Subscription`](crate::Subscription).
 #[derive(Debug)]
-pub(super) struct StreamReader {
+pub struct StreamReader {
     live: Arc<Live>,
     spool: Reader,
     entering: Entering,
@@ -68,76 +83,77 @@ pub(super) struct StreamReader {
 
 /// A reader as one process leaves it to the next, but for its stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReaderState {
-    pub(super) offset: u64,
-    pub(super) entering: Entering,
-    pub(super) place: Place,
-    pub(super) times_moved: u32,
-    pub(super) entered_at: u64,
+pub struct ReaderState {
+    /// [`StreamReader::offset`].
+    pub offset: u64,
+    /// Where it enters.
+    pub entering: Entering,
+    /// Whether it has a place.
+    pub place: Place,
+    /// [`StreamReader::times_moved`].
+    pub times_moved: u32,
+    /// [`StreamReader::entered_at`].
+    pub entered_at: u64,
 }
 
 impl StreamReader {
     /// A reader that has no place yet.
-    pub(super) fn new(live: Arc<Live>, entering: Entering) -> StreamReader {
+    pub fn new(live: Arc<Live>, entering: Entering) -> StreamReader {
         let spool = Reader::new(live.chain.clone(), 0);
         let place = Place::Awaiting { moved: false };
         StreamReader { live, spool, entering, place, times_moved: 0, entered_at: 0 }
     }
 
     /// What the next process needs of it, beside [`StreamReader::own_link`].
-    pub(super) fn state(&self) -> ReaderState {
+    pub fn state(&self) -> ReaderState {
         let StreamReader { entering, place, times_moved, entered_at, .. } = *self;
         ReaderState { offset: self.offset(), entering, place, times_moved, entered_at }
     }
 
     /// The reader that another process left, with the part of the stream that it alone still had.
-    pub(super) fn restore(
-        live: Arc<Live>,
-        state: ReaderState,
-        own_link: Option<(u64, OwnedFd)>,
-    ) -> StreamReader {
+    pub fn restore(live: Arc<Live>, state: ReaderState, own_link: Option<(u64, OwnedFd)>) -> StreamReader {
         let ReaderState { offset, entering, place, times_moved, entered_at } = state;
         let spool = Reader::restore(live.chain.clone(), offset, own_link);
         StreamReader { live, spool, entering, place, times_moved, entered_at }
     }
 
     /// The stream.
-    pub(super) fn live(&self) -> &Arc<Live> {
+    pub fn live(&self) -> &Arc<Live> {
         &self.live
     }
 
     /// The offset of the next byte.
-    pub(super) fn offset(&self) -> u64 {
+    pub fn offset(&self) -> u64 {
         self.spool.offset()
     }
 
     /// Where it entered the stream last.
-    pub(super) fn entered_at(&self) -> u64 {
+    pub fn entered_at(&self) -> u64 {
         self.entered_at
     }
 
     /// How often it has lost its place.
-    pub(super) fn times_moved(&self) -> u32 {
+    pub fn times_moved(&self) -> u32 {
         self.times_moved
     }
 
     /// Whether it has a place.
-    pub(super) fn is_placed(&self) -> bool {
+    pub fn is_placed(&self) -> bool {
         self.place == Place::Following
     }
 
     /// A part of the stream that only this reader still has.
-    pub(super) fn own_link(&self) -> Option<LinkFile> {
+    pub fn own_link(&self) -> Option<LinkFile> {
         self.spool.own_link()
     }
 
     /// The bytes at its place, for the kernel to send.
-    pub(super) fn spool(&mut self) -> &mut Reader {
+    pub fn spool(&mut self) -> &mut Reader {
         &mut self.spool
     }
 
     /// What is next. At its entry point it has its place by that.
-    pub(super) fn poll(&mut self, now: Time) -> Next {
+    pub fn poll(&mut self, now: Time) -> Next {
         // Asked first: what was appended before the end is then seen below.
         let has_ended = self.live.has_ended();
         let nothing = if has_ended { Next::Ended } else { Next::Pending };
@@ -175,20 +191,20 @@ impl StreamReader {
     }
 
     /// Where there are bytes at its place, up to where; `None` where [`StreamReader::poll`] has something else to say.
-    pub(super) fn data_until(&self) -> Option<u64> {
+    pub fn data_until(&self) -> Option<u64> {
         let (offset, head) = (self.offset(), self.live.chain.head());
         let is_plain = self.is_placed() && self.live.seam_behind(self.entered_at).is_none();
         (is_plain && offset < head && offset >= self.live.tail()).then_some(head)
     }
 
     /// It gives its place up, and enters the stream again at an entry point ahead.
-    pub(super) fn lose_place(&mut self) {
+    pub fn lose_place(&mut self) {
         self.place = Place::Awaiting { moved: true };
         self.times_moved = self.times_moved.saturating_add(1);
     }
 
     /// Reads bytes from its place on, up to `until` and as many as fit. Returns how many; `None` where they are kept no longer.
-    pub(super) fn read(&mut self, into: &mut [u8], until: u64) -> io::Result<Option<usize>> {
+    pub fn read(&mut self, into: &mut [u8], until: u64) -> io::Result<Option<usize>> {
         self.spool.read(into, until)
     }
 }

@@ -1,18 +1,18 @@
 //! How a stream and its viewers are and were.
 
-use crate::relay::status::WhyCounts;
+use crate::status::WhyCounts;
 use glassline_delivery::telemetry::{Behind, History, Moment, Why, percentiles_ms};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Written once a second, read by whoever asks.
+/// Written once a second, read by API and metrics.
 #[derive(Debug)]
-pub(super) struct Telemetry(Mutex<Figures>);
+pub struct Telemetry(Mutex<Figures>);
 
 /// What one process leaves to the next.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct TelemetryState(Figures);
+pub struct TelemetryState(Figures);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Figures {
@@ -24,25 +24,29 @@ struct Figures {
 
 /// A stream's viewers, added up.
 #[derive(Debug, Default)]
-pub(super) struct Audience {
-    pub(super) why: WhyCounts,
-    pub(super) behind: Behind,
-    pub(super) behind_ms: Vec<u32>,
+pub struct Audience {
+    /// By what keeps them from being live.
+    pub why: WhyCounts,
+    /// How far they are behind live.
+    pub behind: Behind,
+    /// The same of each in milliseconds, for percentiles.
+    pub behind_ms: Vec<u32>,
 }
 
 impl Telemetry {
-    pub(super) fn new(now: Time) -> Telemetry {
+    /// Nothing yet.
+    pub fn new(now: Time) -> Telemetry {
         let (why, behind) = (WhyCounts::default(), Behind::default());
         Telemetry(Mutex::new(Figures { history: History::new(now), why, behind, behind_ever: behind }))
     }
 
     /// What the next process needs of it.
-    pub(super) fn state(&self) -> TelemetryState {
+    pub fn state(&self) -> TelemetryState {
         TelemetryState(self.lock().clone())
     }
 
     /// What another process left.
-    pub(super) fn restore(state: TelemetryState) -> Telemetry {
+    pub fn restore(state: TelemetryState) -> Telemetry {
         Telemetry(Mutex::new(state.0))
     }
 
@@ -52,12 +56,12 @@ impl Telemetry {
     }
 
     /// Whether a second is over.
-    pub(super) fn is_due(&self, now: Time) -> bool {
+    pub fn is_due(&self, now: Time) -> bool {
         self.lock().history.is_due(now)
     }
 
     /// Takes how its stream is, but for what its `audience` tells.
-    pub(super) fn record(&self, now: Time, mut audience: Audience, stream: Moment) {
+    pub fn record(&self, now: Time, mut audience: Audience, stream: Moment) {
         let slow = audience.why.iter().sum::<u32>() - audience.why[Why::Fine as usize];
         let moment = Moment { slow, behind_ms: percentiles_ms(&mut audience.behind_ms), ..stream };
         let mut figures = self.lock();
@@ -67,12 +71,13 @@ impl Telemetry {
     }
 
     /// Viewers by why they are slow, how far they are behind live, and the latter of all seconds so far.
-    pub(super) fn figures(&self) -> (WhyCounts, Behind, Behind) {
+    pub fn figures(&self) -> (WhyCounts, Behind, Behind) {
         let figures = self.lock();
         (figures.why, figures.behind, figures.behind_ever)
     }
 
-    pub(super) fn read<T>(&self, read: impl FnOnce(&History) -> T) -> T {
+    /// Gives `read` how it was.
+    pub fn read<T>(&self, read: impl FnOnce(&History) -> T) -> T {
         read(&self.lock().history)
     }
 }

@@ -1,0 +1,83 @@
+//! Publishing from inside the process.
+
+use crate::live::{Live, PushError};
+use crate::registry::{ClaimError, Claimant, Claimed};
+use crate::streams::Streams;
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::{Block, Mux};
+use std::fmt;
+use std::sync::Arc;
+
+/// A publisher's slot. Dropping it gives the name up; viewers stay for a while and wait for the next one.
+pub struct Publisher {
+    streams: Arc<Streams>,
+    live: Arc<Live>,
+    session: u64,
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (stream, session) = (&self.live.name, self.session);
+        f.debug_struct("Publisher").field("stream", stream).field("session", &session).finish_non_exhaustive()
+    }
+}
+
+impl Streams {
+    /// Publishes a stream of `mux` from inside this process.
+    ///
+    /// # Errors
+    /// Why the name is not to be had.
+    pub fn publish(self: &Arc<Self>, name: &StreamName, mux: Mux) -> Result<Publisher, ClaimError> {
+        let claimant = Claimant { name, mux, seat: None, take_over: false, piece: None };
+        let Claimed { live, session, .. } = self.claim(claimant)?;
+        Ok(Publisher::new(Arc::clone(self), live, session))
+    }
+
+    /// The publisher inside another process that had the slot of `name` under `session`, if the slot is still its.
+    pub fn restore_publisher(self: &Arc<Self>, name: &StreamName, session: u64) -> Option<Publisher> {
+        let live = self.find(name).filter(|live| live.reclaim(session, None))?;
+        Some(Publisher::new(Arc::clone(self), live, session))
+    }
+}
+
+impl Publisher {
+    fn new(streams: Arc<Streams>, live: Arc<Live>, session: u64) -> Publisher {
+        Publisher { streams, live, session }
+    }
+
+    /// The stream's name.
+    pub fn name(&self) -> &StreamName {
+        &self.live.name
+    }
+
+    /// Its session.
+    pub fn session(&self) -> u64 {
+        self.session
+    }
+
+    /// The stream is called so in HTTP; `None`: as its mux is.
+    pub fn call(&self, media_type: Option<&str>) {
+        self.live.call(media_type);
+    }
+
+    /// A block of `size` bytes begins, of a stream whose blocks say what has to be known.
+    pub fn begin_block(&self, block: Block, size: u32) -> Result<(), PushError> {
+        self.live.begin_block(self.session, block, size, self.streams.now())
+    }
+
+    /// Appends bytes of its mux to the stream, in any chop. Viewers get it when the stream's flush policy says so; a call is
+    /// taken for all that there is at the moment.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), PushError> {
+        let now = self.streams.now();
+        let (pushed, flushed) = self.live.push_all(self.session, bytes, now);
+        self.streams.notify(&self.live, flushed);
+        pushed
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.live.release(self.session, self.streams.now());
+        self.streams.announce(&self.live, None);
+    }
+}

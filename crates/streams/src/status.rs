@@ -1,0 +1,216 @@
+//! What is known of a stream at one moment: for the API, metrics and the page.
+
+use glassline_delivery::packager::LeftOut;
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::{Mux, VideoDetails};
+use glassline_delivery::telemetry::{Behind, Why};
+use glassline_media::bitstream::h264::Join;
+use glassline_media::container::tracks::Track;
+use glassline_media::container::ts::ElementaryStream;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Viewers of this many are counted in each state of [`Why::ALL`].
+pub type WhyCounts = [u32; Why::ALL.len()];
+
+/// Where a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceState {
+    /// It is being connected to; or datagrams of it have never come.
+    Connecting,
+    /// It sends.
+    Live,
+    /// It does not send; [`SourceStatus::error`] says why.
+    Waiting {
+        /// Until the next attempt; `None` where nothing can be done but wait for datagrams.
+        retry_in: Option<Duration>,
+    },
+}
+
+/// A pulled stream's source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStatus {
+    /// Its URL, without user, password and query.
+    pub url: String,
+    /// Where it is.
+    pub state: SourceState,
+    /// Why it does not send; `None` while it does, and before the first failure.
+    pub error: Option<String>,
+    /// Times that it began to send.
+    pub sessions: u64,
+    /// Attempts that failed and streams that ended.
+    pub failures: u64,
+    /// Redirects followed.
+    pub redirects: u64,
+    /// Whether the stream comes in Metacube blocks.
+    pub metacube: bool,
+    /// Bytes that belonged to no Metacube block.
+    pub garbage_bytes: u64,
+    /// From the encoder's newest time stamp to its arrival here, by the two machines' wall clocks. `None` where there
+    /// are no such stamps, or the clocks do not agree.
+    pub encoder_delay: Option<Duration>,
+    /// Datagrams received and dropped by the kernel; `None` for other sources.
+    pub datagrams: Option<(u64, u64)>,
+    /// What became of RTP's packets; `None` for other sources.
+    pub rtp: Option<RtpCounts>,
+}
+
+/// What became of the packets of a source that sends RTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RtpCounts {
+    /// Packets of RTP that came.
+    pub received: u64,
+    /// Packets that did not come in time.
+    pub lost: u64,
+    /// Packets that came after a later one, in time.
+    pub reordered: u64,
+    /// Packets that came after they had been given up; they are among the lost.
+    pub late: u64,
+    /// Packets that came again.
+    pub duplicate: u64,
+    /// Datagrams that were no RTP with MPEG-TS, or not of the sender that is listened to.
+    pub refused: u64,
+    /// Times that the sender began to count anew, or another one came.
+    pub restarts: u64,
+}
+
+impl SourceStatus {
+    /// Times that it began to send again.
+    pub fn reconnects(&self) -> u64 {
+        self.sessions.saturating_sub(1)
+    }
+}
+
+/// An output of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputStatus {
+    /// Where it goes.
+    pub url: String,
+    /// Whether the stream has begun there, and the last datagrams could be sent.
+    pub sending: bool,
+    /// Why the last datagrams could not be sent; `None` while they can.
+    pub error: Option<String>,
+    /// Datagrams sent.
+    pub datagrams: u64,
+    /// Bytes of the stream sent, without headers.
+    pub bytes: u64,
+    /// Datagrams that could not be sent, and attempts to open the output that failed.
+    pub errors: u64,
+    /// Times that it fell behind the backlog and went on at the newest key frame.
+    pub moved_forward: u64,
+}
+
+/// One stream.
+#[derive(Clone, Debug)]
+pub struct StreamStatus {
+    /// Its name.
+    pub name: StreamName,
+    /// What its bytes are.
+    pub mux: Mux,
+    /// Whether a publisher is there.
+    pub live: bool,
+    /// Bits a second, over the last two seconds.
+    pub bitrate_bps: u64,
+    /// Viewers now.
+    pub viewers: usize,
+    /// Viewers ever.
+    pub viewers_joined: u64,
+    /// What PMT lists; nothing of other muxes than MPEG-TS.
+    pub streams: Vec<ElementaryStream>,
+    /// Of these, what LL-HLS and LL-DASH are without.
+    pub left_out: Vec<LeftOut>,
+    /// What the video's headers say.
+    pub video: Option<VideoDetails>,
+    /// What the header of another mux says of the tracks behind it.
+    pub carried: Vec<Track>,
+    /// Since the present publisher came.
+    pub uptime: Duration,
+    /// Since the first publisher came.
+    pub age: Duration,
+    /// Since the newest byte came.
+    pub newest_byte_age: Option<Duration>,
+    /// Between the last two places to join: key frames or recovery points.
+    pub key_frame_interval: Option<Duration>,
+    /// How decoding begins at the newest of them, where the video shows it.
+    pub join: Option<Join>,
+    /// Bytes between the oldest kept offset and the newest.
+    pub backlog_bytes: u64,
+    /// Bytes of memory that the spool may take.
+    pub spool_bytes: u64,
+    /// Bytes that publishers sent.
+    pub bytes_in: u64,
+    /// Bytes of the stream that viewers were sent.
+    pub bytes_out: u64,
+    /// Bytes from publishers that belonged to no packet.
+    pub garbage_bytes: u64,
+    /// Continuity errors in what publishers sent.
+    pub continuity_errors: u64,
+    /// Publishers that have come.
+    pub sessions: u64,
+    /// Times that a viewer fell behind the backlog and was moved to the newest key frame.
+    pub moved_forward: u64,
+    /// Viewers that fell behind the backlog and were dropped, as their stream's rules say.
+    pub dropped_behind: u64,
+    /// Viewers that were dropped because their sockets took nothing.
+    pub stalled: u64,
+    /// Viewers that fell so far behind that the rest of a record was gone, and were ended.
+    pub cut_off: u64,
+    /// TCP segments that viewers were sent again, of those connections that were looked at.
+    pub retransmitted: u64,
+    /// Bursts that were longer than a viewer's path had shown to take, since a worker had no time for pacing.
+    pub unpaced: u64,
+    /// What viewers' connections are paced at, bits a second; `None` where they are not.
+    pub pace_bps: Option<u64>,
+    /// Viewers by what keeps them from being live, in the order of `Why::ALL`, a second ago at most.
+    pub why: WhyCounts,
+    /// How far they were behind live then.
+    pub behind: Behind,
+    /// The same of each second since the stream began, added up.
+    pub behind_ever: Behind,
+    /// Where a pulled stream comes from; `None` for one that somebody publishes.
+    pub source: Option<SourceStatus>,
+    /// Where it is sent to.
+    pub outputs: Vec<OutputStatus>,
+}
+
+impl StreamStatus {
+    /// A pulled stream that is not there.
+    pub fn absent(name: &StreamName, mux: Mux, source: Option<SourceStatus>) -> StreamStatus {
+        StreamStatus {
+            name: name.clone(),
+            mux,
+            live: false,
+            bitrate_bps: 0,
+            viewers: 0,
+            viewers_joined: 0,
+            streams: Vec::new(),
+            left_out: Vec::new(),
+            video: None,
+            carried: Vec::new(),
+            uptime: Duration::ZERO,
+            age: Duration::ZERO,
+            newest_byte_age: None,
+            key_frame_interval: None,
+            join: None,
+            backlog_bytes: 0,
+            spool_bytes: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            garbage_bytes: 0,
+            continuity_errors: 0,
+            sessions: 0,
+            moved_forward: 0,
+            dropped_behind: 0,
+            stalled: 0,
+            cut_off: 0,
+            retransmitted: 0,
+            unpaced: 0,
+            pace_bps: None,
+            why: WhyCounts::default(),
+            behind: Behind::default(),
+            behind_ever: Behind::default(),
+            source,
+            outputs: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The streams of a program, with what has to happen around them: where one begins, ends or gets another publisher, the threads
+//! that stay with it are told.
+
+use crate::live::{Flushed, Live, Seat};
+use crate::registry::{ClaimError, Claimant, Claimed, Granted, Plan, Registry};
+use crate::stream_reader::{Entering, StreamReader};
+use crate::subscription::Subscription;
+use crate::threads::{self, News, Threads};
+use glassline_delivery::policy::StreamName;
+use glassline_io::clock::Clock;
+use glassline_media::Time;
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+/// What else of the program has to know of streams. Called on the thread that the event comes up on, without a lock of this crate;
+/// must not block.
+pub trait Observer: Send + Sync {
+    /// A publisher has got the slot of `live`, which may have begun by that. The threads are told after this.
+    fn published(&self, live: &Arc<Live>);
+
+    /// `live` has ended to make room for others.
+    fn displaced(&self, live: &Arc<Live>);
+}
+
+/// The streams of a program.
+pub struct Streams {
+    registry: Registry,
+    plan: Arc<dyn Plan>,
+    threads: Arc<dyn Threads>,
+    observer: OnceLock<Weak<dyn Observer>>,
+    clock: Clock,
+}
+
+impl fmt::Debug for Streams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Streams").field("registry", &self.registry).finish_non_exhaustive()
+    }
+}
+
+impl Streams {
+    /// None yet: those that begin are kept as `plan` says at that time, and `threads` are told of their news.
+    pub fn new(plan: Arc<dyn Plan>, threads: Arc<dyn Threads>, clock: Clock) -> Streams {
+        Streams { registry: Registry::default(), plan, threads, observer: OnceLock::new(), clock }
+    }
+
+    /// Goes on with the streams that another process left, and with the next number that it would have given. Called before there
+    /// are others.
+    pub fn inherit(&self, next_id: u64, lives: Vec<Arc<Live>>) {
+        self.registry.inherit(next_id, lives);
+    }
+
+    /// Has `observer` told from now on. Only the first call counts.
+    pub fn set_observer(&self, observer: Weak<dyn Observer>) {
+        let _ = self.observer.set(observer);
+    }
+
+    fn observer(&self) -> Option<Arc<dyn Observer>> {
+        self.observer.get().and_then(Weak::upgrade)
+    }
+
+    /// The clock that streams are stamped with.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The number of the next stream.
+    pub fn next_id(&self) -> u64 {
+        self.registry.next_id()
+    }
+
+    /// All of them, by name; also those that have just ended and still stand in the list.
+    pub fn all(&self) -> Vec<Arc<Live>> {
+        self.registry.all()
+    }
+
+    /// The stream `name`, if it has not ended.
+    pub fn find(&self, name: &StreamName) -> Option<Arc<Live>> {
+        self.registry.find(name)
+    }
+
+    /// Those with names that begin with `prefix` and that have not ended, in order.
+    pub fn beginning_with(&self, prefix: &StreamName) -> Vec<Arc<Live>> {
+        self.registry.beginning_with(prefix)
+    }
+
+    /// Takes the publisher's slot of the stream `claimant.name`, which begins if there is none, and tells all that stay with it. One
+    /// of another mux is replaced where `claimant.take_over` asks for it.
+    ///
+    /// # Errors
+    /// Why the name is not to be had.
+    pub fn claim(&self, claimant: Claimant<'_>) -> Result<Claimed, ClaimError> {
+        let mut displaced = Vec::new();
+        let claimed = self.registry.claim(claimant, &*self.plan, self.clock.now(), &mut displaced);
+        self.tell_displaced(&displaced);
+        let Granted { live, session, replaced, evicted, continued } = claimed?;
+        if let Some(observer) = self.observer() {
+            observer.published(&live);
+        }
+        self.announce(&live, None);
+        if let Some(replaced) = replaced {
+            self.announce(&replaced, None);
+        }
+        if let Some(Seat { worker, token }) = evicted {
+            self.threads.tell(worker, News::Evicted(token));
+        }
+        Ok(Claimed { live, session, continued })
+    }
+
+    /// A reader of the stream `name`, which enters where `entering` says; `None` where there is no such stream now. `waker` is woken
+    /// when there is more, once until the subscription is read again.
+    pub fn subscribe(&self, name: &StreamName, entering: Entering, waker: Waker) -> Option<Subscription> {
+        let live = self.find(name)?;
+        Some(Subscription::new(StreamReader::new(live, entering), waker, self.clock))
+    }
+
+    /// Wakes each thread that has viewers, outputs or a presentation of `live` and has not been told yet. `own` is the worker that
+    /// calls, which is not woken: it serves its viewers itself if this returns true.
+    pub fn announce(&self, live: &Arc<Live>, own: Option<usize>) -> bool {
+        threads::announce(&*self.threads, live, own)
+    }
+
+    /// Does what `flushed` asks for, from a thread that is no worker: wakes those with viewers, and leaves the deadline to one
+    /// worker, always the same of a stream.
+    pub fn notify(&self, live: &Arc<Live>, flushed: Flushed) {
+        threads::notify(&*self.threads, live, flushed);
+    }
+
+    /// Ends `live`, takes it out of the list, and tells the threads.
+    pub fn end(&self, live: &Arc<Live>) {
+        self.registry.end(live);
+        self.announce(live, None);
+    }
+
+    /// Ends some streams that are not needed, for others to have their descriptors.
+    pub fn give_up_descriptors(&self) {
+        self.tell_displaced(&self.registry.give_up_descriptors(&*self.plan));
+    }
+
+    /// Tells the viewers that have come to streams which ended to make room.
+    fn tell_displaced(&self, displaced: &[Arc<Live>]) {
+        for live in displaced {
+            if let Some(observer) = self.observer() {
+                observer.displaced(live);
+            }
+            self.announce(live, None);
+        }
+    }
+
+    /// Ends the streams that have had no publisher for longer than `window`.
+    pub fn end_abandoned(&self, window: Duration) {
+        for live in self.registry.end_abandoned(window, self.clock.now()) {
+            tracing::info!(stream = %live.name, viewers = live.viewers(), "stream ended: its publisher did not return");
+            self.announce(&live, None);
+        }
+    }
+
+    /// Streams that a panic has ended since the last call; the caller announces them.
+    pub fn take_broken(&self) -> Vec<Arc<Live>> {
+        let mut broken = self.all();
+        broken.retain(|live| live.take_broken());
+        for live in &broken {
+            tracing::error!(stream = %live.name, viewers = live.viewers(), "stream ended by a fault");
+        }
+        broken
+    }
+
+    /// The time of the moment.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_streams::{SETTINGS, name, streams};
+    use crate::{FreeNames, NoThreads};
+    use glassline_delivery::stream::Mux;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<String>>);
+
+    impl Seen {
+        fn take(&self) -> Vec<String> {
+            std::mem::take(&mut self.0.lock().unwrap())
+        }
+    }
+
+    impl Observer for Seen {
+        fn published(&self, live: &Arc<Live>) {
+            self.0.lock().unwrap().push(format!("published {}", live.name));
+        }
+
+        fn displaced(&self, live: &Arc<Live>) {
+            self.0.lock().unwrap().push(format!("displaced {}", live.name));
+        }
+    }
+
+    #[test]
+    fn an_observer_is_told_of_publishers_and_of_what_ended_for_room() {
+        let plan = FreeNames { settings: SETTINGS, max_streams: 1 };
+        let streams = Arc::new(Streams::new(Arc::new(plan), Arc::new(NoThreads), Clock::new()));
+        let seen = Arc::new(Seen::default());
+        streams.set_observer(Arc::downgrade(&(Arc::clone(&seen) as Arc<dyn Observer>)));
+        let one = streams.publish(&name("one"), Mux::MpegTs).unwrap();
+        assert!(matches!(
+            streams.publish(&name("two"), Mux::MpegTs).map(drop),
+            Err(ClaimError::TooMany { limit: 1 })
+        ));
+        assert!(matches!(
+            streams.publish(&name("one"), Mux::MpegTs).map(drop),
+            Err(ClaimError::Taken { .. })
+        ));
+        assert_eq!(seen.take(), ["published one"]);
+        drop(one);
+        let two = streams.publish(&name("two"), Mux::MpegTs).unwrap();
+        assert_eq!(seen.take(), ["displaced one", "published two"]);
+        assert!(streams.find(&name("one")).is_none() && streams.find(two.name()).is_some());
+    }
+
+    #[test]
+    fn a_stream_without_a_publisher_is_over_when_its_window_is() {
+        let streams = streams();
+        drop(streams.publish(&name("a"), Mux::MpegTs).unwrap());
+        let woken = streams.subscribe(&name("a"), Entering::Newest, Waker::noop().clone());
+        assert!(woken.is_some());
+        std::thread::sleep(Duration::from_millis(1));
+        streams.end_abandoned(Duration::from_secs(60));
+        assert!(streams.all().is_empty(), "a stream that never had a byte does not wait");
+    }
+
+    #[test]
+    fn a_publisher_that_went_over_has_its_slot_as_long_as_no_other_took_it() {
+        let streams = streams();
+        let mut publisher = streams.publish(&name("a"), Mux::MpegTs).unwrap();
+        let session = publisher.session();
+        std::mem::forget(streams.restore_publisher(&name("a"), session).unwrap());
+        assert!(streams.restore_publisher(&name("a"), session + 1).is_none());
+        assert!(streams.restore_publisher(&name("b"), session).is_none());
+        publisher.push(&[]).unwrap();
+    }
+}
