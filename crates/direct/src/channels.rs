@@ -1,10 +1,10 @@
-//! Which channels of a link are whose.
+//! What each of a link's reserved channels carries.
 
 use glassline_transport::link::{Fec, MAX_CHANNELS, Options};
 use std::time::Duration;
 
-/// Pictures, from the sender. The last channels of a link belong to rooms of ours, the highest to `engine::link::session`; those
-/// below are the user's.
+/// Pictures, from the sender. The channels with the highest numbers are reserved: the highest for `engine::link::session`, those
+/// below it for direct video. All others are the user's.
 pub const VIDEO: u8 = MAX_CHANNELS as u8 - 2;
 /// What the receiver says of them.
 pub const REPORTS: u8 = MAX_CHANNELS as u8 - 3;

@@ -5,7 +5,7 @@ use glassline_codec::vp8::State;
 use glassline_transport::link::MessageId;
 use std::collections::BTreeMap;
 
-/// States that are kept of pictures that nobody has said anything of: a second of video, and a bound for who never says anything.
+/// States of pictures without a report that are kept: a second of video, and a bound where a receiver never reports.
 const UNANSWERED_MAX: usize = 32;
 
 /// What is known of a picture that was sent.

@@ -11,7 +11,7 @@ use std::time::Duration;
 const STATES_MAX: usize = 40;
 /// Pictures that wait for one before them, at most.
 const WAITING_MAX: usize = 4;
-/// For so long a picture whose source is not there waits before the sender is told: packets overtake each other.
+/// How long a picture waits for its source before the sender is told that the source is missing: packets overtake each other.
 const LACKING_PATIENCE: Duration = Duration::from_millis(4);
 
 /// Of a sender that does not say how many pictures it gives a second.
@@ -28,9 +28,9 @@ pub struct Shown {
     /// Pictures a second of the sender's source.
     pub rate: FrameRate,
     /// The picture; it bears no time of capture but the header's, as the sender's clock is not ours. Where the network takes
-    /// little it is smaller than it is to be shown.
+    /// little it is smaller than `size`.
     pub picture: Picture,
-    /// The size at which it is to be shown: the source's.
+    /// The size at which to show it: the source's.
     pub size: Size,
     /// Bytes of the encoded frame.
     pub bytes: usize,
@@ -60,9 +60,9 @@ pub struct ReceiverCounters {
     pub shown: u64,
     /// Those that were not: a newer one was there.
     pub overtaken: u64,
-    /// Those whose source state never came.
+    /// Pictures of which the source state never came.
     pub lacking: u64,
-    /// Those that could not be decoded, or whose state was another than the sender's.
+    /// Pictures that could not be decoded, or that led to another state than the sender's.
     pub damaged: u64,
     /// Messages of no known format.
     pub malformed: u64,
@@ -98,7 +98,7 @@ pub struct Receiver {
 struct Run {
     epoch: u32,
     rate: FrameRate,
-    /// At which size pictures are to be shown, where they are not of that size.
+    /// The size at which to show pictures, where they are not of that size.
     display: Option<Size>,
     /// By the number of the picture that they are behind.
     states: BTreeMap<u64, (State, StateTag)>,
@@ -108,7 +108,7 @@ struct Run {
     /// The newest that was shown.
     shown: Option<u64>,
     lacking: Option<LackingPicture>,
-    /// Something is to be told.
+    /// A report is due.
     is_due: bool,
     /// Pictures that came whole, and of them those that were shown.
     pictures: u64,
@@ -185,7 +185,7 @@ impl Receiver {
         Ok(fate)
     }
 
-    /// When [`Receiver::handle_timeout`] is to be called, if at all.
+    /// When the caller has to call [`Receiver::handle_timeout`], if at all.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.runs().filter_map(Run::poll_timeout).min()
     }
@@ -293,7 +293,7 @@ impl Run {
         }
     }
 
-    /// A picture that has waited and whose source is there now.
+    /// A picture that has waited for its source, which is there now.
     fn next_ready(&mut self) -> Option<(PictureHeader, Bytes)> {
         let ready =
             |waiting: &Waiting| waiting.header.source.is_some_and(|source| self.states.contains_key(&source));
@@ -302,7 +302,7 @@ impl Run {
         Some((waiting.header, waiting.frame))
     }
 
-    /// Decodes a picture whose source is there, and keeps its state. `None` where it is damaged.
+    /// Decodes a picture and keeps its state; its source is there. `None` where the picture is damaged.
     fn decode(&mut self, header: &PictureHeader, frame: &[u8], shared: &mut Shared<'_>) -> Option<Picture> {
         let (limits, workspace) = (shared.limits, &mut *shared.workspace);
         let decoded = header.size.map_or(Ok(()), |size| limits.check_size(size)).and_then(|()| {

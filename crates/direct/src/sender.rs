@@ -79,7 +79,7 @@ pub struct SenderSettings {
     pub candidates: usize,
     /// No more bits than this a second, whatever the network could take.
     pub bitrate_max: Option<Bitrate>,
-    /// The finest quantiser index: no bits are spent on what nobody sees.
+    /// The finest quantiser index: a finer one costs bits and makes no visible difference.
     pub finest: u8,
     /// How the encoder is steered.
     pub codec: CodecMode,
@@ -148,7 +148,7 @@ pub struct Decision {
     pub captured: Time,
     /// Its number, if it is sent.
     pub number: Option<u64>,
-    /// The picture whose state it was coded against; `None`: none.
+    /// The picture with the state that it was coded against; `None`: none.
     pub source: Option<u64>,
     /// Only states that the receiver has said it has were coded against.
     pub careful: bool,
@@ -171,7 +171,8 @@ pub struct Decision {
 pub struct Choice {
     /// What was decided, for logs and plots.
     pub decision: Decision,
-    /// The message for channel [`VIDEO`](crate::VIDEO), if one goes; [`Sender::sent`] is to be told what the link calls it.
+    /// The message for channel [`VIDEO`](crate::VIDEO), if one goes. The caller then tells [`Sender::sent`] what the link calls
+    /// it.
     pub message: Option<Bytes>,
 }
 
@@ -192,7 +193,7 @@ pub struct SenderCounters {
     pub key: u64,
     /// Which candidate was sent: the finest, one between, the coarsest.
     pub chosen: [u64; 3],
-    /// Reports whose state was not ours.
+    /// Reports of a state that is not ours.
     pub mismatches: u64,
     /// Times that the receiver had none of our states.
     pub resets: u64,
@@ -211,7 +212,7 @@ struct Pending {
     picture: Picture,
     /// What it was coded against.
     state: State,
-    /// The size of the state that it was to be coded against, before that was resampled.
+    /// The size of the state to code against, before that was resampled.
     source_size: Option<Size>,
     /// What the header says of sizes.
     size: Option<Size>,
@@ -262,7 +263,7 @@ pub struct Sender {
 /// What a header says of sizes ([`PictureHeader::size`]).
 fn told_size(state: Option<Size>, source: Size, coded: Size) -> Option<Size> {
     match state {
-        // A key frame: at which size it is to be shown.
+        // A key frame: the size at which to show it.
         None => Some(source).filter(|source| *source != coded),
         // Another frame's state is brought to this one's size.
         Some(before) => Some(coded).filter(|coded| *coded != before),
@@ -355,7 +356,7 @@ impl Sender {
         spent.as_secs_f64() / self.interval().as_secs_f64()
     }
 
-    /// Within which time the next picture is to leave: what the link's budget is to be asked about.
+    /// Within which time the next picture should leave: the caller asks the link for its budget within that time.
     pub fn horizon(&self) -> Duration {
         let needs_key = self.history.source(false).is_none();
         let usual = self.interval().mul_f64(HORIZON);
@@ -524,7 +525,7 @@ impl Sender {
         Ok(vec![Quality::Quantizer(index)])
     }
 
-    /// When the pending picture passed which stages up to its encoding, on a clock whose origin is its capture.
+    /// When the pending picture passed each stage up to its encoding, on a clock that is zero at its capture.
     pub fn stamp(&mut self, stamps: Stamps) {
         if let Some(pending) = &mut self.pending {
             pending.passed = stamps;

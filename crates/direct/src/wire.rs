@@ -8,12 +8,12 @@
 //!                     of access units, which come on the same channel (`coded::wire`)
 //!           epoch     names one run of the sender; its numbers and states mean nothing in another one
 //!           number    of the picture, from 0, one more for each that was sent
-//!           back      number less that of the picture whose state it is coded against; 0 where it is coded against none
-//!           kept      number less that of the oldest picture whose state the sender may still code against
+//!           back      number less that of the source, the picture with the state that it is coded against; 0 for none
+//!           kept      number less that of the oldest picture with a state that the sender may still code against
 //!           target    the first 8 bytes of the hash of the state behind it
 //!           captured  UTC in microseconds
 //!           rate      of a key frame alone: pictures a second of the source, as a fraction
-//!           size      width and height. Of a key frame: at which size its pictures and those behind it are to be shown, where
+//!           size      width and height. Of a key frame: the size at which to show its pictures and those behind it, where
 //!                     that is not its own. Of another: at which size it is coded, where its source state has another one,
 //!                     which is resampled first (`codec::vp8::State::resampled`)
 //!           stamps    bytes of the block, then version:1=1 and for each stage passed since: stage:1 microseconds:v since
@@ -63,7 +63,7 @@ pub enum WireError {
         found: u8,
     },
     /// It ends early, or a value makes no sense.
-    #[error("a message whose {what} is missing or makes no sense")]
+    #[error("a message in which the {what} is missing or makes no sense")]
     Malformed {
         /// What is wrong.
         what: &'static str,
@@ -81,7 +81,7 @@ impl From<StateHash> for StateTag {
     }
 }
 
-/// Stamps of a picture of which no stage but the capture is known, on a clock whose origin that is.
+/// Stamps of a picture of which no stage but the capture is known, on a clock that is zero at that.
 pub(crate) fn no_stages() -> Stamps {
     Stamps::captured_at(Time::ZERO)
 }
@@ -100,7 +100,7 @@ pub(crate) fn write_stamps(stamps: &Stamps, out: &mut Vec<u8>) {
     out.append(&mut block);
 }
 
-/// Reads a block of stamps, onto a clock whose origin is the capture; one of another version tells nothing.
+/// Reads a block of stamps, onto a clock that is zero at the capture; one of another version tells nothing.
 pub(crate) fn parse_stamps(reader: &mut Reader<'_>) -> Option<Stamps> {
     let count = reader.byte()?;
     let mut block = Reader::new(reader.bytes(usize::from(count))?);
@@ -129,9 +129,9 @@ pub struct PictureHeader {
     pub epoch: u32,
     /// The picture's number in it.
     pub number: u64,
-    /// The picture whose state it is coded against; `None`: it needs no other.
+    /// The picture with the state that it is coded against; `None`: it needs no other.
     pub source: Option<u64>,
-    /// The oldest picture whose state may still be coded against.
+    /// The oldest picture with a state that may still be coded against.
     pub kept: u64,
     /// The state behind it.
     pub target: StateTag,
@@ -139,10 +139,10 @@ pub struct PictureHeader {
     pub captured: Utc,
     /// The source's pictures a second; known of key frames, those without a source.
     pub rate: Option<FrameRate>,
-    /// Of a key frame: the size at which its pictures and those behind it are to be shown, where it is not the frame's own. Of
-    /// another: the size at which it is coded, where its source state has another one and is to be resampled first.
+    /// Of a key frame: the size at which to show its pictures and those behind it, where it is not the frame's own. Of another:
+    /// the size at which it is coded, where its source state has another one, which the receiver resamples first.
     pub size: Option<Size>,
-    /// What it has passed since, on a clock whose origin is its capture.
+    /// The stages that it has passed since, on a clock that is zero at its capture.
     pub passed: Stamps,
 }
 
@@ -237,7 +237,7 @@ pub struct DecodedPicture {
 pub struct LackingPicture {
     /// Its number.
     pub number: u64,
-    /// The picture whose state it would need.
+    /// The picture with the state that it would need; its own number where it was damaged itself.
     pub source: u64,
 }
 
@@ -250,7 +250,7 @@ pub struct Report {
     pub newest: Option<u64>,
     /// The newest that was decoded.
     pub decoded: Option<DecodedPicture>,
-    /// The newest whose source state is not there.
+    /// The newest that could not be decoded: its source state is not there, or it was damaged.
     pub lacking: Option<LackingPicture>,
     /// Pictures that were shown.
     pub shown: u64,

@@ -1,9 +1,9 @@
 //! Many sends by one system call.
 //!
-//! A frame for a thousand viewers is a thousand sends; what each costs beyond TCP itself is the way into the
-//! kernel and, with `sendfile`, the walk from the file's pages through a pipe. A [`Batch`] hands the kernel a
-//! queue of sends (`io_uring`) whose bytes it copies straight from the spool's memory, which is hot in the
-//! cache after the first of them.
+//! A frame for a thousand viewers is a thousand sends; what each costs beyond TCP itself is the way into the kernel
+//! and, with `sendfile`, the walk from the file's pages through a pipe. A [`Batch`] hands the kernel a queue of sends
+//! (`io_uring`). The kernel copies their bytes straight from the spool's memory, which is hot in the cache after the
+//! first of them.
 //!
 //! Where the system bars `io_uring` (containers often do), [`Batch::new`] says so and the caller sends one by
 //! one with [`crate::spool::Reader::send`].

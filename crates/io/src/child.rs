@@ -51,7 +51,7 @@ impl Signals {
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it was opened just now, and nobody else knows it.
+        // SAFETY: it was opened just now, and nothing else has it.
         Ok(Signals(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
@@ -124,8 +124,8 @@ pub fn spawn_with_capabilities(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Programs whose parents have ended, which the kernel hands to this process instead of the system's first one (`PR_SET_CHILD_SUBREAPER`
-/// of prctl(2)).
+/// Makes this process the parent of programs that have lost theirs: the kernel hands them to it instead of to the
+/// system's first process (`PR_SET_CHILD_SUBREAPER` of prctl(2)).
 #[derive(Debug)]
 pub struct Orphans(());
 
@@ -186,7 +186,7 @@ fn children() -> Vec<Pid> {
     pids.filter(is_ours).filter_map(Pid::from_raw).collect()
 }
 
-/// Sends a signal to a program that [`spawn`] started and whose end has not been asked for yet.
+/// Sends a signal to a program that [`spawn`] started and that has not been waited for yet.
 ///
 /// # Errors
 /// Where it has become a user that we may not send to.

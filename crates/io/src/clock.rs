@@ -49,8 +49,9 @@ impl Clock {
         Utc::from_nanos((utc + time.as_nanos()).saturating_sub(now))
     }
 
-    /// How far the wall clock may be from UTC: the error that NTP, PTP or whoever keeps it estimates, or the greatest possible
-    /// one where that is not said. Unknown where the system does not tell. A system call: for once in some seconds.
+    /// How far the wall clock may be from UTC: the error as it is estimated by what keeps the clock, such as NTP or
+    /// PTP, or the greatest possible one where no estimate is given. Unknown where the system does not tell. A system
+    /// call: for once in some seconds.
     pub fn accuracy(&self) -> ClockAccuracy {
         Kept::read().map_or(ClockAccuracy::Unknown, Kept::accuracy)
     }
@@ -70,7 +71,8 @@ struct Kept {
 impl Kept {
     fn read() -> Option<Kept> {
         let mut state = MaybeUninit::<libc::timex>::zeroed();
-        // SAFETY: all zeros are a valid `timex`, whose `modes` of 0 ask and set nothing; the kernel writes only into it.
+        // SAFETY: all zeros are a valid `timex`, and its `modes` of 0 ask and set nothing; the kernel writes only into
+        // it.
         let (answer, state) = unsafe {
             let answer = libc::adjtimex(state.as_mut_ptr());
             (answer, state.assume_init())

@@ -23,8 +23,8 @@ const STRAIGHT_BYTES: usize = 256 << 10;
 /// Bytes of a file without direct writes after which the system is made to write out what came so far.
 const WINDOW_BYTES: u64 = 8 << 20;
 
-/// A new file that is written from its beginning to its end. [`DirectFile::finish`] ends it; one that is dropped before has its
-/// bytes too, but nobody learns whether they were written.
+/// A new file that is written from its beginning to its end. [`DirectFile::finish`] ends it; one that is dropped before writes
+/// its last bytes too, but an error of that is not reported.
 #[derive(Debug)]
 pub struct DirectFile {
     file: File,
@@ -98,7 +98,7 @@ impl DirectFile {
         Ok(self.written)
     }
 
-    /// The same for a file that is looked at, or cut, afterwards. Nothing is to be added to it any more.
+    /// The same for a file that is looked at, or cut, afterwards. The caller must not append anything to it any more.
     ///
     /// # Errors
     /// As those of [`DirectFile::finish`].

@@ -1,7 +1,7 @@
 //! Between an old process and the new one that takes its place: a local socket that carries bytes and descriptors.
 //!
 //! The place to meet is an abstract name (unix(7)): it needs no file, and is gone with the process that holds it.
-//! Both sides look at whose process the other is (`SO_PEERCRED`).
+//! Both sides look at the user and the process of the other (`SO_PEERCRED`).
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -30,13 +30,13 @@ impl Meeting {
         Ok(Meeting(UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?))
     }
 
-    /// The user that holds `name`, and the process; `None` where nobody does, or the system does not tell.
+    /// The user and the process that hold `name`; `None` where none does, or the system does not tell.
     pub fn holder(name: &str) -> Option<(u32, u32)> {
         // Of a socket that listens these are its credentials when it began to.
         Channel::connect(name).ok()?.peer().ok()
     }
 
-    /// Waits for somebody to come.
+    /// Waits for a process to connect.
     pub fn accept(&self) -> io::Result<Channel> {
         loop {
             match self.0.accept() {

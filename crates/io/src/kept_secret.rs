@@ -1,4 +1,5 @@
-//! A secret that a machine makes for itself, once, and keeps in a file: 32 random bytes that nobody else has to know.
+//! A secret that a machine makes for itself, once, and keeps in a file: 32 random bytes that no other machine has to
+//! know.
 
 use crate::small_file::Accept;
 use crate::{random, secret_file};
@@ -79,7 +80,7 @@ fn make(path: &Path) -> io::Result<Zeroizing<[u8; 32]>> {
     text.push('\n');
     secret.iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
     text.push('\n');
-    // It is written under another name first, so that nobody ever reads a part of it.
+    // It is written under another name first, so that no reader ever sees a part of it.
     let mut name = OsString::from(path);
     name.push(format!(
         ".{:016x}",

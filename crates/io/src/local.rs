@@ -17,11 +17,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens under `path`, mode 0600. A socket that nobody listens on any more is replaced. For the length of the call
-    /// files that other threads make are this user's alone, too.
+    /// Listens under `path`, mode 0600. A socket with no process that listens on it any more is replaced. For the
+    /// length of the call files that other threads make are this user's alone, too.
     ///
     /// # Errors
-    /// `AddrInUse` where somebody listens there, `AlreadyExists` where something else has the name.
+    /// `AddrInUse` where a process listens there, `AlreadyExists` where something else has the name.
     pub fn bind(path: &Path) -> io::Result<Listener> {
         match fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => return Err(io::ErrorKind::AlreadyExists.into()),
@@ -53,7 +53,7 @@ impl Listener {
         }
     }
 
-    /// What removes the file, for who ends while another thread waits in [`Listener::accept`].
+    /// What removes the file, for a program that ends while another of its threads waits in [`Listener::accept`].
     pub fn removal(&self) -> Removal {
         Removal { path: self.path.clone(), file: self.file }
     }
@@ -71,7 +71,7 @@ impl Drop for Removal {
         let is_ours =
             |found: fs::Metadata| found.file_type().is_socket() && (found.dev(), found.ino()) == self.file;
         if fs::symlink_metadata(&self.path).is_ok_and(is_ours) {
-            // Where it cannot be removed, the next one finds that nobody listens.
+            // Where it cannot be removed, the next `bind` finds that no process listens, and replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -37,7 +37,7 @@ impl Map {
     /// The `length` bytes from `offset` on.
     ///
     /// # Safety
-    /// The file has them, and nobody changes them or cuts the file short while they are borrowed.
+    /// The file has them, and nothing changes them or cuts the file short while they are borrowed.
     pub(crate) unsafe fn bytes(&self, offset: usize, length: usize) -> &[u8] {
         let end = offset.checked_add(length);
         assert!(end.is_some_and(|end| end <= self.bytes), "{length} bytes from {offset} of {}", self.bytes);
@@ -48,8 +48,8 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: base and bytes are those of a mapping that this value made and alone owns. What it lent
-        // is used only while whoever asked for it holds this value.
+        // SAFETY: base and bytes are those of a mapping that this value made and alone owns. What it lent is used only
+        // while the borrower holds this value.
         let unmapped = unsafe { munmap(self.base, self.bytes) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }

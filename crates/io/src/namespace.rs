@@ -20,7 +20,7 @@ pub enum NamespaceError {
     /// The system refuses a step.
     #[error("cannot {step}: {error}")]
     Refused {
-        /// What was to be done.
+        /// The step.
         step: &'static str,
         /// What the system says.
         error: io::Error,

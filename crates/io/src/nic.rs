@@ -184,7 +184,7 @@ unsafe fn address(at: *const libc::sockaddr) -> Option<IpAddr> {
 /// Packets that an interface's device has lost since it came up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Dropped for want of room in the system, or since nobody wanted them.
+    /// Dropped for want of room in the system, or since no protocol wanted them.
     pub dropped: u64,
     /// Missed by the device, for want of room in its ring.
     pub missed: u64,

@@ -1,9 +1,9 @@
 //! Memory for pictures that the kernel writes into: huge pages, touched before they are needed, used again and again.
 //!
 //! A receiver of raw video takes a [`Block`] for each picture, has the kernel put packets into it, and lends it to a picture's
-//! planes as their [`Memory`]. Whoever drops the last picture, on whatever thread, gives the block back to its [`Pool`].
-//! With pages of 4 KiB a picture of 1080p is a thousand entries of the processor's page table, and the first byte that is
-//! written to each of them is a fault of the kernel's; with pages of 2 MiB, touched in advance, it is two or three entries and
+//! planes as their [`Memory`]. When the last clone of the picture is dropped, on whatever thread, the block goes back to its
+//! [`Pool`]. With pages of 4 KiB a picture of 1080p is a thousand entries of the processor's page table, and the first byte that
+//! is written to each of them is a fault of the kernel's; with pages of 2 MiB, touched in advance, it is two or three entries and
 //! no fault.
 #![allow(unsafe_code)]
 
@@ -32,7 +32,7 @@ struct Shared {
     bytes_each: usize,
     stride: usize,
     count: usize,
-    /// Numbers of the blocks that nobody holds, the one that came back last at the end: it is the likeliest to be in a cache.
+    /// Numbers of the free blocks, the one that came back last at the end: it is the likeliest to be in a cache.
     free: Mutex<Vec<usize>>,
 }
 
@@ -59,14 +59,14 @@ impl Pool {
         Ok(Pool(Arc::new(Shared { mapping, bytes_each, stride, count, free })))
     }
 
-    /// A block that nobody holds, with the bytes that its last holder left in it; `None` where all are held. Neither allocates
-    /// nor calls the system.
+    /// A free block, with the bytes that its last holder left in it; `None` where all are held. Neither allocates nor calls the
+    /// system.
     pub fn take(&self) -> Option<Block> {
         let index = self.0.free().pop()?;
         Some(Block { pool: self.0.clone(), index })
     }
 
-    /// Blocks that nobody holds.
+    /// Free blocks.
     pub fn free(&self) -> usize {
         self.0.free().len()
     }
@@ -100,7 +100,7 @@ impl Pool {
 
 impl Shared {
     fn free(&self) -> MutexGuard<'_, Vec<usize>> {
-        // Whoever holds the lock only pushes or pops a number: no panic leaves it half done.
+        // The lock is held only to push or pop a number: no panic leaves the list half changed.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
-//! Threads that wait for tasks and share them: for work of milliseconds that is to be divided, again and again.
+//! Threads that wait for tasks and share them: for work of milliseconds that is divided again and again.
 //!
-//! The tasks may borrow from whoever asks, as those of [`std::thread::scope`] may, but no thread is made for them.
+//! The tasks may borrow from the caller, as those of [`std::thread::scope`] may, but no thread is made for them.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -17,7 +17,7 @@ type Task<'a> = &'a mut (dyn FnMut() + Send);
 pub struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// Held by whoever's tasks are run.
+    /// Held by the thread that has its tasks run.
     turn: Mutex<()>,
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Shared {
 
 #[derive(Default)]
 struct State {
-    /// Those that nobody has begun, the first one last.
+    /// Tasks that no thread has begun, the first one last.
     waiting: Vec<Task<'static>>,
     /// Tasks that are not done, begun or not.
     open: usize,

@@ -47,7 +47,7 @@ impl Keep {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PrivilegeError {
-    /// Nobody has this name here.
+    /// There is no user or group of this name.
     #[error("no {what} {name:?} in {file}")]
     Unknown {
         /// "user" or "group".
@@ -66,11 +66,11 @@ pub enum PrivilegeError {
         error: io::Error,
     },
     /// Only root can become another user.
-    #[error("this process runs as user {found} and is to be user {wanted}")]
+    #[error("this process runs as user {found}; only root can become user {wanted}")]
     NotRoot {
         /// The user that it is.
         found: u32,
-        /// The user that it is to become.
+        /// The user that it should become.
         wanted: u32,
     },
     /// Other threads would keep what this one gives up.
@@ -181,7 +181,7 @@ fn change_user(identity: &Identity, kept: CapabilitySet) -> Result<(), Privilege
     let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
     let groups: Vec<_> =
         std::iter::once(gid).chain(identity.groups.iter().map(|group| Gid::from_raw(*group))).collect();
-    // A container's root may lack what is to be kept; what needs it then says so itself.
+    // A container's root may lack some of the capabilities to keep; what needs one then says so itself.
     let had = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted);
     let kept = kept & had;
     step("cannot keep capabilities", set_keep_capabilities(true))?;

@@ -1,4 +1,4 @@
-//! How network interfaces queue what is to be sent: their queueing disciplines (rtnetlink(7), tc(8)).
+//! How network interfaces queue packets that leave: their queueing disciplines (rtnetlink(7), tc(8)).
 //!
 //! A sender with launch times wants to know: `fq` and `etf` hold each packet until its own, all others send it at once.
 

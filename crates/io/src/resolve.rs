@@ -14,8 +14,8 @@ pub fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// The addresses in the order in which they are to be tried: the families take turns, that of the first one first, and each
-/// address stands once (RFC 8305 §4).
+/// The addresses in the order in which a caller should try them: the families take turns, that of the first one first,
+/// and each address stands once (RFC 8305 §4).
 pub fn in_turns(found: &[SocketAddr]) -> Vec<SocketAddr> {
     let is_first =
         |address: &&SocketAddr| found.first().is_some_and(|first| first.is_ipv4() == address.is_ipv4());
@@ -33,7 +33,7 @@ pub fn in_turns(found: &[SocketAddr]) -> Vec<SocketAddr> {
     all
 }
 
-/// Has a thread of its own resolve the name, and call `answer` with what comes of it: for who must not wait.
+/// Has a thread of its own resolve the name, and call `answer` with what comes of it: for callers that must not wait.
 ///
 /// # Errors
 /// The system gives no thread; `answer` is not called then.

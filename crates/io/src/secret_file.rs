@@ -5,10 +5,10 @@
 //!
 //! ```text
 //! owner of the file      its mode may be at most
-//! this process' user     0700   nobody else has to read it
+//! this process' user     0700   no other user has to read it
 //! root, or another user  0740   its group may read, since that may be how this process can
 //! ```
-//! What is no file on disk (a pipe, a terminal, a file of /proc) is between whoever made it and us, and has no such mode.
+//! What is no regular file (a pipe, a terminal, also by a name of /proc/self/fd) has no such mode and is not checked.
 
 use crate::small_file::{Accept, Bounds, SmallFile, SmallFileError};
 use rustix::fs::{FileType, Stat, fstat};
@@ -96,7 +96,7 @@ pub fn check(file: impl AsFd, path: &Path) -> Result<(), SecretFileError> {
     }
 }
 
-/// Who reads a file, as far as its permissions ask.
+/// The process that reads a file, as far as permissions depend on it.
 #[derive(Clone, Copy, Debug)]
 struct Reader {
     uid: u32,
@@ -104,7 +104,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The command after which only those may read the file who have to; `None` where that is so.
+    /// The command that takes permissions from all that need not read the file; `None` where there is nothing to take.
     fn remedy(self, stat: &Stat, path: &Path) -> Option<String> {
         let is_owner = self.uid == stat.st_uid && self.uid != 0;
         let too_much = OF_OTHERS | if is_owner { OF_GROUP } else { GROUP_CHANGES };

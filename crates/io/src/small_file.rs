@@ -123,7 +123,7 @@ pub struct SmallFile<'a> {
 }
 
 impl<'a> SmallFile<'a> {
-    /// Opens it, which waits for nobody: a FIFO is opened without its writer.
+    /// Opens it without waiting: a FIFO is opened even where it has no writer.
     ///
     /// # Errors
     /// `Unreadable`, `NotRegular`.

@@ -18,8 +18,8 @@ pub struct Listener(TcpListener);
 /// Connections that wait for accept; the kernel bounds it by `net.core.somaxconn`.
 const ACCEPT_BACKLOG: i32 = 4096;
 
-/// A peer that says nothing for so long is asked whether it is there, and again after each interval; one that does not
-/// answer that often is gone. Nobody has to tell us that it went: a machine that loses its power tells nothing.
+/// A peer that sends nothing for so long is probed, and again after each interval; one that leaves that many probes
+/// unanswered is taken for gone. A machine that loses its power tells nothing.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_PROBES: u32 = 3;

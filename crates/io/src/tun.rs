@@ -1,4 +1,4 @@
-//! TUN devices: a network interface whose other side is this program.
+//! TUN devices: network interfaces with this program at their other side.
 //!
 //! What the system sends into the device is read here, IP packet by packet; what is written here comes out of it. The
 //! device belongs to the network namespace of the thread that opens it, and goes when it is closed.
@@ -29,7 +29,7 @@ pub enum TunError {
     /// The system refuses a step.
     #[error("cannot {step}: {error}")]
     Refused {
-        /// What was to be done.
+        /// The step.
         step: &'static str,
         /// What the system says.
         error: io::Error,
@@ -78,8 +78,8 @@ impl Tun {
         let interface = || Interface::new(&self.name);
         let set = |step, done: rustix::io::Result<()>| done.map_err(TunError::refused(step));
         set("set a device's MTU", interface().and_then(|device| device.set_mtu(mtu_bytes)))?;
-        // A burst waits here for its reader, whose own queue is the one that counts. Only root of the whole machine may
-        // change it; others have the kernel's 500 packets.
+        // Long enough that a burst waits here until it is read, and only the reader's own queue counts. Only root of
+        // the whole machine may change it; others have the kernel's 500 packets.
         let _ = interface().and_then(|device| device.set_queue_length(4096));
         set("set a device's address", interface().and_then(|device| device.set_address(address)))?;
         set("set a device's peer", interface().and_then(|device| device.set_peer(peer)))?;

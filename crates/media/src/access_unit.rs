@@ -13,7 +13,8 @@ pub enum Codec {
     H264,
     /// ITU-T H.265; access units are in Annex B byte-stream form.
     H265,
-    /// AV1; an access unit is a temporal unit whose OBUs are behind start codes ("Carriage of AV1 in MPEG-2 TS" §3.2).
+    /// AV1; an access unit is a temporal unit, with start codes in front of its OBUs ("Carriage of AV1 in MPEG-2 TS"
+    /// §3.2).
     Av1,
     /// ISO/IEC 13818-2 video. Recognised and carried; not parsed.
     Mpeg2Video,

@@ -157,7 +157,7 @@ impl PixelFormat {
         matches!(self.layout, Layout::Planar)
     }
 
-    /// Bytes that a sample takes in a plane of its own; 1 in pgroups, whose planes are counted in bytes.
+    /// Bytes that a sample takes in a plane of its own; 1 in pgroups, since their planes are counted in bytes.
     pub const fn sample_bytes(self) -> usize {
         if self.depth_bits > 8 && self.is_planar() { 2 } else { 1 }
     }
@@ -178,7 +178,7 @@ impl PixelFormat {
         Size { width: size.width.div_ceil(1 << x), height: size.height.div_ceil(1 << y) }
     }
 
-    /// Bytes of a picture of `size` whose lines are packed without padding.
+    /// Bytes of a picture of `size` with lines packed without padding.
     pub fn packed_bytes(self, size: Size) -> usize {
         (0..self.planes())
             .map(|index| {
@@ -227,8 +227,8 @@ pub enum FieldOrder {
     BottomFirst,
 }
 
-/// Memory of planes that is not the allocator's: huge pages that a receiver has the kernel write into, a pool whose pieces come
-/// back when they are dropped. `io` supplies it.
+/// Memory of planes that is not the allocator's: huge pages that a receiver has the kernel write into, out of a pool to which
+/// they return when they are dropped. `io` supplies it.
 pub trait Memory: std::fmt::Debug + Send + Sync {
     /// All of it.
     fn bytes(&self) -> &[u8];
@@ -320,7 +320,7 @@ impl Plane {
         }
         match &mut self.bytes {
             Bytes::Own(bytes) => Arc::make_mut(bytes),
-            // Nobody else has it: see above.
+            // There is no other reference to it: see above.
             Bytes::Lent(memory) => Arc::get_mut(memory).map_or(&mut [], |memory| memory.bytes_mut()),
         }
     }
@@ -349,7 +349,7 @@ impl Plane {
     }
 }
 
-/// Planes are equal whose samples are, however they lie.
+/// Planes with the same samples are equal, however these lie in memory.
 impl PartialEq for Plane {
     fn eq(&self, other: &Plane) -> bool {
         (self.size, self.sample_bytes) == (other.size, other.sample_bytes) && self.lines().eq(other.lines())
@@ -375,7 +375,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// A picture whose samples are all zero.
+    /// A picture with all samples zero.
     pub fn new(format: PixelFormat, size: Size, captured: Time) -> Picture {
         let planes = (0..format.planes())
             .map(|index| Plane::new(format.plane_size(size, index), format.sample_bytes()))
@@ -427,18 +427,18 @@ impl Picture {
     }
 }
 
-/// Pictures whose planes are used again, so that a source allocates none while it runs: fresh pages cost a
-/// 720p picture more than its conversion does.
+/// Lends out the planes of earlier pictures again, so that a source allocates none while it runs: fresh pages cost a 720p picture
+/// more than its conversion does.
 #[derive(Clone, Debug, Default)]
 pub struct PicturePool {
     kept: Vec<Picture>,
 }
 
 impl PicturePool {
-    /// Pictures that are kept at most; whoever holds more of them at a time allocates.
+    /// Pictures that are kept at most; where a caller holds more of them at a time, the others are allocated.
     const MAX: usize = 8;
 
-    /// A picture to write into. Its samples are those of an earlier picture; whoever takes it writes all of them.
+    /// A picture to write into. Its samples are those of an earlier picture: the caller writes all of them.
     pub fn take(&mut self, format: PixelFormat, size: Size, captured: Time) -> Picture {
         self.kept.retain(|kept| kept.format == format && kept.size() == size);
         let Some(free) = self.kept.iter().position(|kept| !kept.is_shared()) else {

@@ -274,8 +274,8 @@ pub fn parse_frame_rate(text: &str) -> Result<FrameRate, QuantityError> {
     rate.ok_or_else(malformed)
 }
 
-/// Deserialises a quantity that stands as a text. A bare number goes through `parse` too, whose message then
-/// says what is missing.
+/// Deserialises a quantity that stands as a text. A bare number goes through `parse` too, so that the error says what
+/// is missing.
 pub fn deserialize_text<'de, D, T, E>(
     deserializer: D,
     what: &'static str,

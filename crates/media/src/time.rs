@@ -117,7 +117,7 @@ impl Ticks {
         self.0.rem_euclid(Self::WRAP) as u64
     }
 
-    /// The unwrapped stamp nearest to `reference` whose low 33 bits are `wrapped`.
+    /// The unwrapped stamp with the low 33 bits `wrapped` that is nearest to `reference`.
     pub const fn unwrap_near(wrapped: u64, reference: Ticks) -> Ticks {
         // Both wrap at a multiple of the stamps' own wrap.
         let mut delta = wrapped.cast_signed().wrapping_sub(reference.0).rem_euclid(Self::WRAP);

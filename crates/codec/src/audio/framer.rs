@@ -57,9 +57,10 @@ impl Framer {
 
     /// Takes `block` in and gives the frames that it fills, oldest first. What is left waits for the next block.
     ///
-    /// Where the block begins more than [`REANCHOR`] after the samples before it, silence fills the gap; one of more than
-    /// [`LONGEST_SILENCE`] is left: silence fills up the frame, and time goes on at the block's. Where it begins as much too early, its first samples, whose time is taken
-    /// already, are dropped. Times always grow.
+    /// Where the block begins more than [`REANCHOR`] after the samples before it, silence fills the gap. A gap of more
+    /// than [`LONGEST_SILENCE`] is not filled: silence completes the frame that has begun, and time goes on with the
+    /// block's capture time. Where the block begins more than [`REANCHOR`] too early, its first samples are dropped,
+    /// since their time is taken already. Times always grow.
     ///
     /// # Errors
     /// [`CodecError::Input`] for another rate or number of channels, [`CodecError::TimeStamp`] for a block that goes

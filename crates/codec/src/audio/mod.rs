@@ -6,8 +6,8 @@
 //! | Opus | 2.5, 5, 10, 20 ms | 2.5 ms | 7.5 ms (of 5 ms) |
 //! | AAC-LC | 21.3 ms | 21.3 ms | 64 ms |
 //!
-//! **Time.** A unit's `pts` is when the first sample that a decoder gives for it was captured: what coding lags is
-//! subtracted here, so that sound and picture whose stamps are equal were captured together. The capture time in
+//! **Time.** A unit's `pts` is the capture time of the first sample that a decoder gives for it: the codec's delay is
+//! subtracted here, so that sound and pictures with equal stamps were captured together. The capture time in
 //! [`stamps`](glassline_media::AccessUnit::stamps) is that of the first sample that went in.
 //!
 //! Opus is the choice for live sound that everybody plays: VLC and FFmpeg from MPEG-TS, every browser through MSE and

@@ -1,8 +1,9 @@
 //! Opus (RFC 6716) by libopus, in its restricted low-delay mode (CELT alone, look-ahead 2.5 ms) or, for talk over lines
-//! that lose packets, in its speech mode (SILK or both, look-ahead 6.5 ms), whose packets also hold the one before.
+//! that lose packets, in its speech mode (SILK or both, look-ahead 6.5 ms), in which each packet also holds the one
+//! before it.
 //!
-//! Comes in: [`AudioBlock`]s of any length at 48 kHz. Goes out: one [`AccessUnit`] a frame, whose data is one Opus
-//! packet. Called by the `encode` pipeline and by `direct::sound`, which decodes too.
+//! Comes in: [`AudioBlock`]s of any length at 48 kHz. Goes out: one [`AccessUnit`] a frame, with one Opus packet as its
+//! data. Called by the `encode` pipeline and by `direct::sound`, which decodes too.
 //!
 //! **Time.** A decoder gives sound that lags behind what went in by [`Encoder::lookahead_samples`] (RFC 7845 calls it
 //! pre-skip). MPEG-TS has no field for that, so a unit's `pts` is earlier by as much than the capture time of the
@@ -135,9 +136,10 @@ impl Encoder {
 
     /// Takes `block` in and returns the packets that it fills, oldest first. What is left waits for the next block.
     ///
-    /// Where the block begins more than [`REANCHOR`] after the samples before it, silence fills the gap; after one of more
-    /// than [`LONGEST_SILENCE`](super::LONGEST_SILENCE) time goes on at the block's. Where it begins as much too early, its first samples, whose time
-    /// is taken already, are dropped. Time stamps always grow.
+    /// Where the block begins more than [`REANCHOR`] after the samples before it, silence fills the gap. A gap of more
+    /// than [`LONGEST_SILENCE`](super::LONGEST_SILENCE) is not filled: time goes on with the block's capture time.
+    /// Where the block begins more than [`REANCHOR`] too early, its first samples are dropped, since their time is
+    /// taken already. Time stamps always grow.
     ///
     /// # Errors
     /// [`CodecError::Input`] for another rate or number of channels, [`CodecError::TimeStamp`] for a block that goes

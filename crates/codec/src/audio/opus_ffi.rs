@@ -73,7 +73,7 @@ impl Encoder {
         usize::try_from(samples).map_err(|_| text(samples))
     }
 
-    /// Encodes interleaved samples, whose number decides the frame's duration, and returns the packet's length.
+    /// Encodes interleaved samples and returns the packet's length. The number of samples decides the frame's duration.
     pub(super) fn encode(&mut self, samples: &[f32], packet: &mut [u8]) -> Result<usize, String> {
         let frames = length(samples.len() / self.channels);
         // SAFETY: `raw` is open; `samples` holds `frames` times the encoder's channels and `packet` is writable

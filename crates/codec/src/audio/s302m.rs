@@ -1,7 +1,7 @@
 //! LPCM in MPEG-TS (SMPTE ST 302): samples as they are, and no delay but that of gathering a packet.
 //!
-//! Comes in: [`AudioBlock`]s at 48 kHz. Goes out: one [`AccessUnit`] a packet, whose data is the payload of one PES
-//! packet. Called by the `encode` pipeline.
+//! Comes in: [`AudioBlock`]s at 48 kHz. Goes out: one [`AccessUnit`] a packet, with the payload of one PES packet as
+//! its data. Called by the `encode` pipeline.
 
 use super::framer::Framer;
 pub use super::{MAX_OVERLAP, RATE_HZ, REANCHOR};

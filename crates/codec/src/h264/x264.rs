@@ -134,8 +134,8 @@ impl Encoder {
         }
     }
 
-    /// Encodes `picture` and returns its whole unit. Its stamps hold the capture time: the caller, who owns the
-    /// clock, adds `Queued` and `Encoded`. All else is as in [`Encoder::encode_slices`].
+    /// Encodes `picture` and returns its whole unit. The unit's stamps hold the capture time alone: the caller has the
+    /// clock, and adds `Queued` and `Encoded`. All else is as in [`Encoder::encode_slices`].
     pub fn encode(&mut self, picture: &Picture, pts: Ticks) -> Result<AccessUnit, CodecError> {
         let mut data = Vec::new();
         let coded = self.encode_slices(picture, pts, None, &mut |unit| data.extend_from_slice(unit.bytes))?;

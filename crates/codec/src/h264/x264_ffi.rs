@@ -109,7 +109,7 @@ impl Handle {
         }
     }
 
-    /// Encodes one picture, whose NAL units go to `collector` while x264 works. Panics if the planes are smaller
+    /// Encodes one picture, and passes its NAL units to `collector` while x264 works. Panics if the planes are smaller
     /// than the encoder's size, which the caller has checked.
     pub(super) fn encode(
         &mut self,

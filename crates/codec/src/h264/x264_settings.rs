@@ -19,15 +19,15 @@ pub enum KeyInterval {
     Pictures(u32),
 }
 
-/// Who chooses the quantisers.
+/// What chooses the quantisers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RateControl {
     /// x264, which looks at each picture as a whole first: a millisecond or two at 720p. Within a picture it
     /// distributes bits by detail (adaptive quantisation) and sees to it, row by row, that the VBV is kept.
     #[default]
     X264,
-    /// We, for each picture as a whole, out of what the pictures before it have cost and of how much it has changed:
-    /// coding begins at once. The VBV is kept as far as pictures cost what is expected of them. Not for filler.
+    /// Our own rate control, for each picture as a whole, from what the pictures before it cost and how much this one
+    /// has changed: coding begins at once. The VBV is kept as far as pictures cost what is predicted. Not for filler.
     Predicted,
 }
 
@@ -56,7 +56,7 @@ pub struct Settings {
     /// Whether filler is added where the pictures leave the VBV fuller than it is, so that the rate is constant.
     /// Default false.
     pub filler: bool,
-    /// Who chooses the quantisers. Default [`RateControl::X264`].
+    /// What chooses the quantisers. Default [`RateControl::X264`].
     pub rate_control: RateControl,
     /// Threads, at most 128; 0 lets x264 choose by processors and picture height. All work on one picture, each on
     /// slices of its own. Default 0.

@@ -12,7 +12,7 @@ pub(crate) struct BoolDecoder<'a> {
     rest: &'a [u8],
     window: u64,
     range: u32,
-    /// Bits in the window behind the top 8; below zero, the window is to be filled.
+    /// Bits in the window behind the top 8; below zero, the window has to be filled before the next bit is decoded.
     spare: i32,
     /// Bytes of zeros that were put behind the data.
     invented: i32,
@@ -140,8 +140,8 @@ impl<'a> BoolDecoder<'a> {
 
 /// Codes bits into one partition of a frame.
 ///
-/// What is not yet written lies in `low`, whose lowest 8 bits are those that the range applies to; `pending` bits
-/// above them wait until there are 32 to be written at once.
+/// `low` holds what is not written yet: its lowest 8 bits are those that the range applies to, and the `pending` bits
+/// above them wait until 32 can be written at once.
 #[derive(Clone, Debug)]
 pub(crate) struct BoolEncoder {
     out: Vec<u8>,

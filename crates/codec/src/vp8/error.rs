@@ -62,7 +62,7 @@ pub enum Error {
         /// Bytes that the header names.
         expected: usize,
     },
-    /// A partition whose bytes end before its macroblocks do.
+    /// The bytes of a partition end before its macroblocks do.
     #[error("vp8: partition {partition} ends in macroblock row {row} of {rows}")]
     Truncated {
         /// 0 is the one of modes and motion vectors; tokens follow from 1.

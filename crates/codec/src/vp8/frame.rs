@@ -70,8 +70,8 @@ impl Frame {
         &self.planes[index]
     }
 
-    /// The frame's name, see [`hash`]. It is made once, for all who share the frame, when it is first asked for: most
-    /// frames are gone before anyone does.
+    /// The frame's name, see [`hash`]. All clones of the frame share it. It is computed when it is first asked for:
+    /// most frames are dropped before that.
     pub(crate) fn hash(&self, geometry: &Geometry) -> u128 {
         *self.hash.get_or_init(|| hash(geometry, [0, 1, 2].map(|index| self.plane(index))))
     }
@@ -103,12 +103,12 @@ impl Unfinished {
     /// The planes to write to.
     pub(crate) fn planes_mut(&mut self) -> [&mut [u8]; 3] {
         self.planes.each_mut().map(|plane| {
-            // Whoever makes an `Unfinished` sees to it that nobody else holds its planes.
+            // `Workspace::frame` makes an `Unfinished` only of planes that have no other reference.
             Arc::get_mut(plane).unwrap_or_default()
         })
     }
 
-    /// The frame, which nobody writes to any more.
+    /// The finished frame; its planes are not written to any more.
     pub(crate) fn finish(self) -> Frame {
         Frame { planes: self.planes, hash: Arc::default() }
     }

@@ -33,7 +33,7 @@ pub struct KeyTag {
     pub width: u16,
     /// Lines, 1 to 16,383.
     pub height: u16,
-    /// How the picture is to be widened for display: 0 not at all, 1 by 5/4, 2 by 5/3, 3 by 2. Decoding ignores it.
+    /// By how much the picture is widened for display: 0 not at all, 1 by 5/4, 2 by 5/3, 3 by 2. Decoding ignores it.
     pub horizontal_scale: u8,
     /// The same for its height.
     pub vertical_scale: u8,
@@ -45,7 +45,7 @@ impl FrameTag {
         if self.key.is_some() { 10 } else { 3 }
     }
 
-    /// Reads the clear bytes of a frame; cheap, for whoever wants to know no more than size and type.
+    /// Reads the clear bytes of a frame: a cheap way to learn its size and type.
     ///
     /// # Errors
     /// `Short`, `StartCode`, `Version` or `Size`.

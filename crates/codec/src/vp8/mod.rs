@@ -19,8 +19,8 @@
 //! # show(&[]).unwrap();
 //! ```
 //!
-//! Encoding is the same the other way round ([`encode`]); [`Encoder`] holds a stream's state, plan and rate control for
-//! who wants frame after frame and no forks.
+//! Encoding is the same the other way round ([`encode`]). [`Encoder`] holds a stream's state, plan and rate control,
+//! for a caller that encodes frame after frame and needs no forks.
 //!
 //! A frame walks through `header`, then row by row through `modes` and `motion` (how each macroblock is predicted),
 //! `tokens` (its coefficients), `predict` and `transform` (its samples) and `loop_filter`; `decode` drives them.

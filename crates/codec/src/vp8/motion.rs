@@ -215,7 +215,7 @@ pub(crate) fn split(
     macroblock.vector = macroblock.vectors[15];
 }
 
-/// The row of [`SUB_VECTOR`] for a piece whose neighbours have these vectors.
+/// The row of [`SUB_VECTOR`] for a piece with these vectors to its left and above it.
 pub(crate) fn sub_context(left: Vector, above: Vector) -> usize {
     match (left == above, left == Vector::ZERO, above == Vector::ZERO) {
         (true, true, _) => 4,

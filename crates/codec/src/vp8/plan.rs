@@ -79,8 +79,8 @@ impl Plan {
         }
     }
 
-    /// The quantiser index, 0 to 127, of a picture of this role, where frames that nobody looks at for long have
-    /// `nominal`.
+    /// The quantiser index, 0 to 127, of a picture of this role, where inter frames that are no long-term references
+    /// have `nominal`.
     pub fn quantizer(&self, role: Role, nominal: u8) -> u8 {
         let near = self.key_interval.is_some_and(|interval| interval < 3 * self.long_term);
         let percent = match role {
@@ -92,8 +92,8 @@ impl Plan {
         ((u32::from(nominal.min(127)) * percent + 50) / 100) as u8
     }
 
-    /// `request`, whose quality stands, for a picture of this role: whether it is a key frame, what it replaces, and
-    /// by how much what stands still is finer.
+    /// `request` with what a picture of this role needs: whether it is a key frame, what it replaces, and by how much
+    /// what stands still is finer. The quality of `request` is kept.
     pub fn request(&self, role: Role, request: Request) -> Request {
         let (golden, still_finer) = match (role, request.quality) {
             (Role::LongTerm, Quality::Quantizer(index)) => {
@@ -106,8 +106,8 @@ impl Plan {
         Request { key_frame: role == Role::Key, updates, still_finer, ..request }
     }
 
-    /// Whether a frame that came out like this shows another scene than the one before it, and is to be encoded again
-    /// as a key frame: against the same state, as if nothing had been.
+    /// Whether a frame with these statistics shows another scene than the one before it. The caller then encodes it
+    /// again as a key frame: against the same state, as if it had not been encoded before.
     pub fn is_cut(&self, stats: &Stats) -> bool {
         let far = self.since.is_some_and(|(key, _)| key >= CUT_DISTANCE);
         !stats.key && far && u64::from(stats.intra) * 100 > u64::from(stats.macroblocks) * CUT_PERCENT

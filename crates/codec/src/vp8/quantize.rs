@@ -65,8 +65,8 @@ pub(crate) fn quantize(
     end
 }
 
-/// [`quantize`] of as many blocks as all slices have; whether any level is not 0. Of a block whose levels are all 0,
-/// nothing but its end is written: its place in `dequantized` is to be zero already.
+/// [`quantize`] of as many blocks as all slices have. Returns whether any level is not 0. Of a block with no level but
+/// 0, only the end is written: its place in `dequantized` must be zero already.
 pub(crate) fn quantize_run(
     coefficients: &[[i16; 16]],
     steps: &Steps,

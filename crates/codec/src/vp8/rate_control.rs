@@ -26,7 +26,7 @@ use std::time::Duration;
 /// Where the buffer stands when the first frame is taken out, and where it should stand later.
 const INITIAL_FULLNESS: f64 = 0.5;
 const WANTED_FULLNESS: f64 = 0.6;
-/// What the first frame may take of the buffer: there is no better guess at how large it is to be.
+/// What the first frame may take of the buffer: nothing is known yet from which a better size could be estimated.
 const FIRST_FRAME_SHARE: f64 = 0.6;
 /// What any frame may take of the buffer; the rest keeps the frames behind it from starving.
 const MOST_SHARE: f64 = 0.75;
@@ -306,7 +306,7 @@ impl RateControl {
         }
     }
 
-    /// The index whose step is nearest, by ratio.
+    /// The index with the nearest step, by ratio.
     fn quantizer_of(&self, step: f64) -> u8 {
         let distance = |index: &u8| (step_of(*index) / step).ln().abs();
         let nearest = self.quantizers.clone().min_by(|a, b| distance(a).total_cmp(&distance(b)));

@@ -8,7 +8,7 @@
 //!          probabilities: coefficients:1056 luma modes:4 chroma modes:3 vectors:38
 //!          segment of each macroblock, 1 byte each, row by row
 //!          hashes of last, golden, altref: 16 each
-//! frames   for each of last, golden, altref whose hash has not come before: the lines of its three planes,
+//! frames   for each of last, golden, altref with a hash that has not come before: the lines of its three planes,
 //!          as far as whole macroblocks reach
 //! ```
 //! Numbers are little endian. The hash of a state is that of its head, which names the frames by their hashes.

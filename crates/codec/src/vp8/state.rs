@@ -126,11 +126,11 @@ impl State {
 
     /// The state's name.
     ///
-    /// XXH3-128 of what [`State::save`] writes in front of the planes – their hashes are part of it – so it is
-    /// stable as long as that format is. A frame is hashed once, when a state that holds it is first asked, which
-    /// takes about a tenth of a millisecond at 1280×720, 1 to 2 % of encoding it; the references that a state has in
-    /// common with one that was asked before cost nothing more. It is no defence against someone who builds two
-    /// states of the same hash on purpose.
+    /// XXH3-128 of what [`State::save`] writes in front of the planes – their hashes are part of it – so it is stable
+    /// as long as that format is. A frame is hashed once, when a state that holds it is first asked, which takes about
+    /// a tenth of a millisecond at 1280×720, 1 to 2 % of encoding it; the references that a state has in common with
+    /// one that was asked before cost nothing more. The hash is not cryptographic: two states of the same hash can be
+    /// made on purpose.
     pub fn hash(&self) -> StateHash {
         StateHash(match &self.0 {
             Some(inner) => *inner.hash.get_or_init(|| xxhash3_128::Hasher::oneshot(&inner.head())),

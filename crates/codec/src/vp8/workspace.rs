@@ -29,9 +29,9 @@ enum KernelChoice {
 
 /// Memory that decoding needs and that need not be asked of the system for every frame.
 ///
-/// It holds planes of frames that it has given out. Where nobody else holds one any more – no state, no picture –
-/// it becomes the next frame; a caller that keeps one state and drops it for the next one decodes in the same few
-/// frames of memory for good. A workspace has no influence on any result.
+/// It keeps planes of frames that it has given out. Where nothing else refers to them any more – no state, no picture –
+/// the next frame is decoded into them; a caller that keeps one state and drops it for the next one decodes in the same
+/// few frames of memory for good. A workspace has no influence on any result.
 #[derive(Debug, Default)]
 pub struct Workspace {
     kernels: KernelChoice,
@@ -48,8 +48,8 @@ impl Workspace {
         Workspace::default()
     }
 
-    /// A workspace whose frames are decoded by the portable kernels alone, as on a processor without vector units that
-    /// we know: the same bits, several times slower. For tests and measurements.
+    /// A workspace that decodes with the portable kernels alone, as on a processor without vector units that we know:
+    /// the same bits, several times slower. For tests and measurements.
     pub fn portable() -> Workspace {
         Workspace { kernels: KernelChoice::Portable, ..Workspace::default() }
     }
@@ -82,7 +82,7 @@ impl Workspace {
         Unfinished { planes: [plane(0), plane(1), plane(2)] }
     }
 
-    /// Remembers a frame's memory for the time when nobody holds it any more.
+    /// Keeps a reference to a frame's memory, to use it again when it is the only one left.
     pub(crate) fn remember(&mut self, frame: &Frame) {
         if self.given.len() == REMEMBERED_FRAMES {
             self.given.remove(0);

@@ -91,7 +91,7 @@ impl CodedReceiver {
         self.run.iter_mut().chain(&mut self.next)
     }
 
-    /// When [`CodedReceiver::handle_timeout`] is to be called, if at all.
+    /// When the caller has to call [`CodedReceiver::handle_timeout`], if at all.
     pub fn poll_timeout(&self) -> Option<Time> {
         let waiting = self.runs().flat_map(|run| run.waiting.values());
         waiting.map(|(_, _, since)| *since + PATIENCE).min()

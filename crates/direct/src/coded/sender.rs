@@ -9,7 +9,7 @@ use glassline_transport::link::{MessageId, Outcome};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Messages whose fate is not known, at most.
+/// Messages without an outcome yet, at most.
 const UNDER_WAY_MAX: usize = 1024;
 /// After a loss a key frame or a recovery point is waited for so long. A stream that has none then goes on with damaged
 /// pictures, which its intra refresh heals, if it has one.
@@ -28,7 +28,7 @@ pub struct Unit {
     pub continues: bool,
     /// When it was captured, or came.
     pub captured: Utc,
-    /// What it has passed since, on a clock whose origin is its capture.
+    /// The stages that it has passed since, on a clock that is zero at its capture.
     pub passed: Stamps,
 }
 
@@ -41,7 +41,7 @@ pub struct CodedCounters {
     pub sent: u64,
     /// Of them, those where decoding can begin.
     pub key: u64,
-    /// Units that nobody refers to and that did not fit.
+    /// Units that no other unit refers to and that did not fit.
     pub skipped: u64,
     /// Units that were not sent, since what they need is not there: until a key frame.
     pub dropped: u64,
@@ -76,9 +76,9 @@ pub struct CodedSender {
     wants_key: bool,
     /// When the first unit was captured that was not sent for want of a key frame.
     waits_since: Option<Utc>,
-    /// The newest unit that others refer to and that the receiver has been able to decode,
+    /// The newest unit that others refer to and that the receiver has been able to decode.
     decodable: Option<u64>,
-    /// and those after it whose fate is not known, or whose fate hangs on one of them.
+    /// Later units that others refer to: those without an outcome yet, and those that need one of these.
     chain: VecDeque<SentReference>,
     under_way: BTreeMap<MessageId, (u64, bool)>,
     /// The message that was made last.
@@ -112,8 +112,8 @@ impl CodedSender {
         self.rate = Some(rate);
     }
 
-    /// The message of a unit, if it is to be sent; the link takes `budget` bytes now. [`CodedSender::sent`] or
-    /// [`CodedSender::not_sent`] follows.
+    /// The message of a unit; `None` where the unit is left out. The link takes `budget` bytes now. The caller then
+    /// calls [`CodedSender::sent`] or [`CodedSender::not_sent`].
     pub fn message(&mut self, unit: &Unit, budget: u64) -> Option<Bytes> {
         self.counters.offered += u64::from(!unit.continues);
         let needs = match (unit.key, self.reference) {

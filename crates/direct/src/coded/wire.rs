@@ -54,7 +54,7 @@ pub struct UnitHeader {
     pub captured: Utc,
     /// Pictures a second, where that is known.
     pub rate: Option<FrameRate>,
-    /// What it has passed since, on a clock whose origin is its capture.
+    /// The stages that it has passed since, on a clock that is zero at its capture.
     pub passed: Stamps,
 }
 

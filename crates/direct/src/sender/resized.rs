@@ -50,8 +50,9 @@ impl Sender {
         }
     }
 
-    /// Where the candidate that was chosen is so coarse that nobody would recognise the picture, as at a cut on a narrow way: the
-    /// same bytes at a smaller size take its place. Returns whether they do.
+    /// Where the chosen candidate is so coarse that the picture can hardly be recognised, as at a cut on a narrow path: encodes
+    /// the picture in as many bytes at a smaller size, and takes that instead if it is clearly nearer to the source. Returns
+    /// whether it does.
     pub(super) fn rescue(
         &mut self,
         pending: &mut Pending,

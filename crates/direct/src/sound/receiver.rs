@@ -42,12 +42,12 @@ const CHANGE_EVERY: u32 = 8;
 /// A capture time that is further from the others is of another clock.
 const ASTRAY: Nanos = nanos(Duration::from_secs(3));
 
-/// What is to be played.
+/// What to play.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// This packet.
     Packet(Bytes),
-    /// The packet that was lost before this one, which holds it coarsely.
+    /// The packet that was lost before this one: this one holds it too, coarsely.
     Recovered(Bytes),
     /// A lost packet: the sound before goes on.
     Concealed,
@@ -83,7 +83,8 @@ pub struct SoundCounters {
     pub repeated: u64,
     /// Packets that were played as the next one holds them.
     pub recovered: u64,
-    /// Packets in whose place the sound before went on, until more came: at the sound's end nothing is missing.
+    /// Lost packets that were replaced by going on with the sound before them, where more sound came after that: at the
+    /// sound's end nothing is missing.
     pub concealed: u64,
     /// Packets that were left out to shorten the delay.
     pub left_out: u64,
@@ -115,7 +116,7 @@ struct Playing {
     header: SoundHeader,
     /// The next packet.
     next: u64,
-    /// When what follows is to be played.
+    /// When to play what follows.
     at: Nanos,
     /// When that was captured, about.
     captured: Nanos,
@@ -223,12 +224,12 @@ impl SoundReceiver {
         self.playing.as_ref().map(|playing| Time::from_nanos(u64::try_from(playing.at).unwrap_or(0)))
     }
 
-    /// What is to be played from now on, if it is time.
+    /// What to play from now on, if it is time.
     pub fn poll(&mut self, now: Time) -> Option<Play> {
         let now = of_time(now);
         let playing = self.playing.as_mut().filter(|playing| playing.at <= now)?;
         let frame = nanos(playing.header.frame_time());
-        // Who polls late, or not at all for a while, is not flooded with what was due meanwhile.
+        // A caller that polls late, or not at all for a while, does not get all that was due meanwhile.
         if now.saturating_sub(playing.at) > DELAY_MAX {
             playing.captured += now - playing.at;
             playing.at = now;
@@ -282,7 +283,7 @@ impl SoundReceiver {
         }
     }
 
-    /// How long after its capture sound is to be played.
+    /// Computes how long after its capture sound should be played.
     fn look(&mut self) {
         let mut ways: Vec<Nanos> = self.ways.iter().copied().collect();
         ways.sort_unstable();
@@ -326,7 +327,8 @@ impl SoundReceiver {
             if Nanos::from(playing.starved).saturating_mul(frame) > STARVED_MAX {
                 return None;
             }
-            // Its time passes: who comes late raises the wanted delay by it.
+            // The fill takes playing time, but no capture time: a packet that is only late is still played, and the
+            // delay grows by that.
             let captured = playing.captured;
             playing.captured -= frame;
             return Some(Next { what: self.fill(), captured });

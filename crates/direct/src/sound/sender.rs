@@ -56,7 +56,7 @@ impl SoundSender {
         }
     }
 
-    /// The message for the next packet, whose first sample was captured at `captured`.
+    /// The message for the next packet; `captured` is the capture time of its first sample.
     pub fn message(&mut self, packet: Bytes, captured: Utc) -> Bytes {
         let number = self.number;
         self.number += 1;

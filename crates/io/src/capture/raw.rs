@@ -95,7 +95,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Where the buffer is to be mapped from.
+    /// The offset at which to map the buffer.
     pub(super) fn offset(&self) -> u64 {
         self.place[0].into()
     }

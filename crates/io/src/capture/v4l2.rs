@@ -1,4 +1,4 @@
-//! Video4Linux2: webcams, HDMI and SDI cards whose drivers are in the kernel.
+//! Video4Linux2: webcams, and HDMI and SDI cards with drivers in the kernel.
 //!
 //! Four of the driver's buffers are mapped; it fills one while another is read. A picture's time is the driver's own
 //! stamp where that is on the monotonic clock, which nearly all are.
@@ -34,7 +34,7 @@ pub struct V4l2 {
     device: OwnedFd,
     format: Format,
     buffers: Vec<Mapped>,
-    /// The buffer whose bytes the caller has.
+    /// The buffer that is lent to the caller.
     lent: Option<u32>,
     clock: Clock,
 }
@@ -334,7 +334,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` at this place and length, and borrowed by nobody any more.
+        // SAFETY: mapped by `new` at this place and length, and no borrow of it is left.
         #[allow(unsafe_code)]
         let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.length) };
     }

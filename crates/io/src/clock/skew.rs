@@ -1,5 +1,5 @@
-//! A wall clock that is wrong on purpose: for tests of what two machines make of each other whose clocks do not agree, or are set
-//! while they run.
+//! A wall clock that is wrong on purpose: for tests of two machines with clocks that do not agree, or that are set while the
+//! machines run.
 //!
 //! `GLASSLINE_TEST_WALL_CLOCK=30ms` is 30 ms ahead; `-30ms` is behind; `0ms,2s@3s` is right at first, and 2 s ahead from 3 s after
 //! the process has first asked for it. The variable is read once. No system clock is touched, and the monotonic clock is not either.

@@ -14,7 +14,7 @@ pub struct Service<'a> {
     pub name: &'a str,
     /// Where it listens. An unspecified address stands for all that this machine has, also those that it gets later.
     pub address: SocketAddr,
-    /// The one network interface at which it is to be found; otherwise all that have its address.
+    /// The one network interface at which others find it; otherwise all that have its address.
     pub interface: Option<&'a str>,
     /// What else is told of it (TXT), visible to all: keys of ASCII without `=`, 255 bytes with their values.
     pub properties: &'a [(&'a str, &'a str)],
@@ -23,7 +23,7 @@ pub struct Service<'a> {
 /// What an announcement tells its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnnouncementEvent {
-    /// Somebody else had the name: it goes by this one now (RFC 6762 §9).
+    /// Another service had the name: this one goes by the given name now (RFC 6762 §9).
     Renamed(String),
     /// Something went wrong, for example no multicast at an interface; it is tried on.
     Trouble(String),
@@ -37,8 +37,8 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// Announces `service` by a thread of its own, once nobody has objected for a second. `tell` is called by another
-    /// thread.
+    /// Announces `service` by a thread of its own, once no other machine has objected to the name for a second. `tell`
+    /// is called by another thread.
     ///
     /// # Errors
     /// `InvalidInput` where the name or a property may not be, `NotFound` where there is no such interface; what the system
@@ -65,7 +65,7 @@ impl Announcement {
         let daemon = Daemon::new()?;
         let events = daemon.0.monitor().map_err(io_error)?;
         let kind = service.kind.to_owned();
-        // It ends with the daemon, whose end of the channel goes then.
+        // It ends with the daemon, which drops its end of the channel then.
         std::thread::Builder::new().name("announce".into()).spawn(move || {
             events.iter().filter_map(|event| news(event, &kind)).for_each(tell);
         })?;
@@ -78,7 +78,7 @@ impl Announcement {
 fn news(event: DaemonEvent, kind: &str) -> Option<AnnouncementEvent> {
     match event {
         DaemonEvent::NameChange(change) => {
-            // The host's name may change too, which nobody sees.
+            // The host's name may change too; that is not told, since it is shown nowhere.
             let name = change.new_name.strip_suffix(kind)?.strip_suffix('.')?;
             Some(AnnouncementEvent::Renamed(name.to_owned()))
         }

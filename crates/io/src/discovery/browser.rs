@@ -125,8 +125,8 @@ pub(super) fn rank(ip: IpAddr) -> u8 {
     }
 }
 
-/// What stands before the type, whose case does not matter. Whoever announces chooses `full`: the type's length from its
-/// end may lie within a letter.
+/// What stands before the type, which is compared without regard to case. The announcing machine chooses `full`: the
+/// type's length from its end may lie within a letter.
 pub(super) fn instance_name(full: &str, kind: &str) -> String {
     let parts = full.len().checked_sub(kind.len()).and_then(|at| full.split_at_checked(at));
     match parts.and_then(|(front, rest)| Some((front.strip_suffix('.')?, rest))) {

@@ -1,10 +1,10 @@
 //! Services of the local network, announced and found by multicast DNS (RFC 6762) and DNS-SD (RFC 6763).
 //!
-//! * [`Announcement`]: tells who asks that a program of this machine listens, until it is dropped.
+//! * [`Announcement`]: answers queries with a service of this machine, until it is dropped.
 //! * [`Browser`]: tells what others announce, and what they take back.
 //!
 //! Both speak to the groups 224.0.0.251 and ff02::fb, port 5353, which stay in their network; nothing is ever sent to a
-//! broadcast address. What is found is a claim of whoever sent it: nothing is authenticated here.
+//! broadcast address. What is found is a claim of the machine that sent it: nothing is authenticated here.
 
 mod announcement;
 mod browser;

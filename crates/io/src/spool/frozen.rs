@@ -36,7 +36,7 @@ impl Frozen {
         if length == 0 {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
-        // Nobody can change or cut it from here on, this process included: what was sent stays what it was, and what
+        // No process, this one included, can change or cut it from here on: what was sent stays what it was, and what
         // was lent stays there.
         rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW)?;
         let map = Map::new(&file, length)?;

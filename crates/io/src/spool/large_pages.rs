@@ -1,8 +1,8 @@
 //! Memory files in pages of 2 MiB.
 //!
-//! For each packet `sendfile` looks up, holds and lets go of sixteen pages of 4 KiB, and the reader's core lets go of them
-//! too: a quarter of what a send of 60 kB costs. The system gives memory files no larger pages by itself
-//! (`/sys/kernel/mm/transparent_hugepage/shmem_enabled` is `never` in most places), but whoever mounts a tmpfs may ask for
+//! For each packet `sendfile` looks up, holds and lets go of sixteen pages of 4 KiB, and the reader's core lets go of
+//! them too: a quarter of what a send of 60 kB costs. The system gives memory files no larger pages by itself
+//! (`/sys/kernel/mm/transparent_hugepage/shmem_enabled` is `never` in most places), but a mount of tmpfs may ask for
 //! them. So the process mounts one for itself, which has no place in any directory and ends with its last file.
 
 use rustix::fs::Mode;

@@ -72,8 +72,8 @@ pub struct Identities {
 }
 
 impl Identities {
-    /// Reads them; the first is for whoever asks for a name that none has, or for none. All are good, and no key's file
-    /// is one that others may read ([`secret_file`]), or it fails.
+    /// Reads them; the first is for clients that ask for a name that none has, or for none. Fails unless all are good
+    /// and no key's file may be read by others ([`secret_file`]).
     pub fn read(files: &[CertificateFiles], accept: Accept) -> Result<Identities, TlsError> {
         let keys = files.iter().map(|files| read(files, accept).map(Arc::new));
         Ok(Identities { keys: keys.collect::<Result<_, _>>()? })

@@ -16,28 +16,29 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Whose signature makes a server's certificate a good one.
+/// The certificates that are trusted to sign a server's certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Roots {
     /// Those that the system trusts, as OpenSSL finds them (`SSL_CERT_FILE` and `SSL_CERT_DIR` go before its paths).
     #[default]
     System,
-    /// Those of a file in PEM and nobody else: a private authority's, or the server's own certificate.
+    /// Those of a file in PEM alone: a private authority's, or the server's own certificate.
     File(PathBuf),
 }
 
-/// Makes sessions with servers. Costs a read of all roots; is to be kept and used for each connection, whose servers then
-/// know it again (session resumption).
+/// Makes sessions with servers. Costs a read of all roots: one is kept and used for all connections, so that servers
+/// can resume a session.
 #[derive(Clone)]
 pub struct Connector {
     config: Arc<ClientConfig>,
 }
 
 impl Connector {
-    /// A client of HTTP/1.1 over TLS that trusts `roots`; a file of them is to be what `accept` says.
+    /// A client of HTTP/1.1 over TLS that trusts `roots`; a file of them has to be what `accept` says.
     ///
     /// # Errors
-    /// [`TlsError::File`] and [`TlsError::Lacks`] of a file; [`TlsError::NoRoots`] where the system trusts nobody.
+    /// [`TlsError::File`] and [`TlsError::Lacks`] of a file; [`TlsError::NoRoots`] where the system trusts no
+    /// certificate.
     pub fn new(roots: &Roots, accept: Accept) -> Result<Connector, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -94,8 +95,9 @@ fn of_file(file: &Path, accept: Accept) -> Result<Vec<CertificateDer<'static>>, 
     if is_good && !named.is_empty() { Ok(named) } else { Err(lacks()) }
 }
 
-/// Takes servers whose certificate one of a file has signed, and those whose certificate is itself one of the file: the one that
-/// `openssl req -x509` makes says of itself that it is an authority's, which no path of RFC 5280 §6.1 ends with.
+/// Accepts a server with a certificate that is signed by one of a file, or that is itself one of the file. The one that
+/// `openssl req -x509` makes says of itself that it is an authority's, and no path of RFC 5280 §6.1 ends with such a
+/// certificate.
 #[derive(Debug)]
 struct Named {
     certificates: Vec<CertificateDer<'static>>,

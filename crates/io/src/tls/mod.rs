@@ -1,8 +1,9 @@
 //! TLS 1.2 and 1.3 over [`crate::tcp::Connection`], both sides.
 //!
 //! An [`Acceptor`] makes a [`Session`] for each connection that comes in, a [`Connector`] for each that goes out; the
-//! session is handed the socket for each call and never waits. An acceptor's certificates come from files ([`Identities`]) and can be exchanged while sessions live: who is connected
-//! keeps the old one, who comes gets the new.
+//! session is handed the socket for each call and never waits. An acceptor's certificates come from files
+//! ([`Identities`]) and can be exchanged while sessions live: sessions that are open keep the old ones, later sessions
+//! get the new ones.
 //!
 //! ```text
 //! socket ─read─► ciphertext ─► Session ─► plaintext ─► caller
@@ -50,7 +51,7 @@ impl Acceptor {
         Ok(Acceptor { config: Arc::new(config), resolver })
     }
 
-    /// Shows these certificates to who comes from now on.
+    /// Shows these certificates to clients that connect from now on.
     pub fn use_identities(&self, identities: Identities) {
         self.resolver.set(identities);
     }

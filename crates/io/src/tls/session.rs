@@ -41,8 +41,8 @@ pub struct Flushed {
     pub all: bool,
 }
 
-/// TLS over one socket, which is to be the same in each call. Takes about 10 kB of memory at rest, and up to 32 KiB
-/// more while its socket is full.
+/// TLS over one socket: the caller passes the same one to each call. Takes about 10 kB of memory at rest, and up to
+/// 32 KiB more while its socket is full.
 pub struct Session {
     tls: rustls::Connection,
     has_begun: bool,

@@ -146,15 +146,15 @@ fn split(bytes: &[u8]) -> Option<(i32, i32, &[u8], &[u8])> {
     Some((word(ALIGN)?, word(ALIGN + 4)?, value, tail))
 }
 
-/// Sets an option whose value is a number.
+/// Sets an option with a number as its value.
 pub(super) fn set_option(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
     set_option_bytes(socket, level, name, &value.to_ne_bytes())
 }
 
-/// Sets an option whose value is `bytes`, in the kernel's layout.
+/// Sets an option to `bytes`, in the kernel's layout.
 #[allow(unsafe_code)]
 pub(super) fn set_option_bytes(socket: &Socket, level: i32, name: i32, bytes: &[u8]) -> io::Result<()> {
-    // SAFETY: the pointer is to bytes whose length is given with it; the kernel only reads them, whatever their alignment.
+    // SAFETY: pointer and length are those of `bytes`; the kernel only reads them, whatever their alignment.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

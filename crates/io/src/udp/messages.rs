@@ -22,7 +22,7 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
-    /// Who sent it; `None` if it has no address of IP's.
+    /// The sender's address; `None` if it has none of IP's.
     pub(super) fn sender(&self) -> Option<SocketAddr> {
         self.name.address(self.name_bytes)
     }

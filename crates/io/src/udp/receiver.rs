@@ -18,7 +18,7 @@ pub struct Settings {
     pub address: SocketAddr,
     /// The network interface at which a group is joined; the routing table chooses without one.
     pub interface: Option<String>,
-    /// The one sender whose datagrams to the group are wanted (source-specific multicast).
+    /// The one sender from which datagrams to the group are received (source-specific multicast).
     pub sender: Option<IpAddr>,
 }
 

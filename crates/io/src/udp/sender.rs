@@ -21,7 +21,7 @@ pub struct Route {
     pub ttl: Option<u8>,
 }
 
-/// A non-blocking socket that sends to one place. Nobody's listening there is no error.
+/// A non-blocking socket that sends to one place. It is no error where no process listens there.
 #[derive(Debug)]
 pub struct Sender {
     socket: Socket,
@@ -111,7 +111,7 @@ pub(super) fn open(route: &Route) -> io::Result<(Socket, SockAddr)> {
 fn set_multicast_interface_v4(socket: &Socket, index: u32) -> io::Result<()> {
     let any = libc::in_addr { s_addr: 0 };
     let request = libc::ip_mreqn { imr_multiaddr: any, imr_address: any, imr_ifindex: index as libc::c_int };
-    // SAFETY: the pointer is to a whole `ip_mreqn`, whose length is given with it; the kernel only reads it.
+    // SAFETY: the pointer is to a whole `ip_mreqn`, and its length is given with it; the kernel only reads it.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

@@ -1,5 +1,5 @@
-//! Sockets that datagrams come to: bound, joined to their group, and with room for what nobody has read yet. And what other
-//! sockets have in common with them.
+//! Sockets that datagrams come to: bound, joined to their group, and with room for datagrams that wait to be read. And
+//! what other sockets have in common with them.
 
 use super::receiver::Settings;
 use super::{interface_index, storage};
@@ -148,7 +148,7 @@ fn join_source_group(socket: &Socket, index: u32, group: IpAddr, sender: IpAddr)
         gsr_group: storage(group),
         gsr_source: storage(sender),
     };
-    // SAFETY: the pointer is to a whole `group_source_req`, whose length is given with it; the kernel only reads it.
+    // SAFETY: the pointer is to a whole `group_source_req`, and its length is given with it; the kernel only reads it.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

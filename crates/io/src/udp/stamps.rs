@@ -4,8 +4,8 @@ use crate::clock::Clock;
 use glassline_media::Time;
 use std::time::Duration;
 
-/// By how much the wall clock may go another way than the monotonic one from one call to the next before it counts as set. Who
-/// slews it changes it by an eighth at most, of any time (NTP by far less).
+/// By how much the wall clock may go another way than the monotonic one from one call to the next before it counts as set. A
+/// program that slews it changes it by an eighth of any time at most (NTP by far less).
 const SET_BY: Duration = Duration::from_millis(2);
 const SLEWED_BY: u32 = 8;
 
@@ -17,8 +17,8 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Now. The wall clock is read first: whoever is interrupted between the two takes datagrams for later than they came, as
-    /// late at most as if there were no stamps.
+    /// Now. The wall clock is read first: an interruption between the two lets datagrams seem to have come later than they did,
+    /// as late at most as if there were no stamps.
     pub(super) fn read(clock: Clock) -> Moment {
         let wall = clock.kernels_utc().as_nanos();
         Moment { now: clock.now(), wall }
@@ -35,7 +35,7 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    /// A call has brought something, at `moment`. `true`: its stamps are to be believed.
+    /// A call has brought something, at `moment`. `true`: its stamps can be believed.
     pub(super) fn begin(&mut self, moment: Moment) -> bool {
         let Some(before) = self.before.replace(moment) else { return true };
         let passed = moment.now - before.now;

@@ -30,8 +30,8 @@ pub struct Hdr {
     pub mastering: Option<[u8; 24]>,
     /// `MaxCLL` and `MaxFALL`, cd/m², as in the message and in the box `clli`.
     pub light: Option<[u8; 4]>,
-    /// The transfer function that displays with a wide range are to take: HLG, of pictures whose parameter set says that of
-    /// television.
+    /// The transfer function that displays with a wide range should take instead of the parameter set's: HLG, where the parameter
+    /// set states that of television.
     pub preferred_transfer: Option<u8>,
 }
 

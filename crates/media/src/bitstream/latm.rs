@@ -103,7 +103,7 @@ impl Reader {
     }
 }
 
-/// `StreamMuxConfig` (table 1.42) of one program with one layer, whose frames say how long they are.
+/// Reads a `StreamMuxConfig` (table 1.42) of one program with one layer, and with frames that say how long they are.
 fn read_config(bits: &mut BitReader<'_>) -> Option<Config> {
     let version = bits.bit()?;
     if version && bits.bit()? {

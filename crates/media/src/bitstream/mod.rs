@@ -64,8 +64,8 @@ pub fn messages(codec: Codec, nal: &Nal<'_>) -> Option<Sei> {
     }
 }
 
-/// Appends a NAL unit of one message of unregistered user data, of H.264 or H.265, that belongs in front of the slice whose header
-/// begins with these bytes. Its start code has four bytes.
+/// Appends a NAL unit of one message of unregistered user data, of H.264 or H.265, with a start code of four bytes. It belongs in
+/// front of the slice of which the header begins with the bytes `slice`.
 pub fn write_user_message(codec: Codec, slice: &[u8], payload: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     h264::sei::write_message(USER_DATA_UNREGISTERED, payload, out);

@@ -22,7 +22,7 @@ use thiserror::Error;
 pub const RATE_HZ: u32 = 48_000;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 4;
-/// Samples of each channel in an AES3 block, whose first one is marked.
+/// Samples of each channel in an AES3 block; the first sample of a block is marked.
 pub const BLOCK_SAMPLES: u16 = 192;
 
 /// Bits of a sample.

@@ -126,9 +126,9 @@ impl UnitFinder {
         UnitFinder { syntax, looked: 0, slice: None, begin: None, has_sets: false, sets: Sets::default() }
     }
 
-    /// Where the next unit begins in `held`, whose first byte is that of the current one: the same bytes as before, and what
-    /// came since. After `Some(cut)` it is called next with what is left behind the cut. With `is_whole` nothing follows for
-    /// now, and what is cut off is judged by what there is of it.
+    /// Where the next unit begins in `held`. `held` begins with the first byte of the current unit: it has the same bytes as at
+    /// the last call, and those that came since. After `Some(cut)` the next call gets what is left behind the cut. With
+    /// `is_whole` nothing follows for now, and a NAL unit that is cut off is judged by the bytes of it that are there.
     pub fn next(&mut self, held: &[u8], is_whole: bool) -> Option<usize> {
         while let Some(at) = find_start_code(held, self.looked) {
             let begin = at.saturating_add(3);
@@ -262,12 +262,12 @@ impl Slice {
             || self.field != last.field
     }
 
-    /// A field whose other field may follow.
+    /// A field that may be followed by the other field of its frame.
     fn is_lone_field(&self) -> bool {
         self.field.is_some() && !self.is_pair
     }
 
-    /// Whether it belongs to the second field of the frame whose first field the slice before it belongs to (§3.30).
+    /// Whether it belongs to the second field of a frame, and the slice before it to the first (§3.30).
     fn is_second_field_of(&self, last: &Slice) -> bool {
         let is_other_parity = self.field.zip(last.field).is_some_and(|(this, last)| this != last);
         is_other_parity
@@ -358,8 +358,8 @@ pub(crate) fn with_leading_zero(bytes: &[u8], at: usize) -> usize {
     at.checked_sub(1).filter(|&before| bytes.get(before) == Some(&0)).unwrap_or(at)
 }
 
-/// Where the first unit begins whose beginning `bytes` hold, for who comes into the middle of a stream: at what stands before a
-/// picture, or at the first slice of one. The zero of a four-byte start code goes with it.
+/// Where the first unit begins of which `bytes` hold the beginning, for a reader that joins in the middle of a stream: at what
+/// stands before a picture, or at the first slice of one. The zero of a four-byte start code goes with it.
 pub fn first_begin(syntax: Syntax, bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = find_start_code(bytes, from) {

@@ -8,8 +8,9 @@
 //! audio: format u4, …, AAC packet type u8 …             or   9 u4, packet type u4, FourCC …
 //! ```
 //! * **Header**: the file header, and the script data and sequence headers that come before the first other tag. A
-//!   sequence header that comes later replaces the one before for whom joins later: it is told before the next join, where
-//!   it is another than before. A stream whose headers take more bytes than the stream is refused.
+//!   sequence header that comes later replaces the one before for viewers that join later: it is told before the next
+//!   join, where it differs from the one before. A stream is refused when its changed headers together take more bytes
+//!   than the stream itself.
 //! * **Record**: a tag with the size behind it.
 //! * **Join**: a video tag with a key frame; any audio tag as long as no video has shown.
 #![cfg_attr(
@@ -274,7 +275,7 @@ impl Scanner {
             (self.header.has_changed, self.header.counted_at) = (false, at);
             marks.push(Boundary::BodyBegins { at });
         }
-        // Nobody needs it before the next join: of headers that follow each other the last one alone is told.
+        // Only the next join needs it: of headers that follow each other the last one alone is told.
         if tag != Tag::Other
             && let Some(header) = self.header.poll(at)?
         {

@@ -94,7 +94,7 @@ impl Header {
 /// One coded frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When it is to be shown, in units of the header's rate.
+    /// When to show it, in units of the header's rate.
     pub time_stamp: u64,
     /// The coded frame; empty where the encoder dropped it.
     pub bytes: Bytes,
@@ -268,7 +268,7 @@ pub enum IvfError {
         /// The first bytes.
         found: [u8; 4],
     },
-    /// A version that nobody has defined.
+    /// A version that is not defined.
     #[error("ivf: version {found}; only 0 is known")]
     Version {
         /// What the header says.
@@ -281,7 +281,7 @@ pub enum IvfError {
         found: usize,
     },
     /// A rate with a zero.
-    #[error("ivf: a rate of {numerator}/{denominator}: both are to be 1 or more")]
+    #[error("ivf: a rate of {numerator}/{denominator}: both must be 1 or more")]
     Rate {
         /// Found numerator.
         numerator: u32,

@@ -23,7 +23,7 @@ const STEPS_MAX: usize = 4_096;
 const CONSTANT_PERCENT: u64 = 75;
 /// A time base that is no finer than this may be the rate of pictures.
 const BASE_MAX_HZ: u32 = 240;
-/// The rate of a single picture whose time base tells nothing.
+/// The rate of a single picture with a time base that tells nothing of it.
 const USUAL_RATE: u32 = 25;
 /// The largest denominator and numerator of a rate that is none of the usual ones.
 const DENOMINATOR_MAX: u32 = 1_001;

@@ -7,7 +7,7 @@
 //! ```text
 //!   header ─ is it one? ──yes──► frame, as soon as its last byte is there
 //!              └─no─► search: the frame before (its length may have been too large), this one, what follows
-//!                       └─► found one whose next header is one too: what is in front of it is passed over
+//!                       └─► found one with another header behind it: what is in front of it is passed over
 //!                       └─► found none: it is taken as it stands, and the decoder says what it is
 //! ```
 //! A file without damage is read as by [`Reader`](super::ivf::Reader), and as early.

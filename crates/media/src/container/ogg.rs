@@ -34,7 +34,7 @@ const STREAMS_MAX: usize = 32;
 enum Codec {
     Theora,
     Vp8,
-    /// Sound whose number of header packets is known.
+    /// Sound with a known number of header packets.
     Sound,
     /// Words about the others.
     Skeleton,

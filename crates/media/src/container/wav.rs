@@ -152,7 +152,7 @@ pub struct Reader {
     /// Bytes of a header that is not whole yet, or of the block in the making.
     held: Vec<u8>,
     header: Option<Header>,
-    /// The length of `data` in a file whose own fields are too small for it.
+    /// The length of `data` in a file that states it in a chunk of its own, since the usual fields are too small for it.
     long_data: Option<u64>,
     /// Samples of each channel given so far.
     frames: u64,

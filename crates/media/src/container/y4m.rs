@@ -37,7 +37,7 @@ pub const MAX_PICTURE_BYTES: usize = 256 << 20;
 
 const MAGIC: &[u8] = b"YUV4MPEG2";
 const FRAME: &[u8] = b"FRAME";
-/// The line in front of each picture's samples, for who writes these line by line.
+/// The line in front of each picture's samples, for callers that write pictures line by line.
 pub const FRAME_LINE: &[u8] = b"FRAME\n";
 
 /// Reads pictures from bytes as they come.
@@ -134,8 +134,8 @@ impl Reader {
     }
 
     /// Where the next bytes of the stream belong, where they are samples and their plane has no padding: the rest of
-    /// the plane. Who reads into it and says so to [`Reader::filled`] saves the copy that [`Reader::parse`] makes.
-    /// `None` where [`Reader::parse`] is to take what comes.
+    /// the plane. A caller that reads into it and calls [`Reader::filled`] saves the copy that [`Reader::parse`] makes.
+    /// `None` where the caller has to give the next bytes to [`Reader::parse`].
     pub fn room(&mut self) -> Option<&mut [u8]> {
         match &mut self.state {
             State::Samples(filling) if !filling.is_padded() => filling.room(),

@@ -1,8 +1,8 @@
 //! A barcode in the picture: frame number and capture time, readable after any codec.
 //!
-//! It lies in luma and is coarse enough to survive 1280×720 at 30 pictures and 500 kbit/s. Drawn by the test
-//! pattern, read by `glassline lab` and, in TypeScript, by the web player: from the picture alone both know which
-//! frame is on the screen and how old it is. `docs/barcode.md` states the same for who implements it elsewhere.
+//! It lies in luma and is coarse enough to survive 1280×720 at 30 pictures and 500 kbit/s. Drawn by the test pattern, read by
+//! `glassline lab` and, in TypeScript, by the web player: from the picture alone both know which frame is on the screen and how
+//! old it is. `docs/barcode.md` states the same for other implementations.
 //!
 //! # The code
 //! 80 bits, the most significant first, row by row in a grid of 20 columns and 4 rows. A white cell (luma 235) is
@@ -104,8 +104,8 @@ pub struct Read {
 
 /// Reads both copies. Cost: it looks at some 10,000 samples at 720p.
 ///
-/// Pictures without a barcode read as `None`, but for one in 65,536, whose check holds by chance; so do pictures in pgroups. Of
-/// RGB, red is looked at.
+/// Pictures without a barcode read as `None`, but for one in 65,536, in which the check holds by chance; pictures in pgroups read
+/// as `None` too. Of RGB, red is looked at.
 pub fn read(picture: &Picture) -> Read {
     let layout = layout(picture.size()).filter(|_| picture.format().is_planar());
     let Some(layout) = layout else { return Read::default() };
@@ -145,8 +145,8 @@ impl Barcode {
         Utc::from_micros((near + delta) as u64)
     }
 
-    /// What the mean luma of the 80 cells' centre halves says, row by row: for who looks at samples elsewhere, such as in a
-    /// browser. `None` where the cells are too alike, or the check does not hold.
+    /// Reads a code from the mean luma of the 80 cells' centre halves, row by row: for callers that look at samples elsewhere,
+    /// such as in a browser. `None` where the cells are too alike, or the check does not hold.
     pub fn from_cells(cells: &[u8; (COLUMNS * ROWS) as usize]) -> Option<Barcode> {
         Barcode::from_sums(cells.map(u32::from).as_slice(), MIN_CONTRAST)
     }

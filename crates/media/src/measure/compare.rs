@@ -62,7 +62,7 @@ pub(super) mod tests {
     use crate::picture::Chroma;
     use crate::time::Time;
 
-    /// A picture in 4:2:0 whose samples are what `of` (plane, x, y) says.
+    /// A picture in 4:2:0 with the samples that `of` (plane, x, y) gives.
     pub(in crate::measure) fn picture(
         width: u32,
         height: u32,

@@ -1,10 +1,10 @@
 //! Structural similarity as the tools of Daala compute it (`dump_ssim`; xiph/daala, `tools/dump_ssim.c`): the measure of the
 //! Salsify paper (Fouladi et al., NSDI 2018 §5).
 //!
-//! Every sample has a window around it, weighted by a Gaussian in both directions whose σ grows with the picture: 1.5 samples for
+//! Every sample has a window around it, weighted by a Gaussian in both directions. Its σ grows with the picture: 1.5 samples for
 //! each 256 lines, 4.2 at 720 lines. Weights are whole numbers that add up to 256; the window ends where the first weight that is
-//! left out would be less than a half. At the picture's edges the part of a window that lies outside has no weight, and what such a
-//! window says counts by the weight that is left. `K1` = 0.01, `K2` = 0.03; variances are divided by the weight.
+//! left out would be less than a half. At the picture's edges the part of a window that lies outside has no weight, and what such
+//! a window says counts by the weight that is left. `K1` = 0.01, `K2` = 0.03; variances are divided by the weight.
 //!
 //! [`super::ssim`] has small windows without weights, every fourth sample: its figures are others, and the two are never mixed.
 //! Samples are taken as square. Luma alone is looked at, as the paper's figures do. Sums over several pictures are of SSIM;
@@ -228,7 +228,7 @@ fn of_line(
     sum.iter().map(|&lane| f64::from(lane)).sum()
 }
 
-/// The sums around [`LANES`] samples, the first of whose windows begins at `column`'s first.
+/// The sums around [`LANES`] samples; the window of the first of these begins at `column`'s first.
 fn weigh_columns(column: &[f32], weights: &[f32]) -> [f32; LANES] {
     let (first, sides) = (weights[0], &weights[1..]);
     let windows = column.windows(LANES);

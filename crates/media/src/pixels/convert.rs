@@ -54,7 +54,7 @@ impl PackedFormat {
         }
     }
 
-    /// Bytes of a picture of `size` whose lines begin `stride_bytes` apart; the last one needs no padding.
+    /// Bytes of a picture of `size` with lines that begin `stride_bytes` apart; the last one needs no padding.
     pub fn picture_bytes(self, size: Size, stride_bytes: usize) -> usize {
         let height = size.height as usize;
         let lines = match self {
@@ -205,7 +205,7 @@ impl Converter {
         Ok(out)
     }
 
-    /// YUYV and UYVY: two lines at a time, whose chroma becomes one.
+    /// YUYV and UYVY: two lines at a time, with one line of chroma as the mean of both.
     fn unpack_pairs<'a>(
         &mut self,
         packed: impl Fn(usize) -> &'a [u8],
@@ -230,7 +230,7 @@ impl Converter {
             self.simd.average(&self.lines[0], &self.lines[2], blue);
             self.simd.average(&self.lines[1], &self.lines[3], red);
         }
-        // By fields, and two lines more than a multiple of four: the last line is nobody's partner.
+        // By fields, and two lines more than a multiple of four: the last line has no partner.
         if scan == Scan::Interlaced && height % 4 == 2 {
             let [blue, red, ..] = &mut self.lines;
             let line = &mut luma[(height - 1) * stride..][..size.width.next_multiple_of(2) as usize];

@@ -102,7 +102,7 @@ impl Expander {
         out
     }
 
-    /// RGB in 4:4:4, as deep as it is to be.
+    /// Converts RGB to luma and chroma in 4:4:4, with the depth of the result.
     fn without_rgb(&mut self, picture: &Picture) -> Picture {
         let (from, matrix) = (picture.format(), code_point(picture.colour, picture.size()));
         let to = PixelFormat::planar(Chroma::Yuv444, self.format.depth_bits);
@@ -180,14 +180,14 @@ impl Expander {
 /// Where a line of chroma comes from.
 struct ChromaLine<'a> {
     from: PixelFormat,
-    /// Two lines whose mean it is; often the same.
+    /// Two lines, of which the chroma line is the mean; often both are the same.
     lines: [&'a [u8]; 2],
     /// How often its width is halved; doubled, where this is negative.
     halvings: i32,
 }
 
 impl<'a> ChromaLine<'a> {
-    /// Line `row` of a plane of `picture` as it is to be with `chroma`.
+    /// Line `row` of a plane of `picture`, as a picture with `chroma` has it.
     fn new(picture: &Picture, plane: &'a Plane, chroma: Chroma, row: usize) -> ChromaLine<'a> {
         let from = picture.format();
         let shifts = |chroma: Chroma| chroma.shifts().unwrap_or((0, 0));

@@ -28,7 +28,7 @@ pub(super) fn samples(picture: &Picture) -> Vec<Samples> {
     picture.planes().iter().map(|plane| plane.lines().map(line).collect()).collect()
 }
 
-/// A picture in planes whose samples `of` says, by plane, column and line.
+/// A picture in planes; `of` gives its samples, by plane, column and line.
 pub(super) fn drawn(format: PixelFormat, size: Size, of: impl Fn(usize, usize, usize) -> u16) -> Picture {
     let mut picture = Picture::new(format, size, Time::from_millis(7));
     picture.captured_utc = Some(Utc::from_micros(5));
@@ -43,7 +43,7 @@ pub(super) fn drawn(format: PixelFormat, size: Size, of: impl Fn(usize, usize, u
     picture
 }
 
-/// A picture in planes whose samples are noise.
+/// A picture in planes of noise.
 pub(super) fn noise(format: PixelFormat, (width, height): (u32, u32), seed: u32) -> Picture {
     drawn(format, Size::new(width, height).unwrap(), |plane, x, y| {
         let mixed = (seed ^ (plane * 31 + x * 7919 + y * 104_729) as u32).wrapping_mul(2_654_435_761);

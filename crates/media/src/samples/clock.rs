@@ -1,11 +1,11 @@
 //! Measures a sound source's clock against the capture clock, by when its samples arrive.
 //!
 //! Samples are counted; each arrival says that the last of them was captured at that time *or before*: a scheduler, a
-//! pipe or a bus makes them late, never early. So of each second only the arrival that came earliest against the
-//! model counts. Through these points, one a second, a phase-locked loop of second order draws a line: it begins as a
-//! least-squares fit over all points so far, and goes on as one that forgets over half a minute (an α-β filter whose
-//! memory grows). Its phase error stays near the floor of the jitter, and its frequency follows a crystal that
-//! warms up.
+//! pipe or a bus makes them late, never early. So of each second only the arrival that came earliest against the model
+//! counts. Through these points, one a second, a phase-locked loop of second order draws a line: it begins as a
+//! least-squares fit over all points so far, and goes on as one that forgets over half a minute (an α-β filter with a
+//! growing memory). Its phase error stays near the floor of the jitter, and its frequency follows a crystal that warms
+//! up.
 
 use crate::Time;
 

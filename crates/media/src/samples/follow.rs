@@ -46,7 +46,7 @@ struct Running {
 }
 
 impl Follower {
-    /// A follower whose sound leaves at `out_rate_hz`, `chunk` samples of each channel at a time.
+    /// A follower that gives sound at `out_rate_hz`, `chunk` samples of each channel at a time.
     pub fn new(format: Format, out_rate_hz: u32, chunk: usize) -> Follower {
         let clock = SourceClock::new(format.rate_hz);
         Follower { format, out_rate_hz, chunk, clock, running: None, restarts: 0 }

@@ -28,7 +28,7 @@ const BEHIND: [Stage; 5] = [Stage::FirstSlice, Stage::FirstSent, Stage::Encoded,
 pub struct Record {
     /// How right the sender's wall clock is, of which the capture time is.
     pub clock: ClockAccuracy,
-    /// The picture's stages before its first slice, on a clock whose origin is its capture.
+    /// The picture's stages before its first slice, on a clock that is zero at its capture.
     pub own: Stamps,
     /// Of the picture before.
     pub previous: Option<Previous>,
@@ -39,14 +39,14 @@ pub struct Record {
 pub struct Previous {
     /// So long before this picture it was captured, in whole microseconds.
     pub ago: Duration,
-    /// Its stages from the first slice on, on a clock whose origin is its capture.
+    /// Its stages from the first slice on, on a clock that is zero at its capture.
     pub stages: Stamps,
 }
 
 /// How far a wall clock may be from UTC, as its system estimates it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockAccuracy {
-    /// Nobody says.
+    /// It is not known.
     #[default]
     Unknown,
     /// Nothing keeps it: it runs free.
@@ -99,9 +99,9 @@ impl Record {
         Some(Record { clock: ClockAccuracy::from_code(clock), own, previous })
     }
 
-    /// All that the sender of a picture says of its stages: what this record says with the picture, which was captured at
-    /// `captured`, and what `next`, captured at the time beside it, says of the one before. On a clock whose origin is the
-    /// capture. `None` where `next` speaks of another picture: one between them was lost.
+    /// All stages of a picture that its sender tells, on a clock that is zero at the capture. The first ones are in this record,
+    /// which came with the picture itself, captured at `captured`; the later ones are in `next`, which came with the picture
+    /// that was captured at `next_captured`. `None` where `next` is about another picture: one between them was lost.
     pub fn with_next(&self, captured: Utc, next: &Record, next_captured: Utc) -> Option<Stamps> {
         let previous = next.previous?;
         let before = next_captured.as_nanos().checked_sub(previous.ago.as_nanos() as u64)?;

@@ -54,7 +54,7 @@ impl Setting {
     }
 }
 
-/// A picture whose macroblocks are coded: not filtered and not written yet.
+/// A picture with all macroblocks coded, but not filtered and not written yet.
 #[derive(Debug)]
 pub(crate) struct Pass {
     setting: Setting,

@@ -31,7 +31,7 @@ static STEP_COSTS: [[[u16; 2]; 4]; 6] = {
     costs
 };
 
-/// A macroblock that is to be decided.
+/// Decides how one macroblock is predicted.
 pub(crate) struct Decider<'a> {
     job: &'a Job<'a>,
     reconstruction: &'a Reconstruction<'a>,

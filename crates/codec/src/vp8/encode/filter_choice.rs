@@ -11,7 +11,7 @@ pub(crate) fn deltas(filter: &mut Filter) {
     *filter = Filter { deltas_enabled: true, reference: [2, 0, -2, -2], mode: [4, -2, 2, 4] };
 }
 
-/// A frame that is to be filtered.
+/// A frame that is not filtered yet, and what the choice of its filter level needs.
 pub(crate) struct Trial<'a> {
     pub(crate) task: &'a Task<'a>,
     pub(crate) field: Field<'a>,

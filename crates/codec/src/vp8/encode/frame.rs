@@ -241,7 +241,7 @@ impl Job<'_> {
     }
 }
 
-/// What coding a macroblock needs and leaves to nobody.
+/// Working memory for coding a macroblock. It keeps no result of one macroblock for the next.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     levels: Levels,
@@ -331,7 +331,7 @@ impl Lane<'_> {
         self.coding.quantization.is_still(distance)
     }
 
-    /// Codes a macroblock of whose luma nothing is left.
+    /// Codes a macroblock without any luma levels: its chroma alone.
     fn code_chroma(&mut self, column: usize, macroblock: &Macroblock, scratch: &mut Scratch) {
         let Scratch { levels, coefficients, residue, .. } = scratch;
         levels.ends = [0; BLOCKS];

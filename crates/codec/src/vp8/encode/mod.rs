@@ -43,7 +43,7 @@ pub use parallel::{Parallel, Serial};
 use source::{Padding, Source};
 use thiserror::Error;
 
-/// How good, or how large, a frame is to be.
+/// The quality, or the size, that a frame is encoded for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quality {
     /// Quantiser index, 0 (best) to 127.

@@ -181,7 +181,8 @@ fn tail_costs(probs: &[u8; 11]) -> TokenCosts {
 
 /// The longest component of a vector's difference.
 pub(crate) const MAX_COMPONENT: i32 = 1023;
-/// Components whose cost stands in a table; what is longer costs about as much as the longest of them.
+/// Components below this have a cost of their own in the table; a longer one is counted as the longest of them, since
+/// it costs about as much.
 const TABLED: usize = 256;
 
 /// Costs of motion vectors and modes.

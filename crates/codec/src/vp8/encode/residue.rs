@@ -65,7 +65,7 @@ impl Residue {
 
 impl Coding<'_> {
     /// The levels of a macroblock that is predicted as a whole, and the dequantised coefficients that belong to them.
-    /// All of `coefficients` are to be zero.
+    /// All of `coefficients` must be zero on entry.
     pub(crate) fn macroblock(
         &self,
         residue: &Residue,
@@ -193,7 +193,7 @@ pub(crate) fn ends(levels: &Levels) -> Option<Ends> {
 
 const _: () = assert!(BLOCKS == 25);
 
-/// A block whose levels are weighed against their bits.
+/// A block, and what it takes to weigh its levels against their bits.
 struct Weighing<'a> {
     coefficients: &'a [i16; 16],
     steps: &'a Steps,

@@ -1,9 +1,9 @@
-//! Rows of macroblocks side by side: each task takes the next row that nobody has, and goes on in it as far as the row
-//! above has come. The bits are those of one row after the other.
+//! Rows of macroblocks in parallel: each task takes the next row that no task has taken, and codes it as far as the row
+//! above has come. The bits are the same as when one row is coded after the other.
 //!
-//! A row waits for the one above alone, which was taken before it: whatever runs the tasks, none waits for one that has
-//! not begun. What a row needs of the one above comes in pieces through a channel, so that no two tasks look at the same
-//! memory.
+//! A row waits only for the row above, which was taken before it. So no task ever waits for one that has not begun,
+//! whatever runs the tasks. What a row needs of the one above comes in pieces through a channel, so that no two tasks
+//! look at the same memory.
 
 use super::frame::{Job, Lane, Layer, Scratch, Store};
 use super::parallel::{Parallel, share};
@@ -31,7 +31,7 @@ struct LayerPiece {
     lines: Vec<u8>,
 }
 
-/// A row that is to be coded.
+/// A row that is not coded yet: what it is written to, and the channels to the rows above and below.
 struct Row<'a> {
     row: usize,
     current: &'a mut [Macroblock],

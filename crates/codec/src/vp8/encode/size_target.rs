@@ -32,7 +32,7 @@ fn step(index: u8) -> u64 {
     Factors::new(i32::from(index), &Quantizer::default()).y[1] as u64
 }
 
-/// The finest index whose step has at least the logarithm `wanted`.
+/// The finest index with a step of which the logarithm is at least `wanted`.
 fn index_of(wanted: i64) -> u8 {
     (0..=127).find(|&index| i64::from(log2(step(index))) >= wanted).unwrap_or(127)
 }

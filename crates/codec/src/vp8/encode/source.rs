@@ -3,7 +3,8 @@
 use crate::vp8::frame::Geometry;
 use glassline_media::Picture;
 
-/// The samples of a picture whose sides are no multiples of 16, its outermost ones carried on.
+/// The samples of a picture with a side that is no multiple of 16: its outermost samples are repeated up to the next
+/// multiple.
 #[derive(Debug, Default)]
 pub(crate) struct Padding {
     planes: [Vec<u8>; 3],

@@ -137,7 +137,7 @@ impl Choice<'_> {
     }
 }
 
-/// Codes the subblocks of a macroblock whose modes are chosen, and reconstructs them into `plane`.
+/// Codes the subblocks of a macroblock by the modes that are chosen already, and reconstructs them into `plane`.
 #[allow(clippy::too_many_arguments, reason = "a macroblock's source, place, and where all of it goes")]
 pub(crate) fn code(
     coding: &Coding<'_>,

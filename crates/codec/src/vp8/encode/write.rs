@@ -211,7 +211,7 @@ pub(crate) struct Partitions {
     tokens: Vec<Vec<u8>>,
 }
 
-/// Something that is to be run once.
+/// A task that has to be run once.
 pub(crate) type Task<'a> = Box<dyn FnMut() + Send + 'a>;
 
 impl Written<'_> {

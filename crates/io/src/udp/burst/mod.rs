@@ -66,13 +66,13 @@ pub enum LaunchClock {
 /// Bursts that did not leave, or not at their time, as the queueing discipline has told it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchErrors {
-    /// Packets whose time was over already.
+    /// Packets with a launch time that was over already.
     pub missed: u64,
-    /// Packets whose time it could not use.
+    /// Packets with a launch time that it could not use.
     pub invalid: u64,
 }
 
-/// A non-blocking socket that sends to one place. Nobody's listening there is no error.
+/// A non-blocking socket that sends to one place. It is no error where no process listens there.
 #[derive(Debug)]
 pub struct FlowSender {
     socket: Socket,

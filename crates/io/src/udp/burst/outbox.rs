@@ -1,4 +1,4 @@
-//! What is to be sent, and how far that has come.
+//! Datagrams to send, and how far sending has come.
 
 use super::launch_nanos;
 use crate::tcp::wait_is_none;
@@ -72,7 +72,7 @@ impl Outbox {
     }
 }
 
-/// What is to be sent: bursts of datagrams, each gathered from pieces.
+/// Bursts of datagrams to send, each gathered from pieces.
 #[derive(Debug)]
 pub struct Bursts<'a> {
     outbox: &'a mut Outbox,

@@ -121,8 +121,8 @@ impl Flow {
         self.is_collected
     }
 
-    /// Takes messages that wait, as many as `batch` has, by one system call, and returns how many; 0 where nothing waits. What
-    /// is to be known of them is in [`Room::received`] then. It does not wait.
+    /// Takes messages that wait, as many as `batch` has, by one system call, and returns how many; 0 where nothing waits.
+    /// [`Room::received`] then says what came. It does not wait.
     ///
     /// # Errors
     /// What the socket says; it stays usable.

@@ -20,7 +20,7 @@ pub const PIECES_MAX: usize = libc::UIO_MAXIOV as usize;
 /// Messages that a call may bring (the kernel's bound for `recvmmsg`).
 pub const MESSAGES_MAX: usize = 1024;
 
-/// Bytes of the buffer for what nobody wants. Of a short discard only its beginning is used, which stays in the cache.
+/// Bytes of the buffer for bytes that are not wanted. Of a short discard only its beginning is used, which stays in the cache.
 const DUMP_BYTES: usize = 64 << 10;
 
 /// What came as one message: a datagram, or some of one size that came in a row.
@@ -37,7 +37,7 @@ pub struct Received {
     pub at: Time,
     /// Datagrams that the socket had dropped before it for want of room since it was opened, modulo 2³².
     pub drops: u32,
-    /// Who sent it, of all datagrams that it was made of. An address of IPv4 is one, whatever the socket is.
+    /// The sender of all datagrams that it was made of. An address of IPv4 is one, whatever the socket is.
     pub from: Option<SocketAddr>,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Batch<'a> {
         }
         while bytes > 0 {
             let length = bytes.min(DUMP_BYTES);
-            // Always the same memory: nobody ever reads it.
+            // Always the same memory: it is never read.
             let dump = self.room.dump.as_mut_ptr();
             self.put(dump, length);
             bytes -= length;
@@ -170,7 +170,7 @@ impl<'a> Batch<'a> {
         &self.room.received
     }
 
-    /// `start` is to `length` bytes that nobody else uses for as long as the batch lives, or to the dump.
+    /// `start` is to `length` bytes that nothing else uses for as long as the batch lives, or to the dump.
     #[inline]
     fn put(&mut self, start: *mut u8, length: usize) {
         if self.open.pieces < PIECES_MAX {
@@ -211,10 +211,10 @@ impl<'a> Batch<'a> {
         let messages = self.room.messages.as_mut_ptr();
         let received = wait_is_none(|| {
             // SAFETY: `lay_out` has had each of the first `count` messages name its own control buffer, its own room for an
-            // address and its own run of vectors, with their lengths. Each vector is a piece that this batch has borrowed mutably and keeps borrowed, or
-            // the dump, which belongs to the room and which nobody reads or writes otherwise; that some vectors are to the
-            // same bytes of it does not matter, since the kernel alone writes there. Nothing of the lists changes before the
-            // call is over. There is no time limit to point to.
+            // address and its own run of vectors, with their lengths. Each vector is a piece that this batch has borrowed mutably
+            // and keeps borrowed, or the dump, which belongs to the room and is not read or written otherwise; that some vectors
+            // are to the same bytes of it does not matter, since the kernel alone writes there. Nothing of the lists changes
+            // before the call is over. There is no time limit to point to.
             let count = unsafe {
                 libc::recvmmsg(
                     socket.as_raw_fd(),

@@ -15,13 +15,13 @@ const BATCHES: usize = 8;
 /// A datagram that came. Its bytes may be changed where they stand.
 #[derive(Debug)]
 pub struct Arrival<'a> {
-    /// Who sent it.
+    /// The sender's address.
     pub from: SocketAddr,
     /// The mark of congestion in IP's header (RFC 3168 §5): 0 none, 1 ECT(1), 2 ECT(0), 3 CE.
     pub mark: u8,
-    /// When the machine got it, as the kernel has stamped it; no earlier than those before it and no later than now. Datagrams
-    /// that the kernel has collected (GRO) have one stamp: they came within one turn of the network device, a fraction of a
-    /// millisecond, in which nobody knows when.
+    /// When the machine got it, as the kernel has stamped it; no earlier than those before it and no later than now.
+    /// Datagrams that the kernel has collected (GRO) have one stamp: they came within one turn of the network device,
+    /// a fraction of a millisecond, at times that are not known.
     pub at: Time,
     /// What it holds.
     pub bytes: &'a mut [u8],

@@ -39,7 +39,7 @@ pub enum ObuType {
     SequenceHeader,
     /// 2: a temporal unit begins.
     TemporalDelimiter,
-    /// 3: the header of a frame whose tiles follow, or of one that is shown again.
+    /// 3: the header of a frame, with its tiles in the OBUs behind it, or of a frame that is shown again.
     FrameHeader,
     /// 5: metadata.
     Metadata,
@@ -205,7 +205,7 @@ pub(crate) enum Role {
     Other,
 }
 
-/// The role of the OBU whose bytes `held` begins with; `None` where there are too few to tell.
+/// The role of the OBU at the beginning of `held`; `None` where there are too few bytes to tell.
 pub(crate) fn role(held: &[u8]) -> Option<Role> {
     let &header = held.first()?;
     match ObuType::of(header) {

@@ -30,9 +30,9 @@ use serde::{Deserialize, Serialize};
 /// An access unit delimiter with its start code: any kind of slice may follow (§7.4.2.4).
 pub const ACCESS_UNIT_DELIMITER: [u8; 6] = [0, 0, 0, 1, 9, 0xf0];
 
-/// Filler data of no bytes, with its start code (§7.3.2.7): what our muxer puts behind the last slice of a unit whose
-/// length it could not announce, at the very end of a transport packet. It belongs to the unit that it ends, means
-/// nothing to a decoder, and tells a receiver that nothing more of the picture follows.
+/// Filler data of no bytes, with its start code (§7.3.2.7): what our muxer puts behind the last slice of a unit, at the
+/// very end of a transport packet. It belongs to the unit that it ends, means nothing to a decoder, and tells a
+/// receiver that nothing more of the picture follows, also where the PES packet has no length.
 pub const END_OF_UNIT: [u8; 5] = [0, 0, 1, 12, 0x80];
 
 /// What is wrong with an H.264 bitstream.

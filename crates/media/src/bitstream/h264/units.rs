@@ -3,8 +3,9 @@
 //! ```text
 //! delimiter │ parameter sets, SEI │ first slice (first_mb_in_slice 0) │ more slices │ ‖ what begins the next unit
 //! ```
-//! A unit ends where the next one begins, which a live source shows a picture later: who knows that the source has paused
-//! calls [`Splitter::flush`]. Slices that still follow then come as a piece of their own ([`Piece::continues`]).
+//! A unit ends where the next one begins, and in a live stream that comes a picture later. A caller that knows that the
+//! source has paused calls [`Splitter::flush`]. Slices that still follow then come as a piece of their own
+//! ([`Piece::continues`]).
 #![cfg_attr(
     not(test),
     deny(

@@ -4,7 +4,7 @@
 //! size:32 │ type:32 │ [version:8 flags:24 in a full box] │ content, boxes perhaps
 //! ```
 
-/// Appends a box whose content `fill` writes.
+/// Appends a box; `fill` writes its content.
 ///
 /// # Panics
 /// Where the content has 4 GiB or more, which no caller here makes.

@@ -85,7 +85,7 @@ pub fn write_chunk(sequence: u32, captured: Option<Captured>, runs: &[Run<'_>], 
     plain(out, b"mdat", |out| runs.iter().for_each(|run| out.extend_from_slice(run.data)));
 }
 
-/// Appends a `trun`. Returns where its data offset is to be put.
+/// Appends a `trun`. Returns where the caller has to put its data offset.
 fn write_run(samples: &[Sample], out: &mut Vec<u8>) -> usize {
     let reorders = samples.iter().any(|sample| sample.composition_offset != 0);
     // The data's offset; of each sample duration, size, flags and, where it matters, the composition offset.

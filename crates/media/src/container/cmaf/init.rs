@@ -70,8 +70,8 @@ fn write_matrix(out: &mut Vec<u8>) {
     }
 }
 
-/// A number that no track has; the largest number there is where a track has it, which says that one is to be looked for
-/// (14496-12 §8.2.2.3).
+/// A number that no track has. Where a track has the largest number there is, that number: it says that a writer has to
+/// look for a free one (14496-12 §8.2.2.3).
 fn next_track_id(tracks: &[Track]) -> u32 {
     tracks.iter().map(|track| track.id).max().unwrap_or(0).saturating_add(1)
 }

@@ -250,9 +250,9 @@ impl Recorder {
         recording.sounds.clear();
     }
 
-    /// Ends the file: the last fragment, and the list of places to begin at. Returns what is to be put in the place of
-    /// bytes that were given out before, so that the file's beginning says how long it lasts; without that it is as good.
-    /// `None` where nothing was written, for want of a key frame.
+    /// Ends the file: the last fragment, and the list of places to begin at. Returns bytes that the caller may put in
+    /// the place of earlier ones, so that the file's beginning says how long it lasts; the file is valid without that
+    /// too. `None` where nothing was written, for want of a key frame.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<Option<Patch>, Error> {
         self.origin = self.written_bytes.wrapping_sub(out.len() as u64);
         let begun = self.begin(out);

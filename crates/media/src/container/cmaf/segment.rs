@@ -48,7 +48,7 @@ pub struct EventMessage {
     pub timescale: u32,
     /// When it begins.
     pub presentation_time: EventTime,
-    /// How long it lasts, in ticks; [`EventMessage::UNKNOWN_DURATION`] where nobody knows.
+    /// How long it lasts, in ticks; [`EventMessage::UNKNOWN_DURATION`] where that is not known.
     pub duration: u32,
     /// Events of the same scheme, value and number are one event that is repeated.
     pub id: u32,
@@ -60,8 +60,8 @@ pub struct EventMessage {
 pub const CAPTURE_SCHEME: &str = "urn:uuid:9d1f3c52-6b0e-4f7a-8c21-676c6c636170";
 
 impl EventMessage {
-    /// What a chunk's first picture says of its capture and of its sender's stages, for who does not look into samples: `message`
-    /// is what stands behind the UUID in the picture's own message
+    /// What a chunk's first picture says of its capture and of its sender's stages, for readers that do not look into samples:
+    /// `message` is what stands behind the UUID in the picture's own message
     /// ([`Sei::capture_and_record`](crate::bitstream::h264::Sei::capture_and_record)). It holds at `presented`, in ticks of the
     /// track.
     pub fn capture(timescale: u32, presented: u64, id: u32, message: Vec<u8>) -> EventMessage {
@@ -76,7 +76,7 @@ impl EventMessage {
         }
     }
 
-    /// The duration of an event whose end is not known.
+    /// The duration of an event with an unknown end.
     pub const UNKNOWN_DURATION: u32 = u32::MAX;
 }
 

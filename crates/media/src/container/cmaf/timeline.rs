@@ -19,10 +19,10 @@ const DEFAULT_RATE_HZ: u32 = 30;
 const NOMINAL_MAX: u64 = 10 * Ticks::RATE as u64;
 /// Distances between pictures that are remembered: ten seconds at 25 a second.
 const REMEMBERED: usize = 250;
-/// The longest that a picture is said to last whose successor has not come.
+/// The longest duration that is written for a picture before the next one has come.
 const TOLD_MAX_S: u32 = 10;
 
-/// A sample whose duration is known.
+/// A sample with a known duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timed {
     /// When it is decoded, in ticks of the track since the timeline's zero.
@@ -41,7 +41,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// A track whose time begins at `zero`. Units before that are to be left out by the caller.
+    /// A timeline of `track` with its beginning at `zero`. The caller leaves out units before that.
     pub fn new(track: Track, zero: Ticks) -> Timeline {
         Timeline { placer: Placer::new(track, zero), held: None }
     }
@@ -89,7 +89,7 @@ pub struct LiveTimeline {
 }
 
 impl LiveTimeline {
-    /// A track whose time begins at `zero`. Units before that are to be left out by the caller.
+    /// A timeline of `track` with its beginning at `zero`. The caller leaves out units before that.
     pub fn new(track: Track, zero: Ticks) -> LiveTimeline {
         LiveTimeline { placer: Placer::new(track, zero), end: 0 }
     }
@@ -104,7 +104,7 @@ impl LiveTimeline {
         self.placer.zero
     }
 
-    /// What is to be written as the duration of the last sample, in ticks of the track, where the next one has not come.
+    /// The duration to write for the last sample, in ticks of the track, before the next one has come.
     ///
     /// A browser takes a picture that comes later than twice the duration of the one before it for a new beginning (Media
     /// Source Extensions, "coded frame processing"), and drops all up to the next key frame. So where pictures come

@@ -468,7 +468,7 @@ fn write_picture_entry(
         out.zeros(16);
         out.u16(u16::try_from(pictures.width_px).unwrap_or(u16::MAX));
         out.u16(u16::try_from(pictures.height_px).unwrap_or(u16::MAX));
-        // 72 dots an inch, which nobody looks at.
+        // 72 dots an inch; players ignore it.
         out.u32(0x0048_0000);
         out.u32(0x0048_0000);
         out.u32(0);
@@ -576,7 +576,7 @@ fn write_colour(pictures: &Pictures, out: &mut Vec<u8>) {
     });
 }
 
-/// `mdcv` and `clli` (14496-12 §12.1.6, §12.1.7), whose fields are those of the messages.
+/// Appends `mdcv` and `clli` (14496-12 §12.1.6, §12.1.7), which have the same fields as the messages.
 fn write_light(hdr: &Hdr, out: &mut Vec<u8>) {
     if let Some(mastering) = hdr.mastering {
         plain(out, b"mdcv", |out| out.extend_from_slice(&mastering));

@@ -181,7 +181,8 @@ pub struct Splitter {
     /// Room for the marks of a push.
     #[serde(skip)]
     marks: Vec<Boundary>,
-    /// A publisher whose bytes were refused is gone; nobody goes on from there.
+    /// Not part of a saved state: the connection of a publisher ends when its bytes are refused, and no scan goes on
+    /// from there.
     #[serde(skip)]
     failed: Option<Error>,
 }

@@ -1,7 +1,7 @@
-//! What a container's header says of the tracks behind it: for people who look at a stream that is only carried.
+//! What a container's header says of the tracks behind it: for display to people, where a stream is only carried.
 //!
-//! In: the header as [`split`](super::split) tells it. Out: a [`Track`] for each that is named, as far as it is. A header
-//! may say wrong things, or nothing; nobody decodes by this.
+//! In: the header as [`split`](super::split) tells it. Out: a [`Track`] for each that is named, as far as it is. A
+//! header may say wrong things, or nothing; it is not used for decoding.
 #![cfg_attr(
     not(test),
     deny(

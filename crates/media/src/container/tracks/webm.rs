@@ -20,7 +20,7 @@ pub(super) fn tracks(header: &[u8]) -> Vec<Track> {
     entries.filter_map(|(_, entry)| track(entry)).take(TRACKS_MAX).collect()
 }
 
-/// What is in the segment, whose size is as a rule not known.
+/// What is in the segment. The segment's size is as a rule not known.
 fn segment(mut header: &[u8]) -> &[u8] {
     while let Some((id, size, rest)) = head(header) {
         if id == SEGMENT {

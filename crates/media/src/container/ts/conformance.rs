@@ -42,7 +42,7 @@ struct Stream {
     starts: VecDeque<(u64, f64)>,
 }
 
-/// The video whose buffers are watched.
+/// The video stream that goes through the model of the decoder's buffers.
 #[derive(Clone, Debug, Default)]
 struct Video {
     pid: Option<u16>,

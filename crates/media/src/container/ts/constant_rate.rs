@@ -109,10 +109,10 @@ impl Load {
     /// decoded ([`super::MuxSettings::decode_delay`]).
     ///
     /// The VBV promises that the pictures from any one to any later one have no more bits than it holds and what their
-    /// time brings. So whoever sends them at the video's rate or faster, each from its capture on, is done with each
-    /// within the VBV's time. Beside that a picture may wait for the sound of the picture before, for tables and clock,
-    /// and in T-STD's transport buffer; a packet of sound, which was captured as the latest picture was, comes behind
-    /// that one, when its codec has it.
+    /// time brings. So a sender that sends them at the video's rate or faster, each from its capture on, is done with
+    /// each within the VBV's time. Beside that a picture may wait for the sound of the picture before, for tables and
+    /// clock, and in T-STD's transport buffer; a packet of sound, which was captured as the latest picture was, comes
+    /// behind that one, when its codec has it.
     pub fn decode_delay(&self, mux_rate_bps: u64) -> Ticks {
         let delay = self.vbv.max(self.frame_rate.time_of(1)) + self.beside_vbv(mux_rate_bps);
         Ticks((delay.as_nanos() * u128::from(Ticks::RATE)).div_ceil(1_000_000_000) as i64)

@@ -5,7 +5,7 @@ use super::packet::{NULL_PID, PACKET_BYTES, SYNC_BYTE};
 use super::tables::Packets;
 use serde::{Deserialize, Serialize};
 
-/// PIDs whose counters an entry point knows.
+/// PIDs that an entry point keeps the counter of.
 pub(super) const TRACKED_PIDS: usize = 16;
 
 /// Everything that a stream says before a point and that a decoder needs to start there: the packets of PAT and
@@ -59,10 +59,10 @@ impl EntryPoint {
 
     /// The whole packets to send in front of the first packet of this point.
     ///
-    /// First the PAT and the PMT as they were last seen, then the parameter sets of a stream that said them only once; their
-    /// counters are such that the next packets of their PIDs in the stream follow them. For a viewer who has already seen an earlier part (`discontinuity`), one
-    /// [`discontinuity_packet`] for each PID stands before them, so that every counter is either announced as
-    /// jumping or continuous.
+    /// First the PAT and the PMT as they were last seen, then the parameter sets of a stream that said them only once;
+    /// their counters are such that the next packets of their PIDs in the stream follow them. For a viewer that has
+    /// already seen an earlier part (`discontinuity`), one [`discontinuity_packet`] for each PID stands before them, so
+    /// that every counter is either announced as jumping or continuous.
     pub fn prelude(&self, discontinuity: bool) -> Vec<u8> {
         let mut out = Vec::with_capacity(
             self.pat.len()

@@ -12,7 +12,7 @@
 
 use super::packet::{PACKET_BYTES, SYNC_BYTE};
 
-/// Packets whose sync bytes must stand where a framing has them.
+/// So many packets in a row must have their sync bytes where a framing puts them.
 const CONFIRMATIONS: usize = 5;
 /// What is looked at before it is decided.
 const LOOK_BYTES: usize = CONFIRMATIONS * Framing::Parity.stride();

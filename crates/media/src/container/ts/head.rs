@@ -42,7 +42,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// How decoding can begin here, for who has parameter sets already if `has_sets`.
+    /// How decoding can begin here; `has_sets`: the decoder has parameter sets already.
     pub(super) fn join(&self, has_sets: bool) -> Option<Join> {
         if !has_sets && !self.sets.are_whole() {
             return None;
@@ -72,7 +72,7 @@ pub(super) struct Head {
     searched: u32,
     #[serde(default)]
     sets: ShownSets,
-    /// The NAL unit whose bytes come is a parameter set.
+    /// The NAL unit that is being read is a parameter set.
     #[serde(default)]
     in_set: bool,
     /// It is a slice, of a key frame or not, and so many bytes are before the one that says whether it is its picture's first.
@@ -86,7 +86,7 @@ pub(super) struct Head {
 }
 
 impl Search {
-    /// At the first byte of a PES packet whose elementary stream is coded so.
+    /// At the first byte of a PES packet of an elementary stream with this codec.
     pub(super) fn begin(codec: Option<Codec>) -> Search {
         match codec {
             Some(Codec::H264 | Codec::H265 | Codec::Av1 | Codec::Mpeg2Video) => {

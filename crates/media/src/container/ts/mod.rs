@@ -94,7 +94,7 @@ pub enum Error {
     /// A program without any stream.
     #[error("no stream to mux, expected video or audio")]
     NoStream,
-    /// A constant rate without pictures, whose times it follows.
+    /// A constant rate without video: such a rate follows the pictures' times.
     #[error("a constant rate without video, expected a program with video")]
     ConstantRate,
     /// More channels than the container can name.

@@ -4,12 +4,12 @@
 //! each video unit, or of each audio unit where there is no video.
 //!
 //! # Pictures by the slice
-//! [`Muxer::begin`], [`Muxer::slice`] and [`Muxer::end`] write a video unit while its encoder is still at it. Its PES
-//! packet has no length then, since the header leaves before the length is known, and by the standard it ends only
-//! where the next begins: a picture later. So it ends with [`h264::END_OF_UNIT`], five bytes of filler data that every
-//! decoder skips, in one piece at the very end of a transport packet: who knows it need not wait for the next picture.
-//! Units that [`Muxer::write`] writes have the same end, and a length where it fits (64 KiB): the end of a PES packet is no end of
-//! a picture, since others cut theirs into several.
+//! [`Muxer::begin`], [`Muxer::slice`] and [`Muxer::end`] write a video unit while its encoder is still at it. Its PES packet has
+//! no length then, since the header leaves before the length is known, and by the standard it ends only where the next begins: a
+//! picture later. So it ends with [`h264::END_OF_UNIT`], five bytes of filler data that every decoder skips, in one piece at the
+//! very end of a transport packet: a receiver that knows them need not wait for the next picture. Units that [`Muxer::write`]
+//! writes have the same end, and a length where it fits (64 KiB): the end of a PES packet is no end of a picture, since others
+//! cut theirs into several.
 //!
 //! # The two clocks
 //! A PCR says when its byte *arrives*, a DTS when the unit is *decoded*. A unit's `dts` here is its capture time, so
@@ -90,7 +90,7 @@ pub struct AudioFormat {
     pub channels: u8,
     /// ISO 639-2 code of its language.
     pub language: Option<[u8; 3]>,
-    /// That AAC is HE-AAC, where it is to be said.
+    /// The profile of HE-AAC to state in the PMT; `None`: it states none.
     pub he_aac: Option<HeAac>,
 }
 
@@ -263,8 +263,8 @@ impl Muxer {
         Ok(())
     }
 
-    /// Begins an H.264 unit whose bytes come by [`Muxer::slice`], and appends tables where they are due. One that is
-    /// still open is ended first.
+    /// Begins an H.264 unit, and appends tables where they are due. The unit's bytes come by [`Muxer::slice`]. One that is still
+    /// open is ended first.
     ///
     /// # Errors
     /// [`Error::Codec`] where the program's video is not H.264; nothing is written then.
@@ -428,8 +428,8 @@ impl Muxer {
             return;
         }
         let is_fillable = |at: Ticks| (1..=FILL_MAX).contains(&(dts - at).0);
-        // Where the next picture would have been: between two clocks the bytes of the one before lie evenly, and they were there
-        // before it was to be decoded.
+        // Where the next picture would have been: between two clocks the bytes of the one before lie evenly, and all of them came
+        // before that picture's decoding time.
         if let Some(at) = self.now.map(|now| now + self.last_interval)
             && self.last_interval > Ticks(0)
             && self.poll_timeout().is_some_and(is_fillable)

@@ -99,7 +99,7 @@ pub(super) fn clock_packet(pid: u16, continuity: u8, clock: Pcr, jump: bool) -> 
     packet
 }
 
-/// A PES packet of open length whose bytes come piece by piece.
+/// A PES packet of open length that is written piece by piece.
 #[derive(Clone, Debug)]
 pub(super) struct OpenPes {
     /// Still there until the first packet is written.

@@ -1,5 +1,5 @@
-//! The parameter sets of a video stream, kept for who comes later: many senders say them once (RTSP cameras in SDP, some muxers
-//! at their start), and a decoder that begins at a later key frame needs them in front of it.
+//! The parameter sets of a video stream, kept for viewers that join later: many senders say them once (RTSP cameras in SDP, some
+//! muxers at their start), and a decoder that begins at a later key frame needs them in front of it.
 #![cfg_attr(
     not(test),
     deny(
@@ -134,7 +134,8 @@ impl ShownSets {
         }
     }
 
-    /// A start code has ended the last set, whose last byte, 1, was taken for one of it: that and the zeros before it are not.
+    /// A start code has ended the last set. The start code's last byte, 1, was taken for one of the set: it and the zeros before
+    /// it are removed.
     pub(super) fn end(&mut self) {
         self.bytes.pop();
         while self.bytes.last() == Some(&0) {

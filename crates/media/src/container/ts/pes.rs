@@ -97,7 +97,7 @@ pub fn write_header(stream_id: u8, pts: Ticks, dts: Ticks, payload_bytes: usize,
     write(stream_id, pts, dts, length, out);
 }
 
-/// Appends a PES header, as [`write_header`] does, whose length is left open: for video whose bytes are still to come.
+/// Appends a PES header as [`write_header`] does, but of open length: for video of which more bytes are still to come.
 pub fn write_open_header(stream_id: u8, pts: Ticks, dts: Ticks, out: &mut Vec<u8>) {
     write(stream_id, pts, dts, 0, out);
 }

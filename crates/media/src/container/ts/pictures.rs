@@ -6,7 +6,7 @@
 //! access units  │ 1           │ 2        │ 3      …    3    │ 4
 //! ```
 //! A PES packet is no picture: a picture may lie in several of them, and several pictures in one (13818-1 §2.14.1). Units are cut
-//! where the bitstream says ([`UnitFinder`]); a time stamp is that of the first unit whose first byte lies in its PES packet
+//! where the bitstream says ([`UnitFinder`]); the time stamp of a PES packet is that of the first unit that begins in it
 //! (§2.4.3.7). Units without one are spaced evenly, by what lies between the stamps, or by what the stream says of its rate.
 //!
 //! A unit is given with its last byte where that shows: at the mark that our own muxer ends units with, and at the end of a PES
@@ -76,7 +76,7 @@ struct Mark {
     packet: u64,
 }
 
-/// The PES packet whose bytes come.
+/// The PES packet that is being read.
 #[derive(Clone, Copy, Debug)]
 enum Pes {
     None,

@@ -1,7 +1,7 @@
 //! Follows what runs through a stream, packet by packet: loss, clock, program, and where a viewer can join.
 //!
 //! In: packets as they arrive. Out: for each what it means, and where a key frame or a recovery point begins the
-//! [`EntryPoint`] to send to a viewer who starts there. Payload is looked at, never kept.
+//! [`EntryPoint`] to send to a viewer that starts there. Payload is looked at, never kept.
 #![cfg_attr(
     not(test),
     deny(
@@ -60,7 +60,7 @@ pub struct Scan {
 pub struct FoundEntry {
     /// How many packets (of all PIDs) before this one the place lies; 0: this packet begins it.
     pub packets_back: u32,
-    /// What to send first to who joins there.
+    /// What to send first to a viewer that joins there.
     pub point: EntryPoint,
 }
 
@@ -92,10 +92,10 @@ pub struct Scanner {
     tables: Tables,
     /// One bit a PID.
     seen: Box<[u64]>,
-    /// PIDs whose counters go into entry points: the program's first, then others as they appear.
+    /// PIDs with a counter in entry points: the program's first, then others as they appear.
     tracked: [u16; TRACKED_PIDS],
     tracked_count: usize,
-    /// The PID whose units are places to join, and how; `NULL_PID` for none.
+    /// The PID of the stream with units that are places to join, and how; `NULL_PID` for none.
     join_pid: u16,
     joinable: Joinable,
     unit: Unit,

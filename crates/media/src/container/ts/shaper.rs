@@ -130,7 +130,7 @@ pub(super) struct Shaper {
     tables_place: u64,
     /// The last packet was a table that the muxer made.
     is_behind_tables: bool,
-    /// Counter of the clock's stream, its last place, and whether the next one is to be announced as a new one.
+    /// Counter of the clock's stream, its last place, and whether the next packet has to announce a new clock.
     clock_counter: Option<u8>,
     clock_place: u64,
     is_new_clock: bool,

@@ -6,7 +6,7 @@
 //!               headers go here       PES headers go here
 //! ```
 //! In: when each packet's bytes arrive, and when each access unit is decoded. Out: [`Findings`]. Levels are computed as
-//! those of fluids between the times at which a rate changes, so exactly, but for the headers within a packet, whose
+//! those of fluids between the times at which a rate changes. That is exact but for the headers within a packet: their
 //! bytes leave TB before its payload.
 
 use crate::bitstream::h264::Sps;
@@ -17,7 +17,7 @@ pub const TRANSPORT_BYTES: f64 = 512.0;
 /// The transport buffer must be empty once in this time, seconds (§2.4.2.6).
 pub const EMPTY_WITHIN_S: f64 = 1.0;
 
-/// Packets whose unit is not complete; a unit of more is no picture, and the model begins anew.
+/// Packets that wait for the end of their unit; a unit of more is no picture, and the model begins anew.
 const WAITING_MAX: usize = 1 << 16;
 /// Units that wait for their time: ten seconds of 120 a second, the most that may be buffered, and more.
 const UNITS_MAX: usize = 2048;

@@ -3,7 +3,7 @@
 /// An element's size that says "until something else begins" (RFC 8794 §6.2).
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-/// Bytes of a number whose first byte is `first`: 1 to 8, or 9 where no number begins so.
+/// Bytes of a number with this first byte: 1 to 8, or 9 where no number begins so.
 pub(super) fn length(first: u8) -> usize {
     (first.leading_zeros() as usize).saturating_add(1)
 }

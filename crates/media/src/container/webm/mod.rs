@@ -7,7 +7,7 @@
 //! * **Header**: all up to the first cluster. Where the segment's size is known it is made unknown for viewers: what
 //!   follows for them is not what the file had.
 //! * **Record**: a cluster; each of its children where its size is unknown, since then the next cluster ends it.
-//! * **Join**: a cluster whose first picture is a key frame; any cluster where there are no pictures.
+//! * **Join**: a cluster with a key frame as its first picture; any cluster where there are no pictures.
 #![cfg_attr(
     not(test),
     deny(
@@ -52,7 +52,7 @@ enum State {
     Head,
     /// In the payload of an element that is passed over.
     Payload(u32),
-    /// At the start of a block's payload, whose size this is.
+    /// At the start of a block's payload of this size.
     Block { id: u32, size: u64 },
 }
 
@@ -165,7 +165,7 @@ impl Scanner {
             self.end_cluster(marks);
         }
         if is_unknown && !matches!(id, SEGMENT | CLUSTER) {
-            let (what, expected) = ("an element of unknown size, whose ID", "Segment or Cluster");
+            let (what, expected) = ("the ID of an element of unknown size", "Segment or Cluster");
             return Err(Error::Unexpected { what, found: id.into(), expected, at: start });
         }
         let inside = self.group.or(self.cluster).and_then(|open| open.end);

@@ -56,7 +56,7 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    /// The mask of a shape whose coverage (clamped to 0 to 1) at the middle of a sample is `shape(x, y)`.
+    /// The mask of a shape. `shape(x, y)` is its coverage at the middle of a sample, clamped to 0 to 1.
     pub(super) fn of(width: u32, height: u32, shape: impl Fn(f32, f32) -> f32) -> Mask {
         let (width, height) = (width.next_multiple_of(2), height.next_multiple_of(2));
         let at = |index: u32| shape((index % width) as f32 + 0.5, (index / width) as f32 + 0.5);

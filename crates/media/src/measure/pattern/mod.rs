@@ -37,7 +37,7 @@ use layout::Layout;
 use std::collections::BTreeMap;
 use texture::Texture;
 
-/// Pictures that are drawn in turn. As long as whoever takes them keeps fewer, none is allocated.
+/// Pictures that are drawn in turn. As long as the caller keeps fewer, none is allocated.
 const POOL: usize = 4;
 
 /// Draws the test pattern.

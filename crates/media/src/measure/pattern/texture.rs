@@ -67,8 +67,8 @@ impl Texture {
         Texture { planes, stride, period }
     }
 
-    /// Copies the texture as it is after `seconds` into `area` but for `hole`, whose corners are cut off
-    /// by `radius`. All are even.
+    /// Copies the texture as it is after `seconds` into `area` but for `hole`. The corners of `hole` are cut off by
+    /// `radius`. All are even.
     pub(super) fn draw(&self, picture: &mut Picture, area: Area, hole: Area, radius: u32, seconds: f64) {
         // A movement by whole periods is none; taking it off early keeps the floats precise after days.
         let drift = |speed: f64, period: usize| (seconds * speed).rem_euclid(period as f64) as f32;

@@ -1,7 +1,7 @@
-//! Pictures whose lines have to be made first: pgroups are unpacked, and RGB goes through its matrix.
+//! Pictures with lines that have to be made first: pgroups are unpacked, and RGB goes through its matrix.
 //!
-//! Two lines at a time, which become two of luma and one of each chroma while the processor's cache has them: no picture stands in
-//! between.
+//! Two lines at a time become two of luma and one of each chroma while the processor's cache has them: no picture
+//! stands in between.
 
 use super::{Converter, Scan, deep_shift, pair, repeat_last};
 use crate::picture::{Chroma, Picture, PixelFormat};
@@ -14,7 +14,7 @@ use crate::pixels::simd::Simd;
 pub(super) struct Work {
     /// What was unpacked and is not 8 bits yet: the lines of a run of pgroups.
     raw: [Vec<u8>; 4],
-    /// Cb and Cr of two lines, which are to be one.
+    /// Cb and Cr of two lines, before one line is made of them.
     chroma: [[Vec<u8>; 2]; 2],
 }
 
@@ -81,7 +81,7 @@ impl Converter {
                     }
                     lines.join([blue, red], &self.work);
                 }
-                // By fields, and two lines more than a multiple of four: the last line is nobody's partner.
+                // By fields, and two lines more than a multiple of four: the last line has no partner.
                 if scan == Scan::Interlaced && height % 4 == 2 {
                     lines.one(height - 1, luma.line(height - 1), 0, &mut self.work);
                 }
@@ -137,7 +137,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Line `y` of anything else: luma as it is to be, and chroma as [`Lines::join`] takes it.
+    /// Line `y` of anything else: luma as the result has it, and chroma as [`Lines::join`] takes it.
     fn one(&self, y: usize, luma: &mut [u8], slot: usize, Work { raw, chroma }: &mut Work) {
         let [blue, red] = &mut chroma[slot];
         let [raw_one, raw_two, raw_three, _] = raw;

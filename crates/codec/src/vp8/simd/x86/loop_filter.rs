@@ -29,7 +29,7 @@ fn at_most(value: __m256i, limit: __m256i) -> __m256i {
     _mm256_cmpeq_epi8(_mm256_subs_epu8(value, limit), _mm256_setzero_si256())
 }
 
-/// Where an edge is to be filtered, and where its surroundings do not vary highly.
+/// Two masks: where an edge has to be filtered, and where the variance around it is not high.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn masks(s: &Across, edge: u8, thresholds: &Thresholds) -> (__m256i, __m256i) {

@@ -31,7 +31,7 @@ impl Taps {
         Taps { outer: pair(taps, 0, 5), second: pair(taps, 1, 3), third: pair(taps, 2, 4) }
     }
 
-    /// Filters 16 samples whose pairs are given, to 16 bits each.
+    /// Filters 16 samples, given as the three pairs of samples that each one's taps apply to, to 16 bits each.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn apply(&self, outer: __m256i, second: __m256i, third: __m256i) -> __m256i {

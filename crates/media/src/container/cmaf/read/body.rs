@@ -1,4 +1,4 @@
-//! Boxes whose bytes are there, read from front to back (ISO/IEC 14496-12 §4.2).
+//! Boxes that are there with all of their bytes, read from front to back (ISO/IEC 14496-12 §4.2).
 
 use super::error::{FourCc, ReadError};
 

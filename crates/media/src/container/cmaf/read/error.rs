@@ -28,7 +28,7 @@ pub enum ReadError {
         /// Its type.
         found: FourCc,
     },
-    /// A box whose length cannot be, or is more than is read.
+    /// A box of an impossible length, or of more bytes than are read.
     #[error("a box '{kind}' of {found} bytes at byte {at}, expected {expected}")]
     Size {
         /// Its type.

@@ -23,7 +23,7 @@ pub struct ReadSample {
 }
 
 impl ReadSample {
-    /// Whether it says that decoding can begin with it. Who does not care for the flags says that of all samples.
+    /// Whether its flags say that decoding can begin with it. Muxers that leave the flags at 0 say that of all samples.
     pub fn is_sync(&self) -> bool {
         self.flags & 0x1_0000 == 0
     }
@@ -188,7 +188,7 @@ impl Fragment {
         self.places.len().saturating_mul(EACH)
     }
 
-    /// Gives the samples their bytes, which are those of an `mdat` whose content begins at `data_at`.
+    /// Gives the samples their bytes, out of the content of an `mdat`, which begins at `data_at`.
     ///
     /// # Errors
     /// Where a sample lies outside of them, or samples together have more bytes than there are.

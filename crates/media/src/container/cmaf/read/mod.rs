@@ -81,11 +81,11 @@ pub struct Chunk {
     pub runs: Vec<ReadRun>,
 }
 
-/// Reads fragmented MP4 and CMAF, whose bytes come in any chop.
+/// Reads fragmented MP4 and CMAF from bytes that come in pieces of any length.
 ///
-/// Any chop of the same bytes gives the same events and the same error. A chunk is told when its last byte has come. Holds
-/// one box at most, and a `moof` while it waits for its `mdat`: 1 MiB, and 64 MiB of data. Events take memory until they are
-/// polled, by and large as much as what was pushed.
+/// However the same bytes are divided, they give the same events and the same error. A chunk is told when its last byte has come.
+/// Holds one box at most, and a `moof` while it waits for its `mdat`: 1 MiB, and 64 MiB of data. Events take memory until they
+/// are polled, by and large as much as what was pushed.
 ///
 /// Read are `moov`, `moof` (data offsets from the `moof`, from the stream's first byte, or from the data before), `mdat`,
 /// `styp`, `emsg` and `prft`. Samples in the `moov` itself are not: a file that is not fragmented has no chunks.

@@ -65,7 +65,7 @@ impl NalForm {
     }
 }
 
-/// Reads the codec of a track, and what is to be known of it.
+/// Reads the codec of a track, and its media parameters where the entry states them.
 ///
 /// # Errors
 /// Where boxes are missing or cut off. A configuration that is whole but not understood is [`Form::Other`].
@@ -115,7 +115,8 @@ fn sound_fields(entry: &mut Body<'_>) -> Result<u16, ReadError> {
     Ok(channels)
 }
 
-/// Frames whose own headers say all: of the entry's channels, which many leave at two (14496-12 §12.2.3.2), at most eight.
+/// A codec with frames that describe themselves. The number of channels is the sample entry's, which many muxers leave at two
+/// (14496-12 §12.2.3.2); at most eight.
 fn frames(codec: Codec, channels: u16) -> (Form, Option<Media>) {
     let channels = u8::try_from(channels).unwrap_or(u8::MAX).clamp(1, 8);
     (Form::Frames { codec, channels }, None)

@@ -18,7 +18,7 @@ pub(super) enum PacketEvent {
     PesStart {
         pid: u16,
     },
-    /// A packet of the video whose buffers are watched.
+    /// A packet of the video that goes through the model of the buffers.
     Video {
         payload_bytes: u32,
     },
@@ -27,14 +27,14 @@ pub(super) enum PacketEvent {
         pid: u16,
         first_packet: u64,
         dts: Ticks,
-        /// Its bytes, if it goes through the buffers that are watched.
+        /// Its bytes, if it goes through that model.
         bytes: Option<u64>,
         /// Ten seconds may pass until it is decoded, not one.
         slow: bool,
     },
 }
 
-/// A mark whose time is known.
+/// A mark with its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Timed {
     pub(super) mark: PacketEvent,

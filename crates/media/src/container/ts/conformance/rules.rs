@@ -1,9 +1,9 @@
-//! The rules, their limits, and who broke them how often.
+//! The rules, their limits, and how often a stream broke each of them.
 
 use super::super::tstd::{Breach, EMPTY_WITHIN_S, Findings};
 use serde::Serialize;
 
-/// Whose limits count.
+/// The standard with the limits that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
@@ -80,7 +80,7 @@ impl Rule {
         Rule::ElementaryBuffer,
     ];
 
-    /// What is to be, in words.
+    /// What the rule is about, in words.
     pub const fn words(self) -> &'static str {
         match self {
             Rule::Sync => "packets lie end to end",
@@ -164,7 +164,7 @@ impl Rule {
     }
 }
 
-/// What is to be said of one rule.
+/// The verdict on one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// Which.

@@ -35,7 +35,8 @@ pub(crate) fn pack_pgroups(format: PixelFormat, lines: &ReadLines<'_>, groups: &
     portable::pack_pgroups_from(done, format, lines, groups);
 }
 
-/// Eight samples of 16 bits in each half, whose bytes stand in front of it then: as many as a sample has bits.
+/// Packs eight samples of 16 bits in each half: their bytes then stand at the front of the half, as many as a sample
+/// has bits.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn gather<const DEPTH: usize>(samples: __m256i) -> __m256i {

@@ -186,8 +186,8 @@ fn two_lines(groups: &[u8], lines: &mut Lines<'_>) -> usize {
     blocks * 16
 }
 
-/// Three planes of 10 bits, whose groups are four samples of each; `order` is the place of each plane's among three. Gives the groups
-/// that are done.
+/// Three planes of 10 bits, in groups of four samples of each plane; `order` is each plane's place among the three. Gives the
+/// groups that are done.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn fours(order: [usize; 3], groups: &[u8], lines: &mut Lines<'_>) -> usize {

@@ -124,8 +124,8 @@ pub(super) fn sad_four<const W: usize, const H: usize>(
 
 /// Of the absolute values of two vectors, the larger one of each pair of neighbours.
 ///
-/// The last stage of a Hadamard transform turns a pair into its sum and its difference, whose absolute values add up
-/// to twice the larger absolute value of the pair: this is half of what the stage would give.
+/// The last stage of a Hadamard transform turns a pair into its sum and its difference. The absolute values of these
+/// add up to twice the larger absolute value of the pair: this is half of what the stage would give.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn last_stage(a: __m256i, b: __m256i) -> __m256i {
