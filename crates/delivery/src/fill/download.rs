@@ -126,7 +126,7 @@ impl Download {
     }
 
     /// Whether the answer that has begun says something of the request, or of how it was asked, rather than of the object: 400,
-    /// 414, 429, 431 and their like. Only the requests that wait for it get it: it is not kept, and does not replace what is kept.
+    /// 414, 429, 431 and their like. Only the requests that wait for it get it: it is not kept, and replaces nothing that is.
     pub fn is_of_request(&self) -> bool {
         self.is_of_request
     }
