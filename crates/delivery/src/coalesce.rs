@@ -5,7 +5,7 @@
 //! send. How many is any number from 1 to 6, not a whole one, so that a worker's load and its viewers' delay change
 //! smoothly with each other.
 //!
-//! A stream's viewers lie in groups, whose sends are spread evenly over the pictures:
+//! A stream's viewers are divided into groups, and the sends of the groups are spread evenly over the pictures:
 //!
 //! ```text
 //! pictures            1    2    3    4    5    6        1.5 pictures a send
@@ -13,8 +13,8 @@
 //! group 1             ─────■    ■    ─────■    ■
 //! group 2             ■    ■    ─────■    ■    ────
 //! ```
-//! Those that have waited for one picture more are served before those that have not, so that a round's length adds little
-//! to their delay. A key frame, which makes the longest rounds, goes to a part of the viewers at a time.
+//! Viewers that have waited for one picture more are served before the others, so that a round's length adds little to
+//! their delay. A key frame, which makes the longest rounds, goes to a part of the viewers at a time.
 
 use glassline_media::Time;
 use std::time::Duration;
@@ -68,12 +68,12 @@ fn bit(slot: u32) -> u32 {
 impl Chosen {
     const ALL: Chosen = Chosen { groups: (1 << GROUPS) - 1, waited: 0 };
 
-    /// Whether the viewer in `slot` is.
+    /// Whether the viewer in `slot` is served.
     pub fn has(self, slot: u32) -> bool {
         self.groups & bit(slot) != 0
     }
 
-    /// Whether the viewer in `slot` has waited for this, and is to be served first.
+    /// Whether the viewer in `slot` waited already before these news. The caller serves such viewers first.
     pub fn has_waited(self, slot: u32) -> bool {
         self.waited & bit(slot) != 0
     }
@@ -92,15 +92,15 @@ impl Default for Coalescer {
     }
 }
 
-/// Pictures a send that save anything, of a stream whose news bring so many bytes (0 where that is not known): more would
-/// bring more than leaves as one packet.
+/// Up to how many pictures a send saves work, where each news of a stream brings `brings` bytes (0 where that is not known):
+/// a send with more pictures would not leave as one packet.
 pub fn useful(brings: u64) -> f64 {
     (PACKET_BYTES / brings.max(1)).clamp(1, MOST_PICTURES as u64) as f64
 }
 
 impl Coalescer {
-    /// There is news of a stream whose news bring so many bytes, on a worker that wants `wanted` pictures in a send. Returns
-    /// which viewers are to be served.
+    /// The stream has news, which bring `brings` bytes each time, and the worker wants `wanted` pictures in a send. Returns
+    /// the viewers that the worker has to serve now.
     pub fn news(&mut self, wanted: f64, brings: u64, now: Time) -> Chosen {
         let gap = self.last_news.replace(now).map(|last| now.since(last));
         if let Some(gap) = gap.filter(|gap| *gap < LONGEST_INTERVAL) {

@@ -1,4 +1,4 @@
-//! Delivery: how live bytes reach those who watch. Pure state machines: bytes and `now` come in, bytes and
+//! Delivery: how live bytes reach viewers. Pure state machines: bytes and `now` come in, bytes and
 //! deadlines go out; no socket, no clock, no thread.
 //!
 //! * [`backoff`]: how long to wait before the next attempt.
@@ -14,7 +14,7 @@
 //! * [`packager`]: access units become the segments and parts of LL-HLS and LL-DASH.
 //! * [`playlist`]: playlists, manifests and the names of their objects.
 //! * [`path`]: how much of it may leave for a viewer at once.
-//! * [`policy`]: who may publish, and under what names.
+//! * [`policy`]: which clients may publish and watch, and under what names.
 //! * [`telemetry`]: what operators are told: how far behind viewers are, why, and how it was.
 //!
 //! Offsets live here; the bytes at those offsets live in `io::spool`. `engine` marries the two.

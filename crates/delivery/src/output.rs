@@ -24,7 +24,7 @@ pub enum Framing {
 pub struct Destination {
     /// A machine's address or a multicast group's; of one that has a name, the address counts for nothing but its port.
     pub address: SocketAddr,
-    /// The name of a machine whose address is still to be found.
+    /// The name of a machine, where its address has not been resolved yet.
     pub name: Option<String>,
     /// How TS packets lie in datagrams.
     pub framing: Framing,
@@ -48,7 +48,7 @@ pub enum DestinationError {
     /// Another scheme than those that are known.
     #[error("an output begins with udp:// or rtp://")]
     Scheme,
-    /// No address or no port, or those of nobody in particular.
+    /// No address or no port, or an unspecified address.
     #[error(
         "an output wants an address and a port, as in udp://239.1.2.3:5000 or rtp://decoder.example:5004"
     )]
@@ -93,7 +93,7 @@ impl Destination {
         Ok(destination)
     }
 
-    /// Reads a URL whose machine may be called by a name, which `resolve` finds the address of.
+    /// Reads a URL. Its host may be a name, for which `resolve` finds the address.
     ///
     /// # Errors
     /// [`DestinationError::Address`] too where it finds none.
@@ -111,7 +111,7 @@ impl Destination {
         Destination::parse(&[&text[..start], &ip, &text[start + name.len()..]].concat())
     }
 
-    /// Reads a URL whose machine may be called by a name, which is resolved later.
+    /// Reads a URL. Its host may be a name, which is resolved later.
     pub fn parse_unresolved(text: &str) -> Result<Destination, DestinationError> {
         let Some((start, name)) = host_of(text).filter(|(_, name)| is_name(name)) else {
             return Destination::parse(text);

@@ -1,7 +1,7 @@
 //! How much of a stream may leave for a viewer at once, by what the kernel tells of its connection.
 //!
 //! What leaves at once arrives at the first slow line of the path as one burst, and waits there. A burst of a few packets
-//! harms nobody; a key frame overflows a short queue. So a path of which nothing is known gets five packets at a time,
+//! does no harm; a key frame overflows a short queue. So a path of which nothing is known gets five packets at a time,
 //! spread over time. Where their round trips are as short as those of the empty path, no queue has grown, and as much
 //! again may leave with them; after [`STEPS`] of such steps the path is proven, and gets what there is at once. A burst that
 //! waits shows as a longer round trip before it is lost: the path stays at what it has shown. Where something was sent

@@ -80,7 +80,7 @@ pub enum Verdict {
     NotModified,
     /// This server cannot be used for it: the next one may.
     TryNext,
-    /// What has come cannot be completed by anybody.
+    /// No server can complete what has come.
     Fail(Failure),
 }
 
@@ -114,7 +114,7 @@ impl Download {
         Download { has_spare, ..self }
     }
 
-    /// An object whose first `filled` bytes are there from elsewhere, of `total`, under this entity tag.
+    /// An object of `total` bytes under this entity tag, of which the first `filled` are there from elsewhere.
     pub fn begun(etag: &str, filled: u64, total: u64) -> Download {
         let etag = Some(etag).filter(|etag| etag.starts_with('"')).map(str::to_owned);
         Download { etag, has_begun: true, filled, total: Some(total), ..Download::default() }
@@ -126,7 +126,7 @@ impl Download {
     }
 
     /// Whether the answer that has begun says something of the request, or of how it was asked, rather than of the object: 400,
-    /// 414, 429, 431 and their like. It is for those who have asked; it is not kept, nor put in the place of what is.
+    /// 414, 429, 431 and their like. Only the requests that wait for it get it: it is not kept, and replaces nothing that is.
     pub fn is_of_request(&self) -> bool {
         self.is_of_request
     }
@@ -181,9 +181,9 @@ impl Download {
             {
                 return Verdict::NotModified;
             }
-            // Nobody asked for a part, or for what it knows.
+            // The request had no range (206), or no validator that the answer fits (304).
             206 | 304 => return Verdict::Fail(Failure::Malformed),
-            // A circle is the configuration's, and to be seen by who asks.
+            // A loop is a fault of the configuration: the client gets this answer, and no other server is asked.
             508 => {}
             500.. => return Verdict::TryNext,
             _ => {}

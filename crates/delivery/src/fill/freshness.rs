@@ -60,7 +60,8 @@ impl Freshness {
         let directives = Directives::of(headers);
         let has = |name: &str| directives.has(name);
         let may_not = ["private", "no-cache"].into_iter().any(has) || headers.has_token("vary", "*");
-        // `must-understand` is for those who know the status, and says `no-store` to all others (RFC 9111 §5.2.2.3).
+        // With `must-understand` a cache that knows the status may ignore `no-store`, and another one must not store the answer
+        // (RFC 9111 §5.2.2.3).
         let is_for_store = if has("must-understand") { is_understood(status) } else { !has("no-store") };
         if is_of_request(status) || may_not || !is_for_store {
             return Freshness::default();
@@ -147,7 +148,7 @@ impl Directives {
     }
 }
 
-/// The members of a list, whose quoted strings may have commas (RFC 9110 §5.6.1).
+/// The members of a list; a comma in a quoted string does not end a member (RFC 9110 §5.6.1).
 fn split_list(list: &str) -> impl Iterator<Item = &str> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     list.split(move |character| {

@@ -26,7 +26,7 @@ pub struct Memory(Arc<Count>);
 #[derive(Default)]
 struct Count {
     bytes: AtomicU64,
-    /// Somebody waits for a release.
+    /// The next release has to call `on_release`.
     is_awaited: AtomicBool,
     on_release: Option<Box<dyn Fn() + Send + Sync>>,
 }
@@ -49,7 +49,8 @@ impl Memory {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
-    /// Has the next release told. To be called before the look at [`Memory::bytes`] that finds too many.
+    /// Has the next release call `on_release`. The caller calls this before it reads [`Memory::bytes`], so that it does not miss
+    /// a release in between.
     pub fn await_release(&self) {
         self.0.is_awaited.store(true, Ordering::SeqCst);
     }

@@ -5,15 +5,15 @@
 //!               ├─► Object: head, bytes ... ───┼─► reader at 48,000
 //! upstream ─────┘   begin  append  finish|fail └─► reader at the end, waits
 //! ```
-//! [`Object`] holds the bytes of one answer (a segment, a part, a playlist) as they come, and says of each place what is
-//! there, whether more will come, and whether the object is whole. It knows no readers: who reads keeps a place and is
-//! woken by whoever holds the object. [`Selection`] is what of an object a request is for (`Range`, conditions), and
-//! [`Framing`] how its bytes are laid into a connection. [`Download`] says how an object comes from
-//! servers that break off, and [`Freshness`] how long it is of use. [`Store`] decides
-//! what is kept of objects from elsewhere, and [`disk`] what of them also lies in files; [`locate`] says which servers have one. [`Memory`]
-//! counts what objects take, [`Standing`] says how far one may fill ahead of its readers, and [`FairQueue`] whose request is
-//! next. What is packaged here lives in [`Slab`]s, memory that many small objects share
-//! and that is given back as a whole: an object costs no descriptor, and bytes that were given to a socket never change.
+//! [`Object`] holds the bytes of one answer (a segment, a part, a playlist) as they come, and says at each place which bytes
+//! are there, whether more will come, and whether the object is whole. It does not know its readers: each reader keeps its own
+//! place, and the owner of the object wakes it. [`Selection`] is the part of an object that a request asks for (`Range`,
+//! conditions), and [`Framing`] the framing of its bytes on a connection. [`Download`] puts an object together from servers
+//! that break off, and [`Freshness`] says how long it may be used. [`Store`] decides which objects of upstream servers are
+//! kept, and [`disk`] which of them also lie in files; [`locate`] says which servers have an object. [`Memory`] counts the
+//! bytes that objects take, [`Standing`] says how far one may fill ahead of its readers, and [`FairQueue`] which request is
+//! next. Objects that are packaged here live in [`Slab`]s, memory that many small objects share and that is freed as a whole:
+//! an object takes no descriptor, and bytes that were given to a socket never change.
 
 pub mod disk;
 mod download;

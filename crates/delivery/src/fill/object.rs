@@ -18,7 +18,7 @@ use glassline_media::Time;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// What an answer says of its object before the bytes. Its fields are laid out once for all who read the object.
+/// The head of an answer: status and fields. The fields are written as lines once, for all readers of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     status: u16,
@@ -81,8 +81,8 @@ impl Head {
         passed.fold(Head::of_status(self.status), |head, (name, value)| head.with(name, value))
     }
 
-    /// The head of this status whose fields are these `lines`, as [`Head::lines`] has given them;
-    /// `None` where they are no such lines.
+    /// The head with this status and the fields in `lines`, which have the form of [`Head::lines`]; `None` where they have
+    /// another form.
     pub fn of_lines(status: u16, lines: &str) -> Option<Head> {
         let mut head = Head::of_status(status);
         for line in lines.split_inclusive("\r\n") {
@@ -121,10 +121,10 @@ impl Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// Nobody makes it any more: its stream has ended before it began.
+    /// It will not come: its stream has ended before the object began.
     #[error("it will not come: its stream has ended")]
     Ended,
-    /// Those who have it cannot be reached, or broke off and cannot go on.
+    /// The upstream servers that have it cannot be reached, or broke off and cannot go on.
     #[error("the upstream servers that have it cannot be reached")]
     Upstream,
     /// They do not let this server in with the key that it shows.
@@ -175,7 +175,7 @@ impl Object {
         Object::default()
     }
 
-    /// The same, whose memory `memory` counts.
+    /// The same; `memory` counts the bytes that it takes.
     pub fn counted(memory: Memory) -> Object {
         Object { pieces: Pieces::counted(Some(memory)), ..Object::default() }
     }
@@ -242,7 +242,7 @@ impl Object {
         }
     }
 
-    /// Lets go what lies before byte `before`, as far as whole runs do: nobody reads that any more.
+    /// Frees the runs that lie wholly before byte `before`: no reader needs them any more.
     pub fn trim(&mut self, before: u64) {
         self.pieces.trim(before);
     }

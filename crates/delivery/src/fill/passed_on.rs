@@ -30,7 +30,7 @@ const PASSED_ON: [&str; 21] = [
     "location",
     "retry-after",
     "allow",
-    // Who else may read it: this answer alone (Fetch standard; Resource Timing). `Access-Control-Allow-Credentials` is not among
+    // Which origins may read this one answer (Fetch standard; Resource Timing). `Access-Control-Allow-Credentials` is not among
     // them: no viewer's credentials go upstream, so no answer depends on them.
     "access-control-allow-origin",
     "access-control-expose-headers",

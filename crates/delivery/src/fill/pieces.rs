@@ -27,7 +27,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// No bytes, whose memory is to be counted.
+    /// No bytes yet; `memory` counts the runs that are made here.
     pub(super) fn counted(memory: Option<Memory>) -> Pieces {
         Pieces { memory, ..Pieces::default() }
     }

@@ -3,7 +3,7 @@
 use super::route::Route;
 use super::target::upstream_target;
 
-/// What is to be forgotten.
+/// The objects that a purge removes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purge {
     /// By which route, and at which path of its servers. None at all: everything.

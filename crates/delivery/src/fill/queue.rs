@@ -1,12 +1,12 @@
-//! Whose request is next for a resource of which there is not enough.
+//! Which request is next for a resource of which there is not enough.
 //!
 //! ```text
 //! address a: 1 2 3 4 ... ─┐
 //! address b: 5           ─┼─► 1 5 6 2 7 3 4 ...
 //! address c: 6 7         ─┘
 //! ```
-//! Addresses take turns (round robin), so that one that asks for a thousand things delays another one's single request by
-//! one turn. An address that is alone has all turns: behind it may be a hall full of people.
+//! Addresses take turns (round robin), so that an address with a thousand requests delays the single request of another one by
+//! one turn. An address that waits alone gets every turn: behind it may be a hall full of people.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -43,8 +43,8 @@ impl<A: Ord + Clone> FairQueue<A> {
         }
     }
 
-    /// The next request. It may stand in other lines still: whoever takes it leaves it out there, by
-    /// [`FairQueue::retain`] or when it comes.
+    /// Takes the next request. It may still stand in the lines of other addresses: the caller removes it there by
+    /// [`FairQueue::retain`], or passes over it when it comes again.
     pub fn pop(&mut self) -> Option<u64> {
         let address = self.turns.pop_front()?;
         let line = self.lines.get_mut(&address)?;

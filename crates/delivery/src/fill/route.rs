@@ -41,7 +41,7 @@ pub enum RouteError {
     /// What is given for a path is none.
     #[error("path begins with a slash and has no query, as in \"/live/sports/\"")]
     Path,
-    /// What is to be taken off is not there.
+    /// What `strip` takes off is not the begin of `path`, up to one of its slashes.
     #[error(
         "strip is the begin of path, up to one of its slashes and without it, as in \"/sports\" where path is \"/sports/\""
     )]

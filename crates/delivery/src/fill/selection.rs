@@ -17,7 +17,7 @@ use thiserror::Error;
 /// A last byte from this on means "up to the end, wherever that will be" (RFC 8673 §2.2).
 pub const VERY_LARGE: u64 = (1 << 53) - 1;
 
-/// What is to be sent of an object.
+/// The part of an object that the answer contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// All of it.
@@ -45,9 +45,9 @@ pub enum SelectionError {
 }
 
 impl Selection {
-    /// What `request` wants of an object that has come as far as `progress`, whose head is known. Ranges of several parts, and
-    /// units other than bytes, are passed over, as is allowed. A range without a last byte is passed over while the end is not
-    /// known: an answer to it could not say what it holds.
+    /// What `request` wants of an object that has come as far as `progress` and has its head already. Ranges of several parts,
+    /// and units other than bytes, are ignored, as is allowed. A range without a last byte is ignored while the end is not known:
+    /// an answer to it could not say which bytes it holds.
     ///
     /// # Errors
     /// [`SelectionError::Unsatisfiable`].

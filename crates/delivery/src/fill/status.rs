@@ -1,8 +1,8 @@
 //! What an answer's status says of whether it may be kept.
 
 /// Whether an answer of this status says something of the request rather than of the object, or of how it was asked: how large,
-/// how often, by what way, in which form. Such an answer is for those who have asked; it is not kept, and does not take the
-/// place of what is good (RFC 9110 §15.5, §15.6; RFC 6585; RFC 8470; RFC 5842 §7.2).
+/// how often, by what way, in which form. Only the requests that wait for such an answer get it: it is not kept, and does not
+/// replace a good one (RFC 9110 §15.5, §15.6; RFC 6585; RFC 8470; RFC 5842 §7.2).
 pub(super) const fn is_of_request(status: u16) -> bool {
     matches!(
         status,
@@ -16,7 +16,7 @@ pub(super) const fn may_be_kept_untold(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 300 | 301 | 308 | 404 | 410)
 }
 
-/// Whether a cache knows all that is to be known of the status, as `must-understand` asks (RFC 9111 §5.2.2.3).
+/// Whether this cache meets the requirements of the status, as `must-understand` asks (RFC 9111 §5.2.2.3).
 pub(super) const fn is_understood(status: u16) -> bool {
     may_be_kept_untold(status) || matches!(status, 302 | 303 | 307 | 401 | 403 | 451)
 }

@@ -3,11 +3,11 @@
 //!
 //! ```text
 //! find ─┬─ there, fresh ──────────► Hit
-//!       ├─ there, old, of use ────► Stale, and one of those who ask also gets it to fetch
+//!       ├─ there, old, of use ────► Stale, and one of these requests also gets it to fetch
 //!       ├─ on its way ────────────► Joined
 //!       └─ not there, or too old ─► Miss, to fetch ─► keep (it is whole) | forget (it failed)
 //! ```
-//! `V` is whatever holds an object; clones of one are the same object, and equal.
+//! `V` is a handle to an object; clones of one are the same object, and equal.
 
 use super::freshness::Freshness;
 use glassline_media::Time;
@@ -57,11 +57,11 @@ pub struct Key<'a> {
 /// What a request comes to.
 #[derive(Clone, Debug)]
 pub struct Lookup<V> {
-    /// What is to be read.
+    /// The object to read.
     pub value: V,
     /// What was found.
     pub status: CacheStatus,
-    /// What is to be done for it, by who asked.
+    /// What the caller has to fetch for it.
     pub wanted: Option<Wanted<V>>,
 }
 
@@ -91,7 +91,7 @@ pub struct StoreFigures {
 pub const OVERHEAD_BYTES: u64 = 1024;
 /// Where there is no room, this part of it is made.
 const ROOM_MADE: u64 = 16;
-/// Objects among which nobody looks for what is old.
+/// With fewer objects than this, the store does not look for those that are of no use any more.
 const SWEPT_MIN: usize = 1024;
 
 /// See the module.
@@ -138,8 +138,8 @@ impl<V: Clone + PartialEq> Store<V> {
         Store { entries: HashTable::new(), bytes: 0, bytes_max, uses: 0, evicted: 0, sweep_at: 0 }
     }
 
-    /// The object of this key. Where it is to be fetched, or asked about, `fresh` makes what it is put into. A hit costs no
-    /// allocation.
+    /// The object of this key. Where the caller has to fetch it, or to ask whether it still holds, `fresh` makes the object that
+    /// the answer goes into. A hit costs no allocation.
     pub fn find(&mut self, key: Key<'_>, now: Time, fresh: impl FnOnce() -> V) -> Lookup<V> {
         self.uses += 1;
         let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else {
@@ -183,8 +183,8 @@ impl<V: Clone + PartialEq> Store<V> {
         Lookup { value, status: CacheStatus::Miss, wanted: Some(wanted) }
     }
 
-    /// `value` has, or is about to have, all its `bytes`, and is worth this much. To be told before those who read it see
-    /// its end: who asks again then finds it so.
+    /// `value` has, or is about to have, all its `bytes`, and this freshness. The caller says so before readers see the
+    /// object's end, so that the next request of such a reader finds it here.
     pub fn keep(&mut self, key: Key<'_>, value: V, bytes: u64, freshness: Freshness, now: Time) {
         let until = freshness.until(now);
         let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
@@ -218,7 +218,7 @@ impl<V: Clone + PartialEq> Store<V> {
         }
     }
 
-    /// What `is_it` knows is about to fail. Who asks next is not to join it.
+    /// Forgets the object that `is_it` accepts, which is about to fail, so that the next request does not join it.
     pub fn forget(&mut self, key: Key<'_>, is_it: impl Fn(&V) -> bool) {
         let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
         entry.refresh.take_if(|refresh| is_it(refresh));
@@ -227,8 +227,9 @@ impl<V: Clone + PartialEq> Store<V> {
         }
     }
 
-    /// What `is_it` knows has failed, and has become what was there before again, of so many `bytes`, which may be given until
-    /// `old_until` where no server can be reached. It has its place again, and who asks next has it asked about.
+    /// The fetch of the object that `is_it` accepts has failed, and the object has become again what was there before, of so many
+    /// `bytes`, which may be given until `old_until` where no server can be reached. It keeps its place, and the next request has
+    /// a server asked whether it still holds.
     pub fn fall_back(&mut self, key: Key<'_>, is_it: impl Fn(&V) -> bool, bytes: u64, old_until: Time) {
         let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
         entry.refresh.take_if(|refresh| is_it(refresh));
@@ -243,8 +244,9 @@ impl<V: Clone + PartialEq> Store<V> {
         }
     }
 
-    /// Lets go the objects whose keys `is_meant`. Returns how many those were, and all that was there or on its way for them: who
-    /// asks next is not to join that, and nothing of it is to be kept elsewhere, since it was asked for before.
+    /// Removes the objects with a key that `is_meant` accepts. Returns how many these were, and the values that were there or on
+    /// their way for them. Later requests do not join these, and the caller must not keep them elsewhere: they were asked for
+    /// before the purge.
     pub fn purge(&mut self, is_meant: impl Fn(&str) -> bool) -> (usize, Vec<V>) {
         let (mut count, mut gone) = (0, Vec::new());
         let Store { entries, bytes, .. } = self;

@@ -12,8 +12,8 @@
 use crate::policy::{PathReading, TOKEN_PARAMETERS};
 
 /// The path and query of the object that a request for `path` with `query` is about: without what only concerns this server and
-/// this viewer, so that all viewers' requests for it are one. `None` of a path that is not the same to all who read it
-/// ([`PathReading::Ambiguous`]): a server might take it for that of a stream which was not looked at.
+/// this viewer, so that all viewers' requests for it are the same. `None` for a path that servers read differently
+/// ([`PathReading::Ambiguous`]): a server might read it as the path of a stream for which the policy was not asked.
 pub fn upstream_target(path: &str, query: &str) -> Option<String> {
     if PathReading::of(path) == PathReading::Ambiguous {
         return None;

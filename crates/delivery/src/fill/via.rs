@@ -1,10 +1,11 @@
 //! By which servers a request has come (`Via`, RFC 9110 §7.6.3), as far as that is told to the next one.
 //!
-//! A fetch is made once for all who ask, and is told by which servers the first request came, so that servers that ask each
-//! other in a circle see it. What a client writes must not decide what becomes of that fetch: a field of 16 kB, or the name of a
-//! server that refuses requests with its own name in them, would take an object from all others. So of what came only names of
-//! the form that servers of this program choose for themselves go on ([`server_name`]: random, and told to upstream servers
-//! alone), the newest [`HOPS_MAX`] of them. A circle of that many servers is seen whatever else a client has written in front.
+//! One fetch serves all requests for an object. It names the servers by which the first of these requests came, so that servers
+//! that ask each other in a loop detect it. What a client writes must not decide what becomes of that fetch: a field of 16 kB, or
+//! the name of a server that refuses requests with its own name in them, would take an object from all other clients. So only
+//! names go on that have the form which servers of this program choose for themselves ([`server_name`]: random, and told to
+//! upstream servers alone), the newest [`HOPS_MAX`] of them. A loop of that many servers is detected whatever else a client has
+//! written in front.
 
 use crate::http1::Headers;
 

@@ -1,16 +1,16 @@
-//! How far an object may fill ahead of those who read it, so that all objects together keep within a budget of memory.
+//! How far an object may fill ahead of its readers, so that all objects together keep within a budget of memory.
 //!
 //! ```text
 //!            slowest reader     furthest reader        filled
 //!  0 ───────────────┼──────────────────┼──────────────────┼───────► bytes of the object
-//!  shared:  kept for those who join    │◄── read-ahead ──►│
+//!  shared:  kept for new readers       │◄── read-ahead ──►│
 //!  sliding: let go  │◄────────── read-ahead ─────────────►│
 //! ```
 //! The read-ahead of each object is an eighth of what is free, and at least [`WINDOW_MIN_BYTES`]: a threshold that falls
 //! while many objects wait for slow readers, and always leaves some room (Choudhury and Hahne, "Dynamic Queue Length
-//! Thresholds for Shared-Memory Packet Switches", 1998). Where nothing is free, objects begin to slide: they are not given to
-//! others any more, let go what all of their readers have read, and keep [`WINDOW_MIN_BYTES`]. An object whose readers read
-//! therefore always goes on, also one that is larger than the budget, and all together take no more than the budget and
+//! Thresholds for Shared-Memory Packet Switches", 1998). Where nothing is free, objects begin to slide: they get no new readers,
+//! free the bytes that all of their readers have read, and keep [`WINDOW_MIN_BYTES`]. So an object always goes on while its
+//! readers read, also one that is larger than the budget, and all together take no more than the budget and
 //! [`WINDOW_MIN_BYTES`] for each object that fills.
 
 /// What an object may have ahead of its readers in any case.
@@ -58,7 +58,7 @@ pub struct Standing {
     pub is_sliding: bool,
 }
 
-/// What an object that fills is to do.
+/// What an object that fills has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// Take so many bytes at most; not 0.
@@ -73,7 +73,7 @@ impl Standing {
     /// What the object is to do where all objects stand so.
     pub fn pace(&self, budget: Budget) -> Pace {
         if self.is_sliding && self.readers == 0 {
-            // Nobody else can come to read it.
+            // Its last reader has left, and a sliding object gets no new ones.
             return Pace::WaitForReader(u64::MAX);
         }
         if budget.is_full() && !self.is_sliding {

@@ -55,9 +55,9 @@ fn is_proxied(request: &Request) -> bool {
     headers.has_prefix("x-forwarded-") || proxied.iter().any(|name| headers.first(name).is_some())
 }
 
-/// Whether the request calls this server neither by an address nor by a name of its own. A name that only others own leads
-/// here where they have let it point here, and browsers then take our answers for theirs. Nobody owns addresses and
-/// `localhost` (RFC 6761 §6.3). HTTP/1.0 without a `Host` comes from no browser.
+/// Whether the request calls this server neither by an address nor by a name of its own. The owner of another name can let
+/// it point here, and browsers then take this server's answers for those of that name (DNS rebinding). Addresses and
+/// `localhost` (RFC 6761 §6.3) have no such owner. HTTP/1.0 without a `Host` comes from no browser.
 fn is_misnamed(request: &Request, hosts: &dyn KnownHosts) -> bool {
     match request.host() {
         None | Some(Host::Address(_)) => false,
@@ -126,7 +126,7 @@ pub const fn explain(refusal: Refusal, action: Action) -> (u16, &'static str) {
         ),
         (Refusal::Token, _) => (
             401,
-            "This stream is watched by a signed address; ask who runs it for one ('glassline sign' makes it).",
+            "This stream is watched by a signed address; ask its operator for one ('glassline sign' makes it).",
         ),
         (Refusal::Expired, _) => (403, "This address was signed for a time that is over; ask for a new one."),
     }

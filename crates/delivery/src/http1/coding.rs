@@ -20,7 +20,7 @@ pub enum Coding {
 pub enum Effort {
     /// It is made for one client: some 5 to 10 ns a byte.
     Once,
-    /// It is made for all who ask for it: some 10 to 20 ns a byte.
+    /// It is made once for all requests that want it: some 10 to 20 ns a byte.
     Shared,
     /// It is made once for a long time. Of Brotli some microseconds a byte.
     Best,

@@ -28,7 +28,7 @@ pub enum HttpError {
     /// A transfer coding other than chunked.
     #[error("transfer coding {0:?}: only chunked is known")]
     UnknownCoding(String),
-    /// A chunk whose size line or end is wrong.
+    /// A chunk with a wrong size line, or with a wrong end.
     #[error("malformed chunk: {0}")]
     BadChunk(&'static str),
     /// The peer was too slow.

@@ -21,7 +21,7 @@ pub fn plain_path(path: &str) -> Cow<'_, str> {
     plain(path, Digits::Upper)
 }
 
-/// The same of a query, whose other escapes stay as they are written: servers may have signed that text.
+/// The same of a query, except that its other escapes stay as they are written: servers may have signed that text.
 pub fn plain_query(query: &str) -> Cow<'_, str> {
     plain(query, Digits::AsTheyAre)
 }

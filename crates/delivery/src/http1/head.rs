@@ -96,7 +96,7 @@ impl Headers {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Whether there is a field whose name begins with `prefix`, without case.
+    /// Whether the name of a field begins with `prefix`, without case.
     pub fn has_prefix(&self, prefix: &str) -> bool {
         let begins =
             |name: &str| name.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(prefix));
@@ -221,7 +221,7 @@ impl HeadBuffer {
         Ok(None)
     }
 
-    /// Empty lines before a request line are to be ignored (RFC 9112 §2.2). The carriage return of one may be the last
+    /// Skips empty lines before a request line, as a server should (RFC 9112 §2.2). The carriage return of one may be the last
     /// byte that has come; it is kept then.
     fn skip_empty_lines(&mut self, input: &mut &[u8]) -> Result<(), HttpError> {
         loop {

@@ -83,7 +83,7 @@ pub(crate) enum ByteRange {
 }
 
 impl ByteRange {
-    /// What `headers` ask for; `None` where that is all: there is no such field, or one that is to be ignored.
+    /// The range that `headers` ask for; `None` where they ask for all: there is no such field, or one that a server ignores.
     pub(crate) fn of(headers: &Headers) -> Option<ByteRange> {
         let mut fields = headers.all("range");
         let (Some(field), None) = (fields.next(), fields.next()) else { return None };
@@ -127,8 +127,8 @@ pub(crate) fn is_same(headers: &Headers, etag: Option<&str>) -> bool {
 }
 
 impl Response {
-    /// What `request` is to be answered, if the whole answer were `self`: `304` where the client has it already, `206`
-    /// with a part, `416`, or `self`. Costs nothing for the body, whose bytes are shared.
+    /// The answer to `request`, where the whole answer is `self`: `304` where the client has it already, `206` with a part,
+    /// `416`, or `self`. The bytes of the body are shared, not copied.
     pub fn for_request(mut self, request: &Request) -> Response {
         if self.status != 200 || !matches!(request.method, Method::Get | Method::Head) {
             return self;

@@ -63,7 +63,7 @@ impl Response {
         for (name, value) in &self.headers {
             head.push_str(name);
             head.push_str(": ");
-            // A line break in a value would begin a field of somebody else's making.
+            // A line break in a value would begin another field, which a client could choose (response splitting).
             head.extend(value.chars().filter(|character| !character.is_control()));
             head.push_str("\r\n");
         }

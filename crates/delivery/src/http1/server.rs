@@ -93,8 +93,8 @@ impl Server {
     }
 
     /// The next event at the front of `input`, which moves past it; `None` where more input is needed or an
-    /// answer is still due. After an error the connection is to be answered with [`HttpError::status`] and
-    /// closed.
+    /// answer is still due. After an error the caller answers with [`HttpError::status`] and closes the
+    /// connection.
     pub fn next<'a>(&mut self, input: &mut &'a [u8], now: Time) -> Result<Option<Event<'a>>, HttpError> {
         let result = self.step(input, now);
         if result.is_err() {

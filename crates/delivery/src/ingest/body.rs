@@ -7,7 +7,7 @@ use super::IngestError;
 
 /// Bytes of a box's head: length and type.
 const HEAD_BYTES: usize = 8;
-/// What a header begins with, whose reader begins with it.
+/// What a header begins with: a new reader then reads the body from there.
 const HEADERS: [&[u8; 4]; 2] = [b"ftyp", b"moov"];
 /// What a segment or chunk may begin with.
 const SEGMENTS: [&[u8; 4]; 10] =
@@ -18,7 +18,7 @@ const SEGMENTS: [&[u8; 4]; 10] =
 pub(super) enum State {
     /// Its first box has not told what it is.
     Begins(Vec<u8>),
-    /// A segment, whose header has not come; its bytes.
+    /// A segment that has come before its header; its bytes.
     Waits(Vec<u8>),
     /// A header, or segments of one.
     Reads(Box<Reader>),

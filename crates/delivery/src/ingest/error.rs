@@ -57,7 +57,7 @@ pub enum IngestError {
         /// The limit.
         limit: usize,
     },
-    /// Segments of a track whose header has not been put.
+    /// Segments of a track for which no header has been put.
     #[error("a segment without its header")]
     NoHeader,
     /// Segments that could belong to several headers.

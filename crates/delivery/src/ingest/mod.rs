@@ -78,7 +78,7 @@ const STRAYS_MAX: u32 = 100;
 /// What was taken, and what was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Chunks whose last byte has come.
+    /// Chunks that have come up to their last byte.
     pub chunks: u64,
     /// Units dropped because they were there already, or came behind a later one.
     pub late_units: u64,
@@ -324,7 +324,7 @@ impl Ingest {
 
     /// Reads a segment on that waits for its header, if that is there.
     fn find_header(&mut self, id: u64, body: &mut Body, now: Time) -> Result<(), IngestError> {
-        // A header whose tracks are others' by now has no segments.
+        // A header has no more segments once other headers have taken over all of its tracks.
         let likeness =
             |header: &Header| (!header.lanes.is_empty()).then(|| path::likeness(&header.path, &body.path));
         let Some(best) = self.headers.iter().filter_map(likeness).max() else { return Ok(()) };

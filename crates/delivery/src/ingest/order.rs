@@ -68,8 +68,8 @@ impl Order {
         self.held.insert(place, arrived);
     }
 
-    /// FFmpeg 7.1 (`frag_every_frame`) gives samples whose duration it does not know yet, and says 0 for, the time at which they
-    /// end: the next one may have the same. Such a sample begins where the one before it in its request ends.
+    /// FFmpeg 7.1 (`frag_every_frame`) writes 0 for a duration that it does not know yet, and stamps that sample with the time at
+    /// which it ends: the next one may have the same stamp. Such a sample begins where the one before it in its request ends.
     fn mend(&mut self, arrived: &mut Arrived) {
         if arrived.duration > Ticks(0) {
             self.usual = arrived.duration;

@@ -196,7 +196,7 @@ impl Program {
         }
     }
 
-    /// Whose front is decoded first.
+    /// The side with the unit that is decoded first.
     fn next_side(&self) -> Option<usize> {
         let front = |side: usize| self.sides[side].as_ref()?.queue.front().map(|waiting| waiting.unit.dts);
         match (front(0), front(1)) {

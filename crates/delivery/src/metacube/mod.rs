@@ -1,7 +1,7 @@
 //! Metacube2: how live streams travel between Cubemap, VLC, Nageru and their kin. Pure: bytes in any chop come
 //! in, blocks go out, and back.
 //!
-//! A stream is a row of blocks, so that who relays it knows where headers are and where a viewer may begin. The
+//! A stream is a row of blocks, so that a relay knows where headers are and where a viewer may begin. The
 //! format is that of the published `metacube2.h`; all numbers are big-endian.
 //!
 //! ```text

@@ -23,7 +23,7 @@ pub(super) struct Choice {
     /// Video first, then sound in the order of the program.
     pub(super) taken: Vec<Taken>,
     pub(super) left_out: Vec<LeftOut>,
-    /// Pictures that no rendition is made of, whose key frames the sound is cut at; none where other pictures are taken.
+    /// Pictures that no rendition is made of: the sound is cut at their key frames. None where other pictures are taken.
     cue_pid: Option<u16>,
     /// The streams that are said to be HE-AAC. Where that changes, units on the way tell it, as they do with channels.
     he_aac: Vec<(u16, HeAac)>,
@@ -97,7 +97,7 @@ impl Choice {
         self.taken.iter().any(|taken| taken.name.is_video())
     }
 
-    /// The stream of pictures whose key frames the sound is cut at.
+    /// The stream of pictures that no rendition is made of: the sound is cut at its key frames.
     pub(super) fn cue_pid(&self) -> Option<u16> {
         self.cue_pid
     }

@@ -8,13 +8,13 @@ use bytes::Bytes;
 /// ```text
 /// Init (SegmentBegins (PartBegins Chunk+ PartEnds)+ SegmentEnds)* … Expires* … InitExpires
 /// ```
-/// Events of different renditions are mixed. A [`Event::Chunk`] belongs to the segment and to the part: whoever keeps
-/// it once serves both, since a segment's bytes are its parts' bytes, end to end.
+/// Events of different renditions are mixed. A [`Event::Chunk`] belongs to the segment and to the part: kept once, it
+/// serves both, since a segment's bytes are its parts' bytes, end to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The CMAF header that segments from now on need, whole.
     Init {
-        /// Whose.
+        /// The rendition.
         rendition: RenditionName,
         /// Its number, which is that of the [`super::Epoch`]; it grows with each discontinuity.
         number: u32,
@@ -23,14 +23,14 @@ pub enum Event {
     },
     /// A segment begins; it has no bytes yet.
     SegmentBegins {
-        /// Whose.
+        /// The rendition.
         rendition: RenditionName,
         /// Its number, one more than that of the segment before it or, after a time without this rendition, more.
         segment: u64,
     },
     /// A part begins; it has no bytes yet.
     PartBegins {
-        /// Whose.
+        /// The rendition.
         rendition: RenditionName,
         /// Its segment.
         segment: u64,
@@ -39,7 +39,7 @@ pub enum Event {
     },
     /// A CMAF chunk, whole: the next bytes of the segment and of the part.
     Chunk {
-        /// Whose.
+        /// The rendition.
         rendition: RenditionName,
         /// The segment.
         segment: u64,
@@ -50,7 +50,7 @@ pub enum Event {
     },
     /// A part is complete, and stands in the playlist from now on.
     PartEnds {
-        /// Whose.
+        /// The rendition.
         rendition: RenditionName,
         /// Its segment.
         segment: u64,
@@ -59,21 +59,21 @@ pub enum Event {
     },
     /// A segment is complete, and stands in the playlist from now on.
     SegmentEnds {
-        /// Whose.
+        /// The rendition.
         rendition: RenditionName,
         /// Its number.
         segment: u64,
     },
     /// A segment, with its parts, need not be kept any more: it has left the playlist some time ago.
     Expires {
-        /// Whose.
+        /// The rendition.
         rendition: RenditionName,
         /// Its number.
         segment: u64,
     },
     /// No segment that is kept needs this CMAF header any more.
     InitExpires {
-        /// Whose.
+        /// The rendition.
         rendition: RenditionName,
         /// Its number.
         number: u32,

@@ -1,4 +1,4 @@
-//! A rendition whose segments end where the lead's do.
+//! A rendition with segments that end where those of the lead do.
 
 use super::clock::Clock;
 use super::lane::{Lane, Opening};
@@ -38,7 +38,7 @@ pub(super) struct Follower {
     /// What is presented before this is too late.
     not_before: Ticks,
     pub(super) steady: Steady,
-    /// What is held begins with a unit that the track's header is not true of: a new epoch is to begin with it.
+    /// What is held begins with a unit that the track's header does not cover: a new epoch has to begin with it.
     is_changed: bool,
 }
 
@@ -67,7 +67,7 @@ impl Follower {
         self.held.push_back(arrived);
     }
 
-    /// Whether units wait for a new epoch, whose header is theirs.
+    /// Whether units wait for a new epoch, since the track's header does not cover them.
     pub(super) fn is_changed(&self) -> bool {
         self.is_changed
     }

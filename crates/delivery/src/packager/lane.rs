@@ -292,12 +292,12 @@ impl Lane {
         self.end
     }
 
-    /// Where a segment begins whose first sample is at `decode_time`: where the one before it ended, if there was one.
+    /// Where the segment begins that has its first sample at `decode_time`: where the one before it ended, if there was one.
     pub(super) fn begins_at(&self, decode_time: u64) -> u64 {
         if self.end == 0 { decode_time } else { self.end.min(decode_time) }
     }
 
-    /// The segment in whose time nothing came, until `at`.
+    /// Adds a segment without samples, for the time up to `at` in which nothing came.
     pub(super) fn add_gap(&mut self, at: u64, date: Date, out: &mut Output<'_>) {
         let opening = Opening { decode_time: self.end, offset: 0, date, independent: true };
         let end = at.max(self.end.saturating_add(1));

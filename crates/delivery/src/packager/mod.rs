@@ -142,8 +142,8 @@ impl Packager {
         }
     }
 
-    /// The same, whose first epoch and first segment have these numbers: where they grow from run to run, no cache takes
-    /// the objects of one for those of another.
+    /// The same, with these numbers for its first epoch and its first segment: where they grow from run to run, no cache
+    /// takes the objects of one run for those of another.
     #[must_use]
     pub fn starting_at(mut self, epoch: u32, segment: u64) -> Packager {
         (self.epoch, self.number) = (epoch, segment);
@@ -346,8 +346,8 @@ impl Packager {
         running.has_open_part().then(|| self.presentation.settings().part * STALLED_PARTS)
     }
 
-    /// Nothing has come for that long: what is open of parts is given out as it is, so that nobody waits for the pictures that
-    /// there are.
+    /// Nothing has come for that long: ends the open parts as they are, so that viewers do not wait for pictures that are there
+    /// already.
     pub fn handle_stall(&mut self, now: Utc) {
         let Stage::Running(running) = &mut self.stage else { return };
         let mut world = World { presentation: &mut self.presentation, events: &mut self.events };

@@ -434,7 +434,7 @@ impl Running {
         self.lead.name == name || self.followers.iter().any(|follower| follower.lane.name == name)
     }
 
-    /// The track for whose sake the epoch ends at the next key frame.
+    /// The new track, if there is one, for which the epoch ends at the next key frame.
     pub(super) fn renewed_for(&self) -> Option<RenditionName> {
         self.renew
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 pub const SEGMENT_RANGE: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(10);
 /// How long a part may be asked to last; it is at most half a segment besides.
 pub const PART_RANGE: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(2);
-/// How much may be asked to be kept for viewers who go back; it is at least six segments besides, since players of
-/// plain HLS begin three segments behind the end.
+/// How long a window, in which viewers can go back, may be asked for; it is at least six segments besides, since players
+/// of plain HLS begin three segments behind the end.
 pub const WINDOW_RANGE: RangeInclusive<Duration> = Duration::from_secs(6)..=Duration::from_secs(3600);
 /// Segments that a window has at least.
 const WINDOW_SEGMENTS_MIN: u32 = 6;

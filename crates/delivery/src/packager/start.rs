@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 const SOUND_WAIT: i64 = Ticks::RATE as i64;
 /// Sound waits this long for the first key frame, then begins without pictures.
 pub(super) const VIDEO_WAIT: i64 = 5 * Ticks::RATE as i64;
-/// Sound whose stamps are further than this from the pictures' is on another clock, and of no use.
+/// Sound with stamps further than this from the pictures' is on another clock, and of no use.
 pub(super) const FAR: i64 = 10 * Ticks::RATE as i64;
 /// What waits at most, whatever its stamps say.
 const UNITS_MAX: usize = 2000;
@@ -21,7 +21,7 @@ const BYTES_MAX: usize = 16 << 20;
 /// A frame rate slower than this is not believed.
 const PICTURE_TICKS_MAX: u64 = 10 * Ticks::RATE as u64;
 
-/// An access unit, whose it is, and when it was complete.
+/// An access unit, the rendition that it belongs to, and when it was complete.
 #[derive(Clone, Debug)]
 pub(super) struct Arrived {
     pub(super) name: RenditionName,

@@ -38,7 +38,7 @@ const DOUBTED_MAX: usize = 4;
 /// What becomes of units.
 #[derive(Clone, Debug)]
 pub(super) enum Verdict {
-    /// They are to be taken, with the stamps that they have now.
+    /// The rendition takes them, with the stamps that they have now.
     Take(Vec<Arrived>),
     /// What they continue is not what there is: they begin anew, with the stamps that they came with.
     Anew(Vec<Arrived>),
@@ -53,7 +53,7 @@ pub(super) struct Steady {
     pace: Pace,
     /// Where the units lie that came behind the newest jump, shifted.
     jumped_at: Option<Ticks>,
-    /// Units whose stamps nothing speaks for, as they came.
+    /// Units with stamps that nothing confirms yet, as they came.
     doubted: Vec<Arrived>,
 }
 
@@ -97,7 +97,7 @@ impl Steady {
         self.jumped_at
     }
 
-    /// Units whose stamps nothing speaks for, as they came; they are forgotten.
+    /// Takes out the units with stamps that nothing confirms, as they came.
     pub(super) fn take_doubted(&mut self) -> Vec<Arrived> {
         std::mem::take(&mut self.doubted)
     }
@@ -281,8 +281,8 @@ impl Pace {
         self.stretches = [None; 2];
     }
 
-    /// By how much later than `due` a unit is to be placed that came at `now`, so that it is late as others are; 0 for what jerky
-    /// arrivals may be, and for little.
+    /// By how much later than `due` a unit that came at `now` has to be placed, so that it is as late as others are; 0 where
+    /// jerky arrivals may explain its delay, and where it is [`LOST_MAX`] or less.
     fn later(&self, due: Ticks, now: Utc) -> i64 {
         let seen = self.stretches.iter().flatten();
         let (least, most) = seen

@@ -1,4 +1,4 @@
-//! Streams whose properties are known, and a check of what the packager gives.
+//! Streams with known properties, and a check of what the packager gives.
 
 use super::{Event, Packager, RenditionName, Settings};
 use bytes::Bytes;
@@ -50,7 +50,7 @@ fn coded(key: bool, sps: &[u8], captured: Option<Utc>, bytes: usize, pts: i64) -
     unit(Codec::H264, data, pts)
 }
 
-/// A picture whose one slice has `bytes` bytes.
+/// A picture of one slice, which has `bytes` bytes.
 pub(crate) fn picture(key: bool, bytes: usize, pts: i64) -> AccessUnit {
     coded(key, SPS, None, bytes, pts)
 }
@@ -186,7 +186,7 @@ pub(crate) struct Grown {
     pub(crate) complete: bool,
 }
 
-/// A packager whose events are checked and whose objects are kept.
+/// A packager, with a check of its events and a store of its objects.
 pub(crate) struct Checked {
     pub(crate) packager: Packager,
     pub(crate) inits: BTreeMap<(RenditionName, u32), Bytes>,

@@ -54,7 +54,7 @@ pub(super) fn attributes(list: &str) -> BTreeMap<&str, &str> {
     found
 }
 
-/// The object behind an address, whose query is the viewer's.
+/// The object behind an address that carries the viewer's query.
 fn object(uri: &str) -> Object {
     let path = uri.strip_suffix("?token=a+b").expect("the viewer's query");
     path.parse().unwrap_or_else(|_| panic!("{path}"))

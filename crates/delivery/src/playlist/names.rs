@@ -39,20 +39,20 @@ pub enum Object {
     IFrames,
     /// The HLS media playlist of segments of MPEG-TS, with all that the stream has in them.
     TransportMedia,
-    /// The DASH manifest whose segments are addressed by number, at regular times.
+    /// The DASH manifest that addresses segments by number, at regular times.
     NumberManifest,
     /// The DASH manifest that lists the time of each segment.
     TimelineManifest,
     /// A CMAF header.
     Init {
-        /// Whose.
+        /// The rendition.
         rendition: RenditionName,
         /// Its epoch.
         number: u32,
     },
     /// A segment.
     Segment {
-        /// Whose.
+        /// The rendition.
         rendition: RenditionName,
         /// Its number.
         segment: u64,
@@ -64,7 +64,7 @@ pub enum Object {
     },
     /// A part of a segment.
     Part {
-        /// Whose.
+        /// The rendition.
         rendition: RenditionName,
         /// The segment's number.
         segment: u64,

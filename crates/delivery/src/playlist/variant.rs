@@ -15,7 +15,7 @@ pub struct Variant<'a> {
 }
 
 impl<'a> Variant<'a> {
-    /// A presentation by itself, whose objects are beside its playlists.
+    /// A presentation by itself, with its objects beside its playlists.
     pub const fn alone(presentation: &'a Presentation) -> Variant<'a> {
         Variant { base: "", presentation }
     }
@@ -35,7 +35,7 @@ impl<'a> Variant<'a> {
 /// Lengths that differ by no more than this are one.
 const LENGTHS_AGREE: Duration = Duration::from_millis(100);
 
-/// How long an epoch's segments are, where those of all who have it agree, give or take a tenth of a second.
+/// How long an epoch's segments are, where all `lengths` are known and agree, give or take a tenth of a second.
 pub(super) fn common_length(lengths: impl Iterator<Item = Option<SegmentLength>>) -> Option<SegmentLength> {
     let mut common: Option<SegmentLength> = None;
     for length in lengths {

@@ -1,8 +1,8 @@
 //! Where a request comes from and what it shows to be let in, in no protocol's words.
 //!
-//! Loopback and networks that are named are trusted for where they are. That is worth nothing where another client stands
-//! behind the address: a web page whose name its owner lets point to this machine (DNS rebinding: the browser then sends
-//! the page's own name as `Host`, and as `Origin` too), or one whose requests a proxy passes on.
+//! Requests from loopback and from networks that are named are trusted by their address. That is worth nothing where another
+//! client stands behind the address: a web page under a name that its owner lets point to this machine (DNS rebinding: the
+//! browser then sends the page's own name as `Host`, and as `Origin` too), or the client of a proxy.
 
 use super::credential::Credential;
 use std::net::IpAddr;

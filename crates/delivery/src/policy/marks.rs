@@ -1,4 +1,4 @@
-//! Marks for viewers' connections (`SO_MARK`): by them the system's traffic control knows whose packets are whose.
+//! Marks for viewers' connections (`SO_MARK`): by them the system's traffic control knows which viewer a packet is for.
 #![cfg_attr(
     not(test),
     deny(
@@ -104,7 +104,7 @@ impl Marks {
     /// its length.
     pub fn take(&mut self, range: MarkRange) -> Option<u32> {
         if !self.free.contains_key(&range) {
-            // A range that nobody uses is one of an old configuration.
+            // Ranges of which no mark is held go: they may be of an old configuration, and are listed again when needed.
             let held = &self.held;
             self.free.retain(|old, _| held.range(old.first..=old.last).next().is_some());
             let marks = (range.first..=range.last).filter(|mark| !held.contains(mark));

@@ -1,4 +1,4 @@
-//! Who may publish, who may watch, how much, and under what names.
+//! Which clients may publish, which may watch, how much, and under what names.
 
 mod caller;
 mod credential;
@@ -59,7 +59,7 @@ impl StreamName {
         Some((Self::parse(name)?, Mux::of_extension(extension)?))
     }
 
-    /// The name of the stream whose presentation `/live/NAME/REST` is about, and `REST`.
+    /// The name of the stream that `/live/NAME/REST` is about, the path of an object of its presentation, and `REST`.
     pub fn of_presentation_path(path: &str) -> Option<(StreamName, &str)> {
         let (name, rest) = path.strip_prefix("/live/")?.split_once('/')?;
         Some((Self::parse(name)?, rest))

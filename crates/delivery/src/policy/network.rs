@@ -31,7 +31,7 @@ impl Networks {
         self.0.is_empty()
     }
 
-    /// Whether `address` is in one that is named; nobody is where none is.
+    /// Whether `address` is in a network that is named; it is in none where none is named.
     pub fn name(&self, address: IpAddr) -> bool {
         !self.are_all() && self.contain(address)
     }

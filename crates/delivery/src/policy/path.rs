@@ -16,11 +16,11 @@ use super::{StreamName, is_live_path};
 /// What a path may be taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathReading {
-    /// It is that of streams, in its plain form, to all who read it.
+    /// By each reading it is a path of streams, in its plain form.
     Streams,
-    /// It is no stream's to any who read it.
+    /// By no reading is it a path of streams.
     Other,
-    /// It is not the same to all who read it.
+    /// Servers may read it in different ways.
     Ambiguous,
 }
 
@@ -65,14 +65,14 @@ impl Folded {
                 _ if character.is_control() => return None,
                 // Slashes, and characters that compatibility forms make slashes of.
                 '\\' | '\u{2044}' | '\u{2215}' | '\u{29F8}' | '\u{FF0F}' | '\u{FF3C}' => text.push('/'),
-                // What some leave out: per cent signs without digits, and characters that nobody sees.
+                // What some servers leave out: per cent signs without digits, and invisible characters.
                 '%' | '\u{AD}' | '\u{200B}'..='\u{200F}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}' => {}
                 _ => fold_case(half_width(character), &mut text),
             }
         }
         let mut parts = Vec::new();
         for part in text.split('/') {
-            // Path parameters (RFC 3986 §3.3), streams of a Windows file, and a query or fragment whose mark was escaped.
+            // Path parameters (RFC 3986 §3.3), streams of a Windows file, and a query or fragment behind an escaped mark.
             let part = part.split([';', ':', '?', '#']).next().unwrap_or_default();
             let is_end = |character: char| matches!(character, '.' | ' ' | '+');
             if part.contains('.') && part.chars().all(is_end) {
@@ -111,7 +111,8 @@ fn half_width(character: char) -> char {
     }
 }
 
-/// Without case, whichever way somebody compares: `ı` is `I` in upper case, and `K` (Kelvin) is `k` in lower case.
+/// Without case, whether a server compares in upper or in lower case: `ı` is `I` in upper case, and `K` (Kelvin) is `k` in
+/// lower case.
 fn fold_case(character: char, into: &mut String) {
     let folded = character.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
     into.extend(folded.filter(|character| !('\u{300}'..='\u{36F}').contains(character)));

@@ -1,9 +1,9 @@
-//! Who may publish.
+//! Which clients may publish.
 
 use super::{Caller, Networks, Refusal, Secret, credential};
 use std::fmt;
 
-/// Who may publish.
+/// Which clients may publish.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct PublishPolicy {
     /// The secret that a publisher must show: `Authorization: Bearer KEY`, the password of Basic authentication
@@ -45,9 +45,9 @@ impl PublishPolicy {
         }
     }
 
-    /// Whether `caller` may see who watches, and ask encoders for something: addresses are personal data. With a key
-    /// everybody needs it. Without one this machine may, the networks that are named here and those of the `operators`;
-    /// nobody just because everybody may publish, and nobody whom a proxy passes on.
+    /// Whether `caller` may see the viewers, and ask encoders for something: viewers' addresses are personal data. With a
+    /// key every caller has to show it. Without one, this machine may, and the networks that are named here or are those of
+    /// the `operators`, but no request that a proxy passed on. That all clients may publish is not enough.
     pub fn may_see_viewers(&self, caller: &Caller<'_>, operators: &Networks) -> Result<(), Refusal> {
         if caller.route.is_foreign_page {
             return Err(Refusal::ForeignPage);

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 /// The rules of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamRules {
-    /// Who may publish it.
+    /// Which clients may publish it.
     pub publish: PublishPolicy,
     /// What its publisher may send, in bits a second in the mean; `None` is anything.
     pub max_publish_bps: Option<u64>,
-    /// Who may watch it.
+    /// Which clients may watch it.
     pub watch: WatchPolicy,
     /// How its viewers' connections are marked.
     pub marking: Marking,
@@ -28,8 +28,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules of the stream `name`. One whose name differs by case alone from one that has rules of its own has the same:
-    /// a server behind this one may know both as one.
+    /// The rules of the stream `name`. Where the name differs by case alone from that of a stream with rules of its own, these
+    /// hold for it too: a server behind this one may take both names for one.
     pub fn of(&self, name: &StreamName) -> &StreamRules {
         let is_like = |known: &StreamName| known.as_str().eq_ignore_ascii_case(name.as_str());
         let of_like = || self.own.iter().find(|(known, _)| is_like(known)).map(|(_, rules)| rules);
@@ -41,7 +41,7 @@ impl Rules {
         std::iter::once(&self.general).chain(self.own.values())
     }
 
-    /// Whether connections are to be marked anywhere.
+    /// Whether connections are marked by any of the rules.
     pub fn want_marks(&self) -> bool {
         self.iter().any(|rules| rules.marking.is_wanted())
     }

@@ -1,5 +1,5 @@
-//! Which streams are versions of one capture: by their names, as `glassline encode --rendition` and `[encode.NAME]` give
-//! them, whoever publishes them and from wherever.
+//! Which streams are versions of one capture. Their names say so, as `glassline encode --rendition` and `[encode.NAME]` give
+//! them; which client publishes them, and from where, does not count.
 #![cfg_attr(
     not(test),
     deny(

@@ -1,9 +1,9 @@
-//! Who may watch.
+//! Which clients may watch.
 //!
-//! Where a key is configured, a viewer's URL carries a token that somebody with the key has signed for one stream
-//! until one moment; the server keeps no list. A token lets in: who is watching when it expires stays. A request that shows
-//! the key itself (`Authorization`) needs no token: it comes from a server that stands in front of this one and decides itself
-//! which of its viewers may watch, and with the key it could sign what it likes.
+//! Where a key is configured, a viewer's URL carries a token that was signed with the key for one stream until one
+//! moment; the server keeps no list. A token is checked when a request comes: a viewer that is being served when it expires
+//! stays. A request that shows the key itself (`Authorization`) needs no token: it comes from a server that stands in front of
+//! this one and decides itself which of its viewers may watch, and with the key it could sign any token.
 //!
 //! ```text
 //! token = base64url( HMAC-SHA256( key, "watch" LF name LF expires ) )        RFC 2104, RFC 4648 §5
@@ -21,12 +21,12 @@ use std::fmt;
 /// The parameters of a query that are a viewer's own: when its token expires, and the token.
 pub const TOKEN_PARAMETERS: [&str; 2] = ["expires", "token"];
 
-/// Who may watch.
+/// Which clients may watch.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct WatchPolicy {
-    /// The secret that viewers' tokens are signed with; without one nobody needs a token.
+    /// The secret that viewers' tokens are signed with; without one no viewer needs a token.
     pub key: Option<Secret>,
-    /// From where watching is allowed; without a key, nobody whom a proxy passes on is from there.
+    /// From where watching is allowed; without a key, a request that a proxy passed on does not count as one from there.
     pub networks: Networks,
     /// Viewers of all streams at once; 0 is any number.
     pub max_viewers: usize,
@@ -40,7 +40,7 @@ pub struct WatchPolicy {
     pub max_bps_per_address: u64,
 }
 
-/// What those who are here take.
+/// What the present viewers take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// How many they are.
@@ -104,7 +104,7 @@ fn signed(name: &StreamName, expires_s: u64) -> Vec<u8> {
 const TICKET_HOURS: u64 = 12;
 
 impl WatchPolicy {
-    /// A token for an operator's own links to `name`; `None` where nobody needs one.
+    /// A token for an operator's own links to `name`; `None` where viewers need none.
     pub fn ticket(&self, name: &StreamName, now: Utc) -> Option<Token> {
         let key = self.key.as_deref()?;
         let hour = now.as_nanos() / 1_000_000_000 / 3600;
@@ -144,8 +144,8 @@ impl WatchPolicy {
     }
 
     /// Whether one more viewer, of a stream of `bps` bits a second, may come where that stream has `of_stream`
-    /// viewers, the viewer's address `of_address` and the server `in_all`. Bit rates are as they are at this moment:
-    /// a stream whose rate rises later takes what it takes.
+    /// viewers, the viewer's address `of_address` and the server `in_all`. Bit rates are as they are at this moment: when
+    /// the rate of a stream rises later, its viewers stay.
     pub fn check_load(&self, of_stream: usize, of_address: Load, in_all: Load, bps: u64) -> Result<(), Full> {
         let is_full = |count, limit| limit > 0 && count >= limit;
         let is_busy = |taken: u64, limit| limit > 0 && taken.saturating_add(bps) > limit;

@@ -55,7 +55,7 @@ pub enum PullError {
     /// The upstream ended the stream.
     #[error("the upstream ended the stream")]
     Ended,
-    /// The body was to be Metacube2 and is not.
+    /// The body should be Metacube2 and is not.
     #[error("found no Metacube block in {bytes} bytes")]
     NotMetacube {
         /// Bytes looked at.

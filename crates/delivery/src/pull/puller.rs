@@ -63,8 +63,8 @@ pub enum Output {
         host: String,
         /// Port.
         port: u16,
-        /// Whether TLS is to be spoken there. The connection is open, and the request may be sent, before its
-        /// handshake is over; that is within the time for the answer.
+        /// Whether to speak TLS there. The connection counts as open, and the request may be sent, before the
+        /// handshake is over; the handshake is within the time for the answer.
         #[serde(default)]
         tls: bool,
     },
@@ -142,10 +142,10 @@ pub struct Puller {
     #[serde(skip)]
     error: Option<PullError>,
     counts: Counts,
-    /// Who is asked where the source fails, in this order.
+    /// The servers that are asked where the source fails, in this order.
     #[serde(default)]
     alternates: Vec<Url>,
-    /// Who is asked now: the source is 0, the alternates follow.
+    /// The one that is asked now: the source is 0, the alternates follow.
     #[serde(default)]
     turn: usize,
     /// How many of them have failed since a stream came, or all had failed.
@@ -170,7 +170,7 @@ struct Body {
 }
 
 impl Puller {
-    /// A puller whose first attempt is due at once. `seed` makes its waits differ from those of others.
+    /// A puller; its first attempt is due at once. `seed` makes its waits differ from those of others.
     pub fn new(source: Url, policy: Policy, seed: u64, now: Time) -> Puller {
         Puller {
             source,
@@ -396,7 +396,7 @@ impl Puller {
         self.failed_in_a_row = self.failed_in_a_row.saturating_add(1);
         self.counts.failures = self.counts.failures.saturating_add(1);
         self.error = Some(error);
-        // What was to be done on this connection is void; it was perhaps opened already.
+        // The outputs for this connection that were not taken are void. It may be open already, and is closed then.
         self.outputs.clear();
         self.outputs.push_back(Output::Close);
         let until = if self.failed_in_a_row <= self.alternates.len() {

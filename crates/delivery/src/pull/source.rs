@@ -30,7 +30,7 @@ use thiserror::Error;
 pub enum Source {
     /// Another server, which is asked for it.
     Http(Url),
-    /// Datagrams of MPEG-TS that somebody sends.
+    /// Datagrams of MPEG-TS that a sender sends here.
     Udp(UdpAddress),
     /// The same in RTP (RFC 2250).
     Rtp(UdpAddress),
@@ -43,7 +43,7 @@ pub struct UdpAddress {
     pub address: SocketAddr,
     /// The network interface at which a group is joined; the system chooses without one.
     pub interface: Option<String>,
-    /// The one sender whose datagrams are wanted (source-specific multicast, RFC 4607).
+    /// The one sender from which datagrams are wanted (source-specific multicast, RFC 4607).
     pub sender: Option<IpAddr>,
 }
 

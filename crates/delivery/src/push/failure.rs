@@ -53,7 +53,7 @@ impl fmt::Display for Loss {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PushFailure {
-    /// The server is not who it should be, and never was.
+    /// The server is not trusted (TLS), and was never reached before.
     #[error("{0}")]
     Untrusted(String),
     /// The stream belongs elsewhere.

@@ -69,7 +69,7 @@ pub enum Output {
         host: String,
         /// Port.
         port: u16,
-        /// Whether TLS is to be spoken there.
+        /// Whether to speak TLS there.
         tls: bool,
     },
     /// Close the connection.
@@ -189,7 +189,7 @@ impl Reply {
 }
 
 impl Pusher {
-    /// A pusher to `url` whose first attempt is due at once. `key` is what publishers show; `seed` makes its waits differ
+    /// A pusher to `url`; its first attempt is due at once. `key` is what publishers show; `seed` makes its waits differ
     /// from those of others.
     #[must_use]
     pub fn new(url: Url, key: Option<&str>, policy: Policy, seed: u64, now: Time) -> Pusher {
@@ -391,7 +391,7 @@ impl Pusher {
         Taken::Taken(bytes)
     }
 
-    /// What is to be sent; empty where nothing waits.
+    /// The bytes to send; empty where nothing waits.
     #[must_use]
     pub fn transmit(&self) -> &[u8] {
         match &self.state {

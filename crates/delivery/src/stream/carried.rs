@@ -44,10 +44,10 @@ pub(super) struct Records {
     track: Track,
 }
 
-/// Who says what the bytes are.
+/// What says where the header and the records are.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Intake {
-    /// They themselves.
+    /// The bytes themselves.
     Splitter(Box<Splitter>),
     /// The upstream's blocks.
     Blocks(Blocks),
@@ -121,7 +121,7 @@ impl Records {
         pushed
     }
 
-    /// A block begins, of a stream whose blocks say what has to be known.
+    /// A block begins. Its flags count where only the blocks say where the header and the records are.
     pub(super) fn begin_block(&mut self, block: Block, size: u32, tape: &mut Tape<'_>) -> Result<(), Error> {
         let Intake::Blocks(blocks) = &mut self.intake else { return Ok(()) };
         if let Some(Part::Header(header)) = blocks.begin(block, size)? {
@@ -219,7 +219,7 @@ impl Track {
             match blocks.take(&mut input) {
                 Some(Part::Header(header)) => self.begin_records(&header, tape),
                 Some(Part::Data(data, is_last)) => {
-                    // What it is, nobody knows; it is not to wait for more.
+                    // What the bytes are is not known: they count as a picture, so that they do not wait for one.
                     (tape.burst.picture_starts, tape.burst.video) = (true, true);
                     (tape.append)(data);
                     *tape.head = tape.head.saturating_add(data.len() as u64);

@@ -107,7 +107,7 @@ impl Pictures {
         self.bursts_16 > BURSTS_OF_A_SMOOTH_PICTURE * 16
     }
 
-    /// When the next one is to be expected.
+    /// When the next one is expected.
     fn next(&self) -> Option<Time> {
         Some(self.last_start? + self.interval?)
     }

@@ -2,7 +2,7 @@
 //!
 //! [`Stream`] takes a publisher's bytes as they come, says which of them to append to the file, and remembers where
 //! a viewer can enter it: at key frames and recovery points, with what a decoder needs first in front. It also says how much of the past
-//! is kept, and so who has fallen behind.
+//! is kept, and so which viewers have fallen behind.
 //!
 //! ```text
 //!          tail          entry        entry            head
@@ -63,7 +63,7 @@ pub struct Settings {
     pub flush: FlushPolicy,
     /// How fast a viewer's connection may send.
     pub pacing: Pacing,
-    /// How far back a viewer begins who does not say so.
+    /// How far back a viewer begins that asks for no other distance.
     pub prebuffer: Prebuffer,
 }
 
@@ -244,9 +244,9 @@ impl Stream {
         true
     }
 
-    /// Takes a publisher's bytes, in any chop, and calls `append` with what is to be appended to the file, in
-    /// order; nearly always one borrowed run, and of MPEG-TS whole packets. Returns whether so much waits that it is
-    /// to be shown to viewers now; [`Stream::pause`] and [`Stream::poll_timeout`] tell the other times, by the policy.
+    /// Takes a publisher's bytes, in any chop, and calls `append` with those that belong in the file, in
+    /// order; nearly always one borrowed run, and of MPEG-TS whole packets. Returns whether so much waits that the caller has
+    /// to show it to viewers now; [`Stream::pause`] and [`Stream::poll_timeout`] tell the other times, by the policy.
     /// Refuses bytes that are not the stream's mux; what was appended before stays.
     pub fn push(
         &mut self,
@@ -284,12 +284,12 @@ impl Stream {
         begun.map_err(|error| StreamError::Carried { mux, error })
     }
 
-    /// The publisher has nothing more for now. Returns whether what was appended is to be shown to viewers.
+    /// The publisher has nothing more for now. Returns whether the caller has to show viewers what was appended.
     pub fn pause(&mut self, now: Time) -> bool {
         self.flush.handle_pause(now)
     }
 
-    /// When what waits is to be shown to viewers; `None` while nothing waits. Changes with what is appended, with
+    /// When the caller has to show viewers what waits; `None` while nothing waits. Changes with what is appended, with
     /// [`Stream::pause`] and whenever viewers are shown what waited.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
@@ -315,8 +315,8 @@ impl Stream {
         }
     }
 
-    /// Whether [`Stream::pictures_flushed`] is to be told when viewers see what was appended: not where no picture says when
-    /// it was captured, so that it costs nothing there.
+    /// Whether the caller has to tell [`Stream::pictures_flushed`] when viewers see what was appended: not where no picture says
+    /// when it was captured, so that it costs nothing there.
     pub fn wants_moment(&self) -> bool {
         self.picture_log().is_some_and(PictureLog::wants_flush)
     }
@@ -363,20 +363,20 @@ impl Stream {
         self.past.tail()
     }
 
-    /// Where a viewer who comes now begins: the newest key frame or recovery point, whichever came last, or `None`
+    /// Where a viewer that comes now begins: the newest key frame or recovery point, whichever came last, or `None`
     /// before the first one.
     pub fn newest_entry(&self) -> Option<&Entry> {
         self.past.newest_entry()
     }
 
-    /// Where a viewer begins who comes at `now`: at the newest entry that is as far back as `prebuffer` says (else the
+    /// Where a viewer that comes at `now` begins: at the newest entry that is as far back as `prebuffer` says (else the
     /// stream's own), or at the oldest one; `None` before the first.
     pub fn entry_to_join(&self, prebuffer: Option<Prebuffer>, now: Time) -> Option<&Entry> {
         self.past.entry_back(prebuffer.unwrap_or(self.prebuffer), now)
     }
 
-    /// What is to be put in front of the bytes from `offset` on, where decoding can begin; `None` where nothing of that time is
-    /// kept.
+    /// What a decoder needs in front of the bytes from `offset` on, where decoding can begin; `None` where nothing of that time
+    /// is kept.
     pub fn prelude_at(&self, offset: u64) -> Option<Vec<u8>> {
         self.past.entry_at(offset).map(|entry| entry.prelude(false))
     }

@@ -35,7 +35,7 @@ impl Mux {
         }
     }
 
-    /// The one whose addresses end with `extension`.
+    /// The one with addresses that end with `extension`.
     pub fn of_extension(extension: &str) -> Option<Mux> {
         Mux::ALL.into_iter().find(|mux| mux.extension() == extension)
     }

@@ -90,8 +90,8 @@ impl Past {
         let last_in_session =
             self.entries.back().filter(|(last, _)| last.offset >= self.session_start.offset);
         self.interval = last_in_session.map(|(_, at)| now.since(*at)).or(self.interval);
-        // Many entries in a row serve nobody: of those that are close together the newest alone is kept, once it is
-        // the newest of all no more.
+        // Many entries in a row are of no use: the one that was the newest is dropped where it is close behind the one
+        // before it.
         let at = |back: usize| self.entries.len().checked_sub(back).map(|index| self.entries[index].1);
         if at(2).zip(at(1)).is_some_and(|(before, last)| last.since(before) < ENTRY_INTERVAL) {
             self.entries.pop_back();

@@ -1,8 +1,8 @@
-//! When pictures passed this server, of a stream whose pictures say when they were captured (`docs/capture-utc.md`).
+//! When pictures passed this server, of a stream with pictures that say when they were captured (`docs/capture-utc.md`).
 //!
 //! Comes in: packets of the video, each once, and when viewers were shown what had come, and got it. Goes out: the
 //! [`PassedPicture`]s of the last ten seconds, and what they add up to. A picture is told once the next one has begun, since
-//! only that tells which byte was its last, and once it is known when it left, or that nobody waits for it. Only the first
+//! only that tells which byte was its last, and once it is known when it left, or that no viewer waits for it. Only the first
 //! packets of a picture are looked into, up to its first slice.
 
 use crate::telemetry::stages::{PassedPicture, RelayFigures};
@@ -18,7 +18,7 @@ use std::time::Duration;
 const KEPT: Duration = Duration::from_secs(10);
 /// How many are told at most: ten seconds of 120 a second.
 const KEPT_PICTURES: usize = 1200;
-/// Viewers are given a picture within this time of when they can have it, or it counts as sent to nobody.
+/// A viewer is given a picture within this time of when viewers can have it, or it counts as sent to none.
 const SENT_WITHIN: Duration = Duration::from_millis(100);
 /// Bytes from a picture's start in which its capture time must stand; it comes in front of the first slice.
 const PROBE_BYTES: usize = 1536;
@@ -53,7 +53,7 @@ enum Sent {
     /// It may yet.
     Waits,
     At(Time),
-    /// Who is here begins behind it.
+    /// The viewers that are here begin behind it.
     ToNobody,
 }
 
@@ -163,7 +163,7 @@ pub(super) struct PictureLog {
 }
 
 impl PictureLog {
-    /// Takes a packet of the video of `program`, whose last byte is in front of the offset `end`.
+    /// Takes a packet of the video of `program`, which ends in front of the offset `end`.
     pub(super) fn push(
         &mut self,
         scan: &Scan,
@@ -218,7 +218,8 @@ impl PictureLog {
         (self.open, self.before) = (None, None);
     }
 
-    /// Whether [`PictureLog::flushed`] is to be told when: not where no picture says anything.
+    /// Whether the caller has to tell [`PictureLog::flushed`] when viewers can have what has come: not where no picture says
+    /// anything.
     pub(super) fn wants_flush(&self) -> bool {
         let newest = self.passing.back().is_some_and(|(passing, _)| passing.flushed.is_none());
         newest || matches!(&self.open, Some((passing, Some(_))) if passing.flushed.is_none())

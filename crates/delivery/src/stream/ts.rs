@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 /// Garbage in a row after which a publisher is refused.
 const GARBAGE_LIMIT_BYTES: u64 = 64 << 10;
 
-/// Packets of a returned publisher whose counters are looked at: a program that was started again has all of its PIDs among them.
+/// So many packets of a returned publisher have their counters looked at: a program that was started again has all of its PIDs
+/// among them.
 const RETURNED_PACKETS: u16 = 1000;
 
 /// A stream of packets.

@@ -46,7 +46,7 @@ pub fn age_of(marks: &[OffsetTime], offset: u64, now: Time) -> Duration {
     marks.get(reached).map_or(Duration::ZERO, |mark| now.since(mark.at))
 }
 
-/// The 50th and the 95th percentile of `behind_ms` (nearest rank), whose order is changed; `None` of nothing.
+/// The 50th and the 95th percentile of `behind_ms` (nearest rank); `None` of nothing. Changes the order in `behind_ms`.
 pub fn percentiles_ms(behind_ms: &mut [u32]) -> Option<(u32, u32)> {
     let last = behind_ms.len().checked_sub(1)?;
     let rank = |hundredths: usize| (behind_ms.len() * hundredths).div_ceil(100).saturating_sub(1).min(last);

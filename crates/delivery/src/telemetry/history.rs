@@ -90,7 +90,7 @@ impl Series {
     }
 
     /// The newest `limit` points, the oldest first, and the number of the first of them: points are numbered without a
-    /// gap from the stream's begin on, so that who asks again can join what it gets to what it has.
+    /// gap from the stream's begin on, so that a client that asks again can join new points to those that it has.
     pub fn newest(&self, limit: usize) -> (u64, impl Iterator<Item = &Point>) {
         let skipped = self.points.len().saturating_sub(limit);
         (self.count - (self.points.len() - skipped) as u64, self.points.iter().skip(skipped))

@@ -143,7 +143,7 @@ pub struct PassedPicture {
     pub received: Time,
     /// When viewers could have all of it.
     pub flushed: Time,
-    /// When all of it had been handed to the kernel for the first viewer; `None` where nobody watched.
+    /// When all of it had been handed to the kernel for the first viewer; `None` where no viewer was given it.
     pub sent: Option<Time>,
     /// How far this server's wall clock was ahead of its monotonic one then, in nanoseconds, modulo 2⁶⁴.
     pub ahead_ns: u64,
@@ -455,7 +455,7 @@ fn bucket_ends(bucket: usize) -> (f64, f64) {
     (bucket.checked_sub(1).map_or(0.0, edge), edge(bucket))
 }
 
-/// Who has reported in the running second.
+/// The reports of the running second, by address.
 #[derive(Clone, Debug, Default)]
 struct Second {
     number: u64,
@@ -463,7 +463,7 @@ struct Second {
     addresses: BTreeMap<IpAddr, u32>,
 }
 
-/// What viewers of one stream report. Nothing of it says who they are: their addresses are known for a second, to keep one
+/// What viewers of one stream report. Nothing of it identifies them: their addresses are known for a second, to keep one
 /// from reporting for all.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ViewerFigures {

@@ -1,5 +1,5 @@
-//! Who watches a stream, as far as it says who may report how that went: seconds of the stream that went to an address and that
-//! it has not reported about yet.
+//! Which addresses watch a stream, and so how much each may report about: seconds of the stream that went to an address and
+//! that it has not reported about yet.
 //!
 //! ```text
 //! join … leave    a viewer of the endless stream: a second each second
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// What a report is about at most: a step, and how far it may be late.
 pub const REPORTED_MAX: Duration = Duration::from_secs(12);
-/// What a report is about at least; who has watched for a shorter time has nothing to tell yet.
+/// What a report is about at least; a viewer that has watched for a shorter time has nothing to tell yet.
 const REPORTED_MIN: Duration = Duration::from_secs(2);
 /// What a viewer may have unreported.
 const UNREPORTED_MAX: Duration = Duration::from_secs(20);
@@ -27,7 +27,7 @@ const FETCHING_MAX: u32 = 10;
 const ADDRESSES_MAX: usize = 16_384;
 /// How long an address is kept after the last byte.
 const KEPT: Duration = Duration::from_secs(60);
-/// Addresses among which nobody looks for old ones.
+/// With fewer addresses than this, old ones are not looked for.
 const SWEPT_MIN: usize = 256;
 /// How often the old ones of a full table are looked for: each object that is fetched would have all of it gone through.
 const SWEEP_PAUSE: Duration = Duration::from_secs(1);
@@ -129,8 +129,8 @@ impl Watchers {
         watcher.last_byte = now;
     }
 
-    /// Somebody at `address` reports about pictures that take `least` at least. The ten seconds before, or as much of them as
-    /// went there, are reported about then.
+    /// A viewer at `address` reports about pictures that take `least` at least. What went there and is not reported about yet, up
+    /// to [`REPORTED_MAX`] or to `least` where that is longer, counts as reported about then.
     pub fn take(&mut self, address: IpAddr, least: Duration, now: Time) -> Reportable {
         let Some(watcher) = self.by_address.get_mut(&address) else { return Reportable::NotWatching };
         watcher.count(now);

@@ -7,7 +7,7 @@
 use glassline_media::Time;
 use std::time::Duration;
 
-/// Who is less behind than this is not slow: a paced key frame alone takes some of it.
+/// A viewer that is less behind than this is not slow: a paced key frame alone takes some of it.
 pub const SLOW_FROM: Duration = Duration::from_millis(200);
 
 /// What is known of a viewer's connection at one moment. What counts up does so since the connection stands; what the

@@ -14,9 +14,9 @@
 //!    16  SHA-256 of all that, its first half
 //!        blocks: 16 bytes of SHA-256 over (the head's digest, the block's number, its bytes), then up to 128 KiB of the object
 //! ```
-//! Numbers are big-endian. A block's digest depends on the file and on its place, so that a block of another file, or from
-//! another place, is no block: whoever reads knows of each block that it is right before the first byte of it is handed on.
-//! Status 200 is not written down: no other is kept.
+//! Numbers are big-endian. A block's digest covers the head's digest and the block's number, so that a block of another file,
+//! or from another place, is refused. A reader checks each block before it hands on the block's first byte. The status is not
+//! written: only answers of status 200 are kept.
 #![cfg_attr(
     not(test),
     deny(
@@ -171,8 +171,8 @@ impl FileHead {
         file_length(head, self.bytes).unwrap_or(u64::MAX)
     }
 
-    /// What it is worth `now`. Where the clock says that it has not come yet, it was set back, and nobody knows how old it is:
-    /// then it is old.
+    /// What is left of its freshness `now`. Where it came later than `now`, the clock was set back and its age is not known:
+    /// it then counts as old.
     pub fn left(&self, now: Utc) -> Freshness {
         match now.as_nanos().checked_sub(self.came.as_nanos()) {
             Some(age) => self.freshness.after(Duration::from_nanos(age)),
@@ -251,7 +251,7 @@ fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> u64 {
     bytes[at..].iter().take(BYTES).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Bytes of a file's head, whose key and fields have so many.
+/// Bytes of a file's head, where its key and its fields have this many bytes.
 fn head_length(key_bytes: usize, field_bytes: usize) -> usize {
     key_bytes.saturating_add(field_bytes).saturating_add(FIXED_BYTES + DIGEST_BYTES)
 }

@@ -65,9 +65,9 @@ pub struct Kept {
 /// What a file is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// It is given to whoever asks.
+    /// It is fresh: every request gets it as it is.
     Fresh,
-    /// It is given where a server says that it still holds, or where none can be reached.
+    /// Requests get it where a server says that it still holds, or where none can be reached.
     Old,
 }
 

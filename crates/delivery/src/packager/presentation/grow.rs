@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Segments that are kept behind those that are listed, for viewers whose playlist is older.
+/// Segments that are kept behind those that are listed, for viewers that have an older playlist.
 const GRACE_SEGMENTS: usize = 3;
 /// Segments of a rendition that are listed at least, if there are as many.
 const LISTED_MIN: usize = 3;
@@ -20,7 +20,7 @@ const LISTED_MAX: usize = 8192;
 const PEAK_MAX_BPS: u64 = 10_000_000_000;
 
 impl Presentation {
-    /// A rendition goes on, or begins, in an epoch whose first segment has the number `next`.
+    /// A rendition goes on, or begins, in an epoch; its first segment there has the number `next`.
     pub(in crate::packager) fn begin_track(
         &mut self,
         name: RenditionName,
@@ -45,8 +45,8 @@ impl Presentation {
         rendition.forget_tracks(events);
     }
 
-    /// An epoch begins whose first unit came in at `arrived`. When it begins in the presentation, and that it overlaps no
-    /// other, is decided here.
+    /// An epoch begins; its first unit came in at `arrived`. Decides when it begins in the presentation, so that it overlaps no
+    /// other one.
     pub(in crate::packager) fn begin_epoch(&mut self, epoch: Epoch, arrived: Utc) {
         let begun = *self.begun.get_or_insert(arrived);
         let since = Duration::from_nanos(arrived.as_nanos().saturating_sub(begun.as_nanos()));
@@ -172,7 +172,7 @@ impl Rendition {
         open.parts.shrink_to_fit();
         let (segment, time) = (open.number, open.duration_time());
         let rate = rate_bps(open.size_bytes, time).min(PEAK_MAX_BPS);
-        // The end of an epoch may leave a few pictures, whose rate is nobody's measure.
+        // The last segment of an epoch may have a few pictures only: its rate says nothing of the others'.
         if self.longest.is_zero() || time >= self.longest / 2 {
             self.peak_bps = self.peak_bps.max(rate);
         }
@@ -188,7 +188,7 @@ impl Rendition {
         }
     }
 
-    /// A segment in whose time nothing came.
+    /// Adds a segment without bytes: nothing came in its time.
     pub(in crate::packager) fn add_gap(&mut self, segment: Segment) {
         self.next = segment.number + 1;
         self.longest = self.longest.max(segment.duration_time());

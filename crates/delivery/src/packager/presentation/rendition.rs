@@ -164,7 +164,7 @@ impl Rendition {
         Some(Position { segment: last.number, part: (last.parts.len() as u32).saturating_sub(1) })
     }
 
-    /// The part that is to be asked for next. Where segments are as long as each other and the open one has come to the
+    /// The part that players ask for next. Where segments are as long as each other and the open one has come to the
     /// length of the one before it, that is the next segment's first: a key frame is due.
     pub fn next_part(&self) -> Position {
         let position = self.position();

@@ -4,7 +4,7 @@
 //! MPD ─► ServiceDescription (latency)
 //!     └► Period, one an epoch ─► AdaptationSet, one a rendition ─► SegmentTemplate ($Number$, or SegmentTimeline)
 //! ```
-//! [`Addressing::Number`] is for players that are to be close to the live edge: segments are addressed by the clock, before
+//! [`Addressing::Number`] is for players that stay close to the live edge: segments are addressed by the clock, before
 //! they are complete. That needs segments of equal length; where they are not, and for all that is past, the segments are
 //! listed instead ([`Addressing::Timeline`]).
 
@@ -35,8 +35,8 @@ pub struct Options {
     /// Where players ask for the time (`urn:mpeg:dash:utc:http-iso:2014`): an address that answers with a date and time of
     /// ISO 8601. Default: `/api/time`.
     pub utc_timing: String,
-    /// How far behind the live edge players are to be; by default three parts, and half a second at least. Where
-    /// segments are listed, as much later as nothing newer is listed.
+    /// How far behind the live edge players have to stay; by default three parts, and half a second at least. Where
+    /// segments are listed, the time in which nothing newer is listed is added.
     pub latency: Option<Duration>,
 }
 

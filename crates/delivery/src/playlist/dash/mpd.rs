@@ -83,8 +83,8 @@ pub fn mpd(variants: &[Variant<'_>], addressing: Addressing, options: &Options) 
     Some(xml.finish())
 }
 
-/// How far behind the live edge players are to be. What is listed ends with the last segment that was complete when the list was
-/// asked for: nothing that is nearer would be found.
+/// How far behind the live edge players have to stay. A list ends with the last segment that was complete when the list was
+/// asked for: a player nearer to the edge than that would find nothing.
 fn latency(presentation: &Presentation, newest: &Period<'_>, options: &Options) -> Duration {
     let part = presentation.renditions().iter().map(Rendition::part_target).max().unwrap_or_default();
     let by_parts = options.latency.unwrap_or((part * LATENCY_PARTS).max(LATENCY_MIN));
@@ -171,7 +171,7 @@ impl<'a> Member<'a> {
         self.rendition.complete().filter(move |segment| segment.epoch == number)
     }
 
-    /// The segments that it has in the period, but for those in whose time nothing came.
+    /// The segments that it has in the period, without the gaps: segments for a time in which nothing came.
     pub(super) fn listed(&self) -> impl DoubleEndedIterator<Item = &'a Segment> + use<'a> {
         let number = self.epoch.number;
         self.rendition.listed().filter(move |segment| segment.epoch == number && !segment.gap)

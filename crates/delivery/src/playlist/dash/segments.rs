@@ -13,7 +13,7 @@ use glassline_media::Ticks;
 pub(super) enum Listing {
     /// All last about as long.
     Regular {
-        /// The length, in whose time scale times are told.
+        /// The length; times are told in its time scale.
         length: SegmentLength,
     },
     /// Each by its time.

@@ -119,7 +119,7 @@ fn write_sound(out: &mut String, variant: &Ready<'_>, group: &Group<'_>, sound: 
     out.push_str("\"\n");
 }
 
-/// Writes a variant whose segments are of MPEG-TS: pictures and sound in one. Returns whether there is something of it.
+/// Writes a variant with segments of MPEG-TS: pictures and sound in one. Returns whether there is something of it.
 pub(super) fn write_transport_stream(out: &mut String, variant: Variant<'_>, carried: &Carried) -> bool {
     let Some(ready) = Ready::of(variant, carried) else { return false };
     write_stream_tag(out, ready.lead, &ready.sounds);
@@ -129,7 +129,7 @@ pub(super) fn write_transport_stream(out: &mut String, variant: Variant<'_>, car
     true
 }
 
-/// Writes a variant, whose sound is in `group` where there is one.
+/// Writes a variant; its sound is in `group` where there is one.
 fn write_stream(out: &mut String, variant: &Ready<'_>, group: Option<&Group<'_>>, score: Option<&str>) {
     write_stream_tag(out, variant.lead, group.map_or(&[], |group| &group.sounds));
     if let Some(score) = score {

@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 /// `EXT-X-VERSION`: durations are decimal numbers, and there is nothing newer in it (RFC 8216 §7).
 const VERSION: u32 = 3;
 
-/// Renders the playlist of the segments whose numbers are in `kept`. `None` where there are none of these.
+/// Renders the playlist of the segments with numbers in `kept`. `None` where there are none of these.
 pub fn transport(
     presentation: &Presentation,
     kept: RangeInclusive<u64>,

@@ -29,7 +29,7 @@ impl Ampersand {
 }
 
 /// `address` with `token` in its query, in front of its fragment; `None` where it leads to another server than `asked`, or
-/// might to some who read it, and where it has a token already.
+/// could be read so, and where it has a token already.
 pub(super) fn carry(
     address: &str,
     token: &str,
@@ -55,7 +55,7 @@ pub(super) fn carry(
     Some(format!("{front}{mark}{token}{fragment}"))
 }
 
-/// Whether `address` leads to `asked` for everybody who reads it. Browsers (URL Standard) take `\` for `/` and leave
+/// Whether `address` leads to `asked`, however a player reads it. Browsers (URL Standard) take `\` for `/` and leave
 /// out control characters, RFC 3986 does neither; HLS puts variables in.
 pub(super) fn leads_to(address: &str, asked: &AskedServer<'_>) -> bool {
     let is_plain = |byte: u8| byte > b' ' && byte != 0x7F && !b"\\\"'<>".contains(&byte);

@@ -7,7 +7,7 @@
 use super::Written;
 use super::address::{Ampersand, AskedServer, carry as carry_address, leads_to};
 
-/// Elements whose text is an address.
+/// Elements with an address as their text.
 const TEXTS: [&str; 3] = ["BaseURL", "Location", "PatchLocation"];
 /// Elements and those of their attributes that are addresses.
 const ATTRIBUTES: [(&str, &[&str]); 5] = [

@@ -6,9 +6,10 @@
 //!   #EXT-X-MAP:URI="init.mp4?x=1"                       #EXT-X-MAP:URI="init.mp4?x=1&expires=…&token=…"
 //!   https://elsewhere.example/1.m4s                     as it was
 //! ```
-//! A server that checks tokens asks its upstream without them, so what comes names its objects without them; whoever plays
-//! it asks this server for those, and needs the token there. It goes only where it came from: into relative addresses, and
-//! absolute ones of the server that the viewer has asked. Where an address could be read in two ways, it is left alone.
+//! A server that checks tokens asks its upstream without them, so a playlist that comes names its objects without them. A player
+//! asks this server for those objects, and needs the token there. A token goes only to the server that it came to: into
+//! relative addresses, and absolute ones of the server that the viewer has asked. Where an address could be read in two ways,
+//! it is left alone.
 #![cfg_attr(
     not(test),
     deny(

@@ -1,8 +1,8 @@
 //! How long requests for objects waited for their first byte, by the stream that they are of.
 //!
 //! Comes in: each answer's [`Begun`] with its wait and the time, from the worker that gave it, into that worker's
-//! [`FirstBytes`]. Goes out: a [`Summary`] of one name, put together from those of all workers, as windows of time whose
-//! histograms give curves of percentiles and a distribution.
+//! [`FirstBytes`]. Goes out: a [`Summary`] of one name, put together from those of all workers, as windows of time with
+//! histograms, which give curves of percentiles and a distribution.
 
 mod histogram;
 mod kind;
@@ -31,7 +31,7 @@ pub const SOURCES: usize = 8;
 /// The name under which all is counted that is of no stream's presentation. No stream is called so.
 pub const OTHER_NAME: &str = "(other)";
 
-/// An answer whose first byte is there.
+/// An answer of which the first byte is there.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun<'a> {
     /// What was asked for.
@@ -65,7 +65,7 @@ impl Begun<'_> {
 /// Requests of some time: 664 bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Waits for what was there, or was to be fetched.
+    /// Waits for what was there, or had to be fetched.
     pub ready: WaitHistogram,
     /// Waits for what was not made yet.
     pub awaited: WaitHistogram,
@@ -118,7 +118,7 @@ fn window_at(now: Time) -> u64 {
     now.as_nanos() / WINDOW.as_nanos() as u64
 }
 
-/// One name's windows. Only those in which somebody asked take memory: 43 kB where somebody always did.
+/// One name's windows. Only those with requests take memory: 43 kB where all have some.
 #[derive(Clone, Debug)]
 struct Record {
     since: Time,
@@ -163,7 +163,7 @@ pub struct FirstBytes {
 }
 
 impl FirstBytes {
-    /// Counts an answer whose first byte took `wait` to come. Allocates only for a name that is new, and once in a
+    /// Counts an answer of which the first byte took `wait` to come. Allocates only for a name that is new, and once in a
     /// [`WINDOW`].
     pub fn record(&mut self, begun: &Begun<'_>, wait: Duration, now: Time) {
         let name = presentation_name(begun.path);
@@ -187,7 +187,7 @@ impl FirstBytes {
         }
     }
 
-    /// The names that somebody has asked for in the last ten minutes, and how many requests they had in the newest
+    /// The names that had requests in the last ten minutes, and how many requests they had in the newest
     /// `windows`, the running one among them.
     pub fn names(&self, now: Time, windows: usize) -> impl Iterator<Item = (&str, u64)> {
         let first = |count: usize| (window_at(now) + 1).saturating_sub(count as u64);

@@ -34,7 +34,7 @@ impl Summary {
         }
     }
 
-    /// [`WINDOWS`] of them, the oldest first, the running one last; `None` where nobody asked.
+    /// [`WINDOWS`] of them, the oldest first, the running one last; `None` where there were no requests.
     pub fn windows(&self) -> impl Iterator<Item = Option<&Window>> {
         self.windows.iter().map(Option::as_ref)
     }
