@@ -59,7 +59,7 @@ impl Segment {
     }
 }
 
-/// What the header of a payload says, for who looks at packets without taking their samples.
+/// What the header of a payload says, for a caller that looks at packets without taking their samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PayloadHeader {
     /// The high half of the 32-bit sequence number.

@@ -68,7 +68,7 @@ pub enum SectionError {
 
 impl SectionError {
     pub(super) fn value(name: &'static str, value: &str, wanted: &'static str) -> SectionError {
-        // Whoever reads the message sees at once which value is meant; the whole of a stranger's text is not needed.
+        // The beginning shows at once which value is meant; the whole of a stranger's text is not needed.
         SectionError::Value { name, value: value.chars().take(60).collect(), wanted }
     }
 }
