@@ -12,7 +12,7 @@ use bytes::Bytes;
 use glassline_media::Time;
 use std::sync::Arc;
 
-/// A link under keys that everybody knows, without an endpoint.
+/// A link with fixed, public keys and without an endpoint.
 #[derive(Debug)]
 pub struct Linked(Link);
 

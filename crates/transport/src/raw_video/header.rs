@@ -106,7 +106,7 @@ pub(super) enum HeaderError {
         /// The sum of the segments' lengths.
         said: usize,
     },
-    /// More segments than anybody sends.
+    /// More segments than any sender has.
     #[error("a payload has more than {SEGMENTS_MAX} segments")]
     Segments,
 }

@@ -66,7 +66,7 @@ pub(super) fn description(text: &str) -> Result<Description, SdpError> {
     if flows.len() > MAX_FLOWS {
         return Err(SdpError::Flows(flows.len()));
     }
-    // Where all that is left is of no use to anybody, what is wrong is the answer.
+    // Where no flow is left, the first failure is the answer.
     if flows.is_empty()
         && let Some(failure) = failures.into_iter().next()
     {
