@@ -8,7 +8,7 @@ use glassline_media::measure::daala_ssim::DaalaSsim;
 use glassline_media::measure::ssim::Ssim;
 use glassline_media::pixels::Scaler;
 
-/// A picture that was shown, and what it is to be compared with.
+/// A picture that was shown, and the reference that it is compared with.
 pub(super) struct Comparison {
     /// Its place among the source's pictures.
     slot: usize,

@@ -28,7 +28,7 @@ pub struct Record {
 pub struct Settings {
     /// The network.
     pub network: String,
-    /// Who sends.
+    /// The sender's name.
     pub sender: String,
     /// The video's name, its size and its rate.
     pub video: String,
@@ -82,7 +82,7 @@ pub struct Pictures {
 const SSIM_DB_MOST: f64 = 99.0;
 
 impl Pictures {
-    /// Of a run whose source has a picture each `interval`.
+    /// Of a run with a picture from the source each `interval`.
     pub fn new(outcome: &Outcome, interval: Duration) -> Pictures {
         let tenths = |value: f64| ((value * 10.0).round() / 10.0) as f32;
         let hundredths = |value: f64| ((value * 100.0).round() / 100.0) as f32;

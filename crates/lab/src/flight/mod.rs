@@ -4,8 +4,8 @@
 //! ([`crate::pcap`]). Goes out: a [`Summary`], figures for machines and what [`crate::report`] draws. Pure, and
 //! bounded to about 3 MiB however long it goes on.
 //!
-//! A *burst* is a run of arrivals whose gaps are shorter than [`Settings::burst_gap`]. All fixed axes (bins, window
-//! lengths, line rates) are constants here, so that two summaries compare key by key.
+//! A *burst* is a run of arrivals with gaps shorter than [`Settings::burst_gap`]. All fixed axes (bins, window lengths,
+//! line rates) are constants here, so that two summaries compare key by key.
 
 mod bins;
 mod bursts;
@@ -44,7 +44,7 @@ pub const fn tcp_packets(bytes: u64) -> u64 {
 /// What an arrival is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// A packet, stamped by who captured it: exact.
+    /// A packet, stamped by the capture: exact.
     Packets,
     /// A read of a TCP receiver, stamped after it: packets that came close together are one.
     Reads,

@@ -30,7 +30,7 @@ pub struct Ages {
 pub struct Seen {
     /// Pictures that came, those of the first second among them.
     pub pictures: u64,
-    /// Pictures whose numbers were left out.
+    /// Pictures that are missing between the numbers of those that came.
     pub missing: u64,
     /// Pictures that were older than `late_after_ms`.
     pub late: u64,
@@ -38,7 +38,7 @@ pub struct Seen {
     pub late_after_ms: Option<f64>,
     /// Pictures without a barcode that can be read.
     pub unread: u64,
-    /// Pictures whose two barcodes are of different pictures.
+    /// Pictures with two barcodes of different pictures.
     pub torn: u64,
     /// From capture to here, in milliseconds.
     pub age_ms: Distribution,

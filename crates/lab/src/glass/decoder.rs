@@ -25,9 +25,9 @@ const COMPLAINTS_MAX: usize = 1000;
 const COMPLAINT_BYTES: u64 = 1024;
 const READ_BYTES: usize = 1 << 20;
 
-/// One thread decodes in the order of the stream and waits for nobody. The parser needs the delimiter behind each
-/// unit, the demuxer hands on what a read brings, and nothing is analysed in advance; `nobuffer` is left out, for it
-/// loses the first picture.
+/// One thread decodes in the order of the stream, so that no picture waits for another thread. The parser needs the
+/// delimiter behind each unit, the demuxer hands on what a read brings, and nothing is analysed in advance; `nobuffer`
+/// is left out, because it loses the first picture.
 const ARGUMENTS: &str = "-hide_banner -nostats -v warning -flags low_delay -threads 1 -probesize 32 -analyzeduration 0 \
                          -raw_packet_size 65536 -f h264 -i - \
                          -an -fps_mode passthrough -pix_fmt yuv420p -f yuv4mpegpipe -flush_packets 1 -";
@@ -42,7 +42,7 @@ const GIVING: &str = "-map 0:v:0 -fps_mode passthrough -pix_fmt yuv420p -f yuv4m
 #[error("cannot start ffmpeg: {0}; install it (apt install ffmpeg): pictures are decoded with it")]
 pub struct NoDecoder(#[source] io::Error);
 
-/// Who looks at the pictures that are decoded, on a thread of its own.
+/// Looks at the pictures that are decoded, on a thread of its own.
 pub trait Look: Send + 'static {
     /// Takes the next picture in the order in which they are shown. Its last byte came from the decoder at `at`, which was `utc`
     /// on this machine's wall clock.
@@ -163,7 +163,7 @@ impl<L: Look> Decoder<L> {
         self.input.is_some()
     }
 
-    /// Waits for what it still has. Returns who has looked, and what it says itself.
+    /// Waits for what it still has. Returns the [`Look`], and what the decoder itself said.
     ///
     /// # Errors
     /// Where what it gave are no pictures.
@@ -215,7 +215,7 @@ fn read_pictures<L: Look>(mut output: ChildStdout, mut look: L, is_first: &Sende
             let at = Clock.now();
             look.look(&picture, at, Clock.utc_at(at));
             if let Some(first) = is_first.take() {
-                // Nobody waits for it where access units are decoded.
+                // Where access units are decoded, nothing reads the other end.
                 let _ = first.send(());
             }
         }

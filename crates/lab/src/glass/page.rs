@@ -43,7 +43,7 @@ const ARGUMENTS: [&str; 4] = [
     "--hide-scrollbars",
 ];
 
-/// A page that is to be looked at.
+/// A page to look at.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// A Chromium.
@@ -72,8 +72,8 @@ impl Page {
     /// Opens the page and looks at it for `time` from the first barcode on, which has to be there within `patience`.
     ///
     /// # Errors
-    /// Where the browser or the page cannot be opened, no barcode comes in time, which says what there was to be seen, or a signal
-    /// asks for the end.
+    /// Where the browser or the page cannot be opened, where no barcode comes in time (the error says what the page
+    /// shows), or where a signal asks for the end.
     pub fn watch(
         &self,
         clock: WallClock,

@@ -1,7 +1,8 @@
 //! The sum of the stages that a stream tells, held against barcode to barcode.
 //!
-//! The two have nothing in common but the end's clock: stages come from the messages in the stream and from when bytes came, the
-//! barcode was drawn into the picture before anybody encoded it and is read after somebody else decoded it.
+//! The two have nothing in common but the end's clock: stages come from the messages in the stream and from when bytes
+//! came, the barcode was drawn into the picture before the encoder took it and is read after another program's decoder
+//! gave it.
 
 use super::{Ages, Look, Seen, age_ms};
 use crate::distribution::Distribution;
@@ -29,7 +30,8 @@ struct Said {
 }
 
 impl Told {
-    /// Takes the next access unit, whose last byte the socket gave at `received`. Cost: some 200 bytes a picture are kept.
+    /// Takes the next access unit; the socket gave its last byte at `received`. Cost: some 200 bytes a picture are
+    /// kept.
     pub fn unit(&mut self, data: &[u8], received: Time) {
         let next = Waiting::of(data, received);
         if let Some(picture) = self.waiting.replace(next) {
@@ -116,7 +118,7 @@ impl Look for Sights {
 pub struct Proof {
     /// Pictures that have both.
     pub compared: u64,
-    /// Pictures with a barcode whose stream does not say, or not for this picture, when it was captured and sent.
+    /// Pictures with a barcode in a stream that does not say, or not for this picture, when it was captured and sent.
     pub without_stages: u64,
     /// How a picture's stages and its barcode came together: "order" where the decoder gave a picture for each access unit, else
     /// "capture_time", the nearest one.
@@ -265,7 +267,7 @@ impl Proof {
         let mut notes = Vec::new();
         if self.compared == 0 && self.from_the_future == 0 {
             let note = "Nothing is compared: the stream does not say when its pictures were captured, as that of glassline encode \
-                        does where nobody encodes it anew.";
+                        does unless it is encoded anew.";
             notes.push(note.to_owned());
         } else if !self.steps.iter().any(|step| step.to == Stage::Sent) && self.compared > 0 {
             let note = "The sender does not say its stages: the sum is of the whole way to here, and of the decoder.";

@@ -17,7 +17,7 @@ pub struct WallClock {
     pub at: Time,
     /// … was this one on the wall clock.
     pub utc: Utc,
-    /// "server" or "local".
+    /// Which clock it is: "server" or "local".
     pub whose: &'static str,
     /// How wrong `utc` may be, where it was asked for over the network.
     pub uncertainty_ms: Option<f64>,
@@ -52,7 +52,7 @@ impl WallClock {
 pub struct AgeReport {
     /// In milliseconds.
     pub ms: Distribution,
-    /// Whose clock: "server" or "local".
+    /// By which clock ages are told: "server" or "local".
     pub clock: &'static str,
     /// How wrong that clock may be, in milliseconds, where it was asked for over the network.
     pub clock_uncertainty_ms: Option<f64>,

@@ -28,10 +28,10 @@ pub struct BudgetReport {
     pub pictures: u64,
     /// Those that say when they were captured.
     pub with_capture_time: u64,
-    /// Those whose sender's stages are known, too. All figures are of these, or, where there are none, of those that say
-    /// their capture.
+    /// Those with the sender's stages, too. All figures are of these, or, where there are none, of those that say their
+    /// capture.
     pub with_stages: u64,
-    /// Those of these that the server says when they passed it; where there are some, all figures are of these.
+    /// Those of these of which the server says when it passed them on; where there are some, all figures are of these.
     pub with_relay: u64,
     /// The parts of the way, in order; empty where nothing is known.
     pub steps: Vec<StepReport>,
@@ -43,7 +43,7 @@ pub struct BudgetReport {
     pub from_the_future: u64,
     /// By how much at most they did, in milliseconds.
     pub future_ms_max: Option<f64>,
-    /// By whose clock arrivals are told: "server" or "local".
+    /// By which clock arrivals are told: "server" or "local".
     pub clock: &'static str,
     /// How wrong that clock may be, in milliseconds, where it was asked for over the network.
     pub clock_uncertainty_ms: Option<f64>,
@@ -111,7 +111,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// The picture of an access unit whose last byte the socket gave at `received`.
+    /// The picture of an access unit; the socket gave its last byte at `received`.
     pub(crate) fn of(data: &[u8], received: Time) -> Waiting {
         let head = h264::nals(data).take_while(|nal| !nal.kind().is_slice());
         let said = head.filter(|nal| nal.kind() == NalType::Sei).find_map(|nal| {
@@ -176,11 +176,11 @@ pub(super) struct Budget {
     pictures: u64,
     with_capture_time: u64,
     with_stages: u64,
-    /// Of pictures whose sender's stages are known.
+    /// Of pictures with their sender's stages.
     staged: Figures,
     /// Of those that only say their capture.
     plain: Figures,
-    /// Of those of whom the server says when they passed it.
+    /// Of those of which the server says when it passed them on.
     relayed: Figures,
     with_relay: u64,
     /// Those of which it says what cannot be.
@@ -213,7 +213,7 @@ impl Budget {
         }
     }
 
-    /// Takes the next access unit, whose last byte the socket gave at `received`.
+    /// Takes the next access unit; the socket gave its last byte at `received`.
     pub(super) fn unit(&mut self, data: &[u8], received: Time) {
         let began = *self.began.get_or_insert(received);
         let next = Waiting::of(data, received);
@@ -248,7 +248,8 @@ impl Budget {
 
     /// Takes when the server passed its last pictures on, of which it told at the end.
     pub(super) fn relay(&mut self, passed: &[RelayStages]) {
-        // Nobody else may have watched at times: the parts of all pictures that count are the same ones.
+        // At times the server may have had no other viewers to send pictures to. Where it says of some pictures when it
+        // sent them, the others do not count, so that all have the same parts.
         let is_sent = passed.iter().any(|stages| stages.relay_sent.is_some());
         let passed: BTreeMap<u64, &RelayStages> = passed
             .iter()

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// The verdicts on one stream.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckReport {
-    /// Whose rules.
+    /// The standard that sets the limits.
     pub profile: Profile,
     /// Whether the stream has a constant rate; `None` where that is not known.
     pub constant_rate: Option<bool>,

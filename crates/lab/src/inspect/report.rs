@@ -45,7 +45,7 @@ pub struct Report {
     pub flight: Option<FlightReport>,
     /// Where `--budget` asks for it.
     pub budget: Option<BudgetReport>,
-    /// What somebody should know of it, in sentences.
+    /// What a reader should know of it, in sentences.
     pub warnings: Vec<String>,
 }
 

@@ -153,7 +153,7 @@ fn pictures(stream: &StreamReport, out: &mut Vec<String>) {
     }
     if let Some(interval) = video.key_frame_interval_s.filter(|interval| interval.max > KEY_INTERVAL_MAX_S) {
         out.push(format!(
-            "Key frames are up to {:.1} s apart: who joins waits that long, or starts that far back.",
+            "Key frames are up to {:.1} s apart: a viewer that joins waits that long, or starts that far back.",
             interval.max
         ));
     }

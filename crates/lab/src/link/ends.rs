@@ -1,4 +1,4 @@
-//! Two networks, with a device in each whose other side is ours.
+//! Two networks with a TUN device in each; this program holds the devices' other sides.
 
 use glassline_io::namespace::{self, NamespaceError, NetworkNamespace};
 use glassline_io::tun::{self, Tun, TunError};

@@ -15,7 +15,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What a link is to be like, and where it is written down.
+/// What a link is like, and where it is written down.
 pub struct Settings {
     /// From near to far.
     pub up: DirectionSettings,
@@ -279,7 +279,7 @@ impl Carrier {
                 }
                 Order::Close(answer) => {
                     if let (Some(up), Some(down)) = (self.up.window.take(), self.down.window.take()) {
-                        // Who asked may have gone.
+                        // The receiver of the answer may be gone.
                         let _ = answer.send([up, down]);
                     }
                 }
@@ -335,7 +335,7 @@ fn take_in(
     let mut others = 0;
     for _ in 0..BATCH {
         let Some(length) = from.read(buffer)? else { break };
-        // What IPv6 says of itself on every new device (router solicitations, group reports) is no traffic of anybody's.
+        // What IPv6 sends by itself on every new device (router solicitations, group reports) is no traffic to measure.
         if buffer[0] >> 4 != 4 {
             others += 1;
             continue;

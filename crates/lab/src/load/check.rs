@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 pub struct Verdict {
     /// Packets looked at.
     pub packets: u64,
-    /// Not as they were sent: sync lost, transport error bit, a table whose checksum is wrong; in a stamped stream
-    /// any byte, and packets that are not of the stream.
+    /// Not as they were sent: sync lost, transport error bit, a table with a wrong checksum; in a stamped stream any
+    /// byte, and packets that are not of the stream.
     pub wrong: u64,
-    /// Left out, though no discontinuity was announced: exact in a stamped stream, at least so many in others, whose
-    /// counters have four bits.
+    /// Left out, though no discontinuity was announced: exact in a stamped stream, at least so many in others, which
+    /// have counters of four bits.
     pub missing: u64,
     /// Sent again.
     pub repeated: u64,
@@ -46,7 +46,7 @@ impl Verdict {
     }
 }
 
-/// A packet that somebody waits for.
+/// A packet of which the arrival is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Landmark {
     /// A key frame of the video begins: its `random_access_indicator` is set, or its first slice tells.

@@ -3,11 +3,11 @@
 //! ```text
 //!            next ─► Next::Ask ─► connect, request ─► [ the server ]
 //!   Crowd ◄─ head, data, end | failed ◄────────────── response
-//!       └──► poll_wake: who else has something to ask now
+//!       └──► poll_wake: which other connection has something to ask now
 //! ```
 //! An [`Exchange`] moves bytes and keeps the clock; what is asked when, and what an answer means, is its [`Crowd`]'s
-//! decision. A connection is opened when there is something to ask and stays for as long as the server keeps it. Beside
-//! [`Load`](super::Load), whose viewers ask once and read an endless body.
+//! decision. A connection is opened when there is something to ask and stays for as long as the server keeps it. For
+//! viewers that ask once and read an endless body there is [`Load`](super::Load).
 
 use super::generator::open;
 use super::target::Target;
@@ -36,7 +36,7 @@ pub enum Next {
     Rest,
 }
 
-/// Those who ask. Connections are told apart by their index, from 0 on.
+/// The clients that ask. Their connections are told apart by an index, from 0 on.
 pub trait Crowd {
     /// What a connection without a request does at `now`.
     fn next(&mut self, index: usize, now: Time) -> Next;
@@ -59,7 +59,7 @@ pub trait Crowd {
 pub struct Ends {
     /// The server; paths are the crowd's.
     pub target: Target,
-    /// Whom an `https://` server is trusted by.
+    /// The certificates that an `https://` server's is checked by.
     pub trust: Option<Connector>,
     /// Addresses to connect from, in turn; the system's choice where there are none.
     pub sources: Vec<IpAddr>,
@@ -119,7 +119,7 @@ pub struct Exchange<C> {
 const READ_BYTES: usize = 64 << 10;
 /// Reads of one connection before another one's turn.
 const READS: usize = 16;
-/// Connections whose time has come that are served before what is ready is read.
+/// How many connections with a due timer are served before what is ready is read.
 const TIMERS: usize = 64;
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -145,12 +145,12 @@ impl<C: Crowd> Exchange<C> {
         })
     }
 
-    /// Those who ask.
+    /// The clients.
     pub fn crowd(&self) -> &C {
         &self.crowd
     }
 
-    /// Those who ask, to change what they do from now on.
+    /// The clients, to change what they do from now on.
     pub fn crowd_mut(&mut self) -> &mut C {
         &mut self.crowd
     }
@@ -260,7 +260,7 @@ impl<C: Crowd> Exchange<C> {
         let bytes = request.without_body();
         match link.wire.write(&bytes) {
             Ok(Some(count)) if count == bytes.len() => link.state = State::Asked,
-            // It fits into any socket whose last response has been read.
+            // It fits into any socket once its last response has been read.
             Ok(_) => self.lose(index, "the request was not taken"),
             Err(error) => self.lose(index, &error.to_string()),
         }
@@ -400,7 +400,7 @@ impl<C: Crowd> Exchange<C> {
         self.timers.push(Reverse((later, index)));
     }
 
-    /// Once a second: who waits in vain.
+    /// Once a second: gives up requests that have waited for their answer for too long.
     fn sweep(&mut self) {
         for index in 0..self.slots.len() {
             let slot = &mut self.slots[index];
@@ -416,7 +416,7 @@ impl<C: Crowd> Exchange<C> {
     }
 }
 
-/// How long a connection whose request has failed rests at least.
+/// How long a connection rests at least after its request has failed.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 impl Link {

@@ -33,14 +33,14 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Connects to a server and publishes there, over TLS where the URL says so and there is somebody to trust.
+    /// Connects to a server and publishes there, over TLS where the URL says so, which needs `trust`.
     ///
     /// # Errors
     /// Where it cannot be connected to.
     pub fn publish(target: &Target, trust: Option<&Connector>) -> Result<Feed> {
         let url = target.url();
         let trust = trust.filter(|_| url.tls());
-        ensure!(trust.is_some() || !url.tls(), "nobody is trusted, and {url} wants TLS");
+        ensure!(trust.is_some() || !url.tls(), "no certificates are trusted, and {url} wants TLS");
         let wire = connect(url.host(), url.port(), trust, CONNECT_TIMEOUT)
             .map_err(|refused| refused.error)
             .with_context(|| format!("cannot connect to {}", url.authority()))?;
@@ -216,7 +216,7 @@ impl Feeder {
         Ok(())
     }
 
-    /// When the next frame is to be sent.
+    /// When the next frame is due.
     pub(super) fn due(&self) -> Time {
         self.started + self.source.shape().frames().time_of(self.source.next_frame())
     }

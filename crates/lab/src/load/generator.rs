@@ -25,23 +25,23 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Whose packets are checked.
+/// Which viewers' packets are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Every viewer's.
     All,
     /// This many viewers', spread evenly.
     Sample(usize),
-    /// Nobody's.
+    /// No viewer's.
     None,
 }
 
-/// What the load is to do.
+/// What the load does.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// What is asked for, in turn.
     pub targets: Vec<Target>,
-    /// Whom `https://` targets are trusted by; those are refused without.
+    /// The certificates that `https://` servers' are checked by; those targets are refused without.
     pub trust: Option<Connector>,
     /// Addresses to connect from, in turn; the system's choice where there are none.
     pub sources: Vec<IpAddr>,
@@ -55,7 +55,7 @@ pub struct Settings {
     pub limit: Option<Limit>,
     /// So many of them read as fast as this at most.
     pub slow: Option<(usize, Limit)>,
-    /// Whose packets are checked.
+    /// Which viewers' packets are checked.
     pub check: Check,
     /// A viewer that gets nothing for longer has stalled.
     pub stall: Duration,
@@ -71,7 +71,7 @@ impl Settings {
         Settings { targets: vec![target], viewers, ..Settings::of_nobody() }
     }
 
-    /// Nobody watches: for a load that is a source alone.
+    /// Settings without viewers: for a load that is a source alone.
     pub fn of_nobody() -> Settings {
         Settings {
             targets: Vec::new(),
@@ -113,7 +113,7 @@ pub(super) fn open(
 ) -> io::Result<Wire> {
     let session = match trust.filter(|_| target.url().tls()) {
         Some(connector) => Some(connector.connect(target.url().host()).map_err(io::Error::other)?),
-        None if target.url().tls() => return Err(io::Error::other("nobody is trusted")),
+        None if target.url().tls() => return Err(io::Error::other("no certificates are trusted")),
         None => None,
     };
     let connection = Connection::connect_from(target.address(), source, buffer)?;
@@ -130,7 +130,7 @@ fn is_chosen(index: usize, count: usize, all: usize) -> bool {
     count > 0 && (index == 0 || index * count / all > (index - 1) * count / all)
 }
 
-/// How far it is; for people who wait.
+/// How far it is; shown while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// What happened to viewers so far.
@@ -157,7 +157,7 @@ const READS: usize = 16;
 const JOINS: u64 = 32;
 /// What the kernel may hold for a limited viewer: with more, the server would learn late that it is slow.
 const SLOW_BUFFER_BYTES: usize = 64 << 10;
-/// Checked viewers, at most, in whose slices the first key frame is looked for: that takes memory.
+/// Checked viewers, at most, in the slices of which the first key frame is looked for: that takes memory.
 const SCANNED: usize = 200;
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -508,7 +508,8 @@ impl Load {
         }
     }
 
-    /// Once a second: who waits in vain, who has gone in silence, and how fast the stream is.
+    /// Once a second: ends viewers that have waited for an answer for too long, reads from those that were silent,
+    /// since they may have gone, and measures how fast the stream is.
     fn sweep(&mut self) {
         let (before, now) = (self.swept, self.now);
         self.swept = now;

@@ -86,9 +86,9 @@ pub struct Stalls {
 /// What the packets were.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Checked {
-    /// Viewers whose packets were checked.
+    /// Viewers of which the packets were checked.
     pub viewers: u64,
-    /// Those whose stream was a stamped one, of which every byte is known.
+    /// Those with a stamped stream, of which every byte is known.
     pub stamped: u64,
     /// All that was wrong, missing or repeated.
     pub errors: u64,

@@ -44,7 +44,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The shape whose mean rate comes nearest to `bitrate` (bits a second).
+    /// The shape with the mean rate that is nearest to `bitrate` (bits a second).
     ///
     /// # Errors
     /// The least rate that is possible at `frames` frames a second, in bits a second: a frame has at least two

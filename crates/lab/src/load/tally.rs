@@ -169,11 +169,11 @@ pub struct Tally {
     pub window: Window,
     /// What the checked viewers found since the start.
     pub verdict: Verdict,
-    /// Viewers whose packets were checked.
+    /// Viewers of which the packets were checked.
     pub checked: u64,
-    /// Those of them whose stream was a stamped one.
+    /// Those of them with a stamped stream.
     pub stamped: u64,
-    /// Viewers whose body was no transport stream: nothing of it was checked.
+    /// Viewers with a body that was no transport stream: nothing of it was checked.
     pub other_bodies: u64,
     /// Processor time of the load's own thread in the window, in seconds.
     pub cpu_seconds: f64,
@@ -196,8 +196,8 @@ pub struct Window {
     pub stalls: u64,
     /// Unlimited viewers with at least one.
     pub stalled_viewers: u64,
-    /// Checked, unlimited viewers of a stamped stream whose newest frame came half a second after it was sent or later,
-    /// or that have had none for so long.
+    /// Checked, unlimited viewers of a stamped stream that got their newest frame half a second or more after it was
+    /// sent, or that have had none for so long.
     #[serde(default)]
     pub viewers_behind: u64,
     /// The longest time between two reads of one unlimited viewer.

@@ -40,7 +40,7 @@ pub(super) struct Terms {
 const OLDEST_STAMP: Duration = Duration::from_secs(3600);
 /// A stream that shows no key frame in so many bytes marks none, or has no video.
 const KEY_FRAME_BYTES: u64 = 32 << 20;
-/// Whose newest frame is older when it comes is behind.
+/// A viewer is behind where its newest frame is older than this when it comes.
 const BEHIND: Duration = Duration::from_millis(500);
 /// A viewer's mean rate tells something after this time.
 const RATE_TIME: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ pub(super) struct Viewer {
     /// Its pace lets it read later; the load knows when.
     pub(super) paused: bool,
     client: Client,
-    /// Until the first key frame or picture, and of those whose packets are checked.
+    /// Until the first key frame or picture; of viewers with packets that are checked, to the end.
     tracker: Option<Box<Tracker>>,
     checked: bool,
     key_frame_seen: bool,
@@ -72,7 +72,7 @@ pub(super) struct Viewer {
 }
 
 impl Viewer {
-    /// `tracker` looks for the first key frame, and at every packet where they are to be `checked`.
+    /// `tracker` looks for the first key frame, and, if `checked`, at every packet.
     pub(super) fn new(wire: Wire, pace: Option<Pace>, tracker: Tracker, checked: bool, now: Time) -> Viewer {
         Viewer {
             wire,

@@ -1,4 +1,4 @@
-//! Who sends to whom, and how much.
+//! Which address sends how much to which other.
 
 use super::segment::{Flow, Segment};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Packet captures: whose packets came when, and how large they were.
+//! Packet captures: which packets came when, of which flow, and how large they were.
 //!
 //! Comes in: a capture file's bytes, chopped anywhere ([`Reader::push`]). Goes out: a [`Packet`] for each record, of
 //! which [`segment::parse`] makes a [`Segment`] of a [`Flow`]. [`Survey`] says which flow carries the most. Pure, and
@@ -90,7 +90,7 @@ pub enum PcapError {
         /// Where it begins.
         at: u64,
     },
-    /// A section whose byte order cannot be told.
+    /// A section with a byte order that cannot be told.
     #[error(
         "damaged: the section at byte {at} has byte-order magic {found:02x?}, expected 1a 2b 3c 4d or its reverse"
     )]

@@ -43,7 +43,7 @@ enum State {
     Packet(Coming),
 }
 
-/// A packet whose head is yet to come.
+/// A packet before its head has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Coming {
     time: Time,
@@ -104,7 +104,7 @@ impl Reader {
         }
     }
 
-    /// Takes the next bytes and gives each packet whose head is complete.
+    /// Takes the next bytes and gives each packet once its head is complete.
     ///
     /// # Errors
     /// Where the capture is damaged or none; what was given before stays good, and each later call fails alike.

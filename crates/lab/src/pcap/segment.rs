@@ -57,7 +57,7 @@ impl fmt::Display for Flow {
 /// What a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// From whom to whom.
+    /// From which address to which.
     pub flow: Flow,
     /// Bytes behind the TCP or UDP header, as on the wire, however little of them was captured.
     pub payload_bytes: u64,
@@ -69,7 +69,7 @@ impl Segment {
     pub const fn packets(&self) -> u64 {
         match self.flow.protocol {
             _ if !self.is_unsegmented() => 1,
-            // UDP is cut where the sender said; who sends MPEG-TS says seven TS packets.
+            // UDP is cut where the sender said; senders of MPEG-TS say seven TS packets.
             Protocol::Udp if self.payload_bytes.is_multiple_of(UDP_PAYLOAD_BYTES) => {
                 self.payload_bytes / UDP_PAYLOAD_BYTES
             }
@@ -140,7 +140,7 @@ pub fn parse(packet: &Packet<'_>) -> Result<Segment, Unread> {
     }
 }
 
-/// The Ethernet type of a BSD address family, whose byte order is not known.
+/// The Ethernet type of a BSD address family. Its byte order is not known.
 fn family(bytes: [u8; 4]) -> Result<u16, Unread> {
     let number = u32::from_be_bytes(bytes);
     match number.min(number.swap_bytes()) {

@@ -1,4 +1,4 @@
-//! The video that is sent: a y4m file whose pictures carry barcodes that name them.
+//! The video that is sent: a y4m file of pictures with barcodes that name them.
 
 use super::scratch::Scratch;
 use anyhow::{Context, Result, ensure};

@@ -4,10 +4,11 @@ use glassline_media::FrameRate;
 use glassline_transport::emulator::Trace;
 use std::time::Duration;
 
-/// The 95th percentile of the delay of pictures whose sizes are ideal, over the first `length` of a trace and with `delay` on the
-/// way: each picture takes all that the line lets pass until the next one is captured, and no more, and so arrives with the last
-/// opportunity of that time. Where there is none no picture is sent; by the paper's rule it arrives with the next one that is.
-/// What a picture takes of the line is no part of it: smaller pictures would arrive sooner, and leave room unused.
+/// The 95th percentile of the delay of pictures of ideal sizes, over the first `length` of a trace and with `delay` on
+/// the way: each picture takes all that the line lets pass until the next one is captured, and no more, and so arrives
+/// with the last opportunity of that time. Where there is none no picture is sent; by the paper's rule it arrives with
+/// the next one that is. What a picture takes of the line is no part of it: smaller pictures would arrive sooner, and
+/// leave room unused.
 pub fn floor_p95(trace: &Trace, rate: FrameRate, length: Duration, delay: Duration) -> Duration {
     let count = (length.as_secs_f64() * rate.as_f64()) as u64;
     let mut delays = Vec::new();

@@ -1,6 +1,6 @@
-//! Direct video in real time over an emulated network: `glassline send` and `glassline receive`, or WebRTC between two browsers, with
-//! the same pictures, the same line and the same rules of measuring. Who is measured is a black box: pictures go in, pictures come
-//! out.
+//! Direct video in real time over an emulated network: `glassline send` and `glassline receive`, or WebRTC between two
+//! browsers, with the same pictures, the same line and the same rules of measuring. The system that is measured is a
+//! black box: pictures go in, pictures come out.
 //!
 //! ```text
 //! clip: y4m, a barcode in each picture ─► sender │ near network ─► Emulation ─► far network │ receiver ─► what was shown, and when

@@ -205,8 +205,8 @@ fn counters(report: &Value) -> SenderCounters {
     }
 }
 
-/// Writes the clip's pictures at their rate, over and over, until nobody wants more. A picture whose time has passed before the one
-/// before it was taken is left out, as a camera would.
+/// Writes the clip's pictures at their rate, over and over, until the run is over or the sender has ended. A picture is
+/// left out if its time passes before the one before it was taken, as with a camera.
 fn feed(mut to: ChildStdin, clip: &Clip, going: &AtomicBool, captures: &Mutex<Vec<Seen>>) {
     let (clock, mut frame) = (Clock::new(), Vec::new());
     let (begun, mut number) = (clock.now(), 0);

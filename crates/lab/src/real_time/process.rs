@@ -46,7 +46,7 @@ impl Program {
             .map_or_else(|_| String::new(), |text| String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// An error where it has ended: nobody has asked it to.
+    /// An error where it has ended: it has to run until the caller ends it.
     pub(super) fn check(&mut self) -> Result<()> {
         match self.child.try_wait().context("cannot wait for a program")? {
             None => Ok(()),

@@ -1,4 +1,5 @@
-//! What both who are measured have in common: the line between them, and the figures that come of what was seen.
+//! What the two systems that are measured have in common: the line between the ends, and the figures that come of what
+//! was seen.
 
 use super::clip::Clip;
 use super::matching::Matched;
@@ -25,7 +26,7 @@ pub(super) const CONNECT: Duration = Duration::from_secs(30);
 /// Pictures are waited for so long after the last was captured.
 pub(super) const AFTER: Duration = Duration::from_secs(5);
 
-/// Who is measured.
+/// Which system is measured.
 #[derive(Clone, Debug)]
 pub enum Who {
     /// `glassline send` and `glassline receive`.
@@ -47,7 +48,7 @@ pub struct Setup {
     pub duration: Duration,
     /// For so long the same is done before over a line without limit and delay: the testbed's own delay.
     pub testbed: Option<Duration>,
-    /// Who sends and receives.
+    /// The system that sends and receives.
     pub who: Who,
 }
 
@@ -126,7 +127,7 @@ pub struct RealTime {
     pub testbed: Option<Testbed>,
     /// Of how many pictures the quality is.
     pub judged: u64,
-    /// Pictures that were shown and whose barcode could not be read.
+    /// Pictures that were shown with a barcode that could not be read.
     pub unread: u64,
     /// How many pictures were shown in which size.
     pub sizes: BTreeMap<String, u64>,

@@ -4,7 +4,8 @@
 
 use std::fmt::Write;
 
-/// Colours and fonts; who shows the picture chooses between light and dark. A page that holds several pictures has it once.
+/// Colours and fonts; the program that shows the picture chooses between light and dark. A page that holds several
+/// pictures has it once.
 pub(super) const STYLE: &str = "
   :root, svg { --ground: #ffffff; --ink: #1a1f26; --soft: #5a6472; --grid: #e4e8ed; --axis: #aab3be;
         --bar: #5b9bd5; --line: #d1640a; --calm: #1d7f46; --mark: #fff3c4; --alert: #b3261e; }

@@ -226,7 +226,7 @@ pub enum CdpError {
     #[error("a caption distribution packet without its footer at its end")]
     Footer,
     /// Its bytes do not add up to 0.
-    #[error("a caption distribution packet whose bytes add up to {0}, not 0, modulo 256")]
+    #[error("a caption distribution packet with bytes that add up to {0}, not 0, modulo 256")]
     Checksum(u8),
 }
 

@@ -51,7 +51,7 @@ pub const HEADER_BYTES: usize = 8;
 pub const LINE_ANY: u16 = 0x7FF;
 /// A line number that says: on any line between the switching point and active video.
 pub const LINE_VANC: u16 = 0x7FE;
-/// A line number that says: on a line whose number needs more than 11 bits.
+/// A line number that says: on a line with a number of more than 11 bits.
 pub const LINE_LARGE: u16 = 0x7FD;
 /// A horizontal offset that says: at no particular place of the line.
 pub const OFFSET_ANY: u16 = 0xFFF;

@@ -155,8 +155,8 @@ impl Packet {
         (self.kind() == Kind::Cea708).then(|| Cdp::parse(&self.data().collect::<Vec<_>>()))
     }
 
-    /// Words whose parity is wrong: of identifiers, count and user data. User data of 10 bits have no parity, and no sender of
-    /// the kinds that are known here has them.
+    /// Words with a wrong parity among identifiers, count and user data. User data of 10 bits have no parity; no sender
+    /// of the kinds that are known here sends them.
     pub fn parity_errors(&self) -> usize {
         let fixed = [self.did, self.sdid, self.count];
         fixed.iter().chain(&self.words).filter(|word| **word != with_parity(low(**word))).count()

@@ -19,7 +19,7 @@ pub struct Settings {
     pub reorder: rtp::Settings,
 }
 
-/// A payload whose turn has come.
+/// A payload, given out in the order of sequence numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// What it is.
@@ -43,7 +43,7 @@ pub struct Counters {
     pub ancillary: u64,
     /// ANC packets with a checksum that is wrong.
     pub checksum_errors: u64,
-    /// Words of ANC packets whose parity is wrong.
+    /// Words of ANC packets with a wrong parity.
     pub parity_errors: u64,
     /// Payloads of no valid field, which are not given out.
     pub invalid_fields: u64,
@@ -77,8 +77,9 @@ impl Depacketizer {
         self
     }
 
-    /// Takes a datagram that came from there and then, and calls `out` with each payload whose turn has come. A packet of the stream that is no payload keeps
-    /// its place in the order. ANC packets with a wrong checksum are given out too: who reads them decides.
+    /// Takes a datagram that came from `from` at `now`, and calls `out` with each payload that is next in the order. A
+    /// packet of the stream that is no payload keeps its place in the order. ANC packets with a wrong checksum are
+    /// given out too: the caller decides whether to use them.
     ///
     /// # Errors
     /// Why the datagram is of no use; it is counted.

@@ -196,7 +196,8 @@ impl Numbering {
         u32::from(code.frames) < self.numbers && (self.is_drop_frame || !code.is_drop_frame)
     }
 
-    /// The time code of one whose frames were counted one by one, as files of more than 30 frames a second do.
+    /// Turns a time code that counts frames one by one, as files of more than 30 frames a second do, into one in which
+    /// frames share numbers.
     #[must_use]
     pub fn shared(&self, code: TimeCode) -> TimeCode {
         let frames = u32::from(code.frames).checked_div(self.frames).unwrap_or(0);

@@ -11,9 +11,10 @@ const LATE_ANSWERS: Duration = TARGET;
 const TRIAL_SHARE: f64 = 0.5;
 
 impl Capacity {
-    /// How many bytes may be handed over to arrive within `delay` where `in_flight` are under way (Salsify's budget, NSDI 2018
-    /// §4): what the pace lets leave in that time, less what is under way beyond the empty path, or, in competition, what the window
-    /// leaves; under [`Controller::Salsify`] what its window leaves, whose own delay counts.
+    /// How many bytes may be handed over so that they arrive within `delay` while `in_flight` bytes are in flight
+    /// (Salsify's budget, NSDI 2018 §4): what the pace lets leave in that time, less what waits in the path's queue; in
+    /// competition also no more than the window leaves. Under [`Controller::Salsify`] it is what the window leaves,
+    /// which follows from the controller's own delay.
     pub fn room(&self, now: Time, delay: Duration, in_flight: u64) -> f64 {
         match self.controller {
             // By the pacing rate, not by the measured bandwidth: a sender limited to what was measured never measures more.
@@ -50,9 +51,9 @@ impl Capacity {
         if self.first_flight > 0.0 { 2.0 * initial - self.first_flight } else { f64::INFINITY }
     }
 
-    /// What waits in the path's queue now: what the newest packet known of found there, and all that was sent behind it, less
-    /// what has left since. What was found alone is a round trip old: who counts it again and again stops for far too long, and
-    /// then begins with far too much.
+    /// What waits in the path's queue now: what the newest acknowledged packet found there, and all that was sent
+    /// behind it, less what has left since. What that packet found is a round trip old: a sender that counts it alone
+    /// stops for far too long and then starts with far too much.
     fn queued_bytes(&self, now: Time, in_flight: u64) -> f64 {
         let found = self.bandwidth().bytes_in(self.queue);
         let Some(sent_at) = self.queue_at else { return found };

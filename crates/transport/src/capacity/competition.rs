@@ -1,9 +1,10 @@
-//! How a share of the path is held among others who fill its queue.
+//! How a link holds its share of the path among other flows that fill the queue.
 //!
-//! Beside those who give way at losses (CUBIC, Reno) the window grows and falls as CUBIC's does. Where losses come again
-//! and again soon after we have given way, the others do not listen to losses (BBR): whoever does is starved then. So we
-//! hold what we were seen to get, as BBR does: a window of twice the bandwidth-delay product of the fastest of some
-//! rounds, with a probe for more each eight round trips, until there are no losses for a while.
+//! Beside flows that slow down at losses (CUBIC, Reno) the window grows and falls as CUBIC's does. If losses come again
+//! and again soon after the window was lowered, the other flows do not react to losses (BBR), and a flow that does is
+//! starved. Then the link holds the rate that it was seen to get, as BBR does: a window of twice the bandwidth-delay
+//! product of the fastest of some rounds, with a probe for more every eight round trips, until there are no losses for
+//! a while.
 
 use glassline_media::Time;
 
@@ -12,13 +13,13 @@ use super::{Feedback, LEAST_RATE, Round};
 
 /// Losses that come sooner after those before than this, round trips, are early:
 const EARLY: u32 = 16;
-/// so many in a row are due to somebody who does not listen to losses.
+/// so many in a row mean that another flow does not react to losses.
 const DEAF: u32 = 3;
 /// With a larger share of losses than this we give way all the same,
 const TOLERABLE: f64 = 0.2;
 /// by this factor each round trip.
 const EASED: f64 = 0.9;
-/// Round trips without losses after which one who holds his share goes back to listening.
+/// After so many round trips without losses a link that holds its share reacts to losses again.
 const QUIET_ROUNDS: u32 = 24;
 /// The window grows for an application with pauses while so much of it is under way.
 const USED: f64 = 0.5;
@@ -110,7 +111,8 @@ impl Competition {
         }
     }
 
-    /// A router has marked packets: it tells others, too, who may listen.
+    /// A router has marked packets. Other flows get such marks too and may react to them: so the link gives up its held
+    /// share, and its window falls as at a loss.
     pub(super) fn give_way(&mut self, now: Time, feedback: &Feedback) {
         if self.firm.is_some() {
             self.listen(now, feedback);

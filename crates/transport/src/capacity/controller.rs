@@ -3,17 +3,17 @@
 use glassline_media::quantity::ByteRate;
 use std::time::Duration;
 
-/// What decides how fast a link sends. All but the first are for comparisons and for paths that somebody else has divided:
-/// they share no path with others, and mend no mistake of whoever chose them.
+/// What decides how fast a link sends. All but the first are for comparisons and for paths on which a share is reserved
+/// for the link: they do not share a path with other flows, and do not correct a delay or rate that was chosen wrongly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Controller {
-    /// The queue on the way is held short, and a share among those who fill it ([`super::Capacity`]).
+    /// Holds the path's queue short, and a share of the path among flows that fill the queue ([`super::Capacity`]).
     #[default]
     Adaptive,
     /// Salsify's (NSDI 2018 §4): under way is what arrives within a time by the receiver's estimate of how fast packets come
     /// (τ); whole pictures leave five times as fast, and pauses between them are the application's.
     Salsify {
-        /// Within which what is under way is to arrive (the paper: 100 ms).
+        /// The time within which what is in flight should arrive (the paper: 100 ms).
         delay: Duration,
         /// Whether the receiver is told of pauses of the application's (grace periods). Without that, each pause makes the path
         /// look slower.

@@ -1,9 +1,9 @@
 //! What marks of routers make of the rate.
 //!
-//! Routers of L4S mark as soon as their queue begins to grow: what counts is the share that is marked, and the answer is
-//! DCTCP's (RFC 8257 §3.3): a round trip with marks lowers the rate by half of the smoothed share, one without raises it
-//! by a packet. Other routers mark where they would else drop: one mark means as much as a loss to those who listen to
-//! losses (RFC 8511), however many there are.
+//! Routers of L4S mark as soon as their queue begins to grow: what counts is the share that is marked, and the answer
+//! is DCTCP's (RFC 8257 §3.3): a round trip with marks lowers the rate by half of the smoothed share, one without
+//! raises it by a packet. Other routers mark where they would otherwise drop: a round trip with marks, however many,
+//! counts as one with losses does for a loss-based controller (RFC 8511).
 
 use super::{LEAST_RATE, Round};
 
@@ -34,7 +34,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Whether what is delivered is to be taken for what the path carries, however short the queue.
+    /// Whether marks limit the rate now. Then the delivery rate counts as the path's capacity, however short the queue.
     pub(super) fn are_heeded(&self) -> bool {
         self.rate.is_some()
     }

@@ -12,14 +12,15 @@
 //! rate that has fallen is known after a round trip. Losses alone change nothing: a radio loses packets without being
 //! full. A router that marks packets (ECN) says that its queue grows before the delay shows it: see `marks`.
 //!
-//! One who only listens to delay is starved by those who fill the queue until it overflows (CUBIC) or who keep it
-//! half full (BBR). If the queue stands for several round trips, half the rate is tried for two more: if it stands then
-//! too, somebody else fills it, and a share is held among the others (`competition`). Every few seconds half the window for
-//! two round trips tells whether they are gone (`others`).
+//! A flow that only reacts to delay is starved by flows that fill the queue until it overflows (CUBIC) or keep it half
+//! full (BBR). If the queue stands for several round trips, the rate is halved for two more: if the queue stands then
+//! too, other flows fill it, and the link holds a share among them (`competition`). Every few seconds the window is
+//! halved for two round trips, which shows whether the other flows are gone (`others`).
 //!
 //! An application that pauses between pictures is measured by its trains: the packets that leave one right after the
-//! other between two pauses. They leave a twentieth faster than the path is known to carry, so that more room is seen. What a picture
-//! may have is `budget`; who sends as much as it says is limited by the path, whatever it pauses ([`Feedback::wants_more`]).
+//! other between two pauses. They leave a twentieth faster than the path is known to carry, so that more room is seen.
+//! What a picture may have is `budget`; an application that sends as much as its budget allows is limited by the path
+//! even though it pauses ([`Feedback::wants_more`]).
 
 mod arrival;
 mod budget;
@@ -40,8 +41,9 @@ use std::time::Duration;
 
 /// The queueing delay that is aimed at, on a path that carries a packet in far less.
 pub const TARGET: Duration = Duration::from_millis(6);
-/// A queue that is small for whoever keeps it, bytes: sockets and routers have room for a few MB, and what stays in a
-/// cache is cheaper to handle. Where it takes less than [`TARGET`], above 1.4 Gbit/s, it is what is aimed at.
+/// A queue that is small for the sockets and routers that hold it, bytes: they have room for a few MB, and what stays
+/// in a cache is cheaper to handle. Where the path drains it in less than [`TARGET`], above 1.4 Gbit/s, it is the queue
+/// that is aimed at.
 const SMALL_QUEUE: f64 = 1_048_576.0;
 /// The least queueing delay that is aimed at, however fast the path: programs look at their sockets no more often.
 const LEAST_TARGET: Duration = Duration::from_millis(1);
@@ -62,7 +64,8 @@ const LEAST_RATE: f64 = 4_000.0;
 const BASE_LIFE: Duration = Duration::from_secs(15);
 /// The same while others fill the queue, which then may not be empty for long.
 const SHARED_BASE_LIFE: Duration = Duration::from_secs(120);
-/// The gain of one who pauses, where no queue stands: he learns of more room only from what he sends between pauses.
+/// The gain for an application that pauses, where no queue stands: more room shows only in what it sends between
+/// pauses.
 const PAUSING_GAIN: f64 = 1.05;
 
 /// How many times as fast as packets arrive they leave under [`Controller::Salsify`].
@@ -147,7 +150,7 @@ pub struct Capacity {
     /// After how many of them a trial begins.
     trial_after: u32,
     trial: Option<Trial>,
-    /// The largest bandwidth of the last minute while nobody competed, and when that was.
+    /// The largest bandwidth of the last minute without competition, and when it was measured.
     widest: (f64, Time),
     /// Competition that ended not long ago.
     shared: Option<Shared>,
@@ -372,7 +375,7 @@ impl Capacity {
             .min(0.05)
     }
 
-    /// The share of the usual times within which a queue is to be filled and emptied: 1, but less on fast paths.
+    /// The share of the usual times within which the link fills and drains a queue: 1, but less on fast paths.
     fn haste(&self) -> f64 {
         let small = SMALL_QUEUE / self.bandwidth.max(LEAST_RATE) / TARGET.as_secs_f64();
         small.clamp(LEAST_TARGET.as_secs_f64() / TARGET.as_secs_f64(), 1.0)
@@ -380,7 +383,7 @@ impl Capacity {
 
     /// Routers have marked `packets` more of ours: their queue grows, whatever the delay says. `scalable`: they do so
     /// early, as those of L4S do for ECT(1), and what counts is the share that is marked (RFC 9331 §4.3); otherwise one
-    /// mark means as much as a loss to those who listen to losses (RFC 8511).
+    /// mark counts as a loss does for a loss-based controller (RFC 8511).
     pub fn handle_marks(&mut self, packets: u64, scalable: bool) {
         self.round.marked += packets;
         self.round.scalable = scalable;
@@ -431,7 +434,7 @@ impl Capacity {
 
     /// Updates the bandwidth: while packets queue it is what is delivered, otherwise at least that.
     fn measure(&mut self, feedback: &Feedback) {
-        // Who pauses is measured by what came between the pauses.
+        // An application that pauses is measured by the trains that it sends between its pauses.
         let app_limited = feedback.app_limited && feedback.train_rate.is_none();
         let train = feedback.train_rate.filter(|_| feedback.app_limited);
         let Some(rate) = train.max(feedback.rate) else { return };

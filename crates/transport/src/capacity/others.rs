@@ -6,8 +6,8 @@ use super::{Capacity, Feedback, Mode, Round, Shared, TARGET, Trial};
 use glassline_media::Time;
 use std::time::Duration;
 
-/// Round trips of a queue that stands, after which it is tried whether others fill it; twice as many after each trial
-/// that found nobody,
+/// Round trips of a queue that stands, after which a trial shows whether other flows fill it; twice as many after each
+/// trial that found none,
 pub(super) const FIRST_TRIAL: u32 = 8;
 /// and so many at most.
 const LAST_TRIAL: u32 = 256;
@@ -19,11 +19,12 @@ pub(super) const TRIAL_AFTER: Duration = Duration::from_secs(5);
 const LAST_TRIAL_AFTER: Duration = Duration::from_secs(20);
 /// A longer queue than this is looked into, however slow the path is by what is known.
 const KEPT: Duration = Duration::from_millis(14);
-/// After so many rounds with a short queue nobody else fills it.
+/// After so many rounds with a short queue no other flow fills it.
 const ROOMY: u32 = 4;
 /// How long it is remembered how wide the path was.
 const WIDEST_LASTS: Duration = Duration::from_secs(60);
-/// Once competition is over, whoever falls below this share of what he had though there is a queue is not alone.
+/// Once competition is over, a bandwidth below this share of the earlier one while a queue stands means that other
+/// flows have come back.
 const DISPLACED: f64 = 0.75;
 
 impl Capacity {
@@ -38,14 +39,15 @@ impl Capacity {
             competition.end_round(now, round, feedback, self.loss_share);
         }
         let since = now - self.mode_since;
-        // Losses of both at once empty a short queue, too: that alone says nothing of who is there.
+        // A short queue also empties when all flows lose packets at once: an empty queue alone does not show that the
+        // others are gone.
         let mut alone = self.roomy_rounds >= ROOMY && since > TRIAL_AFTER;
         if let Some(trial) = &mut self.trial {
             trial.rounds += 1;
             if trial.rounds <= TRIAL_ROUNDS {
                 return;
             }
-            // With half in flight of what is, nobody else's would wait for so long.
+            // Half the window is in flight: if all the queue were ours, this would be its delay.
             let least_rtt = feedback.least_rtt.min(feedback.rtt).as_secs_f64();
             let own = ((trial.queue - least_rtt) / 2.0).max(0.0);
             alone |= least < own + TARGET.as_secs_f64().max((trial.queue - own) / 8.0);
@@ -71,7 +73,7 @@ impl Capacity {
         }
     }
 
-    /// Whether somebody else fills the queue: it stands, and at half our rate it stands as well.
+    /// Whether other flows fill the queue: it stands, and at half our rate it stands as well.
     pub(super) fn look_for_others(&mut self, now: Time, round: &Round, feedback: &Feedback, least: f64) {
         let usual = TARGET.as_secs_f64();
         // What is kept of a queue on a slow path is no reason for a trial, which costs an application its quality.
@@ -80,7 +82,7 @@ impl Capacity {
         let alone = self.packet as f64 / self.widest.0.max(self.bandwidth);
         let long = 1.5 * usual.max(kept).max(alone);
         self.shared.take_if(|shared| now - shared.ended >= TRIAL_AFTER * 2);
-        // Some who fill a queue beside us hardly have one alone (BBR): what they take tells of them.
+        // Some flows that fill a queue beside ours hardly have one alone (BBR): the share that they take shows them.
         let displaced =
             self.shared.as_ref().is_some_and(|before| self.bandwidth < DISPLACED * before.bandwidth);
         if displaced && self.queue > TARGET && !round.idle {

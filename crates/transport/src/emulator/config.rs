@@ -39,7 +39,7 @@ pub struct LinkConfig {
     pub outages: Outages,
     /// Bytes that each packet counts beyond its own: of headers that are not in it.
     pub overhead_bytes: u32,
-    /// Larger packets (the overhead counted) are dropped without a word, as a router does whose messages are filtered.
+    /// Larger packets (the overhead counted) are dropped silently, as by a router when its ICMP messages are filtered.
     pub max_packet_bytes: Option<u32>,
 }
 

@@ -149,7 +149,7 @@ impl<T> Ord for Flying<T> {
     }
 }
 
-/// Events that wait to be polled, where somebody wants them.
+/// Events that wait to be polled; they are recorded only once the caller has asked for them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     wanted: bool,

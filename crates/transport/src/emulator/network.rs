@@ -10,9 +10,9 @@ use std::time::Duration;
 /// One of the two ends. What `Near` sends goes up, what `Far` sends goes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
-    /// The one whose datagrams go up.
+    /// The end that sends up.
     Near,
-    /// The one whose datagrams go down.
+    /// The end that sends down.
     Far,
 }
 
@@ -98,7 +98,7 @@ pub struct NetworkCounters {
 /// # Ok::<(), glassline_transport::emulator::ConfigError>(())
 /// ```
 ///
-/// For two paths at once, take two networks and step the one whose [`Network::next_event`] is the earlier.
+/// For two paths at once, take two networks and step the one with the earlier [`Network::next_event`].
 #[derive(Clone, Debug)]
 pub struct Network {
     /// By the end that sends.
@@ -218,7 +218,7 @@ impl Network {
         &self.links[from as usize]
     }
 
-    /// The same, to record and poll its events. Whoever polls datagrams out of it takes them away from
+    /// The same, to record and poll its events. Datagrams that the caller polls out of it do not come out of
     /// [`Network::step`].
     pub fn link_mut(&mut self, from: End) -> &mut Link<Datagram> {
         &mut self.links[from as usize]

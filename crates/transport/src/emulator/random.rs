@@ -22,7 +22,7 @@ impl Random {
         Random(seed)
     }
 
-    /// One of many independent sequences of `seed`: who draws more from one of them changes nothing in the others.
+    /// One of many independent sequences of `seed`: drawing more from one of them changes nothing in the others.
     pub const fn stream(seed: u64, number: u64) -> Random {
         // Two rounds apart: neighbouring seeds and neighbouring numbers share nothing.
         Random(mix(mix(seed.wrapping_add(GAMMA)) ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93)))

@@ -128,9 +128,9 @@ impl Trace {
         Ok(())
     }
 
-    /// The trace as it goes on from `offset` into a round, whose part before that comes at the round's end: which is the last
-    /// opportunity before `offset`, so that a round may be some milliseconds shorter. An offset beyond the round is taken modulo
-    /// its length; one that leaves nothing but time 0 changes nothing.
+    /// The trace as it goes on from `offset` into a round; what is before `offset` comes at the round's end. The round
+    /// then ends with the last opportunity before `offset`, so that it may be some milliseconds shorter. An offset
+    /// beyond the round is taken modulo its length; one that leaves nothing but time 0 changes nothing.
     #[must_use]
     pub fn from(&self, offset: Duration) -> Trace {
         let period = self.period_ms();

@@ -1,5 +1,5 @@
-//! What fuzzing wants beside the API: a link that is up without a handshake, and frames that nobody has sealed. There only
-//! with the feature `fuzzing`, which no program has.
+//! What fuzzing needs beside the API: a link that is up without a handshake, and frames that are not sealed. It exists
+//! only with the feature `fuzzing`, which no program has.
 
 use super::channel::compression::{Packer, Unpacker};
 use super::endpoint::handshake::own_parameters;
@@ -12,12 +12,12 @@ use bytes::Bytes;
 use glassline_media::Time;
 use std::sync::Arc;
 
-/// A link under keys that everybody knows, without an endpoint.
+/// A link with fixed, public keys and without an endpoint.
 #[derive(Debug)]
 pub struct Linked(Link);
 
 impl Linked {
-    /// A link that is up with whoever is at `path`, who has the same settings.
+    /// A link that is up with a peer at `path` that has the same settings.
     pub fn new(settings: Settings, now: Time, path: Path) -> Linked {
         let agreed = Agreed {
             secrets: Secrets { send: Key([1; 32]), receive: Key([2; 32]) },

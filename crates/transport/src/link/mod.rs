@@ -1,7 +1,7 @@
 //! The link: channels between two peers over datagrams that may be lost, late, doubled or forged. A pure state machine:
 //! datagrams, messages, `now` and a seed come in; datagrams, messages, events and the next deadline come out.
 //!
-//! * [`Endpoint`] has one address and many peers: it finds whose datagram it is, shakes hands, turns strangers away.
+//! * [`Endpoint`] has one address and many peers: it finds the link of a datagram, shakes hands, turns strangers away.
 //! * [`Link`] is one peer: channels, acknowledgements, resending, pace. `engine` drives both.
 //! * [`wire`] is the format, described in docs/wire-link.md; [`secure`] the keys; [`Options`] what a channel trades.
 //!
@@ -62,8 +62,8 @@ pub struct Path {
     pub via: u8,
 }
 
-/// The mark of Explicit Congestion Notification that an IP packet bears (RFC 3168 §5): who sets one of the first two
-/// lets routers set the last instead of dropping.
+/// The mark of Explicit Congestion Notification that an IP packet bears (RFC 3168 §5): a sender that sets [`Ecn::Ect1`]
+/// or [`Ecn::Ect0`] lets routers set [`Ecn::Ce`] instead of dropping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
     /// None; routers drop.
@@ -231,7 +231,7 @@ pub enum CloseReason {
     },
     /// Nothing came for [`Settings::idle`].
     TimedOut,
-    /// Nobody answered for [`Settings::connect_timeout`].
+    /// No answer came for [`Settings::connect_timeout`].
     Unreachable,
     /// The listener has refused us for [`Settings::connect_timeout`]: see [`Event::Refused`].
     Refused,
@@ -288,7 +288,7 @@ pub enum Error {
         what: &'static str,
     },
     /// The message is larger than the channel allows.
-    #[error("a message of {found} bytes on channel {channel}, whose messages have at most {limit}")]
+    #[error("a message of {found} bytes on channel {channel}, where messages have at most {limit}")]
     TooLarge {
         /// Its size.
         found: usize,
@@ -369,8 +369,8 @@ pub struct Settings {
     /// [`Key::of_listener`] makes one for each listener of a machine.
     pub reset_secret: Option<Key>,
     /// The largest datagram that we send and take, bytes of UDP payload: 1200 or more. What a path carries of it is
-    /// found by probes, from 1200 up (RFC 8899); the caller's socket must not fragment (IP's DF is set), and what the
-    /// system refuses to send as too large is to be taken for lost.
+    /// found by probes, from 1200 up (RFC 8899). The caller's socket must not fragment (IP's DF is set), and a datagram
+    /// that the system refuses to send as too large has to count as lost.
     pub datagram_bytes: u16,
     /// Bytes of reliable messages kept for the application on each channel, 128 for each message among them; at least two
     /// messages of the largest size are granted. All channels of a link together have two windows, and each of them a 64th
@@ -398,13 +398,13 @@ pub struct Settings {
     pub reconnect: bool,
     /// The most links.
     pub max_links: usize,
-    /// The most handshakes that are half done. Beyond, one whose address is not proven gives way to one whose is, and
-    /// where all are, Connects are dropped.
+    /// The most handshakes that are half done. Beyond, one without a proven address gives way to one with a proven
+    /// address, and where all are proven, Connects are dropped.
     pub max_pending: usize,
-    /// Of these, from one IP address that they have not proven; beyond, who connects has to prove it (Retry, as in
-    /// RFC 9000 §8.1). As many again may come from there that have.
+    /// Of these, from one IP address that is not proven; beyond, an end that connects has to prove it (Retry, as in RFC
+    /// 9000 §8.1). As many again may come from there with the address proven.
     pub max_pending_per_address: usize,
-    /// With more than so many half-done handshakes, who connects has to prove its address, whatever it is.
+    /// Beyond so many half-done handshakes, each end that connects has to prove its address.
     pub retry_above: usize,
     /// After how many packets a direction's key is replaced.
     pub key_update_packets: u64,
@@ -412,9 +412,9 @@ pub struct Settings {
     pub copies: Copies,
     /// What is known beforehand of messages on channels with [`Compression::Zstd`]. Used while the peer has the same.
     pub dictionary: Option<Arc<Dictionary>>,
-    /// What datagrams are to be marked with, [`Ecn::Ect1`] or [`Ecn::Ect0`], so that routers can say that a queue grows
-    /// before it is seen in the delay. Given up on a path that swallows such datagrams, wipes the marks out, or sets that
-    /// of congestion always.
+    /// What datagrams have to be marked with, [`Ecn::Ect1`] or [`Ecn::Ect0`], so that routers can say that a queue
+    /// grows before it is seen in the delay. Given up on a path that swallows such datagrams, clears the marks, or sets
+    /// that of congestion always.
     pub ecn: Ecn,
     /// How many percent of a path's rate may go for padding, up to 100: whenever too little is sent to tell what the
     /// path carries, a few full datagrams in a row measure it. 0, the default: what is known may be old.

@@ -38,7 +38,8 @@ pub struct Options {
     pub cancel_after: Option<Duration>,
     /// A new message replaces those that still wait. What has begun is finished.
     pub newest: bool,
-    /// With `newest`: what has begun is given up too. On a narrow path this starves whoever waits for whole messages.
+    /// With `newest`: what has begun is given up too. On a narrow path this starves a receiver that needs whole
+    /// messages.
     pub cancel_begun: bool,
     /// The receiver goes on without a message when a later one is complete and it has waited for this long.
     /// Unreliable channels go on at once where this is not given. The receiving end's own value goes first.

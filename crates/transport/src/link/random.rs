@@ -3,7 +3,7 @@
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
-/// A generator of random bytes: ChaCha20 (RFC 8439) over a counter, whose key is the seed.
+/// A generator of random bytes: ChaCha20 (RFC 8439) over a counter, with the seed as its key.
 ///
 /// As secret as its seed: hand 32 bytes of the system's randomness in, or any in a simulation.
 pub struct Random(ChaCha20Rng);
@@ -26,7 +26,7 @@ impl Random {
         bytes
     }
 
-    /// A generator of its own for one user, who does not share this one's future.
+    /// A generator of its own for one user, independent of what this one gives afterwards.
     pub fn fork(&mut self) -> Random {
         Random::new(self.array())
     }

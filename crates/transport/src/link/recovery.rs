@@ -411,7 +411,7 @@ impl Recovery {
         if number == self.train_end {
             self.train = self.train.wrapping_add(1);
         }
-        // Who only receives gets no acknowledgements, at which packets are forgotten otherwise.
+        // An end that only receives gets no acknowledgements, at which packets are forgotten otherwise.
         if number.is_multiple_of(64) {
             self.retire(now);
         }
@@ -624,7 +624,8 @@ impl Recovery {
         self.last_asked_at + gap
     }
 
-    /// Deems lost what is late; `true` if a probe is to be sent, because behind that there is silence.
+    /// Deems lost what is late; `true` if the caller has to send a probe, because the probe timeout (RFC 9002 §6.2) has
+    /// passed.
     pub(crate) fn handle_timeout(&mut self, now: Time) -> (Sample, bool) {
         let mut sample = Sample::default();
         if self.next_timeout() > now {

@@ -11,8 +11,8 @@
 
 use std::ops::Range;
 
-/// Runs that a frame has at most, as many as a frame of UHD has where each other packet is lost. What would be one more is as if
-/// it had not come: a sender whose samples are strewn over a frame costs no more memory and time than that.
+/// Runs that a frame has at most, as many as a frame of UHD has where each other packet is lost. What would be one more
+/// is treated as if it had not come: a sender that strews samples over a frame costs no more memory and time than that.
 pub(super) const RUNS_MAX: usize = 16_384;
 
 /// Runs of bytes that are there, ascending, with gaps between them. What comes in order costs the same however large the frame

@@ -25,8 +25,9 @@ pub enum Scan {
     Segmented,
 }
 
-/// What the line numbers of a frame that is sent in two fields or segments count. The packets tell: a line number beyond the
-/// field's end is of the frame, one whose parity is not its field's is of the field.
+/// What the line numbers of a frame that is sent in two fields or segments count. The packets tell: a line number
+/// beyond the field's end counts lines of the frame; an odd one in the first field, or an even one in the second,
+/// counts lines of the field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LineNumbers {
     /// The lines of the field (RFC 4175 §4.2, ST 2110-20 §6.2.1).
@@ -92,7 +93,7 @@ impl Format {
         Ok(Format { pixels, size, scan, lines: LineNumbers::OfField, line_bytes, rows })
     }
 
-    /// The same, of a sender whose line numbers count otherwise.
+    /// The same, for a sender that counts line numbers like this.
     #[must_use]
     pub fn with_line_numbers(self, lines: LineNumbers) -> Format {
         Format { lines, ..self }

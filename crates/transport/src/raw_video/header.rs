@@ -59,7 +59,7 @@ impl Segment {
     }
 }
 
-/// What the header of a payload says, for who looks at packets without taking their samples.
+/// What the header of a payload says, for a caller that looks at packets without taking their samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PayloadHeader {
     /// The high half of the 32-bit sequence number.
@@ -106,7 +106,7 @@ pub(super) enum HeaderError {
         /// The sum of the segments' lengths.
         said: usize,
     },
-    /// More segments than anybody sends.
+    /// More segments than any sender has.
     #[error("a payload has more than {SEGMENTS_MAX} segments")]
     Segments,
 }

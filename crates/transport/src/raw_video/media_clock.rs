@@ -58,7 +58,8 @@ impl MediaClock {
         self.is_related
     }
 
-    /// When a frame was captured whose first packet came at `arrived`, which the wall clock calls `utc`. Never later than that.
+    /// When a frame with this time stamp was captured; its first packet came at `arrived`, which is `utc` by the wall
+    /// clock. Never later than that.
     pub fn captured(&mut self, timestamp: u32, arrived: Time, utc: Utc) -> Time {
         let by_arrival = self.by_arrival(timestamp, arrived);
         let by_stamp = self.direct.and_then(|direct| {

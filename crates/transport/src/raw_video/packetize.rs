@@ -75,8 +75,8 @@ impl Packetizer {
         &self.layout
     }
 
-    /// The next frame, whose fields have these time stamps (the first one alone counts where they have one in common). Cost: a
-    /// few nanoseconds a packet.
+    /// The next frame, with the time stamps of its fields (the first one alone counts where they have one in common).
+    /// Cost: a few nanoseconds a packet.
     pub fn frame(&mut self, timestamps: [u32; 2]) -> Packets<'_> {
         self.heads.clear();
         for index in 0..self.layout.len() {

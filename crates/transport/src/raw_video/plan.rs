@@ -49,7 +49,7 @@ pub struct Arrival {
     pub datagram_bytes: usize,
     /// When it came.
     pub at: glassline_media::Time,
-    /// Who sent it, where the system tells. The kernel collects datagrams of one sender alone.
+    /// The sender's address, where the system tells. The kernel collects datagrams of one sender alone.
     pub from: Option<SocketAddr>,
 }
 

@@ -87,7 +87,8 @@ impl Schedule {
     /// When packet `index` is due, after the beginning of the frame's period; rounded down to the nanosecond.
     ///
     /// It is when a receiver reads it (T_PR), so the last moment to send it. A sender may be earlier by a few packets
-    /// (VRX_FULL less one), and one whose timer is not exact should be. A packet behind the frame's last one goes on in its step.
+    /// (VRX_FULL less one), and should be if its timer is not exact. A packet behind the frame's last one goes on in
+    /// its step.
     pub fn offset(&self, index: u32) -> Duration {
         let (Ratio(part, whole), Ratio(above, below)) = (self.active, self.offset);
         let (field, index) = match index.checked_sub(self.first_field) {

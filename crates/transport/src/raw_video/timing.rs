@@ -321,9 +321,9 @@ impl Timing {
         nanos.and_then(|nanos| u64::try_from(nanos).ok()).unwrap_or(u64::MAX)
     }
 
-    /// When a frame's period begins by PTP, in nanoseconds of [`Time`]: the multiple of the period whose first packet is nearest
-    /// to the one that came, since the stamp is of capture, which a sender's work sets back by whole frames. `None` where PTP is
-    /// not known, or the stamp is not of its clock.
+    /// When a frame's period begins by PTP, in nanoseconds of [`Time`]: the multiple of the period that puts the first
+    /// packet nearest to the one that came. The stamp alone does not tell: it is of capture, and a sender's work takes
+    /// whole frames. `None` where PTP is not known, or the stamp is not of its clock.
     fn by_ptp(&self, at: Time, timestamp: u32) -> Option<i64> {
         let PtpClock { ahead, direct } = self.settings.ptp?;
         let tai = at.as_nanos().checked_add(u64::try_from(ahead.as_nanos()).ok()?)?;

@@ -69,8 +69,8 @@ impl Fullness {
         (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
     }
 
-    /// Whether a buffer of this size does. Without PTP nobody knows when the schedule begins: then a buffer does that could
-    /// begin to read as much later as a packet was late.
+    /// Whether a buffer of this size is enough. Without PTP it is not known when the schedule begins: then a buffer is
+    /// enough that could begin to read as much later as a packet was late.
     pub(super) fn fits(&self, full: u32, is_by_ptp: bool) -> bool {
         let late = self.min.saturating_neg().max(0);
         if is_by_ptp {
@@ -131,7 +131,8 @@ fn product(factors: [u32; 3]) -> u128 {
 }
 
 impl Limits {
-    /// Those of types N, NL and W (ST 2110-21 §7.1), for frames of `packets` packets whose description has this MAXUDP.
+    /// Those of types N, NL and W (ST 2110-21 §7.1), for frames of `packets` packets and a description with this
+    /// MAXUDP.
     pub fn of(format: &Format, rate: FrameRate, packets: u32, max_udp_bytes: u32) -> [Limits; 3] {
         let (periods, seconds) = (rate.numerator(), rate.denominator());
         // N_PACKETS / (times · ratio · T_FRAME), rounded down.

@@ -91,7 +91,7 @@ pub struct Header {
     pub sequence: u16,
     /// In ticks of the payload type's clock, modulo 2³²; 90 kHz for MPEG-TS.
     pub timestamp: u32,
-    /// Who counts and stamps.
+    /// The synchronization source: names the sender that counts and stamps.
     pub ssrc: u32,
 }
 

@@ -11,7 +11,7 @@ pub const PAYLOAD_TYPE: u8 = 33;
 
 /// Takes the TS packets out of RTP, in their order.
 ///
-/// A packet of our sender whose payload is no row of TS packets keeps its place in the order, with nothing in it.
+/// A packet of our sender with a payload that is no row of TS packets keeps its place in the order, with nothing in it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Depacketizer {
     reorder: Reorder,
@@ -30,7 +30,8 @@ impl Depacketizer {
         self.reorder.reconfigure(settings);
     }
 
-    /// Takes a datagram that came from there and then, and calls `out` with each row of TS packets whose turn has come.
+    /// Takes a datagram that came from `from` at `now`, and calls `out` with each row of TS packets that is next in the
+    /// order.
     ///
     /// # Errors
     /// Why the datagram is of no use; it is counted.
@@ -124,12 +125,12 @@ fn check(payload: &[u8]) -> Result<&[u8], Error> {
 pub struct Packetizer {
     ssrc: u32,
     sequence: u16,
-    /// What is added to the time, so that a stamp tells nobody how long the machine has run (RFC 3550 §5.1).
+    /// What is added to the time, so that a stamp does not show how long the machine has run (RFC 3550 §5.1).
     offset: u32,
 }
 
 impl Packetizer {
-    /// A sender; SSRC and the first numbers come from `seed`, which is to differ from other senders'.
+    /// A sender; SSRC and the first numbers come from `seed`, which has to differ from other senders'.
     pub fn new(seed: u64) -> Packetizer {
         // SplitMix64 (Steele, Lea, Flood 2014): seeds that differ little give numbers that differ much.
         let mix = |seed: u64| {
@@ -154,13 +155,13 @@ impl Packetizer {
         Packetizer { ssrc, sequence, offset }
     }
 
-    /// The header of the next packet, whose first byte is to leave at `at`: that is what its time stamp says, in ticks of
-    /// 90 kHz (RFC 2250 §2). `jumps` says that what it carries does not go on where the last one ended.
+    /// The header of the next packet. Its time stamp says when the packet's first byte leaves, `at`, in ticks of 90 kHz
+    /// (RFC 2250 §2). `jumps` says that what it carries does not go on where the last one ended.
     pub fn next_header(&mut self, at: Time, jumps: bool) -> [u8; HEADER_BYTES] {
         self.next_header_at(Ticks::from_time(at), jumps)
     }
 
-    /// The same, for who has the time in ticks: on the clock of the stream itself, its PCR.
+    /// The same, for a caller that has the time in ticks: on the clock of the stream itself, its PCR.
     pub fn next_header_at(&mut self, at: Ticks, jumps: bool) -> [u8; HEADER_BYTES] {
         let header = Header {
             marker: jumps,

@@ -72,7 +72,7 @@ pub struct Reorder {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Session {
     ssrc: u32,
-    /// The number that is to be given out next, unwrapped.
+    /// The number that is given out next, unwrapped.
     next: u64,
     /// What came early: when it came, and its payload.
     held: BTreeMap<u64, (Time, Vec<u8>)>,
@@ -116,7 +116,7 @@ impl Session {
         self.next = self.next.saturating_add(1);
     }
 
-    /// Gives out what is held and whose turn has come.
+    /// Gives out what is held and next in the order.
     fn drain(&mut self, window: Duration, out: &mut dyn FnMut(&[u8])) {
         while let Some((_, payload)) = self.held.remove(&self.next) {
             out(&payload);
@@ -176,8 +176,9 @@ impl Reorder {
         self.session.as_ref().map_or(0, |session| session.held.len())
     }
 
-    /// Takes a packet and calls `out` with each payload whose turn has come: nearly always this packet's own, as it is. An empty
-    /// payload keeps its packet's place in the order, and never makes a source the one that is listened to.
+    /// Takes a packet and calls `out` with each payload that is next in the order: nearly always this packet's own, as
+    /// it is. An empty payload keeps its packet's place in the order, and never makes a source the one that is listened
+    /// to.
     ///
     /// Packets of other sources are dropped while the first one sends ([`SourceLock`]). Once that is silent, another SSRC, or a
     /// number far from the expected one, begins a new session if the very next packet follows it (both are then given out);
@@ -275,7 +276,7 @@ impl Reorder {
         self.session.as_ref().map(|session| session.deadline).filter(|due| *due != Time::NEVER)
     }
 
-    /// Gives up the gaps whose time is over.
+    /// Gives up the gaps that have been waited for long enough.
     pub fn handle_timeout(&mut self, now: Time, out: &mut dyn FnMut(&[u8])) {
         let due = |session: &&mut Session| session.deadline <= now && !session.held.is_empty();
         while let Some(session) = self.session.as_mut().filter(due) {
@@ -283,7 +284,8 @@ impl Reorder {
         }
     }
 
-    /// Gives out all that is held, and forgets the sender: the next packet, whoever sends it, begins a session. The counters stay.
+    /// Gives out all that is held, and forgets the sender: the next packet, of any sender, begins a session. The
+    /// counters stay.
     pub fn flush(&mut self, out: &mut dyn FnMut(&[u8])) {
         self.lock.release();
         self.give_out(out);

@@ -1,7 +1,7 @@
 //! Numbers that wrap, against a count that does not.
 
-/// How far from `from` the nearest number is whose low `bits` (1 to 64) are those of `value`: half a turn back to half a turn less
-/// one ahead. Added to `from`, it unwraps a sequence number (RFC 3550 A.1) over as many wraps as there were.
+/// How far from `from` the nearest number is that has the low `bits` (1 to 64) of `value`: half a turn back to half a
+/// turn less one ahead. Added to `from`, it unwraps a sequence number (RFC 3550 A.1) over as many wraps as there were.
 pub(crate) fn distance(from: u64, value: u64, bits: u32) -> i64 {
     let unused = u64::BITS.saturating_sub(bits);
     // Shifted to the top and back, the difference loses all but its low bits, and these get its sign.

@@ -134,7 +134,7 @@ impl SourceLock {
 
     /// What the sender of a packet that came at `now` is.
     pub fn weigh(&self, origin: Origin, ssrc: u32, now: Time) -> Standing {
-        // Who is allowed was looked at before it was locked.
+        // Whether this sender is allowed was checked before the lock was set on it.
         if self.ssrc == Some(ssrc) && self.is_at(origin) {
             return Standing::Known;
         }
@@ -202,7 +202,7 @@ impl SourceLock {
         Duration::from_nanos(nanos.saturating_add(nanos / 2)).clamp(RESUME_SILENCE, RESTART_SILENCE)
     }
 
-    /// Forgets the source; who is allowed stays.
+    /// Forgets the source; the allowed addresses stay.
     pub fn release(&mut self) {
         self.ssrc = None;
         (self.latest, self.since, self.pauses_nanos) = (Time::ZERO, Time::ZERO, [0; 2]);

@@ -262,7 +262,7 @@ fn settle(missing: u64, run: &mut u64, longest: &mut u64) {
 }
 
 impl Statistics {
-    /// Before the first packet of a flow whose time stamps count `clock_rate_hz` a second.
+    /// Before the first packet of a flow with time stamps that count `clock_rate_hz` a second.
     pub fn new(clock_rate_hz: u32) -> Statistics {
         Statistics {
             nanos_per_tick: 1e9 / f64::from(clock_rate_hz.max(1)),
@@ -288,8 +288,8 @@ impl Statistics {
         self.count(header, number, now, |highest| distance(highest, u64::from(number), 16))
     }
 
-    /// Takes a packet whose payload header has the `high` 16 bits of its number (RFC 4175 §4.2, RFC 8331 §2.1). Of a sender
-    /// that leaves them at zero the low ones are believed.
+    /// Takes a packet that has the `high` 16 bits of its number in its payload header (RFC 4175 §4.2, RFC 8331 §2.1).
+    /// Of a sender that leaves them at zero the low ones are believed.
     pub fn push_extended(&mut self, header: &Header, high: u16, now: Time) -> Arrival {
         let number = u32::from(high) << 16 | u32::from(header.sequence);
         let dropout_max = self.dropout_max;
@@ -383,7 +383,7 @@ impl Statistics {
         }
     }
 
-    /// Who sends; `None` before the first packet.
+    /// The sender's SSRC; `None` before the first packet.
     pub fn ssrc(&self) -> Option<u32> {
         self.session.as_ref().map(|session| session.ssrc)
     }

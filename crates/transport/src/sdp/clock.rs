@@ -14,7 +14,8 @@ pub enum ReferenceClock {
     },
     /// An NTP server `HOST` or `HOST:PORT`, or `/traceable/`.
     Ntp(String),
-    /// The sender's own clock, named by the Ethernet address of its interface (ST 2110-10 §8.3): nobody shares it.
+    /// The sender's own clock, named by the Ethernet address of its interface (ST 2110-10 §8.3): no other device shares
+    /// it.
     LocalMac([u8; 6]),
     /// Any other, as it is written: `gps`, `local`, `private`, …
     Other(String),

@@ -15,7 +15,7 @@ pub enum SdpError {
     /// Lines that RFC 8866 does not know.
     #[error("this is no session description (RFC 8866): {0}")]
     Lines(String),
-    /// More sections than anybody sends.
+    /// More sections than any sender has.
     #[error("the description has {0} sections: at most {MAX_FLOWS} flows of two paths are taken")]
     Flows(usize),
     /// The sections of a group cannot carry the same packets.
@@ -68,7 +68,7 @@ pub enum SectionError {
 
 impl SectionError {
     pub(super) fn value(name: &'static str, value: &str, wanted: &'static str) -> SectionError {
-        // Whoever reads the message sees at once which value is meant; the whole of a stranger's text is not needed.
+        // The beginning shows at once which value is meant; the whole of a stranger's text is not needed.
         SectionError::Value { name, value: value.chars().take(60).collect(), wanted }
     }
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// The fields that are read.
 const FIELDS: &[u8] = b"voscma";
-/// An origin for descriptions whose own one cannot be read: nothing depends on it.
+/// An origin for descriptions with one that cannot be read: nothing depends on it.
 const NO_ORIGIN: &str = "o=- 0 0 IN IP4 0.0.0.0";
 
 /// What bytes say: UTF-8 (RFC 8866 §5), or else Latin-1, which every byte is a character of.

@@ -67,7 +67,7 @@ pub struct Description {
     pub session_id: u64,
     /// Higher with each change.
     pub version: u64,
-    /// Who made it; unspecified where the description has a name instead of an address.
+    /// The address of the host that made it; unspecified where the description has a name instead of an address.
     pub origin: IpAddr,
     /// What is sent.
     pub flows: Vec<Flow>,
@@ -81,8 +81,8 @@ pub struct Description {
 impl Description {
     /// Reads a description.
     ///
-    /// Sections of kinds that we do not take are [skipped](Description::skipped), and so are those of our kinds whose parameters
-    /// we do not take, with a [notice](Description::notices).
+    /// Sections of kinds that we do not take are [skipped](Description::skipped), and so are those of our kinds with
+    /// parameters that we do not take, with a [notice](Description::notices).
     ///
     /// # Errors
     /// [`SdpError`] where it is none, is too large, or has no section that is taken and one that should be.
@@ -194,7 +194,7 @@ impl Media {
 pub struct Path {
     /// The receiver, or the group.
     pub to: SocketAddr,
-    /// Who may send (`a=source-filter`, RFC 4570): with a group, it is joined for these alone. Empty: anybody.
+    /// The addresses that may send (`a=source-filter`, RFC 4570): a group is joined for these alone. Empty: any.
     pub sources: Vec<IpAddr>,
     /// Routers that packets may pass; an IPv4 group needs it (RFC 8866 §5.7), IPv6 has none here.
     pub ttl: Option<u8>,

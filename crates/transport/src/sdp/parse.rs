@@ -28,7 +28,7 @@ struct Named<'a> {
 
 pub(super) fn description(text: &str) -> Result<Description, SdpError> {
     if text.len() > MAX_BYTES {
-        // A film, mostly, whose length says nothing of what is wrong.
+        // It is a film, mostly: its length says nothing of what is wrong.
         let is_one = text.trim_start_matches('\u{feff}').trim_start().starts_with("v=");
         let other = || SdpError::Lines("it does not begin with v=0".into());
         return Err(if is_one { SdpError::Length(text.len()) } else { other() });
@@ -66,7 +66,7 @@ pub(super) fn description(text: &str) -> Result<Description, SdpError> {
     if flows.len() > MAX_FLOWS {
         return Err(SdpError::Flows(flows.len()));
     }
-    // Where all that is left is of no use to anybody, what is wrong is the answer.
+    // Where no flow is left, the first failure is the answer.
     if flows.is_empty()
         && let Some(failure) = failures.into_iter().next()
     {
@@ -303,7 +303,8 @@ impl<'a> Section<'a> {
         Ok(Path { to: SocketAddr::new(ip, self.media.port), sources: self.sources(ip)?, ttl })
     }
 
-    /// Whom `a=source-filter` lets send to `to`. Filters that shut out are not read: they would hold for nobody else's packets.
+    /// The addresses that `a=source-filter` lets send to `to`. Filters that exclude addresses are not read: they would
+    /// only concern packets of those.
     fn sources(&self, to: IpAddr) -> Result<Vec<IpAddr>, SectionError> {
         let mut sources = Vec::new();
         for text in self.inherited("source-filter") {
@@ -331,7 +332,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A filter whose destination has a TTL behind it, as it stands in `c=`.
+/// A filter without the TTL that its destination may have behind it, as in `c=`.
 fn without_ttl(filter: &str) -> String {
     let words = filter.split_ascii_whitespace().enumerate();
     // `incl IN IP4 DESTINATION SOURCE…`

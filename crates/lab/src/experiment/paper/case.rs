@@ -73,14 +73,14 @@ pub enum Length {
     Of(Duration),
 }
 
-/// Who sends.
+/// The system that sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// As `glassline send` does.
     Ours,
     /// The same over Salsify's controller, which the ablations begin with.
     SalsifyTransport,
-    /// Over Salsify's controller whose receiver is not told of pauses.
+    /// Over Salsify's controller, the receiver of which is not told of pauses.
     NoGracePeriods,
     /// Over Salsify's controller, with an encoder that is given a quantiser once a second and sends every picture.
     ConventionalCodec,
@@ -131,7 +131,7 @@ pub struct Case {
     pub network: Network,
     /// How long.
     pub length: Length,
-    /// Who sends.
+    /// The system that sends.
     pub scheme: Scheme,
     /// Processors of the sender.
     pub processors: u32,
@@ -229,7 +229,7 @@ impl Case {
         CASES.iter().find(|case| case.name == name)
     }
 
-    /// Who sends, for people.
+    /// The sender's name, as reports show it.
     pub fn who(&self) -> String {
         match self.scheme {
             Scheme::Ours => format!("{}-{}c", self.scheme.name(), self.processors),

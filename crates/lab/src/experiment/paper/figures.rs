@@ -37,7 +37,7 @@ pub struct Figure {
     pub is_comparable: bool,
     /// What is drawn over time, if anything is.
     pub panels: Option<Panels>,
-    /// What is to be known about it.
+    /// What a reader has to know of it.
     pub note: &'static str,
 }
 

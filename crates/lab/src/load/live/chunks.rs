@@ -2,7 +2,7 @@
 
 use glassline_media::Utc;
 
-/// A chunk whose last byte has come.
+/// A chunk that has come whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// When its sample was captured, by the encoder's clock (`prft`), where it says so.
@@ -40,7 +40,7 @@ impl Chunks {
         self.malformed
     }
 
-    /// Takes what comes next, and calls `found` for each chunk whose last byte is in it.
+    /// Takes what comes next, and calls `found` for each chunk that ends in it.
     pub fn push(&mut self, mut bytes: &[u8], found: &mut impl FnMut(Chunk)) {
         while !bytes.is_empty() && !self.malformed {
             let Some(left) = self.left else {

@@ -41,7 +41,7 @@ pub struct LiveReport {
     pub url: String,
     /// `hls` or `dash`.
     pub protocol: &'static str,
-    /// Viewers that were to come, that have begun, and of whom media has come.
+    /// Viewers that were wanted, that have begun, and that have got media.
     pub wanted: u64,
     /// See `wanted`.
     pub begun: u64,
@@ -137,7 +137,7 @@ impl LiveReport {
         }
     }
 
-    /// Whether nothing failed and nobody waited in vain.
+    /// Whether nothing failed and all wanted viewers play.
     pub fn is_right(&self) -> bool {
         self.http_errors + self.lost + self.malformed == 0 && self.playing == self.wanted
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct LiveTally {
     /// Viewers that have begun.
     pub begun: u64,
-    /// Viewers of whom a chunk of media has come.
+    /// Viewers that have got a chunk of media.
     pub playing: u64,
     /// From a viewer's begin, its connections' and playlists' included, to its first whole chunk of media.
     pub join: Spread,

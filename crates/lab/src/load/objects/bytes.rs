@@ -99,8 +99,8 @@ impl Reader {
         self.wrong_bytes
     }
 
-    /// Takes what comes next and calls `found` for each chunk whose last byte is among it, with the time at which it
-    /// became available, where its stamp is right.
+    /// Takes what comes next and calls `found` for each chunk that ends in it, with the time at which it became
+    /// available, where its stamp is right.
     pub fn push(
         &mut self,
         bytes: &Bytes,

@@ -27,7 +27,7 @@ pub struct Followers {
 }
 
 impl Followers {
-    /// `count` of them, of whom `ramp` come each second from `now` on.
+    /// `count` of them, of which `ramp` come each second from `now` on.
     pub fn new(count: usize, ramp: f64, timeline: Timeline, bytes: Bytes, now: Time) -> Followers {
         let follower = |index: usize| {
             let due = nth(now, index as u64, ramp);
@@ -55,7 +55,7 @@ impl Followers {
     /// The client is done with its object, well or not.
     fn go_on(&mut self, index: usize, now: Time) {
         let before = self.followers[index].number;
-        // Those whose time has passed are not asked for: a player that is late goes to the live edge.
+        // Objects of the time that has passed are not asked for: a player that is late goes to the live edge.
         let number = (before + 1).max(self.timeline.object_at(now));
         self.figures.skipped += number - before - 1;
         self.followers[index].number = number;

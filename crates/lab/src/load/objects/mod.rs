@@ -1,5 +1,5 @@
-//! Objects that grow, as the segments of a live stream do, and whose every byte is known: what a cache in front of
-//! their origin does to them shows at whoever asks for them.
+//! Objects that grow, as the segments of a live stream do, and of which every byte is known: clients that ask for them
+//! see what a cache in front of their origin does to them.
 //!
 //! ```text
 //! Origin (Timeline, Bytes) ─► [ any HTTP cache ] ─► Followers ─► Figures

@@ -127,7 +127,7 @@ impl Origin {
         Ok(())
     }
 
-    /// Makes what is due and sends it to those who wait for it. Returns when the next chunk is due.
+    /// Makes what is due and sends it to the peers that wait for it. Returns when the next chunk is due.
     fn grow(&mut self) -> Time {
         let shape = self.timeline.shape;
         loop {

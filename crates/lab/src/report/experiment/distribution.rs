@@ -16,8 +16,8 @@ const CLASSES: [&str; 6] = ["line", "calm", "cool", "line dotted", "calm dotted"
 /// Points of a line.
 const POINTS: usize = 240;
 
-/// Draws the shares of pictures whose delay is no longer than what stands below, a line for each run with its name. `name` is the
-/// picture's.
+/// Draws the shares of pictures with a delay no longer than what stands below, a line for each run with its name.
+/// `name` is the picture's.
 pub(super) fn draw(name: &str, title: &str, runs: &[(String, &Record)]) -> String {
     let bottom = TOP + PANEL;
     let height = bottom + 60.0 + LINE * runs.len() as f64;

@@ -84,7 +84,7 @@ pub(crate) struct Fates {
 }
 
 impl Parity {
-    /// Parity for `message`, whose parts leave in packets with `whole` bytes of room. `None` where there is nothing to
+    /// Parity for `message`, which leaves in packets with `whole` bytes of room. `None` where there is nothing to
     /// protect.
     pub(crate) fn of(message: &[u8], percent: u8, whole: usize) -> Option<Parity> {
         let (shard, count, parity) = shape(length_of(message), percent, whole)?;

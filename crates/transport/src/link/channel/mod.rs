@@ -34,8 +34,8 @@ fn length_of<T>(items: &[T]) -> u32 {
     u32::try_from(items.len()).unwrap_or(u32::MAX)
 }
 
-/// The window of a channel whose messages have at most `max_size` bytes, where `window` bytes are granted to each channel.
-/// Both ends reckon so: two messages of that size always have room.
+/// The window of a channel with messages of at most `max_size` bytes, where `window` bytes are granted to each channel.
+/// Both ends compute it like this: two messages of that size always have room.
 pub(crate) fn window_for(window: u64, max_size: u32) -> u64 {
     window.max(u64::from(max_size).saturating_add(MESSAGE_COST).saturating_mul(2))
 }

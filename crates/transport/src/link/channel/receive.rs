@@ -64,7 +64,7 @@ pub struct Received {
     /// Messages of the channel that were passed over since the one that was taken before: lost, incomplete, or given up by
     /// the sender.
     pub skipped: u64,
-    /// It came on a session before this one, by whose count its number goes.
+    /// It came on an earlier session: its number counts that session's messages.
     pub stale: bool,
 }
 
@@ -152,12 +152,12 @@ pub(crate) struct Receiver {
     held: Tally,
     ready: VecDeque<(u64, Whole)>,
     ready_bytes: Tally,
-    /// What was last told by CONSUMED, and what is to be told.
+    /// The number that CONSUMED told last, and the one that it tells next.
     told: u64,
     consumed: u64,
     /// Bytes consumed since the last telling.
     freed: u64,
-    /// SKIPPED is to be told.
+    /// SKIPPED has to be sent.
     pub(crate) skipped: bool,
     dictionary: Option<Arc<Dictionary>>,
     unpacker: Unpacker,
@@ -538,9 +538,9 @@ impl Receiver {
         Some(Received { number, bytes, first, last, skipped, stale: false })
     }
 
-    /// What is to be told by CONSUMED, once it is worth a frame. The window is at least twice a message, so a sender
-    /// that has no room for one has more than half a window under way, of which a quarter untold is always told; the same
-    /// holds of the window that channels share.
+    /// What CONSUMED tells next, once it is worth a frame. The window is at least twice the largest message, so a
+    /// sender that has no room for one has more than half a window in flight, of which a quarter untold is always told;
+    /// the same holds of the window that channels share.
     pub(crate) fn consumed(&mut self) -> Option<u64> {
         if self.ready.is_empty() {
             self.consumed = self.next;
@@ -558,7 +558,7 @@ impl Receiver {
         self.freed = 0;
     }
 
-    /// CONSUMED was lost: it is to be told again.
+    /// CONSUMED was lost: it has to be sent again.
     pub(crate) fn untold(&mut self) {
         self.told = 0;
         self.freed = self.window;

@@ -1,10 +1,10 @@
-//! One channel's sending end: what waits, what has begun, what is to be sent again.
+//! One channel's sending end: what waits, what has begun, what has to be sent again.
 //!
 //! A message gets its number on the wire when it begins, so what is replaced or cancelled while it waits leaves no gap.
 //! Only the message that began last may have bytes that were never sent.
 //!
-//! `queue` has what waits, `flight` what is under way, `late` what was deemed lost and may come yet, `run` the middle of large messages; here messages begin and are
-//! written into packets.
+//! `queue` has what waits, `flight` what is in flight, `late` what was deemed lost and may come yet, `run` the middle
+//! of large messages; here messages begin and are written into packets.
 
 mod flight;
 mod late;
@@ -156,7 +156,7 @@ pub(crate) struct Sender {
     packer: Packer,
     /// Messages that were told lost and of which all may come yet.
     late: VecDeque<late::Late>,
-    /// A message whose parity cannot be sent, and that may never end for it.
+    /// A message with a parity frame that is too large for the path's packets. It would never end, so it is given up.
     stranded: Option<u64>,
     /// Weighted bytes sent: the least of a priority goes first.
     pub(crate) share: u64,

@@ -9,7 +9,7 @@ use glassline_media::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The least message whose buffer is kept for the next one.
+/// The least size of a message of which the buffer is kept for the next one.
 const LARGE: usize = 256 << 10;
 /// How many are kept at most: one that the application still has, one that is free.
 const MAX_SPARES: usize = 2;
@@ -25,7 +25,7 @@ pub(super) struct Spares {
 }
 
 impl Spares {
-    /// An empty buffer for a message of `size` bytes, if there is one that nobody else holds.
+    /// An empty buffer for a message of `size` bytes, if there is one that the application does not hold.
     pub(super) fn take(&mut self, size: usize) -> Vec<u8> {
         let most = size.saturating_add(size / 2);
         let fits = |spare: &Bytes| (size..=most).contains(&spare.len()) && spare.is_unique();
@@ -57,7 +57,7 @@ impl Spares {
         }
     }
 
-    /// Bytes of buffers that nobody else holds.
+    /// Bytes of buffers that the application does not hold.
     pub(super) fn bytes(&self) -> u64 {
         self.messages.iter().filter(|spare| spare.is_unique()).map(|spare| spare.len() as u64).sum()
     }
@@ -80,8 +80,8 @@ impl Spares {
     }
 }
 
-/// Bytes of a block: little beside what it costs to have another one, and beside what is lost where somebody keeps a
-/// single message of it.
+/// Bytes of a block: little beside what another one costs, and beside what stays allocated where the application keeps
+/// a single message of it.
 const BLOCK: usize = 16 << 10;
 /// Blocks of which the messages may still be with the application: what two reads of a socket give.
 const MAX_BLOCKS: usize = 64;

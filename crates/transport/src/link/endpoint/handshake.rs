@@ -24,11 +24,12 @@ const LONGEST_PENDING: Duration = Duration::from_secs(16);
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
 /// A peer of another boot has the name of one that has been silent for so long though it was asked.
 const OCCUPANT_SILENCE: Duration = Duration::from_secs(1);
-/// Who is refused comes again after so long, twice as long after each further time, and a quarter more by chance; up to
+/// An end that was refused connects again after so long. Each further refusal doubles the time up to [`LAST_BACKOFF`];
+/// up to a quarter of it is added by chance.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-/// this.
+/// The longest such time, before the chance.
 const LAST_BACKOFF: Duration = Duration::from_secs(30);
-/// For how long the owner of a session that was replaced is told so when it sends something.
+/// For how long the other end of a session that was replaced is told so when it sends something.
 const REPLACED_LIFE: Duration = Duration::from_secs(30);
 /// It is told so no more often than this.
 const REPLACED_GAP: Duration = Duration::from_millis(50);
@@ -37,7 +38,7 @@ const MAX_REPLACED: usize = 64;
 /// What they are told.
 const REPLACED: &str = "another process of the same name or key has connected from the same machine";
 const NAME_TAKEN: &str = "another peer of the same name or key answers";
-/// Who is told twice to come again with a token is not told a third time in one attempt.
+/// The most Retries that one attempt follows; it ignores further ones.
 const MAX_RETRIES: u32 = 3;
 
 /// Our attempt to connect.
@@ -262,7 +263,8 @@ impl Endpoint {
         self.collect(now, slot_number(index));
     }
 
-    /// A peer's Connect whose gate was open: it knows our key, or has recorded somebody's who does.
+    /// A Connect with a valid gate: its sender knows our key, or repeats a datagram that was recorded from an end that
+    /// does.
     pub(super) fn handle_connect(&mut self, now: Time, from: Path, connect: Connect<'_>, size: usize) {
         count(&mut self.counters.connects, 1);
         if connect.pattern != self.settings.credentials.pattern() || size < CONNECT_SIZE {
@@ -275,7 +277,8 @@ impl Endpoint {
         if let Some(pending) = again {
             if self.answers.len() < MAX_ANSWERS {
                 pending.answers = pending.answers.saturating_add(1);
-                // Who gets this answer needs time to come with its first packet. A replayed Connect gains a bounded one.
+                // The end that gets this answer needs time to come with its first packet. A replayed Connect gains a
+                // bounded one.
                 pending.expires = (now + PENDING_LIFE).min(pending.answered_at + LONGEST_PENDING);
                 self.answers.push_back((from, pending.accept.clone()));
             }
@@ -304,8 +307,9 @@ impl Endpoint {
         }
     }
 
-    /// Whether there is room for one more handshake from `from`. Who has not proven its address may have written any, so
-    /// such ones never take the room of those who have: at their bounds they are asked to prove it.
+    /// Whether there is room for one more handshake from `from`. A sender that has not proven its address may have
+    /// written any. So such senders never take the room of those that have: at their bounds a Retry asks them to prove
+    /// it.
     fn admit(&mut self, from: Path, noise: &[u8], is_proven: bool) -> Admission {
         let (ip, most) = (from.remote.ip(), self.settings.max_pending);
         let of_address = self
@@ -445,8 +449,8 @@ impl Endpoint {
         if pending.answers == 1 {
             session.recovery.rtt.update(now - pending.answered_at, Duration::ZERO);
         }
-        // The session's path stays the one that the Accept went to: only who got that can have sent this packet, but
-        // somebody may have sent it on from an address that is not the peer's.
+        // The session's path stays the one that the Accept went to: only the end that got it can have sent this packet,
+        // but another machine may have forwarded it from an address that is not the peer's.
         // The peer's older link, if there is one, goes on with this session.
         let known = self.slots.iter().position(|slot| {
             let goes_on = slot.link.as_ref().is_some_and(|link| !link.is_over());
@@ -582,7 +586,7 @@ impl Endpoint {
     }
 }
 
-/// How long who was refused so often waits.
+/// How long an end waits that was refused so often.
 fn backoff(refusals: u32, random: &mut Random) -> Duration {
     let Some(doublings) = refusals.checked_sub(1) else { return Duration::ZERO };
     let wait = FIRST_BACKOFF.saturating_mul(1 << doublings.min(5)).min(LAST_BACKOFF);

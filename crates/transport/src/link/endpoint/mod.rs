@@ -1,10 +1,10 @@
-//! One address, many peers: whose datagram is it, who may come in, who has to wait.
+//! One address, many peers: which link a datagram belongs to, which peers may connect, and which have to wait.
 //!
-//! A Connect passes, in this order and each step dearer than the one before: its gate (a MAC, so that strangers meet
-//! silence), the bounds on half-done handshakes, a token where there are many of those (address validation, RFC 9000
+//! A Connect passes, in this order and each step dearer than the one before: its gate (a MAC, so that strangers get no
+//! answer), the bounds on half-done handshakes, a token where there are many of those (address validation, RFC 9000
 //! §8.1), Noise. Its sender becomes a link with the first data packet under the new keys, which no replayed Connect can
-//! carry; only then does it replace an older link of the same peer. Replays take no room from those who are there: who
-//! proves its address is counted apart.
+//! carry; only then does it replace an older link of the same peer. Replays take no room from other peers: handshakes
+//! from proven addresses are counted apart.
 #![cfg_attr(
     not(test),
     deny(
@@ -44,7 +44,7 @@ pub struct LinkId {
 /// What an endpoint has turned away and let in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointCounters {
-    /// Datagrams that belong to nobody: no header of ours, a closed gate, an unknown connection ID.
+    /// Datagrams that belong to no link: no header of ours, a closed gate, an unknown connection ID.
     pub strangers: u64,
     /// Data packets of a link that were forged or replayed.
     pub refused: u64,
@@ -54,9 +54,9 @@ pub struct EndpointCounters {
     pub retries: u64,
     /// Of these, dropped for one of the bounds.
     pub limited: u64,
-    /// Of these, refused by Noise, or from a peer who is not in the list.
+    /// Of these, refused by Noise, or from a peer that is not in the list.
     pub unauthenticated: u64,
-    /// Resets sent to peers whose link we do not know any more.
+    /// Resets sent to peers of links that we do not know any more.
     pub resets: u64,
 }
 
@@ -131,12 +131,12 @@ pub struct Endpoint {
     slots: Vec<Slot>,
     routes: BTreeMap<ConnectionId, Route>,
     pending: BTreeMap<ConnectionId, Pending>,
-    /// Sessions that were replaced, whose owners are to hear of it.
+    /// Sessions that were replaced: the other end is told so when it sends something.
     replaced: BTreeMap<ConnectionId, Replaced>,
     /// Answers to handshakes: where to, what.
     answers: VecDeque<(Path, Vec<u8>)>,
     events: VecDeque<(LinkId, Event)>,
-    /// Whose state may be half-written if a call panics.
+    /// What the current call works on: its state may be half-written if the call panics.
     at_work: AtWork,
     counters: EndpointCounters,
     /// Which link is asked first for what it has to send.
@@ -145,12 +145,12 @@ pub struct Endpoint {
     memory: u64,
 }
 
-/// What a call works for.
+/// What a call works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AtWork {
     /// A link, by its place.
     Link(u32),
-    /// Handshakes of those who are no peers yet, and no link.
+    /// Handshakes of peers that have no link yet.
     Handshakes,
 }
 
@@ -164,7 +164,7 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint whose randomness all comes from `seed`: 32 bytes of the system's, or any in a simulation.
+    /// An endpoint that draws all its randomness from `seed`: 32 bytes of the system's, or any in a simulation.
     pub fn new(settings: Settings, seed: [u8; 32]) -> Endpoint {
         let mut random = Random::new(seed);
         let credentials = &settings.credentials;
@@ -215,8 +215,8 @@ impl Endpoint {
         Ok(self.id(index))
     }
 
-    /// The listener of a link that we connected is to be looked for at these addresses from now on. A link that is up stays
-    /// where it is; one that is being connected is connected there, with all that waits on it.
+    /// Looks for the listener of a link that we connected at these addresses from now on. A link that is up stays where
+    /// it is; one that is being connected is connected there, with all that waits on it.
     ///
     /// # Errors
     /// The link has gone, the peer has connected it, or there is no address.
@@ -275,7 +275,7 @@ impl Endpoint {
         slot.link.as_ref()
     }
 
-    /// Nobody will take any more what came on the link `id`: nothing is kept of it once it has ended.
+    /// The application takes nothing more of what came on the link `id`: nothing is kept of it once it has ended.
     pub fn forget(&mut self, id: LinkId) {
         if let Some(link) = self.link_mut(id) {
             link.forgotten = true;
@@ -299,14 +299,15 @@ impl Endpoint {
         self.counters
     }
 
-    /// Half-done handshakes of peers who connect.
+    /// Half-done handshakes of peers that connect.
     pub fn pending_handshakes(&self) -> usize {
         self.pending.len()
     }
 
-    /// A call of this endpoint, or of a link of [`Endpoint::link_mut`], has panicked: ends what was at work, whose state may be
-    /// half-written. That is a link, with [`CloseReason::Fault`], whose peer is not told: it notices by [`Settings::idle`], or by
-    /// the reset that answers its next data; or the handshakes of those who are no peers yet, who try again.
+    /// A call of this endpoint, or of a link of [`Endpoint::link_mut`], has panicked: ends what the call worked on,
+    /// because its state may be half-written. That is either a link, with [`CloseReason::Fault`]; its peer is not told
+    /// and notices by [`Settings::idle`], or by the reset that answers its next data. Or it is the handshakes of peers
+    /// that have no link yet; these try again.
     pub fn recover(&mut self) {
         match std::mem::replace(&mut self.at_work, AtWork::Handshakes) {
             AtWork::Link(index) => self.drop_broken(index),
@@ -425,8 +426,8 @@ impl Endpoint {
         }
     }
 
-    /// Writes the next datagrams that are to be sent into `out`, which is emptied before; all go to one path and have
-    /// one size but the last. Call it until it gives `None`, after any input and at [`Endpoint::next_timeout`].
+    /// Writes the next datagrams to send into `out`, which is emptied before; all go to one path and have one size but
+    /// the last. Call it until it gives `None`, after any input and at [`Endpoint::poll_timeout`].
     pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         out.clear();
         self.at_work = AtWork::Handshakes;
@@ -469,8 +470,9 @@ impl Endpoint {
         self.events.pop_front()
     }
 
-    /// When [`Endpoint::handle_timeout`] and then [`Endpoint::poll_transmit`] are to be called though nothing came:
-    /// [`Time::ZERO`] where a datagram waits for [`Endpoint::poll_transmit`], `None` where there is nothing to wait for.
+    /// When to call [`Endpoint::handle_timeout`] and then [`Endpoint::poll_transmit`] though nothing came:
+    /// [`Time::ZERO`] where a datagram waits for [`Endpoint::poll_transmit`], `None` where there is nothing to wait
+    /// for.
     ///
     /// Every call that takes `&mut self` may change it, and so may every such call on a link of
     /// [`Endpoint::link_mut`], as [`Link::send`], [`Link::receive`] and [`Link::close`]: ask again after them.
@@ -572,7 +574,7 @@ impl Endpoint {
         Ok(number)
     }
 
-    /// There is no place for a link: the one whose peer has been away for longest is not waited for any more.
+    /// There is no place for a link: the suspended link that has waited longest for its peer is ended.
     fn end_longest_suspended(&mut self, now: Time) {
         let suspended =
             (0u32..).zip(&self.slots).filter_map(|(index, slot)| match slot.link.as_ref()?.standing {

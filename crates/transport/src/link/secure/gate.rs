@@ -1,6 +1,6 @@
-//! A tag at the end of Connect and Retry datagrams that only one who knows the listener's key, shared or public, can
-//! make. It costs a fraction of a microsecond to check, so a flood of strangers' datagrams costs no handshakes, and
-//! the listener is silent towards whoever does not know it.
+//! A tag at the end of Connect and Retry datagrams that can only be made with the listener's key, shared or public. It
+//! costs a fraction of a microsecond to check, so a flood of strangers' datagrams costs no handshakes, and the listener
+//! does not answer a sender that does not know the key.
 //!
 //! ```text
 //! datagram = body ‖ nonce (12 bytes) ‖ AES-128-GMAC over body (16 bytes)
@@ -21,7 +21,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// The gate of whom `known` names: the shared key, or the listener's public key.
+    /// The gate of the listener with this key: the shared key, or the listener's public key.
     pub fn new(known: &[u8; 32]) -> Gate {
         let key: [u8; 16] = expand(known, "glassline link 1 gate", &[]);
         Gate {

@@ -64,8 +64,8 @@ impl Sealer {
         self.odd
     }
 
-    /// Seals the packet that begins at `start` of `out` and whose header stands there already; gives its number,
-    /// which no other packet ever has. Cost: the AES of its bytes, in place.
+    /// Seals the packet that begins at `start` of `out`, where its header stands already; gives its number, which no
+    /// other packet ever has. Cost: the AES of its bytes, in place.
     pub(crate) fn seal(&mut self, start: usize, out: &mut Vec<u8>) -> u64 {
         let number = self.next;
         // Below 2⁶² in any lifetime.

@@ -50,10 +50,10 @@ pub enum Credentials {
     Pair {
         /// Our private half.
         private: Key,
-        /// The public halves of those who may link with us. Who connects expects the first one of them.
+        /// The public halves of the ends that may link with us. An end that connects expects the first one of them.
         peers: Vec<Key>,
     },
-    /// Nobody is kept out: a shared key that everybody knows. For the lab.
+    /// Every peer is let in: the key is a shared one that is public. For the lab.
     Insecure,
 }
 
@@ -74,7 +74,7 @@ impl Credentials {
         }
     }
 
-    /// What whoever wants to connect to us must know: the key of our gate.
+    /// The key of our gate, which an end has to know to connect to us.
     pub(crate) fn own_gate(&self) -> Key {
         match self {
             Credentials::Pair { private, .. } => public_key(private),
@@ -91,7 +91,7 @@ impl Credentials {
     }
 
     /// A secret that outlives a restart, for reset tokens. The key alone would not do: each listener that has it could
-    /// reset the links of all others, and would for whoever sends it their packets.
+    /// reset the links of all others, and would if their peers' packets came to it.
     pub(crate) fn lasting_secret(&self, own: &Key) -> Key {
         Key(expand(&self.shared().0, "glassline link 1 lasting", &own.0))
     }

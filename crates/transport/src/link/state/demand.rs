@@ -23,7 +23,7 @@ impl Demand {
     pub(super) fn handle_offer(&mut self, now: Time, channel: u8, bytes: u64, packet: usize) {
         self.offered = Some((channel, bytes));
         if bytes < packet as u64 {
-            // Who asks and is told that there is nothing would send more.
+            // An application that asks and is told that there is nothing would send more.
             self.until = now + WISH_LASTS;
         }
     }

@@ -19,7 +19,7 @@ const LOSSY: f64 = 0.003;
 /// and for how long after the last loss: bursts come at intervals.
 const LOSSY_FOR: Duration = Duration::from_secs(10);
 
-/// Who has paused within this time sends in bursts.
+/// An application that has paused within this time sends in bursts.
 const PAUSING: Duration = Duration::from_secs(1);
 
 impl Link {
@@ -54,7 +54,7 @@ impl Link {
             session.handle_other_path(now, path, size);
         }
         if let Standing::Closing { .. } = self.standing {
-            // Who still speaks has not heard that it is over.
+            // The peer still sends: it does not know that the link is closed.
             session.close_due = true;
             return true;
         }
@@ -316,7 +316,7 @@ impl Link {
 }
 
 impl Session {
-    /// The newest packet came from elsewhere: the peer may have moved, or somebody forwards its packets.
+    /// The newest packet came from another address: the peer may have moved, or another machine forwards its packets.
     fn handle_other_path(&mut self, now: Time, path: Path, size: usize) {
         match &mut self.candidate {
             Some(candidate) if candidate.path == path => count(&mut candidate.received, size as u64),

@@ -1,7 +1,7 @@
-//! Whether a path leaves IP's marks of congestion alone: who sends them has to find out (RFC 9000 §13.4.2).
+//! Whether a path leaves IP's marks of congestion alone: a sender that sets them has to find out (RFC 9000 §13.4.2).
 //!
-//! The peer counts what came with each mark. Where fewer came than were acknowledged, something on the way wipes them out;
-//! where all came as congested from the begin, something sets them without a queue. Either way they mean nothing.
+//! The peer counts what came with each mark. Where fewer came than were acknowledged, a router clears them; where all
+//! came as congested from the beginning, a router sets them without a queue. Either way they mean nothing.
 
 use crate::link::Ecn;
 
@@ -26,7 +26,7 @@ impl Marking {
         Marking { wanted, mark: wanted, acked: 0, told: [0; 3], before: [0; 3] }
     }
 
-    /// What datagrams are to be marked with now.
+    /// What datagrams have to be marked with now.
     pub(crate) fn mark(&self) -> Ecn {
         self.mark
     }

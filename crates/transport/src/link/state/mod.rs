@@ -109,7 +109,7 @@ pub struct LinkStatistics {
     pub congested_packets: u64,
     /// What our datagrams are marked with: [`Settings::ecn`], or nothing where marks do not arrive.
     pub mark: Ecn,
-    /// Whether the rate is found by delay, or in competition with others who fill the queue.
+    /// Whether the rate is found in competition with other flows that fill the queue, not by delay.
     pub competitive: bool,
 }
 
@@ -338,7 +338,7 @@ impl Link {
         self.channels.senders.iter().flatten().all(|sender| sender.is_idle() && sender.cancels.is_empty())
     }
 
-    /// What datagrams to the peer are to be marked with: [`super::Settings::ecn`], or nothing where the path swallows
+    /// What datagrams to the peer have to be marked with: [`super::Settings::ecn`], or nothing where the path swallows
     /// them.
     pub fn ecn(&self) -> Ecn {
         self.main().map_or(Ecn::NotCapable, |session| session.marking.mark())
@@ -502,7 +502,7 @@ impl Link {
         statistics
     }
 
-    /// Whose datagrams are ours.
+    /// The link's sessions, one for each path.
     pub(crate) fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.paths.iter()
     }

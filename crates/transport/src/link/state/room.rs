@@ -170,7 +170,7 @@ impl Link {
                 break;
             };
             self.channels.memory = self.channels.memory.saturating_sub(message.cost());
-            // One that does not decompress ends no link any more: who sent it has gone.
+            // One that does not decompress is passed over and ends no link: the session that it came on is over.
             if let Some(message) = message.unpack() {
                 return Some(message);
             }

@@ -29,7 +29,7 @@ pub(crate) struct Agreed {
     pub(crate) remote: ConnectionId,
     pub(crate) path: Path,
     pub(crate) peer: Parameters,
-    /// What names the link's state at both ends: first that of the one who connected.
+    /// What names the link's state at both ends: first that of the end that connected.
     pub(crate) instance: Option<[u64; 2]>,
     /// It is the link's second path.
     pub(crate) second: bool,
@@ -109,15 +109,15 @@ pub(crate) struct Session {
     pub(crate) instance: Option<[u64; 2]>,
     pub(crate) second: bool,
     pub(crate) both: bool,
-    /// Parts of messages that were sent on the other path and of which this one is to send duplicates, and their size
-    /// ([`Written::duplicate_cost`]).
+    /// Parts of messages that were sent on the other path and that this one still has to send as duplicates, and their
+    /// size ([`Written::duplicate_cost`]).
     pub(crate) duplicates: VecDeque<(u8, Written)>,
     pub(crate) duplicate_bytes: u64,
-    /// CLOSE is to be said.
+    /// A CLOSE has to be sent.
     pub(crate) close_due: bool,
     pub(crate) candidate: Option<Candidate>,
     pub(crate) responses: Vec<(Path, [u8; 8])>,
-    /// A packet that asks for an acknowledgement is to leave, whatever window and pace say.
+    /// An ack-eliciting packet has to leave, whatever window and pace say.
     pub(crate) probe: bool,
     /// Packets without a request since the last one that had one.
     pub(crate) unasked: u32,

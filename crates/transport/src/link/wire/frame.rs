@@ -21,10 +21,10 @@ const MESSAGE: u8 = 0x10;
 const FRAGMENT: u8 = 0x12;
 /// Set in the kind of a MESSAGE or FRAGMENT that takes the rest of the packet and so has no length.
 const TO_THE_END: u8 = 0x01;
-/// Set in the kind of a MESSAGE or FRAGMENT whose message is compressed.
+/// Set in the kind of a MESSAGE or FRAGMENT of a compressed message.
 const PACKED: u8 = 0x04;
 const PARITY: u8 = 0x18;
-/// Set in the kind of a PARITY whose message is compressed.
+/// Set in the kind of a PARITY of a compressed message.
 const PARITY_PACKED: u8 = 0x01;
 
 /// The longest reason that a CLOSE carries, bytes.

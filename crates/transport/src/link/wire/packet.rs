@@ -33,7 +33,7 @@ pub struct ConnectionId(pub u64);
 pub enum Pattern {
     /// `NNpsk0`: both ends hold one key.
     SharedKey,
-    /// `IK`: key pairs; the one who connects knows the listener's public key.
+    /// `IK`: key pairs; the end that connects knows the listener's public key.
     KeyPair,
 }
 
@@ -52,7 +52,7 @@ impl Pattern {
 pub enum Packet<'a> {
     /// Frames under the link's keys.
     Data {
-        /// Whose datagram it is.
+        /// The receiver's connection ID.
         to: ConnectionId,
         /// Which of the two newest keys sealed it.
         key_phase: bool,
@@ -160,8 +160,8 @@ pub fn write_data_header(to: ConnectionId, key_phase: bool, number: u64, out: &m
     out.extend_from_slice(&low);
 }
 
-/// The whole packet number whose low half is `low` and that is nearest to the one after `largest`
-/// (RFC 9000 appendix A.3).
+/// The whole packet number that has `low` as its low half and is nearest to the one after `largest` (RFC 9000 appendix
+/// A.3).
 #[inline]
 pub fn expand_number(low: u32, largest: Option<u64>) -> u64 {
     const WINDOW: u64 = 1 << 32;

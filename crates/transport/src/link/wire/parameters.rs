@@ -44,7 +44,7 @@ pub struct Parameters {
     pub instance: Option<u64>,
     /// In a Connect: this is the link's second path.
     pub second: bool,
-    /// In a Connect: messages are to be sent on both paths.
+    /// In a Connect: the link sends messages on both paths.
     pub both: bool,
     /// In a Connect: names the boot of the machine that this end runs on.
     pub boot: Option<u64>,

@@ -34,7 +34,7 @@ use std::time::Duration;
 /// Packets of the next frame after which what is missing of the one before comes no more, where there is one path. Where a frame
 /// has fewer, all of them are enough.
 const REORDERED_PACKETS: u64 = 64;
-/// A frame whose packets stop coming is given out after this, and the other path's delay.
+/// How long after its latest packet a frame without its end is given out; the other path's delay is added.
 const STALL: Duration = Duration::from_millis(100);
 /// Frames that are not out at a time.
 const FRAMES_MAX: usize = 16;
@@ -58,7 +58,7 @@ pub struct Settings {
     pub skew: Duration,
 }
 
-/// Whoever has the memory for frames.
+/// The memory for frames, which the caller provides.
 pub trait Store {
     /// Memory for one more frame, by a number of the store's own choice; `None` where all of it is held.
     fn open(&mut self) -> Option<usize>;
@@ -87,9 +87,9 @@ pub struct Counters {
     pub lost: u64,
     /// Packets that came after one that was sent later, by the same path.
     pub reordered: u64,
-    /// Packets whose samples were there already.
+    /// Packets with samples that were there already.
     pub duplicates: u64,
-    /// Packets whose frame was out already.
+    /// Packets of frames that were out already.
     pub late: u64,
     /// Packets without samples, which close a frame or field.
     pub closing: u64,
@@ -126,7 +126,8 @@ pub struct Done {
     pub holes: Vec<Range<usize>>,
     /// Packets that are missing in it.
     pub lost: u64,
-    /// It is the stream's first one and has no beginning: who joins in the middle of a frame was never sent that.
+    /// It is the stream's first one and has no beginning: a receiver that joins in the middle of a frame was never sent
+    /// that.
     pub is_partial: bool,
 }
 
@@ -171,7 +172,7 @@ pub struct Depacketizer {
     continuity: Continuity,
     /// What came before it was known what line numbers count; `None` once it is. Then the format says it.
     undecided: Option<Undecided>,
-    /// Packets in a row of the stream's own source whose line numbers count otherwise.
+    /// Packets in a row of the stream's own source with line numbers that count otherwise.
     contradictions: u32,
     /// Whether the payload's extended sequence numbers are believed; some senders leave them zero.
     is_wide: bool,
@@ -249,7 +250,7 @@ impl Depacketizer {
         self.lock.ssrc()
     }
 
-    /// Runs of samples that are remembered of a frame whose cutting is being learned.
+    /// Runs of samples that are remembered of a frame while its layout is being learned.
     #[cfg(test)]
     pub(super) fn recorded_runs(&self) -> usize {
         self.recording.as_ref().map_or(0, |recording| recording.layout.runs())

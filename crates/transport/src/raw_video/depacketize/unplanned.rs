@@ -13,7 +13,7 @@ use glassline_media::Time;
 
 /// So many packets in a row that are cut otherwise than the layout says are a sender that cuts frames anew.
 const MISFITS_MAX: u32 = 32;
-/// A layout is learned of senders whose runs of samples have so many bytes in the mean, or of frames that have few runs. It
+/// A layout is learned where the runs of samples have so many bytes in the mean, or where a frame has few runs. It
 /// takes about as much memory as a frame then, whatever the sender does; other senders' packets are copied.
 const RUN_BYTES_MEAN: usize = 32;
 const RUNS_FREE: usize = 4_096;

@@ -7,8 +7,8 @@ use crate::rtp::source::{Origin, SourceLock};
 use crate::rtp::{self, Packet, Reorder};
 use glassline_media::{AudioBlock, Time, Utc};
 
-/// Silence that fills a gap at most, in seconds, and in the long run no more than time passes: a sender whose stamps leap does
-/// not make much of little. A longer gap is a stream that begins anew.
+/// Silence that fills a gap at most, in seconds, and in the long run no more than time passes: a sender with stamps
+/// that leap does not make much of little. A longer gap is a stream that begins anew.
 const SILENCE_SECONDS: u32 = 1;
 /// A block of silence has as many samples at most as a datagram can bring, so that no gap needs more memory than sound does.
 const SILENCE_BYTES: usize = DATAGRAM_BYTES_MAX;
@@ -94,8 +94,8 @@ impl Depacketizer {
         self
     }
 
-    /// Takes a datagram that came from there and then, and calls `out` with each block whose turn has come. A packet of the stream with a payload of a wrong
-    /// size keeps its place in the order; it becomes silence.
+    /// Takes a datagram that came from `from` at `now`, and calls `out` with each block that is next in the order. A
+    /// packet of the stream with a payload of a wrong size keeps its place in the order; it becomes silence.
     ///
     /// # Errors
     /// Why the datagram is of no use; it is counted.

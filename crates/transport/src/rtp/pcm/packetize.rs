@@ -45,7 +45,7 @@ pub struct PacketizerSettings {
     pub first_timestamp: u32,
 }
 
-/// Makes datagrams of one size, whose time stamps go on without a gap.
+/// Makes datagrams of one size, with time stamps that go on without a gap.
 #[derive(Clone, Debug)]
 pub struct Packetizer {
     settings: PacketizerSettings,

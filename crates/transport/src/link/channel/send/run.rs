@@ -3,7 +3,7 @@
 use super::{Announced, MIN_FRAGMENT, Sender, Written, data_head};
 
 impl Sender {
-    /// Whether the message that began last goes on, and it alone: nothing is to be sent again, or to be told first.
+    /// Whether only the message that began last goes on: nothing has to be sent again, or told first.
     pub(crate) fn is_running(&self) -> bool {
         let plain = self.begun.back().is_some_and(|begun| begun.parity.is_none());
         self.unfinished && plain && self.resend.is_empty() && self.announced == Announced::Yes
