@@ -75,7 +75,7 @@ impl From<&receive::Report> for Merged {
 pub struct PathReport {
     /// Where it comes to.
     pub address: String,
-    /// The sender's (RFC 3550 §3).
+    /// The sender's SSRC.
     pub ssrc: Option<u32>,
     /// Whatever came.
     pub datagrams: u64,
