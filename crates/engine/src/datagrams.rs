@@ -1,4 +1,4 @@
-//! Transport streams in datagrams: what senders have in common, whoever paces them.
+//! Transport streams in datagrams: what all senders have in common, however they are paced.
 
 use glassline_delivery::output::{Destination, Framing};
 use glassline_io::udp::Route;
@@ -14,7 +14,7 @@ pub(crate) struct Framer {
 }
 
 impl Framer {
-    /// As `destination` wants it. `seed` numbers the packets of RTP, and is to differ from other senders'.
+    /// As `destination` wants it. `seed` numbers the packets of RTP, and has to differ from other senders'.
     pub(crate) fn new(destination: &Destination, seed: u64) -> Framer {
         Framer {
             payload_bytes: destination.packets * PACKET_BYTES,

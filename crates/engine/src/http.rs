@@ -42,7 +42,7 @@ impl From<Refused> for HttpFailure {
     }
 }
 
-/// A response whose head is there, and whose body comes.
+/// A response: its head is there, its body comes.
 #[derive(Debug)]
 pub struct Response {
     wire: Wire,
@@ -70,7 +70,7 @@ impl Response {
     /// Why there is no answer. An answer of any status is one.
     pub fn get(url: &Url, trust: Option<&Connector>, deadline: Time) -> Result<Response, HttpFailure> {
         if url.tls() && trust.is_none() {
-            return Err(HttpFailure::Untrusted(io::Error::other("nobody is trusted")));
+            return Err(HttpFailure::Untrusted(io::Error::other("no certificate authority is trusted")));
         }
         let mut wire = connect(url.host(), url.port(), trust.filter(|_| url.tls()), CONNECT_TIMEOUT)?;
         let poller = Poller::new().map_err(HttpFailure::Lost)?;

@@ -77,7 +77,7 @@ pub enum Outside {
 }
 
 static COUNTS: [AtomicU64; Border::ALL.len()] = [const { AtomicU64::new(0) }; Border::ALL.len()];
-/// Places in the code whose panics are told apart. There are only as many as the code has.
+/// Places of panics that are counted one by one. There are only as many as the code has.
 const PLACES_MAX: usize = 256;
 /// Places of a backtrace that are told.
 const FRAMES_MAX: usize = 16;
@@ -134,8 +134,8 @@ fn stopped(border: Border, payload: &(dyn std::any::Any + Send)) -> Panicked {
 }
 
 impl Seen {
-    /// A place's first panic is told with its backtrace, later ones each time that their number has doubled: a stranger who can
-    /// cause one can cause many.
+    /// The first panic at a place is logged with its backtrace, later ones each time that their number has doubled: a peer
+    /// that can cause one can cause many.
     fn log(&self, border: &str) {
         let Seen { place, message, times, backtrace } = self;
         if let Some(backtrace) = backtrace {

@@ -24,7 +24,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Command;
 use std::time::Duration;
 
-/// FFmpeg's names of formats whose pictures may have captions in them.
+/// FFmpeg's names of the formats that may carry captions in their pictures.
 const CODECS: [&str; 6] = ["h264", "hevc", "mpeg1video", "mpeg2video", "av1", "vvc"];
 /// So much of a film is searched for captions, and so many bytes of it at most.
 const SEARCHED: &str = "60";
@@ -60,7 +60,7 @@ pub(crate) struct CaptionReader {
 }
 
 impl CaptionReader {
-    /// Begins at the beginning of the film, whose pictures come at `rate`.
+    /// Begins at the beginning of the film; `rate` is the rate of its pictures.
     ///
     /// # Errors
     /// ffprobe is not there, or cannot be started.

@@ -1,8 +1,8 @@
-//! Pictures that come coded already: H.264 in a byte stream, from a file or from who writes to standard input (a camera's own
-//! encoder, `rpicam-vid -o -`).
+//! Pictures that come coded already: H.264 in a byte stream, from a file or from standard input, where a camera's own encoder
+//! writes it (`rpicam-vid -o -`).
 //!
-//! A file's units are handed over when their time has come, by the rate that its parameter sets name. Standard input is a
-//! camera: a unit is there when its writer pauses behind it, and was captured when its first bytes came.
+//! A file's units are handed over when their time has come, by the rate that its parameter sets name. Standard input is
+//! treated as a camera: a unit is complete when the writer pauses behind it, and was captured when its first bytes came.
 
 use super::source::sleep_until;
 use super::{Error, Length, Result};
@@ -23,7 +23,7 @@ const READ_BYTES: usize = 1 << 16;
 const Y4M_MAGIC_BYTES: usize = 10;
 /// Reads of standard input that wait to be looked at.
 const READS_WAITING: usize = 16;
-/// Who has written nothing for so long behind a slice has written the picture.
+/// A writer that pauses for so long behind a slice has written the whole picture.
 const PAUSE: Duration = Duration::from_millis(4);
 /// A file that has no picture in so many bytes is none.
 const LOOKED_AT_MAX: u64 = 1 << 20;
@@ -51,7 +51,7 @@ pub struct CodedItem {
     pub rate: Option<FrameRate>,
 }
 
-/// An input whose pictures are coded.
+/// An input of coded pictures.
 pub struct CodedInput {
     kind: Kind,
     looped: bool,
@@ -117,7 +117,7 @@ impl CodedInput {
     }
 }
 
-/// The way to who takes units.
+/// Hands units to `take` until the length is reached.
 struct Outlet<'a> {
     take: &'a dyn Fn(CodedItem) -> bool,
     clock: Clock,
@@ -252,7 +252,7 @@ fn read_on(mut file: File, begun: Vec<u8>, to: &SyncSender<io::Result<Vec<u8>>>)
             Ok(length) => buffer.truncate(length),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
-                // Nobody listens any more, or is told.
+                // It fails where the receiving thread has ended, which needs no error any more.
                 let _ = to.send(Err(error));
                 return;
             }

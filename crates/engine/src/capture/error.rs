@@ -44,7 +44,7 @@ pub enum Error {
         name: String,
     },
     /// FFmpeg is not installed.
-    #[error("{name} is to be decoded by ffmpeg, which is not installed")]
+    #[error("{name} has to be decoded by ffmpeg, which is not installed")]
     FfmpegAbsent {
         /// What it was to decode.
         name: String,
@@ -177,13 +177,13 @@ pub enum Error {
         /// As it was named.
         name: String,
     },
-    /// Pictures whose curve needs more bits than the encoders have.
+    /// Pictures of high dynamic range: their curve needs more bits than the encoders have.
     #[error("the pictures have a high dynamic range ({curve}), which 8 bits a sample cannot carry")]
     HighDynamicRange {
         /// The curve's name.
         curve: &'static str,
     },
-    /// Something else than a file was to be played over and over.
+    /// Looping was requested of an input that is not a file.
     #[error("only a file can be looped")]
     NotAFile,
     /// Sound cannot be brought to 48 kHz.
@@ -192,7 +192,7 @@ pub enum Error {
     /// The system gives no thread.
     #[error("cannot start the {what}'s thread: {error}")]
     Thread {
-        /// Whose.
+        /// What the thread does.
         what: &'static str,
         /// The system's words.
         error: io::Error,

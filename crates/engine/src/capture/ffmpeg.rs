@@ -8,7 +8,8 @@
 //!   sound                        0 ─────────────►  samples of 48 kHz, silence where there is none
 //! ```
 //! Both begin with the first picture: so a sample's number and a picture's tell how they belong together, as exactly as the
-//! file does. Two children, since one whose sound is not read while its pictures are would wait for ever.
+//! file does. There are two children because a single one would block for ever as soon as its pictures are read and its sound
+//! is not.
 
 use super::tracks::{self, Kind};
 use super::{Error, Film, Result, Tracks, captions};
@@ -237,7 +238,7 @@ impl FfmpegInput {
         captions::has_captions(self, self.codec.as_deref())
     }
 
-    /// The same film, whose children are others' to end than those of this one.
+    /// The same film with a list of children of its own: ending the children of one leaves those of the other running.
     #[must_use]
     pub(crate) fn apart(&self) -> FfmpegInput {
         FfmpegInput { children: Children::default(), ..self.clone() }
@@ -265,7 +266,7 @@ impl FfmpegInput {
         Converter::colour(self.colour, of, self.size.unwrap_or(size))
     }
 
-    /// The children that decode it, for whoever ends them.
+    /// The children that decode it, so that the caller can end them.
     #[must_use]
     pub fn children(&self) -> Children {
         self.children.clone()
@@ -433,7 +434,7 @@ pub(super) struct FfmpegReader {
     file: FfmpegInput,
     part: Part,
     decoder: Decoder,
-    /// Where it is to be played again: the next one, which has begun and waits.
+    /// The decoder of the next round, started before it is needed, where the file is played again.
     spare: Option<Decoder>,
 }
 
@@ -448,8 +449,8 @@ impl FfmpegReader {
         &self.file
     }
 
-    /// It has been read as far as `position`, and is to be played again: near the end the next child begins, so that none is
-    /// waited for.
+    /// The file, which will be played again, has been read as far as `position`: near the end this starts the child of the
+    /// next round, so that the reader does not wait for it.
     pub(super) fn approach(&mut self, position: Duration) {
         let is_near = self.file.duration.is_some_and(|length| position + APPROACH >= length);
         if self.spare.is_none() && is_near {

@@ -9,7 +9,7 @@ use glassline_media::{FrameRate, Size};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Frames of uncompressed video that wait for an encoder: a tenth of a second and more. Who is later loses some.
+/// Frames of uncompressed video that wait for an encoder: a tenth of a second and more. An encoder that is later loses some.
 const RAW_FRAMES: usize = 12;
 
 /// Where pictures come from.

@@ -6,9 +6,9 @@
 //!    v4l2)                          │
 //!   AudioIn ─► SoundInput ─ sound ──┘
 //! ```
-//! [`Source::run`] and the threads of [`SoundInput::start`] hand over what was captured, stamped on one capture clock;
-//! whoever implements [`Consumer`] decides what becomes of it. [`Pictures`] gives pictures on request in place of that,
-//! for who encodes files and measures.
+//! [`Source::run`] and the threads of [`SoundInput::start`] hand over what was captured, stamped on one capture clock; the
+//! implementation of [`Consumer`] decides what becomes of it. [`Pictures`] gives pictures on request instead, for encoding
+//! files and for measurements.
 
 mod captions;
 mod coded;
@@ -55,14 +55,15 @@ pub enum Item {
 
 /// Takes what is captured. Called from the source's thread and from the sound's.
 pub trait Consumer: Send + Sync {
-    /// Takes the next item; false once nobody wants more, and the source should end.
+    /// Takes the next item; false once no more items are wanted, and the source should end.
     fn push(&self, item: Item) -> bool;
 
-    /// The file begins again with the picture of this stamp, which is pushed next, and so does the sound that goes along
-    /// with it; false where nobody wants more.
+    /// The file begins again with the picture of this stamp, which is pushed next, and so does the sound that goes along with
+    /// it; false once no more items are wanted.
     fn begin_again(&self, pts: Ticks) -> bool;
 
-    /// Lets the sound of a file go along with the pictures: what is heard before a picture is to be taken before it.
+    /// Sets the file's sound that goes along with the pictures: the consumer takes what is heard before a picture before that
+    /// picture.
     fn accompany(&self, sound: FileAudio);
 
     /// Waits for the first picture and tells when it was captured; `None` where the source ends without one.
@@ -71,7 +72,7 @@ pub trait Consumer: Send + Sync {
     /// Counts pictures that the source itself left out because it was late.
     fn count_dropped(&self, pictures: u64);
 
-    /// Whether nobody wants more.
+    /// Whether no more items are wanted.
     fn is_stopped(&self) -> bool;
 
     /// The pictures have ended, well or not; nothing is pushed any more but sound.

@@ -91,7 +91,7 @@ impl Kind {
     }
 }
 
-/// What ffprobe is to be asked, so that [`chosen`] knows what there is.
+/// The entries that ffprobe is asked for; [`chosen`] reads them.
 pub(super) const ENTRIES: &str = "stream=index,codec_type,codec_name,channels,width,height,start_time,pix_fmt,\
                                   color_space,color_transfer,color_primaries:stream_tags=language,title,timecode:\
                                   stream_disposition=default,attached_pic,timed_thumbnails";

@@ -74,7 +74,7 @@ struct Running {
     figures: CodedSendStatistics,
 }
 
-/// Units that were captured and are to be sent.
+/// Units that were captured and wait for the link's thread.
 #[derive(Default)]
 struct Units {
     state: Mutex<Waiting>,
@@ -101,8 +101,9 @@ enum Next {
 }
 
 impl Units {
-    /// Takes a unit in; false where nobody wants more. Who sends waits for nobody: the link's thread is late by a second then, so
-    /// that all goes up to the newest key frame that waits, or is to come: what follows a gap would be wrong.
+    /// Takes a unit in; false where no more are wanted. The source does not wait: a full queue means that the link's thread
+    /// is about a second late. Then everything before the newest waiting key frame is dropped; without one, everything up to
+    /// the next key frame. Units after a gap would be decoded wrongly.
     fn push(&self, item: CodedItem) -> bool {
         let mut state = self.state.lock().expect(UNPOISONED);
         if state.items.len() >= WAITING_MAX {
@@ -356,7 +357,7 @@ pub struct EncodingSettings {
     pub threads: u32,
 }
 
-/// x264, whose rate follows the link.
+/// x264 at a rate that follows the link.
 struct Steered {
     encoder: x264::Encoder,
     format: Format,
@@ -409,7 +410,8 @@ impl Steered {
             preset: settings.preset.clone().unwrap_or_else(|| "superfast".to_owned()),
             // Pictures of about one size: one that is twice as large is late by a picture.
             vbv: interval * 2,
-            // Key frames come when one is wanted; these are for who joins a stream that the receiver makes of it.
+            // A receiver asks for key frames as it needs them; these let viewers join a stream that the receiver makes of
+            // this one.
             key_interval: x264::KeyInterval::Time(Duration::from_secs(4)),
             threads: settings.threads,
             colour: format.colour,

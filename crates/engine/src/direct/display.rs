@@ -1,4 +1,4 @@
-//! What shows pictures, on a thread of its own: who reads slowly holds up neither the decoder nor its reports.
+//! What shows pictures, on a thread of its own: a slow sink holds up neither the decoder nor its reports.
 
 use super::UNPOISONED;
 use super::lip_sync::LipSync;
@@ -17,16 +17,16 @@ const WAITING_MAX: usize = 3;
 /// Access units that wait for it; then all go until a key frame, since each needs the one before.
 const UNITS_WAITING_MAX: usize = 60;
 
-/// What is to be shown.
+/// What a sink shows.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// A picture, at the size at which it is to be shown.
+    /// A picture, at the size at which it is shown.
     Picture(Picture),
     /// An access unit of H.264, or the rest of one: the sender's pictures are coded by another encoder than ours.
     Unit(ReceivedUnit),
 }
 
-/// A picture that is to be shown now.
+/// A picture that is shown now.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// The picture.
@@ -37,13 +37,13 @@ pub struct Shown {
     pub stamps: Stamps,
 }
 
-/// Takes pictures as they are to be shown.
+/// Shows pictures when their time has come.
 pub trait Sink: Send {
     /// Shows a picture; it may block. Pictures of a stream may change their size.
     ///
     /// # Errors
-    /// Any: nothing more is shown, and the receiver's end tells it. `BrokenPipe` says that nobody looks any more, which ends the
-    /// session, as does one before anything was shown.
+    /// Any: nothing more is shown, and the receiver's end tells it. `BrokenPipe` says that the pictures have no reader any
+    /// more; that ends the session, as does an error before anything was shown.
     fn show(&mut self, shown: &Shown) -> io::Result<()>;
 
     /// No other will come.
@@ -55,7 +55,7 @@ pub trait Sink: Send {
 
 #[derive(Default)]
 struct State {
-    /// With the size at which it is to be shown, where its own may be another.
+    /// With the size at which it is shown, where its own may be another.
     waiting: VecDeque<(Shown, Option<Size>)>,
     is_over: bool,
     shown: u64,
@@ -63,7 +63,7 @@ struct State {
     waits_for_key: bool,
     failure: Option<io::Error>,
     has_failed: bool,
-    /// The session ends with the failure: nobody looks any more, or nothing could ever be shown.
+    /// The session ends with the failure: the pictures have no reader any more, or none was ever shown.
     is_fatal: bool,
 }
 
@@ -154,7 +154,7 @@ impl Display {
         Ok(())
     }
 
-    /// The sink's failure, if that ends the session and nobody has been told.
+    /// The sink's failure, if it ends the session and was not returned before.
     pub(super) fn failure(&self) -> io::Result<()> {
         self.shared.state.lock().expect(UNPOISONED).take_fatal().map_or(Ok(()), Err)
     }
@@ -187,12 +187,12 @@ impl Display {
 
 impl Drop for Display {
     fn drop(&mut self) {
-        // Whoever wants to know how it ended has asked.
+        // A caller that needs the result has called `finish` itself.
         let _ = self.finish();
     }
 }
 
-/// Brings a picture to the size at which it is to be shown.
+/// Brings a picture to the size at which it is shown.
 fn at_size(content: &mut Content, size: Size, scaler: &mut Option<Scaler>) {
     let Content::Picture(picture) = content else { return };
     let scaler = match scaler {
@@ -222,7 +222,7 @@ fn run(shared: &Shared, mut sink: Box<dyn Sink>) {
             state = shared.changed.wait(state).expect(UNPOISONED);
         };
         drop(state);
-        // Here, so that pictures that nobody gets to see are not scaled.
+        // Here, so that pictures that were dropped are not scaled.
         if let Some(size) = size {
             at_size(&mut shown.content, size, &mut scaler);
         }

@@ -24,7 +24,7 @@ pub struct SoundCapture {
     pub input: Option<SoundInput>,
     /// Whether a file is played over and over.
     pub looped: bool,
-    /// Who takes it.
+    /// Takes its blocks.
     pub taker: Arc<dyn TakesSound>,
 }
 

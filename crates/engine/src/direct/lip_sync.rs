@@ -6,7 +6,7 @@ use std::time::Duration;
 /// What one picture counts, in parts of all: some sixteen pictures' memory.
 const PARTS: u64 = 16;
 
-/// Shared by who shows pictures and who plays sound.
+/// Shared by the display, which writes the delay, and the sound's receiver, which reads it.
 #[derive(Debug, Default)]
 pub struct LipSync(AtomicU64);
 

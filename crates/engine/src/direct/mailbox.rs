@@ -1,4 +1,4 @@
-//! The newest picture of a source: who is late finds no queue of old ones.
+//! The newest picture of a source: a reader that is late finds no queue of old ones.
 
 use super::UNPOISONED;
 use crate::capture::Error;
@@ -52,7 +52,7 @@ impl Mailbox {
         }
     }
 
-    /// Puts a picture in; false where nobody wants more.
+    /// Puts a picture in; false where no more are wanted.
     pub(super) fn push(&self, picture: Picture, stamps: Stamps) -> bool {
         let mut state = self.state.lock().expect(UNPOISONED);
         state.first.get_or_insert(picture.captured);
@@ -105,7 +105,7 @@ impl Mailbox {
         self.changed.notify_all();
     }
 
-    /// Nobody wants more.
+    /// No more pictures are wanted.
     pub(super) fn stop(&self) {
         self.state.lock().expect(UNPOISONED).stopped = true;
         self.changed.notify_all();

@@ -50,4 +50,4 @@ pub use speaker::AudioOut;
 pub use times::{StageTimes, Times};
 
 /// A panic while a lock is held ends the program: nothing catches it here.
-const UNPOISONED: &str = "nobody panics with this lock";
+const UNPOISONED: &str = "no thread panics while it holds this lock";

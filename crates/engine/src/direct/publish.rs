@@ -1,5 +1,5 @@
-//! What is received, given to who understands streams: a file, a relay, datagrams. Pictures of ours are encoded to H.264 for
-//! that; access units go as they are.
+//! Publishes what is received as a stream that other programs understand: in a file, to a relay, in datagrams. Our own kind
+//! of pictures is encoded to H.264 for that; access units go as they are.
 //!
 //! ```text
 //! pictures ─► Encoding (x264, muxer) ─┐
@@ -87,9 +87,9 @@ struct State {
     last: Option<Ticks>,
     /// Where the sound that was heard ends.
     heard_to: Option<Time>,
-    /// Since when pictures, and sound, come whose time is taken already.
+    /// Since when pictures, and sound, come with times that the stream has passed already.
     behind_since: [Option<Time>; 2],
-    /// How the stream fares whose outputs fail.
+    /// Failures of the stream's outputs, and what follows from them.
     failures: Failures,
     /// Access units from the last key frame on, until the stream may begin.
     held: Vec<(ReceivedUnit, Time)>,
@@ -179,8 +179,9 @@ impl State {
         }
     }
 
-    /// Something of the stream has failed. One that never went on for a while is an error: what was asked for cannot be. Another one
-    /// begins again, unless it is a file, whose beginning would be lost then: that is told now, and by [`Sink::finish`].
+    /// Something of the stream has failed. A stream that never went on for a while returns the error: what was asked for
+    /// cannot work. Another one begins again, unless it goes to a file, which would lose its beginning: then the error is
+    /// logged now and returned by [`Sink::finish`].
     fn fail(&mut self, error: io::Error) -> io::Result<()> {
         let lived = self.failures.begun_at.take().map_or(Duration::ZERO, |at| self.clock.now().since(at));
         if lived >= SETTLED {

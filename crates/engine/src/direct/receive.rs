@@ -85,7 +85,7 @@ impl VideoReceiver {
         })
     }
 
-    /// How late pictures are, for who plays sound beside them.
+    /// How late pictures are, for the player of the sound beside them.
     pub fn lip_sync(&self) -> Arc<LipSync> {
         self.display.lip_sync()
     }

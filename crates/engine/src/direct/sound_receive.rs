@@ -1,4 +1,4 @@
-//! The receiving end of sound: decodes each packet when it is to be played.
+//! The receiving end of sound: decodes each packet when it is due.
 
 use super::UNPOISONED;
 use super::lip_sync::LipSync;
@@ -21,22 +21,22 @@ const TICK: Duration = Duration::from_millis(100);
 /// Channels that are played, whatever is sent.
 const CHANNELS: u8 = 2;
 
-/// Sound that is to be played now.
+/// Sound that is played now.
 #[derive(Clone, Debug)]
 pub struct Heard {
-    /// Stereo at 48 kHz; its time says when it is to be played, by the monotonic clock.
+    /// Stereo at 48 kHz; its time says when it is played, by the monotonic clock.
     pub block: AudioBlock,
     /// When it was captured, by the same clock as far as both machines' wall clocks agree.
     pub captured: Time,
 }
 
-/// Takes sound as it is to be played.
+/// Plays sound when its time has come.
 pub trait SoundSink: Send {
     /// Plays a block; blocks follow each other without a gap but where sound was absent for long. It may block.
     ///
     /// # Errors
-    /// Any: nothing more is played, and the receiver's end tells it. `BrokenPipe` says that nobody listens any more, which ends
-    /// the session, as does one before anything was played.
+    /// Any: nothing more is played, and the receiver's end tells it. `BrokenPipe` says that the sound has no reader any more;
+    /// that ends the session, as does an error before anything was played.
     fn play(&mut self, heard: &Heard) -> io::Result<()>;
 
     /// No other will come.
@@ -159,7 +159,7 @@ fn samples_in(time: Duration) -> usize {
     (time.as_nanos() * u128::from(RATE_HZ) / 1_000_000_000) as usize
 }
 
-/// What is to be played, exactly as long as it is to take.
+/// Decodes what is played next, into exactly `play.time` of sound.
 fn decode(decoder: &mut Decoder, play: &Play) -> AudioBlock {
     let frames = samples_in(play.time);
     let lost = FrameDuration::ALL.into_iter().find(|known| known.samples() == frames);

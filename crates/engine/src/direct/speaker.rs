@@ -152,7 +152,7 @@ impl SoundSink for Null {
     }
 }
 
-/// Writes samples as they are to be played.
+/// Writes samples when they are played.
 struct Raw {
     output: Box<dyn Write + Send>,
     bytes: Vec<u8>,

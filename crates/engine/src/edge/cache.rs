@@ -1,5 +1,5 @@
-//! What upstream servers answered, or are answering: one object for each address, whoever asks for it. What is kept, and
-//! what becomes of a request, `delivery::fill::Store` decides; here are its lock, and those who are woken.
+//! What upstream servers answered, or are answering: one object for each address, shared by all requests for it.
+//! `delivery::fill::Store` decides what is kept and what a request gets; this module adds its lock, and wakes readers.
 
 use super::readers::Feeder;
 use super::{Growing, Reading, Wake};
@@ -14,10 +14,10 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// An object to be fetched.
+/// An object that has to be fetched.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
-    /// The address that it is fetched for: what counts as one.
+    /// The client address that it is fetched for, as fetches that wait take turns by: of IPv6 the first 64 bits.
     pub(super) asker: IpAddr,
     /// What it is kept under.
     pub(super) key: String,
@@ -28,7 +28,7 @@ pub(super) struct Job {
     /// What the server is called by, where that is not its own name.
     pub(super) host: Option<String>,
     pub(super) growing: Arc<Growing>,
-    /// It is to come though nobody reads it yet: what is here has grown old.
+    /// The object is fetched although it has no reader yet: what is here has grown old.
     pub(super) refresh: Option<Arc<Reading>>,
     /// What was there, which may still hold.
     pub(super) old: Option<Arc<Growing>>,
@@ -125,7 +125,7 @@ impl Cache {
         self.memory.bytes()
     }
 
-    /// What is to be done for `growing`, for which `pending` bytes have come that it does not have yet.
+    /// What the feeder of `growing` does next, given `pending` bytes that have come for it and that it does not have yet.
     pub(super) fn pace(&self, growing: &Growing, pending: u64) -> Pace {
         let mut pace = growing.pace(self.budget(), pending);
         if pace == Pace::WaitForRoom {
@@ -137,7 +137,7 @@ impl Cache {
         pace
     }
 
-    /// Lets go what nobody reads, where memory is short. Returns whether there is room now.
+    /// Drops objects without readers, where memory is short. Returns whether there is room now.
     pub(super) fn make_room(&self) -> bool {
         if self.budget().is_full() {
             let is_free = |growing: &Arc<Growing>| growing.readers() == 0;
@@ -148,7 +148,7 @@ impl Cache {
         !self.budget().is_full()
     }
 
-    /// `growing` lets go what all of its readers have read: nobody else is to find it.
+    /// `growing` drops what all of its readers have read, from now on. The store forgets it, so that no new reader finds it.
     pub(super) fn slide(&self, key: &str, growing: &Arc<Growing>) {
         let key = self.key(key);
         let mut kept = self.lock();
@@ -156,7 +156,7 @@ impl Cache {
         growing.slide();
     }
 
-    /// Lets go what a purge is about. Who reads it reads on. Returns how many objects those were.
+    /// Drops what a purge is about; its readers read on. Returns how many objects those were.
     pub(super) fn purge(&self, purge: &Purge) -> usize {
         let mut kept = self.lock();
         let (count, gone) = kept.purge(|key| purge.is_about_key(key));
@@ -165,10 +165,10 @@ impl Cache {
         count
     }
 
-    /// Nobody is to find `growing` any more, since nobody reads it. Returns whether that is so.
+    /// Forgets `growing` if it has no reader, so that no new one finds it. Returns whether that is so.
     pub(super) fn abandon(&self, key: &str, growing: &Arc<Growing>) -> bool {
         let key = self.key(key);
-        // Who asks sits down under this lock.
+        // New readers are counted under this lock (`find`).
         let mut kept = self.lock();
         let is_unread = growing.readers() == 0;
         if is_unread {
@@ -179,7 +179,7 @@ impl Cache {
 
     fn lock(&self) -> MutexGuard<'_, Store<Arc<Growing>>> {
         self.kept.lock().unwrap_or_else(|poisoned| {
-            // A panic has left the store half-written. It begins anew: who reads an object keeps that object.
+            // A panic has left the store half-written. It begins anew; readers of an object keep that object.
             let mut store = poisoned.into_inner();
             *store = Store::new(self.bytes_max);
             self.kept.clear_poison();
@@ -196,12 +196,12 @@ impl Cache {
         Growing::fed(self.memory.clone(), Arc::clone(&self.wake), Arc::clone(&self.feeder))
     }
 
-    /// The object of this key. Where it is to be fetched, or asked about, also what to do for it.
+    /// The object of this key. Where it has to be fetched or revalidated, also what that takes.
     pub(super) fn find(&self, key: &str, now: Time) -> (Reading, CacheStatus, Option<Wanted<Arc<Growing>>>) {
         let key = self.key(key);
         let mut kept = self.lock();
         let Lookup { value, status, wanted } = kept.find(key, now, || self.fresh());
-        // Under the lock: nobody takes it for one that is not read.
+        // Under the lock: `abandon` and `make_room` cannot take it for one without readers.
         (Reading::new(value), status, wanted)
     }
 
@@ -211,8 +211,8 @@ impl Cache {
         self.requests[at].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// `growing` has, or is about to have, all its `bytes`, and is worth this much. To be told before those who read it see
-    /// its end: who asks again then finds it so.
+    /// `growing` has, or is about to have, all its `bytes`, and is worth this much. Called before its readers see its end, so
+    /// that a request that follows finds it so.
     pub(super) fn keep(
         &self,
         key: &str,
@@ -233,14 +233,14 @@ impl Cache {
         self.make_room();
     }
 
-    /// `growing` is about to fail. Who asks next is not to join it.
+    /// `growing` is about to fail. Requests that follow do not join it.
     pub(super) fn forget(&self, key: &str, growing: &Arc<Growing>) {
         let key = self.key(key);
         self.lock().forget(key, |known| Arc::ptr_eq(known, growing));
     }
 
-    /// `growing` is about to become what was there before, of so many `bytes`, which may be given until `old_until`: nothing better
-    /// has come, so that keeps its place.
+    /// `growing` is about to become what was there before, of so many `bytes`, which may be given until `old_until`. Nothing
+    /// better has come, so the old object keeps its place.
     pub(super) fn fall_back(&self, key: &str, growing: &Arc<Growing>, bytes: u64, old_until: Time) {
         let key = self.key(key);
         self.lock().fall_back(key, |known| Arc::ptr_eq(known, growing), bytes, old_until);

@@ -1,4 +1,4 @@
-//! An object that fills, and who waits for more of it.
+//! An object that fills, and the readers that wait for more of it.
 
 use super::readers::{Feeder, Readers};
 use glassline_delivery::fill::{
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::{fmt, io};
 
-/// Somebody who reads an object: a thread, and what that thread knows the reader by.
+/// A reader of an object: a thread, and what that thread knows the reader by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reader {
     /// The thread's number.
@@ -21,15 +21,15 @@ pub struct Reader {
     pub token: u64,
 }
 
-/// Tells readers that there is news of what they wait for. Called from any thread, perhaps under locks of whoever fills the
-/// object: it must not look at objects itself.
+/// Tells readers that there is news of what they wait for. Called from any thread, perhaps under locks of the code that fills
+/// the object: it must not look at objects itself.
 pub trait Wake: Send + Sync {
     /// All of `readers` are of one thread.
     fn wake(&self, thread: usize, readers: Vec<u64>);
 }
 
-/// An object that one fills and many read. A reader that has read all there is says that it waits, in the same look; it is
-/// woken once by the next change, and then looks again.
+/// An object that one thread fills and many read. A reader that has read all there is says that it waits, in the same look;
+/// it is woken once by the next change, and then looks again.
 pub struct Growing {
     shared: Mutex<Shared>,
     wake: Arc<dyn Wake>,
@@ -40,8 +40,8 @@ pub struct Growing {
     feeder: Option<Arc<dyn Feeder>>,
     /// Its number among those that wait for a connection to a server; 0 where it does not.
     ticket: AtomicU64,
-    /// The same text in other codings, in the order of [`Coding::ALL`], once somebody has asked for them; `None` where
-    /// that is no smaller.
+    /// The same text in other codings, in the order of [`Coding::ALL`], once each was asked for; `None` where that is no
+    /// smaller.
     coded: [OnceLock<Option<Arc<Growing>>>; Coding::ALL.len()],
     /// What it takes beside its bytes.
     _overhead: Option<Charge>,
@@ -90,7 +90,7 @@ impl Drop for Held {
     }
 }
 
-/// The same bytes, for who reads them as memory.
+/// The same bytes, for code that reads them as memory.
 struct Lent(Arc<Held>);
 
 impl AsRef<[u8]> for Lent {
@@ -105,8 +105,8 @@ struct Shared {
     readers: Readers,
 }
 
-/// Whether an object with this head may be given in other codings than it has: it says so, and is not to stay as it is
-/// (RFC 9110 §7.7).
+/// Whether an object with this head may be given in other codings than it has: it says so, and does not forbid it by
+/// `no-transform` (RFC 9110 §7.7).
 fn comes_in_codings(head: &Head) -> bool {
     is_plain(head) && has_token(head, "vary", "accept-encoding")
 }
@@ -156,12 +156,12 @@ impl PartialEq for Growing {
 }
 
 impl Growing {
-    /// `object`, whose readers are woken by `wake`.
+    /// `object`; `wake` wakes its readers.
     pub fn new(object: Object, wake: Arc<dyn Wake>) -> Arc<Growing> {
         Arc::new(Growing::with(object, wake, None))
     }
 
-    /// An object that `feeder` is about to fill, and whose memory counts.
+    /// An object that `feeder` is about to fill; its bytes count in `memory`.
     pub(super) fn fed(memory: Memory, wake: Arc<dyn Wake>, feeder: Arc<dyn Feeder>) -> Arc<Growing> {
         let overhead = memory.charge(OVERHEAD_BYTES);
         let growing = Growing::with(Object::counted(memory), wake, Some(feeder));
@@ -182,8 +182,8 @@ impl Growing {
     }
 
     /// The same object in the coding that a request with these fields wants, where it is a text that is whole and comes in
-    /// codings (its head says so by `Vary`), and is smaller in it. It is made by the first who asks, once for all: others who
-    /// ask for it at that moment wait for it, some tenths of a millisecond.
+    /// codings (its head says so by `Vary`), and is smaller in it. The first request makes it, once for all: other requests
+    /// at that moment wait for it, some tenths of a millisecond.
     pub fn coded(&self, headers: &Headers, effort: Effort) -> Option<Arc<Growing>> {
         let coding = Coding::wanted(headers, &Coding::ALL)?;
         let at = Coding::ALL.iter().position(|it| *it == coding)?;
@@ -240,8 +240,8 @@ impl Growing {
         }
     }
 
-    /// What is to be done for it, where all objects stand so, and `pending` bytes have come that it does not have yet. Where
-    /// it is to wait, its feeder is told when that may be over.
+    /// What its feeder does next, where all objects together stand as `budget` says, and `pending` bytes have come that it
+    /// does not have yet. Where the feeder has to wait, the readers resume it when that may be over.
     pub(super) fn pace(&self, budget: Budget, pending: u64) -> Pace {
         let Shared { object, readers, .. } = &mut *self.lock();
         let pace = readers.standing(object.filled() + pending).pace(budget);
@@ -259,7 +259,7 @@ impl Growing {
         readers.standing(object.filled())
     }
 
-    /// From now on what all of its readers have read is let go. Nobody else may come to read it.
+    /// From now on it drops what all of its readers have read. No new reader may come.
     pub(super) fn slide(&self) {
         let Shared { object, readers, .. } = &mut *self.lock();
         readers.is_sliding = true;
@@ -315,7 +315,7 @@ impl Growing {
         }
     }
 
-    /// Changes the object, and wakes all who wait for that.
+    /// Changes the object, and wakes all readers that wait for that.
     pub fn change<T>(&self, change: impl FnOnce(&mut Object) -> T) -> T {
         let mut shared = self.lock();
         let changed = change(&mut shared.object);
@@ -355,7 +355,7 @@ impl Growing {
         look(&self.lock().object)
     }
 
-    /// Looks at the object as `reader`, who waits from now on if `look` returns `None`.
+    /// Looks at the object as `reader`, which waits from now on if `look` returns `None`.
     pub fn look_or_wait<T>(&self, reader: Reader, look: impl FnOnce(&Object) -> Option<T>) -> Option<T> {
         let mut shared = self.lock();
         let seen = look(&shared.object);

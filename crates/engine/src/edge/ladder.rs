@@ -1,5 +1,6 @@
 //! The versions of one capture, told of together: one multivariant playlist, one manifest. Their objects are those of the
-//! versions' own shelves, so that who watches one version by its own name and who chooses among all read the same ones.
+//! versions' own shelves, so that players of one version by its own name and players that choose among all read the same
+//! ones.
 
 use super::playlists::{Asked, Playlists, Told};
 use super::shelf::Neighbour;
@@ -33,7 +34,7 @@ impl Ladder {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| {
-            // A panic has left the playlists half-written: who waits for them is told, and they begin anew.
+            // A panic has left the playlists half-written: requests that wait for them fail, and they begin anew.
             let mut state = poisoned.into_inner();
             let anew = Playlists::new(Arc::clone(&self.wake), Arc::clone(&self.base_path));
             let broken = std::mem::replace(&mut state.playlists, anew);

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! relay's streams ─► packager ─► Shelf ──┐
-//!                                        ├─► Growing ─► relay's workers ─► those who wait for it
+//!                                        ├─► Growing ─► relay's workers ─► waiting clients
 //! upstream servers ─► fetching ─► Cache ─┘
 //!                                   ▲▼
 //!                                  Disk
 //! ```
-//! [`Growing`] marries `delivery::fill`'s object to those who wait for more of it; [`Shelf`] is one stream's presentation,
-//! [`Ladder`] those of the versions of one capture, and [`Edge`] what was fetched from elsewhere, in memory and on a disk.
+//! [`Growing`] joins `delivery::fill`'s object with the readers that wait for more of it; [`Shelf`] is one stream's
+//! presentation, [`Ladder`] those of the versions of one capture, and [`Edge`] what was fetched from elsewhere, in memory and
+//! on a disk.
 
 mod cache;
 mod disk;
@@ -111,9 +112,9 @@ impl Edge {
         (located.route.is_some() || !self.settings.servers.is_empty()).then_some(located)
     }
 
-    /// The object there, and what was found of it. It is fetched where it is not here; servers are
-    /// then told by which others the request came (`via`, RFC 9110 §7.6.3), and this one. Where all connections are in use,
-    /// those who ask take turns by `address`: what counts as one.
+    /// The object there, and what was found of it. It is fetched where it is not here; servers are then told by which others
+    /// the request came (`via`, RFC 9110 §7.6.3), and this one. Where all connections are in use, requests take turns by the
+    /// clients' `address`: of IPv6 the first 64 bits.
     pub fn find(&self, located: Located, via: Via, address: IpAddr, now: Time) -> (Reading, CacheStatus) {
         let key = located.key();
         let (reading, mut status, wanted) = self.cache.find(&key, now);
@@ -197,7 +198,7 @@ impl Edge {
     }
 }
 
-/// The disk's thread, whose name tells it from the other one.
+/// The name of the disk's thread; the other thread fetches.
 const DISK_THREAD: &str = "disk";
 /// How often it is looked whether a thread has ended.
 const END_LOOK: std::time::Duration = std::time::Duration::from_millis(2);

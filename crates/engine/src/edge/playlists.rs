@@ -1,4 +1,4 @@
-//! Playlists as they were asked for: rendered once for all who ask alike, and waited for where they are not due.
+//! Playlists as they were asked for: rendered once for all equal requests, and waited for where they are not due.
 
 use super::{Growing, Wake};
 use glassline_delivery::fill::{Bytes, Failure, Head, Object as Filling};
@@ -125,7 +125,7 @@ impl Asked {
         }
     }
 
-    /// The head of `text`. It is a text that may come in other codings, which are made for those who ask for them
+    /// The head of `text`. It is a text that may come in other codings, which are made for the clients that ask for them
     /// ([`Growing::coded`]).
     fn head(&self, text: &str) -> Head {
         let secs = if self.from.is_some() { RELOAD_SECS } else { PLAYLIST_SECS };
@@ -202,12 +202,12 @@ impl Playlists {
         }
     }
 
-    /// Whether nobody has asked since the last change, so that a change is no news.
+    /// Whether no playlist was asked for since the last change, so that another change is no news.
     pub(super) fn are_idle(&self) -> bool {
         self.rendered.is_empty() && self.awaited.is_empty()
     }
 
-    /// There is something new to tell: answers those whose playlists are due by now.
+    /// The presentation has changed: answers the requests that waited, where their playlists are due by now.
     pub(super) fn change(&mut self, told: Told<'_>) {
         self.rendered.clear();
         let waits = |asked: &Asked| asked.decide(told) == Some(Decision::Wait);
@@ -245,7 +245,7 @@ impl Playlists {
         }
     }
 
-    /// Nothing comes any more: who still waits is told.
+    /// Nothing comes any more: requests that still wait fail.
     pub(super) fn end(&mut self) {
         for growing in std::mem::take(&mut self.awaited).into_values() {
             growing.change(|object| object.fail(Failure::Ended));

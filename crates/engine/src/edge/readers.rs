@@ -1,4 +1,4 @@
-//! The places of those who read an object: how far it may fill ahead of them, and what of it all have read.
+//! Where the readers of an object are: how far it may fill ahead of them, and what of it all have read.
 
 use super::Growing;
 use super::growing::Reader;
@@ -22,7 +22,7 @@ pub(super) struct Readers {
     free: Vec<usize>,
     count: usize,
     furthest: u64,
-    /// At which place of a reader the object's feeder is to be told.
+    /// The place of a reader at which the object's feeder has to be resumed.
     resume_at: Option<u64>,
     pub(super) is_sliding: bool,
 }
@@ -43,7 +43,7 @@ impl Readers {
         self.places.len() - 1
     }
 
-    /// Returns whether the feeder is to be told.
+    /// Returns whether the feeder has to be resumed.
     pub(super) fn leave(&mut self, seat: usize, object: &mut Object) -> bool {
         self.places[seat] = None;
         self.free.push(seat);
@@ -52,7 +52,7 @@ impl Readers {
         self.resume_at.take().is_some()
     }
 
-    /// The reader in `seat` is at `place`, and cannot go on before `wants`. Returns whether the feeder is to be told.
+    /// The reader in `seat` is at `place`, and cannot go on before `wants`. Returns whether the feeder has to be resumed.
     pub(super) fn go_on(&mut self, seat: usize, place: u64, wants: u64, object: &mut Object) -> bool {
         self.furthest = self.furthest.max(wants);
         let before = self.places[seat].replace(place);
@@ -96,7 +96,7 @@ impl Readers {
     }
 }
 
-/// Somebody reads an object: for as long as this lives it is filled, as far as that one has come and some way ahead.
+/// A reader of an object: for as long as this lives the object is filled, as far as the reader has come and some way ahead.
 pub struct Reading {
     growing: Arc<Growing>,
     seat: usize,
@@ -123,7 +123,7 @@ impl Reading {
         Reading { growing, seat }
     }
 
-    /// Reads whatever comes, at once: for those who want the object to be kept.
+    /// Reads whatever comes, at once, so that the whole object is fetched and kept.
     pub(super) fn of_all(growing: Arc<Growing>) -> Reading {
         let seat = growing.sit_down(u64::MAX);
         Reading { growing, seat }
@@ -134,8 +134,8 @@ impl Reading {
         self.growing.is_held_up_by(self.seat)
     }
 
-    /// Looks at the object as `reader`, who has read what is before byte `place`, cannot go on before byte `wants` is there,
-    /// and waits from now on if `look` returns `None`.
+    /// Looks at the object as `reader`, which has read what is before byte `place`, cannot go on before byte `wants` is
+    /// there, and waits from now on if `look` returns `None`.
     pub fn look_or_wait<T>(
         &self,
         reader: Reader,

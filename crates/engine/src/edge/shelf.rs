@@ -230,8 +230,8 @@ impl Shelf {
         self.change(|intake| intake.push(bytes, utc, at));
     }
 
-    /// Segments of MPEG-TS that are to be made, while somebody has asked for such within `idle`: see
-    /// [`Shelf::put_transport`]. Those that are kept are forgotten otherwise.
+    /// The MPEG-TS segments that have to be made (see [`Shelf::put_transport`]), while clients have asked for such segments
+    /// within `idle`. Otherwise there are none, and those that are kept are dropped.
     pub fn missing_transport(&self, now: Time, idle: Duration) -> Vec<Missing> {
         let wanted_at = self.transport_wanted_at.load(Ordering::Relaxed);
         if wanted_at == 0 {

@@ -1,4 +1,4 @@
-//! The segments of MPEG-TS of a presentation: copies of the stream's bytes, made only while somebody asks for them.
+//! The segments of MPEG-TS of a presentation: copies of the stream's bytes, made only while clients ask for them.
 
 use super::{Growing, Wake};
 use glassline_delivery::fill::{Bytes, Failure, Head, Object as Filling};
@@ -25,7 +25,7 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    /// The segments that are to be made, the oldest first.
+    /// The segments that have to be made, the oldest first.
     pub(super) fn missing(&self, presentation: &Presentation) -> Vec<Missing> {
         let Some(lead) = presentation.lead() else { return Vec::new() };
         let due = lead.complete().filter(|segment| segment.number >= self.gone_before);
@@ -63,7 +63,7 @@ impl Transport {
         first.last().map(|(&first, _)| first..=last)
     }
 
-    /// Nobody asks any more.
+    /// Drops all, since no client asks any more.
     pub(super) fn clear(&mut self) {
         for growing in std::mem::take(&mut self.kept).into_values() {
             growing.change(|object| object.fail(Failure::Ended));

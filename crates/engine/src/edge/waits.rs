@@ -1,4 +1,4 @@
-//! How long those who asked for objects waited for the first byte, by where it came from.
+//! How long requests for objects waited for the first byte, by where it came from.
 
 use super::CacheStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,8 +38,8 @@ impl ObjectSource {
     }
 }
 
-/// Upper edges of the histogram, in milliseconds; what took longer is counted beyond. A cache whose waiters sleep on a lock
-/// shows a step at 500.
+/// Upper edges of the histogram, in milliseconds; what took longer is counted beyond. A cache that has waiting requests sleep
+/// on a lock shows a step at 500.
 pub const WAIT_EDGES_MS: [u64; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 400, 600, 1000, 2000];
 
 /// Waits by where objects came from.

@@ -121,7 +121,7 @@ impl Controls {
         (0..self.0.renditions.len()).filter_map(|index| Some(self.rendition(index)?.status.clone())).collect()
     }
 
-    /// Whether the picture at hand is to be a key frame; asked once for each captured picture.
+    /// Whether the current picture has to be a key frame; asked once for each captured picture.
     #[must_use]
     pub fn take_key_frame(&self) -> bool {
         self.0.key_frame.swap(false, Ordering::Relaxed)

@@ -19,7 +19,7 @@ pub(super) struct DropsTold {
 }
 
 impl DropsTold {
-    /// How many of `dropped` pictures are to be told now, which were not told before.
+    /// How many of `dropped` pictures have to be reported now: those since the last report.
     pub(super) fn tell(&mut self, dropped: u64, now: Time) -> Option<u64> {
         if dropped > self.last.0 {
             if now.since(self.last.1) >= TELL_INTERVAL_MAX {

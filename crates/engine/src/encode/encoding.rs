@@ -26,7 +26,7 @@ use glassline_io::containment::{Border, contain};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// An encoder whose inputs are open, ready to run.
+/// An encoder with its inputs open, ready to run.
 pub struct Encoding {
     source: Source,
     file: Option<FfmpegInput>,
@@ -94,7 +94,7 @@ impl Inputs {
         };
         let Some(channels) = asked.channels() else {
             let name = asked.name();
-            // Who names a codec counts on sound.
+            // A user that names a codec expects sound.
             if wanted.codec.is_some() {
                 tracing::warn!("{name} has no sound that ffprobe finds: the stream has none");
             } else {
@@ -147,7 +147,7 @@ impl Encoding {
         Encoding::assemble(source, Inputs { file, sound: sound_input, audio }, request, clock)
     }
 
-    /// An encoder of a source that is open, whose sound, if it has some, comes with its pictures in `channels`.
+    /// An encoder of a source that is open. Its sound, if it has some, comes with its pictures in `channels`.
     /// [`Request::input`] does not matter, nor does what says how inputs are opened.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl Encoding {
         self.controls.clone()
     }
 
-    /// Whether its outputs are to go on without who is slow, and whether it has been told to end.
+    /// Whether its outputs go on without a slow one of them, and whether it has been told to end.
     #[must_use]
     pub fn liveness(&self) -> Liveness {
         Liveness { live: self.source.is_live(), stopped: self.feed.stopped() }

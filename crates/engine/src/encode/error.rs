@@ -63,7 +63,7 @@ pub enum Error {
     /// The system gives no thread.
     #[error("cannot start the {what}'s thread: {error}")]
     Thread {
-        /// Whose.
+        /// What the thread does.
         what: &'static str,
         /// The system's words.
         error: io::Error,
@@ -77,7 +77,7 @@ pub enum LadderError {
     /// Two have the same name.
     #[error("two renditions are {0}")]
     SameName(String),
-    /// They are to be coded without key frames.
+    /// The pictures would be coded without key frames.
     #[error("renditions have their key frames in common, and with intra refresh there are none")]
     NoKeyFrames,
     /// Interlaced pictures would have to be scaled.

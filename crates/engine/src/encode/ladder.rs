@@ -131,7 +131,7 @@ fn scaled(shape: (u32, u32), from: Size, to: Size) -> (u32, u32) {
 pub struct Plan {
     source: FrameRate,
     divisors: Vec<u64>,
-    /// Every rendition takes each picture whose number is a multiple of it.
+    /// Every rendition takes each picture with a number that is a multiple of this.
     common: u64,
     /// Pictures of the source from one key frame to the next.
     key_interval: u64,
@@ -172,8 +172,8 @@ impl Plan {
         Ok(Plan { source, divisors, common, key_interval, first: None, begun: 0, key_due: true })
     }
 
-    /// Numbers the picture with this time stamp. `key_wanted`: somebody asked for a key frame; it comes with the
-    /// next picture that all renditions take.
+    /// Numbers the picture with this time stamp. `key_wanted`: a key frame was asked for; it comes with the next picture that
+    /// all renditions take.
     pub(super) fn picture(&mut self, pts: Ticks, key_wanted: bool) -> Turn {
         let since = (pts - *self.first.get_or_insert(pts)).0.max(0) as u128;
         let (numerator, denominator) = (

@@ -190,7 +190,7 @@ impl Pipeline {
         self.adapt(begun, &written, dropped)
     }
 
-    /// What is said in the stream of a picture that x264 is to be given now, and of the one before it.
+    /// What the stream says of the picture that x264 gets now, and of the one before it.
     fn record(&mut self, captured: Utc, stamps: Stamps) -> Record {
         let now = stamps.at(Stage::EncoderIn).unwrap_or(Time::ZERO);
         if self.accuracy.1.is_none_or(|asked| now.since(asked) >= ACCURACY_INTERVAL) {
@@ -287,11 +287,11 @@ impl Pipeline {
         }
     }
 
-    /// How long to wait for the next unit until the clock and the tables have to be written without one. Only live
-    /// streams of less than ten units a second come to that; in a file nobody waits.
+    /// How long to wait for the next unit until the clock and the tables have to be written without one. Only live streams of
+    /// less than ten units a second come to that; a file is not read while it is made.
     fn tables_wait(&self, live: bool) -> Option<Duration> {
         let due = self.muxer.poll_timeout().filter(|_| live)?;
-        // The margin is for a unit on its way, whose stamp would lie behind the clock.
+        // The margin is for a unit on its way: its stamp would lie behind the clock.
         let due = Time::from_nanos((due + TABLES_MARGIN).0.max(0) as u64 * 100_000 / 9);
         Some(due.since(self.clock.now()))
     }

@@ -16,7 +16,7 @@ const MAX_SOUND: usize = 1000;
 /// What goes to a rendition.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// A picture to code, its time stamp, when it passed what on its way here, and whether it is to be a key frame.
+    /// A picture to code, its time stamp, when it passed what on its way here, and whether it has to become a key frame.
     Picture { picture: Picture, pts: Ticks, stamps: Stamps, key: bool },
     /// Coded sound.
     Sound(AccessUnit),
@@ -33,7 +33,7 @@ pub(super) enum Popped {
     End,
 }
 
-/// The queue. Shared by one source and one encoder, and by whoever may stop them.
+/// The queue. Shared by one source and one encoder, and by those that may stop them.
 #[derive(Debug)]
 pub(super) struct Queue {
     live: bool,
@@ -48,7 +48,7 @@ struct State {
     ended: Option<Result<(), Error>>,
     stopped: bool,
     dropped: u64,
-    /// A picture that was dropped was to be a key frame: the next one is instead.
+    /// A picture that was dropped should have become a key frame: the next one does instead.
     key_owed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is to be encoded, and how.
+//! What an encoder encodes, and how.
 
 use super::ladder::Rendition;
 use super::settings::Settings;
@@ -7,7 +7,7 @@ use crate::capture::{AudioIn, Deinterlace, Input, Length, RawFormat, TONE_CHANNE
 use glassline_media::quantity::Bitrate;
 use std::time::Duration;
 
-/// What is to be encoded, and how. [`Request::new`] fills in the defaults.
+/// What an encoder encodes, and how. [`Request::new`] fills in the defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// Where pictures come from, and sound where nothing else is said.

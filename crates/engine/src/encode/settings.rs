@@ -38,7 +38,7 @@ pub struct Settings {
     pub constant_size: bool,
     /// Rate of the whole stream with `cbr` or `constant_size`, null packets included; what it takes at most where `None`.
     pub mux_rate: Option<Bitrate>,
-    /// Who chooses the quantisers.
+    /// What chooses the quantisers.
     pub rate_control: RateControl,
     /// Threads that work on one picture; 0 chooses by processors.
     pub threads: u32,
@@ -101,15 +101,15 @@ impl Settings {
     }
 }
 
-/// A VBV in which pictures of a size that nobody expected have room.
+/// A VBV of this size has room for pictures that turn out larger than predicted.
 const ROOMY_VBV: Duration = Duration::from_millis(500);
 
-/// Who chooses the quantisers.
+/// What chooses the quantisers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateControl {
     /// As the other settings have it.
     Auto,
-    /// We, from the pictures before.
+    /// This encoder, by a prediction from the pictures before.
     Predicted,
     /// x264, from the picture itself.
     X264,

@@ -17,8 +17,7 @@ use thiserror::Error;
 
 /// Samples a second and channel that every coder takes.
 const RATE_HZ: u32 = glassline_codec::audio::RATE_HZ;
-/// Between the time that a packet is there and the time that it is to be played, on the wire: for muxing, the network
-/// and the receiver.
+/// From when a packet is there to when it is played, on the wire: for muxing, the network and the receiver.
 const MARGIN: Ticks = Ticks(1_800);
 /// What the test tone gives at a time to a coder that gathers more than this.
 const MAX_BLOCK: usize = 480;

@@ -27,10 +27,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// One that has run for this long is begun again soon.
 const GOOD_RUN: Duration = Duration::from_secs(30);
-/// How long an encoder that is to end may take: its input may hang in a read that nothing ends.
+/// How long an encoder that was told to end may take: its input may hang in a read that nothing ends.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
-/// What an encoder is to do.
+/// What an encoder does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EncoderRequest {
     /// What is encoded, and how.
@@ -44,7 +44,8 @@ pub struct EncoderRequest {
 /// Puts an error in words for people, with what to do about it.
 pub type Explain = fn(Error) -> String;
 
-/// All encoders of the process, each by a name of its own. Shared by who arranges them and who asks them.
+/// All encoders of the process, each by a name of its own. Shared by the code that starts and stops them and the code that
+/// queries them.
 pub struct Supervisor {
     encoders: Mutex<BTreeMap<StreamName, Arc<Encoder>>>,
     explain: Explain,
@@ -306,7 +307,7 @@ impl Encoder {
     /// Opens the input and encodes until it ends, fails or is told to stop.
     fn encode(&self, hub: &Arc<Hub>) -> Result<()> {
         let EncoderRequest { request, streams, .. } = self.request().clone();
-        // The names are taken when all else is there: whoever has one meanwhile keeps it.
+        // The names are claimed when all else is there: until then another publisher keeps the one that it has.
         let encoding = Encoding::open(&request, Clock::new())?;
         for (&index, &bitrate) in &self.lock().bitrates {
             encoding.controls().set_bitrate(index, bitrate)?;

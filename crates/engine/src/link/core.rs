@@ -14,7 +14,7 @@ pub(super) struct Shared {
     state: Mutex<State>,
     waker: Waker,
     pub(super) clock: Clock,
-    /// Somebody has connected, or the endpoint has ended.
+    /// Notified when a peer has connected, or the endpoint has ended.
     pub(super) accepted: Condvar,
 }
 
@@ -22,15 +22,15 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) endpoint: Endpoint,
     pub(super) peers: BTreeMap<LinkId, Peer>,
-    /// Links that peers have made and that nobody has accepted.
+    /// Links that peers have made and that were not accepted yet.
     pub(super) waiting: VecDeque<LinkId>,
     /// The handles have handed over something since the thread last looked.
     dirty: bool,
-    /// The thread waits in the kernel, and nobody has woken it.
+    /// The thread waits in the kernel and was not woken.
     asleep: bool,
-    /// Nobody wants the endpoint any more.
+    /// The endpoint is being closed: the thread ends its links, and then itself.
     pub(super) stopping: bool,
-    /// The thread has ended, or is to end without a word: nothing passes.
+    /// The thread has ended, or has to end without telling peers: nothing passes.
     pub(super) ended: bool,
 }
 
@@ -41,9 +41,9 @@ pub(super) struct Peer {
     pub(super) lost_events: u64,
     /// Channels that may have something to take.
     pub(super) readable: u64,
-    /// Channels that somebody waits to take from.
+    /// Channels that threads wait to take from.
     pub(super) readers: u64,
-    /// How many wait for room, for an event, for the link to be up or idle.
+    /// How many threads wait for room, for an event, for the link to be up or idle.
     pub(super) senders: usize,
     pub(super) watchers: usize,
     /// Of what was taken since the thread was last told: messages, bytes.
@@ -53,7 +53,7 @@ pub(super) struct Peer {
     pub(super) held: bool,
 }
 
-/// What those wait at who wait for a link.
+/// Where threads wait for a link.
 #[derive(Default)]
 pub(super) struct Wakes {
     pub(super) readable: Condvar,
@@ -83,7 +83,7 @@ impl Peer {
                 let bit = 1 << channel;
                 self.readable |= bit;
                 if self.readers & bit != 0 {
-                    // Those who wait on for another channel say so again.
+                    // Threads that still wait for another channel set their bits again.
                     self.readers = 0;
                     self.wakes.readable.notify_all();
                 }
@@ -104,7 +104,7 @@ impl Peer {
         }
     }
 
-    /// Everybody who waits has to look anew.
+    /// Wakes all threads that wait, so that they look again.
     pub(super) fn wake_all(&self) {
         self.wakes.readable.notify_all();
         self.wakes.writable.notify_all();
@@ -143,7 +143,7 @@ impl Shared {
         })
     }
 
-    /// Waits at `condvar`, once; nobody may rely on a reason for the wake.
+    /// Waits at `condvar`, once; the wake may be spurious, so that the caller has to look again.
     pub(super) fn wait<'a>(
         &'a self,
         condvar: &Condvar,
@@ -170,7 +170,7 @@ impl Shared {
         }
     }
 
-    /// Has the thread look at the state, which the caller is about to wait with: between both nobody else has it.
+    /// Has the thread look at the state. The caller waits with the same lock next, so that no other thread has it in between.
     pub(super) fn nudge(&self, state: &mut State) {
         state.dirty = true;
         if std::mem::take(&mut state.asleep) {
@@ -211,13 +211,13 @@ impl State {
         self.dirty = false;
     }
 
-    /// Hands the core's events to whom they concern. `true`: somebody new has connected.
+    /// Hands the core's events to the links that they are about. `true`: a new peer has connected.
     pub(super) fn distribute(&mut self) -> bool {
         let mut is_new = false;
         while let Some((id, event)) = self.endpoint.poll_event() {
             if !self.peers.contains_key(&id) {
                 if !matches!(event, Event::Connected { .. }) {
-                    // Of a link whose handles have gone.
+                    // The link has no handle any more.
                     continue;
                 }
                 self.peer(id);
@@ -231,7 +231,7 @@ impl State {
             if is_gone {
                 peer.wake_all();
                 if !peer.held && self.endpoint.link(id).is_none() {
-                    // It came and went before anybody accepted it.
+                    // It came and went before it was accepted.
                     self.peers.remove(&id);
                     self.waiting.retain(|waiting| *waiting != id);
                 }
@@ -240,7 +240,7 @@ impl State {
         is_new
     }
 
-    /// Wakes those who wait for room.
+    /// Wakes the threads that wait for room.
     pub(super) fn wake_senders(&mut self) {
         for peer in self.peers.values().filter(|peer| peer.senders > 0) {
             peer.wakes.writable.notify_all();

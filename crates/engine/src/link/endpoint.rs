@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Sockets and the thread that serves them. Dropping it ends all its links: peers are told, and whoever waits on a
-/// [`Link`] gets [`Error::Closed`].
+/// Sockets and the thread that serves them. Dropping it ends all its links: peers are told, and threads that wait on a
+/// [`Link`] get [`Error::Closed`].
 #[derive(Debug)]
 pub struct Endpoint {
     shared: Arc<Shared>,

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-/// After so many messages or bytes were taken, the thread looks whether the peer is to be told of the room.
+/// After so many messages or bytes were taken, the thread looks whether it has to tell the peer of the room.
 const TELL_MESSAGES: u64 = 1024;
 const TELL_BYTES: u64 = 1 << 20;
 /// Bytes of messages after which [`Link::receive_all`] takes no more: what a peer has packed is much larger when it is taken.
@@ -179,7 +179,7 @@ impl Link {
         Ok(count)
     }
 
-    /// The thread is to make room, and tells when there is some.
+    /// Has the thread make room, and waits for it until `until`.
     fn wait_for_room<'a>(&'a self, mut state: MutexGuard<'a, State>, until: Time) -> MutexGuard<'a, State> {
         self.0.shared.nudge(&mut state);
         let peer = state.peer(self.0.id);

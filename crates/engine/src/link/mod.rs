@@ -1,8 +1,8 @@
-//! The link, running: `transport::link` married to sockets, with a handle that blocks.
+//! The link, running: `transport::link` joined with sockets, and a handle that blocks.
 //!
-//! An [`Endpoint`] is one thread: it waits for datagrams, for its core's next deadline, and for what the handles hand
-//! over. A [`Link`] is one peer; any thread may send and receive on it. Both are handles on the same core behind one
-//! lock, which nobody holds during a system call:
+//! An [`Endpoint`] is one thread: it waits for datagrams, for its core's next deadline, and for what the handles hand over. A
+//! [`Link`] is one peer; any thread may send and receive on it. Both are handles on the same core behind one lock, which no
+//! thread holds while it sends or receives datagrams:
 //!
 //! ```text
 //! Link::send ─► core (its queue is the bound) ─► thread: poll_transmit ─► io::udp::Port, up to 44 datagrams a call

@@ -20,9 +20,9 @@ const PORTS: u64 = 2;
 
 /// Batches that leave before the thread looks for what has come.
 const TRANSMITS: usize = 8;
-/// Datagrams handled before those who wait for the lock may have it.
+/// Datagrams that are handled before the lock is given to threads that wait for it.
 const DATAGRAMS: usize = 96;
-/// A deadline of the core that is past, though nothing was to be done, is met this much later.
+/// After a round that sent nothing although the core's deadline is past, the next round begins this much later.
 const GRAIN: Duration = Duration::from_micros(50);
 /// While a socket takes nothing, it is tried again this often even if the kernel does not tell that it does.
 const RETRY: Duration = Duration::from_millis(5);
@@ -82,10 +82,10 @@ impl Worker {
         })
     }
 
-    /// Works until nobody wants the endpoint any more.
+    /// Works until the endpoint is closed.
     pub(super) fn run(mut self) {
         let failed = loop {
-            // The link whose work has panicked ends as soon as the lock is taken next.
+            // A panic ends the link that was at work, as soon as the lock is taken next.
             match contain(Border::Link, || self.work()) {
                 Ok(Ok(false)) | Err(_) => {}
                 Ok(Ok(true)) => break None,

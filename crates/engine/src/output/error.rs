@@ -31,7 +31,7 @@ pub enum Error {
         /// The system's words.
         error: io::Error,
     },
-    /// Standard output is a pipe that nobody reads any longer: a reason to end, not a failure.
+    /// Standard output is a pipe that has no reader any longer: a reason to end, not a failure.
     #[error("the reader of standard output has gone")]
     ReaderGone,
     /// A codec or change of codec that MP4 does not take.

@@ -54,7 +54,7 @@ impl<'a> Packets<'a> {
 pub enum Demand {
     /// Nothing.
     Nothing,
-    /// That the next picture be a key frame, because somebody joins.
+    /// That the next picture is a key frame, because a viewer joins.
     KeyFrame,
 }
 
@@ -74,7 +74,7 @@ pub trait Output: Send {
         Ok(())
     }
 
-    /// What the stream is called there, for the log of who makes several.
+    /// What the stream is called there, so that the log tells several streams apart.
     fn stream(&self) -> Option<String> {
         None
     }
@@ -90,9 +90,9 @@ impl<F: FnMut(&Packets<'_>) -> Result<Demand> + Send> Output for F {
 /// Whether outputs may make their source wait.
 #[derive(Clone, Debug, Default)]
 pub struct Liveness {
-    /// The source goes on without who is slow, and that output leaves pictures out; otherwise it is waited for.
+    /// The source does not wait for a slow output, which leaves pictures out; otherwise the source waits.
     pub live: bool,
-    /// The user wants to end: nobody is waited for any longer.
+    /// The user wants to end: the source waits for no output any longer.
     pub stopped: Arc<AtomicBool>,
 }
 

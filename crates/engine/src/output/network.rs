@@ -27,8 +27,8 @@ pub(super) trait Endpoint: Send + Sync {
     /// Its socket is ready for something, or its time has come.
     fn handle_ready(self: Arc<Self>, now: Time);
 
-    /// When [`Endpoint::handle_ready`] has something to do by then; `None` where nothing is waited for. Whoever makes it earlier
-    /// calls [`Registration::wake`].
+    /// When [`Endpoint::handle_ready`] has something to do next; `None` where it waits for nothing. Code that makes this time
+    /// earlier has to call [`Registration::wake`].
     fn poll_timeout(&self) -> Option<Time>;
 }
 

@@ -15,7 +15,7 @@ pub enum Target {
     File(PathBuf),
     /// Standard output.
     Stdout,
-    /// Datagrams of up to 7 TS packets: a URL as [`Destination`] reads it, whose host may be a name.
+    /// Datagrams of up to 7 TS packets: a URL as [`Destination`] reads it, with a name or an address as its host.
     Datagrams(String),
     /// A chunked PUT to this URL.
     Http(String),
@@ -102,7 +102,7 @@ impl Target {
         })
     }
 
-    /// Whether somebody watches while the stream is made.
+    /// Whether viewers may watch while the stream is made.
     #[must_use]
     pub fn is_network(&self) -> bool {
         matches!(self, Target::Datagrams(_) | Target::Http(_))

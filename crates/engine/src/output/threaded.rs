@@ -1,4 +1,4 @@
-//! An output that may make its writer wait (a pipe whose reader is slow, a disk) on a thread of its own, behind a bounded
+//! An output that may make its writer wait (a pipe with a slow reader, a disk) on a thread of its own, behind a bounded
 //! queue: a live source does not wait for it, nor do the other outputs.
 //!
 //! Where the queue is full the output leaves pictures out until the next place to join, which is announced in the stream.

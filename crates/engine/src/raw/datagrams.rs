@@ -21,7 +21,7 @@ pub(crate) struct Datagram<'a> {
     pub(crate) at: Time,
     /// Datagrams that the socket had dropped before it, modulo 2³².
     pub(crate) drops: u32,
-    /// Who sent it.
+    /// Its source address.
     pub(crate) from: Option<SocketAddr>,
 }
 

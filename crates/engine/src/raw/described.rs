@@ -1,4 +1,4 @@
-//! From a session description to what a receiver is to be told.
+//! Makes a receiver's settings from a session description.
 
 use super::receive;
 use super::receive::FRAMES_LEAST;
@@ -172,7 +172,7 @@ fn frames_a_second(video: &Video) -> u64 {
     video.rate.map_or(USUAL_RATE, whole)
 }
 
-/// Whose packets of a flow are taken: those of the senders that the description names, or of the first that sends.
+/// Which senders' packets of a flow are taken: those of the senders that the description names, or of the first that sends.
 pub fn lock(flow: &Flow) -> SourceLock {
     let paths = flow.paths.iter().enumerate();
     paths.fold(SourceLock::new(), |lock, (index, path)| lock.with_allowed(index, path.sources.clone()))
@@ -183,7 +183,7 @@ pub fn path_lock(path: &sdp::Path) -> SourceLock {
     SourceLock::new().with_allowed(0, path.sources.clone())
 }
 
-/// What a receiver of a flow of video is told that keeps no frames, or the fewest.
+/// The settings of a receiver of video that keeps no frames, or the fewest.
 pub fn video_settings(flow: &Flow, video: &Video, options: &Options) -> receive::Settings {
     let bytes_a_second = u128::from(frames_a_second(video)) * video.format.frame_bytes() as u128;
     let lasting = usize::try_from(bytes_a_second * SOCKET_TIME.as_millis() / 1000).unwrap_or(usize::MAX);
@@ -219,7 +219,7 @@ pub fn paths(flow: &Flow, options: &Options, buffer_bytes: usize) -> Vec<FlowSet
     flow.paths.iter().enumerate().map(path).collect()
 }
 
-/// What is added to the media clock of a flow whose time stamps are those of a clock that this machine has ([`Flow::direct_offset`]).
+/// What is added to the media clock of a flow with time stamps of a clock that this machine has ([`Flow::direct_offset`]).
 pub fn direct_offset(flow: &Flow) -> Option<u32> {
     let names = nic::interfaces().unwrap_or_default();
     let ours: Vec<_> = names.iter().filter_map(|name| nic::ethernet_address(name).ok().flatten()).collect();

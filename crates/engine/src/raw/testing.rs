@@ -17,7 +17,7 @@ pub(super) fn format(depth: u8) -> Format {
     Format::new(PixelFormat::planar(Chroma::Yuv422, depth), size, Scan::Progressive).unwrap()
 }
 
-/// A port that nobody has.
+/// A port that is free.
 pub(super) fn free() -> SocketAddr {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

@@ -1,12 +1,12 @@
-//! The sound of a file that goes along with a file's pictures, for whoever takes both.
+//! The sound of a file that goes along with a file's pictures, for consumers of both.
 
 use super::FileAudio;
 use crate::capture::Result;
 use glassline_media::{AudioBlock, Ticks};
 use std::sync::Mutex;
 
-/// Sound that goes along with pictures, if there is some. Blocks are given to `give`, which returns false once nobody wants
-/// more; so do the methods.
+/// Sound that goes along with pictures, if there is some. The methods pass blocks to `give`, which returns false once no more
+/// are wanted; then they return false, too.
 #[derive(Debug, Default)]
 pub struct Accompaniment(Mutex<Option<FileAudio>>);
 
@@ -69,4 +69,4 @@ impl Accompaniment {
 }
 
 /// A panic while a lock is held ends the program: nothing catches it here.
-const UNPOISONED: &str = "nobody panics with this lock";
+const UNPOISONED: &str = "no thread panics while it holds this lock";

@@ -58,8 +58,8 @@ impl FfmpegAudio {
         Ok(())
     }
 
-    /// The next block, whose time counts from the file's first picture; `None` at the end, and where it cannot be decoded any
-    /// further: pictures go on.
+    /// The next block; its time counts from the file's first picture. `None` at the end, and where the sound cannot be
+    /// decoded any further: pictures go on.
     pub(super) fn next_block(&mut self) -> Result<Option<AudioBlock>> {
         loop {
             if let Some(block) = self.converter.poll(self.ended) {

@@ -32,7 +32,7 @@ impl Track {
         }
     }
 
-    /// The next block at 48 kHz, whose time counts from the file's beginning; `None` at the end.
+    /// The next block at 48 kHz; its time counts from the file's beginning. `None` at the end.
     pub(super) fn next_block(&mut self) -> Result<Option<AudioBlock>> {
         match self {
             Track::Wav(file) => file.next_block(),

@@ -182,8 +182,8 @@ impl SoundInput {
         matches!(self.0, Kind::Live(_))
     }
 
-    /// Sets the sound going into `consumer`, whose pictures come at `pace`. A file's sound goes along with a file's pictures,
-    /// begins again where they do, and is played beside others on a thread of its own, over and over if `looped`.
+    /// Starts handing the sound to `consumer`, beside pictures that come at `pace`. A file's sound goes along with a file's
+    /// pictures and begins again where they do; beside other pictures a thread plays it, over and over if `looped`.
     ///
     /// # Errors
     /// [`Error::Thread`].

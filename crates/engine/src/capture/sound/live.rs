@@ -53,8 +53,9 @@ impl Timer for Clock {
     }
 }
 
-/// Reads `capture` until it ends, `push` returns false or, while nothing comes, `is_stopped` true; and gives `push` blocks at 48 kHz whose stamps lie on the
-/// capture clock. What turns out to be no live source is read at its nominal rate from then on.
+/// Reads `capture` until it ends, `push` returns false or, while nothing comes, `is_stopped` returns true; passes blocks at
+/// 48 kHz to `push`, stamped on the capture clock. A source that turns out not to be live is read at its nominal rate from
+/// then on.
 pub(super) fn pump(
     capture: &mut dyn LiveSound,
     timer: &dyn Timer,

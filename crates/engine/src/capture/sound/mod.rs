@@ -1,4 +1,4 @@
-//! Sound as it is captured or read: where it comes from and whose clock it keeps.
+//! Sound as it is captured or read: where it comes from and which clock it keeps.
 //!
 //! ```text
 //! WAV file ──► wav_file: rate made 48 kHz, time from the picture ──────────┐

@@ -32,7 +32,7 @@ pub(super) struct RtpSound {
     blocks: Blocks,
     addresses: String,
     clock: Clock,
-    /// Packets whose loss was told, and when.
+    /// The lost packets at the last warning, and when that was logged.
     told: (u64, Time),
 }
 
@@ -129,7 +129,7 @@ impl LiveSound for RtpSound {
         blocks.has_leapt = false;
         let taken = datagrams.receive(due.min(PATIENCE), &mut |path, datagram| {
             let mut push = |block| blocks.push(&block, samples);
-            // What is refused is counted; nobody is helped by a line for each.
+            // The depacketizer counts what it refuses; a log line for each would help no user.
             let origin = Origin { path, address: datagram.from };
             let _ = depacketizer.handle_datagram(datagram.bytes, (origin, datagram.at), &mut push);
         });

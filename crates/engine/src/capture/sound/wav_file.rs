@@ -65,7 +65,7 @@ impl Converter {
         self.push(&vec![0.0; tail * usize::from(self.format.channels)])
     }
 
-    /// The next block, whose time counts from the first sample; a short one only where `last`.
+    /// The next block; its time counts from the first sample. A short one is given only where `last`.
     pub(super) fn poll(&mut self, last: bool) -> Option<AudioBlock> {
         let channels = usize::from(self.format.channels);
         let whole = self.ready.len() >= BLOCK_FRAMES * channels;
@@ -85,7 +85,7 @@ pub(super) fn time_of(samples: u64) -> Duration {
     Duration::from_nanos((u128::from(samples) * 1_000_000_000 / u128::from(RATE_HZ)) as u64)
 }
 
-/// A WAVE file whose header has been read.
+/// A WAVE file; its header has been read.
 pub(super) struct WavFile {
     path: PathBuf,
     file: File,
@@ -140,7 +140,7 @@ impl WavFile {
         Ok(())
     }
 
-    /// The next block at 48 kHz, whose time counts from the file's beginning; `None` at the end.
+    /// The next block at 48 kHz; its time counts from the file's beginning. `None` at the end.
     pub(super) fn next_block(&mut self) -> Result<Option<AudioBlock>> {
         loop {
             if let Some(block) = self.converter.poll(self.ended) {

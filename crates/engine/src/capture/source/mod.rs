@@ -35,7 +35,7 @@ use std::thread;
 use std::time::Duration;
 use stream::Y4m;
 
-/// Sound that is later than this is left out: the process was stopped, and nobody waits for it.
+/// Sound that is later than this is left out: the process was stopped meanwhile, and its receivers did not wait.
 const SOUND_TOO_LATE: Duration = Duration::from_millis(500);
 
 /// What becomes of interlaced pictures.
@@ -99,7 +99,7 @@ pub enum Pixels {
 pub struct Request {
     /// What is known of the input, where FFmpeg decodes it.
     pub file: Option<FfmpegInput>,
-    /// Samples in a block of the test picture's tone, if there is to be one.
+    /// Samples in a block of the test picture's tone; `None` without the tone.
     pub sound: Option<usize>,
     /// Whether pictures of a file or a pipe are handed over when their time has come.
     pub paced: bool,
@@ -126,8 +126,8 @@ pub struct Source {
     begin: Option<Time>,
 }
 
-/// The wall clock at a capture time. Pictures say it, and nothing else depends on it: whoever sets the machine's clock
-/// moves neither time stamps nor the pace.
+/// The wall clock at a capture time. Pictures carry it, and nothing else depends on it: setting the machine's clock moves
+/// neither time stamps nor the pace.
 #[derive(Clone)]
 struct Wall(Arc<dyn Fn(Time) -> Utc + Send + Sync>);
 
@@ -142,8 +142,8 @@ impl Wall {
     }
 }
 
-/// Refuses pictures of high dynamic range where 8 bits are to be made of them. PQ and HLG are laid out for 10 bits at least
-/// (BT.2100 table 9): 8 show bands, and who takes the curve for BT.709's sees washed-out pictures.
+/// Refuses pictures of high dynamic range where they would be converted to 8 bits. PQ and HLG are laid out for 10 bits at
+/// least (BT.2100 table 9): 8 bits show bands, and a decoder that takes the curve for BT.709's shows washed-out pictures.
 fn refuse_hdr(colour: Colour) -> Result<()> {
     colour.hdr_curve().map_or(Ok(()), |curve| Err(Error::HighDynamicRange { curve }))
 }
@@ -163,7 +163,7 @@ pub enum Pace {
 }
 
 enum Kind {
-    /// With the tone in blocks of so many samples, if there is to be one.
+    /// With the tone in blocks of so many samples, if it has one.
     Test {
         sound: Option<usize>,
     },
@@ -181,7 +181,7 @@ enum Kind {
         received: Box<rtp::Received>,
         prepare: Prepare,
     },
-    /// Another room hands over what it has.
+    /// The receiving end of a channel from another part of the program.
     Handed(Receiver<Item>),
 }
 
@@ -299,8 +299,8 @@ impl Source {
         Source { wall: Wall(Arc::new(wall)), ..self }
     }
 
-    /// The same whose first picture is captured at `begin` and not at once, where it has no clock of its own: of the test pattern,
-    /// and of a file that is handed over by the clock.
+    /// The same source, but its first picture is captured at `begin` and not at once. This holds for sources without a clock
+    /// of their own: the test pattern, and a file that is handed over by the clock.
     #[must_use]
     pub fn beginning_at(self, begin: Time) -> Source {
         Source { begin: Some(begin), ..self }
@@ -324,13 +324,13 @@ impl Source {
         self.format.live
     }
 
-    /// Whether it is the test pattern, whose pictures come by our own clock.
+    /// Whether it is the test pattern, which comes by our own clock.
     #[must_use]
     pub fn is_test(&self) -> bool {
         matches!(self.kind, Kind::Test { .. })
     }
 
-    /// How its pictures come, for the sound that is to go with them.
+    /// How its pictures come, for the sound that goes with them.
     #[must_use]
     pub fn pace(&self) -> Pace {
         match &self.kind {
@@ -340,8 +340,8 @@ impl Source {
         }
     }
 
-    /// Hands pictures, and the test pattern's tone, to `consumer` until the source ends or nobody wants more; tells it then
-    /// how that ended. Takes as long as that takes.
+    /// Hands pictures, and the test pattern's tone, to `consumer` until the source ends or the consumer wants no more; then
+    /// tells the consumer how that ended. Blocks until then.
     pub fn run(self, consumer: &dyn Consumer) {
         let ended = contain(Border::Encoder, || self.hand_over_all(consumer));
         consumer.end(ended.unwrap_or_else(|panicked| Err(panicked.into())));
@@ -396,8 +396,8 @@ struct Outlet<'a> {
 }
 
 impl Outlet<'_> {
-    /// Pushes a picture that was captured at `captured`, once that time has come, and was there at `arrived`; false where
-    /// nobody wants more. One that is not later than the last is left out and counted.
+    /// Pushes a picture that was captured at `captured`, once that time has come, and was there at `arrived`; false where the
+    /// consumer wants no more. One that is not later than the last is left out and counted.
     fn push_at(&mut self, mut picture: Picture, captured: Time, arrived: Time) -> bool {
         let pts = Ticks::from_time(captured);
         if self.last.is_some_and(|last| pts <= last) {
@@ -423,7 +423,7 @@ impl Outlet<'_> {
     }
 }
 
-/// The test pattern is a camera whose shutter opens exactly at the frame rate: a picture's capture time is when it
+/// The test pattern acts as a camera that opens its shutter exactly at the frame rate: a picture's capture time is when it
 /// was due, and what drawing and waking cost counts as delay.
 fn run_test(
     format: Format,

@@ -41,7 +41,7 @@ fn bytes_of(picture: &Picture) -> usize {
     picture.planes().iter().map(|plane| plane.bytes().len()).sum()
 }
 
-/// Feeds pictures until the stream ends or fails, the length is reached or nobody wants more.
+/// Feeds pictures until the stream ends or fails, the length is reached or the consumer wants no more.
 pub(super) fn run(
     stream: &mut Y4m,
     prepare: &mut Prepare,

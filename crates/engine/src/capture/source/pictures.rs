@@ -1,4 +1,4 @@
-//! Pictures one by one, as fast as they are asked for: for who encodes files and measures, without a clock.
+//! Pictures one by one, as fast as they are asked for, without a clock: for encoding files and for measurements.
 
 use super::prepare::Prepare;
 use super::stream::Y4m;

@@ -19,7 +19,7 @@ pub(super) struct Prepare {
 }
 
 impl Prepare {
-    /// For pictures at `rate` whose fields come in the order `fields`, if they have any.
+    /// For pictures at `rate` with fields in the order `fields`, if they have any.
     pub(super) fn new(fields: Option<FieldOrder>, deinterlace: Deinterlace, rate: FrameRate) -> Prepare {
         let fields = fields.filter(|_| deinterlace != Deinterlace::Ignore);
         let scan = if fields.is_some() { Scan::Interlaced } else { Scan::Progressive };

@@ -67,7 +67,7 @@ pub(super) enum Next {
     End,
 }
 
-/// A y4m stream whose header has been read.
+/// A y4m stream; its header has been read.
 pub(super) struct Y4m {
     name: String,
     bytes: Bytes,
@@ -150,7 +150,7 @@ impl Y4m {
         self.header.interlacing.fields()
     }
 
-    /// Whether somebody writes who may have a clock of their own.
+    /// Whether it is standard input: its writer may have a clock of its own.
     pub(super) fn is_stdin(&self) -> bool {
         matches!(self.bytes, Bytes::Stdin { .. })
     }

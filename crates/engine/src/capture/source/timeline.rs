@@ -26,8 +26,8 @@ use std::time::Duration;
 
 /// Later than this, and later than two pictures, is a stall: the stream's clock has gone on meanwhile.
 const STALL: Duration = Duration::from_millis(100);
-/// A source whose clock runs slower than ours is followed by as much of a picture's time each picture: 200 ppm. A
-/// larger difference is found by the windows.
+/// Where the source's clock runs slower than ours, the grid moves later by this part of a picture's time each picture:
+/// 200 ppm. The windows find a larger difference.
 const CREEP: i64 = 5_000;
 /// A lead of so many pictures' time is followed at once.
 const QUICK_PERIODS: i64 = 2;
@@ -58,7 +58,7 @@ pub(super) enum Arrival {
 pub(super) struct Timeline {
     rate: FrameRate,
     period: i64,
-    /// Whether the source has a clock of its own that is to be followed; a file has none.
+    /// Whether the grid follows a clock of the source's own; a file has none.
     follows: bool,
     /// When picture 0 of the grid is due.
     anchor: Option<Time>,
@@ -75,7 +75,7 @@ pub(super) struct Timeline {
     /// The part of it that was followed at once.
     quick: i64,
     envelope: Envelope,
-    /// By how much the grid is still to be moved later, and how much of that each picture.
+    /// How much later the grid has to move yet, and how much of that each picture.
     slew: (i64, i64),
     /// When the room for pictures that wait was last full.
     full: Option<Time>,

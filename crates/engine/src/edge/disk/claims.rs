@@ -1,5 +1,6 @@
-//! What is asked of the disk, and has not come: jobs that the disk's thread has, and that are taken from it where the disk is
-//! too slow. Whoever holds a claim fills its object; the lock makes sure that this is one alone.
+//! Claims: objects that were asked of the disk and have not come as a whole. The disk's thread fills an object only under the
+//! lock and while its claim is here. Where the disk is too slow or fails, the claim is taken out, and a fetch fills the object.
+//! So one thread alone fills it.
 
 use super::super::cache::{Begun, Job};
 use super::{Disk, count, lock};
@@ -47,7 +48,8 @@ impl Claims {
 }
 
 impl Claim {
-    /// The job for who fetches the rest; `Err` where what was handed on cannot be gone on with by another one.
+    /// The job for the fetch of the rest; `Err` where what was handed on has no strong ETag, so that no server can continue
+    /// it.
     pub(super) fn into_fetch(self) -> Result<Box<Job>, Box<Job>> {
         let Claim { mut job, begun, .. } = self;
         match begun {
@@ -81,7 +83,8 @@ impl Disk {
         !lock(&self.claims).jobs.is_empty()
     }
 
-    /// Takes from the disk what does not come in time: jobs to be fetched, and those that nobody can complete.
+    /// Takes from the disk what does not come in time: jobs that have to be fetched, and those that no server can complete
+    /// (`Err`).
     pub(in crate::edge) fn take_overdue(&self, now: Time) -> Vec<Result<Box<Job>, Box<Job>>> {
         let hangs = self.hangs(now);
         if hangs {

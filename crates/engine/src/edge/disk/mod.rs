@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fetch ─ an object is whole, and lasts ─► Disk::offer ─► thread "disk" ─► FILE.tmp ─► rename ─► Index
-//! worker ─ a miss ─► Index: there? ─► Disk::read ─► thread "disk" ─► block by block ─► Growing ─► those who wait
+//! worker ─ a miss ─► Index: there? ─► Disk::read ─► thread "disk" ─► block by block ─► Growing ─► its readers
 //!                         └─ no ─► fetch                └─ damaged ─► fetch, from there on
 //! ```
 //! An object is written when it is whole, and not when it makes room in the memory: then a restart finds also what was asked
@@ -100,13 +100,13 @@ pub struct DiskFigures {
     pub late: u64,
 }
 
-/// What the thread is to do.
+/// What the thread does next.
 enum Task {
     /// Reads the object for this job.
     Read { name: Name, found: Found, claim: u64 },
     /// Writes an object that is whole.
     Write { name: Name, key: String, object: Object, freshness: Freshness, came: Utc },
-    /// Removes a file whose object is another one by now.
+    /// Removes a file: its object is out of date.
     Remove(Name),
 }
 
@@ -233,8 +233,8 @@ impl Disk {
         let is_worth_it =
             freshness.lasts() >= LASTS_MIN && object.progress().head.is_some_and(|head| head.status() == 200);
         let mut tasks = lock(&self.tasks);
-        // Nobody is to find it any more: it was purged, or a part of it is gone. Under the lock, which a purge takes once it has
-        // marked what it is about.
+        // It must not be found any more: it was purged, or a part of it is gone. Checked under the lock, which a purge takes
+        // once it has marked its objects.
         if job.growing.is_sliding() {
             return;
         }
@@ -281,7 +281,7 @@ impl Disk {
         self.news.notify_one();
     }
 
-    /// Whether a purge is about the object of this key whose files are not all looked at yet.
+    /// Whether a purge that has not looked at all files yet is about the object of this key.
     fn is_purged(&self, key: &str) -> bool {
         lock(&self.purges).iter().any(|standing| self.is_meant(&standing.purge, key))
     }
@@ -295,8 +295,8 @@ impl Disk {
         })
     }
 
-    /// The disk hangs: what waits to be written would hold memory for as long. Files that it would have taken the place of are
-    /// out of date.
+    /// The disk hangs: objects that wait for a write would hold memory for as long. The files that they would have replaced
+    /// are out of date, and are removed.
     fn drop_writes(&self) {
         let mut tasks = lock(&self.tasks);
         for task in &mut tasks.writes {

@@ -157,7 +157,7 @@ impl DiskThread {
 
     /// Works until it is told to end.
     pub(super) fn run(mut self) {
-        // An object whose turn has panicked is dropped with its job, which fails it.
+        // A panic ends the read or write at work. The claim of a read stays; once it is overdue, the object is fetched.
         while contain(Border::Worker, || self.work_until_told()).is_err() {
             std::thread::sleep(PAUSE_AFTER_PANIC);
         }
@@ -197,7 +197,7 @@ impl DiskThread {
 
     fn end(mut self) {
         if let Some(writing) = self.writing.take() {
-            // Nobody would find it.
+            // The file is incomplete, and not in the index.
             drop(fs::remove_file(&writing.path));
         }
         let unread: Vec<Claim> = lock(&self.disk.claims).take_all().collect();
@@ -207,8 +207,8 @@ impl DiskThread {
         }
     }
 
-    /// Begins to read what is asked for, and says what is to be written or removed next, if anything. Waits where there is
-    /// nothing to do at all; `None` where it is to end.
+    /// Begins to read what is asked for, and returns what to write or remove next, if anything. Waits where there is nothing
+    /// to do at all; `None` where the thread has to end.
     fn next_tasks(&mut self) -> Option<Option<Task>> {
         let disk = Arc::clone(&self.disk);
         let mut tasks = lock(&disk.tasks);
@@ -398,7 +398,7 @@ impl DiskThread {
         });
     }
 
-    /// The thread does not give it: it is fetched, where nobody has done so already.
+    /// The disk does not give it: it is fetched, unless it was too late and a fetch has the claim already.
     fn fetch_claimed(&self, claim: u64) {
         let claim = lock(&self.disk.claims).take(claim);
         match claim.map(Claim::into_fetch) {
@@ -411,7 +411,8 @@ impl DiskThread {
         }
     }
 
-    /// Returns what is to be read where a block of it may be read now. Otherwise it rests or ends, by whether a reader waits for it.
+    /// Returns `reading` where its next block may be read now. Otherwise the read rests, or ends where no reader waits for
+    /// it.
     fn admit_read(&mut self, reading: Reading) -> Option<Reading> {
         let disk = Arc::clone(&self.disk);
         let mut claims = lock(&disk.claims);
@@ -470,7 +471,7 @@ impl DiskThread {
         reading.filled += block.len() as u64;
         let is_whole = reading.seal.sealed_bytes() == 0;
         if is_whole && reading.found == Found::Fresh {
-            // Before those who read it see its end: who asks again then finds it.
+            // Before its readers see its end: a request that follows then finds it.
             let (key, bytes, now) = (&claim.job.key, reading.filled, self.clock.now());
             self.cache.keep(key, &reading.into, bytes, reading.left, now);
         }

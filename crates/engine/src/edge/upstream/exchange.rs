@@ -40,7 +40,8 @@ impl Fetch {
         Fetch { download, freshness, attempts: 0, failed: Vec::new(), is_barred: false, job }
     }
 
-    /// The bytes of the next request to `url`, whose path stands in front, and what reads the answer. `name` tells who asks.
+    /// The bytes of the next request to `url`, the path of which stands in front, and what reads the answer. `name` is this
+    /// server's, for `Via`.
     ///
     /// Others will read what comes of it, so that nothing of the first client's request goes into it but what is part of the
     /// object's key (path, query, and `Host` where its route keeps that), and the names of servers, which are bounded and cannot
@@ -72,7 +73,7 @@ pub(super) enum Stands {
     Done,
     /// This server is of no use for it; another may be.
     TryNext,
-    /// Nobody can complete it.
+    /// No server can complete it.
     Failed(Failure),
 }
 
@@ -110,7 +111,7 @@ pub(super) struct Exchange {
     pub(super) refusal: Option<Refusal>,
 }
 
-/// Whose answer it is, and when it came.
+/// The server that an answer is from, and when it came.
 #[derive(Clone, Copy)]
 pub(super) struct Origin<'a> {
     pub(super) settings: &'a UpstreamSettings,
@@ -125,7 +126,7 @@ impl Origin<'_> {
         Time::from_nanos(self.now.as_nanos().saturating_sub(age(headers).as_nanos() as u64))
     }
 
-    /// A redirect with this head as clients are to see it, where it leads back to servers that are asked for such here.
+    /// A redirect with this head as clients see it, where it leads back to servers that are asked for such here.
     fn redirect(&self, job: &Job, head: &Head) -> Option<Head> {
         let location = head.field("location").filter(|_| (300..400).contains(&head.status()))?;
         let asked = Redirected {
@@ -258,7 +259,7 @@ impl Exchange {
         self.taken.iter().map(|run| run.len() as u64).sum()
     }
 
-    /// Hands on what was taken, together: each change wakes all who wait.
+    /// Hands on what was taken, together: each change wakes all readers that wait.
     pub(super) fn deliver(&mut self) {
         if !self.taken.is_empty() {
             let growing = &self.download.job.growing;

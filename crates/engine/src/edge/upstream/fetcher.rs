@@ -37,8 +37,8 @@ const SWEEP: Duration = Duration::from_millis(100);
 const DISK_SWEEP: Duration = Duration::from_millis(25);
 /// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(30);
-/// How long an object is fetched on that nobody reads any more: a player that changes its connection finds it again. Where
-/// others wait for a connection, it is not.
+/// How long an object without readers is fetched on: a player that changes its connection finds it again. Where other fetches
+/// wait for a connection, it is not fetched on at all.
 const UNREAD_GRACE: Duration = Duration::from_secs(1);
 /// Memory goes back to the system when at least so much less is in use than before.
 const RETURNED_BYTES_MIN: u64 = 8 << 20;
@@ -54,7 +54,7 @@ struct Line {
     server: usize,
     generation: u32,
     link: Link,
-    /// What is still to be written.
+    /// What has to be written yet.
     out: Vec<u8>,
     /// What it is for; `None` while it is idle.
     exchange: Option<Exchange>,
@@ -64,7 +64,7 @@ struct Line {
     since: Time,
     /// It is not read from: its object is far enough ahead, or memory is short.
     is_paused: bool,
-    /// Since when nobody reads its object.
+    /// Since when its object has no reader.
     unread_since: Option<Time>,
 }
 
@@ -95,7 +95,7 @@ pub(in crate::edge) struct Fetcher {
 }
 
 impl Fetcher {
-    /// A fetcher that has nothing to do. `name` tells servers who asks.
+    /// A fetcher that has nothing to do. `name` tells servers which server asks.
     pub(in crate::edge) fn new(
         settings: UpstreamSettings,
         cache: Arc<Cache>,
@@ -245,7 +245,7 @@ impl Fetcher {
         }
     }
 
-    /// Nobody reads this any more.
+    /// The object has no reader any more.
     fn cancel(&mut self, fetch: Fetch, now: Time) {
         if !self.cache.abandon(&fetch.job.key, &fetch.job.growing) {
             return self.assign(fetch, now);
@@ -254,7 +254,7 @@ impl Fetcher {
         fetch.job.growing.change(|object| object.fail(Failure::Upstream));
     }
 
-    /// Ends exchanges whose objects nobody has read for so long.
+    /// Ends exchanges of objects that have had no reader for so long.
     fn cancel_unread(&mut self, grace: Duration, now: Time) {
         for slot in 0..self.lines.len() {
             let Some(line) = self.lines[slot].as_mut() else { continue };
@@ -493,7 +493,7 @@ impl Fetcher {
             let Some(count) = wire.read(&mut scratch[..read_bytes])? else { return Ok(()) };
             line.since = now;
             let Some(exchange) = &mut line.exchange else {
-                // An idle connection has ended, or says what nobody asked for.
+                // An idle connection has ended, or brings what was not asked for.
                 return Err(io::ErrorKind::ConnectionAborted.into());
             };
             if count == 0 {
@@ -592,9 +592,9 @@ impl Fetcher {
         self.go_on(fetch, now);
     }
 
-    /// The server has answered by the connection in `slot` that it does not have this object, or not now. That says nothing of
-    /// others, which a stranger who knows an address that it fails at would else take from it: the next one is asked for this one
-    /// alone.
+    /// The server has answered by the connection in `slot` that it does not have this object, or not now. That says nothing
+    /// of other objects: otherwise a client that knows an address at which the server fails could take the server from all.
+    /// So the next server is asked for this object alone.
     fn turn_away(&mut self, slot: usize, now: Time) {
         let Some(line) = self.lines[slot].as_mut() else { return };
         let (server, exchange) = (line.server, line.exchange.take());
@@ -631,7 +631,7 @@ impl Fetcher {
         }
     }
 
-    /// Nobody is left who could be asked.
+    /// No server is left that could be asked.
     fn give_up(&mut self, fetch: Fetch, now: Time) {
         let failure = if fetch.is_barred { Failure::Barred } else { Failure::Upstream };
         self.fail(fetch, failure, now);

@@ -118,11 +118,11 @@ pub struct FetchFigures {
     pub fetches: u64,
     /// Objects that broke off and went on.
     pub resumed: u64,
-    /// Objects that nobody could complete.
+    /// Objects that no server could complete.
     pub failed: u64,
     /// Bytes of bodies.
     pub bytes: u64,
-    /// Objects that were not fetched on, since nobody read them any more.
+    /// Objects that were not fetched on, since they had no reader any more.
     pub cancelled: u64,
 }
 
@@ -145,9 +145,9 @@ impl FetchCounters {
 
 /// What the thread is told.
 pub(super) enum News {
-    /// An object is to be fetched.
+    /// An object has to be fetched.
     Job(Box<Job>),
-    /// Somebody of this address waits, too, for the one that has this number among those that wait.
+    /// A client of this address waits, too, for the fetch that has this number among those that wait.
     Joins(u64, IpAddr),
 }
 

@@ -87,7 +87,7 @@ impl Server {
         }
         let (answers, answer) = channel();
         let begun = resolve::in_background(self.url.host().to_owned(), self.url.port(), move |found| {
-            // Nobody listens any more where the relay has ended.
+            // It fails where the relay has ended.
             drop(answers.send(found));
             wake();
         });

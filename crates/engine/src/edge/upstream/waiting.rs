@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
-/// See the module. Each fetch has a number, by which others who ask for its object put it into the lines of their addresses,
+/// See the module. Each fetch has a number, by which other requests for its object put it into the queues of their addresses,
 /// too.
 #[derive(Default)]
 pub(super) struct Waiting {
@@ -43,7 +43,7 @@ impl Waiting {
         }
     }
 
-    /// Takes out those that nobody waits for any more.
+    /// Takes out the fetches of objects that have no reader any more.
     pub(super) fn take_unread(&mut self) -> Vec<Fetch> {
         let is_unread = |fetch: &Fetch| fetch.job.growing.readers() == 0;
         let unread: Vec<u64> =

@@ -1,4 +1,4 @@
-//! A link session: a link that is made again after it was lost, or a listener with several peers, whose channels are
+//! A link session: a link that is made again after it was lost, or a listener with several peers. Their channels are
 //! connected to inputs and outputs.
 //!
 //! A session reads its [`Input`]s and sends their messages to every peer; what peers send is written to its [`Output`]s. When
@@ -121,10 +121,10 @@ pub enum Error {
     #[error("cannot write: {0}")]
     Service(#[source] io::Error),
     /// The reader of what a service writes has gone ([`io::ErrorKind::BrokenPipe`]).
-    #[error("nobody reads the output any more")]
+    #[error("the reader of the output has gone")]
     ServiceClosed,
     /// The reader of an output has gone ([`io::ErrorKind::BrokenPipe`]).
-    #[error("channel {channel}: nobody reads the output any more")]
+    #[error("channel {channel}: the reader of the output has gone")]
     OutputClosed {
         /// The channel.
         channel: u8,
@@ -219,7 +219,7 @@ pub trait Service: Send + Sync {
     /// The channels that it sends on, and how. Receipts are always on.
     fn sends(&self) -> Vec<(u8, Options)>;
 
-    /// The channels that it takes messages of. Nobody else does.
+    /// The channels that it takes messages of. No other code takes these.
     fn takes(&self) -> Vec<u8>;
 
     /// Serves a link, on a thread of its own, until that has ended ([`LinkError::Closed`] somewhere), or there is nothing more
@@ -483,7 +483,7 @@ impl Session {
         &self.addresses
     }
 
-    /// The next event; waits no longer than `timeout`. Events that nobody takes are kept.
+    /// The next event; waits no longer than `timeout`. Events that are not taken are kept.
     pub fn next_event(&self, timeout: Duration) -> Option<SessionEvent> {
         self.events.recv_timeout(timeout).ok()
     }
@@ -532,7 +532,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.stopper().stop();
-            // Who drops a session does not ask how it ended.
+            // A program that drops a session does not ask how it ended.
             let _ = thread.join();
         }
     }

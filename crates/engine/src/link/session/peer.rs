@@ -297,7 +297,7 @@ fn connected(shared: &Arc<Shared>, peer: &Arc<Peer>, again: bool) {
         let mut accounts = peer.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         accounts.values_mut().for_each(Account::begin_anew);
         drop(accounts);
-        // Who has restarted knows nothing of what was said before.
+        // A peer that has restarted knows nothing of what was said before.
         peer.end_received.store(false, Ordering::Relaxed);
         peer.end_delivered.store(false, Ordering::Relaxed);
         peer.is_reported.store(false, Ordering::Relaxed);

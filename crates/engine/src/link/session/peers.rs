@@ -44,7 +44,7 @@ impl Peers {
         Some(peers.remove(index))
     }
 
-    /// No peer will come any more: those who wait for one give up.
+    /// No peer will come any more: threads that wait for one give up.
     pub(super) fn end(&self) {
         self.lock().is_over = true;
         self.changed.notify_all();
@@ -73,7 +73,7 @@ impl Peers {
         }
     }
 
-    /// The peers, once there is one whose link has not ended. `None`: the session is over.
+    /// The peers, once there is one with a link that has not ended. `None`: the session is over.
     fn wait(&self) -> Option<Vec<Arc<Peer>>> {
         let mut state = self.lock();
         loop {

@@ -44,7 +44,8 @@ pub(super) struct Run {
     served: bool,
     /// When to connect again.
     connect_at: Option<Instant>,
-    /// What the session ends with at last: a listener that has served its other peers, or one whose services went on.
+    /// The error that the session ends with at last: after a listener has served its other peers, or the services have gone
+    /// on to their end.
     torn: Option<Error>,
     /// Since when all inputs have ended, and the listener that we were connected to is away.
     unheard_since: Option<Instant>,
@@ -363,7 +364,7 @@ impl Run {
         if let Some(acceptor) = self.acceptor {
             let _ = acceptor.join();
         }
-        // Whoever learns that it is over may open the same address again.
+        // Before the event: a program that learns of the end may open the same address again.
         drop(self.endpoint);
         self.shared.emit(SessionEvent::Ended);
     }

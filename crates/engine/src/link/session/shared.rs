@@ -95,7 +95,7 @@ impl Running {
 impl Shared {
     /// Tells the main thread.
     pub(super) fn notify(&self, message: Message) {
-        // Nobody listens any more once the session is over.
+        // It fails once the session is over, when the message is not needed.
         let _ = self.messages.send(message);
     }
 
@@ -105,7 +105,7 @@ impl Shared {
         let _ = self.events.send(event);
     }
 
-    /// Whether nobody here wants what comes on a channel.
+    /// Whether no output and no service here takes what comes on a channel.
     pub(super) fn takes_nothing_of(&self, channel: u8) -> bool {
         let is_served = self.services.iter().any(|running| running.service.takes().contains(&channel));
         channel != CONTROL && !self.outputs.contains_key(&channel) && !is_served

@@ -129,7 +129,7 @@ impl Frames {
         (self.step, self.ticks, self.steps) = (None, 0, 0);
     }
 
-    /// A frame is over, since the one of this stamp begins, before whose first packet some are missing.
+    /// A frame is over, since the one of this stamp begins; `missing` packets are missing before the new frame's first one.
     fn end(&mut self, timestamp: u32, number: u64, missing: u64) {
         let Some(current) = self.current else { return };
         if self.first.is_none() {

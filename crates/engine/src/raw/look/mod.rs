@@ -200,7 +200,7 @@ fn socket(granted: &Granted) -> SocketReport {
 }
 
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whoever holds it only counts.
+    // Threads that hold it only count, so that a panic leaves it usable.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Path {
 pub(super) struct Seen<'a> {
     pub(super) header: Header,
     pub(super) arrival: Arrival,
-    /// Its payload, as far as it was to be seen.
+    /// Its payload, as far as its bytes were looked at.
     pub(super) payload: &'a [u8],
     /// Bytes of the whole datagram, and of its RTP header.
     pub(super) bytes: usize,
@@ -45,7 +45,7 @@ pub(super) struct Seen<'a> {
 }
 
 impl Path {
-    /// `lock` decides whose packets are of the stream.
+    /// `lock` decides which senders' packets are of the stream.
     pub(super) fn new(payload_type: u8, rate_hz: u32, lock: SourceLock) -> Path {
         Path {
             payload_type,
@@ -61,7 +61,7 @@ impl Path {
     }
 
     /// Takes a datagram of `bytes` bytes, of which `head` is the beginning; `None` where it is not of the stream.
-    /// The others are when it came, what the kernel had dropped before, and who sent it.
+    /// The others are when it came, what the kernel had dropped before, and its source address.
     /// `is_extended`: its payload begins with the high half of its sequence number.
     pub(super) fn push<'a>(
         &mut self,

@@ -75,7 +75,7 @@ impl From<&receive::Report> for Merged {
 pub struct PathReport {
     /// Where it comes to.
     pub address: String,
-    /// Who sends.
+    /// The sender's SSRC.
     pub ssrc: Option<u32>,
     /// Whatever came.
     pub datagrams: u64,
@@ -202,7 +202,7 @@ pub struct VideoReport {
     pub frames: u64,
     /// Frames with holes.
     pub incomplete_frames: u64,
-    /// By the numbers, of frames whose first packet came and that of the next one.
+    /// By the numbers, of frames that have come with their first packet and that of the next one.
     pub packets_per_frame: Option<Range>,
     /// UDP payloads.
     pub datagram_bytes: Option<Range>,
@@ -212,7 +212,7 @@ pub struct VideoReport {
     pub described_packing: &'static str,
     /// What packets look like: "block" where all but a frame's last have one multiple of 180 bytes of samples, over the ends of lines.
     pub packing: Option<&'static str>,
-    /// Frames without a loss whose markers were not where they belong.
+    /// Frames without a loss that have another number of markers than one, or than one for each field.
     pub marker_errors: u64,
     /// `TP`.
     pub described_sender: Option<String>,
@@ -318,9 +318,9 @@ pub struct AncillaryReport {
     pub frames: u64,
     /// ANC packets.
     pub packets: u64,
-    /// ANC packets whose checksum is wrong.
+    /// ANC packets with a wrong checksum.
     pub checksum_errors: u64,
-    /// Words whose parity is wrong.
+    /// Words with a wrong parity.
     pub parity_errors: u64,
     /// Packets of CEA-608 and CEA-708 captions.
     pub caption_packets: u64,

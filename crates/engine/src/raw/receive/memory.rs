@@ -49,7 +49,7 @@ impl FramePool {
         Some(FrameMemory { pixels: self.pixels, size: self.size, blocks })
     }
 
-    /// Frames that nobody holds.
+    /// Frames that are free.
     pub(super) fn free(&self) -> usize {
         self.planes.iter().map(Pool::free).min().unwrap_or(0)
     }

@@ -1,11 +1,11 @@
-//! One stream of uncompressed video: a thread that has the kernel write packets into frames, and pictures for who asks.
+//! One stream of uncompressed video: a thread that has the kernel write packets into frames, and pictures for the caller.
 //!
 //! ```text
 //!  Flow (or two) ─► recvmmsg into frames, as Depacketizer::plan says ─► Depacketizer::take ─► frames ─┐  network thread
 //!                                                                                                     ▼
 //!             Receiver::next: holes concealed, capture time, Picture ◄── as many as the pool has ─────┘  caller's thread
 //! ```
-//! Whoever asks too late loses whole frames, which are counted, and never packets of those that are received meanwhile.
+//! A caller that asks too late loses whole frames, which are counted, and never packets of those that are received meanwhile.
 
 mod conceal;
 mod memory;
@@ -50,7 +50,7 @@ pub struct Settings {
     pub stream: raw_video::Settings,
     /// Its paths, as many as the stream has.
     pub paths: Vec<FlowSettings>,
-    /// Whose packets are taken.
+    /// Which senders' packets are taken.
     pub lock: SourceLock,
     /// What is added to the media clock where time stamps are those of a clock that all share ([`MediaClock::new`]).
     pub direct: Option<u32>,
@@ -61,9 +61,9 @@ pub struct Settings {
     /// Whether pictures are in pgroups, as they come, or in planes. The kernel writes pgroups into frames; into planes they are
     /// unpacked packet by packet, while the processor's cache has them.
     pub layout: Layout,
-    /// Frames that there is memory for. Who is late by more loses frames.
+    /// Frames that there is memory for. A caller that is late by more loses frames.
     pub frames: usize,
-    /// The processor that the thread is to stay on.
+    /// The processor that the thread stays on.
     pub processor: Option<usize>,
 }
 
@@ -76,7 +76,7 @@ pub struct Report {
     pub bytes: u64,
     /// Datagrams that the kernel dropped for want of room, at all paths.
     pub kernel_drops: u64,
-    /// Frames of the pool that nobody holds.
+    /// Frames of the pool that are free.
     pub free_frames: usize,
 }
 
@@ -202,7 +202,7 @@ impl Receiver {
             if !prefer_thread() {
                 tracing::debug!("the receiving thread has an ordinary priority (RLIMIT_NICE)");
             }
-            // Whoever started it waits for this.
+            // The thread that has started it waits for this.
             let _ = pinned.send(pinning);
             if is_good { network.run() } else { Ok(()) }
         })?;

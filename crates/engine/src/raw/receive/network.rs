@@ -35,7 +35,7 @@ impl Shared {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Report> {
-        // Whoever holds it only copies numbers.
+        // Threads that hold it only copy numbers, so that a panic leaves it usable.
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -86,9 +86,9 @@ impl Network {
         })
     }
 
-    /// Receives until it is told to end, nobody wants frames any more or a socket fails.
+    /// Receives until it is told to end, the frames' receiver has gone or a socket fails.
     pub(super) fn run(mut self) -> io::Result<()> {
-        // Of a frame that is cut off by the end nothing is lost, and nothing is to be had.
+        // A frame that the end cuts off is neither counted as lost nor handed out.
         let ended = self.receive();
         self.ask_drops();
         self.tell();
@@ -113,7 +113,7 @@ impl Network {
                 self.drops_asked = now;
                 self.ask_drops();
             }
-            // Whoever has a frame finds it counted.
+            // Before the frames, so that each is counted when the caller has it.
             self.tell();
             if !self.hand_out() {
                 return Ok(());
@@ -167,7 +167,7 @@ impl Network {
         }
     }
 
-    /// Gives frames out; false where nobody wants them.
+    /// Gives frames out; false where their receiver has gone.
     fn hand_out(&mut self) -> bool {
         while let Some(done) = self.depacketizer.poll() {
             // Without memory it is lost as a whole, and counted by the depacketizer.

@@ -1,4 +1,4 @@
-//! A stream whose packets are followed and whose frames are not kept: for a look at it, whatever size its frames have.
+//! Follows a stream's packets without keeping its frames: for a look at it, whatever size its frames have.
 
 use super::memory::FramePool;
 use super::{Arrived, Receiver, Settings, Tap, Watch};
@@ -8,7 +8,7 @@ use glassline_media::Time;
 use std::io;
 use std::time::Duration;
 
-/// What is told of a frame whose samples are not kept.
+/// What is known of a frame without its samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observed {
     /// When it was captured.

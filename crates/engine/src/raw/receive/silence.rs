@@ -15,7 +15,7 @@ pub struct StreamWatch {
     was_told: bool,
 }
 
-/// What is to be told of a stream.
+/// What has to be told of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamNews {
     /// Nothing has come yet.
@@ -65,7 +65,7 @@ struct Path {
     was_told: bool,
 }
 
-/// What is to be told of a path.
+/// What has to be told of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathNews {
     /// It brings nothing.

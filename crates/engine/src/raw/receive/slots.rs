@@ -26,7 +26,7 @@ impl Slots {
         self.frames.get_mut(slot)?.take()
     }
 
-    /// Frames that nobody holds.
+    /// Frames that are free.
     pub(super) fn free(&self) -> usize {
         self.pool.free()
     }

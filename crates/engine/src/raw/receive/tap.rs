@@ -14,13 +14,13 @@ pub struct Message<'a> {
     pub at: Time,
     /// Datagrams that the socket had dropped before it, modulo 2³².
     pub drops: u32,
-    /// Who sent it.
+    /// Its source address.
     pub from: Option<SocketAddr>,
 }
 
 /// Sees each message. Of a flow that is not collected ([`FlowSettings::is_collected`]) that is each datagram.
 ///
-/// Called by the thread that receives, so it is to be quick and is not to wait.
+/// The receiving thread calls it, so it must be quick and must not wait.
 ///
 /// [`FlowSettings::is_collected`]: glassline_io::udp::flow::FlowSettings::is_collected
 pub trait Tap: Send {

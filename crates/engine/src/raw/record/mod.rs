@@ -52,8 +52,8 @@ pub struct Progress {
 /// When a recording ends by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// How long it is to be, from its first frame on: by the time stamps of the stream, and, where frames have stopped coming, by
-    /// the time that has passed.
+    /// How long the recording becomes, from its first frame on: by the time stamps of the stream, and, where frames have
+    /// stopped coming, by the time that has passed.
     pub length: Option<Duration>,
     /// It ends where no frame has come for so long, be it the first one or one more.
     pub silence: Option<Duration>,
@@ -62,9 +62,9 @@ pub struct Limits {
 /// Why a recording has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It is as long as it was to be.
+    /// It has the length that was asked for.
     Length,
-    /// The time that it was to last has passed, and the sender had stopped before.
+    /// The time that was asked for has passed, and the sender had stopped before.
     SenderStopped,
     /// No frame came for as long as [`Limits::silence`] says.
     Silence,
@@ -122,7 +122,7 @@ impl Recording {
         let in_thread = counts.clone();
         thread::Builder::new().name("recording".to_owned()).spawn(move || {
             let written = record(receiver, writer, limits, &in_thread);
-            // Nobody may wait for it any more.
+            // It fails where the recording was dropped, and the result is not needed.
             let _ = end.send(written);
         })?;
         Ok(Recording { watch, counts, ended })

@@ -108,8 +108,8 @@ pub struct Kept {
 }
 
 impl Writer {
-    /// Makes the file, or empties the one that is there. `picture` is an example of what is to be written,
-    /// `sample_aspect` width to height of its samples, which y4m says and raw bytes do not.
+    /// Makes the file, or empties the one that is there. `picture` is an example of what will be written, `sample_aspect`
+    /// width to height of its samples, which y4m says and raw bytes do not.
     ///
     /// # Errors
     /// [`WriteError::Y4m`] where `picture` is nothing for that container, before anything is touched; what the system says of

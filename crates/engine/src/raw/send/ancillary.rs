@@ -154,7 +154,7 @@ impl AncillarySender {
         }
     }
 
-    /// Sends what belongs to a frame of these stamps, whose two differ where its fields are of two times.
+    /// Sends what belongs to a frame of these stamps; the two differ where its fields are of two times.
     pub(super) fn frame(&mut self, place: Place, [first, second]: [u32; 2]) {
         let Beside { codes, captions } = &mut self.beside;
         let code = codes.as_mut().and_then(|codes| codes.next(place, self.rate).packet());

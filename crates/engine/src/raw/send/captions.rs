@@ -16,8 +16,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Triplets of a kind that wait at most: of CEA-608 17 s, of CEA-708 almost a second. A film whose captions come as whole
-/// sentences in a frame needs them.
+/// Triplets of a kind that wait at most: of CEA-608 17 s, of CEA-708 almost a second. Films that
+/// have the captions of a whole sentence in one frame need them.
 const WAITING_MAX: usize = 512;
 /// Pictures with captions that are read ahead at most.
 const AHEAD: usize = 256;
@@ -34,11 +34,11 @@ pub(super) struct CaptionPacker {
     sequence: u16,
     /// Pairs of CEA-608 that wait, by field.
     fields: [VecDeque<Triplet>; 2],
-    /// Whether the film has used the field, whose decoders then await a pair in each frame.
+    /// Whether the film has used the field: decoders then await a pair of it in each frame.
     is_used: [bool; 2],
     /// Of CEA-708.
     channel: VecDeque<Triplet>,
-    /// Whose turn the next single pair is, where a frame has room for one.
+    /// The field of the next single pair, where a frame has room for one.
     turn: usize,
     /// Which field's pair the last frame had, in a single pair's place.
     last: Option<usize>,
@@ -117,7 +117,7 @@ impl CaptionPacker {
         pairs
     }
 
-    /// The field whose pair goes with a frame that has one: in turns, but where the film has them the other way round.
+    /// The field of the pair that a frame with a single one has: in turns, but where the film has them the other way round.
     fn single(&mut self) -> usize {
         let (turn, other) = (self.turn, 1 - self.turn);
         let is_others =
@@ -147,7 +147,7 @@ pub(super) struct Captions {
 }
 
 impl Captions {
-    /// Of a film whose pictures come at `rate`, in frames of which there are `sent` a second.
+    /// Of a film with pictures at `rate`, in frames of which there are `sent` a second.
     ///
     /// # Errors
     /// As of [`CaptionFeed::open`].
@@ -222,7 +222,7 @@ struct State {
 }
 
 impl CaptionFeed {
-    /// Begins to read the captions of a film whose pictures come at `rate`, over and over where it is `looped`.
+    /// Begins to read the captions of a film with pictures at `rate`, over and over where it is `looped`.
     ///
     /// # Errors
     /// There is no thread. A film that cannot be read shows later, by [`CaptionFeed::failure`].
@@ -336,7 +336,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads one round; false where nothing is wanted any more. All of it comes back where it is to be kept, and not too much.
+    /// Reads one round; false where nothing is wanted any more. Returns all of it where `keep` asks for that and it is not
+    /// too much.
     fn read_round(
         &self,
         round: u64,
@@ -365,7 +366,7 @@ impl Shared {
         Ok((true, kept))
     }
 
-    /// The second picture was decoded, whose captions come behind it: those of the first are there.
+    /// The second picture was decoded. Captions come behind their picture, so that those of the first are there.
     fn begin(&self) {
         let mut state = self.lock();
         if !state.has_begun {

@@ -11,10 +11,10 @@ use std::time::Duration;
 /// β of the network's bucket.
 const BETA: f64 = 1.1;
 
-/// Who can receive what was sent.
+/// Which receivers can receive what was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Every receiver: as even as a sender of type N or NL, whose schedule it is.
+    /// Every receiver: as even as a sender of type N or NL, whichever the schedule is of.
     Narrow,
     /// Receivers of type W.
     Wide,
@@ -25,7 +25,7 @@ pub enum Class {
 /// Follows both models through bursts as they are sent.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
-    /// Those of the narrow type whose schedule it is, and of the wide one.
+    /// Those of the narrow type that the schedule is of, and of the wide one.
     limits: [Limits; 2],
     /// When each packet is read after the frame's beginning, in nanoseconds.
     reads: Vec<u64>,

@@ -86,7 +86,7 @@ fn video(settings: &Settings, sent: &Sent) -> Video {
     let is_scheduled = settings.shape != Shape::Burst && sent.is_on_grid && sent.rate.is_some();
     let sender = match settings.shape {
         _ if !is_scheduled => None,
-        // Only who has each burst leave by a queueing discipline promises to be even.
+        // Only a sender that has each burst leave by a queueing discipline promises to be even.
         Shape::Narrow if sent.is_exact => Some(SenderType::Narrow),
         Shape::Linear if sent.is_exact => Some(SenderType::NarrowLinear),
         _ => Some(SenderType::Wide),
@@ -106,8 +106,8 @@ fn video(settings: &Settings, sent: &Sent) -> Video {
 
 /// A packet has a millisecond (ST 2110-30 §6.2.1, level A).
 fn audio(channels: u8) -> Audio {
-    // The groups of ST 2110-30 §6.2.2 whose channels come in the order that FFmpeg and WAVE have; of eight these have another
-    // one at the sides.
+    // The groups of ST 2110-30 §6.2.2 with channels in the order that FFmpeg and WAVE have; of eight these have another one
+    // at the sides.
     let order = match channels {
         1 => "M".to_owned(),
         2 => "ST".to_owned(),
@@ -136,7 +136,7 @@ fn path(settings: &PathSettings) -> Path {
     Path { to: route.address, sources: route.source.into_iter().collect(), ttl }
 }
 
-/// Which clock stamps are of: TAI of this machine's wall clock since PTP's epoch, and who keeps that right.
+/// Which clock stamps are of: TAI of this machine's wall clock since PTP's epoch, and what keeps that right.
 fn clock(settings: &Settings, rate_hz: u32) -> (ReferenceClock, MediaClockSource) {
     let direct = |offset| MediaClockSource::Direct { offset };
     match settings.clock {

@@ -29,7 +29,7 @@ pub enum Error {
     /// A datagram has no room.
     #[error("datagrams of {0} bytes have no room for a header and samples")]
     Datagram(usize),
-    /// Fields whose lower one comes first.
+    /// Of two fields the lower one comes first.
     #[error("the pictures' bottom field comes first, and fields are sent top first")]
     BottomFirst,
     /// Two streams of packets would go to one place.
@@ -64,13 +64,13 @@ pub enum Error {
         /// Where to, and the system's words.
         why: String,
     },
-    /// A file that is to be sent from memory has no picture.
+    /// A file that should be sent from memory has no picture.
     #[error("there is no picture in {0}")]
     Empty(String),
     /// The system gives no memory, thread, clock or random number.
     #[error("cannot get {what}: {error}")]
     System {
-        /// What was to be had.
+        /// What the system does not give.
         what: &'static str,
         /// The system's words.
         error: io::Error,

@@ -8,7 +8,7 @@ use glassline_media::{Layout, Memory, Picture};
 use glassline_transport::raw_video::Format;
 use std::fs;
 
-/// Frames whose memory is had at a time.
+/// Frames that memory is allocated for at a time.
 const CHUNK_FRAMES: usize = 16;
 
 /// Makes frames of pictures.

@@ -58,7 +58,7 @@ impl Intake {
         }
     }
 
-    /// Packs pictures as they are asked for, until they end or nobody wants more.
+    /// Packs pictures as they are asked for, until they end or the queue is stopped.
     pub(super) fn run(&self, mut pictures: Pictures) {
         let mut number = 0;
         let ended = loop {
@@ -77,7 +77,7 @@ impl Intake {
         self.queue.end(ended);
     }
 
-    /// A block, once there is one; `None` where nobody wants one any more.
+    /// A block, once there is one; `None` where the queue is stopped.
     fn wait_for_block(&self) -> Option<Block> {
         while !self.queue.is_stopped() {
             match self.pool.take() {

@@ -63,7 +63,7 @@ struct PacketNumbers {
     sequence: u32,
 }
 
-/// Numbers that nobody can guess (RFC 3550 §5.1).
+/// Numbers that cannot be guessed (RFC 3550 §5.1).
 fn packet_numbers() -> Result<PacketNumbers> {
     let seed = glassline_io::random::seed().map_err(Error::system("a random number"))?;
     let number = |at: usize| u32::from_be_bytes([seed[at], seed[at + 1], seed[at + 2], seed[at + 3]]);

@@ -56,8 +56,8 @@ impl Path {
         Ok(Path { to, sender, outbox: Outbox::new(), launch })
     }
 
-    /// Sends `bursts` of a frame of `bytes`, whose packets are the next of `packets`; each at its time after `began`, where it
-    /// has launch times.
+    /// Sends `bursts` of a frame of `bytes`; their packets are the next of `packets`. Each burst leaves at its time after
+    /// `began`, where the path has launch times.
     pub(super) fn send(
         &mut self,
         bursts: &[Burst],

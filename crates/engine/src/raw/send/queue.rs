@@ -46,7 +46,7 @@ struct State {
 }
 
 impl Queue {
-    /// Puts a frame in; false where nobody wants more.
+    /// Puts a frame in; false once the queue is stopped.
     pub(super) fn push(&self, frame: Frame) -> bool {
         let mut state = self.lock();
         state.frames.push_back(frame);
@@ -75,7 +75,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Nobody wants more.
+    /// No more frames are wanted.
     pub(super) fn stop(&self) {
         self.lock().is_stopped = true;
         self.changed.notify_all();

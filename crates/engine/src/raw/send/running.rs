@@ -22,7 +22,7 @@ use std::time::Duration;
 const CALL_BURSTS: usize = 32;
 /// Bursts with launch times are handed over so much earlier.
 const AHEAD: Duration = Duration::from_millis(2);
-/// A frame that somebody wants ended goes on if it ends within this.
+/// Where the end is asked for, the frame on its way is cut off if its next burst is due later than this.
 const END_WITHIN: Duration = Duration::from_millis(200);
 
 /// Ends a sender, from any thread.
@@ -82,7 +82,7 @@ struct Report {
 }
 
 impl Running {
-    /// Sends until the supply ends, the limit is reached or somebody asks for the end.
+    /// Sends until the supply ends, the limit is reached or the queue is stopped.
     pub(super) fn run(mut self, mut supply: Supply) -> Result<()> {
         let (mut number, mut first) = (0, None);
         while self.limit.is_none_or(|limit| number < limit) && !self.queue.is_stopped() {

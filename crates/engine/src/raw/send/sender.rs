@@ -46,7 +46,7 @@ pub struct RawSender {
     rate: FrameRate,
     packetizer: Packetizer,
     schedule: Schedule,
-    /// Of the narrow type whose schedule it is, and of the wide one.
+    /// Of the narrow type that the schedule is of, and of the wide one.
     limits: [Limits; 2],
     plan: Plan,
     pacer: Pacer,
@@ -72,7 +72,7 @@ struct Opened {
     children: Option<Children>,
     sound: Option<OpenSound>,
     time_codes: Option<TimeCodes>,
-    /// The film, if it has captions and they are to be sent.
+    /// The film, if it has captions and the settings ask for them.
     captioned: Option<FfmpegInput>,
 }
 
@@ -86,7 +86,7 @@ enum OpenInput {
 }
 
 impl RawSender {
-    /// Opens `input` and the paths. A file that is to be sent over and over is read and packed here, if it fits.
+    /// Opens `input` and the paths. A file that is sent over and over is read and packed here, if it fits.
     ///
     /// # Errors
     /// [`Error`]: the input's, the format's, the network's.
@@ -330,7 +330,7 @@ impl RawSender {
         })?;
         let sent = sending.join().expect("the sending thread does not panic");
         let played = playing.map_or(Ok(()), |(playing, sounds)| {
-            // What was captured with the last picture is sent, but for somebody who has asked for the end.
+            // What was captured with the last picture is sent, unless the end was asked for.
             if queue.is_stopped() {
                 sounds.stop();
             } else {

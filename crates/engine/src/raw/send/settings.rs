@@ -161,7 +161,7 @@ pub enum Rate {
     Unlimited,
 }
 
-/// What the machine's wall clock follows, which nobody but its administrator knows.
+/// What the machine's wall clock follows; only its administrator knows that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockSource {
     /// Nothing that others share: `ts-refclk:localmac`.

@@ -97,13 +97,13 @@ struct State {
 }
 
 impl SoundQueue {
-    /// Beside pictures of which each lasts for `period`, and all of whose sound may come with it.
+    /// Beside pictures that last for `period` each; all sound of one may come with it.
     pub(super) fn new(period: Duration) -> SoundQueue {
         let room = (WAITING + 2 * period).as_millis() as usize * SOUND_RATE_HZ as usize / 1000;
         SoundQueue { room, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Puts a block in, or leaves it out and counts it where too much waits; false where nobody wants more.
+    /// Puts a block in, or leaves it out and counts it where too much waits; false once no more blocks are wanted.
     pub(super) fn push(&self, block: AudioBlock) -> bool {
         let mut state = self.lock();
         let frames = block.frames();

@@ -5,7 +5,7 @@ use glassline_media::{AudioBlock, Time};
 use glassline_transport::rtp::pcm::{Packetizer, PacketizerSettings};
 use std::time::Duration;
 
-/// Blocks whose time is this far from where the one before ended go on from there: a millisecond, which is a packet.
+/// A block that begins at most this far from the end of the one before goes on from there: a millisecond, which is a packet.
 const TOLERANCE: i32 = 48;
 /// What lies further back than this was stamped by another clock: a second. Less of it was sent already.
 const LEAP: i32 = 48_000;
@@ -38,8 +38,8 @@ impl SoundPackets {
         })
     }
 
-    /// Takes a block whose first sample has the time stamp `stamp`, and calls `out` with each packet that is full and with the
-    /// time at which its last sample was captured.
+    /// Takes a block that begins at the time stamp `stamp`, and calls `out` with each packet that is full and with the time at
+    /// which its last sample was captured.
     ///
     /// # Errors
     /// The block has other channels, or another rate.

@@ -56,7 +56,7 @@ impl Stamps {
         ((tai * rate + SECOND / 2) / SECOND) as u32
     }
 
-    /// The stamps of a frame whose second field, if it has one, was captured at `second`. No frame has those of the one before
+    /// The stamps of a frame; its second field, if it has one, was captured at `second`. No frame has those of the one before
     /// it, however close they are.
     pub(super) fn of_frame(&mut self, captured: Time, second: Option<Time>) -> [u32; 2] {
         let stamp = self.of(captured);

@@ -14,7 +14,7 @@ const LONGEST_NANOS: u64 = 10_000_000_000;
 /// What was sent, and how punctually. Times are against the schedule by which a receiver reads.
 #[derive(Clone, Debug)]
 pub struct Statistics {
-    /// Frames whose packets have left.
+    /// Frames that were sent.
     pub frames: u64,
     /// Packets, of one path.
     pub packets: u64,
