@@ -30,22 +30,23 @@ const PRESET: &str = "superfast";
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "What is received")]
 pub(super) struct ReceiveOptions {
-    /// Bit rate of H.264 that is made of the pictures, for FILE.ts, FILE.mp4, udp://, http:// and preview: [default: 5M]
+    /// Bit rate of the H.264 stream that is encoded from the pictures, for FILE.ts, FILE.mp4, udp://, http:// and
+    /// preview: [default: 5M]
     #[arg(long, value_name = "RATE")]
     out_bitrate: Option<Bitrate>,
-    /// x264's preset for it [default: superfast]
+    /// x264's preset for that stream [default: superfast]
     #[arg(long, value_name = "P", value_parser = clap::builder::PossibleValuesParser::new(x264::PRESETS))]
     out_preset: Option<String>,
-    /// File with the key that a relay asks for from publishers
+    /// File with the publish key, if the relay requires one
     #[arg(long, value_name = "FILE")]
     publish_key_file: Option<PathBuf>,
     #[command(flatten)]
     trust: Trust,
-    /// The largest picture of VP8 that is taken, by its number of samples [default: 8192x8192]
+    /// The largest VP8 picture that is accepted, by its number of samples [default: 8192x8192]
     #[arg(long, value_name = "WxH", value_parser = quantity::parse_size)]
     max_picture: Option<Size>,
-    /// Where sound goes: alsa:DEVICE, FILE.wav, fd:N (raw samples on an open descriptor: s16le, 48 kHz, stereo), or null:
-    /// [default: null:]
+    /// Where audio goes: alsa:DEVICE, FILE.wav, fd:N (raw samples to an open descriptor: s16le, 48 kHz, stereo), or
+    /// null: [default: null:]
     #[cfg(feature = "opus")]
     #[arg(long, value_name = "OUTPUT")]
     audio_out: Option<AudioOut>,

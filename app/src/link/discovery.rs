@@ -24,14 +24,14 @@ const LOOK: Duration = Duration::from_secs(5);
 /// How soon it is heeded that one is not looked for any more.
 const HEED: Duration = Duration::from_millis(100);
 
-/// List the listeners of this network that announce themselves (multicast DNS)
+/// List the listeners in this network that announce themselves (multicast DNS)
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Discover {
-    /// How long answers are waited for
+    /// How long to wait for answers
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = quantity::parse_duration)]
     wait: Duration,
-    /// Ask at this network interface alone
+    /// Ask only on this network interface
     #[arg(long, value_name = "IFACE")]
     interface: Option<String>,
     /// Print JSON
@@ -45,7 +45,7 @@ Examples:
   glassline link discover
   glassline link connect mdns:ground --key drone.key --channel 1:lines,in=-
 
-Anybody in the network may announce anything: it is the key by which both ends know each other.";
+Anyone in the network can announce anything: both ends authenticate each other by the key.";
 
 /// One that announces itself.
 #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! By what an end of a link is known: its key, whose keys it knows, its name.
+//! The identity of an end of a link: its key, the keys of its peers, its name.
 
 use crate::failure;
 use crate::key::{self, Secret};
@@ -7,19 +7,20 @@ use glassline_transport::link::{Credentials, Key, MAX_NAME, Settings};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// Who we are, and with whom we speak.
+/// The identity of this end and of its peers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Identity {
-    /// File with the key: one that both ends have, or with --peer the private half of our pair
+    /// File with the key: the key that both ends share, or with --peer the private half of this end's pair
     #[arg(long, value_name = "FILE", required_unless_present = "insecure")]
     key: Option<PathBuf>,
-    /// The public half of the other end's key pair; a listener takes several
+    /// Public half of the other end's key pair; a listener accepts several
     #[arg(long, value_name = "PUBLIC", requires = "key", value_parser = public)]
     peer: Vec<Key>,
-    /// Let anybody in: for the lab
+    /// Let anyone connect, without a key: for the lab
     #[arg(long, conflicts_with = "key")]
     insecure: bool,
-    /// By what a listener tells us from others with the same key [default: this machine and command]
+    /// Name by which a listener distinguishes this end from others with the same key [default: from this machine and
+    /// command]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }

@@ -82,11 +82,11 @@ impl<'de> Deserialize<'de> for Filter {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Log (to standard error)")]
 pub(crate) struct Options {
-    /// How log lines look [default: text]
+    /// Format of log lines [default: text]
     #[arg(long, global = true, value_enum, value_name = "FORMAT", hide_short_help = true)]
     log_format: Option<Format>,
-    /// Log this and worse: off, error, warn, info, debug, trace; or by module, as in `warn,glassline_engine=debug`
-    /// [default: info]
+    /// Lowest level that is logged: off, error, warn, info, debug, trace; or a level for each module, as in
+    /// `warn,glassline_engine=debug` [default: info]
     #[arg(long, global = true, value_name = "LEVEL", env = "GLASSLINE_LOG", hide_short_help = true)]
     log: Option<Filter>,
     /// Log more: -v debug, -vv trace

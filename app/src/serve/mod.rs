@@ -47,10 +47,10 @@ Examples:
   glassline serve --demo                          a live test picture at http://127.0.0.1:8080/
   glassline serve --config glassline.toml         as configured; examples/glassline.toml shows every key
   glassline serve --listen 127.0.0.1:9000         on another address; may be given several times
-  glassline serve --upstream http://ORIGIN:8080   an edge: what is asked for comes from there, once
+  glassline serve --upstream http://ORIGIN:8080   an edge: fetches each requested object from there, once
   glassline serve --config glassline.toml --test-config
-  glassline serve --config glassline.toml --upgrade     take over from the one that runs; kill -USR2 does the same
-  glassline serve --config glassline.toml --user glassline     started as root, goes on as this user
+  glassline serve --config glassline.toml --upgrade     replace the running server; kill -USR2 does the same
+  glassline serve --config glassline.toml --user glassline     started as root, continues as this user
 
 Publish to it (from this machine; others need a key or --open-publish):
   ffmpeg -re -i FILE -c copy -f mpegts http://127.0.0.1:8080/live/NAME.ts
@@ -59,32 +59,33 @@ Publish to it (from this machine; others need a key or --open-publish):
 Watch: open http://HOST:8080/watch/NAME, or  vlc http://HOST:8080/live/NAME.ts
 LL-HLS: http://HOST:8080/live/NAME/index.m3u8    LL-DASH: http://HOST:8080/live/NAME/manifest.mpd";
 
-/// Hand live streams to everyone: a relay with a page to watch them on
+/// Serve live streams to many viewers: a relay with a web page to watch them on
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Configuration file (TOML); without it every value is the default
+    /// Configuration file (TOML); without it every key has its default
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Listen here instead of where the configuration says; may be given several times [default: [::]:8080]
+    /// Address to listen on, instead of those in the configuration; may be given several times [default: [::]:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Vec<SocketAddr>,
-    /// Publish a moving test picture with a clock, a barcode and a tone as the stream "demo"
+    /// Publish a test stream named "demo": a moving picture with a clock, a barcode and a tone
     #[arg(long)]
     demo: bool,
-    /// Read and check the configuration, say whether it is good, and end
+    /// Read and check the configuration, say whether it is good, and exit
     #[arg(long)]
     test_config: bool,
-    /// Take the place of the server that runs with this configuration: viewers and publishers stay connected
+    /// Replace the running server that has this configuration: viewers and publishers stay connected
     #[arg(long, conflicts_with = "test_config")]
     upgrade: bool,
-    /// Started as root, go on as this user once ports and files are open (name or number)
+    /// If started as root, continue as this user once ports and files are open (name or number)
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Fetch what is not here from this server, each object once however many ask for it; may be given several times, in the order in which they are asked
+    /// Fetch what is not here from this server, each object once for all clients; may be given several times, in the
+    /// order in which servers are asked
     #[arg(long, value_name = "URL", value_parser = config::server)]
     upstream: Vec<Url>,
-    /// Let anybody publish without a key
+    /// Let everyone publish without a key
     #[arg(long)]
     open_publish: bool,
 }
