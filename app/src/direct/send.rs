@@ -15,7 +15,7 @@ use glassline_transport::link::Settings;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a connect is tried before it is said that nobody answers.
+/// How long connecting may take before the log says that there is no answer.
 const SAY_AFTER: Duration = Duration::from_secs(10);
 
 /// Send live video to a receiver; each picture is as large as the network carries at that moment, or is not sent

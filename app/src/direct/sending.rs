@@ -39,9 +39,9 @@ const DEFAULT_PARITY: Fec = Fec::WhenLossy(25);
 /// What is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum SendInput {
-    /// Pictures, or standard input, whose first bytes tell what it is.
+    /// Pictures, or standard input: its first bytes tell what it contains.
     Pictures(Input),
-    /// A file whose pictures are coded already.
+    /// A file with encoded pictures.
     Coded(PathBuf),
 }
 
@@ -389,7 +389,7 @@ impl SendOptions {
         self.limit.is_some() || self.duration.is_some()
     }
 
-    /// Refuses what belongs to the codec whose pictures are chosen by the budget.
+    /// Refuses the options of VP8, where a budget decides which version of a picture is sent.
     fn refuse_functional(&self, kind: &str) -> Result<()> {
         let default = SendOptions::default();
         let own = [
@@ -416,8 +416,8 @@ fn epoch() -> Result<u32> {
     Ok(u32::from_be_bytes([seed[0], seed[1], seed[2], seed[3]]))
 }
 
-/// The file of decisions. Each line is there once it is made: whoever follows the file sees it, and an end of the program that
-/// nothing announces takes none along.
+/// The file of decisions. Each line is written at once, so that programs that follow the file see it, and no line is lost if
+/// the program is killed.
 struct Decisions(Mutex<LineWriter<File>>);
 
 impl Decisions {
@@ -427,8 +427,8 @@ impl Decisions {
     }
 
     fn write(&self, decision: &Decision, took: Duration) {
-        let mut file = self.0.lock().expect("nobody panics while writing");
-        // A full disk is told once, at the end of the run, by what is missing; the video goes on.
+        let mut file = self.0.lock().expect("no thread panics while writing");
+        // On a full disk decisions are missing from the file; the video continues.
         if let Err(error) = writeln!(file, "{}", figures::decision(decision, took)) {
             tracing::debug!(%error, "cannot write a decision");
         }

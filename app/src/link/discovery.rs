@@ -1,5 +1,5 @@
-//! Peers by name: what listeners announce in the local network, listed (`glassline link discover`) or connected to
-//! (`mdns:NAME`).
+//! Peers by name: listeners that announce themselves in the local network, as a list (`glassline link discover`) or
+//! to connect to (`mdns:NAME`).
 
 use crate::{failure, output};
 use anyhow::{Context, Result};
@@ -11,17 +11,18 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// The type of links among services.
+/// The service type of links.
 const KIND: &str = "_glassline-link._udp.local.";
-/// What is told of a link beside its name and place: the version of the wire format. Anybody may read it.
+/// The key for the version of the wire format, which is announced beside a link's name and address. Everyone in the
+/// network can read it.
 const VERSION_KEY: &str = "v";
-/// Names that are listed, at most: anybody in the network may make some.
+/// The largest number of names in the list: everyone in the network can announce some.
 const MAX_FOUND: usize = 1000;
-/// How often it is said that a name is not there.
+/// How often the log says that a name was not found.
 const SAY_EVERY: Duration = Duration::from_secs(10);
-/// How long a listener that has gone is looked for at another place, each time.
+/// How long a listener that does not answer is searched for at another address, each time.
 const LOOK: Duration = Duration::from_secs(5);
-/// How soon it is heeded that one is not looked for any more.
+/// How soon a search ends after it is stopped.
 const HEED: Duration = Duration::from_millis(100);
 
 /// List the listeners in this network that announce themselves (multicast DNS)
@@ -47,7 +48,7 @@ Examples:
 
 Anyone in the network can announce anything: both ends authenticate each other by the key.";
 
-/// One that announces itself.
+/// A listener that announces itself.
 #[derive(Serialize)]
 struct Row<'a> {
     name: &'a str,
@@ -91,9 +92,9 @@ fn version(found: &Found) -> Option<u8> {
     found.properties.get(VERSION_KEY)?.parse().ok()
 }
 
-/// A line for each address; nothing where there is nobody.
+/// A line for each address; empty if there are no listeners.
 fn table(rows: &[Row<'_>]) -> String {
-    // Who announces chooses these: they must not steer a terminal.
+    // The announcing machine chooses these texts: they must not control the terminal.
     let plain = |text: &str| printable::line(text).into_owned();
     let mut lines = vec![["NAME".to_owned(), "ADDRESS".to_owned(), "HOST".to_owned()]];
     for row in rows {
@@ -118,12 +119,12 @@ fn browser(interface: Option<&str>) -> Result<Browser> {
     })
 }
 
-/// A name for `--announce`.
+/// Parses a name for `--announce`.
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
     check_name(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// Tells the network that a link can be had at `address`, as long as the result lives.
+/// Announces a link at `address` in the network, as long as the result lives.
 pub(super) fn announce(name: &str, address: SocketAddr, interface: Option<&str>) -> Result<Announcement> {
     let version = VERSION.to_string();
     let properties = [(VERSION_KEY, version.as_str())];
@@ -142,22 +143,23 @@ pub(super) fn announce(name: &str, address: SocketAddr, interface: Option<&str>)
     Ok(announcement)
 }
 
-/// A listener by its name in the network.
+/// A listener that is found by its name in the network.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(super) name: String,
-    /// The one family that our sockets reach; the first address counts where both will do.
+    /// The only address family that our sockets can reach. `None` if they can reach both; then the first address is
+    /// used.
     pub(super) is_ipv4: Option<bool>,
 }
 
 impl Wanted {
-    /// `mdns:NAME`; `None` where the text is something else.
+    /// The name in `mdns:NAME`; `None` if the text is something else.
     pub(super) fn parse(text: &str) -> Option<&str> {
         text.strip_prefix("mdns:")
     }
 
-    /// Where it is. Waits until it is there, and says now and then that it is not; an error after `patience`, `None` once
-    /// it `is_stopped`.
+    /// The listener's address. Waits until the listener is found, and logs from time to time that it is not. An error
+    /// after `patience`, `None` once it `is_stopped`.
     pub(super) fn find(
         &self,
         patience: Option<Duration>,
@@ -182,7 +184,7 @@ impl Wanted {
         }
     }
 
-    /// Where it is now, if it says so within a few seconds.
+    /// The listener's current address, if it answers within a few seconds.
     pub(super) fn look_again(&self) -> Option<SocketAddr> {
         self.look(LOOK, || false).ok().flatten()
     }
@@ -199,7 +201,7 @@ impl Wanted {
                     }
                 }
                 Some(Change::Gone(_)) => {}
-                // It ends early where it cannot keep up.
+                // The browser returns early if it cannot keep up.
                 None => std::thread::sleep(until.saturating_duration_since(Instant::now())),
             }
         }

@@ -71,8 +71,8 @@ impl Identity {
     }
 }
 
-/// Names this boot of the machine: by it a listener tells a command that was started again from one on another machine
-/// which is a clone of this one.
+/// A number of this boot of the machine. By it a listener distinguishes a command that was started again from the same
+/// command on a clone of this machine.
 fn boot() -> Option<u64> {
     boot_of(&std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?)
 }
@@ -83,8 +83,8 @@ fn boot_of(text: &str) -> Option<u64> {
     u64::from_str_radix(digits.get(..16).filter(|_| digits.len() == 32)?, 16).ok()
 }
 
-/// The machine's name and what tells this command from others on it: the same after a restart, so that the listener
-/// takes us for who we were.
+/// The machine's name, and a hash that distinguishes this command from others on the machine. Both are the same after a
+/// restart, so that the listener recognises this end again.
 fn default_name() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let mut machine = machine.trim().to_owned();

@@ -74,7 +74,7 @@ fn drawn(report: &BudgetReport, source: &str) -> Option<String> {
     }))
 }
 
-/// By whose clock the way between two machines is told, and how right that is.
+/// The clock for times between two machines, and its uncertainty.
 fn clocks(report: &BudgetReport) -> String {
     match (report.clock, report.clock_uncertainty_ms) {
         ("server", Some(ms)) => format!("the server's clock (± {ms:.2} ms)"),

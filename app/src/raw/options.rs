@@ -38,7 +38,7 @@ pub(crate) struct ReceiveOptions {
 }
 
 impl ReceiveOptions {
-    /// The first option that was given, for who has no use for any.
+    /// The first option that was given, for callers that can use none of them.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let all = [
             ("--interface", !self.interface.is_empty()),
@@ -50,7 +50,7 @@ impl ReceiveOptions {
         all.iter().find(|(_, is_given)| *is_given).map(|(name, _)| *name)
     }
 
-    /// For the engine, all but the memory for frames.
+    /// The settings for the engine, except for the memory for frames.
     pub(crate) fn options(&self) -> Result<Options> {
         if let Some(processor) = self.processor {
             let allowed = allowed_processors()?;

@@ -21,9 +21,9 @@ use std::time::Duration;
 
 /// How often the line is written.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
-/// The rate by which frames are counted where nobody says one.
+/// The frame rate if neither the description nor an option gives one.
 const USUAL_RATE: u32 = 60;
-/// Frames of a pool where nothing waits for a disk.
+/// Frames in the pool if none is written to a disk.
 const FRAMES_UNWRITTEN: usize = 24;
 
 /// Record uncompressed video (RFC 4175, ST 2110-20) or audio (ST 2110-30) without losing a packet, and report losses
@@ -282,19 +282,19 @@ struct Json<'a> {
     schema: u32,
     input: &'a str,
     output: &'a str,
-    /// That are out, with holes or without.
+    /// Frames that were output, with or without holes.
     frames: u64,
-    /// That were written.
+    /// Frames that were written.
     written_frames: u64,
-    /// With holes, which were concealed.
+    /// Frames with holes, which were concealed.
     incomplete_frames: u64,
-    /// Lost as a whole, for whoever takes them was too late.
+    /// Frames that were lost as a whole, because they were not taken in time.
     dropped_frames: u64,
     #[serde(flatten)]
     packets: Merged,
     /// What each path brought of them.
     paths: Vec<PathJson<'a>>,
-    /// That the kernel has put where they belong.
+    /// Packets that the kernel has put in place.
     in_place: u64,
     received_bytes: u64,
     written_bytes: u64,
@@ -306,9 +306,9 @@ struct Json<'a> {
 #[derive(Serialize)]
 struct PathJson<'a> {
     address: &'a str,
-    /// Of the stream, those that the other path brought too.
+    /// Packets of the stream on this path, including those that the other path brought, too.
     packets: u64,
-    /// That it did not bring, whether the other path did or not.
+    /// Packets that this path did not bring, whether the other path did or not.
     missing: u64,
 }
 

@@ -217,7 +217,7 @@ impl To {
     }
 }
 
-/// Says by which interface a group is sent to where nobody has chosen one: a gigabit on the wrong network is noticed there.
+/// Logs the interface for a group if none was chosen, since a gigabit per second disturbs the wrong network.
 fn tell_interface(group: IpAddr) {
     match nic::interface_of(group) {
         Ok(Some(interface)) => tracing::warn!(
@@ -409,7 +409,7 @@ impl Args {
         }
         let wanted = matches!(self.input, Input::Decoded(_)) || self.time_code.is_some();
         let Some(paths) = self.beside(&self.ancillary_to, ANCILLARY_ABOVE, wanted)? else { return Ok(None) };
-        // Somebody who says where it goes wants some.
+        // A destination for ancillary data means that it is wanted.
         let otherwise = match self.input {
             Input::Decoded(_) => TimeCodeFrom::Source,
             _ if self.ancillary_to.is_empty() => TimeCodeFrom::Source,

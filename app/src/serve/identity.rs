@@ -1,4 +1,4 @@
-//! The user that the server goes on as.
+//! The user as which the server continues.
 
 use super::access_log::Opened;
 use crate::config::{Config, Process};
@@ -8,7 +8,8 @@ use glassline_delivery::pull::Source;
 use glassline_io::privileges::{self, Keep, PrivilegeError};
 
 /// Becomes the user that the configuration names, once ports and files are open and before there are threads. Of
-/// root's privileges it keeps what it goes on to need, and uses before what it needs only then. Without a user it goes on as who started it.
+/// root's privileges the process keeps those that it needs while it runs; those that it needs only at the start are
+/// used before. Without a configured user it continues as the user that started it.
 pub(super) fn assume(config: &Config, access_log: Option<&Opened>) -> Result<()> {
     if let Err(error) = glassline_io::spool::large_pages::prepare() {
         tracing::debug!(%error, "streams lie in the system's pages for memory files; large ones take CAP_SYS_ADMIN");
@@ -25,7 +26,7 @@ pub(super) fn assume(config: &Config, access_log: Option<&Opened>) -> Result<()>
     if identity.uid == 0 && privileges::is_root() {
         return Ok(());
     }
-    // The log is opened again when the configuration is read again.
+    // The log is opened again when the configuration is read again, so the user needs the right to write it.
     if let Some(opened) = access_log.filter(|opened| opened.is_new && privileges::is_root()) {
         let given = privileges::give_file(&opened.file, &identity);
         given.map_err(|error| {
@@ -40,7 +41,7 @@ pub(super) fn assume(config: &Config, access_log: Option<&Opened>) -> Result<()>
     Ok(())
 }
 
-/// What the configuration needs of root's privileges while it runs.
+/// The privileges of root that the configuration needs while the server runs.
 fn needs(config: &Config) -> Keep {
     let is_low = |port: u16| (1..1024).contains(&port);
     let streams = || config.stream.values();

@@ -91,7 +91,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The configuration with what the command line changes in it. Its files are to be what `accept` says.
+    /// The configuration, with the changes of the command line. Its files must be of a kind that `accept` allows.
     fn configuration(&self, accept: Accept) -> Result<Config> {
         let mut config = match &self.config {
             Some(path) => Config::load(path, accept)?,
@@ -104,7 +104,7 @@ impl Args {
             config.upstream.servers.clone_from(&self.upstream);
         }
         if self.user.is_some() {
-            // A group in the file belongs to the user there.
+            // The group in the file belongs to the user in the file.
             config.process.user.clone_from(&self.user);
             config.process.group = None;
         }
@@ -254,8 +254,8 @@ fn check_certificates(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Whether the files that encoders are to read are there. A running server tries again, since a film may come later; who asks
-/// whether a configuration is good is told.
+/// Checks that the input files of encoders exist. A running server tries again, since a file may be added later;
+/// `--test-config` reports the missing file.
 fn check_inputs(config: &Config) -> Result<()> {
     for (name, section) in &config.encode {
         let Some(Ok(input)) = section.input.as_deref().map(str::parse::<Input>) else { continue };
@@ -295,7 +295,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR2]).context("cannot wait for signals")?;
     let service = if args.upgrade { Service::take_over(config) } else { Service::start(config) }?;
     output::print(&service.where_to_look())?;
-    // Of one that was started to take over, its predecessor tells.
+    // If this process was started to take over, its predecessor notifies the supervisor.
     if !succession::is_successor() {
         supervisor::tell_ready();
     }

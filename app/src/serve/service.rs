@@ -78,7 +78,7 @@ impl Service {
         left
     }
 
-    /// Where a new program finds this one.
+    /// The name of the socket at which a new process finds this one.
     pub(super) fn meeting_name(&self) -> String {
         succession::name(listeners(&self.config)[0].address, self.relay.addresses()[0])
     }

@@ -81,14 +81,14 @@ fn duration(text: &str) -> Result<Duration, String> {
     if range.contains(&duration) { Ok(duration) } else { Err("must be from 100ms to 1h".into()) }
 }
 
-/// Who opens what is measured.
+/// The program that opens the measured stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opener {
     Ours,
     Ffmpeg,
 }
 
-/// Who opens this. A plain file is refused: what is recorded has no age.
+/// The program that opens `target`. A plain file is refused, because the age of a recording means nothing.
 fn opener(target: &str, by_ffmpeg: bool) -> Result<Opener> {
     match target.split_once("://") {
         Some(("http" | "https", rest)) => {

@@ -1,4 +1,4 @@
-//! `glassline lab load source`: a live stream whose packets contain a number and the time when they were sent.
+//! `glassline lab load source`: a live stream with a number and a send time in each packet.
 
 use super::session::Line;
 use crate::trust::Trust;
