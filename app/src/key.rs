@@ -100,7 +100,7 @@ fn make(new: &New) -> Result<()> {
         )
     } else {
         format!(
-            "# A key of `glassline link`, to be shared by both ends and by nobody else.\nshared {}\n",
+            "# A key of `glassline link`. Copy it to both ends, and keep it secret.\nshared {}\n",
             *secret
         )
     });
@@ -136,7 +136,7 @@ pub(crate) fn read(path: &Path) -> Result<Secret> {
     let text = secret_file::read_text(path, Accept::AnyFile).map_err(|error| match error {
         SecretFileError::Exposed { file, mode, remedy } => failure::usage(
             format!("others may read the key {} (mode {mode:04o})", file.display()),
-            format!("type: {remedy}   (and make another key if somebody may have done so)"),
+            format!("type: {remedy}   (and make another key if other users may have read it)"),
         ),
         SecretFileError::File(SmallFileError::Unreadable { file, reason }) => failure::usage(
             format!("cannot read the key {}: {reason}", file.display()),

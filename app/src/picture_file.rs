@@ -12,7 +12,7 @@ pub(crate) fn parse(text: &str) -> Result<PathBuf, String> {
     if is_svg && !text.contains("://") {
         return Ok(path);
     }
-    Err("the picture's name must end in .svg (what is to be probed stands before the option)".into())
+    Err("the picture's name must end in .svg (name the source to probe before the option)".into())
 }
 
 /// Fails if the file could not be written, so that the error comes before the measurement.

@@ -91,7 +91,7 @@ impl ReceiveOptions {
     /// Opens the page that shows what comes.
     fn preview(&self, address: SocketAddr) -> Result<(Preview, Opened)> {
         if self.asks_a_server() {
-            let advice = "leave --publish-key-file and --ca away, or name http://HOST:PORT/live/NAME.ts";
+            let advice = "leave out --publish-key-file and --ca, or name http://HOST:PORT/live/NAME.ts";
             return Err(failure::usage(
                 "an option is for a server, and preview: is this program's own",
                 advice,
@@ -106,7 +106,7 @@ impl ReceiveOptions {
 
 #[cfg(feature = "opus")]
 fn takes_the_sound_too(output: &str) -> anyhow::Error {
-    let advice = "leave --audio-out away, or receive into FILE.y4m or -";
+    let advice = "leave out --audio-out, or receive into FILE.y4m or -";
     failure::usage(format!("{output} takes the sound too"), advice)
 }
 

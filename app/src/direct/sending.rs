@@ -276,7 +276,7 @@ impl Sending {
         let kind = "H.264 that is sent as it is";
         options.refuse_functional(kind)?;
         if options.bitrate.is_some() || options.preset.is_some() || options.codec == Codec::H264 {
-            return Err(failure::usage(format!("{kind} is not coded again"), "leave its options away"));
+            return Err(failure::usage(format!("{kind} is not coded again"), "leave out its options"));
         }
         #[cfg(feature = "opus")]
         let sound = options.sound.open(None, None)?;
@@ -403,7 +403,7 @@ impl SendOptions {
         match own.into_iter().find(|(is_given, _)| *is_given) {
             Some((_, option)) => {
                 let message = format!("{option} belongs to pictures in VP8, and not to {kind}");
-                Err(failure::usage(message, "leave it away"))
+                Err(failure::usage(message, "leave it out"))
             }
             None => Ok(()),
         }

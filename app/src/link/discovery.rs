@@ -79,7 +79,7 @@ pub(super) fn run(args: &Discover) -> Result<()> {
         return output::print(&text);
     }
     if rows.is_empty() {
-        output::print_to_stderr("nobody announces a link here; listeners do with --announce NAME\n");
+        output::print_to_stderr("no listener announces itself here; start one with --announce NAME\n");
     }
     output::print(&table(&rows))
 }
@@ -133,7 +133,7 @@ pub(super) fn announce(name: &str, address: SocketAddr, interface: Option<&str>)
         AnnouncementEvent::Renamed(name) => {
             tracing::warn!(
                 name,
-                "another listener has the name that was to be announced: now it is this one"
+                "another listener already has the requested name; this one is announced instead"
             );
         }
         AnnouncementEvent::Trouble(what) => tracing::warn!("announcing: {what}"),
@@ -176,11 +176,11 @@ impl Wanted {
             if found.is_some() || stopped {
                 return Ok(found);
             }
-            let what = format!("nobody announces itself as {:?} here", self.name);
+            let what = format!("no listener announces itself as {:?} here", self.name);
             if patience.is_some_and(|patience| patience <= begin.elapsed()) {
-                return Err(failure::failed(what, "`glassline link discover` lists who does"));
+                return Err(failure::failed(what, "`glassline link discover` lists those that do"));
             }
-            tracing::warn!("{what}; `glassline link discover` lists who does; trying on");
+            tracing::warn!("{what}; `glassline link discover` lists those that do; trying again");
         }
     }
 

@@ -1,5 +1,5 @@
-//! `glassline link`: pipes messages between files, FIFOs, datagrams, serial lines and the channels of a link, so that any
-//! program in any language gets channels over a bad network.
+//! `glassline link`: connects files, FIFOs, datagrams and serial lines with the channels of a link, so that programs
+//! in any language can send messages over a bad network.
 //!
 //! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages, `line` a serial line that comes and goes; `discovery`
 //! finds listeners by name; `identity` is by what peers know us; `reset` is what a listener keeps over its restarts; `session` runs an
@@ -298,7 +298,7 @@ fn run_connect(args: &Connect) -> Result<()> {
     let (to, signals) = match &wanted {
         Some(wanted) => {
             let mut signals = StopSignals::catch()?;
-            tracing::info!(name = wanted.name, "looking for who announces this name");
+            tracing::info!(name = wanted.name, "looking for a listener of this name");
             let Some(to) = wanted.find(args.connect_timeout, || signals.poll())? else {
                 return Ok(());
             };

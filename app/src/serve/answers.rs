@@ -23,7 +23,7 @@ pub(super) fn refused(refusal: Refusal, title: &str, words: &str) -> Response {
 }
 
 pub(super) fn no_stream() -> Response {
-    let words = "No stream of this name is known, or it takes a signed address to see it. \
+    let words = "No stream of this name is known, or watching it needs a signed address. \
                  GET /api/streams lists those that may be watched.";
     problem(404, "no such stream", words)
 }

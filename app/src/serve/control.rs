@@ -35,7 +35,7 @@ pub(super) fn is_action(path: &str) -> bool {
 
 /// The answer to a GET on such a path.
 pub(super) fn post_alone() -> Response {
-    problem(405, "method not allowed", "This asks something of an encoder: send it with POST.")
+    problem(405, "method not allowed", "This is a request to an encoder: send it with POST.")
         .with_header("Allow", "POST, OPTIONS")
 }
 
@@ -49,8 +49,8 @@ pub(super) fn act(
 ) -> Response {
     let Some((name, action)) = parse(&request.path) else { return no_stream() };
     if let Err(refusal) = hub.may_see_viewers(door, peer, request) {
-        let words = "Encoders are asked with the publish key ('Authorization: Bearer KEY') or, where there is none, from the \
-                     server's own machine and from [publish] and [admin] networks of its configuration; or on the admin \
+        let words = "Encoders take requests with the publish key ('Authorization: Bearer KEY') or, if there is none, from the \
+                     server's own machine and from the [publish] and [admin] networks of its configuration; or on the admin \
                      listener.";
         return refused(refusal, "may not control encoders", words);
     }

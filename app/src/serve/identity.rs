@@ -37,7 +37,7 @@ pub(super) fn assume(config: &Config, access_log: Option<&Opened>) -> Result<()>
         })?;
     }
     privileges::become_user(&identity, needs(config)).map_err(explain)?;
-    tracing::info!(user, uid = identity.uid, gid = identity.gid, "goes on as this user");
+    tracing::info!(user, uid = identity.uid, gid = identity.gid, "continues as this user");
     Ok(())
 }
 
@@ -61,13 +61,13 @@ fn explain(error: PrivilegeError) -> anyhow::Error {
             "make it (adduser --system), or give a number; [process] or --user names it"
         }
         PrivilegeError::NotRoot { .. } => {
-            "start it as root or as that user, or leave [process] user and --user away"
+            "start it as root or as that user, or leave out [process] user and --user"
         }
         PrivilegeError::Unreadable { .. } => "give user and group by number",
         PrivilegeError::Threads { .. } => "this is a fault of the program; start it as that user for now",
         _ => "root in a container may lack what that takes: start it there as that user",
     };
-    let named = format!("cannot go on as another user: {error}");
+    let named = format!("cannot continue as another user: {error}");
     match error {
         PrivilegeError::Unknown { .. } | PrivilegeError::NotRoot { .. } => failure::usage(named, advice),
         _ => failure::failed(named, advice),

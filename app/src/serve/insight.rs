@@ -106,8 +106,8 @@ struct Percentiles {
 /// function.
 fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Option<Response> {
     let refusal = hub.may_see_viewers(door, peer, request).err()?;
-    let words = "Viewers' addresses are shown to who sends the publish key ('Authorization: Bearer KEY') or, where there \
-                 is none, to the server's own machine and to [publish] and [admin] networks of its configuration.";
+    let words = "Viewers' addresses are shown to clients that send the publish key ('Authorization: Bearer KEY') or, if there \
+                 is none, to the server's own machine and to the [publish] and [admin] networks of its configuration.";
     Some(refused(refusal, "may not see viewers", words))
 }
 

@@ -58,10 +58,10 @@ pub(super) fn live(
             },
             Event::Signal(SIGUSR2) => match succession::start_successor(&name) {
                 Ok(successor) => {
-                    tracing::info!(process = successor.id(), "a new program starts and takes over");
+                    tracing::info!(process = successor.id(), "a new process starts and takes over");
                     watch(successor, Arc::clone(&is_replaced));
                 }
-                Err(error) => tracing::error!("no new program: {error:#}"),
+                Err(error) => tracing::error!("no new process: {error:#}"),
             },
             Event::Signal(signal) => {
                 tracing::info!(signal, "ending");
@@ -79,7 +79,7 @@ pub(super) fn live(
                         drop(service);
                         return drain(draining, events, &happened);
                     }
-                    Err(error) => tracing::error!("nobody has taken over, all goes on: {error:#}"),
+                    Err(error) => tracing::error!("no new process took over, this one continues: {error:#}"),
                 }
             }
             Event::Drained => {}
@@ -94,10 +94,10 @@ pub(super) fn live(
 fn drain(draining: DrainingTls, events: Sender<Event>, happened: &Receiver<Event>) -> Result<()> {
     let connections = draining.connections();
     if connections == 0 {
-        tracing::info!("a new program has taken over; ending");
+        tracing::info!("a new process has taken over; ending");
         return Ok(());
     }
-    tracing::info!(connections, "a new program has taken over; their TLS goes on here until they end");
+    tracing::info!(connections, "a new process has taken over; this one is their TLS proxy until they end");
     let draining = Arc::new(draining);
     let waiting = Arc::clone(&draining);
     thread::Builder::new().name("drain".into()).spawn(move || {
@@ -109,7 +109,7 @@ fn drain(draining: DrainingTls, events: Sender<Event>, happened: &Receiver<Event
         match event {
             Event::Drained => break,
             Event::Signal(SIGHUP | SIGUSR2) => {
-                tracing::info!("a new program has taken over: it is the one to be told");
+                tracing::info!("a new process has taken over; send the signal to that one");
             }
             Event::Signal(signal) => {
                 tracing::info!(signal, connections = draining.connections(), "ending");
@@ -152,20 +152,20 @@ fn open_meeting(name: &str) -> Option<Meeting> {
                         name,
                         user,
                         process,
-                        "no new program can take over: a process of another user holds the place to meet, an \
-                         abstract socket of this name; end that process and start this server anew"
+                        "no new process can take over: a process of another user holds the hand-over socket, an \
+                         abstract socket of this name; end that process and restart this server"
                     );
                     return None;
                 }
                 thread::sleep(MEETING_RETRY);
             }
             Err(error) => {
-                tracing::warn!(%error, "no new program can take over");
+                tracing::warn!(%error, "no new process can take over");
                 return None;
             }
         }
     }
-    tracing::warn!(name, "no new program can take over: another server holds the place to meet");
+    tracing::warn!(name, "no new process can take over: another server holds the hand-over socket");
     None
 }
 
@@ -178,10 +178,10 @@ fn is_foreign(user: u32) -> bool {
 fn watch(mut successor: Child, has_taken_over: Arc<AtomicBool>) {
     let watching = thread::Builder::new().name("successor".into()).spawn(move || match successor.wait() {
         Ok(_) if has_taken_over.load(Ordering::Acquire) => {}
-        Ok(status) => tracing::error!(%status, "the new program has ended"),
-        Err(error) => tracing::error!(%error, "cannot watch the new program"),
+        Ok(status) => tracing::error!(%status, "the new process has ended"),
+        Err(error) => tracing::error!(%error, "cannot watch the new process"),
     });
     if let Err(error) = watching {
-        tracing::warn!(%error, "cannot watch the new program");
+        tracing::warn!(%error, "cannot watch the new process");
     }
 }

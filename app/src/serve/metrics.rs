@@ -253,7 +253,7 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
     text.total(
         "connections_draining",
         "gauge",
-        "Connections whose TLS is done by a process that was replaced.",
+        "Connections for which a replaced process is the TLS proxy.",
         totals.tls_apart,
     );
     stream_families(&mut text, &streams);
@@ -487,7 +487,7 @@ fn object_families(text: &mut Exposition, hub: &Hub) {
     let help = "Objects that broke off and were gone on with, from the same server or the next.";
     text.total("upstream_resumed_total", "counter", help, fetched.resumed);
     text.total("upstream_failed_total", "counter", "Objects that no server could give.", fetched.failed);
-    let help = "Objects that were not fetched on, since nobody read them any more.";
+    let help = "Objects that were not fetched to their end, because no client was reading them any more.";
     text.total("upstream_cancelled_total", "counter", help, fetched.cancelled);
     text.total("upstream_bytes_total", "counter", "Bytes from upstream servers.", fetched.bytes);
     text.total("cache_objects", "gauge", "Objects that are kept or on their way.", kept.objects);

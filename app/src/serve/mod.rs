@@ -270,8 +270,8 @@ fn check_inputs(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Runs until SIGINT or SIGTERM, or until a new program has taken over; SIGHUP has the configuration read again,
-/// SIGUSR2 the program replaced.
+/// Runs until SIGINT or SIGTERM, or until a new process has taken over. SIGHUP reads the configuration again, SIGUSR2
+/// replaces the process.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let config = args.configuration(Accept::AnyFile)?;
     if args.test_config {

@@ -19,7 +19,7 @@ struct Purged {
 /// Executes the request.
 pub(super) fn act(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
     if let Err(refusal) = hub.is_operator(door, peer, request) {
-        let words = "An edge is purged on the admin listener or, where there is none, from the server's own machine and from \
+        let words = "An edge is purged on the admin listener or, if there is none, from the server's own machine and from the \
                      [admin] networks of its configuration.";
         return refused(refusal, "may not purge", words);
     }

@@ -65,11 +65,11 @@ pub(super) fn receive(mut channel: Channel) -> Result<Channel> {
     let (user, process) = channel.peer()?;
     if user != 0 && user != own_user() {
         let user = privileges::name(user);
-        bail!("process {process} of user {user} wants to take over, and may not");
+        bail!("process {process} of user {user} is not allowed to take over");
     }
     let (hello, _) = channel.receive(WORDS_BYTES)?;
     if hello != HELLO {
-        bail!("process {process} does not say what a new glassline says");
+        bail!("process {process} does not send the greeting of a new glassline process");
     }
     Ok(channel)
 }
@@ -115,8 +115,8 @@ impl Estate {
             if user != 0 && user != own_user() {
                 let user = privileges::name(user);
                 return Err(failure::failed(
-                    format!("process {process}, which holds the place to meet ({name:?}), is user {user}'s"),
-                    "start this one as that user, if that is the server to take over from; else end that process",
+                    format!("process {process}, which holds the hand-over socket {name:?}, is user {user}'s"),
+                    "if that process is the server that this one shall replace, start this one as that user; otherwise end that process",
                 ));
             }
             match channel.send(HELLO, &[]).and_then(|()| channel.receive(MESSAGE_BYTES)) {
@@ -124,7 +124,7 @@ impl Estate {
                 // A server from which another process has just taken over has closed the socket: its successor opens
                 // it again.
                 Err(error) if has_left(&error) && tries > 0 => std::thread::sleep(MEETING_RETRY),
-                Err(error) => return Err(error).context("the running server does not leave what it has"),
+                Err(error) => return Err(error).context("the running server does not hand over its state"),
             }
         }
     }
@@ -132,7 +132,7 @@ impl Estate {
     /// Tells the running server that its whole state was taken over, and waits until it has stopped serving.
     pub(super) fn accept(mut channel: Channel) -> Result<()> {
         channel.send(READY, &[])?;
-        let (answer, _) = channel.receive(WORDS_BYTES).context("the running server goes on by itself")?;
+        let (answer, _) = channel.receive(WORDS_BYTES).context("the running server continues by itself")?;
         if answer != GO {
             bail!("the running server does not say that it has ended");
         }

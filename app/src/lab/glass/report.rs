@@ -59,7 +59,7 @@ impl Measured {
             sights.figures().ok_or_else(|| nothing_seen(sights.pictures(), sights.unread(), complaints))?;
         if seen.age_ms.min < 0.0 {
             warnings.push(
-                "Pictures come from the future: the clock of who drew the barcodes and this one do not agree.".into(),
+                "Pictures come from the future: the barcodes' clock and this machine's disagree.".into(),
             );
         }
         if let Some(proof) = &proof {

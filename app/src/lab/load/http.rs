@@ -165,7 +165,7 @@ impl Args {
         if viewers > ports * places {
             let enough = viewers.div_ceil(ports.max(1));
             return Err(failure::usage(
-                format!("{viewers} viewers need as many local ports, {places} × {ports} are to be had"),
+                format!("{viewers} viewers need as many local ports; there are {places} × {ports}"),
                 format!(
                     "connect from {enough} addresses of this machine (--source ADDR,ADDR…; on loopback any of \
                      127.0.0.0/8)"
@@ -280,7 +280,7 @@ fn report(args: &Args, tally: &Tally) -> Result<()> {
     if viewers.receiving + viewers.dropped + viewers.finished + viewers.left == 0 {
         let reason = report.failures.first().map_or("none was answered in time", |failure| &failure.reason);
         return Err(failure::failed(
-            format!("nobody got anything: {reason}"),
+            format!("no viewer received anything: {reason}"),
             "check the URL, and that the stream is there",
         ));
     }

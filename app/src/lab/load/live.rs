@@ -284,7 +284,7 @@ fn finish(args: &Args, report: &LiveReport) -> Result<()> {
     let reason = report.failures.first().map_or("no chunk came", |failure| &failure.reason);
     if report.playing == 0 {
         let advice = "check the URL, and that the stream is there";
-        return Err(failure::failed(format!("nobody got anything: {reason}"), advice));
+        return Err(failure::failed(format!("no viewer received anything: {reason}"), advice));
     }
     if !report.is_right() {
         let what = format!("{} of {} viewers play; {reason}", report.playing, report.wanted);

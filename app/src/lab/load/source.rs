@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         load.run(left).map_err(|error| {
             failure::failed(
                 format!("{error:#}"),
-                "see docs/serve.md on who may publish, and the server's log",
+                "see docs/serve.md for the rules of publishing, and the server's log",
             )
         })?;
         let (frames, bytes, waiting) = load.progress().source.unwrap_or_default();
