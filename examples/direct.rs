@@ -1,6 +1,7 @@
-//! A drone: live video over a link, each picture as large as the network takes, with telemetry and commands beside it. At one end a
-//! camera (here the test pattern) and an autopilot (here one that says ten times a second that it is there, in MAVLink 2), at the
-//! other a screen (here a line of text a second) and a pilot (here one who says three things).
+//! A drone: live video over a link, with telemetry and commands beside it; each picture is as large as the network
+//! carries at that moment. One end has a camera (here the test pattern) and an autopilot (here it sends a heartbeat
+//! of MAVLink 2 ten times per second). The other end has a screen (here a line of text per second) and a pilot (here
+//! three commands).
 //!
 //! ```text
 //! cargo run --release -p glassline-engine --example direct                            both ends in one process
@@ -24,20 +25,20 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// What the pilot says: goes before everything else, arrives surely and in order.
+/// The pilot's commands: sent before everything else, reliable and in order.
 const COMMANDS: u8 = 0;
-/// How the drone is: a value that was lost is not sent again, and an old one is not waited for.
+/// The drone's state: lost values are not sent again, and only the newest value waits.
 const TELEMETRY: u8 = 1;
-/// What an autopilot says of itself: a quadcopter that is armed and active.
+/// Number and payload of an autopilot's heartbeat: a quadcopter that is armed and active.
 const HEARTBEAT: u8 = 0;
 const QUADCOPTER: [u8; 9] = [0, 0, 0, 0, 2, 3, 0x80, 4, 3];
 
-/// A program of your own reads the key from a file (`glassline key new`).
+/// A real program reads the key from a file (`glassline key new`).
 fn settings(name: &str) -> Settings {
     Settings { name: name.into(), ..Settings::new(Credentials::Shared(Key([7; 32]))) }
 }
 
-/// A screen of letters.
+/// A screen that prints text.
 #[derive(Default)]
 struct Screen(u64);
 
@@ -57,11 +58,11 @@ impl Sink for Screen {
     }
 }
 
-/// A message of MAVLink 2, whose definition adds `extra` to the checksum.
+/// A message of MAVLink 2. `extra` is the byte that the message's definition adds to the checksum.
 fn mavlink(sequence: u8, id: u8, payload: &[u8], extra: u8) -> Bytes {
     let mut message = vec![0xfd, payload.len() as u8, 0, 0, sequence, 1, 1, id, 0, 0];
     message.extend_from_slice(payload);
-    // CRC-16/MCRF4XX, over all but the first byte, and over what the message's definition adds.
+    // CRC-16/MCRF4XX over everything except the first byte, and over the extra byte.
     let checksum = message[1..].iter().chain([&extra]).fold(0xffffu16, |crc, byte| {
         let low = byte ^ crc.to_le_bytes()[0];
         let low = u16::from(low ^ (low << 4));
@@ -79,7 +80,7 @@ fn telemetry() -> Options {
     Options { reliable: false, newest: true, priority: 1, ..Options::default() }
 }
 
-/// Shows what comes until the sender has gone, and tells the drone three things.
+/// Shows the received pictures until the sender has gone, and sends the drone three commands.
 fn receive(at: SocketAddr) -> Result<Session, Box<dyn Error>> {
     let receiver = VideoReceiver::new(Box::<Screen>::default(), Default::default())?;
     let endpoint = Endpoint::listen(settings("ground"), &[Local::at(at)])?;
@@ -106,7 +107,7 @@ fn receive(at: SocketAddr) -> Result<Session, Box<dyn Error>> {
     )?)
 }
 
-/// Sends four seconds.
+/// Sends for four seconds.
 fn send(to: SocketAddr) -> Result<(), Box<dyn Error>> {
     let rate = FrameRate::new(25, 1).ok_or("a rate")?;
     let length = Length { pictures: Some(100), time: None };

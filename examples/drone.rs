@@ -1,5 +1,5 @@
-//! A drone and its ground station over one link: video of which only the newest frame counts, telemetry that may be lost,
-//! commands that may not.
+//! A drone and its ground station over one link: video, of which only the newest frame counts, telemetry that may be
+//! lost, and commands that may not.
 //!
 //! ```text
 //! cargo run --release -p glassline-engine --example drone                          both in one process
@@ -15,32 +15,33 @@ use std::error::Error as Failure;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// What the pilot says: goes before everything else, arrives surely and in order.
+/// The pilot's commands: sent before everything else, reliable and in order.
 pub(crate) const COMMANDS: u8 = 0;
-/// How the drone is: a value that was lost is not sent again, and an old one is not waited for.
+/// The drone's state: lost values are not sent again, and only the newest value waits.
 pub(crate) const TELEMETRY: u8 = 1;
-/// What it sees: a frame that waits is replaced by a newer one; one that has begun is finished, unless it is too old.
+/// The drone's video: a waiting frame is replaced by a newer one; a frame that was sent in part is finished, unless
+/// it is too old.
 pub(crate) const VIDEO: u8 = 2;
 
-/// How often the drone looks around.
+/// The time from one frame to the next.
 const FRAME: Duration = Duration::from_millis(20);
-/// After so long without a word the other end is thought to be away.
+/// How long to wait for the other end.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The share of the path's rate that a frame is given.
+/// The share of the path's rate for a frame.
 const SHARE: f64 = 0.8;
 
-/// What the ground station has seen.
+/// What the ground station has received.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Frames of video, and the number of the last one.
+    /// Number of received frames of video.
     pub(crate) frames: u64,
-    /// The number that the last one bears.
+    /// The number in the last frame.
     pub(crate) last_frame: u64,
-    /// Values of telemetry.
+    /// Number of received telemetry values.
     pub(crate) telemetry: u64,
 }
 
-/// A program of your own reads the key from a file (`glassline key new`).
+/// A real program reads the key from a file (`glassline key new`).
 fn settings(name: &str) -> Settings {
     Settings { name: name.as_bytes().to_vec(), ..Settings::new(Credentials::Shared(Key([7; 32]))) }
 }
@@ -64,19 +65,19 @@ fn video() -> Options {
     }
 }
 
-/// The drone: sends what it sees until it is told to land. Returns the commands that it was given.
+/// The drone: sends video until it gets the command to land. Returns the received commands.
 pub(crate) fn air(link: &Link) -> Result<Vec<String>, Error> {
     link.open(TELEMETRY, telemetry())?;
     link.open(VIDEO, video())?;
     let (mut given, began) = (Vec::new(), Instant::now());
     for number in 0u64.. {
-        // As large as the path carries in the time of a frame, for as long as nothing is known: small.
+        // A frame is as large as the path carries in the time of a frame. While that is not known, it is small.
         let budget = (link.budget(VIDEO, FRAME)? as f64 * SHARE) as usize;
         let mut frame = vec![0; budget.clamp(2_000, 60_000)];
         frame[..8].copy_from_slice(&number.to_be_bytes());
         link.send(VIDEO, frame)?;
         link.send(TELEMETRY, format!("altitude {} m", number % 120))?;
-        // The time until the next frame is for commands.
+        // The drone waits for commands until the next frame is due.
         let next = FRAME * (number as u32 + 1);
         while let Some(left) = next.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
             let Some(command) = link.receive_timeout(COMMANDS, left)? else { break };
@@ -90,7 +91,7 @@ pub(crate) fn air(link: &Link) -> Result<Vec<String>, Error> {
     Ok(given)
 }
 
-/// The ground station: looks at `frames` frames, giving a command now and then, and has the drone land.
+/// The ground station: receives `frames` frames, sends a command from time to time, and finally the command to land.
 pub(crate) fn ground(link: &Link, frames: u64) -> Result<Seen, Error> {
     link.open(COMMANDS, commands())?;
     link.send(COMMANDS, "arm")?;
@@ -110,12 +111,13 @@ pub(crate) fn ground(link: &Link, frames: u64) -> Result<Seen, Error> {
         }
     }
     link.send(COMMANDS, "land")?;
-    // The drone ends the link once it has that; until then it may have other commands to take.
+    // The drone ends the link when it has received that command. Until then it may still have earlier commands to
+    // receive.
     while !link.has_ended() && link.wait_event(PATIENCE).is_some() {}
     Ok(seen)
 }
 
-/// Both ends in one process: what was seen, and the commands that were given.
+/// Both ends in one process: returns what the ground station received, and the commands that the drone received.
 pub(crate) fn fly(frames: u64) -> Result<(Seen, Vec<String>), Box<dyn Failure>> {
     let any = [Local::at("127.0.0.1:0".parse()?)];
     let station = Endpoint::listen(settings("ground"), &any)?;

@@ -1,4 +1,5 @@
-//! A link session: messages are sent on a channel, come back from the other end, and the link is made again if it is lost.
+//! A link session: messages are sent on a channel and come back from the other end. If the link is lost, it is made
+//! again.
 //!
 //! ```text
 //! cargo run -p glassline-engine --example link                            both ends in one process
@@ -15,17 +16,17 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Reliable and in order, which is what channels are unless their options say otherwise.
+/// Reliable and in order: these are the defaults of a channel's options.
 const CHAT: u8 = 1;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A program of your own reads the key from a file (`glassline key new`).
+/// A real program reads the key from a file (`glassline key new`).
 fn settings(name: &str) -> Settings {
     Settings { name: name.into(), ..Settings::new(Credentials::Shared(Key([7; 32]))) }
 }
 
-/// Sends back what each peer sends, to all of them. Anything that is a `session::Input` may give a session its messages.
+/// Sends the messages of each peer back to all of them. Every `session::Input` can be the input of a channel.
 fn listen(at: SocketAddr) -> Result<Session, Box<dyn Error>> {
     let (output, input) = mpsc::channel::<Bytes>();
     let chat = Channel::new(CHAT, Options::default()).with_input(input).with_output(output);

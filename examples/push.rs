@@ -1,11 +1,11 @@
-//! Encodes the test pattern and pushes it to a relay, with a line a second of where the milliseconds go.
+//! Encodes the test pattern and pushes it to a relay. Once per second it prints the latency.
 //!
 //! ```text
 //! glassline serve                                                                       a relay on this machine
 //! cargo run -p glassline-engine --example push http://127.0.0.1:8080/live/example.ts    pushes until Ctrl-C
 //! cargo run -p glassline-engine --example push udp://239.1.1.1:1234 file.mp4 250        or elsewhere, 250 pictures of a file
 //! ```
-//! A relay that goes away is connected to again, and viewers join at the next key frame.
+//! If the relay goes away, the connection is made again, and viewers join at the next key frame.
 
 use glassline_engine::capture::{Input, Length};
 use glassline_engine::encode::{Encoding, Request};
@@ -13,7 +13,7 @@ use glassline_engine::output::{Credentials, Opener, Target};
 use glassline_io::clock::Clock;
 use std::error::Error;
 
-/// What is encoded where nothing is named: the pattern has a clock and a barcode of the time of capture.
+/// The default input: a test pattern with a clock, and a barcode of the time of capture.
 const PATTERN: &str = "test:1280x720@50";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     });
 
-    // Sockets share one thread; a slow one loses pictures, and never holds up the encoder.
+    // All sockets share one thread. A slow socket drops pictures, and never delays the encoder.
     let mut opener = Opener::new(Credentials::default(), encoding.liveness());
     let outputs = opener.open(&[target])?;
     let ended = encoding.run(vec![Box::new(outputs)]);

@@ -1,5 +1,5 @@
-//! Publishes a film, reads it as it comes in access units and in bytes, and packages it as fragmented MP4: all in this process, without
-//! HTTP and without a socket.
+//! Publishes a file, reads the stream as access units and as bytes, and packages it as fragmented MP4: all in this
+//! process, without HTTP and without sockets.
 //!
 //! ```text
 //! cargo run -p glassline-streams --example streams film.ts folder      writes folder/video.mp4, folder/audio.mp4
@@ -7,7 +7,7 @@
 //! publisher ─► stream "film" ─┬─► Subscription::into_units ─► counts the units
 //!                             └─► Subscription::read ─► packager ─► a file for each rendition
 //! ```
-//! Readers are on threads of their own, which sleep until they are woken.
+//! Each reader has a thread of its own, which sleeps until it is woken.
 
 use glassline_delivery::packager::{self, Event, TsIntake};
 use glassline_delivery::policy::StreamName;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-/// Rings until a thread has heard it.
+/// Wakes a thread that waits for it.
 #[derive(Default)]
 struct Bell {
     rings: Mutex<bool>,
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 0 => break,
                 count => publisher.push(&buffer[..count])?,
             }
-            // As a camera would, in time: readers that fall behind are moved.
+            // At a camera's pace: readers that fall behind would be moved forward.
             std::thread::sleep(Duration::from_millis(2));
         }
         drop(publisher);
@@ -103,7 +103,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How many access units each elementary stream has, and their bytes.
+/// The number of access units of each elementary stream, and their bytes.
 fn count_units(subscription: Subscription, bell: &Bell) -> io::Result<BTreeMap<u16, (u64, usize)>> {
     let mut units = subscription.into_units().ok_or_else(|| io::Error::other("it is no MPEG-TS"))?;
     let mut counts = BTreeMap::<u16, (u64, usize)>::new();
@@ -122,7 +122,7 @@ fn count_units(subscription: Subscription, bell: &Bell) -> io::Result<BTreeMap<u
     }
 }
 
-/// Writes a file for each rendition. Returns them, with their lengths.
+/// Writes a file for each rendition. Returns the files with their lengths.
 fn package(mut subscription: Subscription, bell: &Bell, folder: &Path) -> io::Result<BTreeMap<String, u64>> {
     std::fs::create_dir_all(folder)?;
     let mut intake = TsIntake::new(packager::Settings::default());

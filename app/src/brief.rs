@@ -1,11 +1,12 @@
-//! `-h` of commands with many options: what a beginner needs, on one screen. `--help` has all.
+//! The short help (`-h`) of commands with many options shows on one screen what a beginner needs. `--help` shows
+//! everything.
 
 use clap::Arg;
 
-/// An argument that `-h` shows, by its field's name, with its words there.
+/// An argument that `-h` shows: the name of its field, and its short help.
 pub(crate) type Brief = (&'static str, &'static str);
 
-/// The argument as both kinds of help show it: `-h` only those of `kept`.
+/// Prepares an argument for both kinds of help: `-h` shows only the arguments in `kept`.
 pub(crate) fn brief(arg: Arg, kept: &[Brief]) -> Arg {
     let Some((_, words)) = kept.iter().find(|(id, _)| arg.get_id() == id) else {
         return arg.hide_short_help(true);

@@ -1,4 +1,4 @@
-//! The command line. Each command's arguments stand in its own module; here they are only put together.
+//! The command line. Each command's arguments are in its own module; this module only combines them.
 
 use crate::{
     completions, decode, direct, encode, key, lab, link, logging, probe, raw, send_raw, serve, sign,
@@ -21,15 +21,15 @@ const EXAMPLES: &str = "\
 Examples:
   glassline serve --demo             a live test picture at http://127.0.0.1:8080/
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/test.ts
-  glassline send --help              live video that fits a bad network, frame by frame
-  glassline record --help            uncompressed video over RTP, not one packet lost
-  glassline send-raw --help          uncompressed video over RTP (ST 2110)
-  glassline link --help              an encrypted link of channels over a bad network
-  glassline probe recording.ts       look into a transport stream
+  glassline send --help              live video that adapts each frame to a bad network
+  glassline record --help            record uncompressed video over RTP without losing a packet
+  glassline send-raw --help          send uncompressed video over RTP (ST 2110)
+  glassline link --help              message channels over an encrypted link on a bad network
+  glassline probe recording.ts       analyse a transport stream
   glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
   glassline completions bash         print the shell completion for bash
 
-Exit status: 0 done, 1 failed while running, 2 bad usage or configuration.
+Exit status: 0 success, 1 failure while running, 2 wrong usage or configuration.
 `glassline COMMAND --help` explains a command and shows examples of it.";
 
 /// What the program does. To add a command: its variant here, and its arm in [`Command::run`].
@@ -51,8 +51,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// What becomes of a panic that no border stops: servers of many go on without the thread, where a command has one thing to do
-    /// it has failed.
+    /// What a panic outside of all containment borders does. Servers with many clients continue without the thread; a
+    /// command with a single task has failed.
     pub(crate) fn outside_of_borders(&self) -> Outside {
         match self {
             Command::Serve(_) | Command::Link(_) => Outside::EndsThread,

@@ -1,7 +1,7 @@
 //! How a command fails: one line for people, and an exit status for scripts.
 //!
-//! Commands return `anyhow::Result`. What is the user's to correct is a [`Failure`], made by [`usage`] (status 2)
-//! or [`failed`] (status 1), and says what to do; any other error ends with status 1.
+//! Commands return `anyhow::Result`. What the user can correct is a [`Failure`], made by [`usage`] (status 2) or
+//! [`failed`] (status 1), with advice; any other error ends with status 1.
 
 use crate::config::ConfigError;
 use crate::output;
@@ -15,7 +15,7 @@ const FAILED: u8 = 1;
 /// The exit status of bad usage or configuration; the one that clap uses.
 const BAD_USAGE: u8 = 2;
 
-/// A failure that knows what its reader should do.
+/// An error that includes advice.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: u8,
@@ -31,17 +31,18 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Bad usage or configuration: what (and why) is wrong, and what to do about it. Exit status 2.
+/// Wrong usage or configuration: what is wrong and why, and what to do about it. Exit status 2.
 pub(crate) fn usage(message: impl fmt::Display, advice: impl fmt::Display) -> anyhow::Error {
     Failure { status: BAD_USAGE, message: message.to_string(), advice: advice.to_string() }.into()
 }
 
-/// Something went wrong while running: what (and why), and what to do about it. Exit status 1.
+/// A failure while running: what is wrong and why, and what to do about it. Exit status 1.
 pub(crate) fn failed(message: impl fmt::Display, advice: impl fmt::Display) -> anyhow::Error {
     Failure { status: FAILED, message: message.to_string(), advice: advice.to_string() }.into()
 }
 
-/// A program that was run for the user ended with this status, which is passed on; it has said itself what was wrong.
+/// The exit status of a program that was run for the user, which is passed on. That program has printed its own
+/// error.
 #[derive(Debug)]
 struct PassedOn(u8);
 
@@ -53,17 +54,17 @@ impl fmt::Display for PassedOn {
 
 impl std::error::Error for PassedOn {}
 
-/// Ends with the status of a program that was run for the user, without a word.
+/// Ends with the status of a program that was run for the user, without a message.
 pub(crate) fn passed_on(status: u8) -> anyhow::Error {
     PassedOn(status).into()
 }
 
-/// The line that people read: the error and its causes, joined by colons, line breaks flattened.
+/// The message for people: the error and its causes, joined by colons, without line breaks.
 fn line(error: &anyhow::Error) -> String {
     format!("glassline: {error:#}").split('\n').map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// The exit status that the error asks for, wherever in its chain of causes it does.
+/// The exit status for an error: that of the first cause that has one.
 fn status(error: &anyhow::Error) -> u8 {
     let asked = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<Failure>() {
         Some(failure) => Some(failure.status),
@@ -72,8 +73,9 @@ fn status(error: &anyhow::Error) -> u8 {
     error.chain().find_map(asked).unwrap_or(FAILED)
 }
 
-/// Prints clap's explanation, of bad usage to standard error, and ends with its status. An argument may be the name of a file
-/// that somebody else has named: where it would steer the terminal, the explanation comes without colours and clean.
+/// Prints clap's message, for wrong usage to standard error, and ends with its status. An argument may be a file name
+/// that another user has chosen: if an argument contains control characters, the message is printed without colours
+/// and without these characters.
 pub(crate) fn explain_usage(error: &clap::Error) -> ! {
     let is_hostile = |argument: OsString| argument.to_string_lossy().chars().any(printable::is_control);
     if error.use_stderr() && std::env::args_os().any(is_hostile) {
@@ -83,8 +85,8 @@ pub(crate) fn explain_usage(error: &clap::Error) -> ! {
     error.exit()
 }
 
-/// Prints the error to standard error and returns the exit status. Says nothing, and succeeds, where the reader
-/// of standard output just went away (`glassline … | head`).
+/// Prints the error to standard error and returns the exit status. If the reader of standard output has gone away
+/// (`glassline … | head`), it prints nothing and succeeds.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(|cause| cause.is::<output::ReaderGone>()) {
         return ExitCode::SUCCESS;

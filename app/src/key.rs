@@ -1,4 +1,4 @@
-//! `glassline key`: what the ends of a link know each other by.
+//! `glassline key`: the keys by which the ends of a link authenticate each other.
 //!
 //! A key's file has one line that counts: `shared HEX` for a key that both ends have, `private HEX` for the private half
 //! of a pair. Lines that begin with `#` are for people.
@@ -15,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Make and show the keys of links
+/// Make and show keys for links
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -25,11 +25,11 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  glassline key new drone.key              one key, to be copied to both ends
-  glassline key new --pair ground.key      a key pair; prints the public half, which others may see
+  glassline key new drone.key              one key; copy it to both ends
+  glassline key new --pair ground.key      a key pair; prints the public half, which is not secret
   glassline key show ground.key            prints the public half again
 
-`glassline link --help` shows what they are for.";
+`glassline link --help` shows how they are used.";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
@@ -41,33 +41,34 @@ enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = NEW_EXAMPLES)]
 struct New {
-    /// File for it, which only you may read; one that exists is left alone. Standard output without one
+    /// File to write the key to, readable only by you; an existing file is not overwritten. Without FILE, the key is
+    /// printed on standard output
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Make a key pair: the file gets the private half, the public half is printed
+    /// Make a key pair: the private half goes to the file, the public half is printed
     #[arg(long)]
     pair: bool,
 }
 
 const NEW_EXAMPLES: &str = "\
 Examples:
-  glassline key new drone.key              one key, to be copied to both ends by a safe way
-  glassline key new --pair ground.key      a pair for each end: nothing secret has to be copied
+  glassline key new drone.key              one key; copy it to both ends in a secure way
+  glassline key new --pair ground.key      a pair for each end: no secret has to be copied
   ssh drone 'umask 077; cat > link.key' < drone.key";
 
-/// Print a pair's public half, or how a shared key is told from others
+/// Print the public half of a pair, or a fingerprint of a shared key
 #[derive(Debug, clap::Args)]
 #[command(after_help = SHOW_EXAMPLES)]
 struct Show {
-    /// The key's file
+    /// File with the key
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
 const SHOW_EXAMPLES: &str = "\
 Examples:
-  glassline key show ground.key            of a pair: the public half, for the other end's --peer
-  glassline key show drone.key             of a shared key: 16 digits that are the same at both ends";
+  glassline key show ground.key            for a pair: the public half, for the other end's --peer
+  glassline key show drone.key             for a shared key: 16 digits that are the same at both ends";
 
 /// What stands in a key's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +100,7 @@ fn make(new: &New) -> Result<()> {
         )
     } else {
         format!(
-            "# A key of `glassline link`, to be shared by both ends and by nobody else.\nshared {}\n",
+            "# A key of `glassline link`. Copy it to both ends, and keep it secret.\nshared {}\n",
             *secret
         )
     });
@@ -135,7 +136,7 @@ pub(crate) fn read(path: &Path) -> Result<Secret> {
     let text = secret_file::read_text(path, Accept::AnyFile).map_err(|error| match error {
         SecretFileError::Exposed { file, mode, remedy } => failure::usage(
             format!("others may read the key {} (mode {mode:04o})", file.display()),
-            format!("type: {remedy}   (and make another key if somebody may have done so)"),
+            format!("type: {remedy}   (and make another key if other users may have read it)"),
         ),
         SecretFileError::File(SmallFileError::Unreadable { file, reason }) => failure::usage(
             format!("cannot read the key {}: {reason}", file.display()),

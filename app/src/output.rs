@@ -1,20 +1,21 @@
-//! Standard output: what a command was asked for, and nothing else. Beside it, on standard error, what it says to people.
+//! Standard output has only the result of a command. Messages for people go to standard error.
 //!
-//! All text of the program goes through here or through the log. Much of it comes from outside (names, addresses of
-//! redirects, values of session descriptions), so it is written as [`printable`] has it: nothing in it steers a terminal.
+//! All text of the program is written here or in the log. Much of it comes from outside (names, addresses of
+//! redirects, values of session descriptions), so it is written by [`printable`]: nothing in it can control the
+//! terminal.
 
 use glassline_media::printable;
 use std::io::{self, Write};
 
-/// Whoever read our standard output has gone: a reason to end, not an error to report.
+/// The reader of our standard output has gone: a reason to end, not an error to report.
 #[derive(Debug, thiserror::Error)]
 #[error("the reader of standard output has gone")]
 pub(crate) struct ReaderGone;
 
 /// Writes `text` to standard output and flushes it.
 ///
-/// Fails with [`ReaderGone`] where the pipe's other end is closed: other errors that happen to be a broken pipe
-/// (a server that closes a connection) stay errors.
+/// Fails with [`ReaderGone`] if the other end of the pipe is closed. Other errors that happen to be a broken pipe (a
+/// server that closes a connection) stay errors.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(printable::lines(text).as_bytes()).and_then(|()| out.flush()) {
@@ -24,17 +25,17 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes to standard error what was asked for where standard output is for something else.
+/// Writes a requested result to standard error, if standard output is used for something else.
 ///
 /// # Errors
-/// Where it cannot be written, as on a full disk: whoever asked does not have it.
+/// If it cannot be written, for example on a full disk: the requested result is then missing.
 pub(crate) fn print_aside(text: &str) -> anyhow::Result<()> {
     let written = io::stderr().lock().write_all(printable::lines(text).as_bytes());
     written.map_err(|error| anyhow::Error::from(error).context("cannot write to standard error"))
 }
 
-/// Says something on standard error. Where that cannot be written there is nowhere left to say so, and it is no reason to
-/// end: `eprintln!` would panic.
+/// Writes a message to standard error. If that fails, the message is lost and the program continues; `eprintln!` would
+/// panic.
 pub(crate) fn print_to_stderr(text: &str) {
     let _ = io::stderr().lock().write_all(printable::lines(text).as_bytes());
 }
@@ -45,7 +46,7 @@ pub(crate) fn show_progress(text: &str) {
     let _ = write!(io::stderr(), "\r{}\x1b[K", printable::line(text));
 }
 
-/// Takes the line of [`show_progress`] away.
+/// Clears the line of [`show_progress`].
 pub(crate) fn clear_progress() {
     show_progress("");
 }

@@ -1,20 +1,21 @@
-//! The file that a picture goes to: `--flight FILE.svg`, `--budget FILE.svg`.
+//! The file for a drawing: `--flight FILE.svg`, `--budget FILE.svg`.
 
 use crate::failure;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
-/// Takes a name that ends in `.svg`: what stands behind the option might be what is to be probed.
+/// Takes a name that ends in `.svg`. Another name after the option is probably the source to probe, since the
+/// option's value is optional.
 pub(crate) fn parse(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     let is_svg = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("svg"));
     if is_svg && !text.contains("://") {
         return Ok(path);
     }
-    Err("the picture's name must end in .svg (what is to be probed stands before the option)".into())
+    Err("the picture's name must end in .svg (name the source to probe before the option)".into())
 }
 
-/// Fails where it could not be written: before anyone waits.
+/// Fails if the file could not be written, so that the error comes before the measurement.
 pub(crate) fn check(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -31,7 +32,7 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the picture.
+/// Writes the drawing.
 pub(crate) fn write(path: &Path, svg: &str) -> Result<()> {
     std::fs::write(path, svg).map_err(|error| {
         failure::failed(format!("cannot write {}: {error}", path.display()), "name a file that you may write")

@@ -1,4 +1,4 @@
-//! `glassline sign`: an address that lets a viewer in for a while.
+//! `glassline sign`: signs an address so that it lets a viewer in for a limited time.
 
 use crate::{config, failure, output};
 use anyhow::Result;
@@ -10,18 +10,19 @@ use glassline_media::quantity;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Sign a stream's address, so that its viewer is let in for a while
+/// Sign a stream's address, so that it lets a viewer in for a limited time
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The address: …/live/NAME.ts for players, …/live/NAME/index.m3u8 or manifest.mpd for those of HLS and DASH,
-    /// …/watch/NAME for browsers; a ladder's NAME opens all of its versions
+    /// The address: …/live/NAME.ts for players, …/live/NAME/index.m3u8 or manifest.mpd for HLS and DASH players,
+    /// …/watch/NAME for browsers; the NAME of a ladder opens all of its versions
     #[arg(value_name = "URL")]
     url: String,
     /// File that holds the viewer key: the [viewer] key of the server's configuration
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
-    /// How long from now the address lets in (30m, 12h, 3d); viewers who are there when it expires stay
+    /// How long the address lets viewers in, from now on (30m, 12h, 3d); viewers that are connected when it expires
+    /// stay connected
     #[arg(long = "for", value_name = "TIME", default_value = "12h", value_parser = quantity::parse_duration)]
     time: Duration,
 }

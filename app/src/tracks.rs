@@ -1,18 +1,18 @@
-//! Which tracks of a film are taken.
+//! Which tracks of a file are used.
 
 use crate::encode::input_words;
 use anyhow::Result;
 use glassline_engine::capture::{Input, Track, Tracks};
 
-/// The tracks of pictures and of sound.
+/// The video and audio tracks.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 pub(crate) struct TrackArgs {
-    /// Which pictures of a film with several tracks: a number, from 1 (covers do not count), or a language
-    /// [default: the track that the file marks as its default, else the first]
+    /// Which video track of a file: its number, from 1 (cover pictures do not count), or its language [default: the
+    /// track that the file marks as its default, otherwise the first]
     #[arg(long, value_name = "N|LANGUAGE")]
     video_track: Option<Track>,
-    /// Which sound of a film with several tracks: a number, from 1, or a language, as de or deu
-    /// [default: the track that the file marks as its default, else the first]
+    /// Which audio track of a file: its number, from 1, or its language, as de or deu [default: the track that the
+    /// file marks as its default, otherwise the first]
     #[arg(long, value_name = "N|LANGUAGE")]
     audio_track: Option<Track>,
 }

@@ -1,4 +1,4 @@
-//! Whom the commands trust that ask servers over TLS.
+//! Which certificate authorities commands trust when they connect to servers over TLS.
 
 use crate::failure;
 use anyhow::Result;
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 /// `--ca`, for commands that ask servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct Trust {
-    /// File with the certificate of the authority (PEM) that https servers are trusted by, in place of the system's
+    /// PEM file with the certificate of the authority that is trusted for https servers, instead of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// What to do where a server is not trusted, by the file that was given for that.
+/// What to do if a server's certificate is not trusted; `ca` is the file that was given for it.
 pub(crate) fn advice(ca: Option<&Path>) -> String {
     match ca {
         Some(file) => format!(
@@ -28,10 +28,10 @@ pub(crate) fn advice(ca: Option<&Path>) -> String {
 }
 
 impl Trust {
-    /// The TLS client, which costs a read of all the system's roots.
+    /// The TLS client. Making it reads all root certificates of the system.
     ///
     /// # Errors
-    /// Where nobody is trusted, with what to do.
+    /// If no certificate can be trusted, with what to do about it.
     pub(crate) fn connector(&self) -> Result<Connector> {
         let roots = self.ca.clone().map_or(Roots::System, Roots::File);
         Connector::new(&roots, Accept::AnyFile).map_err(|error| match roots {

@@ -265,7 +265,7 @@ fn the_ends_of_either_program_are_seen() {
     let mut viewer = watch(&secure, "s");
     let old = upgrade(&mut secure);
     old.process.signal("HUP");
-    until("the answer", || old.process.output().contains("it is the one to be told"));
+    until("the answer", || old.process.output().contains("send the signal to that one"));
     old.process.signal("TERM");
     read_to_close_notify(&mut viewer, &mut Check::new(SHAPE));
     drop(viewer);

@@ -200,7 +200,7 @@ fn who_comes_to_take_over_and_fails_changes_nothing() {
     let config = scratch.file("glassline.toml");
     let meeting = format!("glassline serve {}", server.address());
     nobody_notices(&mut server, |server, number| {
-        let before = says(server, "nobody has taken over");
+        let before = says(server, "no new process took over");
         match number % 5 {
             // Says something else; says nothing; takes all and goes; takes all and does not want it.
             way @ 0..4 => {
@@ -226,7 +226,7 @@ fn who_comes_to_take_over_and_fails_changes_nothing() {
                 assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
             }
         }
-        until("the old one goes on", || says(server, "nobody has taken over") > before);
+        until("the old one goes on", || says(server, "no new process took over") > before);
     });
     assert!(server.process.output().contains("oh, no!"), "why not is logged");
 }

@@ -307,7 +307,7 @@ fn another_user_who_holds_the_place_to_meet_is_named() {
     let server = Server::start_at(GLASSLINE, &address.to_string(), &[]);
     let told = until_some("the warning", || {
         let output = server.process.output();
-        output.lines().find(|line| line.contains("another user holds the place to meet")).map(str::to_owned)
+        output.lines().find(|line| line.contains("another user holds the hand-over")).map(str::to_owned)
     });
     assert!(told.contains("nobody (uid ") && told.contains(&holder.id().to_string()), "{told}");
     let outcome = crate::glassline(&["serve", "--listen", &address.to_string(), "--upgrade"]);

@@ -399,7 +399,7 @@ fn a_wrong_key_meets_silence_and_it_is_said() {
         let outcome = try_with(&[arguments, &["--connect-timeout", "700ms"]].concat());
         assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
         assert!(
-            outcome.stderr.contains("nobody answers") && outcome.stderr.contains("key"),
+            outcome.stderr.contains("does not answer") && outcome.stderr.contains("key"),
             "{}",
             outcome.stderr
         );

@@ -78,7 +78,7 @@ fn a_listener_is_found_by_its_name_wherever_it_comes_back() {
     let absent = ["link", "connect", &to, "--key", &key, "--channel", "1:in=-", "--connect-timeout", "1s"];
     let absent = glassline(&absent);
     assert_eq!(absent.status, Some(1));
-    assert!(absent.stderr.contains("nobody announces itself"), "{}", absent.stderr);
+    assert!(absent.stderr.contains("no listener announces itself"), "{}", absent.stderr);
 }
 
 /// An unasked answer of multicast DNS (RFC 6762 §6): there is an instance of `kind` whose whole name is `instance`.
@@ -145,7 +145,7 @@ fn waiting_for_a_name_ends_with_a_signal() {
     let arguments = ["link", "connect", &name, "--insecure", "--channel", "1:in=udp:127.0.0.1:0"];
     for signal in ["INT", "TERM"] {
         let mut connector = Running::start(Command::new(GLASSLINE).args(arguments));
-        until("looking", || connector.output().contains("looking for who announces this name"));
+        until("looking", || connector.output().contains("looking for a listener of this name"));
         connector.signal(signal);
         assert_eq!(connector.wait().code(), Some(0), "{signal}: {}", connector.output());
         until("a word", || connector.output().contains("ending"));

@@ -1,5 +1,6 @@
-//! From a table of TOML to a type. As toml's own deserializer, but for its error: that puts an unknown key and the known ones
-//! into a sentence, and here they are kept apart, so that the nearest one can be named.
+//! From a table of TOML to a type. This works like toml's own deserializer except for its error: toml puts the
+//! unknown key and the known keys into a sentence. Here they are separate, so that the nearest known key can be
+//! named.
 
 use serde::de::value::CowStrDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -9,10 +10,10 @@ use std::fmt;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-/// Why a table does not become a type.
+/// Why a table cannot be read as a type.
 #[derive(Debug)]
 pub(super) struct ReadError {
-    /// The offset of the key or value to blame.
+    /// The offset of the wrong key or value.
     pub(super) at: Option<usize>,
     pub(super) what: Problem,
 }
@@ -20,9 +21,9 @@ pub(super) struct ReadError {
 /// What is wrong.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Problem {
-    /// A key that does not exist, and those that do in its place.
+    /// A key that does not exist, and the keys that exist there.
     UnknownKey { key: String, known: &'static [&'static str] },
-    /// In words.
+    /// A message.
     Other(String),
 }
 
@@ -53,7 +54,7 @@ impl de::Error for ReadError {
     }
 }
 
-/// What `table` says.
+/// Reads `table` as a `T`.
 pub(super) fn from_table<'de, T: Deserialize<'de>>(table: DeTable<'de>) -> Result<T, ReadError> {
     T::deserialize(Table(table))
 }
@@ -76,7 +77,7 @@ impl<'de> Deserializer<'de> for Table<'de> {
 struct Value<'de>(Spanned<DeValue<'de>>);
 
 impl<'de> Value<'de> {
-    /// What is neither a table nor an array is toml's to read.
+    /// A value that is neither a table nor an array is read by toml.
     fn leaf<T>(
         value: Spanned<DeValue<'de>>,
         read: impl FnOnce(ValueDeserializer<'de>) -> Result<T, toml::de::Error>,
@@ -141,7 +142,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
 
 struct Entries<'de> {
     rest: <DeTable<'de> as IntoIterator>::IntoIter,
-    /// Of the key that was read last.
+    /// The value of the key that was read last.
     value: Option<Spanned<DeValue<'de>>>,
 }
 

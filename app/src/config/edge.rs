@@ -1,4 +1,5 @@
-//! The sections about objects: `[package]`, LL-HLS and LL-DASH out of streams, and `[upstream]`, what is fetched from others.
+//! The sections about objects: `[package]` makes LL-HLS and LL-DASH from streams, and `[upstream]` fetches objects
+//! from other servers.
 
 use super::problem::{Problem, problem};
 use super::section::duration;
@@ -12,22 +13,22 @@ use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// `[package]`: how streams are made LL-HLS and LL-DASH of.
+/// `[package]`: how LL-HLS and LL-DASH are made from streams.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Package {
-    /// A segment ends at the first key frame after this long.
+    /// A segment ends at the first key frame after this time.
     #[serde(deserialize_with = "duration")]
     pub(crate) segment: Duration,
-    /// How long a part lasts, about.
+    /// Approximate length of a part.
     #[serde(deserialize_with = "duration")]
     pub(crate) part: Duration,
-    /// How far back viewers may go.
+    /// How far back viewers can seek.
     #[serde(deserialize_with = "duration")]
     pub(crate) window: Duration,
-    /// Whether a stream is packaged only while somebody asks for it.
+    /// Whether a stream is packaged only while viewers request it.
     pub(crate) on_demand: bool,
-    /// How long what nobody asks for is kept.
+    /// How long after the last request a packaged stream is kept.
     #[serde(deserialize_with = "duration")]
     pub(crate) idle: Duration,
 }
@@ -41,65 +42,67 @@ impl Default for Package {
 }
 
 impl Package {
-    /// How presentations are cut and kept.
+    /// How presentations are cut, and how far back they reach.
     pub(super) fn presentation(&self) -> packager::Settings {
         packager::Settings { segment: self.segment, part: self.part, window: self.window }
     }
 
-    /// The same for the relay.
+    /// The section as settings of the relay.
     pub(crate) fn settings(&self) -> PackagingSettings {
         let (presentation, on_demand, idle) = (self.presentation(), self.on_demand, self.idle);
         PackagingSettings { presentation, on_demand, idle }
     }
 }
 
-/// `[upstream]`: where objects come from that are not here.
+/// `[upstream]`: servers from which missing objects are fetched.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Upstream {
-    /// Servers that have the same, in the order in which they are asked. Empty: nothing is fetched.
+    /// Servers with the same content, in order of preference. Empty: nothing is fetched.
     #[serde(deserialize_with = "servers")]
     pub(crate) servers: Vec<Url>,
-    /// What is asked for elsewhere.
+    /// Other servers for some requests.
     pub(crate) route: Vec<UpstreamRoute>,
-    /// Which parameters of a query are part of an object's name; unset: all.
+    /// Which query parameters are part of an object's name; unset: all.
     pub(crate) key_query: Option<Vec<String>>,
-    /// The authorities that may vouch for them over TLS; once loaded, relative to where the program runs.
+    /// The authorities that are trusted for these servers over TLS. After loading, the path is relative to the
+    /// working directory.
     pub(crate) ca: Option<PathBuf>,
-    /// What is kept in memory at most.
+    /// The memory that objects may take.
     pub(crate) cache: ByteSize,
-    /// A directory where objects lie in files, too; once loaded, relative to where the program runs.
+    /// A directory in which objects are also stored as files. After loading, the path is relative to the working
+    /// directory.
     pub(crate) disk: Option<PathBuf>,
-    /// What those files may take.
+    /// The disk space that those files may take.
     pub(crate) disk_size: ByteSize,
-    /// How long the disk is waited for.
+    /// How long to wait for the disk.
     #[serde(deserialize_with = "duration")]
     pub(crate) disk_timeout: Duration,
-    /// What one object may have.
+    /// The largest object.
     pub(crate) max_object: ByteSize,
-    /// How long segments are kept whose server says nothing of it.
+    /// How long segments are kept if their server does not say.
     #[serde(deserialize_with = "duration")]
     pub(crate) media_ttl: Duration,
-    /// The same of anything else.
+    /// The same for all other objects.
     #[serde(deserialize_with = "duration")]
     pub(crate) other_ttl: Duration,
-    /// The same of refusals.
+    /// The same for refusals.
     #[serde(deserialize_with = "duration")]
     pub(crate) negative_ttl: Duration,
-    /// How long a connection may take to come about.
+    /// How long connecting to a server may take.
     #[serde(deserialize_with = "duration")]
     pub(crate) connect_timeout: Duration,
-    /// How long a server may say nothing.
+    /// How long a server may send nothing.
     #[serde(deserialize_with = "duration")]
     pub(crate) silence_timeout: Duration,
-    /// Connections to one server at most.
+    /// The largest number of connections to one server.
     pub(crate) connections: usize,
 }
 
-/// What files may take where nothing is said: little enough for the disk of a small machine.
+/// Disk space if nothing is configured: small enough for the disk of a small machine.
 const DISK_SIZE_MEBIBYTES: u64 = 10 << 10;
 
-/// A disk answers within some milliseconds, and an upstream server soon after that.
+/// A disk answers within a few milliseconds, and an upstream server soon after that.
 const DISK_TIMEOUT: Duration = Duration::from_millis(100);
 
 impl Default for Upstream {
@@ -126,12 +129,12 @@ impl Default for Upstream {
 }
 
 impl Upstream {
-    /// The servers for everything else and those of the routes.
+    /// The servers for all other requests, and those of the routes.
     pub(super) fn all_servers(&self) -> impl Iterator<Item = &Url> {
         self.servers.iter().chain(self.route.iter().flat_map(|route| &route.servers))
     }
 
-    /// The same for the relay; `None` where there are no servers.
+    /// The section as settings of the relay; `None` if there are no servers.
     pub(crate) fn settings(&self) -> Option<UpstreamSettings> {
         let mut settings = UpstreamSettings::new(self.servers.clone());
         settings.ca.clone_from(&self.ca);
@@ -157,26 +160,26 @@ impl Upstream {
     }
 }
 
-/// `[[upstream.route]]`: servers for requests of a host, or for paths.
+/// `[[upstream.route]]`: servers for requests with a certain host or path.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpstreamRoute {
-    /// The host that clients call: a name, or `*.` and what names end with. Unset: any.
+    /// The host that clients call: a name, or `*.` and the end of a name. Unset: any.
     #[serde(default)]
     host: Option<String>,
-    /// What paths begin with. Unset: any.
+    /// The beginning of the path. Unset: any.
     #[serde(default)]
     path: Option<String>,
-    /// Servers that have the same, in the order in which they are asked.
+    /// Servers with the same content, in order of preference.
     #[serde(deserialize_with = "servers")]
     servers: Vec<Url>,
-    /// What is taken off the paths' front.
+    /// A prefix that is removed from the path.
     #[serde(default)]
     strip: Option<String>,
-    /// Whether servers are asked by the host that the client called.
+    /// Whether servers are sent the host that the client called.
     #[serde(default)]
     keep_host: bool,
-    /// Whether pages there are the operator's own, and run scripts.
+    /// Whether the servers' pages belong to the operator, and may run scripts.
     #[serde(default)]
     own_pages: bool,
 }
@@ -188,7 +191,7 @@ impl UpstreamRoute {
 }
 
 impl Upstream {
-    /// Whether every route can be told from the others, and leads somewhere.
+    /// Checks that no two routes have the same rule, and that each leads to servers.
     pub(super) fn check_routes(&self) -> Result<(), Problem> {
         let key = "upstream.route";
         let mut rules: Vec<Route> = Vec::new();
@@ -214,7 +217,7 @@ fn servers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D::Er
     Vec::<String>::deserialize(deserializer)?.iter().map(server).collect()
 }
 
-/// An upstream server's address. Where a key may stand in it, an error does not repeat that.
+/// An upstream server's address. If the text can contain a key, an error message does not repeat the text.
 pub(crate) fn server(text: &str) -> Result<Url, String> {
     let parsed = text.parse::<Url>();
     let (scheme, rest) = text.find("://").map_or(("", text), |at| text.split_at(at + 3));

@@ -1,4 +1,4 @@
-//! `[encode.NAME]`: pictures that the program encodes itself, and publishes under the name.
+//! `[encode.NAME]`: a stream that the program encodes itself and publishes under this name.
 
 use super::problem::{NAME_RULE, Problem, out_of, problem};
 use super::section::{duration, some_duration};
@@ -14,61 +14,61 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// `[encode.NAME]`: what is encoded, and how; the same words as on the command line of `glassline encode`.
+/// `[encode.NAME]`: what is encoded, and how; the keys are named like the options of `glassline encode`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Encode {
-    /// Where pictures and sound come from. Every section has one.
+    /// Where video and audio come from. Every section has an input.
     pub(crate) input: Option<String>,
     /// x264's preset.
     pub(crate) preset: String,
-    /// Bits a second of the picture; 5M where nothing is said. Not beside renditions, which have their own.
+    /// Bit rate of the video, by default 5M. Not together with renditions, which have their own bit rates.
     pub(crate) bitrate: Option<Bitrate>,
     /// Several versions, each `WxH@RATE:BITRATE` and a stream of its own.
     pub(crate) renditions: Vec<String>,
-    /// Size of the VBV in time, or in pictures.
+    /// Size of the VBV, as a time or a number of pictures.
     pub(crate) vbv: String,
-    /// From one key frame to the next.
+    /// Time from one key frame to the next.
     #[serde(deserialize_with = "duration")]
     pub(crate) keyint: Duration,
-    /// Whether intra blocks wander over the pictures in place of key frames.
+    /// Whether intra blocks move across the picture instead of key frames.
     pub(crate) intra_refresh: bool,
-    /// Whether filler makes the bit rate a constant one.
+    /// Whether filler makes the bit rate constant.
     pub(crate) cbr: bool,
-    /// Whether every picture is of the same size, whatever the VBV.
+    /// Whether all pictures have the same size, whatever the VBV.
     pub(crate) constant_size: bool,
-    /// Who chooses the quantisers.
+    /// How the quantisers are chosen.
     pub(crate) rate_control: String,
-    /// Bits a second of the whole stream, null packets included, where it has a constant rate; what it takes at most
-    /// where nothing is said.
+    /// Bit rate of the whole stream including null packets, if the stream has a constant rate; by default the most
+    /// that the stream takes.
     pub(crate) mux_rate: Option<Bitrate>,
-    /// Whether it steps to faster presets where it cannot keep up.
+    /// Whether the encoder switches to faster presets when it cannot keep up.
     pub(crate) adapt: bool,
-    /// x264's threads; 0 chooses by processors.
+    /// Number of x264's threads; 0: by the number of processors.
     pub(crate) threads: u32,
-    /// The least number of slices in a picture; 0 leaves it to the threads.
+    /// The smallest number of slices in a picture; 0: by the height of the picture.
     pub(crate) slices: u32,
-    /// Whether a file begins again at its end.
+    /// Whether a file starts again at its end.
     #[serde(rename = "loop")]
     pub(crate) looped: bool,
-    /// What becomes of interlaced pictures.
+    /// How interlaced video is encoded.
     pub(crate) deinterlace: String,
-    /// How sound is coded; without it, as the input has it.
+    /// How audio is encoded; by default Opus, if the input has audio.
     pub(crate) audio: Option<String>,
-    /// Where sound comes from, if not from the input.
+    /// Where audio comes from, if not from the input.
     pub(crate) audio_in: Option<String>,
-    /// What is asked of an ALSA device.
+    /// What is requested from an ALSA device.
     pub(crate) audio_format: Option<String>,
-    /// Bits a second of the sound; the codec's default where not given.
+    /// Bit rate of the audio; by default the codec's.
     pub(crate) audio_bitrate: Option<Bitrate>,
-    /// Sound in a packet; the codec's default where not given.
+    /// Length of an audio packet; by default the codec's.
     #[serde(deserialize_with = "some_duration")]
     pub(crate) audio_frame: Option<Duration>,
-    /// Bits of a sample that is not coded.
+    /// Bits per sample of uncompressed audio.
     pub(crate) audio_bits: Option<u32>,
-    /// Which pictures of a film, by number or language.
+    /// Which video track of a file, by number or language.
     pub(crate) video_track: Option<String>,
-    /// Which sound of a film, by number or language.
+    /// Which audio track of a file, by number or language.
     pub(crate) audio_track: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl Default for Encode {
 }
 
 impl Encode {
-    /// The demo as such a section.
+    /// The demo stream as such a section.
     pub(crate) fn of_demo(demo: &Demo) -> Encode {
         let (width, height) = (demo.size.width, demo.size.height);
         Encode {
@@ -115,12 +115,12 @@ impl Encode {
         }
     }
 
-    /// Bits a second of the picture.
+    /// Bit rate of the video.
     pub(crate) fn bitrate(&self) -> Bitrate {
         self.bitrate.unwrap_or(BITRATE)
     }
 
-    /// The bit rate of each stream that it makes.
+    /// The bit rate of each stream that the section makes.
     pub(crate) fn bitrates(&self) -> Vec<Bitrate> {
         if self.renditions.is_empty() {
             return vec![self.bitrate()];
@@ -129,7 +129,7 @@ impl Encode {
     }
 }
 
-/// Bounds of a picture's bit rate.
+/// Checks that a video bit rate is within its range.
 pub(super) fn check_bitrate(key: String, bitrate: Bitrate) -> Result<(), Problem> {
     if options::BITRATES.contains(&bitrate) {
         return Ok(());

@@ -5,7 +5,7 @@ use glassline_io::small_file::SmallFileError;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where in a configuration something stands: printed as `FILE:LINE`, or as `FILE` where no line is to blame.
+/// A place in a configuration: printed as `FILE:LINE`, or as `FILE` if the error is not about a single line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
     /// The file as it was named.
@@ -21,7 +21,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// What to do about a file that the system does not give; all other errors say so themselves.
+/// What to do if the system cannot read a file; all other errors contain their own advice.
 fn advice(error: &SmallFileError) -> &'static str {
     match error {
         SmallFileError::Unreadable { .. } => "; check the path and that this user may read it",

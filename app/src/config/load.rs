@@ -1,7 +1,7 @@
 //! From a file's text to a [`Config`], with errors that name the line.
 //!
-//! [`de`] finds what is wrong and where (an offset); here that is put into the words of someone who edits the file: the line,
-//! the key with its section, the nearest key that exists.
+//! [`de`] finds what is wrong, and at which offset. This module turns that into a message for people: the line, the
+//! key with its section, and the nearest key that exists.
 
 use super::de::{self, Problem, ReadError};
 use super::error::Location;
@@ -12,7 +12,8 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 impl Config {
-    /// Reads the file at `path`, and the key files that it may name; all are to be what `accept` says.
+    /// Reads the file at `path` and the key files that it names. A file is refused unless it is of a kind that
+    /// `accept` allows.
     pub(crate) fn load(path: &Path, accept: Accept) -> Result<Config, ConfigError> {
         let file = SmallFile::open(path, accept, Bounds::default())?;
         let is_private = secret_file::check(&file, path);
@@ -20,7 +21,7 @@ impl Config {
         if config.holds_keys()
             && let Err(exposed) = is_private
         {
-            tracing::warn!("{exposed}; or have its keys in files of their own (key_file)");
+            tracing::warn!("{exposed}; or put its keys into files of their own (key_file)");
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         let Config { publish, viewer, stream, encode, log, tls, upstream, .. } = &mut config;
@@ -58,22 +59,22 @@ impl Config {
         Ok(config)
     }
 
-    /// What may well be meant otherwise, though it is a configuration; to be asked when key files are read.
+    /// Warnings about settings that are valid but probably a mistake. Call this after the key files have been read.
     pub(super) fn doubts(&self) -> Vec<&'static str> {
         let Config { publish, viewer, .. } = self;
         let mut doubts = Vec::new();
         if publish.key.is_some() && publish.key == viewer.key {
             doubts.push(
-                "[publish] and [viewer] have the same key: whoever signs viewers' addresses may publish, too; give each its own",
+                "[publish] and [viewer] have the same key, so that a program that signs viewers' addresses can also publish; use two keys",
             );
         }
         if publish.key.is_some() && publish.open {
-            doubts.push("[publish] open = true changes nothing beside a key, which every publisher needs; remove one of them");
+            doubts.push("[publish] open = true changes nothing if there is a key, because then every publisher needs it; remove one of them");
         }
         doubts
     }
 
-    /// Whether a key stands in the text itself; to be asked before key files are read.
+    /// Whether the text of the file contains a key. Call this before the key files are read.
     pub(super) fn holds_keys(&self) -> bool {
         let Config { publish, viewer, stream, upstream, .. } = self;
         let own = stream.values().flat_map(|stream| [&stream.publish_key, &stream.viewer_key]);
@@ -81,7 +82,7 @@ impl Config {
             || upstream.all_servers().any(|server| server.authorization().is_some())
     }
 
-    /// Reads a configuration's text; `path` is only named in errors. A key file is not read.
+    /// Parses a configuration's text; `path` appears only in errors. Key files are not read.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         let place =
             |offset: Option<usize>| Location { file: path.into(), line: offset.map(|at| line_of(text, at)) };
@@ -100,7 +101,8 @@ impl Config {
     }
 }
 
-/// The key in a file that holds nothing else, that others may not read, and that is what `accept` says.
+/// Reads a key from a file that contains nothing else and that other users may not read. The file is refused unless
+/// it is of a kind that `accept` allows.
 pub(crate) fn read_key(file: &Path, what: &str, accept: Accept) -> Result<Secret, ConfigError> {
     let text = secret_file::read_text(file, accept).map_err(|error| match error {
         SecretFileError::File(error) => ConfigError::File(error),
@@ -116,12 +118,12 @@ pub(crate) fn read_key(file: &Path, what: &str, accept: Accept) -> Result<Secret
     }
 }
 
-/// The line, from 1, on which the byte at `offset` stands.
+/// The line, counted from 1, that contains the byte at `offset`.
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
 }
 
-/// Puts an error into words.
+/// Turns an error into a message for people.
 fn explain(table: &DeTable<'_>, error: ReadError, place: impl Fn(Option<usize>) -> Location) -> ConfigError {
     let path = error.at.map_or_else(Vec::new, |at| path_at(table, at));
     let place = place(error.at);
@@ -137,7 +139,7 @@ fn explain(table: &DeTable<'_>, error: ReadError, place: impl Fn(Option<usize>) 
 
 fn unknown(key: &str, known: &[&str], path: &[String], place: Location) -> ConfigError {
     let what = match path.split_last() {
-        // Of a section that is not known the path goes on into it.
+        // If a section is unknown, the path continues into it.
         Some((_, section)) if !section.is_empty() && section.last().is_some_and(|last| last != key) => {
             format!("key {key:?} in [{}]", section.join("."))
         }
@@ -150,16 +152,16 @@ fn unknown(key: &str, known: &[&str], path: &[String], place: Location) -> Confi
     ConfigError::UnknownKey { place, what, advice }
 }
 
-/// The known key that `key` was probably meant to be, if one is near enough to be worth naming.
+/// The known key that `key` was probably meant as, if there is one that is similar enough.
 fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     let scored = known.iter().map(|name| (strsim::damerau_levenshtein(key, name), *name));
     let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;
     (distance <= (key.chars().count() / 3).max(1)).then_some(name)
 }
 
-/// The path of the innermost key that stands, or whose value stands, at `offset`.
+/// The path of the innermost key at `offset`; the offset may be in the key or in its value.
 fn path_at(table: &DeTable<'_>, offset: usize) -> Vec<String> {
-    // A section's value spans its header only, so what is inside is looked at first.
+    // A section's value spans only its header, so the search looks into the section first.
     let inside = table.iter().find_map(|(key, value)| match value.get_ref() {
         DeValue::Table(inner) => {
             let path = path_at(inner, offset);
@@ -174,9 +176,9 @@ fn path_at(table: &DeTable<'_>, offset: usize) -> Vec<String> {
     })
 }
 
-/// Where the key with the dotted path `key` stands.
+/// The offset of the key with the dotted path `key`.
 fn offset_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
-    // Names of streams may have dots of their own.
+    // Names of streams may contain dots.
     table.iter().find_map(|(name, value)| match key.strip_prefix(name.get_ref().as_ref())? {
         "" => Some(name.span().start),
         rest => match (rest.strip_prefix('.')?, value.get_ref()) {

@@ -1,8 +1,8 @@
 //! The configuration: one TOML file, read into plain values.
 //!
-//! [`Config::load`] takes a path and gives either a [`Config`] that is complete and within range, or a
-//! [`ConfigError`] that names the file, the line and what to write instead. Every key has a default, stands in
-//! `examples/glassline.toml`, and is refused where it is not known.
+//! [`Config::load`] takes a path and returns either a complete [`Config`] with all values within their ranges, or a
+//! [`ConfigError`] that names the file, the line and what to write instead. Every key has a default and is listed in
+//! `examples/glassline.toml`; unknown keys are refused.
 
 mod de;
 mod edge;
@@ -29,41 +29,41 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// All that can be configured. Every value is within the range that `examples/glassline.toml` gives for it.
+/// The whole configuration. Every value is within the range that `examples/glassline.toml` gives for it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
-    /// Where HTTP is served. At least one, if none is in `tls`; none twice.
+    /// Addresses for HTTP. At least one, unless `tls` has one; no address twice.
     #[serde(deserialize_with = "section::listen")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// The names by which it is called.
+    /// Host names of this server.
     #[serde(deserialize_with = "section::hosts")]
     pub(crate) hosts: Hosts,
-    /// The folder in which a proxy has this server's addresses: a path without a slash at its end. Empty: none.
+    /// The path prefix under which a reverse proxy publishes this server, without a slash at its end. Empty: none.
     pub(crate) base_path: String,
-    /// Where operators look after it.
+    /// Access for operators.
     pub(crate) admin: Admin,
-    /// Where HTTPS is served, and with what.
+    /// HTTPS: addresses and certificates.
     pub(crate) tls: Tls,
-    /// How viewers reach the operators: one line of text for the page.
+    /// How viewers can reach the operators: one line of text for the page.
     pub(crate) contact: Option<String>,
-    /// Worker threads; 0 is one per core.
+    /// Number of worker threads; 0: one for each core.
     pub(crate) workers: usize,
-    /// Who may publish, and when a stream ends.
+    /// Publishers: access, limits and timeouts.
     pub(crate) publish: Publish,
-    /// What a viewer gets, and when one is given up.
+    /// Viewers: access, limits and delivery.
     pub(crate) viewer: Viewer,
-    /// How streams are fetched from elsewhere.
+    /// Streams that are fetched from a source.
     pub(crate) pull: Pull,
-    /// How streams are made LL-HLS and LL-DASH of.
+    /// How LL-HLS and LL-DASH are made from streams.
     pub(crate) package: Package,
-    /// Where objects come from that are not here.
+    /// Servers from which missing objects are fetched.
     pub(crate) upstream: Upstream,
-    /// What is particular to single streams, by their names.
+    /// Settings of single streams, by name.
     pub(crate) stream: BTreeMap<String, Stream>,
-    /// What the program encodes itself, by the names under which it is published.
+    /// Streams that the program encodes itself, by the names under which it publishes them.
     pub(crate) encode: BTreeMap<String, Encode>,
-    /// The user that the program goes on as.
+    /// The user as which the process continues, and how it ends after an upgrade.
     pub(crate) process: Process,
     /// The log.
     pub(crate) log: Log,

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a stream's name is made of.
+/// The rule for stream names.
 pub(super) const NAME_RULE: &str = "1 to 64 letters, digits, '.', '_' or '-', not beginning with a dot";
 
-/// What is out of range, and under which key.
+/// A value that is out of range or otherwise wrong, and its key.
 #[derive(Debug)]
 pub(super) struct Problem {
     /// The dotted path of the key.

@@ -1,4 +1,4 @@
-//! The sections of the configuration, with their defaults, and how their values are read.
+//! The sections of the configuration: their defaults, and how their values are read.
 
 use crate::logging;
 use glassline_delivery::output::Destination;
@@ -14,11 +14,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A secret that no log or error shows, and that is overwritten when it is dropped.
+/// A secret. It is never shown in a log or an error, and its memory is overwritten when it is dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Secret(policy::Secret);
 
-/// Serde's own words for what is no text would repeat it.
+/// Serde's own error for a value that is not a text would repeat the value.
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
         let text = String::deserialize(deserializer);
@@ -32,42 +32,42 @@ impl Secret {
         Secret(policy::Secret::new(secret))
     }
 
-    /// The secret itself: to compare with, never to print.
+    /// The secret itself: for comparisons, never for printing.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The same for rules.
+    /// The secret as the rules take it.
     pub(crate) fn rule(&self) -> policy::Secret {
         self.0.clone()
     }
 }
 
-/// `[admin]`: where operators look after it.
+/// `[admin]`: access for operators.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Admin {
-    /// Where the dashboard, the API, metrics and probes are. Empty: on every listener.
+    /// Addresses of the dashboard, the API, metrics and health checks. Empty: they are on every listener.
     #[serde(deserialize_with = "listen")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Whether HTTPS is spoken there.
+    /// Whether these addresses use HTTPS.
     pub(crate) tls: bool,
-    /// From where operators look after it, beside this machine. Empty: with `listen`, from wherever that is reached;
-    /// without it, from nowhere else.
+    /// Networks from which operators connect, besides this machine. Empty: with `listen`, all addresses that can reach
+    /// it; without `listen`, only this machine.
     #[serde(deserialize_with = "networks")]
     pub(crate) networks: Networks,
 }
 
-/// `[tls]`: where HTTPS is served, and with what.
+/// `[tls]`: HTTPS addresses and certificates.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Tls {
     /// Public addresses.
     #[serde(deserialize_with = "listen")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// What is shown; the name that is asked for chooses, the first is for all others.
+    /// The certificates. The server name that a client asks for selects one; for all other names it is the first.
     pub(crate) certificates: Vec<Certificate>,
-    /// How often their files are looked at.
+    /// How often the certificate files are checked for changes.
     #[serde(deserialize_with = "duration")]
     pub(crate) check_interval: Duration,
 }
@@ -78,41 +78,41 @@ impl Default for Tls {
     }
 }
 
-/// A certificate and its key, in PEM files; once loaded, relative to where the program runs.
+/// A certificate and its key, in PEM files. After loading, the paths are relative to the working directory.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Certificate {
-    /// The certificate, and behind it those that lead to a root.
+    /// The certificate, followed by its intermediate certificates.
     pub(crate) chain: PathBuf,
     /// Its private key.
     pub(crate) key: PathBuf,
 }
 
-/// `[publish]`: who may publish, and when a stream ends.
+/// `[publish]`: access for publishers, their limits and timeouts.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Publish {
-    /// What a publisher has to present; from `key` or, once loaded, from `key_file`. 8 to 256 visible ASCII
+    /// The key that a publisher must send; from `key` or, after loading, from `key_file`. 8 to 256 visible ASCII
     /// characters.
     pub(crate) key: Option<Secret>,
-    /// The file that `key` came from, relative to the configuration's folder where it is not absolute.
+    /// The file with `key`; a relative path is relative to the configuration's folder.
     pub(crate) key_file: Option<PathBuf>,
-    /// Whether anyone may publish without a key. Otherwise, and with no key, only loopback may.
+    /// Whether everyone may publish without a key. If not, and if there is no key, only loopback may.
     pub(crate) open: bool,
-    /// From where publishing is allowed at all; without a key, those there need none. Empty: no restriction.
+    /// Networks from which publishing is allowed; without a key, publishers in them need none. Empty: any address.
     #[serde(deserialize_with = "networks")]
     pub(crate) networks: Networks,
-    /// What a publisher may send in the mean.
+    /// A publisher's average bit rate at most.
     pub(crate) max_bitrate: Option<Bitrate>,
-    /// Publishers from one address at once; 0 is any number.
+    /// Simultaneous publishers from one address; 0: no limit.
     pub(crate) max_per_address: usize,
-    /// A publisher that is silent for this long gives up its name.
+    /// A publisher that sends nothing for this long loses its stream name.
     #[serde(deserialize_with = "duration")]
     pub(crate) silence_timeout: Duration,
-    /// How long viewers are kept when the publisher has gone.
+    /// How long viewers stay connected after the publisher has left.
     #[serde(deserialize_with = "duration")]
     pub(crate) return_window: Duration,
-    /// Streams at once.
+    /// Simultaneous streams.
     pub(crate) max_streams: usize,
 }
 
@@ -132,62 +132,62 @@ impl Default for Publish {
     }
 }
 
-/// `[viewer]`: what a viewer gets, and when one is given up.
+/// `[viewer]`: access for viewers, their limits and delivery.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Viewer {
-    /// What viewers' addresses are signed with; from `key` or, once loaded, from `key_file`. 8 to 256 visible ASCII
-    /// characters. Unset: nobody needs a signed address.
+    /// The key with which viewers' addresses are signed; from `key` or, after loading, from `key_file`. 8 to 256
+    /// visible ASCII characters. Unset: addresses need no signature.
     pub(crate) key: Option<Secret>,
-    /// The file that `key` came from, relative to the configuration's folder where it is not absolute.
+    /// The file with `key`; a relative path is relative to the configuration's folder.
     pub(crate) key_file: Option<PathBuf>,
-    /// From where watching is allowed. Empty: from everywhere.
+    /// Networks from which watching is allowed. Empty: any address.
     #[serde(deserialize_with = "networks")]
     pub(crate) networks: Networks,
-    /// Viewers of all streams at once; 0 is any number.
+    /// Simultaneous viewers of all streams; 0: no limit.
     pub(crate) max_viewers: usize,
-    /// Viewers of one stream at once; 0 is any number.
+    /// Simultaneous viewers of one stream; 0: no limit.
     pub(crate) max_per_stream: usize,
-    /// Viewers from one address at once; 0 is any number.
+    /// Simultaneous viewers from one address; 0: no limit.
     pub(crate) max_per_address: usize,
-    /// What all viewers' streams may take together.
+    /// The total bit rate of all viewers' streams.
     pub(crate) max_bitrate: Option<Bitrate>,
-    /// What the streams that one address watches may take together.
+    /// The total bit rate of the streams that one address watches.
     pub(crate) max_bitrate_per_address: Option<Bitrate>,
-    /// Web pages that may read streams and API: an origin or `*`.
+    /// Web pages that may read streams and the API: an origin or `*`.
     pub(crate) allow_origin: Option<String>,
-    /// How much of a stream is kept for those who fall behind.
+    /// How much of a stream is kept for viewers that fall behind.
     #[serde(deserialize_with = "duration")]
     pub(crate) backlog: Duration,
-    /// What the backlog of one stream takes in memory at most.
+    /// The most memory that the backlog of one stream takes.
     pub(crate) backlog_max: ByteSize,
-    /// How far back a viewer begins.
+    /// How far behind live a viewer starts.
     pub(crate) prebuffer: Prebuffer,
-    /// When new bytes leave for the viewers.
+    /// When new data is sent to the viewers.
     pub(crate) flush: Flush,
-    /// How fast viewers' connections may send.
+    /// How fast data is sent to a viewer.
     pub(crate) pacing: Pacing,
-    /// How viewers are sent to.
+    /// By which system calls data is sent.
     pub(crate) send_path: SendPath,
-    /// What becomes of a viewer that falls behind the backlog.
+    /// What happens to a viewer that falls behind the backlog.
     pub(crate) slow: Slow,
-    /// Moves within a minute after which a viewer is dropped; 0 is any number.
+    /// A viewer is dropped when it would be moved more often than this within a minute; 0: never.
     pub(crate) max_moves: u16,
-    /// The mark of viewers' connections that have none of their own.
+    /// The mark of viewers' connections that have none from a pool.
     pub(crate) mark: Option<u32>,
-    /// Out of which each viewer's connection gets a mark of its own.
+    /// The pool from which each viewer's connection gets a mark of its own.
     #[serde(deserialize_with = "mark_pool")]
     pub(crate) mark_pool: Option<MarkRange>,
-    /// A viewer whose connection takes nothing for this long is dropped.
+    /// A viewer is dropped if its connection accepts no data for this long.
     #[serde(deserialize_with = "duration")]
     pub(crate) stall_timeout: Duration,
-    /// Connections at once; 0 is as many as the limit of descriptors allows.
+    /// Simultaneous connections; 0: as many as the limit of descriptors allows.
     pub(crate) max_connections: usize,
-    /// Connections from one address at once; 0 is any number.
+    /// Simultaneous connections from one address; 0: no limit.
     pub(crate) max_connections_per_address: usize,
-    /// Connections from one address at once that have not been answered; 0 is any number.
+    /// Simultaneous connections from one address that have not been answered; 0: no limit.
     pub(crate) max_unanswered_per_address: usize,
-    /// How long a request's body may take that is no stream, and a publisher to its first byte.
+    /// How long a request's body may take if it is not a stream, and how long a publisher may take to its first byte.
     #[serde(deserialize_with = "duration")]
     pub(crate) body_timeout: Duration,
 }
@@ -223,19 +223,19 @@ impl Default for Viewer {
     }
 }
 
-/// When a stream's new bytes leave for its viewers.
+/// When a stream's new data is sent to its viewers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Flush {
     /// Each picture at once.
     Frame,
-    /// Pictures together, up to 30 ms.
+    /// Several pictures together; the oldest waits up to 30 ms.
     Balanced,
-    /// Pictures together, up to 100 ms.
+    /// Several pictures together; the oldest waits up to 100 ms.
     Thrifty,
 }
 
-/// What becomes of a viewer that falls behind the backlog.
+/// What happens to a viewer that falls behind the backlog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Slow {
@@ -245,14 +245,14 @@ pub(crate) enum Slow {
     Drop,
 }
 
-/// How fast viewers' connections may send: `"3x"` of the stream's rate, `"20M"` bits a second, or `"off"`.
+/// How fast data is sent to a viewer: `"3x"` of the stream's rate, `"20M"` bits per second, or `"off"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pacing {
-    /// Not paced.
+    /// Without pacing.
     Off,
-    /// At so many times the stream's rate.
+    /// At this multiple of the stream's rate.
     Factor(f64),
-    /// At so many bits a second.
+    /// At this many bits per second.
     Rate(Bitrate),
 }
 
@@ -274,18 +274,18 @@ impl<'de> Deserialize<'de> for Pacing {
     }
 }
 
-/// How far back a viewer begins: a time (`"2s"`) or a size (`"1MiB"`).
+/// How far behind live a viewer starts: a time (`"2s"`) or a size (`"1MiB"`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prebuffer {
-    /// This long ago, by the arrival of what it begins with.
+    /// At data that arrived this long ago.
     Time(Duration),
-    /// So many bytes back.
+    /// At data that is followed by this many bytes.
     Size(ByteSize),
 }
 
 impl Prebuffer {
     fn parse(text: &str) -> Result<Prebuffer, QuantityError> {
-        // Units of sizes end with B, those of times do not.
+        // Units of sizes end with B, units of times do not.
         if text.trim_end().ends_with('B') {
             text.parse().map(Prebuffer::Size)
         } else {
@@ -300,30 +300,30 @@ impl<'de> Deserialize<'de> for Prebuffer {
     }
 }
 
-/// How a stream's bytes get into the viewers' sockets.
+/// By which system calls a stream's data is written to viewers' sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SendPath {
-    /// io_uring where the system allows it.
+    /// io_uring, if the system allows it.
     Auto,
-    /// One sendfile a viewer.
+    /// One sendfile for each viewer.
     Sendfile,
 }
 
-/// `[pull]`: how streams are fetched from elsewhere.
+/// `[pull]`: how streams are fetched from a source.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Pull {
-    /// A source that brings nothing for this long is given up and asked anew.
+    /// A source that sends nothing for this long is disconnected and asked again.
     #[serde(deserialize_with = "duration")]
     pub(crate) silence_timeout: Duration,
     /// The longest wait after a first failure.
     #[serde(deserialize_with = "duration")]
     pub(crate) retry_min: Duration,
-    /// The longest wait after many.
+    /// The longest wait after many failures.
     #[serde(deserialize_with = "duration")]
     pub(crate) retry_max: Duration,
-    /// How long a packet of RTP waits for those that should come before it.
+    /// How long a packet of RTP is held back for missing packets that belong before it.
     #[serde(deserialize_with = "duration")]
     pub(crate) reorder: Duration,
 }
@@ -335,65 +335,64 @@ impl Default for Pull {
     }
 }
 
-/// `[stream.NAME]`: what is particular to one stream.
+/// `[stream.NAME]`: settings of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Stream {
-    /// Where it is fetched from.
+    /// Where the stream is fetched from.
     #[serde(deserialize_with = "source")]
     pub(crate) source: Option<Source>,
-    /// What comes from there, where its address does not tell.
+    /// The container format of the source, if its address does not tell.
     pub(crate) mux: Option<Mux>,
-    /// The authorities that may vouch for it over TLS; once loaded, relative to where the program runs.
+    /// The authorities that are trusted for the source over TLS. After loading, the path is relative to the working
+    /// directory.
     pub(crate) ca: Option<PathBuf>,
-    /// How much of it is kept, where it is not as `[viewer]` says.
+    /// How much of the stream is kept, if different from `[viewer]`.
     #[serde(deserialize_with = "some_duration")]
     pub(crate) backlog: Option<Duration>,
-    /// What its backlog takes in memory at most, where it is not as `[viewer]` says.
+    /// The most memory that its backlog takes, if different from `[viewer]`.
     pub(crate) backlog_max: Option<ByteSize>,
-    /// How far back its viewers begin, where it is not as `[viewer]` says.
+    /// How far behind live its viewers start, if different from `[viewer]`.
     pub(crate) prebuffer: Option<Prebuffer>,
-    /// Where it is sent to in datagrams.
+    /// Where the stream is sent to in datagrams.
     #[serde(deserialize_with = "outputs")]
     pub(crate) outputs: Vec<Destination>,
-    /// When its new bytes leave, where it is not as `[viewer]` says.
+    /// When its new data is sent, if different from `[viewer]`.
     pub(crate) flush: Option<Flush>,
-    /// How fast its viewers' connections may send, where it is not as `[viewer]` says.
+    /// How fast data is sent to its viewers, if different from `[viewer]`.
     pub(crate) pacing: Option<Pacing>,
-    /// The publish key that stands in place of the general one; from `publish_key` or, once loaded, from
-    /// `publish_key_file`.
+    /// The publish key that replaces the general one; from `publish_key` or, after loading, from `publish_key_file`.
     pub(crate) publish_key: Option<Secret>,
-    /// The file that `publish_key` came from.
+    /// The file with `publish_key`.
     pub(crate) publish_key_file: Option<PathBuf>,
-    /// The viewer key that stands in place of the general one; from `viewer_key` or, once loaded, from
-    /// `viewer_key_file`.
+    /// The viewer key that replaces the general one; from `viewer_key` or, after loading, from `viewer_key_file`.
     pub(crate) viewer_key: Option<Secret>,
-    /// The file that `viewer_key` came from.
+    /// The file with `viewer_key`.
     pub(crate) viewer_key_file: Option<PathBuf>,
-    /// What its publisher may send in the mean, where it is not as `[publish]` says.
+    /// Its publisher's average bit rate at most, if different from `[publish]`.
     pub(crate) max_bitrate: Option<Bitrate>,
-    /// Its viewers at once, where it is not as `[viewer]` says; 0 is any number.
+    /// Its simultaneous viewers, if different from `[viewer]`; 0: no limit.
     pub(crate) max_viewers: Option<usize>,
-    /// What becomes of a viewer that falls behind, where it is not as `[viewer]` says.
+    /// What happens to a viewer that falls behind, if different from `[viewer]`.
     pub(crate) slow: Option<Slow>,
-    /// Moves within a minute after which a viewer is dropped, where it is not as `[viewer]` says.
+    /// Moves within a minute after which a viewer is dropped, if different from `[viewer]`.
     pub(crate) max_moves: Option<u16>,
-    /// The mark of viewers' connections that have none of their own, where it is not as `[viewer]` says.
+    /// The mark of viewers' connections that have none from a pool, if different from `[viewer]`.
     pub(crate) mark: Option<u32>,
-    /// Out of which each viewer's connection gets a mark, where it is not as `[viewer]` says.
+    /// The pool from which each viewer's connection gets a mark, if different from `[viewer]`.
     #[serde(deserialize_with = "mark_pool")]
     pub(crate) mark_pool: Option<MarkRange>,
 }
 
-/// `[process]`: the user that the program goes on as, and what becomes of it after an upgrade.
+/// `[process]`: the user as which the process continues, and how long it lives after an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Process {
-    /// Name or number; unset: whoever started it.
+    /// Name or number; unset: the user that started the process.
     pub(crate) user: Option<String>,
-    /// Name or number of the group; unset: the user's.
+    /// Name or number of the group; unset: the user's own group.
     pub(crate) group: Option<String>,
-    /// How long a process that was replaced goes on with the TLS of its connections.
+    /// How long a process that was replaced keeps running as the TLS proxy of its connections.
     #[serde(deserialize_with = "duration")]
     pub(crate) drain: Duration,
 }
@@ -404,7 +403,7 @@ impl Default for Process {
     }
 }
 
-/// A stream's mux, by what its address ends with.
+/// A stream's container format, named as in its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mux(pub(crate) stream::Mux);
 
@@ -418,15 +417,16 @@ impl<'de> Deserialize<'de> for Mux {
     }
 }
 
-/// `[log]`: the log on standard error, where the command line goes before it, and the access log.
+/// `[log]`: the access log, and the log on standard error, for which the command line overrides these keys.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Log {
-    /// How a line looks.
+    /// The format of a line.
     pub(crate) format: logging::Format,
     /// Which lines are logged.
     pub(crate) level: logging::Filter,
-    /// The file that gets a line for each HTTP exchange; once loaded, relative to where the program runs.
+    /// The file that gets a line for each HTTP exchange. After loading, the path is relative to the working
+    /// directory.
     pub(crate) access: Option<PathBuf>,
 }
 
@@ -434,19 +434,19 @@ pub(crate) struct Log {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Demo {
-    /// Whether it is published.
+    /// Whether the stream is published.
     pub(crate) enabled: bool,
-    /// Its stream's name: a [`glassline_delivery::policy::StreamName`].
+    /// Name of the stream: a [`glassline_delivery::policy::StreamName`].
     pub(crate) name: String,
-    /// Its picture; both sides even.
+    /// Size of the picture; both sides are even.
     #[serde(deserialize_with = "size")]
     pub(crate) size: Size,
-    /// Pictures a second.
+    /// Pictures per second.
     #[serde(deserialize_with = "frame_rate")]
     pub(crate) frame_rate: FrameRate,
-    /// Video bits a second.
+    /// Bit rate of the video.
     pub(crate) bitrate: Bitrate,
-    /// The encoder's preset: x264's names.
+    /// The encoder's preset, by x264's names.
     pub(crate) preset: String,
 }
 
@@ -488,7 +488,7 @@ fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Networks, D::E
     Networks::parse(texts.iter().map(String::as_str)).map_err(serde::de::Error::custom)
 }
 
-/// The text is not repeated in an error: it may hold a password.
+/// An error does not repeat the text, because it may contain a password.
 fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Source>, D::Error> {
     Source::parse(&String::deserialize(deserializer)?).map(Some).map_err(serde::de::Error::custom)
 }

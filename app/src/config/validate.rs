@@ -1,4 +1,4 @@
-//! The ranges of what is configured. `examples/glassline.toml` states each one; a test compares them.
+//! The ranges of the configuration's values. `examples/glassline.toml` states each range; a test compares them.
 
 use super::encode::{check_bitrate, check_preset};
 use super::problem::{NAME_RULE, Problem, out_of, problem};
@@ -36,7 +36,7 @@ impl Config {
             [("listen", &self.listen), ("tls.listen", &self.tls.listen), ("admin.listen", &self.admin.listen)]
         {
             for address in addresses {
-                // Port 0 is another one each time.
+                // With port 0 each listener gets a different port.
                 if seen.contains(&address) && address.port() != 0 {
                     return problem(key, format!("names {address} twice; remove one"));
                 }
@@ -199,7 +199,7 @@ pub(super) fn check_key(
     key(secret).or_else(|text| problem(name, text))
 }
 
-/// Bounds of bit rates where nothing else is said: 100k to 10000M.
+/// The general range of bit rates: 100k to 10000M.
 pub(super) fn bitrate(key: impl Into<Cow<'static, str>>, found: Option<Bitrate>) -> Result<(), Problem> {
     let (least, most) =
         (Bitrate::from_bits_per_second(100_000), Bitrate::from_bits_per_second(10_000_000_000));
@@ -241,7 +241,7 @@ pub(super) fn check_backlog(
     }
 }
 
-/// Whether a key is one: 8 to 256 visible ASCII characters, so that it fits into a header or a URL.
+/// Checks a key: 8 to 256 visible ASCII characters, so that it fits into a header or a URL.
 pub(super) fn key(secret: &Secret) -> Result<(), String> {
     let key = secret.expose();
     if (8..=256).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) {

@@ -1,4 +1,4 @@
-//! The ranges of what is particular to single streams, and of what concerns the process.
+//! The ranges of the settings of single streams and of the process.
 
 use super::problem::{NAME_RULE, Problem, problem};
 use super::validate::{bitrate, check_backlog, check_key, check_pacing, duration, number};
@@ -42,7 +42,7 @@ impl Config {
         }
     }
 
-    /// A mark that many share must not be one that a connection has for its own.
+    /// A mark that several connections share must not be in a pool.
     fn check_marks(&self) -> Result<(), Problem> {
         let key_of = |name: &str, key: &str| format!("stream.{name}.{key}");
         let general = ("viewer.mark".to_owned(), self.viewer.mark);

@@ -1,6 +1,7 @@
-//! What a parser says of a configuration, in the words of someone who edits the file: what is wrong, and what to write.
+//! Turns a parser's errors into messages for the person who edits the configuration: what is wrong, and what to write
+//! instead.
 
-/// The place and the words for what toml says (`message`, at the byte `at`) of `text`.
+/// The offset and the message for toml's error `message` at the byte `at` of `text`.
 pub(super) fn of_syntax(text: &str, message: &str, at: Option<usize>) -> (Option<usize>, String) {
     let Some(at) = at else { return (None, message.to_owned()) };
     if message.contains("array")
@@ -24,7 +25,7 @@ pub(super) fn of_syntax(text: &str, message: &str, at: Option<usize>) -> (Option
     (Some(at), words.unwrap_or_else(|| message.to_owned()))
 }
 
-/// The words for what serde says of a value of the wrong kind.
+/// The message for serde's error about a value of the wrong kind.
 pub(super) fn of_value(message: &str) -> String {
     if message.starts_with("invalid type: map, expected a sequence") {
         return "a list is wanted: write [\"…\"], or for a section that may stand several times its name in two brackets, \
@@ -34,7 +35,7 @@ pub(super) fn of_value(message: &str) -> String {
     if let Some(found) = message.strip_suffix("expected a boolean") {
         return format!("{found}expected true or false, without quotes");
     }
-    // Rust's names of numbers say nothing to others.
+    // Rust's names of number types mean nothing to operators.
     let numbers = ["u8", "u16", "u32", "u64", "usize"];
     let whole = numbers.iter().find_map(|kind| message.strip_suffix(&format!("expected {kind}")));
     match (whole, message.strip_suffix("expected a sequence")) {
@@ -44,9 +45,10 @@ pub(super) fn of_value(message: &str) -> String {
     }
 }
 
-/// Where the list begins that is open at `offset`, if one is and nothing stands behind it on its line, or on the lines after.
+/// The offset of the list that is open at `offset`, if there is one and nothing follows it on its line or on the
+/// lines after.
 fn open_list(text: &str, offset: usize) -> Option<usize> {
-    // Of a list on the last line the place that is told is its beginning.
+    // For a list on the last line, toml reports the place where the list begins.
     let end = text.get(offset..)?.find('\n').map_or(text.len(), |end| offset + end);
     let before = text.get(..end)?;
     let begins = before.rfind("= [").or(before.rfind("=["))?;
@@ -62,7 +64,7 @@ fn line_at(text: &str, at: usize) -> &str {
     text.get(begins..ends).unwrap_or_default().trim()
 }
 
-/// A line that says nothing of a key.
+/// The message for a line without `=`.
 fn no_sign(line: &str) -> Option<String> {
     let (key, value) = line.split_once(':').unwrap_or((line, ""));
     let is_key =
@@ -74,7 +76,7 @@ fn no_sign(line: &str) -> Option<String> {
     })
 }
 
-/// A value that is a text without its quotes.
+/// The message for a text without quotes.
 fn unquoted(key: &str, value: &str) -> Option<String> {
     let is_list = value.starts_with('[') && value.ends_with(']');
     let elements: Vec<&str> = value.trim_matches(['[', ']']).split(',').map(str::trim).collect();
@@ -94,7 +96,7 @@ fn unquoted(key: &str, value: &str) -> Option<String> {
     })
 }
 
-/// Quotes of text processors, which mean nothing in TOML.
+/// Quotes of word processors, which mean nothing in TOML.
 const CURLY: [char; 7] = ['“', '”', '„', '‘', '’', '«', '»'];
 
 fn quoted(value: &str) -> String {
@@ -107,7 +109,7 @@ fn quoted(value: &str) -> String {
     }
 }
 
-/// Whether a text in `value` has no end.
+/// Whether `value` contains a text without a closing quote.
 fn has_open_text(value: &str) -> bool {
     let mut open = None;
     for character in value.chars().filter(|character| ['"', '\''].contains(character)) {

@@ -25,27 +25,28 @@ use std::path::Path;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to decode: an IVF file with VP8 in it, or - for standard input
+    /// What to decode: an IVF file with VP8, or - for standard input
     #[arg(value_name = "INPUT")]
     input: String,
-    /// Where the pictures go: FILE.y4m, - for standard output, or null: for nowhere, to measure
+    /// Where the pictures go: FILE.y4m, - for standard output, or null: for nowhere (to measure the speed)
     #[arg(value_name = "OUTPUT", required_unless_present = "md5", conflicts_with = "md5")]
     output: Option<String>,
-    /// Print the MD5 of each shown picture's I420 bytes instead, as the VP8 test vectors have it
+    /// Instead, print the MD5 of each shown picture's I420 bytes, like the VP8 test vectors
     #[arg(long)]
     md5: bool,
-    /// Bring every picture to this size: for streams that change theirs, which y4m cannot carry
+    /// Scale every picture to this size: for streams that change their size, which y4m cannot carry
     #[arg(long, value_name = "WxH", value_parser = quantity::parse_size)]
     scale: Option<Size>,
-    /// End at the first damage, with what is in front of it decoded. Otherwise decoding goes on with the next frame that can be
-    /// decoded, and what was lost is told at the end
+    /// Stop at the first damage, after decoding what comes before it. Otherwise decoding continues with the next
+    /// frame that can be decoded, and a message at the end says what was lost
     #[arg(long)]
     strict: bool,
-    /// The largest picture that is taken, by its number of samples: bounds the memory that a file can ask for
-    /// [default: what half of the free memory is enough for]
+    /// The largest picture that is accepted, by its number of samples: this limits the memory that a file can demand
+    /// [default: what fits into half of the free memory]
     #[arg(long, value_name = "WxH", value_parser = quantity::parse_size)]
     max_picture: Option<Size>,
-    /// Report as JSON: to standard output, or to standard error where pictures or checksums go there
+    /// Print the report as JSON: on standard output, or on standard error if pictures or checksums go to standard
+    /// output
     #[arg(long)]
     json: bool,
 }
@@ -55,12 +56,13 @@ Examples:
   glassline decode in.ivf out.y4m
   glassline decode in.ivf - | ffplay -          watch it
   glassline decode in.ivf --md5                 one line for each shown picture
-  glassline decode in.ivf null: --json          how fast is it
+  glassline decode in.ivf null: --json          measure the speed
   glassline decode in.ivf out.y4m --scale 1280x720
-                                                of a stream whose pictures change their size
+                                                for a stream with pictures of different sizes
 
-Frames that cannot be decoded are left out and told, and the exit status is 1 then. Nothing is concealed: pictures that are
-predicted from what was lost are as they come, up to the next key frame. y4m has the rate of the pictures' time stamps.";
+Frames that cannot be decoded are skipped and reported, and the exit status is then 1. Nothing is concealed: pictures that
+are predicted from lost ones are written as they are decoded, up to the next key frame. The frame rate in y4m comes from
+the pictures' time stamps.";
 
 /// Decodes to the end of the input.
 pub(crate) fn run(args: &Args) -> Result<()> {

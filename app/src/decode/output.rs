@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 
-/// What standard output is called.
+/// The name of standard output in messages.
 const STDOUT: &str = "standard output";
 
 pub(crate) struct PictureOutput {
@@ -20,20 +20,20 @@ pub(crate) struct PictureOutput {
 enum Kind {
     Null,
     Checksums {
-        /// What the pictures' names begin with.
+        /// The beginning of the pictures' names.
         stem: String,
     },
     Y4m {
         writer: Box<dyn Write + Send>,
-        /// Of the header, once it is written.
+        /// Size in the header; `None` until the header is written.
         size: Option<Size>,
-        /// A picture as bytes; kept for its memory.
+        /// Buffer for a picture as bytes; kept so that it is allocated once.
         bytes: Vec<u8>,
     },
 }
 
 impl PictureOutput {
-    /// Opens what the command line names; checksums where it names nothing.
+    /// Opens the output that the command line names; without a name, checksums are printed.
     pub(crate) fn open(name: Option<&str>, stem: &str) -> Result<PictureOutput> {
         let y4m = |writer| Kind::Y4m { writer, size: None, bytes: Vec::new() };
         let kind = match name {
@@ -65,17 +65,18 @@ impl PictureOutput {
         self.name == STDOUT
     }
 
-    /// Whether it says how many pictures a second there are.
+    /// Whether the format contains the frame rate.
     pub(crate) fn has_rate(&self) -> bool {
         matches!(self.kind, Kind::Y4m { .. })
     }
 
-    /// Whether it takes pictures nowhere.
+    /// Whether pictures are discarded.
     pub(crate) fn is_null(&self) -> bool {
         matches!(self.kind, Kind::Null)
     }
 
-    /// Takes the picture of frame `number`, counted from 1, hidden ones included: as the test vectors' names do.
+    /// Writes the picture of frame `number`. Frames are counted from 1 and include hidden ones, as in the names of
+    /// the test vectors.
     pub(crate) fn picture(&mut self, picture: &Picture, rate: FrameRate, number: u64) -> Result<()> {
         match &mut self.kind {
             Kind::Null => Ok(()),
@@ -111,7 +112,7 @@ impl PictureOutput {
                     Some(_) => {}
                 }
                 y4m::write_picture(picture, bytes);
-                // Who reads a pipe sees each picture when it comes; a file may wait.
+                // The reader of a pipe gets each picture at once; for a file a later write is soon enough.
                 let is_pipe = self.name == STDOUT;
                 let done =
                     writer.write_all(bytes).and_then(|()| if is_pipe { writer.flush() } else { Ok(()) });
@@ -120,7 +121,7 @@ impl PictureOutput {
         }
     }
 
-    /// Everything has come.
+    /// Ends the output after the last picture.
     pub(crate) fn finish(&mut self) -> Result<()> {
         match &mut self.kind {
             Kind::Y4m { writer, .. } => written(writer.flush(), &self.name),

@@ -1,4 +1,4 @@
-//! The shown pictures of an IVF file, for who wants nothing else of it.
+//! The shown pictures of an IVF file, for callers that need nothing else from it.
 
 use super::input::{Damage, Input};
 use super::{Decoder, default_limits, undecodable};

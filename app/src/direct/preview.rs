@@ -1,4 +1,4 @@
-//! `preview:`, an output that is a page: a relay of this process alone, with the player that `serve` has.
+//! `preview:`, an output that is a web page: a relay inside this process, with the player of `serve`.
 
 use crate::encode::explain as explain_encoder;
 use crate::failure;
@@ -13,18 +13,18 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 const SCHEME: &str = "preview:";
-/// Where it is if nothing is said: beside `serve`, which is at 8080, and for this machine alone.
+/// Default address: not the port of `serve`, which is 8080, and only for this machine.
 const DEFAULT_ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8081));
-/// The stream's name there.
+/// Name of the stream on that relay.
 const STREAM: &str = "preview";
 
-/// The page while it is there. Dropping it ends its connections.
+/// The running page. Dropping it closes its connections.
 pub(super) struct Preview {
     relay: Relay,
     name: StreamName,
 }
 
-/// Where the page that `output` names is to be, if it names one.
+/// The address at which the page that `output` names is served; `None` if `output` names no page.
 pub(super) fn address(output: &str) -> Result<Option<SocketAddr>> {
     let Some(address) = output.strip_prefix(SCHEME) else { return Ok(None) };
     if address.is_empty() {
@@ -39,12 +39,12 @@ pub(super) fn address(output: &str) -> Result<Option<SocketAddr>> {
 }
 
 impl Preview {
-    /// Listens at `address`, and says where to look.
+    /// Listens at `address`, and logs the page's URL.
     pub(super) fn start(address: SocketAddr) -> Result<Preview> {
         let name = StreamName::parse(STREAM).expect("a name that is one");
         let settings = Settings {
             listen: vec![Listen::from(address)],
-            // Few look, and the processors are for what comes.
+            // There are few viewers, and the processors are needed for receiving.
             workers: 1,
             reserved: [name.clone()].into(),
             ..Settings::default()
@@ -62,7 +62,7 @@ impl Preview {
         Ok(Preview { relay, name })
     }
 
-    /// Where the stream goes that is shown.
+    /// Where the shown stream is published.
     pub(super) fn destination(&self) -> PublishTo {
         PublishTo::Relay { hub: Arc::clone(self.relay.hub()), name: self.name.clone() }
     }

@@ -24,32 +24,33 @@ use std::time::Duration;
     mut_args(|arg| brief(arg, &BRIEF))
 )]
 pub(crate) struct Args {
-    /// Where to listen; port 0 has the system choose
+    /// Address to listen on; with port 0 the system chooses a port
     #[arg(value_name = "link://ADDR:PORT")]
     listen: String,
-    /// Where the pictures go: FILE.y4m, FILE.ivf (encoded again, since what comes depends on what the receiver holds), - (standard
-    /// output: y4m, each picture when it is to be shown), or null: for nowhere. With sound, encoded to H.264: FILE.ts, FILE.mp4,
-    /// udp://HOST:PORT, a relay, http://HOST:PORT/live/NAME.ts, or preview: (preview:ADDR:PORT), a page with a player at
-    /// http://127.0.0.1:8081/, for this machine alone if nothing else is said. What was sent in H.264 goes as it is into all of
-    /// these but y4m and IVF, and into FILE.h264
+    /// Where the pictures go: FILE.y4m, FILE.ivf (encoded again, because the received pictures depend on what the
+    /// receiver holds), - (standard output: y4m, each picture at its display time), or null: (nowhere). With audio,
+    /// encoded to H.264: FILE.ts, FILE.mp4, udp://HOST:PORT, a relay at http://HOST:PORT/live/NAME.ts, or preview:
+    /// (preview:ADDR:PORT), a web page with a player, by default at http://127.0.0.1:8081/ and only for this machine.
+    /// Pictures that were sent as H.264 go unchanged into all of these except y4m and IVF, and into FILE.h264
     #[arg(value_name = "OUTPUT")]
     output: String,
     #[command(flatten)]
     identity: Identity,
-    /// Send pictures back over the same link: a source as `glassline send` takes it, to whoever connected last
+    /// Also send pictures back over the same link, to the peer that connected last: a source as in `glassline send`
     #[arg(long, value_name = "INPUT")]
     both: Option<SendInput>,
-    /// End when the sender has gone
+    /// Exit when the sender has gone
     #[arg(long)]
     once: bool,
-    /// A channel beside the video, either way, as in `glassline link`: ID:OPTIONS, where ID is 0 to 59; what comes in at one
-    /// end (in=) goes out at the other (out=)
+    /// A channel beside the video, in both directions, as in `glassline link`: ID:OPTIONS, where ID is 0 to 59; what
+    /// one end reads (in=), the other end writes (out=)
     #[arg(long, value_name = "ID:OPTIONS")]
     channel: Vec<Channel>,
-    /// Write what is measured once a second, a line of JSON each
+    /// Write measurements to this file, one line of JSON per second
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// Print the report at the end as JSON: on standard output, or on standard error where pictures go there
+    /// Print the report at the end as JSON: on standard output, or on standard error if pictures go to standard
+    /// output
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -60,18 +61,18 @@ pub(crate) struct Args {
 
 /// What `-h` shows.
 const BRIEF: [Brief; 9] = [
-    ("listen", "Where to listen"),
+    ("listen", "Address to listen on"),
     (
         "output",
         "preview: (a page with a player), - (y4m for a pipe), FILE.mp4, FILE.ts, http://HOST:PORT/live/NAME.ts or null:",
     ),
     ("key", "File with the key that both ends have (glassline key new)"),
-    ("audio_out", "Where sound goes beside y4m: alsa:DEVICE or FILE.wav"),
+    ("audio_out", "Where audio goes with y4m: alsa:DEVICE or FILE.wav"),
     ("both", "Send pictures back over the same link"),
-    ("once", "End when the sender has gone"),
+    ("once", "Exit when the sender has gone"),
     ("channel", "A channel beside the video: telemetry, commands"),
-    ("out_bitrate", "Bit rate of the stream that is made of the pictures"),
-    ("stats", "Write what is measured once a second"),
+    ("out_bitrate", "Bit rate of the stream that is encoded from the pictures"),
+    ("stats", "Write measurements once per second"),
 ];
 
 const FIRST_EXAMPLES: &str = "\
@@ -91,13 +92,13 @@ Examples:
   glassline receive 'link://[::]:7000' null: --key ground.key --peer $(cat drone.pub) --once --json
   glassline receive link://0.0.0.0:7000 flight.ivf --key drone.key \\
       --channel 0:priority=0,in=udp:127.0.0.1:14551,out=udp:127.0.0.1:14550
-                                        commands to the sender and telemetry from it, beside the pictures
+                                        commands to the sender and telemetry from it, beside the video
   glassline receive link://0.0.0.0:7000 http://127.0.0.1:8080/live/drone.ts --key drone.key --out-bitrate 3M
   glassline receive link://0.0.0.0:7000 - --key call.key --both v4l2:/dev/video0 --audio-in alsa:default --speech
 
-A picture that was not sent, or was lost, is left out: the picture before it stands until the next one comes. Sound is
-played with the pictures that were captured with it. The delay that is told is by the wall clocks of both machines; it
-means something where they agree (NTP, PTP, or one machine).";
+A picture that was not sent, or was lost, is skipped: the previous picture stays until the next one arrives. Audio is
+played together with the pictures that were captured at the same time. The delay in the report is the difference of both
+machines' wall clocks; it is meaningful only if the clocks agree (NTP, PTP, or one machine).";
 
 /// Receives until the sender has gone (`--once`) or a signal asks for the end.
 pub(crate) fn run(args: &Args) -> Result<()> {

@@ -30,22 +30,23 @@ const PRESET: &str = "superfast";
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "What is received")]
 pub(super) struct ReceiveOptions {
-    /// Bit rate of H.264 that is made of the pictures, for FILE.ts, FILE.mp4, udp://, http:// and preview: [default: 5M]
+    /// Bit rate of the H.264 stream that is encoded from the pictures, for FILE.ts, FILE.mp4, udp://, http:// and
+    /// preview: [default: 5M]
     #[arg(long, value_name = "RATE")]
     out_bitrate: Option<Bitrate>,
-    /// x264's preset for it [default: superfast]
+    /// x264's preset for that stream [default: superfast]
     #[arg(long, value_name = "P", value_parser = clap::builder::PossibleValuesParser::new(x264::PRESETS))]
     out_preset: Option<String>,
-    /// File with the key that a relay asks for from publishers
+    /// File with the publish key, if the relay requires one
     #[arg(long, value_name = "FILE")]
     publish_key_file: Option<PathBuf>,
     #[command(flatten)]
     trust: Trust,
-    /// The largest picture of VP8 that is taken, by its number of samples [default: 8192x8192]
+    /// The largest VP8 picture that is accepted, by its number of samples [default: 8192x8192]
     #[arg(long, value_name = "WxH", value_parser = quantity::parse_size)]
     max_picture: Option<Size>,
-    /// Where sound goes: alsa:DEVICE, FILE.wav, fd:N (raw samples on an open descriptor: s16le, 48 kHz, stereo), or null:
-    /// [default: null:]
+    /// Where audio goes: alsa:DEVICE, FILE.wav, fd:N (raw samples to an open descriptor: s16le, 48 kHz, stereo), or
+    /// null: [default: null:]
     #[cfg(feature = "opus")]
     #[arg(long, value_name = "OUTPUT")]
     audio_out: Option<AudioOut>,
@@ -90,7 +91,7 @@ impl ReceiveOptions {
     /// Opens the page that shows what comes.
     fn preview(&self, address: SocketAddr) -> Result<(Preview, Opened)> {
         if self.asks_a_server() {
-            let advice = "leave --publish-key-file and --ca away, or name http://HOST:PORT/live/NAME.ts";
+            let advice = "leave out --publish-key-file and --ca, or name http://HOST:PORT/live/NAME.ts";
             return Err(failure::usage(
                 "an option is for a server, and preview: is this program's own",
                 advice,
@@ -105,7 +106,7 @@ impl ReceiveOptions {
 
 #[cfg(feature = "opus")]
 fn takes_the_sound_too(output: &str) -> anyhow::Error {
-    let advice = "leave --audio-out away, or receive into FILE.y4m or -";
+    let advice = "leave out --audio-out, or receive into FILE.y4m or -";
     failure::usage(format!("{output} takes the sound too"), advice)
 }
 

@@ -15,10 +15,10 @@ use glassline_transport::link::Settings;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a connect is tried before it is said that nobody answers.
+/// How long connecting may take before the log says that there is no answer.
 const SAY_AFTER: Duration = Duration::from_secs(10);
 
-/// Send live video to a receiver, each picture as large as the network takes now, or not at all
+/// Send live video to a receiver; each picture is as large as the network carries at that moment, or is not sent
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = FIRST_EXAMPLES,
@@ -27,30 +27,31 @@ const SAY_AFTER: Duration = Duration::from_secs(10);
     mut_args(|arg| brief(arg, &BRIEF))
 )]
 pub(crate) struct Args {
-    /// What to send: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (standard input: y4m, or H.264 as a
-    /// camera's encoder writes it), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), FILE.h264 (sent as it is), or
-    /// a file that FFmpeg reads (file:PATH where its name looks like something else)
+    /// What to send: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (standard input: y4m, or
+    /// H.264 as a camera's encoder writes it), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), FILE.h264
+    /// (sent unchanged), or a file that FFmpeg can read (file:PATH if its name looks like something else)
     #[arg(value_name = "INPUT")]
     input: SendInput,
-    /// Where the receiver is
+    /// Address of the receiver
     #[arg(value_name = "link://HOST:PORT")]
     to: String,
     #[command(flatten)]
     identity: Identity,
-    /// Show what the other end sends back (`receive --both`): an output as `glassline receive` takes it
+    /// Show what the other end sends back (`receive --both`): an output as in `glassline receive`
     #[arg(long, value_name = "OUTPUT")]
     both: Option<String>,
-    /// A channel beside the video, either way, as in `glassline link`: ID:OPTIONS, where ID is 0 to 59; what comes in at one
-    /// end (in=) goes out at the other (out=)
+    /// A channel beside the video, in both directions, as in `glassline link`: ID:OPTIONS, where ID is 0 to 59; what
+    /// one end reads (in=), the other end writes (out=)
     #[arg(long, value_name = "ID:OPTIONS")]
     channel: Vec<Channel>,
-    /// End when nobody answers for so long; without it the connect is tried for ever
+    /// Give up if the other end does not answer for this long; without it, connecting is retried forever
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     connect_timeout: Option<Duration>,
-    /// Write what is measured once a second, a line of JSON each
+    /// Write measurements to this file, one line of JSON per second
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// Print the report at the end as JSON: on standard output, or on standard error where pictures go there
+    /// Print the report at the end as JSON: on standard output, or on standard error if pictures go to standard
+    /// output
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -63,17 +64,17 @@ pub(crate) struct Args {
 const BRIEF: [Brief; 10] = [
     (
         "input",
-        "v4l2:/dev/video0, test:1280x720@30 (a test picture), FILE (what FFmpeg reads), FILE.h264, or - (y4m or H.264)",
+        "v4l2:/dev/video0, test:1280x720@30 (a test picture), any FILE that FFmpeg reads, FILE.h264, or - (y4m or H.264)",
     ),
-    ("to", "Where the receiver is"),
+    ("to", "Address of the receiver"),
     ("key", "File with the key that both ends have (glassline key new)"),
-    ("codec", "How pictures are coded"),
-    ("bitrate", "No more bits a second than this for pictures, as in 3M"),
-    ("audio_in", "Where sound comes from: alsa:DEVICE or FILE.wav"),
+    ("codec", "Video codec"),
+    ("bitrate", "Highest bit rate of the video, as in 3M"),
+    ("audio_in", "Where audio comes from: alsa:DEVICE or FILE.wav"),
     ("channel", "A channel beside the video: telemetry, commands"),
     ("both", "Show what the other end sends back"),
-    ("duration", "Stop after this much time of the stream"),
-    ("stats", "Write what is measured once a second"),
+    ("duration", "Stop after this much of the stream"),
+    ("stats", "Write measurements once per second"),
 ];
 
 const FIRST_EXAMPLES: &str = "\
@@ -99,12 +100,12 @@ Examples:
   glassline send v4l2:/dev/video0 link://other:7000 --key call.key --both - --audio-in alsa:default --speech \\
       --audio-out alsa:default | ffplay -fflags nobuffer -
 
-Each picture is encoded in some qualities; what the link takes at that moment decides which one goes, or that none
-does. After a loss the next picture is coded against one that the receiver has: nothing is sent again. The link is made
-anew when it was lost. With --duration or --limit the command ends behind its last picture, and channels with it; without,
-behind the end of a file, it goes on until the inputs of channels have ended at both ends: those of udp: and serial: never
-do, and a signal ends it. `glassline link --help` lists the options of channels; `glassline lab
-link` emulates networks.";
+Each picture is encoded in several qualities; what the link can carry at that moment decides which one is sent, or that
+none is. After a loss the next picture is predicted from one that the receiver has: nothing is sent again. A link that is
+lost is established again. With --duration or --limit the command ends after its last picture, together with its channels.
+Without them, after the end of a file, it continues until the inputs of the channels have ended at both ends: udp: and
+serial: inputs never end, so that only a signal ends it. `glassline link --help` lists the options of channels; `glassline
+lab link` emulates networks.";
 
 /// Sends until the input ends or a signal asks for the end.
 pub(crate) fn run(args: &Args) -> Result<()> {

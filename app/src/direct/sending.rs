@@ -39,9 +39,9 @@ const DEFAULT_PARITY: Fec = Fec::WhenLossy(25);
 /// What is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum SendInput {
-    /// Pictures, or standard input, whose first bytes tell what it is.
+    /// Pictures, or standard input: its first bytes tell what it contains.
     Pictures(Input),
-    /// A file whose pictures are coded already.
+    /// A file with encoded pictures.
     Coded(PathBuf),
 }
 
@@ -59,11 +59,12 @@ impl FromStr for SendInput {
 /// How pictures are coded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Codec {
-    /// VP8, each picture in some qualities, as large as the network takes: no picture is late, and none needs a key frame
-    /// after a loss
+    /// VP8, each picture in several qualities, as large as the network carries: no picture is late, and no key frame
+    /// is needed after a loss
     #[default]
     Vp8,
-    /// H.264 by x264, whose rate follows the network: better pictures for less processor time, later after a loss
+    /// H.264 by x264, at a bit rate that follows the network: better pictures for less processor time, but more
+    /// delay after a loss
     H264,
 }
 
@@ -71,50 +72,52 @@ pub(super) enum Codec {
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 #[command(next_help_heading = "What is sent")]
 pub(super) struct SendOptions {
-    /// How pictures are coded; FILE.h264, and H.264 on standard input, go as they are
+    /// Video codec; FILE.h264, and H.264 on standard input, are sent unchanged
     #[arg(long, value_enum, value_name = "CODEC", default_value = "vp8")]
     codec: Codec,
     /// x264's preset, with --codec h264 [default: superfast]
     #[arg(long, value_name = "P", value_parser = clap::builder::PossibleValuesParser::new(x264::PRESETS))]
     preset: Option<String>,
-    /// No more bits than this a second for pictures, however much the network takes, as in 3M
+    /// Highest bit rate of the video, even if the network carries more, as in 3M
     #[arg(long, value_name = "RATE")]
     bitrate: Option<Bitrate>,
-    /// The encoder's speed against quality, from 0 (best) to 10 (fastest); it is faster where time is short, and slower for
-    /// pictures that are coded at a smaller size
+    /// The encoder's speed against quality, from 0 (best) to 10 (fastest); the encoder is faster when time is short,
+    /// and slower for pictures that are coded at a smaller size
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SPEED, value_parser = clap::value_parser!(u8).range(0..=10))]
     speed: u8,
-    /// At which size pictures are coded: smaller where the network takes little (auto), always as they are (source), or WxH;
-    /// they are shown at the size at which they were captured
+    /// The size at which pictures are coded: smaller when the network carries little (auto), always the source's size
+    /// (source), or WxH; they are displayed at the size at which they were captured
     #[arg(long, value_name = "auto|source|WxH", default_value_t)]
     size: CodedSize,
-    /// In how many qualities each picture is encoded at most: more meet the network better, for more processor time;
-    /// fewer are made where time is short
+    /// The largest number of qualities in which each picture is encoded: more of them fit the network better and take
+    /// more processor time; fewer are encoded when time is short
     #[arg(long, value_name = "N", default_value_t = DEFAULT_CANDIDATES, value_parser = clap::value_parser!(u8).range(1..=6))]
     candidates: u8,
-    /// Parity that goes along with each picture, so that it survives losses: a share while packets are lost (25%), always
-    /// (always:25%), or none
+    /// Parity that is sent with each picture, so that the picture survives losses: a share while packets are being
+    /// lost (25%), always (always:25%), or none
     #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = link::parse_parity)]
     fec: Fec,
-    /// Threads that encode; 0 chooses by processors
+    /// Number of encoder threads; 0: by the number of processors
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: u8,
-    /// Steer the encoder as others do, for comparisons: a quantiser for a second, and every picture is sent
+    /// Control the encoder in the conventional way, for comparisons: one quantiser for each second, and every picture
+    /// is sent
     #[arg(long)]
     conventional: bool,
     /// Stop after this many pictures
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Stop after this much time of the stream
+    /// Stop after this much of the stream
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     duration: Option<Duration>,
-    /// Begin a file again at its end
+    /// Start a file again at its end
     #[arg(long = "loop")]
     looped: bool,
-    /// What becomes of interlaced pictures
+    /// How interlaced video is handled
     #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
     deinterlace: Deinterlace,
-    /// Write what was decided of each picture, a line of JSON each: budgets, candidates, what was chosen and why
+    /// Write the decision about each picture to this file, one line of JSON each: budgets, candidates, which one was
+    /// chosen and why
     #[arg(long, value_name = "FILE")]
     decisions: Option<PathBuf>,
     #[cfg(feature = "opus")]
@@ -273,7 +276,7 @@ impl Sending {
         let kind = "H.264 that is sent as it is";
         options.refuse_functional(kind)?;
         if options.bitrate.is_some() || options.preset.is_some() || options.codec == Codec::H264 {
-            return Err(failure::usage(format!("{kind} is not coded again"), "leave its options away"));
+            return Err(failure::usage(format!("{kind} is not coded again"), "leave out its options"));
         }
         #[cfg(feature = "opus")]
         let sound = options.sound.open(None, None)?;
@@ -386,7 +389,7 @@ impl SendOptions {
         self.limit.is_some() || self.duration.is_some()
     }
 
-    /// Refuses what belongs to the codec whose pictures are chosen by the budget.
+    /// Refuses the options of VP8, where a budget decides which version of a picture is sent.
     fn refuse_functional(&self, kind: &str) -> Result<()> {
         let default = SendOptions::default();
         let own = [
@@ -400,7 +403,7 @@ impl SendOptions {
         match own.into_iter().find(|(is_given, _)| *is_given) {
             Some((_, option)) => {
                 let message = format!("{option} belongs to pictures in VP8, and not to {kind}");
-                Err(failure::usage(message, "leave it away"))
+                Err(failure::usage(message, "leave it out"))
             }
             None => Ok(()),
         }
@@ -413,8 +416,8 @@ fn epoch() -> Result<u32> {
     Ok(u32::from_be_bytes([seed[0], seed[1], seed[2], seed[3]]))
 }
 
-/// The file of decisions. Each line is there once it is made: whoever follows the file sees it, and an end of the program that
-/// nothing announces takes none along.
+/// The file of decisions. Each line is written at once, so that programs that follow the file see it, and no line is lost if
+/// the program is killed.
 struct Decisions(Mutex<LineWriter<File>>);
 
 impl Decisions {
@@ -424,8 +427,8 @@ impl Decisions {
     }
 
     fn write(&self, decision: &Decision, took: Duration) {
-        let mut file = self.0.lock().expect("nobody panics while writing");
-        // A full disk is told once, at the end of the run, by what is missing; the video goes on.
+        let mut file = self.0.lock().expect("no thread panics while writing");
+        // On a full disk decisions are missing from the file; the video continues.
         if let Err(error) = writeln!(file, "{}", figures::decision(decision, took)) {
             tracing::debug!(%error, "cannot write a decision");
         }

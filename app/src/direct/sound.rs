@@ -22,22 +22,23 @@ const SPEECH_FRAME: Duration = Duration::from_millis(20);
 /// Sound that is sent.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 pub(super) struct SoundArgs {
-    /// How sound is coded [default: opus where there is sound]
+    /// Audio codec [default: opus if there is audio]
     #[arg(long, value_enum, value_name = "CODEC")]
     audio: Option<Audio>,
     #[command(flatten)]
     source: SoundSource,
-    /// Bit rate of the sound [default: 64k, of speech 32k]
+    /// Bit rate of the audio [default: 64k, for speech 32k]
     #[arg(long, value_name = "RATE")]
     audio_bitrate: Option<Bitrate>,
-    /// Sound in a packet: 2.5ms, 5ms, 10ms or 20ms; shorter is sooner and costs more bits [default: 10ms, of speech 20ms]
+    /// Length of an audio packet: 2.5ms, 5ms, 10ms or 20ms; shorter packets arrive sooner and cost more bits
+    /// [default: 10ms, for speech 20ms]
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     audio_frame: Option<Duration>,
-    /// The sound is talk: it is coded for that, and each packet also holds the one before it, coarsely
+    /// The audio is speech: it is coded as speech, and each packet also contains the previous one in low quality
     #[arg(long)]
     speech: bool,
-    /// How many packets of sound are sent again with the next one, against losses: auto (while packets are lost), or 0 to 4
-    /// [default: auto]
+    /// How many earlier audio packets each packet repeats, against losses: auto (while packets are being lost), or 0
+    /// to 4 [default: auto]
     #[arg(long, value_name = "N", value_parser = parse_redundancy)]
     audio_redundancy: Option<Redundancy>,
 }
@@ -47,7 +48,7 @@ pub(super) struct SoundArgs {
 enum Audio {
     /// Opus
     Opus,
-    /// No sound
+    /// No audio
     None,
 }
 

@@ -1,4 +1,4 @@
-//! `--control PATH`: a Unix socket that takes commands, a line each, and answers each with a line of JSON.
+//! `--control PATH`: a Unix socket that takes one command per line, and answers each with a line of JSON.
 //!
 //! ```text
 //! keyframe                 {"ok":true}
@@ -24,14 +24,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// No command is longer.
+/// The length limit of a command with its line break.
 const LINE_MAX_BYTES: u64 = 1024;
-/// Connections at once; the one that has said nothing for longest ends for another one.
+/// The largest number of connections. For a further one, the connection with the oldest last command is closed.
 const CONNECTIONS_MAX: usize = 8;
-/// A connection that says nothing for this long, or takes no answer, is ended.
+/// A connection is closed if it sends nothing, or accepts no answer, for this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What commands are about.
+/// What commands read and change.
 struct Subject {
     controls: Controls,
     outputs: Vec<StatusHandle>,
@@ -48,7 +48,7 @@ enum Answer {
 /// Listens at `path` until the returned value is dropped.
 ///
 /// # Errors
-/// Bad usage where the name is taken.
+/// A usage error if the name is taken.
 pub(super) fn listen(path: &Path, controls: Controls, outputs: Vec<StatusHandle>) -> Result<Removal> {
     let listener = Listener::bind(path).map_err(|error| {
         let what = match error.kind() {
@@ -60,7 +60,7 @@ pub(super) fn listen(path: &Path, controls: Controls, outputs: Vec<StatusHandle>
     })?;
     let removal = listener.removal();
     let subject = Arc::new(Subject { controls, outputs });
-    // Not joined: it waits for connections until the process ends.
+    // The thread is not joined: it waits for connections until the process ends.
     thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || serve(&listener, &subject))
@@ -73,16 +73,16 @@ fn serve(listener: &Listener, subject: &Arc<Subject>) {
     while let Ok(stream) = listener.accept() {
         let Ok(number) = open.enter(&stream) else { continue };
         let (subject, seat) = (Arc::clone(subject), Seat { open: Arc::clone(&open), number });
-        // Where no thread starts, the seat is dropped with what the thread would have done.
+        // If the thread cannot be started, its closure is dropped, and the seat with it.
         let _ = thread::Builder::new().name("control".to_owned()).spawn(move || {
-            // Whoever goes in the middle has nobody to tell.
+            // The client has gone if reading or writing fails: there is no one to report the error to.
             let _ = converse(stream, &subject, &seat);
         });
     }
 }
 
-/// The connections that are open. Where there are as many as there may be, the one that has said nothing for longest ends
-/// for a newcomer: what rests must not keep others out.
+/// The open connections. When there are as many as allowed, the connection with the oldest last command is closed for
+/// a new one, so that idle connections do not keep others out.
 #[derive(Default)]
 struct Open {
     table: Mutex<Table>,
@@ -91,7 +91,7 @@ struct Open {
 
 #[derive(Default)]
 struct Table {
-    /// Each with the number of its last command, by the order in which they began.
+    /// Each connection with the number of its last command, by the order in which the connections began.
     connections: BTreeMap<u64, (UnixStream, u64)>,
     next: u64,
 }
@@ -108,14 +108,14 @@ impl Open {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets one more connection in, for which another one may have to end. Returns by what it is found again.
+    /// Adds a connection, for which another one may have to be closed. Returns the connection's key in the table.
     fn enter(&self, stream: &UnixStream) -> io::Result<u64> {
         let stream = stream.try_clone()?;
         let mut table = self.table();
         while table.connections.len() >= CONNECTIONS_MAX {
             let idlest = table.connections.values().min_by_key(|(_, last)| *last);
             if let Some((stream, _)) = idlest {
-                // Its thread reads the end, or fails to write, and leaves.
+                // The connection's thread reads the end of the stream, or fails to write, and removes its entry.
                 let _ = stream.shutdown(Shutdown::Both);
             }
             table = self.left.wait(table).unwrap_or_else(PoisonError::into_inner);
@@ -126,14 +126,14 @@ impl Open {
     }
 }
 
-/// A connection's place among those that are open.
+/// A connection's entry in the table of open connections.
 struct Seat {
     open: Arc<Open>,
     number: u64,
 }
 
 impl Seat {
-    /// It has given a command.
+    /// Notes that the connection has sent a command.
     fn note_command(&self) {
         let mut table = self.open.table();
         let now = table.take_number();
@@ -157,8 +157,8 @@ fn converse(stream: UnixStream, subject: &Subject, seat: &Seat) -> io::Result<()
     answer_lines(stream, out, subject, || seat.note_command())
 }
 
-/// Answers each line of `input` with a line in `out`, until the input ends or a line is too long. `note_command` is told of
-/// each.
+/// Answers each line of `input` with a line in `out`, until the input ends or a line is too long. Calls
+/// `note_command` for each line.
 fn answer_lines(
     input: impl Read,
     mut out: impl Write,
@@ -188,8 +188,8 @@ fn answer_lines(
     }
 }
 
-/// What an encoder of two renditions, of which the second may have at most 8 Mbit/s, answers to `input`, and what was
-/// asked of it then: a key frame, and bits a second of each rendition.
+/// The answers of an encoder with two renditions to `input`, and what was requested from it: a key frame, and a bit
+/// rate for each rendition. The second rendition may have at most 8 Mbit/s.
 pub(crate) fn answers_to(input: impl Read) -> (Vec<u8>, bool, [Option<Bitrate>; 2]) {
     let rate = Bitrate::from_bits_per_second(5_000_000);
     let status = |name: &str| Status::new(name.to_owned(), rate, "fast");
@@ -197,7 +197,7 @@ pub(crate) fn answers_to(input: impl Read) -> (Vec<u8>, bool, [Option<Bitrate>; 
     controls.limit_bitrate(1, Bitrate::from_bits_per_second(8_000_000));
     let subject = Subject { controls: controls.clone(), outputs: Vec::new() };
     let mut answers = Vec::new();
-    // Memory takes all answers; where the input fails, the conversation is over as where it ends.
+    // Writing to memory does not fail. If reading fails, the conversation ends as at the end of the input.
     let _ = answer_lines(input, &mut answers, &subject, || {});
     (answers, controls.take_key_frame(), [0, 1].map(|index| controls.take_bitrate(index)))
 }

@@ -1,5 +1,5 @@
-//! The command line of `encode`, and which of its options stand on it: those of one codec are refused with another,
-//! and clap's values alone do not tell a default from what was asked for.
+//! The command line of `encode`, and which of its options were given: options of one codec are refused with the
+//! other, and clap's values alone do not tell a default from a given value.
 
 use super::Args;
 use crate::failure;
@@ -8,21 +8,21 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, Error, FromArgMatches};
 use std::collections::BTreeSet;
 
-/// What stands on the command line.
+/// The arguments, and which of them were given.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(super) args: Args,
-    /// The options' names in clap.
+    /// The names that clap has for the given options.
     given: BTreeSet<String>,
 }
 
 impl Line {
-    /// Refuses every option that stands on the command line and is not one of `known`. `why` says whose they are.
+    /// Refuses every given option that is not in `known`. `why` says to which codec such options belong.
     pub(super) fn refuse_but(&self, known: &[&str], why: &str) -> Result<()> {
         self.refuse(|name| !known.contains(&name), why)
     }
 
-    /// Refuses those of `foreign` that stand on the command line.
+    /// Refuses the given options that are in `foreign`.
     pub(super) fn refuse_these(&self, foreign: &[&str], why: &str) -> Result<()> {
         self.refuse(|name| foreign.contains(&name), why)
     }
@@ -39,7 +39,7 @@ impl Line {
         }
     }
 
-    /// Whether `name` stands on the command line.
+    /// Whether the option `name` was given.
     pub(super) fn has(&self, name: &str) -> bool {
         self.given.contains(name)
     }
@@ -56,7 +56,7 @@ impl FromArgMatches for Line {
     }
 
     fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Line, Error> {
-        // Taking the values out forgets where they came from.
+        // Before the values are taken out, since clap then forgets where they came from.
         let given = given(matches);
         Ok(Line { args: Args::from_arg_matches_mut(matches)?, given })
     }

@@ -44,18 +44,18 @@ pub(crate) use words::{control as control_words, input as input_words};
 const BRIEF: [Brief; 11] = [
     (
         "input",
-        "test:1280x720@50 (a test picture), FILE (what FFmpeg reads), v4l2:/dev/video0, rtp:FILE.sdp, or - (y4m)",
+        "test:1280x720@50 (a test picture), any FILE that FFmpeg reads, v4l2:/dev/video0, rtp:FILE.sdp, or - (y4m)",
     ),
     ("outputs", "http://HOST:PORT/live/NAME.ts, udp://HOST:PORT, FILE.ts, FILE.mp4 or - (standard output)"),
     ("preset", "Speed against quality: ultrafast to placebo"),
-    ("bitrate", "Bit rate of the picture, as in 5M or 800k"),
-    ("keyint", "From one key frame to the next, where viewers join"),
-    ("audio", "How sound is coded"),
-    ("audio_in", "Where sound comes from: alsa:DEVICE or FILE.wav"),
-    ("duration", "Stop after this much time of the stream"),
-    ("looped", "Begin a file again at its end"),
-    ("publish_key_file", "File with the key that a server asks for"),
-    ("stats", "Tell where the milliseconds go"),
+    ("bitrate", "Bit rate of the video, as in 5M or 800k"),
+    ("keyint", "Distance between key frames, where viewers join"),
+    ("audio", "Audio codec"),
+    ("audio_in", "Where audio comes from: alsa:DEVICE or FILE.wav"),
+    ("duration", "Stop after this much of the stream"),
+    ("looped", "Start a file again at its end"),
+    ("publish_key_file", "File with the publish key, if the server requires one"),
+    ("stats", "Show the latency of each stage"),
 ];
 
 const FIRST_EXAMPLES: &str = "\
@@ -66,22 +66,23 @@ Examples:
 
 `glassline encode --help` has all options.";
 
-/// Encode pictures and sound to H.264 and Opus in MPEG-TS, without added delay
+/// Encode video and audio to H.264 and Opus in MPEG-TS, without added delay
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = FIRST_EXAMPLES, after_long_help = EXAMPLES, mut_args(|arg| brief(arg, &BRIEF)))]
 pub(crate) struct Args {
-    /// What to encode: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (y4m on standard
-    /// input), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), rtp:FILE.sdp[?interface=NAME&processor=N] (uncompressed
-    /// video over RTP, by its session description), or a file that FFmpeg reads (file:PATH where its name looks like something
-    /// else), with its sound
+    /// What to encode: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (y4m on standard input),
+    /// v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), rtp:FILE.sdp[?interface=NAME&processor=N]
+    /// (uncompressed video over RTP, by its session description), or a file that FFmpeg can read (file:PATH if its
+    /// name looks like something else), with its audio
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// Where to: FILE.ts, FILE.mp4 or FILE.ivf (overwritten), - (standard output), udp://HOST:PORT or rtp://HOST:PORT (multicast
-    /// too; behind it ?ttl=N&interface=NAME&source=ADDRESS&packets=N), http://HOST[:PORT]/live/NAME.ts or https://…,
-    /// null: (nowhere). Several get the same stream, and one that is slow or fails does not hold the others
+    /// Where the stream goes: FILE.ts, FILE.mp4 or FILE.ivf (overwritten), - (standard output), udp://HOST:PORT or
+    /// rtp://HOST:PORT (also multicast; options: ?ttl=N&interface=NAME&source=ADDRESS&packets=N),
+    /// http://HOST[:PORT]/live/NAME.ts or https://…, null: (nowhere). Several outputs get the same stream, and one
+    /// that is slow or fails does not delay the others
     #[arg(value_name = "OUTPUT", required = true)]
     outputs: Vec<Target>,
-    /// How pictures are coded; VP8 goes into FILE.ivf, - or null:, alone and as fast as it goes
+    /// Video codec; VP8 goes to a single output, FILE.ivf, - or null:, and is encoded as fast as possible
     #[arg(long, value_enum, value_name = "CODEC", default_value = "h264")]
     codec: VideoCodec,
     #[command(flatten)]
@@ -95,42 +96,42 @@ pub(crate) struct Args {
     /// Stop after this many pictures
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Stop after this much time of the stream
+    /// Stop after this much of the stream
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     duration: Option<Duration>,
-    /// Hand pictures of a file over when their time has come [default: where an output is on the network]
+    /// Encode a file at its own speed [default: if an output is on the network]
     #[arg(long, conflicts_with = "no_realtime")]
     realtime: bool,
-    /// Encode a file as fast as it goes, to the network too
+    /// Encode a file as fast as possible, also to the network
     #[arg(long)]
     no_realtime: bool,
-    /// Begin a file again at its end: pictures with their sound, and FILE.wav beside other pictures
+    /// Start a file again at its end: video with its audio, and FILE.wav beside other video
     #[arg(long = "loop")]
     looped: bool,
-    /// What becomes of interlaced pictures
+    /// How interlaced video is handled
     #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
     deinterlace: Deinterlace,
-    /// One of several versions, each at a size, rate and bit rate of its own, from one capture: its outputs are
-    /// NAME-720p50.ts and so on, or have {rendition} or {index} in them; udp:// ports go up by two
+    /// One of several versions from one capture, each with its own size, frame rate and bit rate: its outputs are
+    /// NAME-720p50.ts and so on, or contain {rendition} or {index}; udp:// ports go up by two
     #[arg(long = "rendition", value_name = "WxH@RATE:BITRATE", conflicts_with = "bitrate")]
     renditions: Vec<Rendition>,
-    /// File with the key that a server asks for from publishers
+    /// File with the publish key, if the server requires one
     #[arg(long, value_name = "FILE")]
     publish_key_file: Option<PathBuf>,
     #[command(flatten)]
     trust: Trust,
-    /// Take commands on a Unix socket at PATH, a line each: keyframe, bitrate RATE, status. As in
-    /// echo keyframe | socat - UNIX:PATH
+    /// Accept commands on a Unix socket at PATH, one per line: keyframe, bitrate RATE, status. For example: echo
+    /// keyframe | socat - UNIX:PATH
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Tell where the milliseconds go: each second on a terminal, and as a table at the end
+    /// Show the latency of each stage: every second on a terminal, and in a table at the end
     #[arg(long)]
     stats: bool,
-    /// Print the table of --stats as JSON, one line a rendition, on standard output; of VP8 the report, on standard
-    /// error where the stream goes to standard output
+    /// Print the table of --stats as JSON on standard output, one line for each rendition; for VP8 the report, on
+    /// standard error if the stream goes to standard output
     #[arg(long)]
     json: bool,
-    /// Draw where each millisecond went
+    /// Draw the latency of each stage
     #[arg(long, value_name = "FILE.svg")]
     budget: Option<PathBuf>,
 }
@@ -158,20 +159,20 @@ Examples:
 /// How pictures are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum VideoCodec {
-    /// By libx264
+    /// Encoded by libx264
     H264,
-    /// By our own encoder
+    /// Encoded by Glassline's own encoder
     Vp8,
 }
 
 /// What becomes of interlaced pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Deinterlace {
-    /// A whole picture of each field: 50i becomes 50p
+    /// Make a whole picture from each field: 50i becomes 50p
     Auto,
-    /// Both fields stay in one picture, which is coded and flagged as interlaced
+    /// Keep both fields in one picture, which is coded and flagged as interlaced
     Off,
-    /// They are taken for whole pictures: for material that is flagged wrongly
+    /// Treat pictures as progressive: for material with a wrong flag
     Ignore,
 }
 

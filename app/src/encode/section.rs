@@ -1,4 +1,4 @@
-//! `[encode.NAME]` sections of the configuration: read into what the engine is asked for, with the key of what is wrong.
+//! The sections `[encode.NAME]`: they become requests to the engine, and errors with the key that is wrong.
 
 use super::sound::Audio;
 use super::{Deinterlace, words};
@@ -13,11 +13,11 @@ use glassline_engine::encode::{
 use std::path::Path;
 use std::time::Duration;
 
-/// What a section's VBV may be.
+/// The range of a section's VBV.
 const VBV_TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 const VBV_PICTURES: std::ops::RangeInclusive<u32> = 1..=500;
 
-/// Fails where this build has no encoder of H.264.
+/// Fails if this build has no H.264 encoder.
 pub(crate) fn require() -> anyhow::Result<()> {
     if cfg!(feature = "x264") {
         return Ok(());
@@ -25,7 +25,8 @@ pub(crate) fn require() -> anyhow::Result<()> {
     Err(failure::usage("this build has no H.264 encoder", words::NOT_BUILT_IN))
 }
 
-/// What the encoder of the section called `name` is to do. Sections with errors have been refused with the configuration.
+/// The request for the encoder of the section called `name`. Sections with errors have been refused with the
+/// configuration.
 pub(crate) fn encoder_request(name: &StreamName, section: &config::Encode) -> Option<EncoderRequest> {
     let streams = stream_names(name.as_str(), section);
     Some(EncoderRequest {
@@ -35,7 +36,7 @@ pub(crate) fn encoder_request(name: &StreamName, section: &config::Encode) -> Op
     })
 }
 
-/// An encoder's error in words for whoever wrote the configuration.
+/// An encoder's error as a message about the configuration.
 pub(crate) fn explain(error: encode::Error) -> String {
     let error = match error {
         encode::Error::Sound(error) => {
@@ -47,10 +48,10 @@ pub(crate) fn explain(error: encode::Error) -> String {
     format!("{error:#}")
 }
 
-/// A key of a section, and what is wrong with it.
+/// A key of a section, and what is wrong with its value.
 type Wrong = (&'static str, String);
 
-/// What is wrong with a section, and with which of its keys. No file or device is opened.
+/// Checks a section, and returns the first wrong key with what is wrong. Opens no file or device.
 pub(crate) fn check_section(section: &config::Encode) -> Result<(), Wrong> {
     let request = read(section)?;
     let Request { input, settings, renditions, sound, .. } = &request;
@@ -63,7 +64,7 @@ pub(crate) fn check_section(section: &config::Encode) -> Result<(), Wrong> {
     if settings.mux_rate.is_some() && !settings.cbr && !settings.constant_size {
         return Err(("mux_rate", NOT_CONSTANT.to_owned()));
     }
-    // What sound a file or a device has shows when it is open.
+    // Whether a file or a device has audio is known when it is opened.
     let may_have =
         input.has_sound() || matches!(input, Input::Decoded(_) | Input::Rtp { .. }) || sound.input.is_some();
     sound.check(may_have).map_err(|error| match error {
@@ -75,7 +76,7 @@ pub(crate) fn check_section(section: &config::Encode) -> Result<(), Wrong> {
     })
 }
 
-/// Why there is no mux rate without a constant rate.
+/// Why a mux rate needs a constant rate.
 const NOT_CONSTANT: &str = "is the rate of a stream that is filled up; it goes with cbr or constant_size";
 
 fn check_renditions(section: &config::Encode, request: &Request) -> Result<(), Wrong> {
@@ -101,15 +102,15 @@ fn check_renditions(section: &config::Encode, request: &Request) -> Result<(), W
         ));
     }
     encode::names(renditions).map_err(refused)?;
-    // Of other inputs the rate is known when they are open.
+    // The frame rate of other inputs is known when they are opened.
     if let Input::Test { rate, .. } = *input {
         Plan::new(renditions, rate, settings.keyint.time(rate)).map_err(refused)?;
     }
     Ok(())
 }
 
-/// The streams that a section called `name` makes: one of this name, or one for each of its renditions. Of a section with
-/// errors, as far as they go.
+/// The streams that a section called `name` makes: one of this name, or one for each of its renditions. For a section
+/// with errors, those that can be read.
 pub(crate) fn stream_names(name: &str, section: &config::Encode) -> Vec<String> {
     let renditions: Vec<Rendition> = section.renditions.iter().filter_map(|text| text.parse().ok()).collect();
     if renditions.is_empty() {
@@ -119,17 +120,17 @@ pub(crate) fn stream_names(name: &str, section: &config::Encode) -> Vec<String> 
     names.iter().map(|rendition| format!("{name}-{rendition}")).collect()
 }
 
-/// An input of a configuration in `folder`: a file's name is relative to it.
+/// An input in a configuration in `folder`: a file name is relative to the folder.
 pub(crate) fn input_in(folder: &Path, input: &str) -> String {
     match input.parse() {
         Ok(Input::File(file)) => folder.join(file).to_string_lossy().into_owned(),
-        // Its own name may look like something else.
+        // The file's own name may look like another kind of input.
         Ok(Input::Decoded(film)) => format!("file:{}", folder.join(film.path).to_string_lossy()),
         _ => input.to_owned(),
     }
 }
 
-/// A source of sound of a configuration in `folder`: a file's name is relative to it.
+/// An audio input in a configuration in `folder`: a file name is relative to the folder.
 pub(crate) fn sound_in(folder: &Path, input: &str) -> String {
     match input.parse() {
         Ok(AudioIn::Wav(file)) => folder.join(file).to_string_lossy().into_owned(),
@@ -138,7 +139,7 @@ pub(crate) fn sound_in(folder: &Path, input: &str) -> String {
     }
 }
 
-/// What a section asks for.
+/// Reads a section as a request to the engine.
 fn read(section: &config::Encode) -> Result<Request, Wrong> {
     let config::Encode {
         input,
@@ -239,7 +240,7 @@ fn read(section: &config::Encode) -> Result<Request, Wrong> {
     })
 }
 
-/// The key, and what a text that does not parse says.
+/// The error for `key`, with the message of a text that cannot be parsed.
 fn wrong<E: std::fmt::Display>(key: &'static str) -> impl Fn(E) -> Wrong {
     move |error| (key, error.to_string())
 }

@@ -7,61 +7,61 @@ use glassline_media::quantity::Bitrate;
 /// How a stream is coded.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Settings {
-    /// How x264 weighs speed against quality: ultrafast to placebo
+    /// x264's preset, speed against quality: ultrafast to placebo
     #[arg(long, value_name = "PRESET", default_value = x264::Settings::DEFAULT_PRESET)]
     pub(super) preset: String,
-    /// Bit rate of the picture: the mean, and over the VBV the maximum, as in 5M or 800k (bit/s). Of VP8 it is 1200k
-    /// where nothing is said
+    /// Bit rate of the video: the average and, over the VBV, the maximum, as in 5M or 800k (bit/s). For VP8 the
+    /// default is 1200k
     #[arg(long, value_name = "RATE", default_value_t = BITRATE)]
     pub(super) bitrate: Bitrate,
-    /// Size of the VBV in time (1s, 200ms) or in pictures (1frame): how long a viewer on a link of just this rate has
-    /// to buffer
+    /// Size of the VBV, as a time (1s, 200ms) or a number of pictures (1frame): how long a viewer on a link with
+    /// exactly this bit rate has to buffer
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(super) vbv: Vbv,
-    /// From one key frame to the next, where a viewer can join: a time (10s), a number of pictures (250), or infinite,
-    /// which of VP8 is what it is where nothing is said
+    /// Distance between key frames, where viewers can join: a time (10s), a number of pictures (250), or infinite,
+    /// which is the default for VP8
     #[arg(long, value_name = "TIME|N|infinite", default_value = "1s")]
     pub(super) keyint: Keyint,
-    /// No key frames but the first: intra blocks wander over the picture once each --keyint, so that all pictures are
-    /// of about one size; viewers join at recovery points
+    /// No key frames except the first: instead, intra blocks move across the picture once in each --keyint, so that
+    /// all pictures have about the same size; viewers join at recovery points
     #[arg(long)]
     pub(super) intra_refresh: bool,
-    /// Constant bit rate: filler is sent where the pictures need less, and null packets fill the transport stream up to
-    /// a constant rate, with a VBV of 0.95s at most
+    /// Constant bit rate: filler is added if the pictures need less, and null packets fill the transport stream up to
+    /// a constant rate; the VBV is at most 0.95s
     #[arg(long)]
     pub(super) cbr: bool,
-    /// Every picture of the same size, for links of a fixed rate: --cbr --vbv 1frame --intra-refresh
+    /// All pictures have the same size, for links with a fixed rate: --cbr --vbv 1frame --intra-refresh
     #[arg(long, conflicts_with = "vbv")]
     pub(super) constant_size: bool,
-    /// Rate of the whole transport stream with --cbr or --constant-size, null packets included [default: what pictures,
-    /// sound, tables and clock take at most]
+    /// Rate of the whole transport stream with --cbr or --constant-size, null packets included [default: the most
+    /// that video, audio, tables and clock references take]
     #[arg(long, value_name = "RATE")]
     pub(super) mux_rate: Option<Bitrate>,
-    /// Who chooses the quantisers: x264, which looks at the whole picture first (up to a quarter of its time at the
-    /// fast presets); or predicted from the pictures before, so that coding begins at once; auto: predicted for ultrafast
-    /// and superfast, where the VBV has room for the odd surprise
-    #[arg(long, value_name = "WHO", value_enum, default_value_t = RateControl::Auto)]
+    /// How the quantisers are chosen
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = RateControl::Auto)]
     pub(super) rate_control: RateControl,
-    /// Threads that work on one picture; 0 chooses by processors
+    /// Threads that work on one picture; 0: by the number of processors
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) threads: u32,
-    /// Slices of a picture, each sent when it is finished: the least number, threads may make more; 0 chooses by the
-    /// picture's height, 8 at most
+    /// Smallest number of slices in a picture, each sent when it is finished; threads may make more. 0: by the
+    /// picture's height, at most 8
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) slices: u32,
-    /// Step to faster presets while pictures are dropped, and back when there has been room for a while
+    /// Switch to faster presets while pictures are being dropped, and back when there has been time to spare for a
+    /// while
     #[arg(long)]
     pub(super) adapt: bool,
 }
 
-/// Who chooses the quantisers.
+/// How the quantisers are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum RateControl {
-    /// As the other settings have it.
+    /// Predicted with ultrafast and superfast, if the VBV is 500ms or more and the stream has neither filler nor
+    /// --intra-refresh; otherwise by x264
     Auto,
-    /// We, from the pictures before.
+    /// Predicted from the pictures before, so that coding begins at once
     Predicted,
-    /// x264, from the picture itself.
+    /// By x264, which looks at the whole picture first (up to a quarter of its time with the fast presets)
     X264,
 }
 

@@ -1,41 +1,42 @@
-//! The sound that a stream is to have, as the command line says it.
+//! The audio options of `encode`, as given on the command line.
 
 use crate::sound_source::SoundSource;
 use glassline_engine::encode::{SoundRequest, sound};
 use glassline_media::quantity::{self, Bitrate};
 use std::time::Duration;
 
-/// Where sound comes from and how it is coded.
+/// Where audio comes from and how it is coded.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct SoundArgs {
-    /// How sound is coded [default: opus where there is sound]
+    /// Audio codec [default: opus if there is audio]
     #[arg(long, value_enum, value_name = "CODEC")]
     pub(super) audio: Option<Audio>,
     #[command(flatten)]
     pub(super) source: SoundSource,
-    /// Bit rate of the sound [default: 128k]
+    /// Bit rate of the audio [default: 128k]
     #[arg(long, value_name = "RATE")]
     pub(super) audio_bitrate: Option<Bitrate>,
-    /// Sound in a packet: of Opus 2.5ms, 5ms, 10ms or 20ms, of s302m 1ms to 10ms [default: opus 5ms, s302m 1ms]
+    /// Length of an audio packet: for Opus 2.5ms, 5ms, 10ms or 20ms, for s302m 1ms to 10ms [default: opus 5ms, s302m
+    /// 1ms]
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     pub(super) audio_frame: Option<Duration>,
-    /// Bits of a sample of s302m: 16, 20 or 24 [default: 24]
+    /// Bits per sample of s302m: 16, 20 or 24 [default: 24]
     #[arg(long, value_name = "BITS")]
     pub(super) audio_bits: Option<u32>,
 }
 
-/// How sound is coded.
+/// How audio is coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Audio {
-    /// Opus: 7.5 ms, plays everywhere but on Apple's older devices
+    /// Opus: 7.5 ms of delay, plays everywhere except on older Apple devices
     #[cfg(feature = "opus")]
     Opus,
-    /// AAC-LC: 64 ms, plays everywhere
+    /// AAC-LC: 64 ms of delay, plays everywhere
     #[cfg(feature = "aac")]
     Aac,
-    /// SMPTE 302M: samples as they are, 1 ms, some 3 Mbit/s, for contribution
+    /// SMPTE 302M: uncompressed samples, 1 ms of delay, about 3 Mbit/s, for contribution
     S302m,
-    /// No sound
+    /// No audio
     None,
 }
 

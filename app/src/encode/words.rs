@@ -1,4 +1,5 @@
-//! What people read of the engine's errors: what is wrong, what to do about it, and whether it was theirs to get right.
+//! Turns the engine's errors into messages for people: what is wrong, what to do about it, and whether it was a usage
+//! error.
 
 use crate::{failure, output, trust};
 use anyhow::Error;
@@ -10,21 +11,22 @@ use glassline_io::capture::CaptureError;
 use glassline_media::FrameRate;
 use std::path::Path;
 
-/// What was given for servers: what is wrong with it is told, and not that it should be given.
+/// The files that were given for servers. If a file is wrong, the message says so, and not that a file should be
+/// given.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Given<'a> {
     /// The file with certificates.
     pub(super) ca: Option<&'a Path>,
-    /// The file with the key of publishers.
+    /// The file with the publish key.
     pub(super) key: Option<&'a Path>,
 }
 
-/// An encoder's error, for the command line.
+/// An encoder's error as a message for the command line.
 pub(super) fn explain(error: encode::Error) -> Error {
     explain_given(error, Given::default())
 }
 
-/// The same, for a command that was given these files.
+/// The same, for a command with these files.
 pub(super) fn explain_given(error: encode::Error, given: Given<'_>) -> Error {
     use encode::Error as Wrong;
     match error {
@@ -42,7 +44,7 @@ pub(super) fn explain_given(error: encode::Error, given: Given<'_>) -> Error {
     }
 }
 
-/// What to do without libx264.
+/// Advice if libx264 is missing.
 pub(super) const NOT_BUILT_IN: &str =
     "build it with the default features (cargo build --release), which need libx264 and libopus";
 
@@ -183,7 +185,7 @@ pub(super) fn target(error: TargetError) -> Error {
     failure::usage(error, advice)
 }
 
-/// What is wrong with renditions.
+/// A message about wrong renditions.
 pub(super) fn ladder(error: &LadderError) -> Error {
     let advice = match error {
         LadderError::SameName(_) => "give each another size, rate or bit rate".to_owned(),
@@ -220,7 +222,7 @@ fn mux_rate(error: &MuxRateError) -> Error {
     }
 }
 
-/// Why a running encoder does not do what was asked.
+/// Why a running encoder refuses a request.
 pub(crate) fn control(error: &ControlError) -> Error {
     let advice = match error {
         ControlError::NoRendition { count, .. } => format!("choose one of 0 to {}", count.saturating_sub(1)),
@@ -230,16 +232,16 @@ pub(crate) fn control(error: &ControlError) -> Error {
     failure::usage(error, advice)
 }
 
-/// What a codec does not have or take, and which option asks for it.
+/// An option that asks for something that a codec does not have or take.
 pub(super) struct Refusal {
-    /// Without its dashes: `audio-frame`.
+    /// The option without its dashes: `audio-frame`.
     option: &'static str,
-    /// What is wrong with it; stands behind its name.
+    /// What is wrong; it follows the option's name.
     text: String,
     advice: &'static str,
 }
 
-/// What is wrong with the sound that was asked for.
+/// What is wrong with the requested audio.
 pub(super) fn sound(error: &SoundError) -> Refusal {
     let option = |option, text: String, advice| Refusal { option, text, advice };
     match *error {
@@ -274,12 +276,12 @@ pub(super) fn sound(error: &SoundError) -> Refusal {
 }
 
 impl Refusal {
-    /// As who typed the option reads it.
+    /// The error as a message for the command line.
     pub(super) fn on_command_line(self) -> Error {
         failure::usage(format_args!("--{}{}", self.option, self.text), self.advice)
     }
 
-    /// The key of a configuration that has the option's name, and what is wrong with it.
+    /// The error for a configuration: the key with the option's name, and what is wrong with it.
     pub(super) fn in_section(self) -> (&'static str, String) {
         let key = match self.option {
             "audio-bitrate" => "audio_bitrate",

@@ -28,93 +28,96 @@ const EXAMPLES: &str = "\
 Examples:
   glassline lab experiment people.y4m --up ATT-LTE-driving.down --down ATT-LTE-driving.up --from 210s \\
       --delay 20ms --queue 256p --duration 60s
-                                     a minute of a drive, as `glassline send` would fare
+                                     a minute of a drive, sent as with `glassline send`
   glassline lab experiment people.y4m --up 6M --delay 20ms --queue 256p --loss up=5% --fec 25%
   glassline lab experiment people.y4m --up 3M --delay 20ms --outage once:20s/1s --slots slots.csv
                                      each picture's delay, for a plot
   glassline lab experiment people.y4m --up 6M --delay 20ms --conventional
-                                     the encoder steered once a second, as others do
+                                     the encoder controlled once per second, in the conventional way
   glassline lab experiment --paper --results experiment && glassline lab report experiment
-                                     the experiments of Salsify's paper, for hours, and a page of them;
-                                     what was finished before it was stopped is not run again
+                                     the experiments of Salsify's paper, which take hours, and a page of them;
+                                     after an interruption, finished experiments are not run again
   glassline lab experiment --paper --results experiment --only att,wifi-2c --duration 60s
   glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p --real-time
-                                     the programs themselves, in real time, behind a link as `lab link` makes it
+                                     the real programs, in real time, over a link like that of `lab link`
   glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p --peer webrtc-vp8
-                                     WebRTC between two browsers over the same line
+                                     WebRTC between two browsers over the same link
 
-Without --real-time the real sender, link, codec and receiver run; packets, clocks and processors are modelled, so that a run repeats
-exactly and depends on no machine. Delay is from capture to display; a picture that was never shown arrives with the
-next one that is (Fouladi et al., NSDI 2018). docs/direct.md has figures.";
+Without --real-time the real sender, link, codec and receiver run, but packets, clocks and processors are modelled, so that
+a run can be repeated exactly and does not depend on the machine. Delay is from capture to display; a picture that was
+never shown counts as shown with the next one that was (Fouladi et al., NSDI 2018). docs/direct.md has figures.";
 
-/// Send video over an emulated network in virtual time, and tell its delay and quality
+/// Send video over an emulated network in virtual time, and measure its delay and quality
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The video: FILE.y4m or a file that FFmpeg reads, which begins again at its end, or test:WIDTHxHEIGHT@RATE
+    /// The video: FILE.y4m or a file that FFmpeg can read, which starts again at its end, or test:WIDTHxHEIGHT@RATE
     #[arg(value_name = "INPUT", required_unless_present = "paper")]
     input: Option<Input>,
-    /// How fast the way of the video is: a rate (5M), or the file of a trace in Mahimahi's format
+    /// Capacity in the direction of the video: a rate (5M), or a trace file in Mahimahi's format
     #[arg(long, value_name = "TRACE|RATE", required_unless_present = "paper")]
     up: Option<Speed>,
-    /// How fast the way back is
+    /// Capacity in the opposite direction
     #[arg(long, value_name = "TRACE|RATE", default_value = "unlimited")]
     down: Speed,
-    /// Begin at this time of traces
+    /// Start at this time of the traces
     #[arg(long, value_name = "TIME", value_parser = link_quantity::duration)]
     from: Option<Duration>,
-    /// How long pictures are sent: 60s; with --paper as long as the traces are, and no longer than this
+    /// How long pictures are sent [default: 60s]; with --paper an upper limit, since the traces set the length
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     duration: Option<Duration>,
-    /// One-way delay; here and below up= or down= before a value is for one direction
+    /// One-way delay; here and below, up= or down= before a value limits it to one direction
     #[arg(long, value_name = "[up=|down=]TIME", value_parser = super::link::sided_duration)]
     delay: Vec<Sided<Duration>>,
-    /// The queue before the rate: packets (256p), bytes (64k), both (256p+64k), drophead:…; infinite
+    /// The queue in front of the bottleneck: packets (256p), bytes (64k), both (256p+64k), drophead:…; infinite
     #[arg(long, value_name = "[up=|down=]QUEUE", value_parser = |text: &str| Sided::parse(text, link_quantity::queue))]
     queue: Vec<Sided<Queue>>,
-    /// Packets lost: 2%, or in bursts ge:TO_BAD/TO_GOOD/LOSS_IN_BAD (Gilbert-Elliott)
+    /// Packet loss: 2%, or in bursts ge:TO_BAD/TO_GOOD/LOSS_IN_BAD (Gilbert-Elliott)
     #[arg(long, value_name = "[up=|down=]LOSS", value_parser = |text: &str| Sided::parse(text, link_quantity::loss))]
     loss: Vec<Sided<Loss>>,
-    /// Packets that are held, and overtaken: 1%:10ms
+    /// Packets that are held back, so that others overtake them: 1%:10ms
     #[arg(long, value_name = "[up=|down=]SHARE:TIME", value_parser = |text: &str| Sided::parse(text, link_quantity::reorder))]
     reorder: Vec<Sided<Reorder>>,
-    /// Times without a link: random:ON/OFF (means), periodic:ON/OFF, once:AFTER/OFF; with ,hold packets wait
+    /// Outages of the link: random:ON/OFF (means), periodic:ON/OFF, once:AFTER/OFF; with ,hold packets wait until it
+    /// is over
     #[arg(long, value_name = "[up=|down=]OUTAGE", value_parser = |text: &str| Sided::parse(text, link_quantity::outages))]
     outage: Vec<Sided<Outages>>,
-    /// What all chance follows from: the same number, the same losses
+    /// Seed of all random numbers: the same seed gives the same losses
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The encoder's speed against quality, from 0 (best) to 10 (fastest); smaller pictures are coded with more care
+    /// The encoder's speed against quality, from 0 (best) to 10 (fastest); smaller pictures are coded with more
+    /// effort
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SPEED, value_parser = clap::value_parser!(u8).range(0..=10))]
     pub(super) speed: u8,
-    /// At which size pictures are coded: smaller where the network takes little (auto), as they are (source), or WxH
+    /// The size at which pictures are coded: smaller when the network carries little (auto), the source's size
+    /// (source), or WxH
     #[arg(long, value_name = "auto|source|WxH", default_value_t)]
     pub(super) size: CodedSize,
-    /// In how many qualities each picture is encoded
+    /// The number of qualities in which each picture is encoded
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=6))]
     pub(super) candidates: u8,
-    /// No more bits than this a second
+    /// Highest bit rate of the video
     #[arg(long, value_name = "RATE")]
     pub(super) bitrate: Option<Bitrate>,
-    /// Parity: a share while packets are lost (25%), always (always:25%), or none
+    /// Parity: a share while packets are being lost (25%), always (always:25%), or none
     #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = parse_parity)]
     pub(super) fec: Fec,
-    /// What decides the link's rate: adaptive (our own), salsify, salsify-no-grace, or a fixed rate
+    /// What determines the link's rate: adaptive (Glassline's own), salsify, salsify-no-grace, or a fixed rate
     #[arg(long, value_name = "WHICH", default_value = "adaptive")]
     controller: ControllerName,
-    /// Padding with which the link finds out what it carries, in percent of its rate
+    /// Padding with which the link measures the capacity of its path, in percent of its rate
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=50))]
     probing: u8,
-    /// Steer the encoder as others do: a quantiser for a second, and every picture is sent
+    /// Control the encoder in the conventional way: one quantiser for each second, and every picture is sent
     #[arg(long)]
     pub(super) conventional: bool,
-    /// The processor's time for coding, as a factor of the modelled one's
+    /// Processor time for coding, as a multiple of the modelled time
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     cost: f64,
-    /// Write what became of each picture: when it was captured and shown, its delay, bytes and SSIM, as CSV
+    /// Write what happened to each picture as CSV: when it was captured and shown, its delay, bytes and SSIM
     #[arg(long, value_name = "FILE")]
     slots: Option<PathBuf>,
-    /// Write what was decided of each picture, a line of JSON each, as `glassline send --decisions` does
+    /// Write the decision about each picture, one line of JSON each, as `glassline send --decisions` does
     #[arg(long, value_name = "FILE")]
     pub(super) decisions: Option<PathBuf>,
     /// Print the figures as JSON

@@ -1,4 +1,4 @@
-//! `glassline lab`: measures servers, streams and codecs from outside, other products' too.
+//! `glassline lab`: measures servers, streams and codecs from outside, including other products.
 
 mod experiment;
 mod glass;
@@ -14,19 +14,19 @@ use clap::Subcommand;
 const EXAMPLES: &str = "\
 Examples:
   glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
-                                     a thousand viewers, each checked or sampled
+                                     a thousand viewers, and whether what they receive is right
   glassline lab load source http://127.0.0.1:8080/live/load.ts --rate 5M
-                                     a stream that tells its delay, for them to watch
+                                     a stream for them to watch, made for measuring delay
   glassline lab link --up 3M --down 3M --delay 20ms --queue 256p -- bash
-                                     a shell behind a slow line
+                                     a shell behind a slow link
   glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p
-                                     direct video over that line, in virtual time
+                                     direct video over a mobile network, in virtual time
   glassline lab experiment --paper --results experiment && glassline lab report experiment
                                      the experiments of Salsify's paper, and a page of them
   glassline lab score film.y4m film.ivf
-                                     how good the pictures are: PSNR and SSIM of each
+                                     picture quality: PSNR and SSIM of each
   glassline lab glass rtsp://server:8554/a
-                                     how old the test pattern is at the end of any chain, by its barcode";
+                                     latency at the end of any chain, by the test pattern's barcode";
 
 /// Measure servers, streams and codecs from outside, and emulate networks
 #[derive(Debug, clap::Args)]

@@ -28,35 +28,36 @@ const AHEAD: Duration = Duration::from_secs(10);
 /// What browsers are called, in the order in which they are looked for.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
 
-/// What only runs in real time have.
+/// Options of runs in real time.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// Run `glassline send` and `glassline receive` as they are, in real time, on packets behind an emulated link (as root, or where
-    /// user namespaces are allowed)
+    /// Run the real `glassline send` and `glassline receive`, in real time, with packets over an emulated link (as
+    /// root, or where user namespaces are allowed)
     #[arg(long, conflicts_with_all = ["controller", "probing", "cost"])]
     real_time: bool,
-    /// Measure another than ours in real time: WebRTC between two browsers (Chromium) without windows
+    /// Measure another system instead of Glassline, in real time: WebRTC between two browsers (Chromium) without
+    /// windows
     #[arg(long, value_enum, value_name = "PEER", conflicts_with_all = [
         "controller", "probing", "cost", "speed", "size", "candidates", "bitrate", "fec", "conventional", "decisions",
     ])]
     peer: Option<Peer>,
-    /// The browser; without it $CHROMIUM, or the first of chromium, chromium-browser, google-chrome-stable and google-chrome that
-    /// is found
+    /// The browser; without it $CHROMIUM, or the first of chromium, chromium-browser, google-chrome-stable and
+    /// google-chrome that is found
     #[arg(long, value_name = "PROGRAM", requires = "peer")]
     browser: Option<PathBuf>,
-    /// The layers in which the peer codes, as WebRTC calls them (L1T3); without it L3T3_KEY with VP9, and what the browser chooses
-    /// with others
+    /// The layers in which the peer encodes, by WebRTC's names (L1T3); without it L3T3_KEY with VP9, and otherwise
+    /// the browser's choice
     #[arg(long, value_name = "MODE", requires = "peer")]
     scalability_mode: Option<String>,
-    /// Each N-th picture that the peer shows is compared with what was captured; of ours all are
+    /// Compare every N-th picture that the peer shows with the captured one; for Glassline all pictures are compared
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     judge_every: u32,
-    /// For so long the same is done before without a network, for the delay of the testbed itself: a time, or none
+    /// How long to run the same without a network first, to measure the delay of the testbed itself: a time, or none
     #[arg(long, value_name = "TIME|none", default_value = "5s", value_parser = testbed)]
     testbed: TestbedTime,
 }
 
-/// Who else can be measured.
+/// The other systems that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Peer {
     /// VP8

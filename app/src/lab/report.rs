@@ -1,4 +1,4 @@
-//! `glassline lab report`: a page of what `lab experiment --paper` has measured.
+//! `glassline lab report`: a page of the results of `lab experiment --paper`.
 
 use crate::{failure, output};
 use anyhow::{Context, Result};
@@ -13,12 +13,12 @@ Examples:
   glassline lab report experiment page.html
   glassline lab report experiment - > page.html
 
-The page is one file with everything in it: delay against quality on the paper's axes, with the paper's own
-points; delays; parts of the runs over time; what was chosen, and states held. What is not there yet is left out.
+The page is a single file: delay against quality on the paper's axes, with the paper's own points; delays; parts
+of the runs over time; what was chosen, and states held. Results that do not exist yet are left out.
 
-Exit status: 0 done, 1 where there is no result, 2 bad usage.";
+Exit status: 0 success, 1 if there is no result, 2 wrong usage.";
 
-/// Make a page of HTML of the results of `lab experiment --paper`
+/// Make an HTML page of the results of `lab experiment --paper`
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

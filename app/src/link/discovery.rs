@@ -1,5 +1,5 @@
-//! Peers by name: what listeners announce in the local network, listed (`glassline link discover`) or connected to
-//! (`mdns:NAME`).
+//! Peers by name: listeners that announce themselves in the local network, as a list (`glassline link discover`) or
+//! to connect to (`mdns:NAME`).
 
 use crate::{failure, output};
 use anyhow::{Context, Result};
@@ -11,27 +11,28 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// The type of links among services.
+/// The service type of links.
 const KIND: &str = "_glassline-link._udp.local.";
-/// What is told of a link beside its name and place: the version of the wire format. Anybody may read it.
+/// The key for the version of the wire format, which is announced beside a link's name and address. Everyone in the
+/// network can read it.
 const VERSION_KEY: &str = "v";
-/// Names that are listed, at most: anybody in the network may make some.
+/// The largest number of names in the list: everyone in the network can announce some.
 const MAX_FOUND: usize = 1000;
-/// How often it is said that a name is not there.
+/// How often the log says that a name was not found.
 const SAY_EVERY: Duration = Duration::from_secs(10);
-/// How long a listener that has gone is looked for at another place, each time.
+/// How long a listener that does not answer is searched for at another address, each time.
 const LOOK: Duration = Duration::from_secs(5);
-/// How soon it is heeded that one is not looked for any more.
+/// How soon a search ends after it is stopped.
 const HEED: Duration = Duration::from_millis(100);
 
-/// List the listeners of this network that announce themselves (multicast DNS)
+/// List the listeners in this network that announce themselves (multicast DNS)
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Discover {
-    /// How long answers are waited for
+    /// How long to wait for answers
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = quantity::parse_duration)]
     wait: Duration,
-    /// Ask at this network interface alone
+    /// Ask only on this network interface
     #[arg(long, value_name = "IFACE")]
     interface: Option<String>,
     /// Print JSON
@@ -45,9 +46,9 @@ Examples:
   glassline link discover
   glassline link connect mdns:ground --key drone.key --channel 1:lines,in=-
 
-Anybody in the network may announce anything: it is the key by which both ends know each other.";
+Anyone in the network can announce anything: both ends authenticate each other by the key.";
 
-/// One that announces itself.
+/// A listener that announces itself.
 #[derive(Serialize)]
 struct Row<'a> {
     name: &'a str,
@@ -78,7 +79,7 @@ pub(super) fn run(args: &Discover) -> Result<()> {
         return output::print(&text);
     }
     if rows.is_empty() {
-        output::print_to_stderr("nobody announces a link here; listeners do with --announce NAME\n");
+        output::print_to_stderr("no listener announces itself here; start one with --announce NAME\n");
     }
     output::print(&table(&rows))
 }
@@ -91,9 +92,9 @@ fn version(found: &Found) -> Option<u8> {
     found.properties.get(VERSION_KEY)?.parse().ok()
 }
 
-/// A line for each address; nothing where there is nobody.
+/// A line for each address; empty if there are no listeners.
 fn table(rows: &[Row<'_>]) -> String {
-    // Who announces chooses these: they must not steer a terminal.
+    // The announcing machine chooses these texts: they must not control the terminal.
     let plain = |text: &str| printable::line(text).into_owned();
     let mut lines = vec![["NAME".to_owned(), "ADDRESS".to_owned(), "HOST".to_owned()]];
     for row in rows {
@@ -118,12 +119,12 @@ fn browser(interface: Option<&str>) -> Result<Browser> {
     })
 }
 
-/// A name for `--announce`.
+/// Parses a name for `--announce`.
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
     check_name(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// Tells the network that a link can be had at `address`, as long as the result lives.
+/// Announces a link at `address` in the network, as long as the result lives.
 pub(super) fn announce(name: &str, address: SocketAddr, interface: Option<&str>) -> Result<Announcement> {
     let version = VERSION.to_string();
     let properties = [(VERSION_KEY, version.as_str())];
@@ -132,7 +133,7 @@ pub(super) fn announce(name: &str, address: SocketAddr, interface: Option<&str>)
         AnnouncementEvent::Renamed(name) => {
             tracing::warn!(
                 name,
-                "another listener has the name that was to be announced: now it is this one"
+                "another listener already has the requested name; this one is announced instead"
             );
         }
         AnnouncementEvent::Trouble(what) => tracing::warn!("announcing: {what}"),
@@ -142,22 +143,23 @@ pub(super) fn announce(name: &str, address: SocketAddr, interface: Option<&str>)
     Ok(announcement)
 }
 
-/// A listener by its name in the network.
+/// A listener that is found by its name in the network.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(super) name: String,
-    /// The one family that our sockets reach; the first address counts where both will do.
+    /// The only address family that our sockets can reach. `None` if they can reach both; then the first address is
+    /// used.
     pub(super) is_ipv4: Option<bool>,
 }
 
 impl Wanted {
-    /// `mdns:NAME`; `None` where the text is something else.
+    /// The name in `mdns:NAME`; `None` if the text is something else.
     pub(super) fn parse(text: &str) -> Option<&str> {
         text.strip_prefix("mdns:")
     }
 
-    /// Where it is. Waits until it is there, and says now and then that it is not; an error after `patience`, `None` once
-    /// it `is_stopped`.
+    /// The listener's address. Waits until the listener is found, and logs from time to time that it is not. An error
+    /// after `patience`, `None` once it `is_stopped`.
     pub(super) fn find(
         &self,
         patience: Option<Duration>,
@@ -174,15 +176,15 @@ impl Wanted {
             if found.is_some() || stopped {
                 return Ok(found);
             }
-            let what = format!("nobody announces itself as {:?} here", self.name);
+            let what = format!("no listener announces itself as {:?} here", self.name);
             if patience.is_some_and(|patience| patience <= begin.elapsed()) {
-                return Err(failure::failed(what, "`glassline link discover` lists who does"));
+                return Err(failure::failed(what, "`glassline link discover` lists those that do"));
             }
-            tracing::warn!("{what}; `glassline link discover` lists who does; trying on");
+            tracing::warn!("{what}; `glassline link discover` lists those that do; trying again");
         }
     }
 
-    /// Where it is now, if it says so within a few seconds.
+    /// The listener's current address, if it answers within a few seconds.
     pub(super) fn look_again(&self) -> Option<SocketAddr> {
         self.look(LOOK, || false).ok().flatten()
     }
@@ -199,7 +201,7 @@ impl Wanted {
                     }
                 }
                 Some(Change::Gone(_)) => {}
-                // It ends early where it cannot keep up.
+                // The browser returns early if it cannot keep up.
                 None => std::thread::sleep(until.saturating_duration_since(Instant::now())),
             }
         }

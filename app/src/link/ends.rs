@@ -1,4 +1,4 @@
-//! Opens what the channels name, and says what is wrong with it before anything runs.
+//! Opens the ends of channels, and reports errors before the link starts.
 
 use super::channel::{Channel, ChannelEnd, Framing};
 use super::input::Input;
@@ -21,10 +21,10 @@ use std::sync::Arc;
 /// `EIO`.
 const HUNG_UP: i32 = 5;
 
-/// An input that is open, or one that its own thread opens, since that may take long.
+/// An input that is open, or one that its own thread opens, because opening may block for long.
 pub(crate) enum Prepared {
     Open(Input),
-    /// A row of bytes, and the largest message.
+    /// A byte stream with its framing, and the size of the largest message.
     Later(ChannelEnd, Framing, usize),
 }
 
@@ -43,21 +43,21 @@ impl Prepared {
 impl session::Input for Prepared {
     fn next(&mut self) -> std::io::Result<Option<Bytes>> {
         match self.read() {
-            // A terminal device whose other side is closed says so (pseudo-terminals).
+            // `EIO` from a pseudo-terminal means that its other side is closed: the input has ended.
             Err(error) if error.raw_os_error() == Some(HUNG_UP) => Ok(None),
             other => other,
         }
     }
 }
 
-/// What one channel reads and writes.
+/// The input and the output of one channel.
 pub(crate) struct Ends {
     pub(super) channel: Channel,
     pub(super) input: Option<Prepared>,
     pub(super) output: Option<Output>,
 }
 
-/// Opens all ends. Of standard input and output each serves one channel.
+/// Opens all ends. Standard input and standard output can each serve one channel.
 pub(crate) fn open(channels: &[Channel]) -> Result<Vec<Ends>> {
     let mut ids = BTreeSet::new();
     for channel in channels {
@@ -128,7 +128,8 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
         output = Some(match end {
             ChannelEnd::Udp(address) => {
                 let to = one_address(address).with_context(open)?;
-                // Who speaks to our socket is answered from it.
+                // If the channel also receives datagrams, its socket sends them, so that answers come from the same
+                // port.
                 let same = socket
                     .filter(|socket| socket.local_addr().is_ok_and(|own| own.is_ipv4() == to.is_ipv4()));
                 let socket = match same {
@@ -156,7 +157,7 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
     Ok(Ends { channel: channel.clone(), input, output })
 }
 
-/// Opens a serial line; `named` says which channel it is of.
+/// Opens a serial line; `named` describes its channel for errors.
 fn open_line(device: &Path, baud: u32, named: impl Fn() -> String) -> Result<Arc<Line>> {
     Line::open(device, baud).map_err(|error| {
         let advice = match error.kind() {
@@ -172,7 +173,7 @@ fn open_line(device: &Path, baud: u32, named: impl Fn() -> String) -> Result<Arc
 
 fn open_file(path: &Path, framing: Framing) -> std::io::Result<Output> {
     if std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo()) {
-        // Opening it waits for a reader, who may come much later.
+        // Opening a FIFO waits for a reader, which may come much later.
         return Ok(Output::Fifo { path: path.to_owned(), writer: None, framing });
     }
     Ok(Output::stream(File::create(path)?, framing))
@@ -203,8 +204,8 @@ fn any_port(to: SocketAddr) -> SocketAddr {
     any.parse().expect("an address")
 }
 
-/// What it means that the other end may lack something of a channel's input, or an output something of the peer's: what a
-/// device or datagrams bring goes on without those who do not take it.
+/// How a gap in a channel's data is treated. Devices and datagrams send on without waiting for a reader, so a gap is
+/// no error for them.
 pub(super) fn continuity(channel: &Channel, end: Option<&ChannelEnd>) -> Continuity {
     let goes_by = channel.options.newest || channel.options.cancel_after.is_some();
     match end {
@@ -220,14 +221,14 @@ fn one_address(text: &str) -> Result<SocketAddr> {
     Ok(addresses(text)?[0])
 }
 
-/// An address of ours from which all of these can be reached.
+/// A local address from which all of `to` can be reached.
 pub(crate) fn local_towards(to: &[SocketAddr]) -> Local {
     let are_both = to.iter().any(SocketAddr::is_ipv4) && to.iter().any(SocketAddr::is_ipv6);
     let one = to.iter().find(|address| !are_both || address.is_ipv6());
     Local::towards(*one.unwrap_or(&SocketAddr::from(([0, 0, 0, 0], 0))))
 }
 
-/// `HOST:PORT`, where that is no number.
+/// Host name and port of `HOST:PORT`; `None` if the host is an IP address.
 pub(super) fn host_and_port(text: &str) -> Option<(&str, u16)> {
     if text.parse::<SocketAddr>().is_ok() {
         return None;
@@ -236,7 +237,7 @@ pub(super) fn host_and_port(text: &str) -> Option<(&str, u16)> {
     Some((host.trim_start_matches('[').trim_end_matches(']'), port.parse().ok()?))
 }
 
-/// All addresses of `HOST:PORT`, in the order in which they are to be tried.
+/// All addresses of `HOST:PORT`, in the order in which the link tries them.
 pub(crate) fn addresses(text: &str) -> Result<Vec<SocketAddr>> {
     let wrong = || {
         failure::usage(

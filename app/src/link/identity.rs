@@ -1,4 +1,4 @@
-//! By what an end of a link is known: its key, whose keys it knows, its name.
+//! The identity of an end of a link: its key, the keys of its peers, its name.
 
 use crate::failure;
 use crate::key::{self, Secret};
@@ -7,19 +7,20 @@ use glassline_transport::link::{Credentials, Key, MAX_NAME, Settings};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// Who we are, and with whom we speak.
+/// The identity of this end and of its peers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Identity {
-    /// File with the key: one that both ends have, or with --peer the private half of our pair
+    /// File with the key: the key that both ends share, or with --peer the private half of this end's pair
     #[arg(long, value_name = "FILE", required_unless_present = "insecure")]
     key: Option<PathBuf>,
-    /// The public half of the other end's key pair; a listener takes several
+    /// Public half of the other end's key pair; a listener accepts several
     #[arg(long, value_name = "PUBLIC", requires = "key", value_parser = public)]
     peer: Vec<Key>,
-    /// Let anybody in: for the lab
+    /// Let anyone connect, without a key: for the lab
     #[arg(long, conflicts_with = "key")]
     insecure: bool,
-    /// By what a listener tells us from others with the same key [default: this machine and command]
+    /// Name by which a listener distinguishes this end from others with the same key [default: from this machine and
+    /// command]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }
@@ -70,8 +71,8 @@ impl Identity {
     }
 }
 
-/// Names this boot of the machine: by it a listener tells a command that was started again from one on another machine
-/// which is a clone of this one.
+/// A number of this boot of the machine. By it a listener distinguishes a command that was started again from the same
+/// command on a clone of this machine.
 fn boot() -> Option<u64> {
     boot_of(&std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?)
 }
@@ -82,8 +83,8 @@ fn boot_of(text: &str) -> Option<u64> {
     u64::from_str_radix(digits.get(..16).filter(|_| digits.len() == 32)?, 16).ok()
 }
 
-/// The machine's name and what tells this command from others on it: the same after a restart, so that the listener
-/// takes us for who we were.
+/// The machine's name, and a hash that distinguishes this command from others on the machine. Both are the same after a
+/// restart, so that the listener recognises this end again.
 fn default_name() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let mut machine = machine.trim().to_owned();

@@ -8,13 +8,13 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::sync::Arc;
 
-/// Bytes that a read without frames takes at most.
+/// The most bytes that one read without framing takes.
 const RAW_BYTES: usize = 64 << 10;
 const BUFFER_BYTES: usize = 256 << 10;
 /// The longest datagram.
 const DATAGRAM_BYTES: usize = 65_535;
 
-/// Messages, one after the other. Reading blocks.
+/// Reads messages, one after the other. Reading blocks.
 pub(crate) enum Input {
     Stream {
         reader: Box<dyn BufRead + Send>,
@@ -26,7 +26,7 @@ pub(crate) enum Input {
         room: Vec<u8>,
         max_size: usize,
     },
-    /// A serial line, which may go away and come back.
+    /// A serial line, which may disappear and come back.
     Serial {
         reader: BufReader<LineReader>,
         framing: Framing,
@@ -35,23 +35,23 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// What stands in a row of bytes.
+    /// An input that reads a byte stream.
     pub(super) fn stream(reader: impl Read + Send + 'static, framing: Framing, max_size: usize) -> Input {
         Input::Stream { reader: Box::new(BufReader::with_capacity(BUFFER_BYTES, reader)), framing, max_size }
     }
 
-    /// What comes over a serial line.
+    /// An input that reads a serial line.
     pub(super) fn serial(line: &Arc<Line>, framing: Framing, max_size: usize) -> Input {
         let reader = BufReader::with_capacity(BUFFER_BYTES, LineReader::new(line));
         Input::Serial { reader, framing, max_size }
     }
 
-    /// What comes to a socket.
+    /// An input that reads datagrams from a socket.
     pub(super) fn datagrams(socket: UdpSocket, max_size: usize) -> Input {
         Input::Datagrams { socket, room: vec![0; DATAGRAM_BYTES], max_size }
     }
 
-    /// Opens an end that is a stream of bytes; waits where a FIFO has no writer.
+    /// Opens an end that is a byte stream; waits if a FIFO has no writer.
     pub(super) fn open(end: &ChannelEnd, framing: Framing, max_size: usize) -> io::Result<Input> {
         Ok(match end {
             ChannelEnd::Standard => Input::stream(io::stdin(), framing, max_size),
@@ -66,7 +66,7 @@ impl Input {
     /// The next message; `None` at the end.
     ///
     /// # Errors
-    /// What the reader says; a message that is larger than the channel takes; an end in the middle of one.
+    /// Errors of the reader; a message that is larger than the channel takes; an end in the middle of a message.
     pub(super) fn next(&mut self) -> io::Result<Option<Bytes>> {
         match self {
             Input::Stream { reader, framing, max_size } => next_of(reader, *framing, *max_size),
@@ -75,17 +75,17 @@ impl Input {
                 if !reader.get_ref().has_gone() {
                     return message;
                 }
-                // What had begun is lost with the line.
+                // The line has gone: the message that had begun is lost.
                 *reader = BufReader::with_capacity(BUFFER_BYTES, reader.get_ref().again());
             },
             Input::Datagrams { socket, room, max_size } => loop {
                 match socket.recv(room) {
-                    // What is larger than the channel takes is none of its messages.
+                    // A datagram that is larger than the channel takes is dropped.
                     Ok(length) if length <= *max_size => {
                         return Ok(Some(Bytes::copy_from_slice(&room[..length])));
                     }
                     Ok(length) => tracing::debug!(length, "a datagram is larger than the channel takes"),
-                    // An answer to what was sent from here: nobody listens there (yet).
+                    // An ICMP answer to what was sent from this socket: no program listens at that port (yet).
                     Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(error),
@@ -155,7 +155,7 @@ fn next_raw(reader: &mut impl BufRead, max_size: usize) -> io::Result<Option<Byt
     Ok(Some(message))
 }
 
-/// Whether nothing more comes; waits until that is known.
+/// Whether the input has ended. Waits until that is known.
 fn at_end(reader: &mut impl BufRead) -> io::Result<bool> {
     loop {
         match reader.fill_buf() {

@@ -1,5 +1,5 @@
-//! `glassline link`: pipes messages between files, FIFOs, datagrams, serial lines and the channels of a link, so that any
-//! program in any language gets channels over a bad network.
+//! `glassline link`: connects files, FIFOs, datagrams and serial lines with the channels of a link, so that programs
+//! in any language can send messages over a bad network.
 //!
 //! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages, `line` a serial line that comes and goes; `discovery`
 //! finds listeners by name; `identity` is by what peers know us; `reset` is what a listener keeps over its restarts; `session` runs an
@@ -36,7 +36,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a connect is tried before it is said that nobody answers.
+/// How long connecting may take before the log says that there is no answer.
 const SAY_AFTER: Duration = Duration::from_secs(10);
 /// The largest dictionary that is read, bytes.
 const MAX_DICTIONARY: u64 = 16 << 20;
@@ -61,23 +61,23 @@ Examples:
   glassline link listen  0.0.0.0:7000 --key drone.key \\
       --channel 0:priority=0,in=udp:127.0.0.1:14551,out=udp:127.0.0.1:14550
 
-Options of a channel, behind ID: (0 to 62) and parted by commas:
-  reliable | unreliable        what is lost is sent again, or not                [reliable]
-  ordered | unordered          messages come in the order of sending, or not     [ordered]
+Options of a channel, after ID: (0 to 62) and separated by commas:
+  reliable | unreliable        lost data is sent again, or not                   [reliable]
+  ordered | unordered          messages arrive in the order of sending, or not   [ordered]
   priority=N                   0 goes first: others wait while it has messages   [1]
-  weight=N                     its share among those of one priority             [1]
-  cancel_after=200ms           an older message is given up
-  newest                       a new message replaces one that still waits
-  cancel_begun                 and one that has been sent in part, too
-  max_receive_time=50ms        the receiver passes over one that is missing for so long
+  weight=N                     share among channels of the same priority         [1]
+  cancel_after=200ms           messages older than this are discarded
+  newest                       a new message replaces one that is still waiting
+  cancel_begun                 and also one that has been sent in part
+  max_receive_time=50ms        the receiver skips a message that is missing for this long
   max_size=16M                 the largest message (1200B, 64k, 16M)             [16M]
-  queue=N                      messages that may wait; then reading waits        [4096]
-  compress=none|zstd|deflate   messages are packed where that makes them smaller [none]
+  queue=N                      messages that may wait; then reading pauses       [4096]
+  compress=none|zstd|deflate   messages are compressed if they become smaller    [none]
   fec=25% | always:25%         parity, so that a picture survives losses without a resend:
                                while packets are lost, or always (unreliable)    [none]
-  in=PLACE, out=PLACE          where messages come from and go to
-  framed | lines | raw         how they stand there: behind their length (4 bytes, big-endian),
-                               as lines, or bytes as they come   [framed; serial: raw]
+  in=PLACE, out=PLACE          where messages are read from and written to
+  framed | lines | raw         how they are separated there: by their length in front (4 bytes,
+                               big-endian), as lines, or bytes as they come   [framed; serial: raw]
 PLACE: a file, a FIFO, fd:N, - (standard input or output), udp:HOST:PORT (a datagram is a
 message), serial:DEV,BAUD.";
 
@@ -88,20 +88,20 @@ enum Command {
     Discover(Discover),
 }
 
-/// Take links: one or several peers may connect
+/// Accept links: one or several peers may connect
 #[derive(Debug, clap::Args)]
 #[command(after_help = LISTEN_EXAMPLES)]
 struct Listen {
-    /// Where to listen; port 0 has the system choose
+    /// Address to listen on; with port 0 the system chooses a port
     #[arg(value_name = "ADDR:PORT")]
     address: SocketAddr,
-    /// Listen at this network interface alone
+    /// Listen only on this network interface
     #[arg(long, value_name = "IFACE")]
     interface: Option<String>,
-    /// End when the peers that came have gone
+    /// Exit when all peers that had connected have gone
     #[arg(long)]
     once: bool,
-    /// Be found in the local network by this name (multicast DNS), for `link discover` and `link connect mdns:NAME`
+    /// Announce this name in the local network (multicast DNS), for `link discover` and `link connect mdns:NAME`
     #[arg(long, value_name = "NAME", value_parser = discovery::parse_name)]
     announce: Option<String>,
     #[command(flatten)]
@@ -115,35 +115,35 @@ Examples:
       --channel 3:out=video.pipe --stats link.jsonl
   glassline link listen 0.0.0.0:7000 --key drone.key --announce ground --channel 1:lines,out=-
 
-What is read here goes to every peer; what peers send is written in turn. Reading begins when the
-first one is there. `glassline link --help` lists the options of channels.";
+Messages that are read here go to every peer; messages from all peers are written one after another.
+Reading begins when the first peer has connected. `glassline link --help` lists the options of channels.";
 
-/// Make a link to a listener, and make it anew when it was lost
+/// Connect to a listener, and connect again when the link is lost
 #[derive(Debug, clap::Args)]
 #[command(after_help = CONNECT_EXAMPLES)]
 struct Connect {
-    /// Where the listener is, or mdns: and the name that it announces in this network
+    /// Address of the listener, or mdns: and the name that it announces in this network
     #[arg(value_name = "HOST:PORT|mdns:NAME")]
     address: String,
-    /// Our own address, and the network interface to take; given twice, the link has two paths
+    /// Local address, and the network interface to use; given twice, the link has two paths
     #[arg(long, value_name = "ADDR[@IFACE]")]
     path: Vec<LocalAddress>,
-    /// What two paths are for [default: failover]
+    /// How two paths are used [default: failover]
     #[arg(long, value_enum, value_name = "HOW", requires = "path")]
     bonding: Option<TwoPaths>,
-    /// End when nobody answers for so long; without it the connect is tried for ever
+    /// Give up if the other end does not answer for this long; without it, connecting is retried forever
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     connect_timeout: Option<Duration>,
     #[command(flatten)]
     common: Common,
 }
 
-/// What the second path is for.
+/// How two paths are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum TwoPaths {
-    /// The second is taken while the first is silent
+    /// The second path is used while the first is silent
     Failover,
-    /// Everything goes over both, and what comes first counts
+    /// Everything is sent over both paths, and the copy that arrives first counts
     Both,
 }
 
@@ -156,10 +156,10 @@ Examples:
       --channel 3:unreliable,newest,in=video.pipe
   glassline link connect mdns:ground --key drone.key --channel 1:lines,in=-
 
-It ends when all inputs have ended, everything is delivered, and, where it has outputs, the other end
-has no more to say. `glassline link --help` lists the options of channels.";
+It ends when all inputs have ended, everything is delivered and, if it has outputs, the other end has
+nothing more to send. `glassline link --help` lists the options of channels.";
 
-/// What both ends are told.
+/// Options of both ends.
 #[derive(Debug, clap::Args)]
 struct Common {
     #[command(flatten)]
@@ -167,18 +167,19 @@ struct Common {
     /// A channel with its options; see `glassline link --help`
     #[arg(long, value_name = "ID:OPTIONS", required = true)]
     channel: Vec<Channel>,
-    /// Typical messages one after the other, or what `zstd --train` has made of them: small messages on channels with
-    /// compress=zstd become much smaller; both ends need the same
+    /// File with typical messages one after another, or a dictionary from `zstd --train`: small messages on channels
+    /// with compress=zstd become much smaller; both ends need the same file
     #[arg(long, value_name = "FILE")]
     dictionary: Option<PathBuf>,
-    /// For how long after it fell silent a peer may come back and go on where it was; 0s: what was on its way is lost then
+    /// How long after falling silent a peer may come back and continue where it was; 0s: messages in flight are then
+    /// lost
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = quantity::parse_duration)]
     resume: Duration,
-    /// Find out with up to this share of the rate in padding what the path carries while next to nothing is sent, so
-    /// that what comes next need not wait for it
+    /// Share of the rate for padding that measures the path's capacity while almost nothing is sent, so that later
+    /// messages need not wait for that
     #[arg(long, value_name = "PERCENT", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(0..=50))]
     probing: u8,
-    /// Write what is measured once a second, a line of JSON each
+    /// Write measurements to this file, one line of JSON per second
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
 }
@@ -297,7 +298,7 @@ fn run_connect(args: &Connect) -> Result<()> {
     let (to, signals) = match &wanted {
         Some(wanted) => {
             let mut signals = StopSignals::catch()?;
-            tracing::info!(name = wanted.name, "looking for who announces this name");
+            tracing::info!(name = wanted.name, "looking for a listener of this name");
             let Some(to) = wanted.find(args.connect_timeout, || signals.poll())? else {
                 return Ok(());
             };

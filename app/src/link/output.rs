@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Takes messages whole. Writing blocks.
+/// Writes whole messages. Writing blocks.
 pub(crate) enum Output {
     Stream {
         writer: BufWriter<Box<dyn Write + Send>>,
@@ -25,7 +25,7 @@ pub(crate) enum Output {
         writer: Option<BufWriter<File>>,
         framing: Framing,
     },
-    /// A serial line, which may go away and come back.
+    /// A serial line, which may disappear and come back.
     Serial {
         line: Arc<Line>,
         writer: Option<(Opened, BufWriter<Arc<File>>)>,
@@ -45,13 +45,14 @@ impl Output {
 
     fn reader_gone(path: &std::path::Path, writer: &mut Option<BufWriter<File>>) {
         tracing::info!("the reader of {} has gone; waiting for the next one", path.display());
-        // What it has not read is lost with it, and must not be written again.
+        // Data that the reader has not read is lost, and must not be written again.
         if let Some(writer) = writer.take() {
             drop(writer.into_parts());
         }
     }
 
-    /// Has a serial line's writer do something, if the line is there; what it had not written when it went is lost.
+    /// Lets `act` write to a serial line if the line is there. Data that was not yet written when the line
+    /// disappeared is lost.
     fn with_line(
         line: &Line,
         writer: &mut Option<(Opened, BufWriter<Arc<File>>)>,
@@ -76,7 +77,7 @@ impl Output {
         }
     }
 
-    /// Writes a message as it stands in a row of bytes.
+    /// Writes a message into a byte stream.
     pub(super) fn put(writer: &mut impl Write, framing: Framing, message: &[u8]) -> io::Result<()> {
         match framing {
             Framing::Length => {
@@ -93,7 +94,7 @@ impl Output {
 }
 
 impl session::Output for Output {
-    /// A FIFO whose reader has gone waits for the next one.
+    /// If the reader of a FIFO has gone, the FIFO waits for the next reader.
     fn write(&mut self, message: &Bytes) -> io::Result<()> {
         match self {
             Output::Stream { writer, framing } => Output::put(writer, *framing, message),
@@ -122,7 +123,7 @@ impl session::Output for Output {
                 match socket.send_to(message, *to) {
                     Ok(_) => *complaint = None,
                     Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
-                    // As on any network, a datagram may be lost.
+                    // A datagram may be lost, as on any network.
                     Err(error) => {
                         if complaint.replace(error.kind()) != Some(error.kind()) {
                             tracing::warn!(%to, bytes = message.len(), "a datagram cannot be sent: {error}");

@@ -1,5 +1,5 @@
-//! What a listener keeps for itself beside its key's file: by it the peers of an earlier run learn at once that their links
-//! are gone (a Reset), and no other listener with the same key can tell them so.
+//! A secret that a listener keeps in a file beside its key. With it, the peers of an earlier run learn at once that
+//! their links are gone (by a Reset), and other listeners with the same key cannot send such a Reset.
 
 use anyhow::{Result, bail};
 use glassline_io::{kept_secret, random};
@@ -7,13 +7,14 @@ use glassline_transport::link::Key;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// What the file's name has behind that of the key's.
+/// What is appended to the name of the key's file.
 const SUFFIX: &str = ".reset";
 
-/// The secret of the listener at `address` and `interface`. `None`, and the log says so, where none can be kept.
+/// The secret of the listener at `address` and `interface`. `None` if no secret can be kept; the log then says so.
 pub(crate) fn secret(key: Option<&Path>, address: SocketAddr, interface: Option<&str>) -> Option<Key> {
     let kept = match key {
-        // Nobody finds it again after a restart: the secret need not outlive it.
+        // With a port that the system chooses, no peer finds the listener again after a restart: the secret need not
+        // be kept.
         Some(_) if address.port() == 0 => random::seed().map(Key).map_err(Into::into),
         Some(key) => kept(key),
         None => {

@@ -144,8 +144,8 @@ impl Run {
     }
 }
 
-const SILENCE: &str = "is the listener running, does its port pass, is the key the same? A wrong key meets silence, and \
-                       so does a path that carries no datagrams of 1200 bytes";
+const SILENCE: &str = "is the listener running, is its port open, is the key the same? With a wrong key there is no \
+                       answer, nor over a path that does not carry datagrams of 1200 bytes";
 
 const NAME_ADVICE: &str =
     "a clone of this machine may be there: give one of them its own --name (with key pairs: its own key)";
@@ -165,7 +165,7 @@ fn name_taken(remote: Option<&Remote>) -> String {
 }
 
 fn nobody_answers(remote: Option<&Remote>) -> String {
-    format!("nobody answers at {}", remote.map_or("", |remote| &remote.name))
+    format!("{} does not answer", remote.map_or("the listener", |remote| &remote.name))
 }
 
 /// The error with advice for people. Beside services the failure of a channel's output did not end the link.
@@ -174,7 +174,7 @@ fn failed(error: Error, remote: Option<&Remote>, has_services: bool) -> anyhow::
         Error::Unreachable { was_up: false } => failure::failed(nobody_answers(remote), SILENCE),
         Error::Unreachable { was_up: true } => failure::failed(
             format!("{} any more, and has not within --connect-timeout", nobody_answers(remote)),
-            "is the other end still running, and is there a path to it? Without --connect-timeout it is tried for ever",
+            "is the other end still running, and is there a path to it? Without --connect-timeout it is retried forever",
         ),
         Error::Unheard => failure::failed(
             format!(
@@ -217,7 +217,7 @@ fn log(session: &Session, remote: Option<&Remote>, event: SessionEvent) {
             if shares_dictionary == Some(false) {
                 tracing::warn!(
                     peer,
-                    "the two ends have different dictionaries, or one has none; messages are packed without; give \
+                    "the two ends have different dictionaries, or one has none; messages are compressed without one; give \
                      both the same --dictionary"
                 );
             }
@@ -225,9 +225,9 @@ fn log(session: &Session, remote: Option<&Remote>, event: SessionEvent) {
         SessionEvent::Unreachable { was_up } => {
             let what = nobody_answers(remote);
             if was_up {
-                tracing::warn!("{what} any more; trying on");
+                tracing::warn!("{what} any more; trying again");
             } else {
-                tracing::warn!("{what}; {SILENCE}; trying on");
+                tracing::warn!("{what}; {SILENCE}; trying again");
             }
             look_again(session, remote);
         }
@@ -282,7 +282,7 @@ fn log(session: &Session, remote: Option<&Remote>, event: SessionEvent) {
             "the peer sends on a channel that has no output here; what comes is dropped; --channel {channel}:out=…"
         ),
         SessionEvent::Dropped { peer, messages } => {
-            tracing::warn!(peer, messages, "messages came that had no output");
+            tracing::warn!(peer, messages, "messages arrived for channels that have no output");
         }
         _ => {}
     }

@@ -1,10 +1,10 @@
-//! The log: to standard error, so that standard output stays what was asked for.
+//! The log goes to standard error, so that standard output contains only what was requested.
 //!
-//! It starts with what the command line says; a command with a configuration then hands over its `[log]` section
-//! by [`configure`], at start and again whenever the configuration is read anew.
+//! It starts with the settings of the command line. A command with a configuration then passes its `[log]` section to
+//! [`configure`], at the start and each time the configuration is read again.
 //!
-//! What comes from outside is written so that it steers no terminal ([`fields`]), and what strangers cause again and again is
-//! counted and told now and then ([`limit`]).
+//! Texts from outside are written so that they cannot control the terminal ([`fields`]), and lines that strangers
+//! cause again and again are counted and summarised ([`limit`]).
 
 mod fields;
 mod json;
@@ -25,10 +25,10 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer, Layered, SubscriberExt};
 use tracing_subscriber::{Registry, fmt as text_layer, reload};
 
-/// The level where nobody chooses one.
+/// The default level.
 const DEFAULT_FILTER: &str = "info";
 
-/// How a line of the log looks.
+/// The format of a line of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Format {
@@ -59,7 +59,7 @@ impl std::str::FromStr for Filter {
     type Err = String;
     fn from_str(text: &str) -> Result<Filter, String> {
         const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-        // A lone word that is no level would be taken for a module's name, and silence the log.
+        // A single word that is no level would be taken as a module's name, and silence the log.
         let is_known = text.contains(['=', ',']) || LEVELS.contains(&text);
         if !is_known {
             return Err(format!(
@@ -78,15 +78,15 @@ impl<'de> Deserialize<'de> for Filter {
     }
 }
 
-/// What the command line says about the log, for every command.
+/// The log options of every command.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Log (to standard error)")]
 pub(crate) struct Options {
-    /// How log lines look [default: text]
+    /// Format of log lines [default: text]
     #[arg(long, global = true, value_enum, value_name = "FORMAT", hide_short_help = true)]
     log_format: Option<Format>,
-    /// Log this and worse: off, error, warn, info, debug, trace; or by module, as in `warn,glassline_engine=debug`
-    /// [default: info]
+    /// Lowest level that is logged: off, error, warn, info, debug, trace; or a level for each module, as in
+    /// `warn,glassline_engine=debug` [default: info]
     #[arg(long, global = true, value_name = "LEVEL", env = "GLASSLINE_LOG", hide_short_help = true)]
     log: Option<Filter>,
     /// Log more: -v debug, -vv trace

@@ -1,9 +1,10 @@
-//! Which lines are told, and which are only counted: strangers cause lines as often as they like, and neither the disk nor
-//! whoever reads the log may be theirs.
+//! Decides which lines are logged and which are only counted. Strangers can cause as many lines as they like; they
+//! must neither fill the disk nor hide the other lines.
 //!
-//! Of each kind the first [`AT_ONCE`] lines of an [`INTERVAL`] are told, and the rest is told at its end as one number with
-//! an example. Where there were more than [`AT_ONCE`] the next interval only counts, until one had fewer again. So a kind
-//! costs at most so many lines and one more in each interval, however often it comes.
+//! For each kind of line, the first [`AT_ONCE`] lines of an [`INTERVAL`] are logged. Further ones are counted, and
+//! logged at the end of the interval as a number with one example. After an interval with more than [`AT_ONCE`]
+//! lines, the next intervals only count, until one has fewer again. So a kind costs at most so many lines and one
+//! more in each interval, however often it occurs.
 //!
 //! Pure: time is an argument.
 
@@ -12,36 +13,36 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// Lines of a kind that are told as they come.
+/// Lines of a kind that are logged as they come.
 pub(super) const AT_ONCE: u64 = 50;
-/// How often it is told how many more there were.
+/// How often the number of further lines is logged.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
 
-/// What becomes of a line.
+/// What happens to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is told.
+    /// It is logged.
     Tell,
-    /// It is counted, and is the first to be: it may serve as the example.
+    /// It is counted, as the first of its interval: it may serve as the example.
     CountFirst,
     /// It is counted.
     Count,
 }
 
-/// What is told at an interval's end.
+/// What is logged at the end of an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Summary<K> {
-    /// Of which kind.
+    /// The kind of the lines.
     pub(super) kind: K,
     /// Lines that were only counted.
     pub(super) lines: u64,
-    /// In how long.
+    /// The time in which they came.
     pub(super) time: Duration,
-    /// One of them; empty where none was given.
+    /// One of them; empty if none was given.
     pub(super) example: String,
 }
 
-/// The kinds of lines that came of late. There are as many as places in the program that log, at most.
+/// The kinds of lines that came recently: at most as many as places in the program that log.
 #[derive(Debug)]
 pub(super) struct Recurring<K>(HashMap<K, Window>);
 
@@ -49,7 +50,7 @@ pub(super) struct Recurring<K>(HashMap<K, Window>);
 #[derive(Debug)]
 struct Window {
     began: Time,
-    /// Lines that may be told in it.
+    /// Lines that may be logged in it.
     budget: u64,
     lines: u64,
     counted: u64,
@@ -65,7 +66,7 @@ impl Window {
         self.began + INTERVAL
     }
 
-    /// Whether nothing is to be said of it when it is over.
+    /// Whether no summary is logged at its end.
     fn is_quiet(&self) -> bool {
         self.counted == 0 && self.budget > 0
     }
@@ -78,7 +79,7 @@ impl<K> Default for Recurring<K> {
 }
 
 impl<K: Eq + Hash + Clone> Recurring<K> {
-    /// A line of `kind` comes at `now`.
+    /// Takes a line of `kind` that comes at `now`.
     pub(super) fn offer(&mut self, kind: K, now: Time) -> Verdict {
         let window = self.0.entry(kind).or_insert_with(|| Window::new(now, AT_ONCE));
         if window.is_quiet() && now >= window.end() {
@@ -92,7 +93,7 @@ impl<K: Eq + Hash + Clone> Recurring<K> {
         if window.counted == 1 { Verdict::CountFirst } else { Verdict::Count }
     }
 
-    /// What the first counted line of `kind` was.
+    /// Keeps the text of the first counted line of `kind`.
     pub(super) fn keep_example(&mut self, kind: &K, example: String) {
         if let Some(window) = self.0.get_mut(kind) {
             window.example = example;
@@ -105,7 +106,7 @@ impl<K: Eq + Hash + Clone> Recurring<K> {
         self.0.values().filter(|window| !window.is_quiet()).map(Window::end).min()
     }
 
-    /// What is to be told at `now` of intervals that are over.
+    /// The summaries of intervals that are over at `now`.
     pub(super) fn handle_timeout(&mut self, now: Time) -> Vec<Summary<K>> {
         let mut summaries = Vec::new();
         self.0.retain(|kind, window| {
@@ -120,7 +121,7 @@ impl<K: Eq + Hash + Clone> Recurring<K> {
         summaries
     }
 
-    /// What is to be told at the end of all.
+    /// The summaries of all intervals, at the end of the program.
     pub(super) fn finish(&mut self, now: Time) -> Vec<Summary<K>> {
         self.0.drain().filter_map(|(kind, mut window)| summary(&kind, &mut window, now)).collect()
     }

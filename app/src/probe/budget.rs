@@ -17,8 +17,8 @@ const TEXT_COLUMNS: usize = 110;
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(super) struct Options {
-    /// Where the milliseconds went from capture to here, stage by stage, and, where a file is named, a picture of it. Of a
-    /// URL whose encoder writes its stages into the stream, as glassline encode does. The first second is left out
+    /// Show the latency of each stage from capture to here and, if a file is named, draw it. Needs a URL of a stream
+    /// with stage times in it, as glassline encode writes them. The first second is not counted
     #[arg(long, value_name = "FILE.svg", num_args = 0..=1, value_parser = picture_file::parse, conflicts_with = "glass")]
     budget: Option<Option<PathBuf>>,
 }
@@ -74,7 +74,7 @@ fn drawn(report: &BudgetReport, source: &str) -> Option<String> {
     }))
 }
 
-/// By whose clock the way between two machines is told, and how right that is.
+/// The clock for times between two machines, and its uncertainty.
 fn clocks(report: &BudgetReport) -> String {
     match (report.clock, report.clock_uncertainty_ms) {
         ("server", Some(ms)) => format!("the server's clock (± {ms:.2} ms)"),

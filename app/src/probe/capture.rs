@@ -42,7 +42,7 @@ pub(super) struct CaptureReport {
     pub(super) warnings: Vec<String>,
 }
 
-/// Packets whose flow is not known.
+/// Packets of unknown flows.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct UnreadReport {
     pub(super) link_type: u64,

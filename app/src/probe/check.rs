@@ -1,4 +1,4 @@
-//! `--check`: which rules of MPEG transport streams the stream keeps, as people read it.
+//! `--check`: the rules of MPEG transport streams that the stream keeps or breaks, as people read it.
 
 use crate::failure;
 use crate::layout::grid;
@@ -6,7 +6,7 @@ use anyhow::Result;
 use glassline_lab::inspect::{CheckReport, RuleReport};
 use glassline_media::container::ts::conformance::{Profile, Rule};
 
-/// Whose rules.
+/// A set of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Rules {
     /// ISO/IEC 13818-1

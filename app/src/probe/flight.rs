@@ -26,21 +26,21 @@ const TEXT_COLUMNS: usize = 110;
 /// What is asked for, and how to look.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Options {
-    /// How bursty the packets are, as a part of the report and, where a file is named, as a picture. Of a URL
-    /// (a TCP receiver's reads) or a packet capture (exact; pcap or pcapng)
+    /// Show how bursty the packets are, in the report and, if a file is named, as a drawing. For a URL (the reads of
+    /// a TCP receiver) or a packet capture (exact; pcap or pcapng)
     #[arg(long, value_name = "FILE.svg", num_args = 0..=1, value_parser = picture_file::parse)]
     flight: Option<Option<PathBuf>>,
-    /// Of a capture: look at the flow from or to this port (from:PORT, to:PORT: in that direction only) that has
-    /// the most bytes, not at the one with the most of all
+    /// For a capture: analyse the largest flow from or to this port (from:PORT, to:PORT: only in that direction)
+    /// instead of the largest of all flows
     #[arg(long, value_name = "PORT", requires = "flight")]
     flow: Option<Choice>,
-    /// Top of the picture's rate axis, so that pictures compare [default: the next round number]
+    /// Top of the drawing's rate axis, so that drawings can be compared [default: the next round number]
     #[arg(long, value_name = "RATE", requires = "flight")]
     flight_scale: Option<quantity::Bitrate>,
-    /// Leave out so much at the start [default: 500ms of a URL, where servers catch up; 0s of a capture]
+    /// Skip this much at the start [default: 500ms for a URL, where servers catch up; 0s for a capture]
     #[arg(long, value_name = "TIME", requires = "flight", value_parser = quantity::parse_duration)]
     flight_skip: Option<Duration>,
-    /// Packets closer together than this are one burst
+    /// Packets that are closer together than this belong to one burst
     #[arg(long, value_name = "TIME", requires = "flight", default_value = "100us", value_parser = burst_gap)]
     burst_gap: Duration,
 }

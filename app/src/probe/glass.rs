@@ -65,15 +65,15 @@ fn measure(args: &Args, mut source: Source, decoder: Decoder<Ages>) -> Result<Gl
     report(args, &received, &heard)
 }
 
-/// What came of a stream.
+/// What listening to a stream has yielded.
 pub(crate) struct Heard<L> {
-    /// Who has looked at its pictures.
+    /// The part of the decoder that looked at the pictures.
     pub(crate) look: L,
-    /// What FFmpeg complained of.
+    /// FFmpeg's error messages.
     pub(crate) complaints: Vec<String>,
     /// Access units that went to the decoder.
     pub(crate) units: u64,
-    /// Datagrams that this machine had no room for.
+    /// Datagrams that the kernel dropped for lack of buffer space.
     pub(crate) dropped_datagrams: u64,
 }
 

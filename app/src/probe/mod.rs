@@ -38,13 +38,13 @@ const READ_BYTES: usize = 256 * 1024;
 /// How often the progress line changes.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Look into an MPEG transport stream (or VP8 in IVF, or uncompressed video over RTP): contents, timing, errors
+/// Analyse an MPEG transport stream (or VP8 in IVF, or uncompressed video over RTP): contents, timing, errors
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to look into: an http:// URL, udp://ADDRESS:PORT (ours, or a multicast group's), a file, or - for
-    /// standard input; with --flight also a packet capture; rtp:FILE.sdp, the uncompressed video, audio and ancillary data of a
-    /// session description
+    /// What to analyse: an http:// URL, udp://ADDRESS:PORT (of this machine, or of a multicast group), a file, or -
+    /// for standard input; with --flight also a packet capture; rtp:FILE.sdp, the uncompressed video, audio and
+    /// ancillary data of a session description
     #[arg(value_name = "URL|FILE|rtp:FILE.sdp")]
     target: String,
     /// Print the report as JSON; docs/probe.md explains each key
@@ -53,8 +53,8 @@ pub(crate) struct Args {
     /// How long to listen to a URL; files are read to their end
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
-    /// Hold the stream against the rules of 13818-1 (--check), or of DVB (--check=dvb), buffers included; the exit
-    /// status is 1 where one is broken
+    /// Check the stream against the rules of 13818-1 (--check) or of DVB (--check=dvb), including buffers; the exit
+    /// status is 1 if a rule is broken
     #[arg(long, value_name = "RULES", num_args = 0..=1, require_equals = true, default_missing_value = "iso")]
     check: Option<check::Rules>,
     #[command(flatten)]
@@ -63,12 +63,12 @@ pub(crate) struct Args {
     budget: budget::Options,
     #[command(flatten)]
     trust: Trust,
-    /// How old pictures are when they are decoded, by the barcode of the test picture: decodes H.264 with ffmpeg.
-    /// The first second is left out
+    /// Show how old pictures are when they are decoded, by the barcode of the test picture; ffmpeg decodes the H.264.
+    /// The first second is not counted
     #[arg(long, conflicts_with_all = ["flight", "check"])]
     glass: bool,
-    /// Of rtp:FILE.sdp: PTP keeps this machine's wall clock, as the sender's (ptp4l, phc2sys), so that its timing is judged by
-    /// the periods of ST 2059
+    /// For rtp:FILE.sdp: PTP controls this machine's wall clock, like the sender's (ptp4l, phc2sys), so that timing
+    /// is judged by the periods of ST 2059
     #[arg(long)]
     ptp: bool,
     #[command(flatten, next_help_heading = "How packets of rtp:FILE.sdp are received")]
@@ -80,22 +80,22 @@ Examples:
   glassline probe http://localhost:8080/live/demo.ts
                                      listen for 10 s, then print what is in it
   glassline probe --duration 1m --json http://localhost:8080/live/demo.ts > report.json
-  glassline probe recording.ts       look through a whole file
+  glassline probe recording.ts       analyse a whole file
   glassline probe --check recording.ts
-                                     does it keep the rules that receivers rely on?
+                                     check the rules that receivers rely on
   glassline probe call.ivf           frames, sizes and rates of VP8
   glassline probe http://localhost:8080/live/demo.ts --flight flight.svg
-                                     also draw how bursty it arrives
+                                     also draw how bursty the arrivals are
   glassline probe udp://127.0.0.1:5000 --glass
-                                     from glass to glass: capture to decoded picture
+                                     glass to glass: from capture to decoded picture
   glassline probe rtp:camera.sdp     uncompressed video, audio, ancillary data: loss, rates, ST 2110-21
   glassline probe http://localhost:8080/live/demo.ts --budget budget.svg
-                                     where the milliseconds went, from capture to here
+                                     latency of each stage, from capture to here
   tcpdump -i eth0 -s 128 -w a.pcap port 8080; glassline probe a.pcap --flight flight.svg
   ffmpeg -i in.mp4 -c copy -f mpegts - | glassline probe -
 
-Exit status: 0 even where the stream has defects (see the warnings), 1 where it is no
-transport stream, cannot be read, or --check finds a rule broken.";
+Exit status: 0 even if the stream has defects (see the warnings), 1 if it is not a
+transport stream, cannot be read, or --check finds a broken rule.";
 
 fn duration(text: &str) -> Result<Duration, String> {
     let duration = quantity::parse_duration(text).map_err(|error| error.to_string())?;

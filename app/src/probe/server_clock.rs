@@ -1,4 +1,4 @@
-//! The clock of the server that is probed, where it tells it (`/api/time`), else our own.
+//! The clock of the probed server, if the server tells it (`/api/time`), otherwise our own.
 
 use super::source::Http;
 use crate::trust::Trust;
@@ -23,7 +23,7 @@ pub(crate) fn of(target: &str, trust: &Trust) -> WallClock {
         let url = url.at(PATH);
         let trust = if url.tls() { Some(trust.connector().ok()?) } else { None };
         let deadline = Clock.now() + PATIENCE;
-        // Whoever fails once is no Glassline, and is not asked again.
+        // A server that fails once is not Glassline, and is not asked again.
         let answers = (0..EXCHANGES).map_while(|_| exchange(&url, trust.as_ref(), deadline));
         answers.min_by(|a, b| a.uncertainty_ms.unwrap_or(0.0).total_cmp(&b.uncertainty_ms.unwrap_or(0.0)))
     });

@@ -103,7 +103,7 @@ pub(crate) fn open(target: &str, trust: &Trust, deadline: Time) -> Result<Source
     }
 }
 
-/// A file or pipe, whose first bytes are looked at.
+/// A file or pipe. Its first bytes tell the format.
 fn plain(kind: Kind, size_bytes: Option<u64>, mut reader: impl Read + 'static) -> io::Result<Source> {
     let mut head = Vec::new();
     reader.by_ref().take(pcap::MAGIC_BYTES as u64).read_to_end(&mut head)?;

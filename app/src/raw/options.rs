@@ -17,27 +17,28 @@ const SKEW: Duration = Duration::from_millis(50);
 /// How packets are received.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReceiveOptions {
-    /// The network interface at which multicast groups are joined; with two paths give it twice. The routing table chooses
-    /// where it is left out
+    /// The network interface on which multicast groups are joined; give it twice for two paths. Without it the
+    /// routing table chooses
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
-    /// The processor that the receiving thread stays on, from 0; keep others from it and its interrupts (docs/raw-video.md)
+    /// The processor for the receiving thread, counted from 0; keep other threads and interrupts off it
+    /// (docs/raw-video.md)
     #[arg(long, value_name = "CPU")]
     processor: Option<usize>,
-    /// Look into the network device's ring for so long instead of waiting for its interrupt: less delay, a whole core. Needs
-    /// CAP_NET_ADMIN
+    /// Poll the network device for this long instead of waiting for its interrupt: less delay, but it takes a whole
+    /// core. Needs CAP_NET_ADMIN
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     busy_poll: Option<Duration>,
-    /// Room in the kernel for packets that were not read yet; without it 38 MiB, or 50 ms of the stream
+    /// Kernel buffer for packets that have not been read yet; without it 38 MiB, or 50 ms of the stream
     #[arg(long, value_name = "SIZE")]
     socket_buffer: Option<ByteSize>,
-    /// By how much one of two paths may be later than the other (ST 2022-7)
+    /// How much later one of two paths may be than the other (ST 2022-7)
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = quantity::parse_duration)]
     skew: Duration,
 }
 
 impl ReceiveOptions {
-    /// The first option that was given, for who has no use for any.
+    /// The first option that was given, for callers that can use none of them.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let all = [
             ("--interface", !self.interface.is_empty()),
@@ -49,7 +50,7 @@ impl ReceiveOptions {
         all.iter().find(|(_, is_given)| *is_given).map(|(name, _)| *name)
     }
 
-    /// For the engine, all but the memory for frames.
+    /// The settings for the engine, except for the memory for frames.
     pub(crate) fn options(&self) -> Result<Options> {
         if let Some(processor) = self.processor {
             let allowed = allowed_processors()?;

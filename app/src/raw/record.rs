@@ -21,37 +21,39 @@ use std::time::Duration;
 
 /// How often the line is written.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
-/// The rate by which frames are counted where nobody says one.
+/// The frame rate if neither the description nor an option gives one.
 const USUAL_RATE: u32 = 60;
-/// Frames of a pool where nothing waits for a disk.
+/// Frames in the pool if none is written to a disk.
 const FRAMES_UNWRITTEN: usize = 24;
 
-/// Record uncompressed video (RFC 4175, ST 2110-20) or sound (ST 2110-30) without losing a packet, and tell what was lost
+/// Record uncompressed video (RFC 4175, ST 2110-20) or audio (ST 2110-30) without losing a packet, and report losses
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to record: rtp:FILE.sdp, the session description of the stream; its first uncompressed video is taken, with both
-    /// paths where it has two (ST 2022-7)
+    /// What to record: rtp:FILE.sdp, the session description of the stream; its first uncompressed video is recorded,
+    /// over both paths if it has two (ST 2022-7)
     #[arg(value_name = "rtp:FILE.sdp")]
     pub(super) input: String,
-    /// Where it goes: FILE.y4m (YCbCr, planes), FILE.yuv (samples alone, also RGB; how they lie is told), FILE.wav (the
-    /// description's first sound, all channels and bits), or null: (frames are received and counted)
+    /// Where to write it: FILE.y4m (YCbCr, planar), FILE.yuv (only the samples, also RGB; their layout is printed),
+    /// FILE.wav (the first audio in the description, all channels and bits), or null: (frames are received and
+    /// counted)
     #[arg(value_name = "OUTPUT")]
     pub(super) output: String,
-    /// End after so much of the stream, from its first frame on; where the sender has stopped, once so much time has passed
+    /// Stop after this much of the stream, from its first frame on; if the sender has stopped, once this much time
+    /// has passed
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     pub(super) duration: Option<Duration>,
-    /// End once no frame has come for so long. Where none has come at all, the exit status is 1
+    /// Stop if no frame arrives for this long. If none has arrived at all, the exit status is 1
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     pub(super) timeout: Option<Duration>,
-    /// The frame rate, where the description does not say it
+    /// The frame rate, if the description does not give it
     #[arg(long, value_name = "FPS", value_parser = quantity::parse_frame_rate)]
     rate: Option<FrameRate>,
-    /// Frames that wait while the disk stalls; what comes meanwhile beyond that is lost in whole frames. At most half of the
-    /// memory that is free
+    /// How much video can wait in memory while the disk stalls; what arrives beyond that is lost in whole frames. At
+    /// most half of the free memory is used
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = quantity::parse_duration)]
     pool: Duration,
-    /// End with one line of JSON on standard output
+    /// Print one line of JSON on standard output at the end
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten, next_help_heading = "How packets are received")]
@@ -61,20 +63,20 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   glassline send-raw test:1920x1080@50 rtp://239.1.1.1:5004 --sdp camera.sdp
-                                                 makes a stream and its description, for the others
+                                                 makes a stream and its description, for the examples below
   glassline record rtp:camera.sdp take1.y4m --duration 10m
-  glassline record rtp:camera.sdp take1.yuv      samples alone; the ffplay command for it is printed
+  glassline record rtp:camera.sdp take1.yuv      only the samples; prints an ffplay command for them
   glassline record rtp:sound.sdp take1.wav --duration 10m
-                                                 sound (ST 2110-30, AES67), all channels
-  glassline record rtp:camera.sdp null: --json   is anything lost on the way to here?
+                                                 audio (ST 2110-30, AES67), all channels
+  glassline record rtp:camera.sdp null: --json   check for losses on the way to here
   glassline record rtp:camera.sdp take1.y4m --timeout 10s
-                                                 until the sender stops; status 1 where it never comes
+                                                 until the sender stops; status 1 if it never sends
   glassline record rtp:both.sdp take1.y4m --interface eth1 --interface eth2
                                                  two paths, merged packet by packet
 
-Pictures and sound are recorded; what lies beside them (ST 2110-40: time code, captions) is not. Packets that are lost are
-counted, and what was in them is what the frame before had there. Exit status: 0, also where packets were lost or the sender
-stopped early (it is told), 1 where it cannot go on or, with --timeout, nothing came, 2 for bad usage.";
+Video and audio are recorded; ancillary data (ST 2110-40: time code, captions) is not. Lost packets are counted, and their
+part of the picture is taken from the frame before. Exit status: 0, even if packets were lost or the sender stopped early
+(a message says so); 1 if recording cannot continue or, with --timeout, nothing arrived; 2 for wrong usage.";
 
 /// Records until the end is asked for, or the length is there.
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -280,19 +282,19 @@ struct Json<'a> {
     schema: u32,
     input: &'a str,
     output: &'a str,
-    /// That are out, with holes or without.
+    /// Frames that were output, with or without holes.
     frames: u64,
-    /// That were written.
+    /// Frames that were written.
     written_frames: u64,
-    /// With holes, which were concealed.
+    /// Frames with holes, which were concealed.
     incomplete_frames: u64,
-    /// Lost as a whole, for whoever takes them was too late.
+    /// Frames that were lost as a whole, because they were not taken in time.
     dropped_frames: u64,
     #[serde(flatten)]
     packets: Merged,
     /// What each path brought of them.
     paths: Vec<PathJson<'a>>,
-    /// That the kernel has put where they belong.
+    /// Packets that the kernel has put in place.
     in_place: u64,
     received_bytes: u64,
     written_bytes: u64,
@@ -304,9 +306,9 @@ struct Json<'a> {
 #[derive(Serialize)]
 struct PathJson<'a> {
     address: &'a str,
-    /// Of the stream, those that the other path brought too.
+    /// Packets of the stream on this path, including those that the other path brought, too.
     packets: u64,
-    /// That it did not bring, whether the other path did or not.
+    /// Packets that this path did not bring, whether the other path did or not.
     missing: u64,
 }
 

@@ -29,105 +29,108 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Send uncompressed video over RTP (RFC 4175, SMPTE ST 2110-20), evenly as ST 2110-21 has it, with sound (ST 2110-30), time
-/// code and captions (ST 2110-40) beside it
+/// Send uncompressed video over RTP (RFC 4175, SMPTE ST 2110-20), evenly spaced as in ST 2110-21, with audio (ST
+/// 2110-30), time code and captions (ST 2110-40)
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 #[command(mut_arg("audio_in", |arg| arg.conflicts_with_all(["rate", "as_fast_as_possible"])))]
 pub(crate) struct Args {
     /// What to send: test:WIDTHxHEIGHT@RATE (moving pattern and clock), FILE.y4m, - (y4m on standard input),
-    /// v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), or a file that FFmpeg reads (file:PATH where its name looks
-    /// like something else)
+    /// v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), or a file that FFmpeg can read (file:PATH if its
+    /// name looks like something else)
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// Where to: a machine or a multicast group; behind it ?ttl=N&interface=NAME&source=ADDRESS
+    /// Destination: a machine or a multicast group; options: ?ttl=N&interface=NAME&source=ADDRESS
     #[arg(value_name = "rtp://HOST:PORT")]
     to: To,
-    /// A second path for the same packets, so that what one of them loses comes by the other (SMPTE ST 2022-7)
+    /// A second path for the same packets, so that packets lost on one path arrive over the other (SMPTE ST 2022-7)
     #[arg(long, value_name = "rtp://HOST:PORT")]
     also: Option<To>,
-    /// Components and bits of the samples [default: those of the pictures; 422-10 of the test pattern, of 4:2:0 and of luma]
+    /// Components and bits of the samples [default: those of the pictures; 422-10 for the test pattern, 4:2:0 and
+    /// luma]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
-    /// How frames go: progressive, interlaced (two fields of two times), or psf (a progressive frame in two segments)
-    /// [default: as the pictures are]
+    /// How frames are sent: progressive, interlaced (two fields of different times), or psf (a progressive frame in
+    /// two segments) [default: as the pictures are]
     #[arg(long, value_enum, value_name = "SCAN")]
     scan: Option<Scan>,
-    /// Bytes of a UDP payload at most: RTP's headers and samples. For jumbo frames 8952
+    /// Largest UDP payload in bytes: RTP headers and samples. For jumbo frames use 8952
     #[arg(long, value_name = "BYTES", default_value_t = Settings::DATAGRAM_BYTES as u16, value_parser = clap::value_parser!(u16).range(64..=65_507))]
     payload: u16,
-    /// How samples are divided among packets: gpm (general: lines divided evenly) or bpm (block: multiples of 180 bytes, over
-    /// the ends of lines)
+    /// How samples are divided among packets: gpm (general packing mode: lines divided evenly) or bpm (block packing
+    /// mode: multiples of 180 bytes, across the ends of lines)
     #[arg(long, value_enum, value_name = "MODE", default_value = "gpm")]
     packing: Packing,
-    /// RTP's payload type
+    /// RTP payload type of the video
     #[arg(long, value_name = "N", default_value_t = Settings::PAYLOAD_TYPE, value_parser = clap::value_parser!(u8).range(96..=127))]
     payload_type: u8,
-    /// Write the session description there, which receivers need; - for standard output
+    /// Write the session description to this file; receivers need it. - for standard output
     #[arg(long, value_name = "FILE")]
     sdp: Option<PathBuf>,
-    /// What the session description says of the wall clock, by which frames are stamped: local (nobody shares it), ntp (it
-    /// follows servers that are traceable to UTC), or ptp (it follows SMPTE ST 2059-2's, as by phc2sys)
+    /// What the session description says about the wall clock, from which frames get their time stamps: local (not
+    /// shared with other machines), ntp (it follows servers that are traceable to UTC), or ptp (it follows SMPTE ST
+    /// 2059-2, for example by phc2sys)
     #[arg(long, value_enum, value_name = "WHAT", default_value = "local")]
     clock: ClockArg,
-    /// How a frame's packets are spread: narrow (over the time of the active lines), linear (over the frame's time), or burst
-    /// (messages of 64 kB, for measurements)
+    /// How a frame's packets are spread over time: narrow (over the time of the active lines), linear (over the whole
+    /// frame time), or burst (messages of 64 kB, for measurements)
     #[arg(long, value_enum, value_name = "SHAPE", default_value = "narrow")]
     schedule: Schedule,
-    /// Packets of a burst at most [default: as many as leave each 60 µs, or 15 µs with --spin or launch times, within the limits
-    /// of ST 2110-21]
+    /// Largest number of packets in a burst [default: as many as fall into each 60 µs, or 15 µs with --spin or launch
+    /// times, within the limits of ST 2110-21]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     burst: Option<u8>,
-    /// Wait for each burst by looking at the clock over and over, which takes a processor of its own and is exact to microseconds
+    /// Wait for each burst by polling the clock: exact to microseconds, but it takes a whole processor
     #[arg(long)]
     spin: bool,
     /// Bind the sending thread to this processor
     #[arg(long, value_name = "N")]
     processor: Option<usize>,
-    /// Send by our own clock also where the interface's queue heeds launch times (fq, etf)
+    /// Send by this program's clock even if the interface's queue supports launch times (fq, etf)
     #[arg(long)]
     no_launch_times: bool,
-    /// DSCP of the packets, which routers may go by; ST 2110 uses 34 (AF41)
+    /// DSCP of the packets, by which routers can prioritise them; ST 2110 uses 34 (AF41)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=63))]
     dscp: Option<u8>,
-    /// As many frames a second as make this rate, as in 5G, whatever the input says; pictures are read as fast as that takes
+    /// Send as many frames per second as make this bit rate, as in 5G, whatever the input's frame rate; pictures are
+    /// read as fast as that takes
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Bitrate>,
-    /// As many frames a second as leave: without a schedule
+    /// Send as many frames per second as possible, without a schedule
     #[arg(long, conflicts_with_all = ["rate", "spin", "burst"])]
     as_fast_as_possible: bool,
-    /// Begin a file again at its end; one that fits into --memory is read once
+    /// Start a file again at its end; a file that fits into --memory is read once
     #[arg(long = "loop")]
     looped: bool,
     #[command(flatten)]
     track: TrackArgs,
-    /// Where sound goes; twice for two paths [default: two ports above the pictures, on their paths. The test pattern's tone goes
-    /// only where this says]
+    /// Where audio goes; give it twice for two paths [default: two ports above the video, on the same paths. The test
+    /// pattern's tone is sent only with this option]
     #[arg(long, value_name = "rtp://HOST:PORT", conflicts_with_all = ["rate", "as_fast_as_possible"])]
     sound_to: Vec<To>,
     #[command(flatten)]
     sound_source: SoundSource,
-    /// Send no sound
+    /// Send no audio
     #[arg(long, conflicts_with_all = ["sound_to", "audio_in"])]
     no_sound: bool,
-    /// The time code beside the pictures: clock (the time of day, in UTC), or that of the first one, HH:MM:SS:FF, from which
-    /// frames are counted [default: the file's own, where it has one]
+    /// The time code beside the video: clock (the time of day, in UTC), or the time code of the first frame,
+    /// HH:MM:SS:FF, from which frames are counted [default: the file's own, if it has one]
     #[arg(long, value_name = "CODE", value_parser = parse_time_code)]
     time_code: Option<TimeCodeFrom>,
-    /// Where ancillary data goes, which is the time code and a film's closed captions (CEA-608, CEA-708); twice for two paths
-    /// [default: four ports above the pictures, on their paths]
+    /// Where ancillary data goes, that is the time code and a file's closed captions (CEA-608, CEA-708); give it
+    /// twice for two paths [default: four ports above the video, on the same paths]
     #[arg(long, value_name = "rtp://HOST:PORT")]
     ancillary_to: Vec<To>,
-    /// Send no ancillary data: no time code, no captions
+    /// Send no ancillary data: neither time code nor captions
     #[arg(long, conflicts_with_all = ["time_code", "ancillary_to"])]
     no_ancillary: bool,
-    /// Memory for the frames of a file that is looped
+    /// Memory for the frames of a file with --loop
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     memory: ByteSize,
     /// Stop after this many frames
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Stop after this much time of the input's pictures
+    /// Stop after this much of the input
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     duration: Option<Duration>,
     /// Print the report as JSON, on standard output
@@ -145,21 +148,21 @@ Examples:
   glassline send-raw test:1920x1080@60000/1001 'rtp://239.1.2.3:5004?interface=eth0' --sdp test.sdp
   glassline send-raw film.y4m rtp://192.0.2.7:5004 --loop --sdp film.sdp --format 422-10
   glassline send-raw test:1280x720@50 rtp://127.0.0.1:5004 --sdp test.sdp --format 422-8
-                                     and beside it: ffplay -protocol_whitelist file,udp,rtp test.sdp
+                                     to watch it: ffplay -protocol_whitelist file,udp,rtp test.sdp
   glassline send-raw test:1920x1080@50 'rtp://239.1.2.3:5004?interface=eth0' --also 'rtp://239.1.3.3:5004?interface=eth1'
-                                     two networks, the same packets
+                                     the same packets over two networks
   glassline send-raw test:1920x1080@50 'rtp://239.1.2.3:5004?interface=eth0' --spin --processor 3
-                                     as even as a processor of its own makes it
+                                     most even, with a processor of its own
   glassline send-raw film.mov 'rtp://239.1.2.3:5004?interface=eth0' --sdp film.sdp
-                                     its sound goes to port 5006, its time code and captions, where it has some, to 5008
+                                     its audio goes to port 5006, its time code and captions, if it has any, to 5008
   glassline send-raw film.y4m rtp://239.1.2.3:5004 --audio-in film.wav --sound-to rtp://239.1.2.4:5004 --time-code 10:00:00:00
-                                     sound from another file, to a group of its own
+                                     audio from another file, to a group of its own
   glassline send-raw clip.y4m rtp://127.0.0.1:5004 --loop --schedule burst --as-fast-as-possible --limit 10000 --json
-                                     how much does this machine send?
+                                     measure how much this machine can send
   ffmpeg -f decklink -i 'DeckLink Mini Recorder' -f yuv4mpegpipe -strict -1 - | glassline send-raw - rtp://192.0.2.7:5004
 
-Launch times are used where the interface's queueing discipline heeds them: tc qdisc replace dev eth0 root fq.
-The report tells how late bursts left and which class of ST 2110-21 that is: it is measured, not promised.";
+Launch times are used if the interface's queueing discipline supports them: tc qdisc replace dev eth0 root fq.
+The report says how late bursts left and which class of ST 2110-21 that is: it is measured, not promised.";
 
 /// A path, by its URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,7 +217,7 @@ impl To {
     }
 }
 
-/// Says by which interface a group is sent to where nobody has chosen one: a gigabit on the wrong network is noticed there.
+/// Logs the interface for a group if none was chosen, since a gigabit per second disturbs the wrong network.
 fn tell_interface(group: IpAddr) {
     match nic::interface_of(group) {
         Ok(Some(interface)) => tracing::warn!(
@@ -288,7 +291,7 @@ impl From<Format> for PixelFormat {
 enum Scan {
     /// Line by line
     Progressive,
-    /// One field after the other, of two times
+    /// One field after the other, of different times
     Interlaced,
     /// A progressive frame in two segments
     Psf,
@@ -318,7 +321,7 @@ enum Packing {
 enum Schedule {
     /// Over the time of the active lines
     Narrow,
-    /// Over the frame's time
+    /// Over the whole frame time
     Linear,
     /// In messages of 64 kB
     Burst,
@@ -327,7 +330,7 @@ enum Schedule {
 /// What the wall clock follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ClockArg {
-    /// Nothing that others share
+    /// Not shared with other machines
     Local,
     /// NTP servers that are traceable to UTC
     Ntp,
@@ -406,7 +409,7 @@ impl Args {
         }
         let wanted = matches!(self.input, Input::Decoded(_)) || self.time_code.is_some();
         let Some(paths) = self.beside(&self.ancillary_to, ANCILLARY_ABOVE, wanted)? else { return Ok(None) };
-        // Somebody who says where it goes wants some.
+        // A destination for ancillary data means that it is wanted.
         let otherwise = match self.input {
             Input::Decoded(_) => TimeCodeFrom::Source,
             _ if self.ancillary_to.is_empty() => TimeCodeFrom::Source,

@@ -1,5 +1,5 @@
-//! The access log: a file with a line for each exchange, in the Combined Log Format that log readers know, and the
-//! seconds it took behind.
+//! The access log: a file with a line for each exchange, in the Combined Log Format that log readers know, with the
+//! duration in seconds at the end.
 
 use crate::failure;
 use anyhow::Result;
@@ -16,29 +16,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-/// Lines that may wait for a slow disk. More are left out: no viewer waits for a log.
+/// Lines that may wait for a slow disk. Further ones are dropped, so that no viewer waits for the log.
 const WAITING_LINES: usize = 16_384;
 
-/// An access log. Dropping it writes what waits.
+/// An access log. Dropping it writes the waiting lines.
 pub(super) struct AccessLog {
     lines: Mutex<Option<SyncSender<String>>>,
     left_out: Arc<AtomicU64>,
     writer: Option<JoinHandle<()>>,
 }
 
-/// An access log's file, open.
+/// An access log's open file.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) file: File,
-    /// Whether it was made now.
+    /// Whether the file was newly created.
     pub(super) is_new: bool,
 }
 
-/// The mode of a file that is made: addresses of viewers are nobody's business but the operators'. The group may read, for
-/// what turns logs into figures.
+/// The mode of a new file. Viewers' addresses are personal data, for operators only. The group may read, for programs
+/// that evaluate logs.
 const MODE: u32 = 0o640;
 
-/// Opens the file at `path` to append to, which is made where there is none. One that is there keeps its mode.
+/// Opens the file at `path` for appending, and creates it if it does not exist. An existing file keeps its mode.
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let made = OpenOptions::new().append(true).create_new(true).mode(MODE).open(path);
     let opened = match made {
@@ -82,13 +82,13 @@ impl Drop for AccessLog {
     fn drop(&mut self) {
         *self.lines.lock().unwrap_or_else(PoisonError::into_inner) = None;
         if let Some(writer) = self.writer.take() {
-            // A panic has been told on standard error.
+            // A panic of the thread has been reported on standard error.
             let _ = writer.join();
         }
     }
 }
 
-/// Writes lines as they come; whenever none waits, the file has them all.
+/// Writes lines as they come. Whenever no line is waiting, the file is complete.
 fn write_all(file: File, lines: &Receiver<String>, left_out: &AtomicU64) {
     let mut file = BufWriter::new(file);
     let mut failed = false;
@@ -112,8 +112,8 @@ fn write_all(file: File, lines: &Receiver<String>, left_out: &AtomicU64) {
     }
 }
 
-/// `address - - [time] "request" status bytes "referer" "user agent" seconds`, and of an object also where it came from and how
-/// many seconds its first byte took. The referer is left out: it may hold the token of a signed address.
+/// `address - - [time] "request" status bytes "referer" "user agent" seconds`; for an object also its source and the
+/// seconds until its first byte. The referer is left out, because it may contain the token of a signed address.
 fn line(access: &Access, now: SystemTime) -> String {
     let Access { peer, method, path, version, status, bytes, took, user_agent, object } = access;
     let version = if *version == Version::Http11 { "HTTP/1.1" } else { "HTTP/1.0" };
@@ -136,7 +136,8 @@ fn time(now: SystemTime) -> String {
     format!("{}/{}/{}:{} +0000", &date[5..7], &date[8..11], &date[12..16], &date[17..25])
 }
 
-/// Quotes, backslashes and what is not plain ASCII come from outside and must not end a field or steer a terminal.
+/// Quotes, backslashes and characters other than plain ASCII come from outside, and must not end a field or control a
+/// terminal.
 fn escape(text: &str, out: &mut String) {
     for byte in text.bytes() {
         match byte {

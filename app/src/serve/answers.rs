@@ -14,7 +14,8 @@ pub(super) fn json(value: &impl Serialize) -> Response {
     }
 }
 
-/// A refusal with `words` on who may; where the trouble is not who asks but how, with what to do about that.
+/// A refusal. `words` say which clients have access; if the client would have it, but not by the way of its request,
+/// the refusal's own words say what to change.
 pub(super) fn refused(refusal: Refusal, title: &str, words: &str) -> Response {
     let (status, own_words) = access::explain(refusal, Action::Publish);
     let is_about_how = matches!(refusal, Refusal::Host | Refusal::Proxied | Refusal::ForeignPage);
@@ -22,7 +23,7 @@ pub(super) fn refused(refusal: Refusal, title: &str, words: &str) -> Response {
 }
 
 pub(super) fn no_stream() -> Response {
-    let words = "No stream of this name is known, or it takes a signed address to see it. \
+    let words = "No stream of this name is known, or watching it needs a signed address. \
                  GET /api/streams lists those that may be watched.";
     problem(404, "no such stream", words)
 }

@@ -23,7 +23,7 @@ pub(super) struct Now {
 /// `GET /api/contact`.
 #[derive(Serialize)]
 pub(super) struct Contact<'a> {
-    /// One line for viewers who want to reach the operators.
+    /// How viewers can reach the operators, in one line.
     pub(super) contact: Option<&'a str>,
 }
 
@@ -52,11 +52,13 @@ struct Server<'a> {
 #[derive(Serialize)]
 pub(super) struct Stream {
     name: String,
-    /// What renditions of one capture have in common; see [`StreamName::version`](glassline_delivery::policy::StreamName::version).
+    /// The common name of all renditions of one capture; see
+    /// [`StreamName::version`](glassline_delivery::policy::StreamName::version).
     group: Option<String>,
-    /// All versions of that capture, best first; empty where this is the only one.
+    /// All versions of that capture, best first; empty if this is the only one.
     renditions: Vec<Rendition>,
-    /// The query that lets a viewer in, of the stream and of all versions of its capture: for operators, where one is needed.
+    /// The query that gives a viewer access to the stream and to all versions of its capture: for operators, if
+    /// viewers need a token.
     access: Option<String>,
     group_access: Option<String>,
     mux: &'static str,
@@ -186,14 +188,14 @@ pub(super) fn streams<'a>(
 /// All versions of one capture.
 #[derive(Debug, Serialize)]
 pub(super) struct Ladder {
-    /// What they have in common.
+    /// Their common name.
     group: String,
-    /// Best first; none where there is one only.
+    /// Best first; empty if there is only one.
     renditions: Vec<Rendition>,
 }
 
-/// What is told of the stream `name`, and of those renditions beside it that are `known` to who asks; `None` where there
-/// is no such stream.
+/// The entry of the stream `name`, with those of its renditions for which `known` is true, that is, which the client
+/// may know; `None` if there is no such stream.
 pub(super) fn stream_named(
     hub: &Hub,
     name: &StreamName,
@@ -208,7 +210,7 @@ pub(super) fn stream_named(
     Some(stream(&found, to_operators.then_some(hub), &groups))
 }
 
-/// The versions of the capture `name` that are `known` to who asks; `None` where there are none.
+/// The versions of the capture `name` for which `known` is true; `None` if there are none.
 pub(super) fn ladder_named(
     hub: &Hub,
     name: &StreamName,
@@ -221,8 +223,8 @@ pub(super) fn ladder_named(
     Some(Ladder { group: name.to_string(), renditions: groups.renditions(&version.name) })
 }
 
-/// What is told of a stream; where it comes from and goes to, and what lets its viewers in, only to operators, for whom the hub
-/// is there.
+/// The entry of a stream. Its source, its outputs and its viewers' token are only for operators, for whom `operators`
+/// is the hub.
 fn stream(status: &StreamStatus, operators: Option<&Hub>, groups: &Groups) -> Stream {
     let to_operators = operators.is_some();
     let group = status.name.version().map(|version| version.group);

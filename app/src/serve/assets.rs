@@ -9,16 +9,17 @@ struct Asset {
     path: &'static str,
     media_type: &'static str,
     bytes: &'static [u8],
-    /// The same, smaller; of large files only once somebody has asked for them and it is made.
+    /// The file in gzip. Large files are compressed only after the first request that accepts compression.
     gzipped: OnceLock<Bytes>,
-    /// Smaller still, once somebody has asked for it and it is made.
+    /// The file in Brotli, made after the first request that accepts compression.
     brotli: OnceLock<Bytes>,
-    /// Set with the first request.
+    /// Set by the first such request.
     asked: OnceLock<()>,
     hash: u64,
 }
 
-/// The page, whose addresses are relative to the folder that it lies in: as it is at `/`, `/watch/NAME` and `/watch/NAME/`.
+/// The page for each depth of its address, `/`, `/watch/NAME` and `/watch/NAME/`: links in it are relative to the
+/// folder.
 static PAGES: LazyLock<[Asset; 3]> = LazyLock::new(|| {
     ["./", "../", "../../"].map(|root| {
         let page = include_str!("../../../web/dist/index.html").replace("=\"./", &format!("=\"{root}"));
@@ -54,7 +55,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 
 impl Asset {
     fn new(path: &'static str, media_type: &'static str, bytes: &'static [u8]) -> Asset {
-        // FNV-1a: tells one build's file from another's, which is all that a validator of ours must do.
+        // FNV-1a: a validator only has to distinguish the file from that of another build.
         let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -69,8 +70,8 @@ impl Asset {
         }
     }
 
-    /// Has the file compressed, once, on a thread of its own: a worker has no time for that. Who asks meanwhile gets
-    /// what there is.
+    /// Compresses the file once, on a thread of its own, since workers have no time for that. Requests that come
+    /// meanwhile get what is ready.
     fn compress(&'static self) {
         if self.asked.set(()).is_err() {
             return;
@@ -106,12 +107,12 @@ impl Asset {
     }
 }
 
-/// Whether who asks wants to read the answer: a browser that opens an address says so.
+/// Whether a person reads the answer: browsers that open an address accept HTML.
 pub(super) fn is_for_people(request: &Request) -> bool {
     request.headers.first("accept").is_some_and(|accept| accept.contains("text/html"))
 }
 
-/// What people see at `/` where the list of streams is for operators alone.
+/// The page at `/` if the list of streams is only for operators.
 pub(super) fn closed_page(contact: Option<&str>) -> Response {
     let contact = contact.map_or_else(String::new, |contact| format!("<p>{}</p>", escaped(contact)));
     let page = format!(
@@ -135,7 +136,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Compresses the page's own files by gzip, so that the first request gets them so.
+/// Compresses the page's own small files with gzip, so that they are ready for the first request.
 pub(super) fn prepare() {
     for asset in ASSETS.iter().chain(&*PAGES).filter(|asset| asset.bytes.len() <= LARGE_BYTES) {
         asset.gzipped.get_or_init(|| Coding::Gzip.encode(asset.bytes, Effort::Best));

@@ -1,4 +1,5 @@
-//! What operators may ask of built-in encoders: `POST /api/streams/NAME/keyframe`, `POST /api/streams/NAME/bitrate?rate=3M`.
+//! Requests of operators to built-in encoders: `POST /api/streams/NAME/keyframe` and
+//! `POST /api/streams/NAME/bitrate?rate=3M`.
 
 use super::answers::{no_stream, refused};
 use crate::encode::control_words;
@@ -11,7 +12,7 @@ use glassline_engine::relay::{Hub, ListenerRole};
 use glassline_media::quantity::Bitrate;
 use std::net::IpAddr;
 
-/// What is asked.
+/// The requested action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     KeyFrame,
@@ -27,18 +28,18 @@ fn parse(path: &str) -> Option<(&str, Action)> {
     }
 }
 
-/// Whether something is asked for at `path`, by POST.
+/// Whether `path` is that of an action, to which clients send a POST.
 pub(super) fn is_action(path: &str) -> bool {
     parse(path).is_some()
 }
 
-/// The answer to who reads there.
+/// The answer to a GET on such a path.
 pub(super) fn post_alone() -> Response {
-    problem(405, "method not allowed", "This asks something of an encoder: send it with POST.")
+    problem(405, "method not allowed", "This is a request to an encoder: send it with POST.")
         .with_header("Allow", "POST, OPTIONS")
 }
 
-/// Does what is asked.
+/// Executes the request.
 pub(super) fn act(
     request: &Request,
     door: ListenerRole,
@@ -48,8 +49,8 @@ pub(super) fn act(
 ) -> Response {
     let Some((name, action)) = parse(&request.path) else { return no_stream() };
     if let Err(refusal) = hub.may_see_viewers(door, peer, request) {
-        let words = "Encoders are asked with the publish key ('Authorization: Bearer KEY') or, where there is none, from the \
-                     server's own machine and from [publish] and [admin] networks of its configuration; or on the admin \
+        let words = "Encoders take requests with the publish key ('Authorization: Bearer KEY') or, if there is none, from the \
+                     server's own machine and from the [publish] and [admin] networks of its configuration; or on the admin \
                      listener.";
         return refused(refusal, "may not control encoders", words);
     }

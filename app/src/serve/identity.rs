@@ -1,4 +1,4 @@
-//! The user that the server goes on as.
+//! The user as which the server continues.
 
 use super::access_log::Opened;
 use crate::config::{Config, Process};
@@ -8,7 +8,8 @@ use glassline_delivery::pull::Source;
 use glassline_io::privileges::{self, Keep, PrivilegeError};
 
 /// Becomes the user that the configuration names, once ports and files are open and before there are threads. Of
-/// root's privileges it keeps what it goes on to need, and uses before what it needs only then. Without a user it goes on as who started it.
+/// root's privileges the process keeps those that it needs while it runs; those that it needs only at the start are
+/// used before. Without a configured user it continues as the user that started it.
 pub(super) fn assume(config: &Config, access_log: Option<&Opened>) -> Result<()> {
     if let Err(error) = glassline_io::spool::large_pages::prepare() {
         tracing::debug!(%error, "streams lie in the system's pages for memory files; large ones take CAP_SYS_ADMIN");
@@ -25,7 +26,7 @@ pub(super) fn assume(config: &Config, access_log: Option<&Opened>) -> Result<()>
     if identity.uid == 0 && privileges::is_root() {
         return Ok(());
     }
-    // The log is opened again when the configuration is read again.
+    // The log is opened again when the configuration is read again, so the user needs the right to write it.
     if let Some(opened) = access_log.filter(|opened| opened.is_new && privileges::is_root()) {
         let given = privileges::give_file(&opened.file, &identity);
         given.map_err(|error| {
@@ -36,11 +37,11 @@ pub(super) fn assume(config: &Config, access_log: Option<&Opened>) -> Result<()>
         })?;
     }
     privileges::become_user(&identity, needs(config)).map_err(explain)?;
-    tracing::info!(user, uid = identity.uid, gid = identity.gid, "goes on as this user");
+    tracing::info!(user, uid = identity.uid, gid = identity.gid, "continues as this user");
     Ok(())
 }
 
-/// What the configuration needs of root's privileges while it runs.
+/// The privileges of root that the configuration needs while the server runs.
 fn needs(config: &Config) -> Keep {
     let is_low = |port: u16| (1..1024).contains(&port);
     let streams = || config.stream.values();
@@ -60,13 +61,13 @@ fn explain(error: PrivilegeError) -> anyhow::Error {
             "make it (adduser --system), or give a number; [process] or --user names it"
         }
         PrivilegeError::NotRoot { .. } => {
-            "start it as root or as that user, or leave [process] user and --user away"
+            "start it as root or as that user, or leave out [process] user and --user"
         }
         PrivilegeError::Unreadable { .. } => "give user and group by number",
         PrivilegeError::Threads { .. } => "this is a fault of the program; start it as that user for now",
         _ => "root in a container may lack what that takes: start it there as that user",
     };
-    let named = format!("cannot go on as another user: {error}");
+    let named = format!("cannot continue as another user: {error}");
     match error {
         PrivilegeError::Unknown { .. } | PrivilegeError::NotRoot { .. } => failure::usage(named, advice),
         _ => failure::failed(named, advice),

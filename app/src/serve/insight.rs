@@ -102,12 +102,12 @@ struct Percentiles {
     p99_us: u32,
 }
 
-/// Whether `peer` may see viewers' addresses, which are personal data; the refusal otherwise. The one place that
-/// decides it.
+/// Refuses clients that may not see viewers' addresses, which are personal data. All answers with addresses call this
+/// function.
 fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Option<Response> {
     let refusal = hub.may_see_viewers(door, peer, request).err()?;
-    let words = "Viewers' addresses are shown to who sends the publish key ('Authorization: Bearer KEY') or, where there \
-                 is none, to the server's own machine and to [publish] and [admin] networks of its configuration.";
+    let words = "Viewers' addresses are shown to clients that send the publish key ('Authorization: Bearer KEY') or, if there \
+                 is none, to the server's own machine and to the [publish] and [admin] networks of its configuration.";
     Some(refused(refusal, "may not see viewers", words))
 }
 

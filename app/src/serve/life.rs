@@ -1,4 +1,4 @@
-//! What happens to a running server from outside: signals, and new programs that come to take over.
+//! Events from outside that a running server handles: signals, and new processes that take over from it.
 
 use super::service::Service;
 use super::{succession, supervisor};
@@ -17,21 +17,22 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long a predecessor may take to end.
+/// How often a new server tries to open the hand-over socket, which its predecessor holds until it has ended: for 10 s.
 const MEETING_TRIES: u32 = 500;
-/// After these it is looked who holds the place to meet.
+/// After this many tries the server checks which user holds the socket.
 const MEETING_TRIES_OF_OTHERS: u32 = 25;
 const MEETING_RETRY: Duration = Duration::from_millis(20);
 
 enum Event {
     Signal(i32),
-    /// A new program wants to take over. Whether it has, is to be told.
+    /// A new process wants to take over. The sender gets whether it did.
     Successor(Channel, Sender<bool>),
-    /// The last connection whose TLS stayed here has ended.
+    /// The last connection for which this process was the TLS proxy has ended.
     Drained,
 }
 
-/// Lives until it is told to end, or has been taken over from. `configuration` reads it again.
+/// Runs the server until a signal ends it or a new process has taken over. `configuration` reads the configuration
+/// again.
 pub(super) fn live(
     mut service: Service,
     mut signals: Signals,
@@ -57,10 +58,10 @@ pub(super) fn live(
             },
             Event::Signal(SIGUSR2) => match succession::start_successor(&name) {
                 Ok(successor) => {
-                    tracing::info!(process = successor.id(), "a new program starts and takes over");
+                    tracing::info!(process = successor.id(), "a new process starts and takes over");
                     watch(successor, Arc::clone(&is_replaced));
                 }
-                Err(error) => tracing::error!("no new program: {error:#}"),
+                Err(error) => tracing::error!("no new process: {error:#}"),
             },
             Event::Signal(signal) => {
                 tracing::info!(signal, "ending");
@@ -72,12 +73,13 @@ pub(super) fn live(
                     Ok(draining) => {
                         is_replaced.store(true, Ordering::Release);
                         supervisor::tell_successor(successor);
-                        // The place to meet is the new program's now. Who waits there hears it in any case.
+                        // Ends the thread that waits for new processes, so that the hand-over socket is free for the
+                        // new one. That thread holds the receiver, so the send does not fail.
                         let _ = verdict.send(true);
                         drop(service);
                         return drain(draining, events, &happened);
                     }
-                    Err(error) => tracing::error!("nobody has taken over, all goes on: {error:#}"),
+                    Err(error) => tracing::error!("no new process took over, this one continues: {error:#}"),
                 }
             }
             Event::Drained => {}
@@ -88,26 +90,26 @@ pub(super) fn live(
     Ok(())
 }
 
-/// Lives on for connections whose TLS the new program cannot have.
+/// Keeps the process running as the TLS proxy of its connections, because TLS sessions cannot be moved.
 fn drain(draining: DrainingTls, events: Sender<Event>, happened: &Receiver<Event>) -> Result<()> {
     let connections = draining.connections();
     if connections == 0 {
-        tracing::info!("a new program has taken over; ending");
+        tracing::info!("a new process has taken over; ending");
         return Ok(());
     }
-    tracing::info!(connections, "a new program has taken over; their TLS goes on here until they end");
+    tracing::info!(connections, "a new process has taken over; this one is their TLS proxy until they end");
     let draining = Arc::new(draining);
     let waiting = Arc::clone(&draining);
     thread::Builder::new().name("drain".into()).spawn(move || {
         waiting.wait();
-        // Nobody listens any more where the process ends.
+        // The receiver is gone if the process is ending.
         let _ = events.send(Event::Drained);
     })?;
     for event in happened {
         match event {
             Event::Drained => break,
             Event::Signal(SIGHUP | SIGUSR2) => {
-                tracing::info!("a new program has taken over: it is the one to be told");
+                tracing::info!("a new process has taken over; send the signal to that one");
             }
             Event::Signal(signal) => {
                 tracing::info!(signal, connections = draining.connections(), "ending");
@@ -120,7 +122,7 @@ fn drain(draining: DrainingTls, events: Sender<Event>, happened: &Receiver<Event
     Ok(())
 }
 
-/// Lets new programs come, until one has taken over.
+/// Accepts new processes until one has taken over.
 fn wait_for_successors(name: String, events: Sender<Event>) -> Result<()> {
     thread::Builder::new().name("successors".into()).spawn(move || {
         let Some(meeting) = open_meeting(&name) else { return };
@@ -135,13 +137,14 @@ fn wait_for_successors(name: String, events: Sender<Event>) -> Result<()> {
     Ok(())
 }
 
-/// The predecessor holds the place to meet until it has ended, which it does in a moment.
+/// Opens the hand-over socket. The predecessor holds it until it ends, which takes a moment.
 fn open_meeting(name: &str) -> Option<Meeting> {
     for tries in 1..=MEETING_TRIES {
         match Meeting::open(name) {
             Ok(meeting) => return Some(meeting),
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                // Asked once: where it is a server, it sees somebody come and go.
+                // Asked only once, because a server that holds the socket takes the query for a client that connects
+                // and leaves.
                 let holder = (tries == MEETING_TRIES_OF_OTHERS).then(|| Meeting::holder(name)).flatten();
                 if let Some((user, process)) = holder.filter(|(user, _)| is_foreign(*user)) {
                     let user = privileges::name(user);
@@ -149,36 +152,36 @@ fn open_meeting(name: &str) -> Option<Meeting> {
                         name,
                         user,
                         process,
-                        "no new program can take over: a process of another user holds the place to meet, an \
-                         abstract socket of this name; end that process and start this server anew"
+                        "no new process can take over: a process of another user holds the hand-over socket, an \
+                         abstract socket of this name; end that process and restart this server"
                     );
                     return None;
                 }
                 thread::sleep(MEETING_RETRY);
             }
             Err(error) => {
-                tracing::warn!(%error, "no new program can take over");
+                tracing::warn!(%error, "no new process can take over");
                 return None;
             }
         }
     }
-    tracing::warn!(name, "no new program can take over: another server holds the place to meet");
+    tracing::warn!(name, "no new process can take over: another server holds the hand-over socket");
     None
 }
 
-/// Whether a user is neither ours nor root, who may well be our predecessor.
+/// Whether `user` is neither our own user nor root: a predecessor of ours runs as one of these.
 fn is_foreign(user: u32) -> bool {
     user != 0 && user != process::user()
 }
 
-/// Takes note of a new program that fails. One that does not is its own master.
+/// Logs if the new process fails. If it takes over, it is on its own.
 fn watch(mut successor: Child, has_taken_over: Arc<AtomicBool>) {
     let watching = thread::Builder::new().name("successor".into()).spawn(move || match successor.wait() {
         Ok(_) if has_taken_over.load(Ordering::Acquire) => {}
-        Ok(status) => tracing::error!(%status, "the new program has ended"),
-        Err(error) => tracing::error!(%error, "cannot watch the new program"),
+        Ok(status) => tracing::error!(%status, "the new process has ended"),
+        Err(error) => tracing::error!(%error, "cannot watch the new process"),
     });
     if let Err(error) = watching {
-        tracing::warn!(%error, "cannot watch the new program");
+        tracing::warn!(%error, "cannot watch the new process");
     }
 }

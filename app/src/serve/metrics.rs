@@ -41,7 +41,7 @@ impl Exposition {
     }
 }
 
-/// Of the built-in encoders.
+/// Families for the built-in encoders.
 fn encoder_families(text: &mut Exposition, encoders: &[EncoderStatus]) {
     let mut family = |(name, kind, help): (&str, &str, &str),
                       value: &dyn Fn(&EncoderStatus) -> Option<u64>| {
@@ -55,26 +55,21 @@ fn encoder_families(text: &mut Exposition, encoders: &[EncoderStatus]) {
     family(("encoder_running", "gauge", "Whether the built-in encoder runs."), &|encoder| {
         Some(u64::from(encoder.running.is_some()))
     });
-    family(
-        ("encoder_restarts_total", "counter", "Times that a built-in encoder was begun again."),
-        &|encoder| Some(encoder.restarts),
-    );
-    family(("encoder_bitrate_bps", "gauge", "What a built-in encoder aims at."), &|encoder| {
+    family(("encoder_restarts_total", "counter", "Restarts of a built-in encoder."), &|encoder| {
+        Some(encoder.restarts)
+    });
+    family(("encoder_bitrate_bps", "gauge", "Bit rate that a built-in encoder aims at."), &|encoder| {
         Some(encoder.running.as_ref()?.bitrate_bps)
     });
     family(
-        (
-            "encoder_pictures_total",
-            "counter",
-            "Pictures coded by the built-in encoder since the encoder was begun.",
-        ),
+        ("encoder_pictures_total", "counter", "Pictures coded by the built-in encoder since it started."),
         &|encoder| Some(encoder.running.as_ref()?.pictures),
     );
     family(
         (
             "encoder_dropped_pictures_total",
             "counter",
-            "Pictures left out by the built-in encoder since the encoder was begun.",
+            "Pictures left out by the built-in encoder since it started.",
         ),
         &|encoder| Some(encoder.running.as_ref()?.dropped),
     );
@@ -84,11 +79,7 @@ fn encoder_families(text: &mut Exposition, encoders: &[EncoderStatus]) {
 /// The latency budget of the built-in encoders, as docs/latency.md has it.
 fn encoder_stages(text: &mut Exposition, encoders: &[EncoderStatus]) {
     let family = "encoder_stage_seconds";
-    text.family(
-        family,
-        "histogram",
-        "How long pictures of the built-in encoder took to each stage from the one before it.",
-    );
+    text.family(family, "histogram", "Time of the built-in encoder's pictures from one stage to the next.");
     let running = encoders.iter().filter_map(|encoder| Some((&encoder.name, encoder.running.as_ref()?)));
     for (name, status) in running {
         for (stage, count) in status.stages.stages() {
@@ -118,12 +109,12 @@ fn stage_families(text: &mut Exposition, hub: &Hub, streams: &[StreamStatus]) {
     relay.family(
         relay_family,
         "histogram",
-        "How long pictures took to each stage of this server from the one before it; to the first, from capture.",
+        "Time of pictures from one stage of this server to the next; for the first stage, from capture.",
     );
     viewers.family(
         viewer_family,
         "histogram",
-        "How long each part of the way took by viewers' reports, which only count: sums are estimates.",
+        "Time of each part of the path by viewers' reports, which contain counts only: sums are estimates.",
     );
     for StreamStatus { name, .. } in streams {
         let labels = |stage: &str| format!("stream=\"{name}\",stage=\"{stage}\"");
@@ -140,31 +131,35 @@ fn stage_families(text: &mut Exposition, hub: &Hub, streams: &[StreamStatus]) {
     text.0.push_str(&viewers.0);
 }
 
-/// Panics by the border that has stopped each.
+/// Panics, by the containment border that stopped each.
 fn panics(text: &mut Exposition) {
     let name = "panics_total";
-    text.family(name, "counter", "Faults (panics) that ended what they came up in, and nothing else.");
+    text.family(
+        name,
+        "counter",
+        "Faults (panics), each of which ended only the part of the program in which it occurred.",
+    );
     for (border, count) in Border::ALL.into_iter().zip(containment::panic_counts()) {
         let _ = writeln!(text.0, "glassline_{name}{{where=\"{}\"}} {count}", border.name());
     }
 }
 
-/// What publishers of CMAF have put.
+/// Families for publishers of CMAF.
 fn ingest(text: &mut Exposition, counts: &IngestCounts) {
     let media = &counts.media;
-    text.total("ingest_publishers", "gauge", "Publishers of CMAF now.", counts.publishers);
+    text.total("ingest_publishers", "gauge", "Current publishers of CMAF.", counts.publishers);
     for (name, help, value) in [
-        ("ingest_requests_total", "Requests that put a header or segments of CMAF.", counts.requests),
+        ("ingest_requests_total", "Requests with a header or segments of CMAF.", counts.requests),
         ("ingest_refused_total", "Of these, refused.", counts.refused),
         (
             "ingest_manifests_total",
-            "Manifests and playlists that were put, and passed over.",
+            "Manifests and playlists from publishers, which are ignored.",
             counts.manifests,
         ),
-        ("ingest_chunks_total", "Chunks of CMAF that were taken.", media.chunks),
+        ("ingest_chunks_total", "Chunks of CMAF that were accepted.", media.chunks),
         (
             "ingest_late_units_total",
-            "Access units dropped: there already, or behind a later one.",
+            "Access units dropped: received before, or after a later one.",
             media.late_units,
         ),
         (
@@ -172,13 +167,17 @@ fn ingest(text: &mut Exposition, counts: &IngestCounts) {
             "Access units dropped: their times are far from those of the other track.",
             media.stray_units,
         ),
-        ("ingest_bad_samples_total", "Samples of which no access unit could be made.", media.bad_samples),
+        (
+            "ingest_bad_samples_total",
+            "Samples that could not be converted to access units.",
+            media.bad_samples,
+        ),
         (
             "ingest_gaps_total",
-            "Segments that were missing in front of another one, and did not come.",
+            "Segments that were missing before another one, and did not arrive.",
             media.gaps,
         ),
-        ("ingest_refused_tracks_total", "Tracks of CMAF that were not taken.", media.refused_tracks),
+        ("ingest_refused_tracks_total", "Tracks of CMAF that were refused.", media.refused_tracks),
     ] {
         text.total(name, "counter", help, value);
     }
@@ -189,62 +188,57 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
     let mut text = Exposition::default();
     text.family("build_info", "gauge", "Version of the program; always 1.");
     let _ = writeln!(text.0, "glassline_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
-    text.total("uptime_seconds", "gauge", "Since the relay started.", totals.uptime.as_secs_f64());
-    text.total("connections", "gauge", "Connections now.", totals.connections);
+    text.total("uptime_seconds", "gauge", "Time since the relay started.", totals.uptime.as_secs_f64());
+    text.total("connections", "gauge", "Current connections.", totals.connections);
     text.total("connections_accepted_total", "counter", "Connections accepted.", totals.accepted);
     text.total(
         "connections_refused_total",
         "counter",
-        "Connections refused for their number.",
+        "Connections refused because there were too many.",
         totals.refused,
     );
     text.total(
         "connections_refused_unanswered_total",
         "counter",
-        "Of these, for too many of their address that had not been answered.",
+        "Connections refused because too many from their address had not been answered; part of connections_refused_total.",
         totals.refused_unanswered,
     );
     text.total(
         "connections_gave_way_total",
         "counter",
-        "Connections ended between two requests, for others to have a place.",
+        "Idle connections closed to make room for others.",
         totals.gave_way,
     );
     text.total(
         "connections_timed_out_total",
         "counter",
-        "Connections ended because a peer was too slow.",
+        "Connections closed because a peer was too slow.",
         totals.timed_out,
     );
     text.total(
         "request_bodies_timed_out_total",
         "counter",
-        "Of these, with a request's body that did not come.",
+        "Connections closed because a request's body did not arrive in time; part of connections_timed_out_total.",
         totals.bodies_timed_out,
     );
     text.total(
         "streams_displaced_total",
         "counter",
-        "Streams without publisher and viewers that ended early, for others to have a place.",
+        "Streams without publisher and viewers that were ended early to make room for others.",
         totals.streams_displaced,
     );
     panics(&mut text);
     ingest(&mut text, &totals.ingest);
-    text.total("marks_in_use", "gauge", "Viewers with a mark of their own now.", totals.marks_in_use);
+    text.total("marks_in_use", "gauge", "Current viewers with a mark of their own.", totals.marks_in_use);
     text.total(
         "marks_exhausted_total",
         "counter",
-        "Viewers that found no mark of their own left.",
+        "Viewers without a mark of their own, because the pool was empty.",
         totals.marks_exhausted,
     );
     text.total("requests_total", "counter", "HTTP requests.", totals.requests);
     text.total("request_errors_total", "counter", "HTTP requests answered with an error.", totals.errors);
-    text.total(
-        "tls_handshakes_total",
-        "counter",
-        "TLS handshakes that were completed.",
-        totals.tls_handshakes,
-    );
+    text.total("tls_handshakes_total", "counter", "Completed TLS handshakes.", totals.tls_handshakes);
     text.total(
         "tls_handshakes_failed_total",
         "counter",
@@ -254,7 +248,7 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
     text.total(
         "connections_draining",
         "gauge",
-        "Connections whose TLS is done by a process that was replaced.",
+        "Connections for which a replaced process is the TLS proxy.",
         totals.tls_apart,
     );
     stream_families(&mut text, &streams);
@@ -263,14 +257,14 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
     viewer_families(&mut text, &streams);
     source_families(&mut text, &streams);
     output_families(&mut text, &streams);
-    let help = "The most memory that streams, objects from upstream servers and connections take by the configuration, in bytes (docs/serve.md).";
+    let help = "The most memory that streams, objects from upstream servers and connections can take with this configuration, in bytes (docs/serve.md).";
     text.total("memory_budget_bytes", "gauge", help, hub.memory_budget_bytes());
     object_families(&mut text, hub);
     text.0
 }
 
 fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
-    text.streams(streams, ("stream_live", "gauge", "Whether a publisher is there."), |s| {
+    text.streams(streams, ("stream_live", "gauge", "Whether the stream has a publisher."), |s| {
         Some(u8::from(s.live))
     });
     text.streams(streams, ("stream_viewers", "gauge", "Viewers now."), |s| Some(s.viewers));
@@ -279,7 +273,7 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
     });
     text.streams(
         streams,
-        ("stream_bitrate_bps", "gauge", "Bits a second from the publisher, over two seconds."),
+        ("stream_bitrate_bps", "gauge", "Bits per second from the publisher, over two seconds."),
         |s| Some(s.bitrate_bps),
     );
     text.streams(streams, ("stream_bytes_in_total", "counter", "Bytes from publishers."), |s| {
@@ -292,7 +286,7 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
     );
     text.streams(
         streams,
-        ("stream_garbage_bytes_total", "counter", "Bytes from publishers that were no TS packets."),
+        ("stream_garbage_bytes_total", "counter", "Bytes from publishers that were not TS packets."),
         |s| Some(s.garbage_bytes),
     );
     text.streams(
@@ -300,9 +294,11 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
         ("stream_continuity_errors_total", "counter", "Continuity errors in what publishers sent."),
         |s| Some(s.continuity_errors),
     );
-    text.streams(streams, ("stream_publishers_total", "counter", "Publishers that have come."), |s| {
-        Some(s.sessions)
-    });
+    text.streams(
+        streams,
+        ("stream_publishers_total", "counter", "Publishers that the stream has had."),
+        |s| Some(s.sessions),
+    );
     text.streams(
         streams,
         (
@@ -326,7 +322,7 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
         (
             "stream_viewers_stalled_total",
             "counter",
-            "Viewers dropped because their connections took nothing.",
+            "Viewers dropped because their connections accepted no data.",
         ),
         |s| Some(s.stalled),
     );
@@ -335,7 +331,7 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
         (
             "stream_viewers_cut_off_total",
             "counter",
-            "Viewers that fell so far behind that the rest of a record was gone.",
+            "Viewers that fell so far behind that the rest of a record was no longer kept.",
         ),
         |s| Some(s.cut_off),
     );
@@ -344,31 +340,33 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
         (
             "stream_unpaced_bursts_total",
             "counter",
-            "Bursts longer than a viewer's path had shown to take, since there was no time for pacing.",
+            "Bursts longer than a viewer's path had been shown to take, because there was no time for pacing.",
         ),
         |s| Some(s.unpaced),
     );
-    text.streams(streams, ("stream_newest_byte_age_seconds", "gauge", "Since the newest byte came."), |s| {
+    text.streams(streams, ("stream_newest_byte_age_seconds", "gauge", "Age of the newest byte."), |s| {
         s.newest_byte_age.map(|age| age.as_secs_f64())
     });
     text.streams(
         streams,
-        ("stream_key_frame_interval_seconds", "gauge", "Between the last two key frames."),
+        ("stream_key_frame_interval_seconds", "gauge", "Time between the last two key frames."),
         |s| s.key_frame_interval.map(|interval| interval.as_secs_f64()),
     );
-    text.streams(streams, ("stream_backlog_bytes", "gauge", "Bytes of the past that are kept."), |s| {
-        Some(s.backlog_bytes)
-    });
+    text.streams(
+        streams,
+        ("stream_backlog_bytes", "gauge", "Bytes that are kept for viewers that fall behind."),
+        |s| Some(s.backlog_bytes),
+    );
     text.streams(streams, ("stream_spool_bytes", "gauge", "Memory that the spool may take."), |s| {
         Some(s.spool_bytes)
     });
 }
 
-/// How viewers get on.
+/// Families for viewers: pacing, retransmissions, and how far viewers are behind live.
 fn viewer_families(text: &mut Exposition, streams: &[StreamStatus]) {
     text.streams(
         streams,
-        ("stream_pacing_bps", "gauge", "Bits a second at which viewers' connections may send at most."),
+        ("stream_pacing_bps", "gauge", "Highest rate at which data is sent to a viewer, in bits per second."),
         |s| s.pace_bps,
     );
     text.streams(
@@ -376,7 +374,7 @@ fn viewer_families(text: &mut Exposition, streams: &[StreamStatus]) {
         ("stream_retransmitted_segments_total", "counter", "TCP segments that were sent to viewers again."),
         |s| Some(s.retransmitted),
     );
-    text.family("viewers_slow", "gauge", "Viewers that are not live, by what holds them up.");
+    text.family("viewers_slow", "gauge", "Viewers that are behind live, by cause.");
     for stream in streams {
         for (why, count) in Why::ALL.iter().zip(stream.why).skip(1) {
             let (name, why) = (&stream.name, why.name());
@@ -399,7 +397,7 @@ fn viewer_families(text: &mut Exposition, streams: &[StreamStatus]) {
     }
 }
 
-/// What is told of pulled streams alone.
+/// Families for pulled streams only.
 fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
     type Value = fn(&SourceStatus) -> Option<f64>;
     let families: [(&str, &str, &str, Value); 12] = [
@@ -424,40 +422,43 @@ fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
         (
             "stream_source_garbage_bytes_total",
             "counter",
-            "Bytes from the source that were in no Metacube block.",
+            "Bytes from the source outside of Metacube blocks.",
             |source| Some(source.garbage_bytes as f64),
         ),
         (
             "stream_source_encoder_delay_seconds",
             "gauge",
-            "From the encoder's newest time stamp to its arrival, by both wall clocks.",
+            "Time from the encoder's newest time stamp to its arrival, by both wall clocks.",
             |source| Some(source.encoder_delay?.as_secs_f64()),
         ),
         (
             "stream_source_datagrams_dropped_total",
             "counter",
-            "Datagrams of the source that the kernel dropped for want of room.",
+            "Datagrams of the source that the kernel dropped because its buffer was full.",
             |source| Some(source.datagrams?.1 as f64),
         ),
         ("stream_source_rtp_received_total", "counter", "Packets of RTP from the source.", |source| {
             Some(source.rtp?.received as f64)
         }),
-        ("stream_source_rtp_lost_total", "counter", "Packets of RTP that did not come in time.", |source| {
-            Some(source.rtp?.lost as f64)
-        }),
+        (
+            "stream_source_rtp_lost_total",
+            "counter",
+            "Packets of RTP that did not arrive in time.",
+            |source| Some(source.rtp?.lost as f64),
+        ),
         (
             "stream_source_rtp_reordered_total",
             "counter",
-            "Packets of RTP that came after a later one, in time.",
+            "Packets of RTP that arrived after a later one, but in time.",
             |source| Some(source.rtp?.reordered as f64),
         ),
         (
             "stream_source_rtp_late_total",
             "counter",
-            "Packets of RTP that came after they had been given up.",
+            "Packets of RTP that arrived after they had been given up.",
             |source| Some(source.rtp?.late as f64),
         ),
-        ("stream_source_rtp_duplicate_total", "counter", "Packets of RTP that came again.", |source| {
+        ("stream_source_rtp_duplicate_total", "counter", "Packets of RTP that arrived twice.", |source| {
             Some(source.rtp?.duplicate as f64)
         }),
     ];
@@ -466,10 +467,10 @@ fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
     }
 }
 
-/// What is told of objects: how long they were waited for, and what upstream servers were asked for.
+/// Families for objects: how long requests waited, and the requests to upstream servers.
 fn object_families(text: &mut Exposition, hub: &Hub) {
     let name = "object_first_byte_seconds";
-    text.family(name, "histogram", "How long requests for segments, parts and playlists waited for the first byte, by where it came from: packaged here, or from an upstream server and here already (hit, stale), on its way (joined), on the disk (disk) or not (miss).");
+    text.family(name, "histogram", "How long requests for segments, parts and playlists waited for the first byte, by its source: packaged here (packaged), or from an upstream server and in memory (hit, stale), still arriving (joined), on the disk (disk) or not here (miss).");
     for source in ObjectSource::ALL {
         let (WaitCounts { counts, sum }, source) = (hub.object_waits().counts(source), source.name());
         let mut below = 0;
@@ -485,47 +486,57 @@ fn object_families(text: &mut Exposition, hub: &Hub) {
     let Some(edge) = hub.edge() else { return };
     let (fetched, kept) = (edge.fetch_figures(), edge.cache_figures());
     text.total("upstream_fetches_total", "counter", "Requests to upstream servers.", fetched.fetches);
-    let help = "Objects that broke off and were gone on with, from the same server or the next.";
+    let help = "Objects that broke off and were resumed, from the same server or the next.";
     text.total("upstream_resumed_total", "counter", help, fetched.resumed);
-    text.total("upstream_failed_total", "counter", "Objects that no server could give.", fetched.failed);
-    let help = "Objects that were not fetched on, since nobody read them any more.";
+    text.total("upstream_failed_total", "counter", "Objects that no server could deliver.", fetched.failed);
+    let help = "Objects that were not fetched to their end, because no client was reading them any more.";
     text.total("upstream_cancelled_total", "counter", help, fetched.cancelled);
     text.total("upstream_bytes_total", "counter", "Bytes from upstream servers.", fetched.bytes);
-    text.total("cache_objects", "gauge", "Objects that are kept or on their way.", kept.objects);
+    text.total("cache_objects", "gauge", "Objects that are kept or still arriving.", kept.objects);
     text.total("cache_bytes", "gauge", "Bytes that are kept.", kept.bytes);
-    let help = "Bytes that objects of upstream servers take: kept, on their way, or still read by clients.";
+    let help =
+        "Memory of objects from upstream servers: kept, still arriving, or still being read by clients.";
     text.total("cache_held_bytes", "gauge", help, kept.held_bytes);
-    text.total("cache_evicted_total", "counter", "Objects that made room for others.", kept.evicted);
+    text.total(
+        "cache_evicted_total",
+        "counter",
+        "Objects that were removed to make room for others.",
+        kept.evicted,
+    );
     let name = "cache_requests_total";
-    text.family(name, "counter", "Requests for objects of upstream servers, by what was found of them here.");
+    text.family(name, "counter", "Requests for objects of upstream servers, by the result in the cache.");
     for (status, count) in CacheStatus::ALL.iter().zip(kept.requests) {
         let _ = writeln!(text.0, "glassline_{name}{{found=\"{}\"}} {count}", status.name());
     }
     let Some(disk) = edge.disk_figures() else { return };
-    text.total("cache_disk_objects", "gauge", "Objects in files.", disk.objects);
-    text.total("cache_disk_bytes", "gauge", "What those files take, about.", disk.bytes);
-    text.total("cache_disk_read_total", "counter", "Objects that were read from files.", disk.read);
-    text.total("cache_disk_written_total", "counter", "Objects that were written to files.", disk.written);
-    let help = "Bytes of objects that were written to files.";
+    text.total("cache_disk_objects", "gauge", "Objects on the disk.", disk.objects);
+    text.total("cache_disk_bytes", "gauge", "Approximate size of the files on the disk.", disk.bytes);
+    text.total("cache_disk_read_total", "counter", "Objects that were read from the disk.", disk.read);
+    text.total("cache_disk_written_total", "counter", "Objects that were written to the disk.", disk.written);
+    let help = "Bytes of objects that were written to the disk.";
     text.total("cache_disk_written_bytes_total", "counter", help, disk.written_bytes);
-    text.total("cache_disk_evicted_total", "counter", "Files that made room for others.", disk.evicted);
-    let help = "Files that were dropped because their bytes were not those that had been written.";
+    text.total(
+        "cache_disk_evicted_total",
+        "counter",
+        "Files that were removed to make room for others.",
+        disk.evicted,
+    );
+    let help = "Files that were dropped because they were damaged.";
     text.total("cache_disk_damaged_total", "counter", help, disk.damaged);
-    let help =
-        "Operations on files that the system refused: a full disk, a directory that may not be written.";
+    let help = "Operations on files that the system refused, for example because of a full disk or a read-only directory.";
     text.total("cache_disk_errors_total", "counter", help, disk.errors);
     let help =
         "Objects that were not written: the disk was too slow, too small, or had failed shortly before.";
     text.total("cache_disk_skipped_total", "counter", help, disk.skipped);
-    let help = "Objects that were fetched since the disk did not give them, or the rest of them, in time.";
+    let help = "Objects that were fetched because the disk did not deliver them completely in time.";
     text.total("cache_disk_late_total", "counter", help, disk.late);
 }
 
-/// What is told of the places that streams are sent to. URLs of outputs need no escape.
+/// Families for outputs. The URLs of outputs need no escape.
 fn output_families(text: &mut Exposition, streams: &[StreamStatus]) {
     type Value = fn(&OutputStatus) -> u64;
     let families: [(&str, &str, &str, Value); 5] = [
-        ("stream_output_sending", "gauge", "Whether the stream leaves for an output.", |output| {
+        ("stream_output_sending", "gauge", "Whether the stream is being sent to an output.", |output| {
             u64::from(output.sending)
         }),
         ("stream_output_datagrams_total", "counter", "Datagrams sent to an output.", |output| {
@@ -543,7 +554,7 @@ fn output_families(text: &mut Exposition, streams: &[StreamStatus]) {
         (
             "stream_output_moved_forward_total",
             "counter",
-            "Times that an output fell behind and went on at the newest key frame.",
+            "Times that an output fell behind and continued at the newest key frame.",
             |output| output.moved_forward,
         ),
     ];

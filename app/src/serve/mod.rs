@@ -47,10 +47,10 @@ Examples:
   glassline serve --demo                          a live test picture at http://127.0.0.1:8080/
   glassline serve --config glassline.toml         as configured; examples/glassline.toml shows every key
   glassline serve --listen 127.0.0.1:9000         on another address; may be given several times
-  glassline serve --upstream http://ORIGIN:8080   an edge: what is asked for comes from there, once
+  glassline serve --upstream http://ORIGIN:8080   an edge: fetches each requested object from there, once
   glassline serve --config glassline.toml --test-config
-  glassline serve --config glassline.toml --upgrade     take over from the one that runs; kill -USR2 does the same
-  glassline serve --config glassline.toml --user glassline     started as root, goes on as this user
+  glassline serve --config glassline.toml --upgrade     replace the running server; kill -USR2 does the same
+  glassline serve --config glassline.toml --user glassline     started as root, continues as this user
 
 Publish to it (from this machine; others need a key or --open-publish):
   ffmpeg -re -i FILE -c copy -f mpegts http://127.0.0.1:8080/live/NAME.ts
@@ -59,38 +59,39 @@ Publish to it (from this machine; others need a key or --open-publish):
 Watch: open http://HOST:8080/watch/NAME, or  vlc http://HOST:8080/live/NAME.ts
 LL-HLS: http://HOST:8080/live/NAME/index.m3u8    LL-DASH: http://HOST:8080/live/NAME/manifest.mpd";
 
-/// Hand live streams to everyone: a relay with a page to watch them on
+/// Serve live streams to many viewers: a relay with a web page to watch them on
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Configuration file (TOML); without it every value is the default
+    /// Configuration file (TOML); without it every key has its default
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Listen here instead of where the configuration says; may be given several times [default: [::]:8080]
+    /// Address to listen on, instead of those in the configuration; may be given several times [default: [::]:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Vec<SocketAddr>,
-    /// Publish a moving test picture with a clock, a barcode and a tone as the stream "demo"
+    /// Publish a test stream named "demo": a moving picture with a clock, a barcode and a tone
     #[arg(long)]
     demo: bool,
-    /// Read and check the configuration, say whether it is good, and end
+    /// Read and check the configuration, say whether it is good, and exit
     #[arg(long)]
     test_config: bool,
-    /// Take the place of the server that runs with this configuration: viewers and publishers stay connected
+    /// Replace the running server that has this configuration: viewers and publishers stay connected
     #[arg(long, conflicts_with = "test_config")]
     upgrade: bool,
-    /// Started as root, go on as this user once ports and files are open (name or number)
+    /// If started as root, continue as this user once ports and files are open (name or number)
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Fetch what is not here from this server, each object once however many ask for it; may be given several times, in the order in which they are asked
+    /// Fetch what is not here from this server, each object once for all clients; may be given several times, in the
+    /// order in which servers are asked
     #[arg(long, value_name = "URL", value_parser = config::server)]
     upstream: Vec<Url>,
-    /// Let anybody publish without a key
+    /// Let everyone publish without a key
     #[arg(long)]
     open_publish: bool,
 }
 
 impl Args {
-    /// The configuration with what the command line changes in it. Its files are to be what `accept` says.
+    /// The configuration, with the changes of the command line. Its files must be of a kind that `accept` allows.
     fn configuration(&self, accept: Accept) -> Result<Config> {
         let mut config = match &self.config {
             Some(path) => Config::load(path, accept)?,
@@ -103,7 +104,7 @@ impl Args {
             config.upstream.servers.clone_from(&self.upstream);
         }
         if self.user.is_some() {
-            // A group in the file belongs to the user there.
+            // The group in the file belongs to the user in the file.
             config.process.user.clone_from(&self.user);
             config.process.group = None;
         }
@@ -253,8 +254,8 @@ fn check_certificates(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Whether the files that encoders are to read are there. A running server tries again, since a film may come later; who asks
-/// whether a configuration is good is told.
+/// Checks that the input files of encoders exist. A running server tries again, since a file may be added later;
+/// `--test-config` reports the missing file.
 fn check_inputs(config: &Config) -> Result<()> {
     for (name, section) in &config.encode {
         let Some(Ok(input)) = section.input.as_deref().map(str::parse::<Input>) else { continue };
@@ -269,8 +270,8 @@ fn check_inputs(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Runs until SIGINT or SIGTERM, or until a new program has taken over; SIGHUP has the configuration read again,
-/// SIGUSR2 the program replaced.
+/// Runs until SIGINT or SIGTERM, or until a new process has taken over. SIGHUP reads the configuration again, SIGUSR2
+/// replaces the process.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let config = args.configuration(Accept::AnyFile)?;
     if args.test_config {
@@ -294,7 +295,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR2]).context("cannot wait for signals")?;
     let service = if args.upgrade { Service::take_over(config) } else { Service::start(config) }?;
     output::print(&service.where_to_look())?;
-    // Of one that was started to take over, its predecessor tells.
+    // If this process was started to take over, its predecessor notifies the supervisor.
     if !succession::is_successor() {
         supervisor::tell_ready();
     }

@@ -1,4 +1,4 @@
-//! What operators see of objects: `/api/objects`.
+//! Figures about objects for operators: `/api/objects`.
 
 use super::answers::json;
 use super::insight::{millis, no_number, number};
@@ -12,7 +12,7 @@ use glassline_engine::relay::Hub;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Names in an answer where nothing else is asked for: the answer is made on a worker.
+/// The default number of names in an answer, which is made on a worker.
 const LISTED: usize = 50;
 
 type Counts = BTreeMap<&'static str, u32>;
@@ -21,9 +21,9 @@ type Counts = BTreeMap<&'static str, u32>;
 #[derive(Serialize)]
 struct Objects {
     now_utc_us: u64,
-    /// How many names were asked for in ten minutes.
+    /// How many names were requested within ten minutes.
     names: usize,
-    /// Where the buckets of distributions end; behind the last edge there is one more.
+    /// The upper edges of the distributions' buckets; there is one more bucket beyond the last edge.
     edges_ms: Vec<f64>,
     objects: Vec<Named>,
 }
@@ -35,17 +35,17 @@ struct Named {
     all: Counted,
     last_minute: LastMinute,
     windows: Curves,
-    /// Requests by how long they waited for what was there or was to be fetched, a number a bucket.
+    /// Requests for objects that were here or had to be fetched, by how long they waited: the count of each bucket.
     distribution: Vec<u32>,
-    /// For what was not made yet.
+    /// The same for objects that did not exist yet.
     awaited_distribution: Vec<u32>,
 }
 
-/// Requests of some time.
+/// Requests of a period.
 #[derive(Serialize)]
 struct Counted {
     requests: u64,
-    /// Those of them for what was not made yet; percentiles are of the others.
+    /// How many of them were for objects that did not exist yet; percentiles are of the others.
     awaited: u64,
     by_source: Counts,
     by_kind: Counts,
@@ -59,7 +59,7 @@ struct Counted {
 
 #[derive(Serialize)]
 struct LastMinute {
-    /// What of it there was so far.
+    /// How much of the period has passed.
     seconds: f64,
     requests_per_s: f64,
     #[serde(flatten)]

@@ -1,4 +1,5 @@
-//! What operators have an edge forget: `POST /api/purge?path=/live/a/1.m4s`, `POST /api/purge?prefix=/live/a/`.
+//! Lets operators remove objects from an edge: `POST /api/purge?path=/live/a/1.m4s` and
+//! `POST /api/purge?prefix=/live/a/`.
 
 use super::answers::{json, refused};
 use glassline_delivery::http1::server::Request;
@@ -11,14 +12,14 @@ pub(super) const PATH: &str = "/api/purge";
 
 #[derive(Serialize)]
 struct Purged {
-    /// Objects that were in memory. Those of the disk are removed from now on.
+    /// Objects that were in memory. Those on the disk are removed from now on.
     purged: usize,
 }
 
-/// Does what is asked.
+/// Executes the request.
 pub(super) fn act(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
     if let Err(refusal) = hub.is_operator(door, peer, request) {
-        let words = "An edge is purged on the admin listener or, where there is none, from the server's own machine and from \
+        let words = "An edge is purged on the admin listener or, if there is none, from the server's own machine and from the \
                      [admin] networks of its configuration.";
         return refused(refusal, "may not purge", words);
     }

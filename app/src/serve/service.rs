@@ -56,7 +56,7 @@ impl Service {
                 Estate::decline(channel, &error);
                 return Err(failure::failed(
                     error,
-                    "the running server goes on; end it and start this one instead",
+                    "the running server continues; end it and start this one instead",
                 ));
             }
         };
@@ -67,8 +67,8 @@ impl Service {
         Ok(service)
     }
 
-    /// Leaves everything to the new program at the other end of `channel`, but for the TLS of connections. Where that
-    /// fails, all goes on.
+    /// Passes everything, except for the TLS sessions of connections, to the new process at the other end of `channel`.
+    /// If that fails, the service continues.
     pub(super) fn hand_over(&mut self, channel: Channel) -> Result<DrainingTls> {
         self.encoders.end();
         let left = succession::hand_over(&mut self.relay, channel);
@@ -78,7 +78,7 @@ impl Service {
         left
     }
 
-    /// Where a new program finds this one.
+    /// The name of the socket at which a new process finds this one.
     pub(super) fn meeting_name(&self) -> String {
         succession::name(listeners(&self.config)[0].address, self.relay.addresses()[0])
     }
@@ -105,11 +105,11 @@ impl Service {
         logging::configure(config.log.format, &config.log.level)?;
         self.site.rearrange(arrangement);
         if config.workers != self.config.workers {
-            tracing::warn!("another number of workers is taken at the next start");
+            tracing::warn!("the new number of workers takes effect at the next start");
         }
         let user = |config: &Config| (config.process.user.clone(), config.process.group.clone());
         if user(&config) != user(&self.config) {
-            tracing::warn!("another user is taken at the next start");
+            tracing::warn!("the new user takes effect at the next start");
         }
         self.config = config;
         self.start_encoders();

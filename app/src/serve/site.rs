@@ -143,8 +143,9 @@ impl Site for PageSite {
     }
 }
 
-/// The answer to somebody who is no operator and asks for what is for operators only. Without an admin listener the pages and the streams'
-/// figures are everybody's; what tells of the inside, and where streams come from, is not.
+/// The answer to a client that is no operator and requests something for operators only; `None` if the request is
+/// allowed. Without an admin listener everyone may see the pages and the streams' figures; metrics, encoders and
+/// objects are for operators only.
 fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Option<Response> {
     let path = request.path.as_str();
     let is_closed = match door {
@@ -160,8 +161,8 @@ fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hu
     Some(problem(status, "for operators only", words))
 }
 
-/// Whether what is at `path` concerns operators only. Viewers need a stream's page, what the page asks about that
-/// stream, the server's clock, how to reach the operators, and `/gen204`; what is new is for operators only until it is named here.
+/// Whether `path` is for operators only. Viewers need a stream's page, what the page requests about that stream, the
+/// server's clock, the contact line and `/gen204`; every new path is for operators only until it is listed here.
 fn is_for_operators(path: &str) -> bool {
     match path {
         "/" | "/index.html" | "/metrics" | "/healthz" | "/readyz" => true,

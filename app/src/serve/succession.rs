@@ -1,4 +1,4 @@
-//! A new program takes the place of a running one: how the two meet, and what they say to each other.
+//! A new process takes the place of a running server: how the two meet, and the messages between them.
 //!
 //! ```text
 //! old                                                     new: serve --upgrade
@@ -8,8 +8,9 @@
 //!   ends  ◄──────────────── ready ─────────────────────
 //!     ───────────────────── go ───────────────────────►    runs
 //! ```
-//! Where it has connections over TLS the old one goes on with their TLS alone, and ends with the last of them.
-//! Until `go` the old one can go on as if nothing had been; whoever does not hear what it waits for gives up.
+//! If the old process has connections over TLS, it keeps running as their TLS proxy, and ends with the last of them.
+//! Until `go` the old process can continue as if nothing had happened. A process that waits in vain for a message of
+//! the other one gives up.
 
 use super::listeners;
 use crate::config::Config;
@@ -24,27 +25,27 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// How long a new program waits for a server to be there.
+/// How often a new process tries to reach a server.
 const MEETING_TRIES: u32 = 25;
 const MEETING_RETRY: Duration = Duration::from_millis(10);
 
-/// Tells a new program that the old one has started where to meet.
+/// Environment variable with the name of the socket, for a new process that the old one has started.
 const MEETING: &str = "GLASSLINE_MEETING";
 const HELLO: &[u8] = b"glassline: take over";
 const READY: &[u8] = b"ready";
 const GO: &[u8] = b"go";
-/// What is said is short, but for the one message.
+/// Size limit of all messages but the one with the server's state.
 const WORDS_BYTES: usize = 4096;
 const MESSAGE_BYTES: usize = 1 << 30;
-/// Nothing takes this long between two processes of one machine.
+/// No message between two processes of one machine takes this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where a server is met that was told to listen first on `configured` and does so on `actual`.
+/// The name of the socket of a server that was configured to listen first on `configured` and listens on `actual`.
 pub(super) fn name(configured: SocketAddr, actual: SocketAddr) -> String {
     format!("glassline serve {}", SocketAddr::new(configured.ip(), actual.port()))
 }
 
-/// Goes to the meeting. A server that has itself just taken over is there a moment after its predecessor's end.
+/// Connects to the socket. A server that has itself just taken over opens it a moment after its predecessor's end.
 fn connect(name: &str) -> io::Result<Channel> {
     let mut connected = Channel::connect(name);
     for _ in 0..MEETING_TRIES {
@@ -57,22 +58,24 @@ fn connect(name: &str) -> io::Result<Channel> {
     connected
 }
 
-/// Somebody has come to the meeting. Returns the channel if it is one who may take over and wants to.
+/// Checks a process that has connected to the socket. Returns the channel if the process may take over and asks for
+/// it.
 pub(super) fn receive(mut channel: Channel) -> Result<Channel> {
     channel.set_patience(PATIENCE)?;
     let (user, process) = channel.peer()?;
     if user != 0 && user != own_user() {
         let user = privileges::name(user);
-        bail!("process {process} of user {user} wants to take over, and may not");
+        bail!("process {process} of user {user} is not allowed to take over");
     }
     let (hello, _) = channel.receive(WORDS_BYTES)?;
     if hello != HELLO {
-        bail!("process {process} does not say what a new glassline says");
+        bail!("process {process} does not send the greeting of a new glassline process");
     }
     Ok(channel)
 }
 
-/// Leaves all that `relay` has to whoever is at the other end of `channel`, but for the TLS of connections.
+/// Passes the whole state of `relay`, except for the TLS sessions of its connections, to the process at the other end
+/// of `channel`.
 pub(super) fn hand_over(relay: &mut Relay, mut channel: Channel) -> Result<DrainingTls> {
     let draining = relay.hand_over(|message, descriptors| {
         channel.send(message, descriptors)?;
@@ -85,7 +88,7 @@ pub(super) fn hand_over(relay: &mut Relay, mut channel: Channel) -> Result<Drain
     Ok(draining)
 }
 
-/// What the running server leaves, and the channel to tell it what came of it.
+/// The state of the running server, and the channel on which the new process tells it the result.
 pub(super) struct Estate {
     channel: Channel,
     pub(super) message: Vec<u8>,
@@ -93,7 +96,7 @@ pub(super) struct Estate {
 }
 
 impl Estate {
-    /// Goes to the running server of `config` and asks for all that it has.
+    /// Connects to the running server of `config` and asks for its whole state.
     pub(super) fn ask_for(config: &Config) -> Result<Estate> {
         let first = listeners(config)[0].address;
         let name = std::env::var(MEETING).unwrap_or_else(|_| name(first, first));
@@ -112,32 +115,33 @@ impl Estate {
             if user != 0 && user != own_user() {
                 let user = privileges::name(user);
                 return Err(failure::failed(
-                    format!("process {process}, which holds the place to meet ({name:?}), is user {user}'s"),
-                    "start this one as that user, if that is the server to take over from; else end that process",
+                    format!("process {process}, which holds the hand-over socket {name:?}, is user {user}'s"),
+                    "if that process is the server that this one shall replace, start this one as that user; otherwise end that process",
                 ));
             }
             match channel.send(HELLO, &[]).and_then(|()| channel.receive(MESSAGE_BYTES)) {
                 Ok((message, descriptors)) => return Ok(Estate { channel, message, descriptors }),
-                // One that was itself taken over from a moment ago gives the place to its successor.
+                // A server from which another process has just taken over has closed the socket: its successor opens
+                // it again.
                 Err(error) if has_left(&error) && tries > 0 => std::thread::sleep(MEETING_RETRY),
-                Err(error) => return Err(error).context("the running server does not leave what it has"),
+                Err(error) => return Err(error).context("the running server does not hand over its state"),
             }
         }
     }
 
-    /// Tells the running server that all is understood, and waits until it has ended.
+    /// Tells the running server that its whole state was taken over, and waits until it has stopped serving.
     pub(super) fn accept(mut channel: Channel) -> Result<()> {
         channel.send(READY, &[])?;
-        let (answer, _) = channel.receive(WORDS_BYTES).context("the running server goes on by itself")?;
+        let (answer, _) = channel.receive(WORDS_BYTES).context("the running server continues by itself")?;
         if answer != GO {
             bail!("the running server does not say that it has ended");
         }
         Ok(())
     }
 
-    /// Tells the running server that it has to go on, and why.
+    /// Tells the running server that it has to continue, and why.
     pub(super) fn decline(mut channel: Channel, why: &HandoverError) {
-        // It goes on, too, where it hears nothing.
+        // If the message does not arrive, the server continues as well.
         let _ = channel.send(why.to_string().as_bytes(), &[]);
     }
 
@@ -153,10 +157,10 @@ fn has_left(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
-/// Starts the program anew, as this one was started, to take over from it.
+/// Starts the program again, with this process' arguments, to take over from it.
 pub(super) fn start_successor(meeting_name: &str) -> Result<Child> {
     let program = std::env::current_exe().context("cannot find the program itself")?;
-    // Where the file was replaced, the kernel names the old one so.
+    // If the file was replaced, the kernel marks the old one's name like this.
     let program = program.to_string_lossy().trim_end_matches(" (deleted)").to_owned();
     let arguments: Vec<_> = std::env::args_os().skip(1).filter(|argument| argument != "--upgrade").collect();
     let mut command = Command::new(&program);
@@ -164,7 +168,7 @@ pub(super) fn start_successor(meeting_name: &str) -> Result<Child> {
     command.spawn().with_context(|| format!("cannot start {program}"))
 }
 
-/// Whether the server that runs has started this process.
+/// Whether the running server has started this process.
 pub(super) fn is_successor() -> bool {
     std::env::var_os(MEETING).is_some()
 }

@@ -1,20 +1,20 @@
-//! What the program that supervises the server is told (`sd_notify(3)`): systemd, or another that sets `NOTIFY_SOCKET`. Where
-//! none does, nothing is said.
+//! Notifies the program that supervises the server (`sd_notify(3)`): systemd, or another one that sets
+//! `NOTIFY_SOCKET`. Without that variable nothing is sent.
 
 use sd_notify::NotifyState;
 
-/// The server can be asked.
+/// The server is ready for requests.
 pub(super) fn tell_ready() {
     tell(NotifyState::Ready);
 }
 
-/// The process of this number is the server from now on. Only the process that was it is believed, and only before it ends:
-/// else its end would count as the server's.
+/// The process with this number is the server from now on. The supervisor accepts this only from the current server's
+/// process, and only before that ends: otherwise it would take its end for the server's.
 pub(super) fn tell_successor(process: u32) {
     tell(NotifyState::MainPid(process));
 }
 
-/// The server ends.
+/// The server is ending.
 pub(super) fn tell_ending() {
     tell(NotifyState::Stopping);
 }

@@ -35,13 +35,15 @@ const MOST_THREADS: usize = 4;
 /// What only VP8 has.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Options {
-    /// VP8: speed against quality, from 0 (best) to 10 (fastest); 6 is for calls [default: 6]
+    /// VP8: speed against quality, from 0 (best) to 10 (fastest); 6 suits calls [default: 6]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
     speed: Option<u8>,
-    /// VP8: one quantiser, from 0 (finest) to 127, in place of a bit rate; key frames and long-term references are finer
+    /// VP8: one quantiser, from 0 (finest) to 127, instead of a bit rate; key frames and long-term references get a
+    /// finer one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=127), conflicts_with_all = ["bitrate", "vbv"])]
     quantizer: Option<u8>,
-    /// VP8: take noise out of the pictures first, from 1 (hardly seen) over 2 (seen) to 3 (a small camera in the dark); clean pictures stay as they are [default: 0, not at all]
+    /// VP8: remove noise from the pictures first, from 1 (hardly visible) over 2 (visible) to 3 (a small camera in
+    /// the dark); clean pictures are not changed [default: 0, off]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=3))]
     denoise: Option<u8>,
 }

@@ -19,8 +19,9 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "The experiments of Salsify's paper")]
 pub(super) struct Request {
-    /// Run them one after another: networks and senders are theirs. What is in DIR already is not run again. Traces, and the video
-    /// where none is named, come from the shared test data (GLASSLINE_SHARED, or ../shared)
+    /// Run the paper's experiments one after another, with its networks and senders. Experiments with results in DIR
+    /// are not run again. Traces, and the video if none is named, come from the shared test data (GLASSLINE_SHARED,
+    /// or ../shared)
     #[arg(
         long,
         requires = "results",
@@ -30,10 +31,10 @@ pub(super) struct Request {
         ]
     )]
     paper: bool,
-    /// The folder for what comes of each, NAME.json; `glassline lab report DIR` makes a page of it
+    /// The folder for the results, NAME.json for each experiment; `glassline lab report DIR` makes a page of them
     #[arg(long, value_name = "DIR", requires = "paper")]
     results: Option<PathBuf>,
-    /// Only these: a run (att-2c), or all of a network (verizon, att, umts, intermittent, wifi)
+    /// Only these: one run (att-2c), or all runs of a network (verizon, att, umts, intermittent, wifi)
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "paper")]
     only: Vec<String>,
 }

@@ -17,57 +17,58 @@ const EXAMPLES: &str = "\
 Examples:
   glassline encode test:1280x720@50 http://relay:8080/live/a.ts
   glassline lab glass http://relay:8080/live/a.ts
-                                     ours: each stage, their sum, and what the barcode says beside it
+                                     Glassline's own stream: each stage, their sum, and the latency by barcode
   glassline lab glass udp://239.1.2.3:5000 --svg glass.svg
-                                     of datagrams, and a picture of it
+                                     the same for datagrams, with a drawing
   glassline receive link://:7000 - --key a.key | glassline lab glass -
-                                     what another program decodes and writes into a pipe, in any format that FFmpeg reads
+                                     pictures that another program decodes into a pipe, in any format that FFmpeg can read
   glassline encode test:1280x720@50 - | ffmpeg -i - -c copy -f rtsp rtsp://server:8554/a
   glassline lab glass rtsp://server:8554/a
-                                     a foreign chain (FFmpeg, MediaMTX, …), opened and decoded by FFmpeg
+                                     a chain of other programs (FFmpeg, MediaMTX, …), opened and decoded by FFmpeg
   glassline lab glass http://server/a/index.m3u8 --duration 30s --json
   glassline lab glass --page http://relay:8080/watch/a
-                                     what a browser shows, by any player: ours, MediaMTX's, yours
+                                     what a browser shows, with any player: Glassline's, MediaMTX's, yours
   glassline lab glass --film phone.mp4
-                                     a camera's film of both screens: from glass to glass, and no clock but the source's
+                                     a camera's recording of both screens: only the source's clock counts
 
 The pattern's barcode says when each picture was captured, by the clock of the machine that drew it; docs/barcode.md
-tells how to draw it with another program. Where that is another machine, its clock and this one must agree.
+explains how another program can draw it. If that is another machine, its clock and this machine's must agree.
 
-Exit status: 0 done, 1 where nothing came or no barcode could be read, 2 bad usage.";
+Exit status: 0 success, 1 if nothing arrived or no barcode could be read, 2 wrong usage.";
 
-/// Measure from glass to glass at the end of any chain by barcodes, and hold the sum of stages against it
+/// Measure glass-to-glass latency at the end of any chain by barcodes, and compare it with the sum of the stages
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// A live stream: an http:// or udp:// URL of MPEG-TS with H.264, whose stages are told too; another address that FFmpeg opens
-    /// (rtsp://, srt://, rtmp://, …, .m3u8, .mpd); a named pipe, or - for standard input
+    /// A live stream: an http:// or udp:// URL of MPEG-TS with H.264, for which the stages are reported, too; another
+    /// address that FFmpeg can open (rtsp://, srt://, rtmp://, …, .m3u8, .mpd); a named pipe, or - for standard input
     #[arg(value_name = "URL|PIPE", required_unless_present_any = ["page", "film"])]
     target: Option<String>,
-    /// What a page shows in a real browser: Chromium, without a window, opens it and looks at its videos and canvases. It runs
-    /// without a sandbox: only for pages that you trust
+    /// A page that shows the video in a real browser: Chromium opens it without a window, and its videos and canvases
+    /// are examined. Chromium runs without a sandbox: use it only for pages that you trust
     #[arg(long, value_name = "URL", conflicts_with_all = ["target", "ffmpeg"])]
     page: Option<String>,
-    /// A film of two screens, the source's and the viewer's, in any format that FFmpeg decodes: how far their barcodes are apart
+    /// A recording of two screens, the source's and the viewer's, in any format that FFmpeg can decode: measures the
+    /// time between their barcodes
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "ffmpeg", "page", "duration"])]
     film: Option<String>,
-    /// The browser; without it $CHROMIUM, or the first of chromium, chromium-browser, google-chrome-stable and google-chrome that
-    /// is found
+    /// The browser; without it $CHROMIUM, or the first of chromium, chromium-browser, google-chrome-stable and
+    /// google-chrome that is found
     #[arg(long, value_name = "PROGRAM", requires = "page")]
     browser: Option<PathBuf>,
-    /// The source's size, where it is an unusual one and the page shows it at another
+    /// The source's picture size, if it is unusual and the page shows the picture at another size
     #[arg(long, value_name = "WxH", requires = "page", value_parser = quantity::parse_size)]
     size: Option<Size>,
-    /// Let FFmpeg open http:// and udp:// URLs, too, whatever is in them: no stages are told then
+    /// Open http:// and udp:// URLs with FFmpeg, too, whatever they contain; stages are not reported then
     #[arg(long)]
     ffmpeg: bool,
-    /// How long to listen; the first second is left out
+    /// How long to measure; the first second is not counted
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
     /// Print the report as JSON; docs/lab.md explains each key
     #[arg(long)]
     json: bool,
-    /// Draw the stages, and how old how many pictures were
+    /// Draw the stages, and how the ages of the pictures are distributed
     #[arg(long, value_name = "FILE.svg", value_parser = picture_file::parse)]
     svg: Option<PathBuf>,
     #[command(flatten)]
@@ -80,14 +81,14 @@ fn duration(text: &str) -> Result<Duration, String> {
     if range.contains(&duration) { Ok(duration) } else { Err("must be from 100ms to 1h".into()) }
 }
 
-/// Who opens what is measured.
+/// The program that opens the measured stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opener {
     Ours,
     Ffmpeg,
 }
 
-/// Who opens this. A plain file is refused: what is recorded has no age.
+/// The program that opens `target`. A plain file is refused, because the age of a recording means nothing.
 fn opener(target: &str, by_ffmpeg: bool) -> Result<Opener> {
     match target.split_once("://") {
         Some(("http" | "https", rest)) => {

@@ -16,14 +16,14 @@ use std::path::Path;
 /// The version of the JSON.
 pub(super) const SCHEMA: u32 = 1;
 
-/// What was looked at.
+/// The measured source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opened<'a> {
-    /// As it was named.
+    /// As it was named on the command line.
     pub(super) source: &'a str,
     /// "glassline", "ffmpeg" or "chromium".
     pub(super) by: &'static str,
-    /// Access units that went to the decoder, where we saw them.
+    /// Access units that went to the decoder, if Glassline and not FFmpeg opened the stream.
     pub(super) units: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Fails where no barcode was read, with what to do.
+    /// Fails with advice if no barcode was read.
     pub(super) fn new(
         opened: Opened<'_>,
         clock: WallClock,
@@ -59,7 +59,7 @@ impl Measured {
             sights.figures().ok_or_else(|| nothing_seen(sights.pictures(), sights.unread(), complaints))?;
         if seen.age_ms.min < 0.0 {
             warnings.push(
-                "Pictures come from the future: the clock of who drew the barcodes and this one do not agree.".into(),
+                "Pictures come from the future: the barcodes' clock and this machine's disagree.".into(),
             );
         }
         if let Some(proof) = &proof {
@@ -95,7 +95,7 @@ impl Measured {
         output::print(&self.table())
     }
 
-    /// By whose clock, and how right that is.
+    /// The clock that ages are measured by, and its uncertainty.
     fn clock(&self) -> String {
         match self.clock_uncertainty_ms {
             Some(ms) => {

@@ -1,4 +1,4 @@
-//! Streams that are decoded: those whose access units we see, with their stages, and whatever FFmpeg opens.
+//! Streams that are decoded: with stages if Glassline itself demultiplexes them, and without if FFmpeg opens them.
 
 use super::Args;
 use super::report::{Measured, Opened};
@@ -11,10 +11,10 @@ use glassline_lab::glass::{Decoder, Page, Proof, SETTLE, Sights, Told};
 use glassline_lab::inspect::WallClock;
 use std::time::Duration;
 
-/// So long FFmpeg may take to open an address, beside the time that is listened for.
+/// How long FFmpeg may take to open an address, in addition to the measuring time.
 const OPENING: Duration = Duration::from_secs(10);
 
-/// A stream of MPEG-TS: its units go to FFmpeg one by one, as `probe --glass` gives them.
+/// Measures a stream of MPEG-TS: its access units go to FFmpeg one by one, as in `probe --glass`.
 pub(super) fn ours(args: &Args, target: &str) -> Result<Measured> {
     let clock = server_clock::of(target, &args.trust);
     let mut source = source::open(target, &args.trust, Clock.now() + args.duration)?;
@@ -32,7 +32,7 @@ pub(super) fn ours(args: &Args, target: &str) -> Result<Measured> {
     Measured::new(opened, clock, heard.look, Some(proof), &heard.complaints, warnings)
 }
 
-/// Whatever FFmpeg opens. Only what it decodes is seen.
+/// Measures a stream that FFmpeg opens. Only decoded pictures are seen.
 pub(super) fn by_ffmpeg(args: &Args, target: &str) -> Result<Measured> {
     let clock = here();
     let (patience, time) = (OPENING + args.duration, SETTLE + args.duration);
@@ -43,10 +43,10 @@ pub(super) fn by_ffmpeg(args: &Args, target: &str) -> Result<Measured> {
     Measured::new(opened, clock, sights, None, &complaints, Vec::new())
 }
 
-/// What a page shows.
+/// Measures what a page shows.
 pub(super) fn in_a_browser(args: &Args, page: &str) -> Result<Measured> {
     let browser = browser(args.browser.as_deref())?;
-    // Signals before there are other threads.
+    // Signals are blocked before other threads start.
     let signals = Signals::block().context("cannot wait for signals")?;
     let (clock, url) = (here(), page.to_owned());
     let page = Page { browser, url: url.clone(), size: args.size };

@@ -21,72 +21,73 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   glassline lab link --up 3M --down 3M --delay 20ms --queue 256p -- bash
-                                     a shell behind a slow line
+                                     a shell behind a slow link
   glassline lab link --up 5M --down lte.down --delay 20ms --svg link.svg \\
       --far 'exec glassline serve --listen 100.64.0.1:8080 --open-publish' -- \\
       glassline encode test:1280x720@25 http://100.64.0.1:8080/live/a.ts --bitrate 4M
-                                     both sides at once, and a picture of what happened
+                                     both sides at once, and a drawing of what happened
   glassline lab link --loss ge:0.0085/0.25/0.6 --loss down=0% -- COMMAND
-                                     bursts of loss on the way up alone
+                                     bursts of loss, only in the direction up
 
-COMMAND runs in a network of its own. It has the address 100.64.0.2; the other side, where
---far runs and as root every program of this machine, is 100.64.0.1 (where several links run
-at a time the third number tells them apart). Both stand in the environment of COMMAND and of
---far, as GLASSLINE_NEAR and GLASSLINE_FAR. IPv4 is carried, and nothing beyond this machine.
+COMMAND runs in a network of its own, with the address 100.64.0.2. The other side has 100.64.0.1;
+--far runs there and, as root, every other program of this machine. If several links run at the
+same time, the third number distinguishes them. COMMAND and --far find both addresses in the
+environment, as GLASSLINE_NEAR and GLASSLINE_FAR. Only IPv4 is carried, and only within this machine.
 
-Exit status: the command's; 128 and its number where a signal ended it; 1 where the link
-failed, 2 bad usage. docs/lab.md tells what is emulated, how exactly, and explains the report.";
+Exit status: the command's; 128 plus the signal's number if a signal ended it; 1 if the link
+failed, 2 wrong usage. docs/lab.md says what is emulated and how exactly, and explains the report.";
 
 /// Run a program behind an emulated network: rate, trace, delay, queue, loss
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// How fast what the command sends goes: a rate (5M), or the file of a trace in Mahimahi's format
+    /// Capacity for what the command sends: a rate (5M), or a trace file in Mahimahi's format
     #[arg(long, value_name = "TRACE|RATE", default_value = "unlimited")]
     up: Speed,
-    /// How fast what the command receives comes
+    /// Capacity for what the command receives
     #[arg(long, value_name = "TRACE|RATE", default_value = "unlimited")]
     down: Speed,
-    /// Traces do not begin again: after their last line nothing passes
+    /// Do not repeat traces: after their last line nothing passes
     #[arg(long)]
     once: bool,
-    /// One-way delay; here and below up= or down= before a value is for one direction
+    /// One-way delay; here and below, up= or down= before a value limits it to one direction
     #[arg(long, value_name = "[up=|down=]TIME", value_parser = sided_duration)]
     delay: Vec<Sided<Duration>>,
-    /// A packet takes up to this much longer; none overtakes another
+    /// Additional delay of a packet, up to this; packets do not overtake each other
     #[arg(long, value_name = "[up=|down=]TIME", value_parser = sided_duration)]
     jitter: Vec<Sided<Duration>>,
-    /// The queue before the rate: packets (256p), bytes (64k), both (256p+64k), drophead:…; infinite
+    /// The queue in front of the bottleneck: packets (256p), bytes (64k), both (256p+64k), drophead:…; infinite
     #[arg(long, value_name = "[up=|down=]QUEUE", value_parser = |text: &str| Sided::parse(text, quantity::queue))]
     queue: Vec<Sided<Queue>>,
-    /// Packets lost: 2%, or in bursts ge:TO_BAD/TO_GOOD/LOSS_IN_BAD (Gilbert-Elliott)
+    /// Packet loss: 2%, or in bursts ge:TO_BAD/TO_GOOD/LOSS_IN_BAD (Gilbert-Elliott)
     #[arg(long, value_name = "[up=|down=]LOSS", value_parser = |text: &str| Sided::parse(text, quantity::loss))]
     loss: Vec<Sided<Loss>>,
-    /// Packets that arrive twice
+    /// Share of packets that arrive twice
     #[arg(long, value_name = "[up=|down=]SHARE", value_parser = |text: &str| Sided::parse(text, quantity::duplicates))]
     duplicate: Vec<Sided<f64>>,
-    /// Packets that are held, and overtaken: 1%:10ms
+    /// Packets that are held back, so that others overtake them: 1%:10ms
     #[arg(long, value_name = "[up=|down=]SHARE:TIME", value_parser = |text: &str| Sided::parse(text, quantity::reorder))]
     reorder: Vec<Sided<Reorder>>,
-    /// Times without a link: random:ON/OFF (means), periodic:ON/OFF, once:AFTER/OFF; with ,hold packets wait
+    /// Outages of the link: random:ON/OFF (means), periodic:ON/OFF, once:AFTER/OFF; with ,hold packets wait until it
+    /// is over
     #[arg(long, value_name = "[up=|down=]OUTAGE", value_parser = |text: &str| Sided::parse(text, quantity::outages))]
     outage: Vec<Sided<Outages>>,
     /// The largest packet, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(68..=65_535))]
     mtu: u32,
-    /// What all chance follows from: the same number, the same losses
+    /// Seed of all random numbers: the same seed gives the same losses
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// A program for the other side, for the shell; ended when the command has ended
+    /// A shell command to run on the other side; it is ended after the command has ended
     #[arg(long, value_name = "COMMAND")]
     far: Option<String>,
-    /// Write FILE.up and FILE.down: each arrival, departure and drop, as mm-link logs them
+    /// Write FILE.up and FILE.down: every arrival, departure and drop, in mm-link's log format
     #[arg(long, value_name = "FILE")]
     packet_log: Option<PathBuf>,
     /// Draw rate, queue and delay over time
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Print the report as JSON; what the command prints goes to standard error then
+    /// Print the report as JSON; the command's output then goes to standard error
     #[arg(long)]
     json: bool,
     /// The program to run, with its arguments

@@ -12,9 +12,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// How long the program on the far side has to end, once it was asked to.
+/// How long the program on the far side may take to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Whether the link still works is looked at this often.
+/// How often to check that the link still works.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Starts programs and ends them, whatever happens.
@@ -26,7 +26,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Takes this process' signals over: they are passed on.
+    /// Catches this process' signals, which are passed on to the command.
     pub(super) fn new() -> Result<Programs> {
         let signals = Signals::block().context("cannot wait for signals")?;
         let poller = Poller::new()?;
@@ -35,7 +35,7 @@ impl Programs {
         Ok(Programs { signals, poller, far: None, orphans })
     }
 
-    /// Runs the command, and beside it what is to run on the far side, to the command's end; the exit status for it.
+    /// Runs the command until it ends, and beside it the program of the far side. Returns the command's exit status.
     pub(super) fn run(&mut self, args: &Args, networks: &Networks, emulation: &Emulation) -> Result<u8> {
         let addressed = |command: &mut Command| {
             command.env("GLASSLINE_NEAR", networks.near_address.to_string());
@@ -43,7 +43,8 @@ impl Programs {
         };
         if let Some(far) = &args.far {
             let mut command = Command::new("sh");
-            // A group of its own, so that all that the shell starts can be ended. What it prints is not the command's.
+            // The shell gets a process group of its own, so that all programs that it starts can be ended. Its output
+            // is not the command's.
             command.args(["-c", far]).process_group(0).stdin(Stdio::null()).stdout(own_stderr()?);
             addressed(&mut command);
             self.far =
@@ -65,12 +66,13 @@ impl Programs {
         self.wait(child, emulation)
     }
 
-    /// Waits for the command's end, passing signals on.
+    /// Waits until the command ends, and passes signals on to it.
     fn wait(&mut self, mut child: Child, emulation: &Emulation) -> Result<u8> {
         let mut ready = Vec::new();
         loop {
             while let Some(Caught { signal, is_of_kernel }) = self.signals.next() {
-                // What a terminal sends the command gets from it, being in front there too; twice would be too much.
+                // The terminal sends its signals to the command, too, which is in the foreground: passing them on
+                // would deliver them twice.
                 let is_had = signal == Signal::CHILD || is_of_kernel;
                 if !is_had {
                     // It may have ended meanwhile.
@@ -83,20 +85,21 @@ impl Programs {
             if emulation.has_failed() {
                 let _ = child.kill();
                 let _ = child.wait();
-                // The link's own error is told.
+                // The emulation reports its own error.
                 return Ok(1);
             }
             self.poller.wait(Some(LOOK), &mut ready)?;
         }
     }
 
-    /// Has what runs on the far side end: asks, waits for a while, kills.
+    /// Ends the program of the far side: with SIGTERM, and after a while with SIGKILL.
     fn end_far(&mut self) -> io::Result<()> {
         let Some(mut far) = self.far.take() else { return Ok(()) };
         child::send_to_group(&far, Signal::TERM);
         let step = Duration::from_millis(10);
         let mut waited = Duration::ZERO;
-        // The shell first: while it is not waited for, its number and its group's are nobody else's.
+        // The shell is waited for first. Its process and group numbers are not reused as long as it has not been
+        // waited for.
         while waited < PATIENCE && far.try_wait()?.is_none() {
             std::thread::sleep(step);
             waited += step;
@@ -115,7 +118,7 @@ impl Drop for Programs {
         if let Err(error) = self.end_far() {
             tracing::warn!("cannot end the program of --far: {error}");
         }
-        // Without the link they would go on in a network that leads nowhere.
+        // Without the link these programs would keep running in a network that leads nowhere.
         let left = self.orphans.end(PATIENCE);
         if left > 0 {
             let programs = if left == 1 { "program" } else { "programs" };
@@ -126,13 +129,13 @@ impl Drop for Programs {
     }
 }
 
-/// What this program writes complaints to, for another one's output.
+/// A copy of this program's standard error, for the output of another program.
 fn own_stderr() -> Result<Stdio> {
     let copy = io::stderr().as_fd().try_clone_to_owned().context("cannot copy standard error")?;
     Ok(copy.into())
 }
 
-/// As shells say it.
+/// The exit status as shells compute it.
 fn exit_status(status: ExitStatus) -> u8 {
     let signal = status.signal().map(|signal| 128 + signal);
     u8::try_from(status.code().or(signal).unwrap_or(1)).unwrap_or(1)

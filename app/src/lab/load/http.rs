@@ -18,58 +18,58 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
-                                     1000 viewers for 10 s, a sample of 100 checked
+                                     1000 viewers for 10 s; the packets of 100 are checked
   glassline lab load http URL --viewers 200 --check all --duration 1m --json > report.json
   glassline lab load http URL --viewers 5000 --ramp 10s --churn 50/s --slow 100@50%
-                                     viewers come within 10 s; 50 a second leave for others,
+                                     all viewers join within 10 s; 50 per second are replaced,
                                      100 read at half of the stream's rate
   glassline lab load http URL --viewers 50000 --processes 4 --source 127.0.0.1,127.0.0.2
-                                     more than a process' descriptors, and an address' ports
+                                     more viewers than one process has descriptors and one address has ports
 
-Any HTTP server and any body will do; packets are checked where the body is MPEG-TS, and every
-byte of the stream that `glassline lab load source` sends. docs/lab.md explains the report.
+Any HTTP server and any body will do. Packets are checked if the body is MPEG-TS, and every byte
+if it is the stream that `glassline lab load source` sends. docs/lab.md explains the report.
 
-Exit status: 0 done, 1 where a packet was wrong, missing or repeated, or nobody got anything,
-2 bad usage.";
+Exit status: 0 success, 1 if a packet was wrong, missing or repeated, or no viewer received
+anything, 2 wrong usage.";
 
-/// Many viewers of an HTTP server: who gets in, how soon, how fast, and whether each byte is right
+/// Simulate many viewers of an HTTP server: how many get in, how soon, how fast, and whether each byte is right
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// What is asked for; viewers take several URLs in turn
+    /// What to request; with several URLs, viewers take turns
     #[arg(value_name = "URL", required = true, value_parser = url)]
     urls: Vec<String>,
-    /// Viewers at once
+    /// Number of simultaneous viewers
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = viewers)]
     viewers: usize,
-    /// How viewers come: so many a second, or all within a time (10s)
+    /// How fast viewers join: a number per second, or all within a time (10s)
     #[arg(long, value_name = "RATE/s|TIME", default_value = "1000/s")]
     ramp: Ramp,
-    /// How long figures are gathered, once all have come
+    /// How long to measure after all viewers have joined
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::parse_duration)]
     duration: Duration,
-    /// How long before that all viewers just watch
+    /// How long all viewers watch before the measurement starts
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse_duration)]
     warm_up: Duration,
-    /// How fast each viewer reads at most
+    /// Highest rate at which each viewer reads
     #[arg(long, value_name = "RATE", value_parser = bitrate)]
     rate_limit: Option<Bitrate>,
-    /// Some viewers read slowly: at a rate (10@500k) or a share of the stream's rate (10@50%)
+    /// Let some viewers read slowly: at a rate (10@500k) or a share of the stream's rate (10@50%)
     #[arg(long, value_name = "N@RATE")]
     slow: Option<Slow>,
-    /// Viewers that leave each second, each for another one
+    /// Number of viewers per second that leave and are replaced by new ones
     #[arg(long, value_name = "RATE/s", value_parser = per_second)]
     churn: Option<f64>,
-    /// Whose packets are checked: all, a sample of so many viewers, or none
+    /// For which viewers the packets are checked: all, a sample of this many, or none
     #[arg(long, value_name = "all|N|none", default_value = "100", value_parser = check)]
     check: Check,
-    /// A viewer that gets nothing for longer has stalled
+    /// A viewer that receives nothing for longer than this has stalled
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = quantity::parse_duration)]
     stall: Duration,
-    /// A viewer without an answer after this time is refused
+    /// A viewer without an answer after this time counts as refused
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::parse_duration)]
     timeout: Duration,
-    /// Ask again for a body that was read to its end
+    /// Request a body again after it was read to its end
     #[arg(long)]
     repeat: bool,
     /// Addresses of this machine to connect from, in turn: each has about 28,000 ports
@@ -77,13 +77,13 @@ pub(super) struct Args {
     source: Vec<IpAddr>,
     #[command(flatten)]
     trust: Trust,
-    /// Divide the viewers among so many processes
+    /// Divide the viewers among this many processes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     processes: u16,
     /// Print the report as JSON; docs/lab.md explains each key
     #[arg(long)]
     json: bool,
-    /// Be one of several processes: report to the one that started it
+    /// Run as one of several processes, and report to the process that started it
     #[arg(long, hide = true)]
     worker: bool,
 }
@@ -165,7 +165,7 @@ impl Args {
         if viewers > ports * places {
             let enough = viewers.div_ceil(ports.max(1));
             return Err(failure::usage(
-                format!("{viewers} viewers need as many local ports, {places} × {ports} are to be had"),
+                format!("{viewers} viewers need as many local ports; there are {places} × {ports}"),
                 format!(
                     "connect from {enough} addresses of this machine (--source ADDR,ADDR…; on loopback any of \
                      127.0.0.0/8)"
@@ -280,7 +280,7 @@ fn report(args: &Args, tally: &Tally) -> Result<()> {
     if viewers.receiving + viewers.dropped + viewers.finished + viewers.left == 0 {
         let reason = report.failures.first().map_or("none was answered in time", |failure| &failure.reason);
         return Err(failure::failed(
-            format!("nobody got anything: {reason}"),
+            format!("no viewer received anything: {reason}"),
             "check the URL, and that the stream is there",
         ));
     }

@@ -25,41 +25,42 @@ use std::time::{Duration, Instant};
 const EXAMPLES: &str = "\
 Examples:
   glassline lab load live http://127.0.0.1:8080/live/demo/index.m3u8 --viewers 500
-                                     LL-HLS: blocking reloads, and parts before they are there
+                                     LL-HLS: with blocking reloads, and parts requested in advance
   glassline lab load live http://127.0.0.1:8080/live/demo/manifest.mpd --duration 1m --json
-                                     LL-DASH: segments while they grow
+                                     LL-DASH: segments that are still being written
   glassline lab load live URL --viewers 20000 --processes 4 --source 127.0.0.1,127.0.0.2
   glassline lab load live URL --report viewers.html
-                                     a page with the delays; .svg gives the picture alone
+                                     a page with the delays; .svg gives only the drawing
 
-A chunk's delay runs from its capture, which its prft box tells by the wall clock of the server's
-machine, to its last byte here: run both on one machine, or set both clocks. docs/lab.md explains.
+A chunk's delay is the time from its capture, which its prft box gives by the wall clock of the
+server's machine, to the arrival of its last byte: run both on one machine, or synchronise the
+clocks. docs/lab.md explains this.
 
-Exit status: 0 done, 1 where something failed or nobody got anything, 2 bad usage.";
+Exit status: 0 success, 1 if something failed or no viewer received anything, 2 wrong usage.";
 
-/// Viewers of LL-HLS or LL-DASH: how soon they begin, how late chunks are, who stalls
+/// Simulate viewers of LL-HLS or LL-DASH: how soon they start, how late chunks are, how many viewers stall
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The playlist (.m3u8) or manifest (.mpd)
     #[arg(value_name = "URL", value_parser = http::url)]
     url: String,
-    /// Viewers at once; each has up to four connections
+    /// Number of simultaneous viewers; each has up to four connections
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = http::viewers)]
     viewers: usize,
-    /// What the URL leads to, where its ending does not tell
+    /// The protocol, if the URL's ending does not tell
     #[arg(long, value_enum)]
     protocol: Option<Kind>,
-    /// How viewers come: so many a second, or all within a time (10s)
+    /// How fast viewers join: a number per second, or all within a time (10s)
     #[arg(long, value_name = "RATE/s|TIME", default_value = "3s")]
     ramp: Ramp,
-    /// How long figures are gathered, once all have come
+    /// How long to measure after all viewers have joined
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::parse_duration)]
     duration: Duration,
-    /// How long before that all viewers just watch
+    /// How long all viewers watch before the measurement starts
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse_duration)]
     warm_up: Duration,
-    /// What is presented so long after its capture; a chunk that comes later is a stall
+    /// How long after its capture everything is presented; a chunk that arrives later is a stall
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse_duration)]
     latency: Duration,
     /// A request without an answer after this time has failed
@@ -70,16 +71,16 @@ pub(super) struct Args {
     source: Vec<IpAddr>,
     #[command(flatten)]
     trust: Trust,
-    /// Divide the viewers among so many processes
+    /// Divide the viewers among this many processes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     processes: u16,
     /// Print the report as JSON; docs/lab.md explains each key
     #[arg(long)]
     json: bool,
-    /// Write a page of HTML, or a picture where the name ends with .svg
+    /// Write an HTML page, or a drawing if the name ends with .svg
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Be one of several processes: report to the one that started it
+    /// Run as one of several processes, and report to the process that started it
     #[arg(long, hide = true)]
     worker: bool,
 }
@@ -283,7 +284,7 @@ fn finish(args: &Args, report: &LiveReport) -> Result<()> {
     let reason = report.failures.first().map_or("no chunk came", |failure| &failure.reason);
     if report.playing == 0 {
         let advice = "check the URL, and that the stream is there";
-        return Err(failure::failed(format!("nobody got anything: {reason}"), advice));
+        return Err(failure::failed(format!("no viewer received anything: {reason}"), advice));
     }
     if !report.is_right() {
         let what = format!("{} of {} viewers play; {reason}", report.playing, report.wanted);

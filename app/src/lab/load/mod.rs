@@ -19,9 +19,9 @@ Examples:
   glassline lab load http http://127.0.0.1:8080/live/load.ts --viewers 2000 --duration 30s
   glassline lab load live http://127.0.0.1:8080/live/demo/index.m3u8 --viewers 500
 
-docs/lab.md tells how to read the report and how to go beyond one process.";
+docs/lab.md explains the report, and how to use more than one process.";
 
-/// Load a server with viewers, and check what they get
+/// Load a server with viewers, and check what they receive
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {

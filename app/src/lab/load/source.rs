@@ -1,4 +1,4 @@
-//! `glassline lab load source`: a live stream whose packets say which they are and when they were sent.
+//! `glassline lab load source`: a live stream with a number and a send time in each packet.
 
 use super::session::Line;
 use crate::trust::Trust;
@@ -16,34 +16,34 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   glassline lab load source http://127.0.0.1:8080/live/load.ts
-                                     publish 5 Mbit/s, 50 frames a second, until Ctrl-C
+                                     publish 5 Mbit/s, 50 frames per second, until Ctrl-C
   glassline lab load source 'http://127.0.0.1:8080/live/load.ts?key=KEY' --rate 20M --frames 25 --duration 1m
   glassline lab load source --listen 127.0.0.1:9000
                                      wait for a server that fetches its stream (Cubemap: src=...)
 
-It is valid MPEG-TS with a key frame each second, but no decoder makes a picture of it:
-`glassline lab load http` reads every byte's right value and each frame's delay from it.
-Delays are told where source and viewers run on one machine, which has one clock.";
+The stream is valid MPEG-TS with a key frame each second, but no decoder can make pictures of it:
+from its contents, `glassline lab load http` knows the right value of every byte and the delay of
+each frame. Delays are reported if source and viewers run on one machine, which has one clock.";
 
-/// Publish a live stream that is made to be measured
+/// Publish a live stream that is made for measurements
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Where to publish, by HTTP PUT
+    /// URL to publish to, by HTTP PUT
     #[arg(value_name = "URL", value_parser = url, required_unless_present = "listen")]
     url: Option<String>,
-    /// Instead of publishing wait here to be asked, once, for the stream
+    /// Do not publish, but wait at this address for one request for the stream
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "url")]
     listen: Option<SocketAddr>,
     #[command(flatten)]
     trust: Trust,
-    /// Mean bit rate
+    /// Average bit rate
     #[arg(long, value_name = "RATE", default_value = "5M", value_parser = bitrate)]
     rate: Bitrate,
-    /// Frames a second
+    /// Frames per second
     #[arg(long, value_name = "RATE", default_value = "50", value_parser = quantity::parse_frame_rate)]
     frames: FrameRate,
-    /// End after this time
+    /// Stop after this time
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     duration: Option<Duration>,
 }
@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         load.run(left).map_err(|error| {
             failure::failed(
                 format!("{error:#}"),
-                "see docs/serve.md on who may publish, and the server's log",
+                "see docs/serve.md for the rules of publishing, and the server's log",
             )
         })?;
         let (frames, bytes, waiting) = load.progress().source.unwrap_or_default();

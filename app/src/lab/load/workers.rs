@@ -1,5 +1,6 @@
-//! A load in several processes: each has its own descriptors and its own core, and tells the one that started it
-//! how far it is and what it saw, a line of JSON each. A process whose standard input closes ends early.
+//! A load in several processes: each has its own descriptors and its own core, and reports to the process that
+//! started it: its progress and its results, as one line of JSON each. A process ends early if its standard input is
+//! closed.
 
 use super::session::TELL;
 use crate::{failure, output};
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// What a process tells.
+/// A message of a process.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Message<T> {
@@ -25,9 +26,9 @@ enum Message<T> {
     Tally(Box<T>),
 }
 
-/// What a process has seen, which adds up.
+/// Results of a process, which can be added up.
 pub(super) trait Sum: Default + Serialize + DeserializeOwned + Send + 'static {
-    /// Adds what another process has seen.
+    /// Adds the results of another process.
     fn add(&mut self, other: &Self);
 }
 
@@ -43,15 +44,15 @@ impl Sum for LiveTally {
     }
 }
 
-/// How soon a signal is heeded.
+/// How soon a signal takes effect.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Does one process' part, which is `run`, and tells.
+/// Runs this process' part, which is `run`, and reports.
 pub(super) fn work<T: Sum>(
     run: impl FnOnce(&AtomicBool, &mut dyn FnMut(&Progress) -> Result<()>) -> Result<T>,
 ) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
-    // A terminal's Ctrl-C comes here too, before or after the end of standard input that it leads to.
+    // Ctrl-C in a terminal reaches this process, too, before or after its standard input is closed because of it.
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&stop)).context("cannot wait for signals")?;
     }
@@ -68,13 +69,13 @@ pub(super) fn work<T: Sum>(
     tell(&Message::Tally(Box::new(tally)))
 }
 
-/// Which process, and what it tells; nothing more where it has ended.
+/// A process' index and its message; `None` when the process has ended.
 type Told<T> = (usize, Option<Message<T>>);
 
-/// A started process; it ends with this.
+/// A started process. Dropping it ends the process.
 struct Worker<T> {
     child: Child,
-    /// Open for as long as it shall go on.
+    /// Open as long as the process shall run.
     input: Option<ChildStdin>,
     progress: Progress,
     tally: Option<Box<T>>,
@@ -98,13 +99,13 @@ impl<T: Sum> Worker<T> {
 
 impl<T> Drop for Worker<T> {
     fn drop(&mut self) {
-        // Fails only where it has ended by itself.
+        // This fails only if the process has ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Passes on what a process tells, and its end as `None`.
+/// Passes on the messages of a process, and its end as `None`.
 fn pass_on<T: Sum>(index: usize, out: Option<ChildStdout>, told: &Sender<Told<T>>) {
     let lines = out.into_iter().flat_map(|out| BufReader::new(out).lines());
     for line in lines.map_while(Result::ok) {
@@ -117,7 +118,7 @@ fn pass_on<T: Sum>(index: usize, out: Option<ChildStdout>, told: &Sender<Told<T>
     let _ = told.send((index, None));
 }
 
-/// Starts a process for each command line and adds up what they saw. `show` gets the progress of all once a second.
+/// Starts a process for each command line and adds up the results. `show` gets the total progress once per second.
 pub(super) fn run<T: Sum>(
     arguments: Vec<Vec<String>>,
     stop: &AtomicBool,

@@ -1,4 +1,4 @@
-//! `glassline lab score`: how near decoded pictures are to what was encoded.
+//! `glassline lab score`: how close decoded pictures are to the originals.
 
 mod source;
 
@@ -18,26 +18,26 @@ Examples:
   glassline lab score film.y4m film.ivf --json --svg score.svg
   ffmpeg -v error -i film.mp4 -f yuv4mpegpipe - | glassline lab score film.y4m -
 
-SSIM is FFmpeg's: windows of 8x8, every 4 samples; in decibels it is -10 log10(1 - SSIM). The last column is
-SSIM of luma as Daala's tools compute it, the measure of the Salsify paper: another one, not to be mixed with
-the first. The mean is that of squared errors and of SSIM, not of decibels.
+SSIM is computed as in FFmpeg: windows of 8x8, every 4 samples; in decibels it is -10 log10(1 - SSIM). The last
+column is the SSIM of luma as Daala's tools compute it, the measure of the Salsify paper; the two cannot be
+compared. Averages are taken over squared errors and over SSIM, not over decibels.
 
-Exit status: 0 done, 1 where the two are not alike in size, format or number of pictures, 2 bad usage.";
+Exit status: 0 success, 1 if the two differ in size, format or number of pictures, 2 wrong usage.";
 
-/// Compare decoded pictures with what was encoded: PSNR and SSIM of each and of all
+/// Compare decoded pictures with the originals: PSNR and SSIM of each picture and of all
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// What was encoded: a y4m file
+    /// The original: a y4m file
     #[arg(value_name = "REFERENCE.y4m")]
     reference: String,
-    /// What became of it: a y4m file, - (y4m on standard input), or an IVF file with VP8 in it
+    /// The decoded pictures: a y4m file, - (y4m on standard input), or an IVF file with VP8
     #[arg(value_name = "DISTORTED")]
     distorted: String,
     /// Print the report as JSON; docs/lab.md explains each key
     #[arg(long)]
     json: bool,
-    /// Draw SSIM and PSNR of each picture
+    /// Draw the SSIM and PSNR of each picture
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
 }

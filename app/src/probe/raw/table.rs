@@ -229,7 +229,7 @@ fn verdict(timing: &TimingReport) -> String {
     )
 }
 
-/// What the two figures of ST 2110-21 say, and whether they pass: sentences for who does not know them by heart.
+/// Says in sentences what the two figures of ST 2110-21 mean, and whether they pass.
 fn meaning(timing: &TimingReport) -> String {
     let limits = match timing.class {
         "narrow" => timing.narrow,
