@@ -4,18 +4,18 @@
 //! three commands).
 //!
 //! ```text
-//! cargo run --release -p glassline-engine --example direct                            both ends in one process
-//! cargo run --release -p glassline-engine --example direct receive 0.0.0.0:7000       one here …
-//! cargo run --release -p glassline-engine --example direct send 192.0.2.1:7000        … and one there
+//! cargo run --release -p glassline-call --example direct                            both ends in one process
+//! cargo run --release -p glassline-call --example direct receive 0.0.0.0:7000       one here …
+//! cargo run --release -p glassline-call --example direct send 192.0.2.1:7000        … and one there
 //! ```
 
 use bytes::Bytes;
-use glassline_engine::capture::{Length, Source};
-use glassline_engine::direct::{SendSettings, SenderSettings, Shown, Sink, VideoReceiver, VideoSender};
-use glassline_engine::link::session::{Channel, Extent, Mode, Session};
-use glassline_engine::link::{Endpoint, Local};
+use glassline_call::direct::{SendSettings, SenderSettings, Shown, Sink, VideoReceiver, VideoSender};
+use glassline_call::link::session::{Channel, Extent, Mode, Session};
+use glassline_call::link::{Endpoint, Local};
 use glassline_io::clock::Clock;
 use glassline_media::{FrameRate, Size, Stage};
+use glassline_studio::capture::{Length, Source};
 use glassline_transport::link::{Credentials, Fec, Key, Options, Settings};
 use std::error::Error;
 use std::io;

@@ -2,14 +2,14 @@
 //! lost, and commands that may not.
 //!
 //! ```text
-//! cargo run --release -p glassline-engine --example drone                          both in one process
-//! cargo run --release -p glassline-engine --example drone ground 0.0.0.0:7000      one here …
-//! cargo run --release -p glassline-engine --example drone air 127.0.0.1:7000       … and one there
+//! cargo run --release -p glassline-call --example drone                          both in one process
+//! cargo run --release -p glassline-call --example drone ground 0.0.0.0:7000      one here …
+//! cargo run --release -p glassline-call --example drone air 127.0.0.1:7000       … and one there
 //! ```
 //! `glassline lab link --up 3M --delay 50ms --queue 256p --far '… ground 100.64.0.1:7000' -- … air 100.64.0.1:7000`
 //! shows what it does on a bad network.
 
-use glassline_engine::link::{Channels, Endpoint, Link, Local};
+use glassline_call::link::{Channels, Endpoint, Link, Local};
 use glassline_transport::link::{Credentials, Error, Key, Options, Settings};
 use std::error::Error as Failure;
 use std::net::SocketAddr;

@@ -2,14 +2,14 @@
 //! again.
 //!
 //! ```text
-//! cargo run -p glassline-engine --example link                            both ends in one process
-//! cargo run -p glassline-engine --example link listen 0.0.0.0:7000        one here …
-//! cargo run -p glassline-engine --example link connect 192.0.2.1:7000     … and one there
+//! cargo run -p glassline-call --example link                            both ends in one process
+//! cargo run -p glassline-call --example link listen 0.0.0.0:7000        one here …
+//! cargo run -p glassline-call --example link connect 192.0.2.1:7000     … and one there
 //! ```
 
 use bytes::Bytes;
-use glassline_engine::link::session::{Channel, Mode, Session};
-use glassline_engine::link::{Endpoint, Local};
+use glassline_call::link::session::{Channel, Mode, Session};
+use glassline_call::link::{Endpoint, Local};
 use glassline_transport::link::{Credentials, Key, Options, Settings};
 use std::error::Error;
 use std::net::SocketAddr;

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! glassline serve                                                                       a relay on this machine
-//! cargo run -p glassline-engine --example push http://127.0.0.1:8080/live/example.ts    pushes until Ctrl-C
-//! cargo run -p glassline-engine --example push udp://239.1.1.1:1234 file.mp4 250        or elsewhere, 250 pictures of a file
+//! cargo run -p glassline-studio --example push http://127.0.0.1:8080/live/example.ts    pushes until Ctrl-C
+//! cargo run -p glassline-studio --example push udp://239.1.1.1:1234 file.mp4 250        or elsewhere, 250 pictures of a file
 //! ```
 //! If the relay goes away, the connection is made again, and viewers join at the next key frame.
 
-use glassline_engine::capture::{Input, Length};
-use glassline_engine::encode::{Encoding, Request};
-use glassline_engine::output::{Credentials, Opener, Target};
 use glassline_io::clock::Clock;
+use glassline_studio::capture::{Input, Length};
+use glassline_studio::encode::{Encoding, Request};
+use glassline_studio::output::{Credentials, Opener, Target};
 use std::error::Error;
 
 /// The default input: a test pattern with a clock, and a barcode of the time of capture.

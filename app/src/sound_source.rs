@@ -1,6 +1,6 @@
 //! `--audio-in` and `--audio-format`: where audio comes from, for all commands that take audio.
 
-use glassline_engine::capture::{AudioIn, RawFormat};
+use glassline_studio::capture::{AudioIn, RawFormat};
 
 /// Where audio comes from.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]

@@ -2,7 +2,7 @@
 
 use crate::encode::input_words;
 use anyhow::Result;
-use glassline_engine::capture::{Input, Track, Tracks};
+use glassline_studio::capture::{Input, Track, Tracks};
 
 /// The video and audio tracks.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]

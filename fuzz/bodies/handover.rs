@@ -1,6 +1,6 @@
 //! What an old process leaves to the one that takes its place: MessagePack, from a program of perhaps another version.
 
-use glassline_engine::relay::fuzzing::passed_on;
+use glassline_relay::fuzzing::passed_on;
 
 /// What a process leaves that has taken over nothing.
 const LEAST_BYTES: usize = 16 << 10;

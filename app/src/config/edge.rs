@@ -6,9 +6,9 @@ use super::section::duration;
 use glassline_delivery::fill::{KeyQuery, Route, RouteError};
 use glassline_delivery::http1::Url;
 use glassline_delivery::packager;
-use glassline_engine::edge::{self, DiskSettings, UpstreamSettings};
-use glassline_engine::relay::PackagingSettings;
+use glassline_edge::{DiskSettings, UpstreamSettings};
 use glassline_media::quantity::ByteSize;
+use glassline_relay::PackagingSettings;
 use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -153,7 +153,7 @@ impl Upstream {
         settings.connections = self.connections;
         let routes = self.route.iter().filter_map(|route| {
             let (rule, servers) = (route.rule().ok()?, route.servers.clone());
-            Some(edge::UpstreamRoute { rule, servers, own_pages: route.own_pages })
+            Some(glassline_edge::UpstreamRoute { rule, servers, own_pages: route.own_pages })
         });
         settings.routes = routes.collect();
         (!settings.servers.is_empty() || !settings.routes.is_empty()).then_some(settings)

@@ -2,12 +2,12 @@
 
 use crate::link::Extra;
 use anyhow::Result;
-use glassline_engine::direct::{
+use glassline_call::direct::{
     CodedSendStatistics, CodedVideoSender, Decision, Reason, ReceiveStatistics, SendStatistics, StageTimes,
     Times, VideoReceiver, VideoSender,
 };
 #[cfg(feature = "opus")]
-use glassline_engine::direct::{SoundReceiveStatistics, SoundReceiver, SoundSendStatistics, SoundSender};
+use glassline_call::direct::{SoundReceiveStatistics, SoundReceiver, SoundSendStatistics, SoundSender};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! `glassline send` and `glassline receive`: video over a link, each picture as large as the network takes now, or not sent.
 //!
-//! `send` and `receive` are the commands' arguments; `sending` and `receiving` wire `engine::direct`, and either command may do
+//! `send` and `receive` are the commands' arguments; `sending` and `receiving` wire `call::direct`, and either command may do
 //! both; `figures` is what they tell, `sink` where pictures go, `preview` the page that shows them.
 
 mod figures;

@@ -5,10 +5,10 @@ use crate::failure;
 use crate::output;
 use crate::serve::{Arrangement, PageSite, where_to_look};
 use anyhow::Result;
+use glassline_call::direct::PublishTo;
 use glassline_delivery::policy::StreamName;
-use glassline_engine::direct::PublishTo;
-use glassline_engine::encode::Supervisor;
-use glassline_engine::relay::{Listen, Relay, Settings};
+use glassline_relay::{Listen, Relay, Settings};
+use glassline_studio::encode::Supervisor;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl Preview {
 
     /// Where the shown stream is published.
     pub(super) fn destination(&self) -> PublishTo {
-        PublishTo::Relay { hub: Arc::clone(self.relay.hub()), name: self.name.clone() }
+        PublishTo::Relay { streams: Arc::clone(self.relay.hub().live_streams()), name: self.name.clone() }
     }
 }
 

@@ -8,16 +8,16 @@ use crate::output::{self, ReaderGone};
 use crate::trust::Trust;
 use crate::{encode, failure};
 use anyhow::{Context, Result};
+#[cfg(feature = "opus")]
+use glassline_call::direct::{AudioOut, SoundReceiver};
+use glassline_call::direct::{PublishSettings, PublishTo, Publisher, VideoReceiver};
 use glassline_codec::h264::x264;
 use glassline_codec::vp8::Limits;
-use glassline_engine::capture::Input;
-#[cfg(feature = "opus")]
-use glassline_engine::direct::{AudioOut, SoundReceiver};
-use glassline_engine::direct::{PublishSettings, PublishTo, Publisher, VideoReceiver};
-use glassline_engine::encode::Request;
-use glassline_engine::output::{Credentials, Target};
 use glassline_media::Size;
 use glassline_media::quantity::{self, Bitrate};
+use glassline_studio::capture::Input;
+use glassline_studio::encode::Request;
+use glassline_studio::output::{Credentials, Target};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;

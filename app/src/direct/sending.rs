@@ -8,18 +8,18 @@ use crate::failure;
 use crate::link::{self, Extra, Run};
 use crate::tracks::TrackArgs;
 use anyhow::{Context, Result};
-use glassline_codec::h264::x264;
-use glassline_engine::capture::{self, CodedInput, FfmpegInput, Input, Length, ParseError, Request, Source};
 #[cfg(feature = "opus")]
-use glassline_engine::direct::SoundSender;
-use glassline_engine::direct::{
+use glassline_call::direct::SoundSender;
+use glassline_call::direct::{
     CodecMode, CodedSize, CodedVideoSender, Decision, EncodingSettings, SendSettings, SenderSettings,
     SoundCapture, VideoSender,
 };
+use glassline_codec::h264::x264;
 use glassline_io::clock::Clock;
 use glassline_io::process::processors;
 use glassline_io::random;
 use glassline_media::quantity::{self, Bitrate};
+use glassline_studio::capture::{self, CodedInput, FfmpegInput, Input, Length, ParseError, Request, Source};
 use glassline_transport::link::Fec;
 use std::fs::File;
 use std::io::{LineWriter, Write};

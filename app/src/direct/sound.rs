@@ -4,11 +4,11 @@ use crate::encode::input_words;
 use crate::failure;
 use crate::sound_source::SoundSource;
 use anyhow::{Context, Result};
-use glassline_engine::capture::{FfmpegInput, Input, SoundInput, TONE_CHANNELS};
-use glassline_engine::direct::{
+use glassline_call::direct::{
     AudioOut, LipSync, Redundancy, SoundReceiver, SoundSender, SoundSettings, SoundSink,
 };
 use glassline_media::quantity::{self, Bitrate};
+use glassline_studio::capture::{FfmpegInput, Input, SoundInput, TONE_CHANNELS};
 use std::sync::Arc;
 use std::time::Duration;
 

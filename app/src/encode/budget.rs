@@ -2,8 +2,8 @@
 
 use crate::failure;
 use anyhow::Result;
-use glassline_engine::encode::{Row, Stats};
 use glassline_lab::report::budget::{self, Budget, Part};
+use glassline_studio::encode::{Row, Stats};
 use std::path::Path;
 
 /// Draws the budget of a run. `about` says what ran.

@@ -10,10 +10,10 @@
 use super::words;
 use crate::failure;
 use anyhow::{Context, Result};
-use glassline_engine::encode::{Controls, Status};
-use glassline_engine::output::{Status as OutputStatus, StatusHandle};
 use glassline_io::local::{Listener, Removal};
 use glassline_media::quantity::Bitrate;
+use glassline_studio::encode::{Controls, Status};
+use glassline_studio::output::{Status as OutputStatus, StatusHandle};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};

@@ -1,4 +1,4 @@
-//! `glassline encode`: arguments, wiring and words of [`glassline_engine::encode`], and the loop of VP8.
+//! `glassline encode`: arguments, wiring and words of [`glassline_studio::encode`], and the loop of VP8.
 
 mod budget;
 mod control_socket;
@@ -24,11 +24,11 @@ use crate::tracks::TrackArgs;
 use crate::trust::Trust;
 use anyhow::Result;
 pub(crate) use control_socket::answers_to;
-use glassline_engine::capture::{self, Input, Length};
-use glassline_engine::encode::{Encoding, Ended, Rendition, Request};
-use glassline_engine::output::{Credentials, Opener, Output, Outputs, Target};
 use glassline_io::clock::Clock;
 use glassline_media::quantity;
+use glassline_studio::capture::{self, Input, Length};
+use glassline_studio::encode::{Encoding, Ended, Rendition, Request};
+use glassline_studio::output::{Credentials, Opener, Output, Outputs, Target};
 pub(crate) use line::Line;
 pub(crate) use outputs::read_key;
 pub(crate) use section::{

@@ -3,12 +3,12 @@
 use super::words;
 use crate::failure;
 use anyhow::Result;
-use glassline_engine::capture::Input;
-use glassline_engine::encode::Encoding;
-use glassline_engine::encode::sound::Audio;
-use glassline_engine::output::Target;
 use glassline_io::secret_file;
 use glassline_io::small_file::Accept;
+use glassline_studio::capture::Input;
+use glassline_studio::encode::Encoding;
+use glassline_studio::encode::sound::Audio;
+use glassline_studio::output::Target;
 use std::path::Path;
 use zeroize::Zeroizing;
 

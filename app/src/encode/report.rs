@@ -3,7 +3,7 @@
 use super::{Args, budget};
 use crate::output;
 use anyhow::{Context, Result};
-use glassline_engine::encode::{Controls, Encoding, Line, Progress, Row, Stats};
+use glassline_studio::encode::{Controls, Encoding, Line, Progress, Row, Stats};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 

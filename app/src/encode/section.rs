@@ -5,8 +5,8 @@ use super::{Deinterlace, words};
 use crate::{config, failure};
 use clap::ValueEnum;
 use glassline_delivery::policy::StreamName;
-use glassline_engine::capture::{AudioIn, Input, Length, Track, Tracks};
-use glassline_engine::encode::{
+use glassline_studio::capture::{AudioIn, Input, Length, Track, Tracks};
+use glassline_studio::encode::{
     self, EncoderRequest, Keyint, LadderError, Plan, RateControl, Rendition, Request, Settings, SoundRequest,
     Vbv,
 };

@@ -1,8 +1,8 @@
 //! How pictures are coded, as the command line says it.
 
 use glassline_codec::h264::x264;
-use glassline_engine::encode::{self, BITRATE, Keyint, Vbv};
 use glassline_media::quantity::Bitrate;
+use glassline_studio::encode::{self, BITRATE, Keyint, Vbv};
 
 /// How a stream is coded.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,8 +1,8 @@
 //! The audio options of `encode`, as given on the command line.
 
 use crate::sound_source::SoundSource;
-use glassline_engine::encode::{SoundRequest, sound};
 use glassline_media::quantity::{self, Bitrate};
+use glassline_studio::encode::{SoundRequest, sound};
 use std::time::Duration;
 
 /// Where audio comes from and how it is coded.

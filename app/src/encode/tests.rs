@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::config;
-use glassline_engine::encode;
-use glassline_engine::output::{self, Demand, Packets};
 use glassline_media::container::ts::Scanner;
 use glassline_media::container::ts::packet::packets;
 use glassline_media::container::ts::{Demuxer, Event, PACKET_BYTES};
 use glassline_media::container::y4m;
 use glassline_media::quantity::Bitrate;
 use glassline_media::{AccessUnit, Codec, FrameRate, Picture, PixelFormat, Size, Ticks, Time};
+use glassline_studio::encode;
+use glassline_studio::output::{self, Demand, Packets};
 use glassline_test_support::{has_program, skip};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;

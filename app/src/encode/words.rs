@@ -3,12 +3,12 @@
 
 use crate::{failure, output, trust};
 use anyhow::Error;
-use glassline_engine::capture;
-use glassline_engine::encode::sound::SoundError;
-use glassline_engine::encode::{self, ControlError, LadderError, MuxRateError};
-use glassline_engine::output::{Error as OutputError, PushFailure, TargetError};
 use glassline_io::capture::CaptureError;
 use glassline_media::FrameRate;
+use glassline_studio::capture;
+use glassline_studio::encode::sound::SoundError;
+use glassline_studio::encode::{self, ControlError, LadderError, MuxRateError};
+use glassline_studio::output::{Error as OutputError, PushFailure, TargetError};
 use std::path::Path;
 
 /// The files that were given for servers. If a file is wrong, the message says so, and not that a file should be

@@ -1,6 +1,6 @@
 //! `--channel ID:OPTIONS`: what a channel trades, and what is at its ends.
 
-use glassline_engine::link::session::CONTROL;
+use glassline_call::link::session::CONTROL;
 use glassline_media::quantity;
 use glassline_transport::link::{Compression, Fec, Options};
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use super::channel::{ChannelEnd, Framing};
 use bytes::Bytes;
-use glassline_engine::link::serial_line::{Line, LineReader};
+use glassline_call::link::serial_line::{Line, LineReader};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::UdpSocket;

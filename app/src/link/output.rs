@@ -2,8 +2,8 @@
 
 use super::channel::Framing;
 use bytes::Bytes;
-use glassline_engine::link::serial_line::{Line, Opened};
-use glassline_engine::link::session;
+use glassline_call::link::serial_line::{Line, Opened};
+use glassline_call::link::session;
 use glassline_io::serial;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};

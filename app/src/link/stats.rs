@@ -5,7 +5,7 @@
 
 use crate::logging;
 use anyhow::{Context, Result};
-use glassline_engine::link::session::{ChannelFigures, Delays, PeerStatistics};
+use glassline_call::link::session::{ChannelFigures, Delays, PeerStatistics};
 use glassline_transport::link::{Ecn, LinkId, PathStatistics};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -39,7 +39,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Which lines are logged: a level, or levels by module as in `warn,glassline_engine=debug`.
+/// Which lines are logged: a level, or levels by module as in `warn,glassline_relay=debug`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Filter(String);
 
@@ -67,8 +67,45 @@ impl std::str::FromStr for Filter {
                 LEVELS.join(", ")
             ));
         }
-        text.parse::<Targets>().map_err(|error| format!("log level {text:?}: {error}"))?;
-        Ok(Filter(text.to_owned()))
+        let filter = Filter(text.to_owned());
+        filter.targets().map_err(|error| format!("log level {text:?}: {error}"))?;
+        Ok(filter)
+    }
+}
+
+/// The modules that were parts of `glassline_engine` until 2026-11, and where they are now.
+const FORMER: [(&str, &[&str]); 11] = [
+    ("glassline_engine::relay", &["glassline_relay", "glassline_streams"]),
+    ("glassline_engine::edge", &["glassline_edge"]),
+    ("glassline_engine::capture", &["glassline_studio::capture"]),
+    ("glassline_engine::encode", &["glassline_studio::encode"]),
+    ("glassline_engine::output", &["glassline_studio::output"]),
+    ("glassline_engine::raw", &["glassline_studio::raw"]),
+    ("glassline_engine::link", &["glassline_call::link"]),
+    ("glassline_engine::direct", &["glassline_call::direct"]),
+    ("glassline_engine::http", &["glassline_lab::http"]),
+    ("glassline_engine::containment", &["glassline_io::containment"]),
+    (
+        "glassline_engine",
+        &["glassline_relay", "glassline_streams", "glassline_edge", "glassline_studio", "glassline_call"],
+    ),
+];
+
+impl Filter {
+    /// What is logged of which module. Names of modules that have moved since are understood, as configurations have them.
+    fn targets(&self) -> Result<Targets, tracing_subscriber::filter::ParseError> {
+        let directives = self.0.split(',').flat_map(|directive| {
+            let former = FORMER.iter().find_map(|(former, now)| {
+                let rest = directive.trim().strip_prefix(former)?;
+                // A module's whole name, or what is below it.
+                (rest.is_empty() || rest.starts_with(['=', ':'])).then_some((*now, rest))
+            });
+            match former {
+                Some((now, rest)) => now.iter().map(|name| format!("{name}{rest}")).collect(),
+                None => vec![directive.to_owned()],
+            }
+        });
+        directives.collect::<Vec<_>>().join(",").parse()
     }
 }
 
@@ -86,7 +123,7 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_enum, value_name = "FORMAT", hide_short_help = true)]
     log_format: Option<Format>,
     /// Lowest level that is logged: off, error, warn, info, debug, trace; or a level for each module, as in
-    /// `warn,glassline_engine=debug` [default: info]
+    /// `warn,glassline_relay=debug` [default: info]
     #[arg(long, global = true, value_name = "LEVEL", env = "GLASSLINE_LOG", hide_short_help = true)]
     log: Option<Filter>,
     /// Log more: -v debug, -vv trace
@@ -158,7 +195,7 @@ pub(crate) fn finish() {
 /// The options' filter, or else `default`.
 fn targets(options: &Options, default: &Filter) -> Targets {
     let filter = options.filter();
-    filter.as_ref().unwrap_or(default).0.parse().expect("a filter has been parsed before")
+    filter.as_ref().unwrap_or(default).targets().expect("a filter has been parsed before")
 }
 
 /// What writes lines in the options' format, or else in `format`.
@@ -246,8 +283,28 @@ mod tests {
 
     #[test]
     fn a_word_that_is_no_level_is_refused() {
-        assert!("warn,glassline_engine=debug".parse::<Filter>().is_ok());
+        assert!("warn,glassline_relay=debug".parse::<Filter>().is_ok());
         assert!("loud".parse::<Filter>().unwrap_err().contains("error, warn, info"));
         assert!("glassline=loud".parse::<Filter>().is_err());
+    }
+
+    #[test]
+    fn modules_that_have_moved_are_found_by_their_former_names() {
+        let logs = |filter: &str, target: &str| {
+            let filter: Filter = filter.parse().unwrap();
+            filter.targets().unwrap().would_enable(target, &tracing::Level::DEBUG)
+        };
+        for (filter, target) in [
+            ("warn,glassline_engine=debug", "glassline_call::link::session"),
+            ("warn,glassline_engine=debug", "glassline_streams::registry"),
+            ("warn,glassline_engine::relay=debug", "glassline_relay::worker"),
+            ("warn,glassline_engine::relay::pull=debug", "glassline_relay::pull::upstream"),
+            ("warn, glassline_engine::capture=debug", "glassline_studio::capture::ffmpeg"),
+        ] {
+            assert!(logs(filter, target), "{filter}: {target}");
+            assert!(!logs(filter, "hyper"), "{filter}");
+        }
+        assert!(!logs("warn,glassline_engine::edge=debug", "glassline_relay::worker"));
+        assert!("warn,glassline_engine=loud".parse::<Filter>().is_err());
     }
 }

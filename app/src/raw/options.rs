@@ -2,11 +2,11 @@
 
 use crate::failure;
 use anyhow::Result;
-use glassline_engine::raw::described::{self, Options};
-use glassline_engine::raw::receive::Receiver;
 use glassline_io::nic;
 use glassline_io::process::allowed_processors;
 use glassline_media::quantity::{self, ByteSize};
+use glassline_studio::raw::described::{self, Options};
+use glassline_studio::raw::receive::Receiver;
 use glassline_transport::sdp::Description;
 use std::path::Path;
 use std::time::Duration;
@@ -103,7 +103,7 @@ pub(crate) fn advice(error: &described::Error) -> &'static str {
 }
 
 /// Says what of the machine is not as it should be for so much data.
-pub(super) fn warn_of_machine(receiver: &Receiver, settings: &glassline_engine::raw::receive::Settings) {
+pub(super) fn warn_of_machine(receiver: &Receiver, settings: &glassline_studio::raw::receive::Settings) {
     for (granted, path) in receiver.granted().iter().zip(&settings.paths) {
         if let Some(advice) = granted.advice() {
             tracing::warn!(

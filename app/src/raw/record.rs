@@ -4,17 +4,17 @@ use super::options::{ReceiveOptions, advice as advice_on, cannot_receive, descri
 use crate::stop::{Second, StopSignals};
 use crate::{failure, output};
 use anyhow::{Context, Result};
-use glassline_engine::raw::described::{self, PoolSize};
-use glassline_engine::raw::look::Merged;
-use glassline_engine::raw::receive::{
-    PathNews, PathWatch, Receiver, Report, SILENCE, StreamNews, StreamWatch,
-};
-use glassline_engine::raw::record::{
-    Container, Ended, Limits, Progress, Reason, Recording, WriteError, Writer,
-};
 use glassline_io::clock::Clock;
 use glassline_media::quantity;
 use glassline_media::{Colour, FrameRate, Picture, Time};
+use glassline_studio::raw::described::{self, PoolSize};
+use glassline_studio::raw::look::Merged;
+use glassline_studio::raw::receive::{
+    PathNews, PathWatch, Receiver, Report, SILENCE, StreamNews, StreamWatch,
+};
+use glassline_studio::raw::record::{
+    Container, Ended, Limits, Progress, Reason, Recording, WriteError, Writer,
+};
 use serde::Serialize;
 use std::io::{self, IsTerminal};
 use std::time::Duration;

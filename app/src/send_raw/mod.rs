@@ -1,4 +1,4 @@
-//! `glassline send-raw`: arguments, wiring and words of [`glassline_engine::raw::send`].
+//! `glassline send-raw`: arguments, wiring and words of [`glassline_studio::raw::send`].
 
 mod report;
 mod words;
@@ -11,17 +11,17 @@ use crate::stop::{Second, StopSignals};
 use crate::tracks::TrackArgs;
 use anyhow::{Context, Result};
 use glassline_delivery::output::{Destination, Framing, PACKETS_MAX};
-use glassline_engine::capture::{Input, Length};
-use glassline_engine::raw::send::{
-    AncillarySettings, ClockSource, PathSettings, Rate, RawSender, Settings, Shape, SoundSettings,
-    TimeCodeFrom,
-};
 use glassline_io::clock::Clock;
 use glassline_io::nic;
 use glassline_io::resolve::resolve;
 use glassline_io::udp::Route;
 use glassline_media::quantity::{self, Bitrate, ByteSize};
 use glassline_media::{Chroma, PixelFormat};
+use glassline_studio::capture::{Input, Length};
+use glassline_studio::raw::send::{
+    AncillarySettings, ClockSource, PathSettings, Rate, RawSender, Settings, Shape, SoundSettings,
+    TimeCodeFrom,
+};
 use glassline_transport::raw_video;
 use report::{Live, Report};
 use std::net::IpAddr;

@@ -2,8 +2,8 @@
 
 use crate::output;
 use anyhow::{Context, Result};
-use glassline_engine::raw::send::{CaptionStatistics, Class, Launch, Monitor, RawSender, Statistics};
 use glassline_media::{Chroma, FrameRate, PixelFormat, Size};
+use glassline_studio::raw::send::{CaptionStatistics, Class, Launch, Monitor, RawSender, Statistics};
 use glassline_transport::raw_video::{Format, Scan};
 use serde::Serialize;
 use std::fmt::Write as _;

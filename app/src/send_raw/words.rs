@@ -2,7 +2,7 @@
 
 use super::{failure, input_words};
 use anyhow::Error;
-use glassline_engine::raw::send;
+use glassline_studio::raw::send;
 
 /// A sender's error, for the command line.
 pub(super) fn explain(error: send::Error) -> Error {

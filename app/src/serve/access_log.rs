@@ -4,7 +4,7 @@
 use crate::failure;
 use anyhow::Result;
 use glassline_delivery::http1::Version;
-use glassline_engine::relay::Access;
+use glassline_relay::Access;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};

@@ -7,9 +7,9 @@ use crate::options::BITRATES;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::StreamName;
-use glassline_engine::encode::{NotControlled, Supervisor};
-use glassline_engine::relay::{Hub, ListenerRole};
 use glassline_media::quantity::Bitrate;
+use glassline_relay::{Hub, ListenerRole};
+use glassline_studio::encode::{NotControlled, Supervisor};
 use std::net::IpAddr;
 
 /// The requested action.

@@ -7,7 +7,7 @@ use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::telemetry::stages::{STEP, Step};
 use glassline_delivery::telemetry::{History, Point};
-use glassline_engine::relay::{Client, Hub, ListenerRole};
+use glassline_relay::{Client, Hub, ListenerRole};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,12 +1,12 @@
 //! `GET /metrics`: the Prometheus text exposition format, version 0.0.4.
 
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
-use glassline_engine::edge::{CacheStatus, ObjectSource, WAIT_EDGES_MS, WaitCounts};
-use glassline_engine::encode::EncoderStatus;
-use glassline_engine::relay::{Hub, IngestCounts};
+use glassline_edge::{CacheStatus, ObjectSource, WAIT_EDGES_MS, WaitCounts};
 use glassline_io::containment::{self, Border};
 use glassline_media::stamps::{STAGE_EDGES_MICROS, StageCount};
+use glassline_relay::{Hub, IngestCounts};
 use glassline_streams::status::{OutputStatus, SourceState, SourceStatus, StreamStatus};
+use glassline_studio::encode::EncoderStatus;
 use std::fmt::{Display, Write};
 
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -27,11 +27,11 @@ use glassline_delivery::http1::{Limits, Url};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
-use glassline_engine::capture::Input;
-use glassline_engine::edge::FetcherError;
-use glassline_engine::relay::{self, CertificateFiles, Listen, Output, Pull, Settings, StartError};
+use glassline_edge::FetcherError;
 use glassline_io::small_file::Accept;
 use glassline_io::tls::{Connector, Identities, Roots, TlsError};
+use glassline_relay::{CertificateFiles, Listen, Output, Pull, Settings, StartError};
+use glassline_studio::capture::Input;
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -164,8 +164,8 @@ fn settings(config: &Config) -> Settings {
         stream: stream_settings(config, None),
         streams: config.stream.iter().filter_map(own_settings).collect(),
         send_path: match config.viewer.send_path {
-            config::SendPath::Auto => relay::SendPath::Automatic,
-            config::SendPath::Sendfile => relay::SendPath::Sendfile,
+            config::SendPath::Auto => glassline_relay::SendPath::Automatic,
+            config::SendPath::Sendfile => glassline_relay::SendPath::Sendfile,
         },
         stall_timeout: config.viewer.stall_timeout,
         // The next upstream server may still answer.

@@ -7,8 +7,8 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::telemetry::first_bytes::{
     LAST_MINUTE, NAMES, ObjectKind, Summary, WINDOW, WINDOWS, WaitHistogram, Window,
 };
-use glassline_engine::edge::ObjectSource;
-use glassline_engine::relay::Hub;
+use glassline_edge::ObjectSource;
+use glassline_relay::Hub;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 use super::answers::{json, refused};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
-use glassline_engine::relay::{Hub, ListenerRole};
+use glassline_relay::{Hub, ListenerRole};
 use serde::Serialize;
 use std::net::IpAddr;
 

@@ -8,9 +8,9 @@ use crate::config::{Config, Encode};
 use crate::{encode, failure, logging};
 use anyhow::Result;
 use glassline_delivery::policy::StreamName;
-use glassline_engine::encode::{EncoderRequest, Supervisor};
-use glassline_engine::relay::{DrainingTls, Relay, StartError};
 use glassline_io::handover::Channel;
+use glassline_relay::{DrainingTls, Relay, StartError};
+use glassline_studio::encode::{EncoderRequest, Supervisor};
 use std::sync::Arc;
 
 pub(super) struct Service {
@@ -94,7 +94,7 @@ impl Service {
             Some((name, request))
         };
         let wanted = sections.chain(demo).filter_map(request).collect();
-        self.encoders.arrange(self.relay.hub(), &wanted);
+        self.encoders.arrange(self.relay.hub().live_streams(), &wanted);
     }
 
     /// Goes on with `config`. Where that fails, all is as it was.

@@ -7,8 +7,8 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, access, problem};
 use glassline_delivery::playlist;
 use glassline_delivery::policy::{Action, StreamName};
-use glassline_engine::encode::Supervisor;
-use glassline_engine::relay::{Access, Hub, ListenerRole, Site};
+use glassline_relay::{Access, Hub, ListenerRole, Site};
+use glassline_studio::encode::Supervisor;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 

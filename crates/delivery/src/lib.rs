@@ -17,7 +17,7 @@
 //! * [`policy`]: which clients may publish and watch, and under what names.
 //! * [`telemetry`]: what operators are told: how far behind viewers are, why, and how it was.
 //!
-//! Offsets live here; the bytes at those offsets live in `io::spool`. `engine` marries the two.
+//! Offsets live here; the bytes at those offsets live in `io::spool`. `streams` marries the two.
 #![forbid(unsafe_code)]
 
 pub mod backoff;

@@ -3,7 +3,7 @@
 use glassline_transport::link::{Fec, MAX_CHANNELS, Options};
 use std::time::Duration;
 
-/// Pictures, from the sender. The channels with the highest numbers are reserved: the highest for `engine::link::session`, those
+/// Pictures, from the sender. The channels with the highest numbers are reserved: the highest for `call::link::session`, those
 /// below it for direct video. All others are the user's.
 pub const VIDEO: u8 = MAX_CHANNELS as u8 - 2;
 /// What the receiver says of them.

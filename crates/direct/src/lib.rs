@@ -10,7 +10,7 @@
 //! The codec is a function, so a state that was not sent costs nothing: the next picture is coded against any state that the
 //! receiver has, or will have. After a loss that is the newest that it *says* it has decoded: no key frame, no resending.
 //!
-//! Pure: pictures, messages, budgets and `now` come in; messages, pictures and deadlines go out. `engine::direct` runs it
+//! Pure: pictures, messages, budgets and `now` come in; messages, pictures and deadlines go out. `call::direct` runs it
 //! on a link, `lab::experiment` in virtual time.
 #![forbid(unsafe_code)]
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.

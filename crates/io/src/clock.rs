@@ -28,6 +28,11 @@ impl Clock {
         Time::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
     }
 
+    /// A number that tells senders apart which begin at the same time: of this moment and this process.
+    pub fn seed(&self) -> u64 {
+        self.utc().as_nanos() ^ u64::from(std::process::id()) << 32
+    }
+
     /// The wall clock, now. In builds with debug assertions, as tests run them, `GLASSLINE_TEST_WALL_CLOCK` may set it wrong
     /// (CONTRIBUTING.md); others do not know the variable.
     pub fn utc(&self) -> Utc {

@@ -288,13 +288,10 @@ mod tests {
     #[test]
     fn a_backtrace_is_told_by_the_places_of_its_own_sources() {
         let backtrace = "   0: std::panicking::begin\n             at /rustc/5980/library/std/src/panicking.rs:689:5\n   \
-             1: inject\n             at /src/crates/engine/src/containment.rs:199:9\n   2: turn\n             \
-             at ./crates/engine/src/relay/connection/mod.rs:7:9\n   3: with\n             \
-             at ./crates/engine/src/relay/worker.rs:8:1\n   4: start_thread\n             at ./nptl/pthread_create.c:442:8\n";
-        assert_eq!(
-            own_frames(backtrace),
-            "engine/src/relay/connection/mod.rs:7:9 < engine/src/relay/worker.rs:8:1"
-        );
+             1: inject\n             at /src/crates/io/src/containment.rs:199:9\n   2: turn\n             \
+             at ./crates/relay/src/connection/mod.rs:7:9\n   3: with\n             \
+             at ./crates/relay/src/worker.rs:8:1\n   4: start_thread\n             at ./nptl/pthread_create.c:442:8\n";
+        assert_eq!(own_frames(backtrace), "relay/src/connection/mod.rs:7:9 < relay/src/worker.rs:8:1");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The operating system: the only room that touches it.
 //!
 //! Thin and, but for [`resolve`], blocking-free: each module wraps one thing of the kernel (a chain of memory
-//! files, sockets, readiness, clocks) in a safe type. No protocol, no policy. `engine` marries these to the pure cores.
+//! files, sockets, readiness, clocks) in a safe type. No protocol, no policy. The rooms above marry these to the pure cores.
 #![deny(unsafe_code)]
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
 #![cfg_attr(not(test), warn(clippy::string_slice))]

@@ -19,6 +19,7 @@ mod distribution;
 pub mod experiment;
 pub mod flight;
 pub mod glass;
+pub mod http;
 pub mod inspect;
 pub mod link;
 pub mod load;

@@ -5,11 +5,11 @@ use super::report::Coded;
 use super::{BITRATE, SPEED};
 use anyhow::{Context, Result};
 use glassline_codec::vp8::{self, EncoderSettings, RateSettings, StreamQuality};
-use glassline_engine::capture::Format;
-use glassline_engine::parallel::Threads;
 use glassline_io::clock::Clock;
 use glassline_io::process::process_cpu_time;
 use glassline_media::Picture;
+use glassline_studio::capture::Format;
+use glassline_studio::parallel::Threads;
 
 /// Encodes picture after picture, and takes the time.
 pub(super) struct Encoder {

@@ -3,9 +3,9 @@
 use crate::{failure, output as stdout};
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use glassline_engine::output::Target;
 use glassline_media::container::ivf::{Frame, Header};
 use glassline_media::{FrameRate, Size};
+use glassline_studio::output::Target;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Seek, SeekFrom, Write};
 

@@ -3,8 +3,8 @@
 use crate::durations::{Durations, Milliseconds};
 use crate::output;
 use anyhow::{Context, Result};
-use glassline_engine::capture::Format;
-use glassline_engine::output::Target;
+use glassline_studio::capture::Format;
+use glassline_studio::output::Target;
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};

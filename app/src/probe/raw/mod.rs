@@ -1,4 +1,4 @@
-//! `glassline probe rtp:FILE.sdp`: the flows of a session description, by [`glassline_engine::raw::look`].
+//! `glassline probe rtp:FILE.sdp`: the flows of a session description, by [`glassline_studio::raw::look`].
 
 mod table;
 #[cfg(test)]
@@ -10,9 +10,9 @@ use crate::raw::{cannot_receive, describe};
 use crate::stop::StopSignals;
 use crate::{failure, output};
 use anyhow::{Context, Result};
-use glassline_engine::raw::look::{FlowReport, Look, Settings};
 use glassline_io::clock::Clock;
 use glassline_lab::inspect::SCHEMA;
+use glassline_studio::raw::look::{FlowReport, Look, Settings};
 use serde::Serialize;
 use std::io::{self, IsTerminal};
 use std::thread;

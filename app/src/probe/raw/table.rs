@@ -3,7 +3,7 @@
 use super::RawReport;
 use super::warnings::name;
 use crate::layout::{clean, facts, grid, warnings};
-use glassline_engine::raw::look::{
+use glassline_studio::raw::look::{
     AncillaryReport, AudioReport, FlowReport, LimitReport, PathReport, TimingReport, VideoReport,
 };
 
@@ -191,7 +191,7 @@ fn kinds(found: &AncillaryReport) -> String {
         return String::new();
     }
     let head = ["ANC", "DID", "SDID", "line", "packets"].map(str::to_owned).to_vec();
-    let row = |kind: &glassline_engine::raw::look::KindReport| {
+    let row = |kind: &glassline_studio::raw::look::KindReport| {
         // RFC 8331 §2.1: no line in particular.
         let line = if kind.line == 0x7FF { "any".to_owned() } else { kind.line.to_string() };
         let (did, sdid) = (format!("0x{:02X}", kind.did), format!("0x{:02X}", kind.sdid));

@@ -1,6 +1,6 @@
 use super::*;
-use glassline_engine::raw::look::{LimitReport, TimingReport, VideoReport};
-use glassline_engine::raw::look::{Merged, PathReport, Range, SocketReport, StrangerReport};
+use glassline_studio::raw::look::{LimitReport, TimingReport, VideoReport};
+use glassline_studio::raw::look::{Merged, PathReport, Range, SocketReport, StrangerReport};
 
 fn timing(class: &'static str) -> TimingReport {
     let limits = LimitReport { cmax: Some(4), vrx_full: 8 };

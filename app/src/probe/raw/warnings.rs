@@ -1,6 +1,6 @@
 //! What matters, in sentences.
 
-use glassline_engine::raw::look::{
+use glassline_studio::raw::look::{
     AncillaryReport, AudioReport, FlowReport, PathReport, TimingReport, VideoReport,
 };
 

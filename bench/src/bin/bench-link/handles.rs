@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use glassline_engine::link::{Channels, Endpoint, Link, Local};
+use glassline_call::link::{Channels, Endpoint, Link, Local};
 use glassline_transport::link::{Credentials, Error, Key, Settings};
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use glassline_bench::machine::Cores;
 use glassline_bench::process::Others;
 use glassline_bench::report::{Report, median};
-use glassline_engine::link::{Endpoint, Link, Local};
+use glassline_call::link::{Endpoint, Link, Local};
 use glassline_io::udp::Port;
 use glassline_transport::link::{Credentials, Key, MAX_SEGMENTS, Options, Settings};
 use serde_json::{Value, json};

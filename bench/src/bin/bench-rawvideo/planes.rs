@@ -1,10 +1,10 @@
 //! Ours to planes: the library's receiver, which unpacks them as they come, and somebody who takes its frames, both on one core.
 
 use anyhow::{Context, Result};
-use glassline_engine::raw::described::{self, Options, PoolSize};
-use glassline_engine::raw::receive::Receiver;
 use glassline_io::clock::Clock;
 use glassline_media::Layout;
+use glassline_studio::raw::described::{self, Options, PoolSize};
+use glassline_studio::raw::receive::Receiver;
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;

@@ -186,7 +186,7 @@ pub(crate) fn message_packets(packets: &[Packet], most: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_engine::raw::described;
+    use glassline_studio::raw::described;
 
     #[test]
     fn a_stream_is_read_as_it_is_written() {

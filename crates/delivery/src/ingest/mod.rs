@@ -14,7 +14,7 @@
 //! * a track that comes faster than it lasts and is far ahead of the other, half a second for that;
 //! * a segment that has overtaken its header, a second.
 //!
-//! Called by `engine::relay`, which has the connections and gives the packets to streams.
+//! Called by `relay`, which has the connections and gives the packets to streams.
 #![cfg_attr(
     not(test),
     deny(

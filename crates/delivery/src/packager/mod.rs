@@ -8,7 +8,7 @@
 //! ```
 //! A segment of video ends at a key frame, and those of sound at the same time, so that their numbers agree. What is
 //! given out ([`Event`]) is one set of chunks for both protocols; [`Presentation`] is what their playlists are
-//! rendered from. The engine keeps the bytes and answers requests.
+//! rendered from. `edge` keeps the bytes and answers requests.
 
 mod choice;
 mod clock;

@@ -2,7 +2,7 @@
 //! requests for its objects waited ([`first_bytes`]); and where the milliseconds of its pictures went ([`stages`]), as they
 //! themselves say where they really watch ([`watchers`]).
 //!
-//! Comes in: [`Sample`]s of viewers' connections and running totals, both with their times, from `engine`, which
+//! Comes in: [`Sample`]s of viewers' connections and running totals, both with their times, from `relay`, which
 //! looks at them in its workers' spare moments; and the wait of each answer with an object. Goes out: verdicts, histograms,
 //! curves.
 

@@ -2,7 +2,7 @@
 //! datagrams, messages, `now` and a seed come in; datagrams, messages, events and the next deadline come out.
 //!
 //! * [`Endpoint`] has one address and many peers: it finds the link of a datagram, shakes hands, turns strangers away.
-//! * [`Link`] is one peer: channels, acknowledgements, resending, pace. `engine` drives both.
+//! * [`Link`] is one peer: channels, acknowledgements, resending, pace. `call::link` drives both.
 //! * [`wire`] is the format, described in docs/wire-link.md; [`secure`] the keys; [`Options`] what a channel trades.
 //!
 //! How a message walks: [`Link::send`] queues it on its channel → [`Endpoint::poll_transmit`] takes as much of it as

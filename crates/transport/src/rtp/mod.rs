@@ -25,12 +25,14 @@
 )]
 
 pub mod mpeg_ts;
+mod mpeg_ts_framer;
 pub mod pcm;
 mod reorder;
 mod sequence;
 pub mod source;
 pub mod statistics;
 
+pub use mpeg_ts_framer::Framer;
 pub use reorder::{Counters, Reorder, Settings};
 pub(crate) use sequence::distance;
 

@@ -1,0 +1,575 @@
+//! The sending end of pictures that are coded by another encoder than ours: a camera's, a file's, or x264 steered by the link.
+//!
+//! ```text
+//! CodedInput ─ thread ─► queue of units ──────────────────────────────┐
+//! Source ─ thread ─► Mailbox (the newest) ─► x264 at the link's rate ─┴─► CodedVideoSender::serve ─► link, channel VIDEO
+//! ```
+
+use super::UNPOISONED;
+use super::intake::{Intake, SoundCapture};
+use super::latest::Latest;
+use super::mailbox::Taken;
+use crate::link::Link;
+use crate::link::session::{Served, Service};
+use glassline_codec::h264::x264;
+use glassline_direct::coded::{CodedCounters, CodedSender, KEY_PATIENCE, Unit};
+use glassline_direct::{REPORTS, VIDEO, coded_options};
+use glassline_io::clock::Clock;
+use glassline_media::quantity::Bitrate;
+use glassline_media::{Picture, Stage, Stamps, Ticks, Time};
+use glassline_studio::capture::{self, CodedInput, CodedItem};
+use glassline_studio::capture::{Format, Source};
+use glassline_transport::link::{Error as LinkError, Event, Options};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the loop waits for a picture before it looks whether the link is still there.
+const TICK: Duration = Duration::from_millis(100);
+/// Units that wait for the link's thread at most.
+const WAITING_MAX: usize = 32;
+/// The budget is what leaves within so much time.
+const HORIZON: Duration = Duration::from_millis(40);
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodedSendStatistics {
+    /// What became of the units.
+    pub counters: CodedCounters,
+    /// The newest budget, bytes.
+    pub budget: u64,
+    /// The rate that our own encoder was set to, bits a second.
+    pub bitrate: Option<u64>,
+    /// Pictures that were not encoded, since the link took nothing.
+    pub not_encoded: u64,
+    /// How long the link has not been answered.
+    pub silence: Duration,
+}
+
+/// A service that sends access units.
+pub struct CodedVideoSender {
+    feed: Feed,
+    units: Arc<Units>,
+    intake: Arc<Intake>,
+    state: Mutex<Running>,
+    events: Mutex<Vec<Event>>,
+    links: Latest,
+    clock: Clock,
+}
+
+/// What is taken when the first link is there, with its sound.
+type NotBegun<T> = Mutex<Option<(T, Option<SoundCapture>)>>;
+
+/// Where units come from, until they come.
+enum Feed {
+    Coded(NotBegun<CodedInput>),
+    Encoded(Box<NotBegun<Source>>),
+}
+
+struct Running {
+    sender: CodedSender,
+    encoder: Option<Steered>,
+    figures: CodedSendStatistics,
+}
+
+/// Units that were captured and wait for the link's thread.
+#[derive(Default)]
+struct Units {
+    state: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    items: VecDeque<CodedItem>,
+    /// Some were left out.
+    waits_for_key: bool,
+    /// When the first of them was captured.
+    waits_since: Option<Time>,
+    ended: Option<Result<(), capture::Error>>,
+    is_over: bool,
+    stopped: bool,
+}
+
+/// What came out of [`Units::take`].
+enum Next {
+    Unit(Box<CodedItem>),
+    Nothing,
+    End,
+}
+
+impl Units {
+    /// Takes a unit in; false where no more are wanted. The source does not wait: a full queue means that the link's thread
+    /// is about a second late. Then everything before the newest waiting key frame is dropped; without one, everything up to
+    /// the next key frame. Units after a gap would be decoded wrongly.
+    fn push(&self, item: CodedItem) -> bool {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        if state.items.len() >= WAITING_MAX {
+            match state.items.iter().rposition(|item| item.piece.key && !item.piece.continues) {
+                Some(newest @ 1..) => drop(state.items.drain(..newest)),
+                _ => {
+                    state.items.clear();
+                    state.waits_for_key = true;
+                    state.waits_since = Some(item.captured);
+                }
+            }
+        }
+        // A stream may have no key frames.
+        let is_late = state.waits_since.is_some_and(|since| item.captured.since(since) >= KEY_PATIENCE);
+        let goes_on = item.piece.key || is_late && !item.piece.continues;
+        state.waits_for_key &= !goes_on;
+        if state.waits_for_key {
+            return !state.stopped;
+        }
+        state.items.push_back(item);
+        self.changed.notify_all();
+        !state.stopped
+    }
+
+    fn take(&self, timeout: Duration) -> Next {
+        let until = Instant::now() + timeout;
+        let mut state = self.state.lock().expect(UNPOISONED);
+        loop {
+            if let Some(item) = state.items.pop_front() {
+                return Next::Unit(Box::new(item));
+            }
+            if state.is_over || state.stopped {
+                return Next::End;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Next::Nothing;
+            }
+            state = self.changed.wait_timeout(state, left).expect(UNPOISONED).0;
+        }
+    }
+
+    /// Whether no other unit will come.
+    fn has_ended(&self) -> bool {
+        let state = self.state.lock().expect(UNPOISONED);
+        state.is_over || state.stopped
+    }
+
+    fn end(&self, ended: Result<(), capture::Error>) {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        state.ended = Some(ended);
+        state.is_over = true;
+        self.changed.notify_all();
+    }
+}
+
+impl CodedVideoSender {
+    /// A sender of a coded input, which begins to run when the first link is up, and so does `sound`. `epoch` names this run.
+    pub fn new(input: CodedInput, sound: Option<SoundCapture>, epoch: u32) -> CodedVideoSender {
+        let taker = sound.as_ref().map(|sound| Arc::clone(&sound.taker));
+        CodedVideoSender {
+            feed: Feed::Coded(Mutex::new(Some((input, sound)))),
+            units: Arc::default(),
+            intake: Arc::new(Intake::new(taker)),
+            state: Mutex::new(Running {
+                sender: CodedSender::new(epoch, None),
+                encoder: None,
+                figures: CodedSendStatistics::default(),
+            }),
+            events: Mutex::default(),
+            links: Latest::default(),
+            clock: Clock::new(),
+        }
+    }
+
+    /// A sender of what x264 makes of a source's pictures, at a rate that the link takes, and no more than `bitrate_max`.
+    ///
+    /// # Errors
+    /// x264 does not take such pictures.
+    pub fn encoding(
+        source: Source,
+        sound: Option<SoundCapture>,
+        settings: &EncodingSettings,
+        epoch: u32,
+    ) -> Result<CodedVideoSender, glassline_codec::CodecError> {
+        let encoder = Steered::new(source.format(), settings)?;
+        let taker = sound.as_ref().map(|sound| Arc::clone(&sound.taker));
+        let sender = CodedSender::new(epoch, Some(source.format().rate));
+        Ok(CodedVideoSender {
+            feed: Feed::Encoded(Box::new(Mutex::new(Some((source, sound))))),
+            units: Arc::default(),
+            intake: Arc::new(Intake::new(taker)),
+            state: Mutex::new(Running {
+                sender,
+                encoder: Some(encoder),
+                figures: CodedSendStatistics::default(),
+            }),
+            events: Mutex::default(),
+            links: Latest::default(),
+            clock: Clock::new(),
+        })
+    }
+
+    /// Takes no more pictures: the session may end.
+    pub fn stop(&self) {
+        self.units.state.lock().expect(UNPOISONED).stopped = true;
+        self.units.changed.notify_all();
+        self.intake.stop();
+    }
+
+    /// How the input ended, once, if it has.
+    pub fn take_end(&self) -> Option<Result<(), capture::Error>> {
+        let of_units = self.units.state.lock().expect(UNPOISONED).ended.take();
+        of_units.or_else(|| self.intake.mailbox.take_end())
+    }
+
+    /// Figures now.
+    pub fn statistics(&self) -> CodedSendStatistics {
+        let state = self.state.lock().expect(UNPOISONED);
+        CodedSendStatistics { counters: state.sender.counters(), ..state.figures }
+    }
+
+    fn start(&self) -> io::Result<()> {
+        match &self.feed {
+            Feed::Coded(input) => {
+                let Some((input, sound)) = input.lock().expect(UNPOISONED).take() else { return Ok(()) };
+                self.start_sound(sound, capture::Pace::Live)?;
+                let (units, intake) = (Arc::clone(&self.units), Arc::clone(&self.intake));
+                let run = move || {
+                    let ended = input.run(&|item| {
+                        // Sound of a file begins with the first picture.
+                        intake.mailbox.begin(item.captured);
+                        units.push(item)
+                    });
+                    units.end(ended);
+                };
+                thread::Builder::new().name("source".into()).spawn(run).map(drop)
+            }
+            Feed::Encoded(source) => {
+                let Some((source, sound)) = source.lock().expect(UNPOISONED).take() else { return Ok(()) };
+                self.start_sound(sound, source.pace())?;
+                let intake = Arc::clone(&self.intake);
+                thread::Builder::new().name("source".into()).spawn(move || source.run(&*intake)).map(drop)
+            }
+        }
+    }
+
+    fn start_sound(&self, sound: Option<SoundCapture>, pace: capture::Pace) -> io::Result<()> {
+        match sound {
+            Some(SoundCapture { input: Some(input), looped, .. }) => {
+                input.start(&self.intake, pace, looped, self.clock).map_err(io::Error::other)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes what the receiver has said, and what the link has told of messages.
+    fn catch_up(&self, link: &Link, state: &mut Running) -> Result<(), LinkError> {
+        let events = std::mem::take(&mut *self.events.lock().expect(UNPOISONED));
+        for event in events {
+            match event {
+                Event::Finished { message, outcome, .. } => state.sender.handle_outcome(message, outcome),
+                Event::Connected { again: true } => state.sender.handle_reset(),
+                _ => {}
+            }
+        }
+        while let Some(report) = link.receive_timeout(REPORTS, Duration::ZERO)? {
+            if let Err(error) = state.sender.handle_report(&report) {
+                tracing::debug!(%error, "a report that is none");
+            }
+        }
+        let budget = link.budget(VIDEO, HORIZON)?;
+        state.figures.budget = budget.saturating_sub(self.intake.sound_bytes_in(HORIZON));
+        state.figures.silence = link.silence()?;
+        Ok(())
+    }
+
+    /// Sends a unit, if it makes sense there.
+    fn send(&self, link: &Link, state: &mut Running, unit: &Unit) -> Result<(), LinkError> {
+        // It needs the one that waits, and would replace it.
+        if !unit.key && !state.sender.wants_key() && link.waiting(VIDEO)? > 0 {
+            state.sender.leave_out(unit);
+            return Ok(());
+        }
+        let resumed = state.sender.counters().resumed;
+        let Some(message) = state.sender.message(unit, state.figures.budget) else { return Ok(()) };
+        if state.sender.counters().resumed > resumed {
+            tracing::warn!(
+                "no key frame and no recovery point has come for {} s since pictures were lost: it goes on without, and \
+                 pictures are damaged until the encoder has refreshed them",
+                KEY_PATIENCE.as_secs()
+            );
+        }
+        match link.try_send(VIDEO, message) {
+            Ok(id) => state.sender.sent(id),
+            Err(LinkError::Closed) => return Err(LinkError::Closed),
+            Err(error) => {
+                tracing::debug!(%error, "the link takes no unit");
+                state.sender.not_sent();
+            }
+        }
+        Ok(())
+    }
+
+    fn offer(&self, link: &Link, item: CodedItem) -> Result<(), LinkError> {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        self.catch_up(link, &mut state)?;
+        if let Some(rate) = item.rate {
+            state.sender.set_rate(rate);
+        }
+        let passed = Stamps::captured_at(item.captured).with(Stage::Queued, self.clock.now());
+        let passed = passed.rebased(Time::ZERO);
+        let piece = item.piece;
+        let unit = Unit {
+            data: piece.data,
+            key: piece.key,
+            reference: piece.reference,
+            continues: piece.continues,
+            captured: item.captured_utc,
+            passed,
+        };
+        self.send(link, &mut state, &unit)
+    }
+
+    fn encode(&self, link: &Link, picture: &Picture, stamps: Stamps) -> Result<(), EncodeFailed> {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        self.catch_up(link, &mut state)?;
+        let Running { sender, encoder, figures } = &mut *state;
+        let Some(encoder) = encoder else { return Ok(()) };
+        if !encoder.steer(figures.budget, figures.silence) {
+            figures.not_encoded += 1;
+            return Ok(());
+        }
+        figures.bitrate = Some(encoder.encoder.bitrate_bps());
+        let unit = encoder.encode(picture, sender.wants_key())?;
+        let passed = stamps.with(Stage::Encoded, self.clock.now()).rebased(Time::ZERO);
+        let captured = picture.captured_utc.unwrap_or_else(|| self.clock.utc_at(picture.captured));
+        let unit = Unit { captured, passed, ..unit };
+        Ok(self.send(link, &mut state, &unit)?)
+    }
+}
+
+/// How our own encoder is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EncodingSettings {
+    /// No more than so many bits a second.
+    pub bitrate_max: Option<Bitrate>,
+    /// x264's preset; `superfast` where not given.
+    pub preset: Option<String>,
+    /// Threads; 0 lets x264 choose.
+    pub threads: u32,
+}
+
+/// x264 at a rate that follows the link.
+struct Steered {
+    encoder: x264::Encoder,
+    format: Format,
+    bitrate_max: u64,
+    /// What the link took lately, bits a second.
+    taken: f64,
+    since_change: u32,
+    last: Option<Ticks>,
+}
+
+#[derive(Debug)]
+enum EncodeFailed {
+    Link,
+    Encoder(io::Error),
+}
+
+impl From<LinkError> for EncodeFailed {
+    fn from(_: LinkError) -> EncodeFailed {
+        EncodeFailed::Link
+    }
+}
+
+impl From<glassline_codec::CodecError> for EncodeFailed {
+    fn from(error: glassline_codec::CodecError) -> EncodeFailed {
+        EncodeFailed::Encoder(io::Error::other(error))
+    }
+}
+
+impl Steered {
+    /// The rate at first, before the link has said anything, bits a second.
+    const FIRST: u64 = 1_000_000;
+    const LEAST: u64 = 50_000;
+    const MOST: u64 = 20_000_000;
+    /// Of what the link takes, what pictures are given: they are not of one size.
+    const SHARE: f64 = 0.85;
+    /// A change of the rate is worth it from this part on, and not more often than each so many pictures.
+    const CHANGE: f64 = 0.08;
+    const CHANGE_EVERY: u32 = 3;
+    /// Below this part of a picture's share a picture is not encoded.
+    const WORTH: f64 = 0.4;
+    /// With nothing answered for so long pictures would pile up.
+    const SILENCE: Duration = Duration::from_millis(300);
+
+    fn new(format: Format, settings: &EncodingSettings) -> Result<Steered, glassline_codec::CodecError> {
+        let bitrate_max = settings.bitrate_max.map_or(Self::MOST, Bitrate::bits_per_second);
+        let first = Self::FIRST.min(bitrate_max);
+        let interval = format.rate.time_of(1);
+        let base = x264::Settings::new(format.size, format.rate, first);
+        let encoder = x264::Encoder::new(&x264::Settings {
+            preset: settings.preset.clone().unwrap_or_else(|| "superfast".to_owned()),
+            // Pictures of about one size: one that is twice as large is late by a picture.
+            vbv: interval * 2,
+            // A receiver asks for key frames as it needs them; these let viewers join a stream that the receiver makes of
+            // this one.
+            key_interval: x264::KeyInterval::Time(Duration::from_secs(4)),
+            threads: settings.threads,
+            colour: format.colour,
+            sample_aspect: format.sample_aspect,
+            ..base
+        })?;
+        let taken = first as f64 / Self::SHARE;
+        Ok(Steered { encoder, format, bitrate_max, taken, since_change: 0, last: None })
+    }
+
+    /// Follows the link; false where it takes no picture now.
+    fn steer(&mut self, budget: u64, silence: Duration) -> bool {
+        let now = budget as f64 * 8.0 / HORIZON.as_secs_f64();
+        // Down at once, up slowly: what a late picture costs is seen, what a larger one would have given is not.
+        self.taken += (if now < self.taken { 0.3 } else { 0.05 }) * (now - self.taken);
+        self.since_change += 1;
+        let wanted =
+            ((self.taken * Self::SHARE) as u64).clamp(Self::LEAST, self.bitrate_max.max(Self::LEAST));
+        let is = self.encoder.bitrate_bps();
+        if self.since_change >= Self::CHANGE_EVERY && wanted.abs_diff(is) as f64 > is as f64 * Self::CHANGE {
+            // Rates within x264's bounds are taken.
+            if self.encoder.set_bitrate(wanted).is_ok() {
+                self.since_change = 0;
+            }
+        }
+        let picture = is as f64 / 8.0 / self.format.rate.as_f64();
+        silence < Self::SILENCE && budget as f64 >= picture * Self::WORTH
+    }
+
+    fn encode(&mut self, picture: &Picture, key: bool) -> Result<Unit, glassline_codec::CodecError> {
+        if key {
+            self.encoder.force_key_frame();
+        }
+        let pts = Ticks::from_time(picture.captured);
+        let pts = self.last.map_or(pts, |last| pts.max(last + Ticks(1)));
+        self.last = Some(pts);
+        let unit = self.encoder.encode(picture, pts)?;
+        Ok(Unit {
+            data: unit.data,
+            key: unit.random_access,
+            reference: true,
+            continues: false,
+            captured: glassline_media::Utc::from_nanos(0),
+            passed: Stamps::default(),
+        })
+    }
+}
+
+impl Service for CodedVideoSender {
+    fn sends(&self) -> Vec<(u8, Options)> {
+        vec![(VIDEO, coded_options())]
+    }
+
+    fn takes(&self) -> Vec<u8> {
+        vec![REPORTS]
+    }
+
+    fn serve(&self, link: &Link) -> io::Result<Served> {
+        let turn = self.links.begin();
+        if let Err(served) = self
+            .links
+            .wait_connected(turn, link, || self.units.has_ended() || self.intake.mailbox.has_ended())
+        {
+            return Ok(served);
+        }
+        self.events.lock().expect(UNPOISONED).clear();
+        self.state.lock().expect(UNPOISONED).sender.handle_reset();
+        self.start()?;
+        loop {
+            if self.links.is_over(turn, link) {
+                return Ok(Served::ThisLink);
+            }
+            match &self.feed {
+                Feed::Coded(_) => match self.units.take(TICK) {
+                    Next::End => return Ok(Served::All),
+                    Next::Nothing => {}
+                    Next::Unit(item) => {
+                        if self.offer(link, *item).is_err() {
+                            return Ok(Served::ThisLink);
+                        }
+                    }
+                },
+                Feed::Encoded(_) => match self.intake.mailbox.take(TICK) {
+                    Taken::End => return Ok(Served::All),
+                    Taken::Nothing => {}
+                    Taken::Picture(picture, stamps) => match self.encode(link, &picture, stamps) {
+                        Ok(()) => {}
+                        Err(EncodeFailed::Link) => return Ok(Served::ThisLink),
+                        Err(EncodeFailed::Encoder(error)) => return Err(error),
+                    },
+                },
+            }
+        }
+    }
+
+    fn handle_event(&self, _: &Link, event: &Event) {
+        let is_ours =
+            matches!(event, Event::Finished { channel: VIDEO, .. } | Event::Connected { again: true });
+        if is_ours {
+            self.events.lock().expect(UNPOISONED).push(event.clone());
+        }
+    }
+
+    fn is_input(&self) -> bool {
+        true
+    }
+}
+
+impl std::fmt::Debug for CodedVideoSender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CodedVideoSender")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::Utc;
+    use glassline_media::bitstream::h264::units::Piece;
+
+    fn item(number: u64, key: bool) -> CodedItem {
+        let piece = Piece { data: bytes::Bytes::new(), key, reference: true, continues: false };
+        CodedItem { piece, captured: Time::from_millis(number), captured_utc: Utc::default(), rate: None }
+    }
+
+    fn taken(units: &Units) -> Vec<u64> {
+        std::iter::from_fn(|| match units.take(Duration::ZERO) {
+            Next::Unit(item) => Some(item.captured.as_nanos() / 1_000_000),
+            Next::Nothing | Next::End => None,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn what_comes_all_at_once_begins_with_its_newest_key_frame() {
+        let units = Units::default();
+        for number in 0..40 {
+            assert!(units.push(item(number, number % 10 == 0)));
+        }
+        assert_eq!(taken(&units), (30..40).collect::<Vec<_>>());
+        // Without one among those that wait, the next is waited for.
+        for number in 0..45 {
+            units.push(item(number, number == 0 || number == 41));
+        }
+        assert_eq!(taken(&units), [41, 42, 43, 44]);
+    }
+
+    #[test]
+    fn a_key_frame_is_not_waited_for_for_ever() {
+        let units = Units::default();
+        for number in 0..=WAITING_MAX as u64 {
+            units.push(item(number, number == 0));
+        }
+        assert_eq!(taken(&units), [] as [u64; 0]);
+        let due = WAITING_MAX as u64 + KEY_PATIENCE.as_millis() as u64;
+        for number in due - 3..due + 3 {
+            units.push(item(number, false));
+        }
+        assert_eq!(taken(&units), [due, due + 1, due + 2]);
+    }
+}

@@ -1,0 +1,151 @@
+//! The newest picture of a source: a reader that is late finds no queue of old ones.
+
+use super::UNPOISONED;
+use glassline_media::{Picture, Stamps, Time};
+use glassline_studio::capture::Error;
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// Holds one picture.
+#[derive(Default)]
+pub(super) struct Mailbox {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    picture: Option<(Picture, Stamps)>,
+    first: Option<Time>,
+    captured: u64,
+    replaced: u64,
+    ended: Option<Result<(), Error>>,
+    is_over: bool,
+    stopped: bool,
+}
+
+/// What came out of [`Mailbox::take`].
+pub(super) enum Taken {
+    Picture(Box<Picture>, Stamps),
+    Nothing,
+    /// No picture will come any more.
+    End,
+}
+
+impl Mailbox {
+    /// The newest picture; waits for one.
+    pub(super) fn take(&self, timeout: Duration) -> Taken {
+        let until = Instant::now() + timeout;
+        let mut state = self.state.lock().expect(UNPOISONED);
+        loop {
+            if let Some((picture, stamps)) = state.picture.take() {
+                return Taken::Picture(Box::new(picture), stamps);
+            }
+            if state.is_over || state.stopped {
+                return Taken::End;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Taken::Nothing;
+            }
+            state = self.changed.wait_timeout(state, left).expect(UNPOISONED).0;
+        }
+    }
+
+    /// Puts a picture in; false where no more are wanted.
+    pub(super) fn push(&self, picture: Picture, stamps: Stamps) -> bool {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        state.first.get_or_insert(picture.captured);
+        state.captured += 1;
+        state.replaced += u64::from(state.picture.replace((picture, stamps)).is_some());
+        self.changed.notify_all();
+        !state.stopped
+    }
+
+    /// The first picture was captured then, and goes another way.
+    pub(super) fn begin(&self, captured: Time) {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        if state.first.is_none() {
+            state.first = Some(captured);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits for the first picture and tells when it was captured; `None` where there will be none.
+    pub(super) fn first_picture(&self) -> Option<Time> {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        while state.first.is_none() && !state.is_over && !state.stopped {
+            state = self.changed.wait(state).expect(UNPOISONED);
+        }
+        state.first
+    }
+
+    /// Pictures that the source itself left out.
+    pub(super) fn count_dropped(&self, pictures: u64) {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        state.captured += pictures;
+        state.replaced += pictures;
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state.lock().expect(UNPOISONED).stopped
+    }
+
+    /// Whether no other picture will come.
+    pub(super) fn has_ended(&self) -> bool {
+        let state = self.state.lock().expect(UNPOISONED);
+        state.is_over || state.stopped
+    }
+
+    /// No other picture will come.
+    pub(super) fn end(&self, ended: Result<(), Error>) {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        state.ended = Some(ended);
+        state.is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// No more pictures are wanted.
+    pub(super) fn stop(&self) {
+        self.state.lock().expect(UNPOISONED).stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// Pictures that came, and those of them that a newer one has replaced.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let state = self.state.lock().expect(UNPOISONED);
+        (state.captured, state.replaced)
+    }
+
+    /// How the source ended, once.
+    pub(super) fn take_end(&self) -> Option<Result<(), Error>> {
+        self.state.lock().expect(UNPOISONED).ended.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::{PixelFormat, Size};
+
+    fn push(mailbox: &Mailbox, millis: u64) -> bool {
+        let size = Size::new(16, 16).unwrap();
+        let picture = Picture::new(PixelFormat::I420, size, Time::from_millis(millis));
+        mailbox.push(picture, Stamps::default())
+    }
+
+    #[test]
+    fn the_newest_picture_is_taken_and_the_end_comes_behind_it() {
+        let mailbox = Mailbox::default();
+        assert!(matches!(mailbox.take(Duration::ZERO), Taken::Nothing));
+        assert!(push(&mailbox, 1) && push(&mailbox, 2));
+        mailbox.end(Ok(()));
+        let Taken::Picture(picture, _) = mailbox.take(Duration::ZERO) else { panic!("a picture is there") };
+        assert_eq!(picture.captured, Time::from_millis(2));
+        assert!(matches!(mailbox.take(Duration::from_secs(9)), Taken::End));
+        assert_eq!((mailbox.counts(), mailbox.first_picture()), ((2, 1), Some(Time::from_millis(1))));
+        assert!(mailbox.take_end().is_some() && mailbox.take_end().is_none());
+        mailbox.stop();
+        assert!(!push(&mailbox, 3));
+    }
+}

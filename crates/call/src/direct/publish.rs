@@ -1,0 +1,449 @@
+//! Publishes what is received as a stream that other programs understand: in a file, to a relay, in datagrams. Our own kind
+//! of pictures is encoded to H.264 for that; access units go as they are.
+//!
+//! ```text
+//! pictures ─► Encoding (x264, muxer) ─┐
+//! units ─────────────► ts::Muxer ─────┼─► Outputs, or a relay in this process
+//! sound ─► Opus ──────────▲───────────┘
+//! ```
+
+use super::UNPOISONED;
+use super::display::{Content, Shown, Sink};
+#[cfg(feature = "opus")]
+use super::sound_receive::{Heard, SoundSink};
+use glassline_codec::audio::opus;
+use glassline_delivery::policy::StreamName;
+#[cfg(feature = "opus")]
+use glassline_delivery::stream::Mux;
+use glassline_direct::coded::ReceivedUnit;
+use glassline_io::clock::Clock;
+use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
+use glassline_media::pixels::Scaler;
+use glassline_media::{
+    AccessUnit, AudioBlock, Codec, Colour, FrameRate, Picture, Stage, Stamps, Ticks, Time,
+};
+use glassline_streams::Streams;
+use glassline_studio::capture::{Format, Item, Source, TONE_CHANNELS};
+use glassline_studio::encode::{Encoding, Ended, Request};
+use glassline_studio::output::{Credentials, Liveness, Opener, Output, Packets, RelayOutput, Target};
+use std::io;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Pictures wait no longer for sound to begin: what is in a stream is said at its beginning.
+const SOUND_WAIT: Duration = Duration::from_millis(400);
+/// Access units that wait for sound to begin, at most.
+const HELD_MAX: usize = 120;
+/// Items that wait for the encoder: a slow one loses pictures, not time.
+const WAITING_MAX: usize = 16;
+/// A stream that has gone on for so long was what its user wanted.
+const SETTLED: Duration = Duration::from_secs(3);
+/// From a failure to the next beginning; twice as long after each further one,
+const AGAIN: Duration = Duration::from_secs(1);
+/// up to this.
+const AGAIN_MAX: Duration = Duration::from_secs(30);
+/// Sound that is so much earlier than what was heard before is left out: its time is taken.
+const BEHIND: Duration = Duration::from_millis(500);
+/// Where nothing came for so long that is later than what was before, the sender's clock was set, and the stream begins anew.
+const CLOCK_WAIT: Duration = Duration::from_secs(2);
+
+/// Where a stream goes. It is opened when the stream begins.
+pub enum PublishTo {
+    /// Files, datagrams, servers.
+    Targets {
+        /// All of them get the same.
+        targets: Vec<Target>,
+        /// What servers are told and asked.
+        credentials: Credentials,
+    },
+    /// A relay in this process.
+    Relay {
+        /// The relay's.
+        streams: Arc<Streams>,
+        /// The stream's.
+        name: StreamName,
+    },
+}
+
+/// Where a stream goes, and how it is made.
+pub struct PublishSettings {
+    /// Where to.
+    pub to: PublishTo,
+    /// How pictures are coded, and sound; [`Request::input`] does not matter.
+    pub request: Request,
+}
+
+/// Publishes what is received. Its two sinks share it.
+pub struct Publisher(Arc<Mutex<State>>);
+
+struct State {
+    settings: PublishSettings,
+    clock: Clock,
+    stage: Progress,
+    /// Since when pictures come.
+    since: Option<Time>,
+    has_sound: bool,
+    last: Option<Ticks>,
+    /// Where the sound that was heard ends.
+    heard_to: Option<Time>,
+    /// Since when pictures, and sound, come with times that the stream has passed already.
+    behind_since: [Option<Time>; 2],
+    /// Failures of the stream's outputs, and what follows from them.
+    failures: Failures,
+    /// Access units from the last key frame on, until the stream may begin.
+    held: Vec<(ReceivedUnit, Time)>,
+}
+
+/// Failures of a stream, and when it may begin again.
+#[derive(Default)]
+struct Failures {
+    begun_at: Option<Time>,
+    /// It has gone on for a while once.
+    has_settled: bool,
+    again_at: Option<Time>,
+    wait: Duration,
+    /// It does not begin again.
+    last: Option<io::Error>,
+}
+
+/// How far a stream has come.
+enum Progress {
+    Waiting,
+    Encoding { to: SyncSender<Item>, scaler: Scaler, thread: JoinHandle<Ended> },
+    Muxing(Box<Muxing>),
+    Over,
+}
+
+/// A stream of access units.
+struct Muxing {
+    muxer: Muxer,
+    output: Box<dyn Output>,
+    packets: Vec<u8>,
+    #[cfg(feature = "opus")]
+    coder: Option<opus::Encoder>,
+}
+
+impl Publisher {
+    /// A publisher that begins with the first picture.
+    pub fn new(settings: PublishSettings) -> Publisher {
+        Publisher(Arc::new(Mutex::new(State {
+            settings,
+            clock: Clock::new(),
+            stage: Progress::Waiting,
+            since: None,
+            has_sound: false,
+            last: None,
+            heard_to: None,
+            behind_since: [None; 2],
+            failures: Failures::default(),
+            held: Vec::new(),
+        })))
+    }
+
+    /// Takes pictures.
+    pub fn sink(&self) -> Box<dyn Sink> {
+        Box::new(Publisher(Arc::clone(&self.0)))
+    }
+
+    /// Takes sound.
+    #[cfg(feature = "opus")]
+    pub fn sound_sink(&self) -> Box<dyn SoundSink> {
+        Box::new(PublishedSound(Arc::clone(&self.0)))
+    }
+}
+
+impl State {
+    /// Begins to wait for sound, where it does not yet. Returns whether the stream may begin: sound is there, or was waited for, and a
+    /// failure is not too young.
+    fn try_begin(&mut self) -> bool {
+        let now = self.clock.now();
+        if self.failures.again_at.is_some_and(|at| now < at) {
+            return false;
+        }
+        let since = *self.since.get_or_insert(now);
+        self.has_sound || now.since(since) >= SOUND_WAIT
+    }
+
+    fn output(&self) -> io::Result<Box<dyn Output>> {
+        match &self.settings.to {
+            PublishTo::Targets { targets, credentials } => {
+                let liveness = Liveness { live: true, ..Liveness::default() };
+                let outputs = Opener::new(credentials.clone(), liveness).open(targets);
+                Ok(Box::new(outputs.map_err(io::Error::other)?))
+            }
+            PublishTo::Relay { streams, name } => {
+                let publisher = streams.publish(name, Mux::MpegTs).map_err(io::Error::other)?;
+                Ok(Box::new(RelayOutput::new(publisher)))
+            }
+        }
+    }
+
+    /// Something of the stream has failed. A stream that never went on for a while returns the error: what was asked for
+    /// cannot work. Another one begins again, unless it goes to a file, which would lose its beginning: then the error is
+    /// logged now and returned by [`Sink::finish`].
+    fn fail(&mut self, error: io::Error) -> io::Result<()> {
+        let lived = self.failures.begun_at.take().map_or(Duration::ZERO, |at| self.clock.now().since(at));
+        if lived >= SETTLED {
+            (self.failures.has_settled, self.failures.wait) = (true, Duration::ZERO);
+        }
+        if !self.failures.has_settled {
+            return Err(error);
+        }
+        // What it was is told already.
+        let _ = self.end();
+        if let PublishTo::Targets { targets, .. } = &self.settings.to
+            && targets.iter().any(|target| matches!(target, Target::File(_)))
+        {
+            tracing::error!(%error, "the file cannot be written any more, and is ended; the link goes on");
+            self.failures.last = Some(error);
+            return Ok(());
+        }
+        let wait = (self.failures.wait * 2).clamp(AGAIN, AGAIN_MAX);
+        let after_s = wait.as_secs();
+        tracing::warn!(%error, after_s, "the stream that is made of what comes has failed; it begins again");
+        self.begin_again(wait);
+        Ok(())
+    }
+
+    fn begin_again(&mut self, wait: Duration) {
+        self.stage = Progress::Waiting;
+        self.failures.wait = wait;
+        self.failures.again_at = Some(self.clock.now() + wait);
+        (self.since, self.last, self.heard_to, self.behind_since) = (None, None, None, [None; 2]);
+        self.held.clear();
+    }
+
+    /// Notes whether something comes too early to be taken, `is_behind`. Returns whether it is left out. Where that goes on, the
+    /// sender's clock was set back: the stream begins anew.
+    fn note_behind(&mut self, of: usize, is_behind: bool) -> bool {
+        let now = self.clock.now();
+        let Some(since) = self.behind_since.get_mut(of) else { return is_behind };
+        if !is_behind {
+            *since = None;
+            return false;
+        }
+        if now.since(*since.get_or_insert(now)) >= CLOCK_WAIT {
+            tracing::warn!(
+                "the sender's clock was set back; the stream that is made of what comes begins anew"
+            );
+            let _ = self.end();
+            self.begin_again(Duration::ZERO);
+        }
+        true
+    }
+
+    fn begin_encoding(&mut self, picture: &Picture, rate: FrameRate) -> io::Result<()> {
+        let (to, items) = sync_channel(WAITING_MAX);
+        let format = Format {
+            size: picture.size(),
+            rate,
+            colour: Colour::UNSPECIFIED,
+            sample_aspect: None,
+            fields: None,
+            live: true,
+        };
+        let source = Source::handed(items, format, self.clock);
+        let channels = self.has_sound.then_some(TONE_CHANNELS);
+        let encoding = Encoding::of_source(source, channels, &self.settings.request, self.clock);
+        let encoding = encoding.map_err(io::Error::other)?;
+        let output = self.output()?;
+        let run = move || encoding.run(vec![output]);
+        let thread = thread::Builder::new().name("publish".into()).spawn(run)?;
+        self.stage = Progress::Encoding { to, scaler: Scaler::new(format.size), thread };
+        self.failures.begun_at = Some(self.clock.now());
+        Ok(())
+    }
+
+    fn show_picture(&mut self, picture: &Picture, rate: FrameRate, captured: Time) -> io::Result<()> {
+        if matches!(self.stage, Progress::Waiting) {
+            if !self.try_begin() {
+                return Ok(());
+            }
+            self.begin_encoding(picture, rate)?;
+        }
+        let pts = Ticks::from_time(captured);
+        // Two clocks are compared: a picture may seem to be captured before the last one.
+        if self.note_behind(0, self.last.is_some_and(|last| pts <= last)) {
+            return Ok(());
+        }
+        let Progress::Encoding { to, scaler, .. } = &mut self.stage else { return Err(other("pictures")) };
+        let mut picture = scaler.scale(picture);
+        picture.captured = captured;
+        picture.captured_utc = Some(self.clock.utc_at(captured));
+        self.last = Some(pts);
+        let now = self.clock.now();
+        let stamps = Stamps::captured_at(captured).with(Stage::Arrived, now).with(Stage::Queued, now);
+        match to.try_send(Item::Picture { picture, pts, stamps }) {
+            Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
+            Err(TrySendError::Disconnected(_)) => self.encoder_ended(),
+        }
+    }
+
+    /// The encoder takes nothing any more: says why.
+    fn encoder_ended(&mut self) -> io::Result<()> {
+        self.end().and_then(|()| Err(io::Error::other("the encoder has ended")))
+    }
+
+    fn begin_muxing(&mut self) -> io::Result<()> {
+        let sound = AudioFormat { codec: Codec::Opus, channels: TONE_CHANNELS, language: None, he_aac: None };
+        let audio = Some(sound).filter(|_| self.has_sound && cfg!(feature = "opus"));
+        let settings = MuxSettings { video: Some(Codec::H264), audio, ..MuxSettings::default() };
+        let muxer = Muxer::new(settings).map_err(io::Error::other)?;
+        #[cfg(feature = "opus")]
+        let coder = audio.map(|_| opus::Encoder::new(opus::Settings::default())).transpose();
+        self.stage = Progress::Muxing(Box::new(Muxing {
+            muxer,
+            output: self.output()?,
+            packets: Vec::new(),
+            #[cfg(feature = "opus")]
+            coder: coder.map_err(io::Error::other)?,
+        }));
+        self.failures.begun_at = Some(self.clock.now());
+        Ok(())
+    }
+
+    fn show_unit(&mut self, unit: &ReceivedUnit, captured: Time) -> io::Result<()> {
+        if !matches!(self.stage, Progress::Waiting) {
+            return self.mux(unit, captured);
+        }
+        if unit.header.needs.is_none() {
+            self.held.clear();
+        } else if self.held.is_empty() || self.held.len() >= HELD_MAX {
+            return Ok(());
+        }
+        self.held.push((unit.clone(), captured));
+        if !self.try_begin() {
+            return Ok(());
+        }
+        self.begin_muxing()?;
+        std::mem::take(&mut self.held).iter().try_for_each(|(unit, captured)| self.mux(unit, *captured))
+    }
+
+    fn mux(&mut self, unit: &ReceivedUnit, captured: Time) -> io::Result<()> {
+        let (key, last) = (unit.header.needs.is_none(), self.last);
+        let is_far_behind =
+            last.is_some_and(|last| (last - Ticks::from_time(captured)).0 > Ticks::RATE.into());
+        // A unit that comes too early is still written, at a later stamp, since later ones need it; it is left out only where the
+        // stream has just begun anew.
+        if self.note_behind(0, is_far_behind) && !matches!(self.stage, Progress::Muxing(_)) {
+            return Ok(());
+        }
+        let Progress::Muxing(muxing) = &mut self.stage else { return Err(other("access units")) };
+        let pts = Ticks::from_time(captured);
+        let pts = last.map_or(pts, |last| pts.max(last + Ticks(1)));
+        self.last = Some(pts);
+        muxing.write(&AccessUnit {
+            codec: Codec::H264,
+            data: unit.data.clone(),
+            pts,
+            dts: pts,
+            random_access: key,
+            stamps: Stamps::captured_at(captured),
+        })
+    }
+
+    #[cfg_attr(not(feature = "opus"), expect(dead_code, reason = "no sound comes then"))]
+    fn hear(&mut self, block: AudioBlock) -> io::Result<()> {
+        self.has_sound = true;
+        let is_behind = self.heard_to.is_some_and(|end| end.since(block.captured) > BEHIND);
+        if self.note_behind(1, is_behind) {
+            return Ok(());
+        }
+        let time =
+            Duration::from_nanos(block.frames() as u64 * 1_000_000_000 / u64::from(block.rate_hz.max(1)));
+        self.heard_to = self.heard_to.max(Some(block.captured + time));
+        match &mut self.stage {
+            Progress::Waiting | Progress::Over => Ok(()),
+            Progress::Encoding { to, .. } => match to.try_send(Item::Sound(block)) {
+                Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
+                Err(TrySendError::Disconnected(_)) => self.encoder_ended(),
+            },
+            #[cfg(feature = "opus")]
+            Progress::Muxing(muxing) => {
+                let Some(coder) = &mut muxing.coder else { return Ok(()) };
+                for unit in coder.push(&block).map_err(io::Error::other)? {
+                    muxing.write(&unit)?;
+                }
+                Ok(())
+            }
+            #[cfg(not(feature = "opus"))]
+            Progress::Muxing(_) => Ok(()),
+        }
+    }
+
+    /// Ends the stream well, if there is one.
+    fn end(&mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.stage, Progress::Over) {
+            Progress::Waiting | Progress::Over => Ok(()),
+            Progress::Encoding { to, thread, .. } => {
+                drop(to);
+                let ended = thread.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+                ended.result.map_err(io::Error::other)
+            }
+            Progress::Muxing(mut muxing) => {
+                muxing.packets.clear();
+                muxing.muxer.finish(&mut muxing.packets);
+                let written = muxing.output.write(&Packets::whole(&muxing.packets, false));
+                written.and_then(|_| muxing.output.finish()).map_err(io::Error::other)
+            }
+        }
+    }
+}
+
+impl Muxing {
+    fn write(&mut self, unit: &AccessUnit) -> io::Result<()> {
+        self.packets.clear();
+        self.muxer.write(unit, &mut self.packets).map_err(io::Error::other)?;
+        let joinable = unit.random_access && unit.codec.is_video();
+        self.output.write(&Packets::whole(&self.packets, joinable)).map_err(io::Error::other)?;
+        Ok(())
+    }
+}
+
+/// The sender has begun anew with pictures of another kind.
+fn other(what: &str) -> io::Error {
+    io::Error::other(format!("the sender now sends {what}, and this stream began with the other kind"))
+}
+
+impl Sink for Publisher {
+    fn show(&mut self, shown: &Shown) -> io::Result<()> {
+        let mut state = self.0.lock().expect(UNPOISONED);
+        let captured = shown.stamps.at(Stage::Captured).unwrap_or_else(|| state.clock.now());
+        if state.failures.last.is_some() {
+            return Ok(());
+        }
+        let taken = match &shown.content {
+            Content::Picture(picture) => state.show_picture(picture, shown.rate, captured),
+            Content::Unit(unit) => state.show_unit(unit, captured),
+        };
+        taken.or_else(|error| state.fail(error))
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let mut state = self.0.lock().expect(UNPOISONED);
+        let ended = state.end();
+        state.failures.last.take().map_or(ended, Err)
+    }
+}
+
+#[cfg(feature = "opus")]
+struct PublishedSound(Arc<Mutex<State>>);
+
+#[cfg(feature = "opus")]
+impl SoundSink for PublishedSound {
+    fn play(&mut self, heard: &Heard) -> io::Result<()> {
+        let block = AudioBlock { captured: heard.captured, ..heard.block.clone() };
+        let mut state = self.0.lock().expect(UNPOISONED);
+        if state.failures.last.is_some() {
+            return Ok(());
+        }
+        state.hear(block).or_else(|error| state.fail(error))
+    }
+
+    /// The stream ends with its pictures.
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

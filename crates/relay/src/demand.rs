@@ -1,0 +1,221 @@
+//! Streams that nobody here carries yet and an upstream server may have: pulled when somebody asks for them, and let go when
+//! nobody watches any more.
+
+use crate::hub::Hub;
+use crate::pull::PullTable;
+use crate::settings::Pull;
+use crate::shelves::is_version_of;
+use glassline_delivery::fill::{Failure, Object};
+use glassline_delivery::http1::Url;
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::pull::Source;
+use glassline_delivery::stream::Mux;
+use glassline_edge::{Growing, Wake};
+use glassline_io::poll::Waker;
+use glassline_media::Time;
+use glassline_streams::status::SourceState;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Streams that are pulled on demand at once; strangers choose their names.
+const DEMANDS_MAX: usize = 256;
+/// How long one goes on without a viewer, where `return_window` is no shorter.
+const UNWATCHED: Duration = Duration::from_secs(30);
+/// The same at least: a viewer that its first bytes have woken has to come.
+const UNWATCHED_LEAST: Duration = Duration::from_secs(1);
+
+/// What is pulled because somebody asked for it.
+#[derive(Default)]
+pub(super) struct Demands {
+    demands: Mutex<BTreeMap<StreamName, Demand>>,
+    /// Wakes the thread that pulls.
+    waker: Mutex<Option<Waker>>,
+}
+
+struct Demand {
+    pull: Pull,
+    /// Those who wait for its first bytes.
+    waiting: Arc<Growing>,
+    /// When somebody last watched, or asked.
+    watched_at: Time,
+}
+
+/// One, as a process leaves it to the next: what is watched goes on there.
+#[derive(Serialize, Deserialize)]
+pub(super) struct LeftDemand {
+    name: String,
+    source: Source,
+    alternates: Vec<Url>,
+    mux: Mux,
+}
+
+impl Demand {
+    fn new(pull: Pull, hub: &Hub, now: Time) -> Demand {
+        let waiting = Growing::new(Object::new(), Arc::clone(&hub.inboxes) as Arc<dyn Wake>);
+        Demand { pull, waiting, watched_at: now }
+    }
+}
+
+impl Demands {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, Demand>> {
+        // Whole after every single change.
+        self.demands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread that pulls is woken so.
+    pub(super) fn set_waker(&self, waker: Waker) {
+        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            waker.wake();
+        }
+    }
+
+    /// The streams.
+    pub(super) fn pulls(&self) -> Vec<Pull> {
+        self.lock().values().map(|demand| demand.pull.clone()).collect()
+    }
+
+    /// Whether the stream `name` is one of them, or a version of the capture of that name is.
+    pub(super) fn have(&self, name: &StreamName) -> bool {
+        let demands = self.lock();
+        let follows = (Bound::Excluded(name), Bound::Unbounded);
+        let mut versions = demands.range(follows).map(|(version, _)| version);
+        demands.contains_key(name)
+            || versions
+                .by_ref()
+                .take_while(|version| version.as_str().starts_with(name.as_str()))
+                .any(|version| is_version_of(version, name))
+    }
+
+    /// The stream `name` has begun, or has gone another way: who waits is to look.
+    pub(super) fn tell(&self, name: &StreamName) {
+        let waiting = self.lock().get(name).map(|demand| Arc::clone(&demand.waiting));
+        if let Some(waiting) = waiting {
+            waiting.change(|_| ());
+        }
+    }
+}
+
+impl Hub {
+    /// Has the stream `name` pulled from the first upstream server that has it. Who asks waits for what is returned to
+    /// change, and looks again; where all servers fail, there is no such stream. `None` where there is no upstream server,
+    /// or too many are asked for.
+    pub(super) fn demand(&self, name: &StreamName, mux: Mux, now: Time) -> Option<Arc<Growing>> {
+        let edge = self.edge()?;
+        let settings = edge.settings();
+        let mut demands = self.demands.lock();
+        if let Some(demand) = demands.get_mut(name) {
+            demand.watched_at = now;
+            return Some(Arc::clone(&demand.waiting));
+        }
+        if demands.len() >= DEMANDS_MAX || self.settings().pulls.iter().any(|pull| pull.name == *name) {
+            return None;
+        }
+        // A stream has one name here, whatever host it is asked for under: who asks first must not choose its servers.
+        let located = edge.locate(None, &format!("/live/{name}.{}", mux.extension()), "")?;
+        let servers = settings.groups().nth(located.route.map_or(0, |route| route + 1))?;
+        let mut urls = servers.iter().map(|server| {
+            let base = server.target().trim_end_matches('/');
+            server.at(&format!("{base}{}", located.target))
+        });
+        let (source, alternates) = (Source::Http(urls.next()?), urls.collect());
+        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca: settings.ca.clone() };
+        let demand = Demand::new(pull, self, now);
+        let waiting = Arc::clone(&demand.waiting);
+        demands.insert(name.clone(), demand);
+        drop(demands);
+        self.rearrange_pulls();
+        Some(waiting)
+    }
+
+    /// Whether LL-HLS and LL-DASH of `name` are upstream servers' to give, though its bytes are here: one viewer of
+    /// `/live/NAME.ts` is no reason to make anew what others follow, with other numbers. What is made here already goes on here.
+    pub(super) fn is_presented_upstream(&self, name: &StreamName) -> bool {
+        self.demands.have(name) && !self.shelves.have(name)
+    }
+
+    /// What the next process needs of them.
+    pub(super) fn demands_left(&self) -> Vec<LeftDemand> {
+        let left = |(name, demand): (&StreamName, &Demand)| {
+            let Pull { source, alternates, mux, .. } = demand.pull.clone();
+            Some(LeftDemand { name: name.to_string(), source, alternates, mux: mux? })
+        };
+        self.demands.lock().iter().filter_map(left).collect()
+    }
+
+    /// Goes on with what another process left, where there are upstream servers still.
+    pub(super) fn inherit_demands(&self, left: Vec<LeftDemand>) {
+        let (settings, now) = (self.settings(), self.clock.now());
+        let Some(upstream) = &settings.upstream else { return };
+        for LeftDemand { name, source, alternates, mux } in left.into_iter().take(DEMANDS_MAX) {
+            let Some(name) = StreamName::parse(&name) else { continue };
+            if settings.pulls.iter().all(|pull| pull.name != name) {
+                let pull =
+                    Pull { name: name.clone(), source, alternates, mux: Some(mux), ca: upstream.ca.clone() };
+                self.demands.lock().insert(name, Demand::new(pull, self, now));
+            }
+        }
+        self.rearrange_pulls();
+    }
+
+    /// Whether the stream `name`, or a version of the capture of that name, is being received, and has been since `since`.
+    pub(super) fn receives(&self, name: &StreamName, since: Time) -> bool {
+        let mut lives = self.streams.find(name).into_iter().chain(self.versions_of(name));
+        lives.any(|live| live.published_since().is_some_and(|began| began <= since))
+    }
+
+    /// Lets go what no upstream server has, or nobody watches. Called by one worker, now and then.
+    pub(super) fn look_at_demands(&self) {
+        let (now, pulls, settings) = (self.clock.now(), self.pulls(), self.settings());
+        let mut ended = Vec::new();
+        self.demands.lock().retain(|name, demand| {
+            let (live, shelf) = (self.streams.find(name), self.shelves.find(name));
+            if live.as_ref().is_some_and(|live| live.viewers() > 0) {
+                demand.watched_at = now;
+            }
+            // Players of what is packaged here watch it, too.
+            let wanted_at = shelf.map_or(Time::ZERO, |shelf| shelf.wanted_at());
+            demand.watched_at = demand.watched_at.max(wanted_at);
+            let status = pulls.status(name, now);
+            let fails = status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }));
+            let patience = match live {
+                Some(_) => settings.return_window.clamp(UNWATCHED_LEAST, UNWATCHED),
+                None => UNWATCHED,
+            };
+            let is_over = (live.is_none() && fails) || now.since(demand.watched_at) > patience;
+            if is_over {
+                ended.push((name.clone(), live, Arc::clone(&demand.waiting)));
+            }
+            !is_over
+        });
+        if ended.is_empty() {
+            return;
+        }
+        self.rearrange_pulls();
+        for (name, live, waiting) in ended {
+            // What has come goes with it: it would stand still, and those who come next would get that in place of the stream.
+            if let Some(live) = live {
+                tracing::info!(stream = %name, "nobody watches it: it is pulled no longer");
+                self.streams.end(&live);
+            }
+            self.shelves.remove(&name);
+            waiting.change(|object| object.fail(Failure::Upstream));
+        }
+    }
+
+    /// Makes the table of sources anew, and tells the thread that pulls.
+    fn rearrange_pulls(&self) {
+        self.set_pulls(|former| {
+            let settings = self.settings();
+            let all: Vec<Pull> = settings.pulls.iter().cloned().chain(self.demands.pulls()).collect();
+            PullTable::new(&all, former)
+        });
+        self.demands.wake();
+    }
+}

@@ -1,0 +1,163 @@
+//! Who may see what, besides streams' bytes: what is for operators only, who watches, and which streams there are.
+
+use crate::certificates::Certificates;
+use crate::hub::Hub;
+use crate::{ListenerRole, Settings};
+use glassline_delivery::http1::access::caller;
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::policy::{Hosts, KnownHosts, Refusal, StreamName};
+use std::net::IpAddr;
+
+/// The names that a relay is called by: those that are configured, and those of its certificates.
+pub(super) struct OwnHosts<'a> {
+    configured: &'a Hosts,
+    certificates: &'a Certificates,
+}
+
+impl<'a> OwnHosts<'a> {
+    pub(super) fn of(hub: &'a Hub, settings: &'a Settings) -> OwnHosts<'a> {
+        OwnHosts { configured: &settings.hosts, certificates: &hub.certificates }
+    }
+}
+
+impl KnownHosts for OwnHosts<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.configured.has(name) || self.certificates.have_name(name)
+    }
+}
+
+impl Hub {
+    /// Whether `request` of `peer`, which came in by a listener of this `role`, may see what is for operators only: metrics, encoders, where streams
+    /// come from and go to. By the admin listener whoever is in [`Settings::admin_networks`] may, or everybody who reaches
+    /// it where there are none; elsewhere only this machine and those networks. Pages of others may not.
+    pub fn is_operator(&self, role: ListenerRole, peer: IpAddr, request: &Request) -> Result<(), Refusal> {
+        let settings = self.settings();
+        let hosts = OwnHosts::of(self, &settings);
+        let caller = caller(peer, request, &hosts);
+        let networks = &settings.admin_networks;
+        let is_near = caller.is_loopback() || networks.name(peer);
+        match role {
+            ListenerRole::Public => Err(Refusal::NotOperator),
+            _ if caller.route.is_foreign_page => Err(Refusal::ForeignPage),
+            // A proxy may stand before it; whom that lets in is its business.
+            ListenerRole::Admin if networks.are_all() => Ok(caller.check_host()?),
+            ListenerRole::Admin | ListenerRole::Shared if is_near => Ok(caller.check_address()?),
+            ListenerRole::Admin | ListenerRole::Shared => Err(Refusal::NotOperator),
+        }
+    }
+
+    /// Whether it may see who watches, addresses and all, and ask encoders for something: who is an operator at the admin
+    /// listener; where there is none, whom
+    /// [`PublishPolicy::may_see_viewers`](glassline_delivery::policy::PublishPolicy::may_see_viewers) names.
+    pub fn may_see_viewers(
+        &self,
+        role: ListenerRole,
+        peer: IpAddr,
+        request: &Request,
+    ) -> Result<(), Refusal> {
+        let settings = self.settings();
+        let hosts = OwnHosts::of(self, &settings);
+        let caller = caller(peer, request, &hosts);
+        match role {
+            ListenerRole::Public => Err(Refusal::NotLocal),
+            ListenerRole::Admin => self.is_operator(role, peer, request),
+            ListenerRole::Shared => {
+                settings.rules.general.publish.may_see_viewers(&caller, &settings.admin_networks)
+            }
+        }
+    }
+
+    /// The query that an operator's links to `name` need; `None` where nobody needs one.
+    pub fn ticket(&self, name: &StreamName) -> Option<String> {
+        let settings = self.settings();
+        settings.rules.of(name).watch.ticket(name, self.clock().utc()).map(|token| token.query())
+    }
+
+    /// Whether it may know that there is a stream called `name`: who may watch it, and the operators.
+    pub fn may_know(&self, name: &StreamName, role: ListenerRole, peer: IpAddr, request: &Request) -> bool {
+        let settings = self.settings();
+        let hosts = OwnHosts::of(self, &settings);
+        let caller = caller(peer, request, &hosts);
+        let watch = &settings.rules.of(name).watch;
+        watch.check(&caller, name, self.clock().utc()).is_ok()
+            || self.is_operator(role, peer, request).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_streams::{hub, name};
+    use glassline_delivery::http1::Limits;
+    use glassline_delivery::http1::server::{Event, Server};
+    use glassline_delivery::policy::{Networks, Rules, Secret, StreamRules, WatchPolicy};
+    use glassline_media::Time;
+
+    const HERE: &str = "127.0.0.1";
+    const FAR: &str = "192.0.2.7";
+    const NAMED: &str = "203.0.113.9";
+
+    fn request(fields: &str) -> Request {
+        let wire = format!("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n{fields}\r\n");
+        let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
+        match server.next(&mut wire.as_bytes(), Time::ZERO) {
+            Ok(Some(Event::Request(request))) => *request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn settings(networks: &[&str]) -> Settings {
+        let admin_networks = Networks::parse(networks.iter().copied()).unwrap();
+        Settings { admin_networks, ..Settings::default() }
+    }
+
+    /// Who is an operator at this listener, of whom is here, far away, and in a network that is named.
+    fn operators(networks: &[&str], role: ListenerRole, fields: &str) -> [bool; 3] {
+        let (hub, request) = (hub(settings(networks), 1), request(fields));
+        [HERE, FAR, NAMED].map(|peer| hub.is_operator(role, peer.parse().unwrap(), &request).is_ok())
+    }
+
+    #[test]
+    fn operators_are_told_by_listener_and_network() {
+        let named = ["203.0.113.0/24"];
+        assert_eq!(operators(&[], ListenerRole::Public, ""), [false; 3]);
+        assert_eq!(operators(&[], ListenerRole::Shared, ""), [true, false, false]);
+        assert_eq!(operators(&[], ListenerRole::Admin, ""), [true; 3], "whoever reaches it");
+        assert_eq!(operators(&named, ListenerRole::Public, ""), [false; 3]);
+        assert_eq!(operators(&named, ListenerRole::Shared, ""), [true, false, true]);
+        assert_eq!(operators(&named, ListenerRole::Admin, ""), [true, false, true]);
+    }
+
+    #[test]
+    fn neither_a_foreign_page_nor_who_a_proxy_passes_on_is_an_operator() {
+        for role in [ListenerRole::Shared, ListenerRole::Admin] {
+            let page = "Origin: http://elsewhere.example\r\nSec-Fetch-Site: cross-site\r\n";
+            assert_eq!(operators(&["203.0.113.0/24"], role, page), [false; 3], "{role:?}");
+        }
+        let proxied = "X-Forwarded-For: 198.51.100.1\r\n";
+        assert_eq!(operators(&["203.0.113.0/24"], ListenerRole::Shared, proxied), [false; 3]);
+    }
+
+    #[test]
+    fn a_stream_that_needs_a_token_is_known_to_operators_and_to_who_may_watch_it() {
+        let watch = WatchPolicy { key: Some(Secret::new("a key")), ..WatchPolicy::default() };
+        let closed = StreamRules { watch, ..StreamRules::default() };
+        let rules = Rules { own: [(name("closed"), closed)].into(), ..Rules::default() };
+        let (hub, request) = (hub(Settings { rules, ..Settings::default() }, 1), request(""));
+        let knows =
+            |stream, role, peer: &str| hub.may_know(&name(stream), role, peer.parse().unwrap(), &request);
+        assert!(knows("open", ListenerRole::Public, FAR) && !knows("closed", ListenerRole::Public, FAR));
+        assert!(knows("closed", ListenerRole::Shared, HERE) && !knows("closed", ListenerRole::Shared, FAR));
+        assert!(knows("closed", ListenerRole::Admin, FAR));
+    }
+
+    #[test]
+    fn who_watches_is_told_where_operators_are() {
+        let (hub, request) = (hub(settings(&["203.0.113.0/24"]), 1), request(""));
+        let sees = |role, peer: &str| hub.may_see_viewers(role, peer.parse().unwrap(), &request).is_ok();
+        assert!(!sees(ListenerRole::Public, HERE));
+        assert!(sees(ListenerRole::Admin, NAMED) && !sees(ListenerRole::Admin, FAR));
+        assert!(sees(ListenerRole::Shared, HERE) && sees(ListenerRole::Shared, NAMED));
+        assert!(!sees(ListenerRole::Shared, FAR));
+    }
+}

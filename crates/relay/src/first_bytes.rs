@@ -1,0 +1,104 @@
+//! How long requests for objects waited for their first byte, by name: each worker writes into a room of its own, and who
+//! asks puts them together.
+
+use glassline_delivery::telemetry::first_bytes::{Begun, FirstBytes, LAST_MINUTE, SOURCES, Summary};
+use glassline_edge::ObjectSource;
+use glassline_media::Time;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+const _: () = assert!(ObjectSource::ALL.len() <= SOURCES, "each source has its place");
+
+/// One room a worker. Its lock is the worker's alone but for the moments in which somebody reads one name; what
+/// stands beside it in memory is not of the same cache lines, or else workers would take these from each other.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Room(Mutex<FirstBytes>);
+
+/// What all workers have seen.
+#[derive(Debug)]
+pub(super) struct FirstByteRooms(Vec<Room>);
+
+/// The names that were asked for, those with the most requests of the last minute first.
+#[derive(Clone, Debug, Default)]
+pub struct FirstByteReport {
+    /// How many names there are, listed or not.
+    pub names: usize,
+    /// The listed ones.
+    pub list: Vec<(String, Summary)>,
+}
+
+impl FirstByteRooms {
+    pub(super) fn new(workers: usize) -> FirstByteRooms {
+        FirstByteRooms((0..workers).map(|_| Room(Mutex::default())).collect())
+    }
+
+    /// `worker` gives an answer whose first byte took `wait` to come.
+    pub(super) fn record(&self, worker: usize, begun: &Begun<'_>, wait: Duration, now: Time) {
+        if let Some(room) = self.0.get(worker) {
+            lock(room).record(begun, wait, now);
+        }
+    }
+
+    /// At most `limit` names, or `name` alone. Each lock is held for one name at a time: no worker waits for long.
+    pub(super) fn report(&self, name: Option<&str>, limit: usize, now: Time) -> FirstByteReport {
+        let mut requests: BTreeMap<String, u64> = BTreeMap::new();
+        for room in &self.0 {
+            for (known, count) in lock(room).names(now, LAST_MINUTE) {
+                match requests.get_mut(known) {
+                    Some(sum) => *sum += count,
+                    None => drop(requests.insert(known.to_owned(), count)),
+                }
+            }
+        }
+        let names = requests.len();
+        let mut wanted: Vec<(String, u64)> =
+            requests.into_iter().filter(|(known, _)| name.is_none_or(|name| name == known)).collect();
+        wanted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        wanted.truncate(limit);
+        let list = wanted.into_iter().map(|(known, _)| {
+            let mut summary = Summary::new(now);
+            self.0.iter().for_each(|room| lock(room).add_to(&known, &mut summary));
+            (known, summary)
+        });
+        FirstByteReport { names, list: list.collect() }
+    }
+}
+
+fn lock(room: &Room) -> MutexGuard<'_, FirstBytes> {
+    room.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_workers_saw_is_told_together_and_the_busiest_name_first() {
+        let (rooms, now) = (FirstByteRooms::new(2), Time::from_millis(5000));
+        let ask = |worker, path| {
+            let begun = Begun {
+                path,
+                query: "",
+                source: 0,
+                is_made_here: false,
+                was_waited_for: false,
+                is_refusal: false,
+            };
+            rooms.record(worker, &begun, Duration::from_millis(7), now);
+        };
+        for (worker, path) in
+            [(0, "/live/a/1.m4s"), (0, "/live/b/1.m4s"), (1, "/live/b/2.m4s"), (9, "/live/c/1.m4s")]
+        {
+            ask(worker, path);
+        }
+        let report = rooms.report(None, 10, now);
+        let counts: Vec<_> =
+            report.list.iter().map(|(name, summary)| (&**name, summary.newest(1).requests())).collect();
+        assert_eq!((report.names, counts), (2, vec![("b", 2), ("a", 1)]));
+        assert_eq!(rooms.report(None, 1, now).list.len(), 1);
+        assert_eq!(rooms.report(Some("a"), 10, now).list[0].0, "a");
+        assert!(rooms.report(Some("c"), 10, now).list.is_empty());
+    }
+}

@@ -1,0 +1,41 @@
+//! How much memory a relay may take, out of its settings.
+
+use super::Settings;
+use glassline_edge::UpstreamSettings;
+use glassline_io::spool;
+
+/// What the program takes beside what is counted here: its code, its threads, their buffers, its page.
+const PROGRAM_BYTES: u64 = 64 << 20;
+/// What a connection takes at most of memory of its own: its state, that of TLS and what was encrypted and not sent, a head
+/// that comes.
+const CONNECTION_BYTES: u64 = 64 << 10;
+
+/// The most that streams, objects from upstream servers and `connections` take together, as docs/serve.md sums it up.
+pub(super) fn budget_bytes(settings: &Settings, connections: usize) -> u64 {
+    let link_bytes = spool::Settings::MPEG_TS.link_bytes;
+    let mut streams: Vec<u64> = settings.streams.values().map(|stream| stream.backlog.bytes).collect();
+    streams.resize(streams.len().max(settings.max_streams), settings.stream.backlog.bytes);
+    streams.sort_unstable_by(|one, other| other.cmp(one));
+    let parts = streams
+        .iter()
+        .take(settings.max_streams)
+        .map(|backlog_bytes| backlog_bytes.saturating_add(link_bytes))
+        .chain(settings.upstream.as_ref().map(UpstreamSettings::memory_bytes))
+        .chain([CONNECTION_BYTES.saturating_mul(connections as u64), PROGRAM_BYTES]);
+    parts.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_is_that_of_the_documentation() {
+        let mut settings = Settings { max_streams: 4, ..Settings::default() };
+        let server = "http://origin".parse().unwrap();
+        settings.upstream = Some(UpstreamSettings::new(vec![server]));
+        assert_eq!(budget_bytes(&settings, 2000) >> 20, 989);
+        settings.upstream = None;
+        assert_eq!(budget_bytes(&settings, 2000) >> 20, 461);
+    }
+}

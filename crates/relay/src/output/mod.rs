@@ -1,0 +1,178 @@
+//! Streams that leave in datagrams: to machines and multicast groups that the configuration names.
+//!
+//! ```text
+//!                                  ┌─ Feed ─► udp://239.1.2.3:5000
+//! Live ─ news ─► thread "output" ─┼─ Feed ─► rtp://10.0.0.5:5004
+//!                                  └─ Feed ─► …
+//! ```
+//! One thread reads the streams' spools as viewers do, woken by the same news. What a flush brings leaves in bursts of a
+//! few datagrams, with pauses between them that a timer of the thread keeps: the kernel paces a UDP socket only where a
+//! queueing discipline of its own is set up, and segmentation offload would make the burst that is to be avoided.
+
+mod address;
+mod feed;
+mod table;
+
+pub(super) use feed::OutputHandover;
+pub(super) use table::OutputTable;
+
+use crate::hub::Hub;
+use crate::inboxes::Message;
+use feed::Feed;
+use glassline_io::containment::{Border, contain, inject};
+use glassline_io::poll::Poller;
+use glassline_media::Time;
+use glassline_streams::Live;
+use glassline_streams::News;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long the thread rests after a panic outside of any output.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);
+
+/// The thread, seen from outside.
+pub(super) enum Sending {
+    /// There is nothing to send, and no thread.
+    Idle(Feeder),
+    /// It runs.
+    Running(JoinHandle<Feeder>),
+}
+
+impl Sending {
+    /// Starts the thread, if it has something to do.
+    pub(super) fn start(feeder: Feeder) -> io::Result<Sending> {
+        if feeder.feeds.is_empty() {
+            return Ok(Sending::Idle(feeder));
+        }
+        let thread = std::thread::Builder::new().name("output".into());
+        Ok(Sending::Running(thread.spawn(move || feeder.run())?))
+    }
+
+    /// Waits until the thread has come to a halt or ended, as the hub says already. `None` where it panicked, which
+    /// has been told on standard error.
+    pub(super) fn join(self) -> Option<Feeder> {
+        match self {
+            Sending::Idle(feeder) => Some(feeder),
+            Sending::Running(thread) => thread.join().ok(),
+        }
+    }
+}
+
+/// What the thread has.
+pub(super) struct Feeder {
+    hub: Arc<Hub>,
+    poller: Poller,
+    feeds: Vec<Feed>,
+}
+
+impl Feeder {
+    /// Feeds nothing yet. `poller` is the one whose waker the hub has for outputs.
+    pub(super) fn new(hub: &Arc<Hub>, poller: Poller) -> Feeder {
+        Feeder { hub: Arc::clone(hub), poller, feeds: Vec::new() }
+    }
+
+    /// Feeds what the hub's entries name and nothing else. What is fed already goes on.
+    pub(super) fn rearrange(&mut self) {
+        let (entries, settings) = (self.hub.outputs(), self.hub.settings());
+        self.feeds.retain(|feed| entries.iter().any(|entry| Arc::ptr_eq(entry, feed.entry())));
+        for (index, entry) in entries.iter().enumerate() {
+            if !self.feeds.iter().any(|feed| Arc::ptr_eq(entry, feed.entry())) {
+                let seed = self.hub.clock.seed() ^ index as u64;
+                self.feeds.push(Feed::new(Arc::clone(entry), seed));
+            }
+        }
+        for feed in &mut self.feeds {
+            feed.reconfigure(settings.of_stream(&feed.entry().name).pacing);
+            if let Some(live) = self.hub.streams.find(&feed.entry().name) {
+                live.set_has_outputs(true);
+                feed.handle_news(&live);
+            }
+        }
+    }
+
+    /// What the next process needs of the outputs.
+    pub(super) fn states(&self) -> Vec<OutputHandover> {
+        self.feeds.iter().map(Feed::state).collect()
+    }
+
+    /// Goes on with the outputs that another process left, if they are still wanted.
+    pub(super) fn restore(&mut self, left: &[OutputHandover]) {
+        for feed in &mut self.feeds {
+            left.iter().for_each(|left| feed.restore(left));
+        }
+    }
+
+    /// Sends until the hub says otherwise. Returns all that it has, where that is to be taken over.
+    fn run(mut self) -> Feeder {
+        while contain(Border::Worker, || self.feed_until_told()).is_err() {
+            self.hub.rest(PAUSE_AFTER_PANIC);
+            // News that were on their way may be lost.
+            self.hub.streams.all().iter().for_each(|live| self.handle_news(live));
+        }
+        self
+    }
+
+    fn feed_until_told(&mut self) {
+        let (mut ready, mut messages) = (Vec::new(), Vec::new());
+        while self.hub.is_running() {
+            let now = self.hub.clock.now();
+            let next = self.feeds.iter().map(Feed::poll_timeout).min().unwrap_or(Time::NEVER);
+            if let Err(error) = self.poller.wait(Some(next.since(now)), &mut ready) {
+                tracing::error!(%error, "epoll failed; nothing is sent to outputs any more");
+                break;
+            }
+            if !ready.is_empty() {
+                self.hub.inboxes.collect(self.hub.inboxes.outputs(), &mut messages);
+                for message in messages.drain(..) {
+                    if let Message::Stream(News::Flushed(live)) = message {
+                        self.handle_news(&live);
+                    }
+                }
+            }
+            for index in 0..self.feeds.len() {
+                let now = self.hub.clock.now();
+                if self.feeds[index].poll_timeout() <= now {
+                    self.of_feed(index, |feed| {
+                        inject(Border::Output, || feed.entry().destination.to_string());
+                        feed.handle_timeout(now);
+                    });
+                }
+            }
+        }
+    }
+
+    /// Does something with one output. Where that panics, this output is begun anew after a pause, and no other is touched.
+    fn of_feed(&mut self, index: usize, act: impl FnOnce(&mut Feed)) {
+        let feed = &mut self.feeds[index];
+        if contain(Border::Output, || act(feed)).is_ok() {
+            return;
+        }
+        let entry = Arc::clone(feed.entry());
+        tracing::error!(stream = %entry.name, output = %entry.destination, "an output is begun anew after a fault");
+        let seed = self.hub.clock.seed() ^ index as u64;
+        self.feeds[index] = Feed::begun_anew(entry, seed, self.hub.clock.now());
+        let (entry, settings) = (Arc::clone(self.feeds[index].entry()), self.hub.settings());
+        self.feeds[index].reconfigure(settings.of_stream(&entry.name).pacing);
+        for live in self.hub.streams.take_broken() {
+            self.hub.streams.announce(&live, None);
+        }
+        if let Some(live) = self.hub.streams.find(&entry.name) {
+            self.feeds[index].handle_news(&live);
+        }
+    }
+
+    /// A stream has grown, ended or begun.
+    fn handle_news(&mut self, live: &Arc<Live>) {
+        live.heard(self.hub.inboxes.outputs());
+        let mut is_wanted = false;
+        for index in 0..self.feeds.len() {
+            if self.feeds[index].entry().name == live.name {
+                self.of_feed(index, |feed| feed.handle_news(live));
+                is_wanted = true;
+            }
+        }
+        live.set_has_outputs(is_wanted);
+    }
+}

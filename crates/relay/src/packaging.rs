@@ -1,0 +1,434 @@
+//! The packager's thread: it reads the streams that somebody wants as LL-HLS or LL-DASH, as an output does, and lays what it
+//! makes of them on their shelves.
+//!
+//! ```text
+//! request ─► worker ─► Shelf (new) ─ Package ─► thread "package"
+//! Live ─ news ─────────────────────────────────► Following ─► Shelf ─► Growing ─► those who wait, on their workers
+//! ```
+//! A presentation begins when it is first asked for, with what the stream's backlog holds, and ends some time after it was
+//! last asked for: a stream that nobody watches so costs nothing.
+
+use crate::hub::Hub;
+use crate::inboxes::Message;
+use crate::settings::PackagingSettings;
+use crate::shelves::is_version_of;
+use bytes::Bytes;
+use glassline_delivery::packager::Guide;
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::{Mux, OffsetTime};
+use glassline_edge::{Ladder, Missing, Neighbour, Shelf, Wake};
+use glassline_io::containment::{Border, contain, inject};
+use glassline_io::poll::Poller;
+use glassline_io::spool::Reader;
+use glassline_media::{Time, Utc};
+use glassline_streams::Live;
+use glassline_streams::News;
+use glassline_streams::{Entering, Next, StreamReader};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often it is looked which presentations nobody wants any more.
+const LOOK: Duration = Duration::from_secs(1);
+/// Bytes that are read of a stream at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// How long the thread rests after a panic outside of any presentation.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);
+
+impl Hub {
+    /// The versions of the capture `group`, all of which are packaged from now on; `None` where there are none.
+    pub(super) fn ladder(&self, group: &StreamName) -> Option<Arc<Ladder>> {
+        let now = self.clock.now();
+        let known = self.shelves.ladder(group);
+        let is_fresh = |ladder: &Arc<Ladder>| ladder.looked().is_some_and(|at| now.since(at) < LOOK);
+        if let Some(ladder) = known.filter(is_fresh) {
+            return Some(ladder);
+        }
+        let mut names = self.shelves.versions_of(group);
+        let packaged = self.versions_of(group).filter(|live| live.mux == Mux::MpegTs);
+        names.extend(packaged.map(|live| live.name.clone()));
+        names.sort_by_cached_key(|name| (name.version().map(|version| version.best_first()), name.clone()));
+        names.dedup();
+        if names.is_empty() {
+            return None;
+        }
+        let wake = Arc::clone(&self.inboxes) as Arc<dyn Wake>;
+        let ladder =
+            self.shelves.ladder_or_begin(group, || Ladder::new(wake, self.settings().base_path.clone()));
+        let versions = names.into_iter().map(|name| {
+            let shelf = self.shelf(&name);
+            Neighbour::new(name, shelf)
+        });
+        ladder.set_versions(versions.collect(), now);
+        Some(ladder)
+    }
+
+    /// The streams that are versions of the capture `group`. Strangers ask for any name: only what may be one is looked at.
+    pub(super) fn versions_of(&self, group: &StreamName) -> impl Iterator<Item = Arc<Live>> {
+        let prefix = StreamName::parse(&format!("{group}-"));
+        let lives = prefix.map_or_else(Vec::new, |prefix| self.streams.beginning_with(&prefix));
+        lives.into_iter().filter(move |live| is_version_of(&live.name, group))
+    }
+
+    /// The presentation of the stream `name`, of which the packager is told where it has none yet.
+    pub(super) fn shelf(&self, name: &StreamName) -> Arc<Shelf> {
+        if let Some(shelf) = self.shelves.find(name) {
+            return shelf;
+        }
+        let (settings, wake) = (self.settings(), Arc::clone(&self.inboxes) as Arc<dyn Wake>);
+        let (presentation, base_path) = (settings.packaging.presentation, settings.base_path.clone());
+        let begin = || Shelf::new(presentation, wake, base_path, self.clock.now(), self.clock.utc());
+        let (shelf, is_new) = self.shelves.find_or_begin(name, begin);
+        if is_new {
+            self.inboxes.send(self.inboxes.packager(), Message::Package(name.clone()));
+        }
+        shelf
+    }
+}
+
+/// A stream that a presentation is made of.
+struct Following {
+    shelf: Arc<Shelf>,
+    /// The stream; `None` while there is none.
+    reader: Option<StreamReader>,
+    /// When the bytes came that were there before it: a presentation tells when what is in it came, not when it was made.
+    came: VecDeque<OffsetTime>,
+    /// When parts that are open end, if nothing comes until then.
+    stalls_at: Option<Time>,
+    /// The number of the newest stream that it was made of.
+    newest: Option<u64>,
+}
+
+/// What the thread has.
+pub(super) struct Packaging {
+    hub: Arc<Hub>,
+    poller: Poller,
+    following: BTreeMap<StreamName, Following>,
+    scratch: Vec<u8>,
+    next_look: Time,
+}
+
+/// Starts the thread.
+pub(super) fn start(packaging: Packaging) -> io::Result<JoinHandle<Packaging>> {
+    std::thread::Builder::new().name("package".into()).spawn(move || packaging.run())
+}
+
+impl Packaging {
+    /// Packages nothing yet. `poller` is the one whose waker the hub has for the packager.
+    pub(super) fn new(hub: &Arc<Hub>, poller: Poller) -> Packaging {
+        let (hub, next_look) = (Arc::clone(hub), Time::ZERO);
+        Packaging { hub, poller, following: BTreeMap::new(), scratch: vec![0; READ_BYTES], next_look }
+    }
+
+    /// Packages until the hub says otherwise. Returns all that it has, where that is to be taken over.
+    fn run(mut self) -> Packaging {
+        while contain(Border::Worker, || self.package_until_told()).is_err() {
+            self.hub.rest(PAUSE_AFTER_PANIC);
+            // News that were on their way may be lost.
+            let lives: Vec<_> = self.hub.streams.all();
+            lives.iter().for_each(|live| live.heard(self.hub.inboxes.packager()));
+            self.next_look = Time::ZERO;
+        }
+        self
+    }
+
+    fn package_until_told(&mut self) {
+        let (mut ready, mut messages) = (Vec::new(), Vec::new());
+        while self.hub.is_running() {
+            let stalls = self.following.values().filter_map(|following| following.stalls_at);
+            let next = stalls.fold(self.next_look, Time::min);
+            let wait = next.since(self.hub.clock.now());
+            if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
+                tracing::error!(%error, "epoll failed; nothing is packaged any more");
+                break;
+            }
+            if !ready.is_empty() {
+                self.hub.inboxes.collect(self.hub.inboxes.packager(), &mut messages);
+                for message in messages.drain(..) {
+                    match message {
+                        Message::Stream(News::Flushed(live)) => {
+                            self.of_stream(&live.name, |it| it.handle_news(&live));
+                        }
+                        Message::Package(name) => self.of_stream(&name, |it| it.begin(&name)),
+                        Message::Stream(News::FlushAt(..) | News::Evicted(_)) | Message::Grown(_) => {}
+                    }
+                }
+            }
+            let now = self.hub.clock.now();
+            let has_stalled = |following: &Following| following.stalls_at.is_some_and(|at| at <= now);
+            let stalled = self.following.iter().filter(|(_, following)| has_stalled(following));
+            for name in stalled.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+                self.of_stream(&name, |it| it.handle_stall(&name));
+            }
+            if now >= self.next_look {
+                self.look(now);
+                self.next_look = now + LOOK;
+            }
+        }
+    }
+
+    /// Does something with the presentation of the stream `name`. Where that panics, this presentation ends and no other.
+    fn of_stream(&mut self, name: &StreamName, act: impl FnOnce(&mut Packaging)) {
+        if contain(Border::Output, || act(self)).is_ok() {
+            return;
+        }
+        self.hub.shelves.remove(name);
+        let Some(following) = self.following.remove(name) else { return };
+        let _ = contain(Border::Output, || following.shelf.finish(self.hub.clock.utc()));
+        if let Some(reader) = &following.reader {
+            reader.live().set_is_packaged(false);
+        }
+        tracing::error!(stream = %name, "its presentation was ended by a fault; the next request begins another");
+        for live in self.hub.streams.take_broken() {
+            self.hub.streams.announce(&live, None);
+        }
+    }
+
+    /// Somebody wants the stream's presentation.
+    fn begin(&mut self, name: &StreamName) {
+        let Some(shelf) = self.hub.shelves.find(name) else { return };
+        if self.following.get(name).is_some_and(|following| Arc::ptr_eq(&following.shelf, &shelf)) {
+            return;
+        }
+        tracing::info!(stream = %name, "packaging begins");
+        self.following.insert(
+            name.clone(),
+            Following { shelf, reader: None, came: VecDeque::new(), stalls_at: None, newest: None },
+        );
+        if let Some(live) = self.hub.streams.find(name) {
+            self.follow(&live);
+        }
+    }
+
+    /// The stream `live` is the one of its name from now on.
+    fn follow(&mut self, live: &Arc<Live>) {
+        let Some(following) = self.following.get_mut(&live.name) else { return };
+        if live.mux != Mux::MpegTs {
+            return;
+        }
+        live.set_is_packaged(true);
+        following.reader = Some(StreamReader::new(Arc::clone(live), Entering::Oldest));
+        following.newest = Some(live.id);
+        self.handle_news(live);
+    }
+
+    /// A stream has grown, ended or begun.
+    fn handle_news(&mut self, live: &Arc<Live>) {
+        live.heard(self.hub.inboxes.packager());
+        inject(Border::Output, || format!("package:{}", live.name));
+        let Some(following) = self.following.get(&live.name) else {
+            live.set_is_packaged(false);
+            return;
+        };
+        match following.reader.as_ref().map(StreamReader::live) {
+            Some(known) if Arc::ptr_eq(known, live) => {}
+            Some(known) if !known.has_ended() => return,
+            // An end is told of more than once, perhaps behind the beginning of the next stream: what was made of it stays.
+            _ if following.newest >= Some(live.id) => return,
+            _ => {
+                self.begin_anew(&live.name);
+                return self.follow(live);
+            }
+        }
+        if following.shelf.is_starting() {
+            let guide = self.guide_for(&live.name);
+            let Some(following) = self.following.get(&live.name) else { return };
+            following.shelf.follow(guide);
+        }
+        let Some(following) = self.following.get_mut(&live.name) else { return };
+        let (now, utc) = (self.hub.clock.now(), self.hub.clock.utc());
+        let has_all = following.read(&mut self.scratch, now, utc).unwrap_or_else(|error| {
+            tracing::warn!(stream = %live.name, %error, "cannot read a stream to package it");
+            live.has_ended()
+        });
+        following.stalls_at = following.shelf.patience().map(|patience| now + patience);
+        self.keep_transport(&live.name);
+        let Some(following) = self.following.get_mut(&live.name) else { return };
+        if has_all {
+            following.reader = None;
+            following.shelf.finish(utc);
+        }
+    }
+
+    /// Makes the segments of MPEG-TS that are asked for, of what the stream keeps.
+    fn keep_transport(&mut self, name: &StreamName) {
+        let Some(Following { shelf, reader: Some(reader), .. }) = self.following.get(name) else { return };
+        let idle = self.hub.settings().packaging.idle;
+        for Missing { segment, source } in shelf.missing_transport(self.hub.clock.now(), idle) {
+            let bytes = transport(reader.live(), source, &mut self.scratch).unwrap_or_else(|error| {
+                tracing::warn!(stream = %name, %error, "cannot read a stream to make segments of MPEG-TS of it");
+                None
+            });
+            shelf.put_transport(segment, bytes);
+        }
+    }
+
+    /// Nothing has come of the stream for a while.
+    fn handle_stall(&mut self, name: &StreamName) {
+        let Some(following) = self.following.get_mut(name) else { return };
+        following.stalls_at = None;
+        following.shelf.handle_stall(self.hub.clock.utc());
+    }
+
+    /// Where another version of the stream's capture is that is being packaged.
+    fn guide_for(&self, name: &StreamName) -> Option<Guide> {
+        let group = name.version()?.group;
+        let others =
+            self.following.iter().filter(|(other, _)| *other != name && is_version_of(other, &group));
+        others.filter_map(|(_, following)| following.shelf.guide()).next()
+    }
+
+    /// Ends what nobody wants any more.
+    fn look(&mut self, now: Time) {
+        let PackagingSettings { idle, on_demand, .. } = self.hub.settings().packaging;
+        let hub = &self.hub;
+        self.following.retain(|name, following| {
+            let lives = following.reader.is_some();
+            let is_wanted = now.since(following.shelf.wanted_at()) < idle || (lives && !on_demand);
+            if !is_wanted {
+                if let Some(reader) = &following.reader {
+                    reader.live().set_is_packaged(false);
+                }
+                hub.shelves.remove(name);
+                following.shelf.finish(hub.clock.utc());
+                tracing::info!(stream = %name, "packaging ends: nobody asks for it");
+            }
+            is_wanted
+        });
+        // Of a stream that stands still no news come, and its segments may be asked for all the same.
+        for name in self.following.keys().cloned().collect::<Vec<_>>() {
+            self.of_stream(&name, |it| it.keep_transport(&name));
+        }
+        self.hub.shelves.forget_ladders();
+        if !on_demand {
+            // One that a fault has ended begins again.
+            let lives = self.hub.streams.all().into_iter();
+            for live in lives.filter(|live| live.mux == Mux::MpegTs && !live.has_ended()) {
+                if !self.hub.is_presented_upstream(&live.name) {
+                    drop(self.hub.shelf(&live.name));
+                }
+            }
+        }
+    }
+
+    /// A stream of the same name has begun behind the end of one: what was said of that one is over.
+    fn begin_anew(&mut self, name: &StreamName) {
+        let Some(following) = self.following.get_mut(name).filter(|it| it.shelf.has_ended()) else { return };
+        self.hub.shelves.remove(name);
+        following.shelf = self.hub.shelf(name);
+    }
+}
+
+impl Following {
+    /// Takes what is new of its stream. Returns whether there will be no more of it.
+    fn read(&mut self, scratch: &mut [u8], now: Time, utc: Utc) -> io::Result<bool> {
+        let Some(reader) = &mut self.reader else { return Ok(false) };
+        loop {
+            let head = match reader.poll(now) {
+                Next::Pending => return Ok(false),
+                Next::Ended => return Ok(true),
+                Next::Entered { entry, .. } => {
+                    self.came = reader.live().marks().into();
+                    self.shelf.push(&entry.prelude(false), utc, None);
+                    continue;
+                }
+                // What is still there of it is read.
+                Next::Data { until } | Next::Behind { until } => until,
+            };
+            while self.came.front().is_some_and(|mark| mark.offset <= reader.offset()) {
+                self.came.pop_front();
+            }
+            let (end, ago) = match self.came.front() {
+                Some(mark) => (mark.offset.min(head), now.since(mark.at)),
+                None => (head, Duration::ZERO),
+            };
+            let came = Utc::from_nanos(utc.as_nanos().saturating_sub(ago.as_nanos() as u64));
+            let at = reader.offset();
+            match reader.read(scratch, end)? {
+                Some(count) => {
+                    self.shelf.push(&scratch[..count], came, Some(at));
+                    if let Some(words) = self.shelf.news_of_left_out() {
+                        tracing::warn!(stream = %reader.live().name, "left out of LL-HLS and LL-DASH: {words}");
+                    }
+                }
+                None => {
+                    // It has fallen behind what is kept.
+                    self.shelf.discontinuity(utc);
+                    reader.lose_place();
+                }
+            }
+        }
+    }
+}
+
+/// A segment of MPEG-TS out of what the stream keeps; `None` where that is gone.
+fn transport(live: &Live, source: Range<u64>, scratch: &mut [u8]) -> io::Result<Option<Bytes>> {
+    let Some(prelude) = live.prelude_at(source.start) else { return Ok(None) };
+    let mut bytes = Vec::with_capacity(prelude.len() + (source.end - source.start) as usize);
+    bytes.extend_from_slice(&prelude);
+    let mut reader = Reader::new(live.chain.clone(), source.start);
+    while reader.offset() < source.end {
+        match reader.read(scratch, source.end)? {
+            Some(count) => bytes.extend_from_slice(&scratch[..count]),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(bytes.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settings;
+    use crate::test_streams::{hub, live};
+
+    /// A packager without a thread, and the presentation of `stream`, which somebody has asked for.
+    fn packaging(stream: &Live) -> (Packaging, Arc<Shelf>) {
+        let hub = Arc::new(hub(Settings::default(), 1));
+        let shelf = hub.shelf(&stream.name);
+        let mut packaging = Packaging::new(&hub, Poller::new().expect("a poller"));
+        packaging.begin(&stream.name);
+        (packaging, shelf)
+    }
+
+    fn presentation_of(stream: &Live, packaging: &Packaging) -> Arc<Shelf> {
+        packaging.hub.shelves.find(&stream.name).expect("a presentation")
+    }
+
+    #[test]
+    fn an_end_that_is_told_of_twice_is_one() {
+        let (first, next) = (live(1, "a", 1), live(2, "a", 1));
+        let (mut packaging, shelf) = packaging(&first);
+        packaging.handle_news(&first);
+        assert!(!shelf.has_ended());
+        first.end();
+        packaging.handle_news(&first);
+        packaging.handle_news(&first);
+        assert!(shelf.has_ended() && Arc::ptr_eq(&presentation_of(&first, &packaging), &shelf));
+
+        // The next stream of the name begins another, which news of the first do not end.
+        packaging.handle_news(&next);
+        let second = presentation_of(&next, &packaging);
+        assert!(!Arc::ptr_eq(&second, &shelf));
+        packaging.handle_news(&first);
+        assert!(!second.has_ended() && Arc::ptr_eq(&presentation_of(&next, &packaging), &second));
+        next.end();
+        packaging.handle_news(&first);
+        assert!(!second.has_ended(), "the rest of it was not read");
+        packaging.handle_news(&next);
+        assert!(second.has_ended());
+    }
+
+    #[test]
+    fn what_ended_before_it_was_looked_at_is_a_presentation_with_an_end() {
+        let short = live(1, "a", 1);
+        let (mut packaging, shelf) = packaging(&short);
+        short.end();
+        packaging.handle_news(&short);
+        assert!(shelf.has_ended() && Arc::ptr_eq(&presentation_of(&short, &packaging), &shelf));
+    }
+}

@@ -1,0 +1,606 @@
+//! A viewer: where it is in the stream, and how it gets on.
+
+use crate::blocks::Blocks;
+use crate::outgoing::Outgoing;
+use crate::wire::Wire;
+use glassline_delivery::path::{LEAST_BURST_BYTES, Look, Path, Schedule};
+use glassline_delivery::policy::{Moves, SlowPolicy};
+use glassline_delivery::stream::{Entry, Mux, Prebuffer};
+use glassline_io::spool::{LinkFile, Piece, Sent};
+use glassline_io::tcp::{Connection, Info};
+use glassline_media::Time;
+use glassline_streams::Live;
+use glassline_streams::{Entering, Next, Place, ReaderState, StreamReader};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(super) struct Viewer {
+    reader: StreamReader,
+    outgoing: Outgoing,
+    /// Where it gets the stream in blocks.
+    blocks: Option<Blocks>,
+    /// The socket takes nothing now; its next edge brings it back.
+    is_blocked: bool,
+    last_progress: Time,
+    slow: SlowPolicy,
+    moves: Moves,
+    path: Path,
+    /// When bursts may leave, where it is paced.
+    schedule: Schedule,
+    /// Whether its worker comes back to it then.
+    pub(super) is_expected: bool,
+    pub(super) sent_bytes: u64,
+    pub(super) joined: Time,
+}
+
+/// A viewer's state as processes tell it each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum State {
+    Following,
+    Awaiting {
+        moved: bool,
+    },
+    /// It has a place, and its socket takes nothing.
+    Blocked,
+}
+
+/// What a worker can afford for each of its viewers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    /// Whether there is processor time for pacing.
+    pub(super) pacing: bool,
+    /// Bytes of the stream in one turn, but for the rest of a packet. Who is behind would else get as much as its socket
+    /// and the peer's hold, and the kernel gives more room to those who got more: on a worker that cannot serve everybody
+    /// some would starve.
+    pub(super) turn_bytes: u64,
+}
+
+/// A worker's round of viewers who are behind: a tenth of a second of a core. After 200 ms a connection would seem to have
+/// been idle, and begin with ten segments again (RFC 5681 §4.1), which makes sends cost the more the later they come.
+const ROUND_BYTES: u64 = 300 << 20;
+/// A packet at least: a little less than the shortest that leaves as one, so that it is not two. Four in a row cost little
+/// more than half of what four alone do; more change little.
+const TURN_BYTES: [u64; 2] = [56 << 10, 240 << 10];
+
+impl Allowance {
+    /// For a worker that serves so many connections.
+    pub(super) fn new(pacing: bool, connections: usize) -> Allowance {
+        let [least, most] = TURN_BYTES;
+        Allowance { pacing, turn_bytes: (ROUND_BYTES / (connections.max(1) as u64)).clamp(least, most) }
+    }
+}
+
+/// Where a viewer is in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Position {
+    /// The next byte for its socket.
+    pub(super) offset: u64,
+    /// Whether it has begun; otherwise it waits for a key frame.
+    pub(super) is_placed: bool,
+    /// What it is paced at; `None` where it is not.
+    pub(super) pace_bps: Option<u64>,
+    /// Times that it was moved forward.
+    pub(super) moved_forward: u32,
+}
+
+/// Whether a viewer stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fed {
+    /// It has all there is, or its socket is full.
+    Stays,
+    /// It has had its share of this turn, and there is more for it.
+    HasMore,
+    /// It has had its burst, and there is more for it at [`Viewer::waits_until`].
+    Paced,
+    /// It has all that there is for it, since the stream is over or goes on with another header; or it is dropped, or
+    /// cannot be given the rest of what it has begun.
+    Finished,
+}
+
+/// A viewer as one process leaves it to the next, but for its socket and its stream.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ViewerState {
+    offset: u64,
+    #[serde(with = "serde_bytes")]
+    outgoing: Vec<u8>,
+    blocks: Option<Blocks>,
+    prebuffer: Option<Prebuffer>,
+    entered_at: u64,
+    state: State,
+    last_progress: Time,
+    slow: SlowPolicy,
+    moves: Moves,
+    path: Path,
+    moved_forward: u32,
+    sent_bytes: u64,
+    joined: Time,
+}
+
+impl Viewer {
+    /// What the next process needs of it, beside [`Viewer::own_link`].
+    pub(super) fn state(&self) -> ViewerState {
+        let ReaderState { offset, entering, place, times_moved, entered_at } = self.reader.state();
+        let prebuffer = match entering {
+            Entering::Prebuffered(prebuffer) => prebuffer,
+            Entering::Newest | Entering::Oldest => None,
+        };
+        let state = match place {
+            Place::Awaiting { moved } => State::Awaiting { moved },
+            Place::Following if self.is_blocked => State::Blocked,
+            Place::Following => State::Following,
+        };
+        ViewerState {
+            offset,
+            outgoing: self.outgoing.to_bytes(),
+            blocks: self.blocks,
+            prebuffer,
+            entered_at,
+            state,
+            last_progress: self.last_progress,
+            slow: self.slow,
+            moves: self.moves.clone(),
+            path: self.path,
+            moved_forward: times_moved,
+            sent_bytes: self.sent_bytes,
+            joined: self.joined,
+        }
+    }
+
+    /// A part of the stream that only this viewer still has.
+    pub(super) fn own_link(&self) -> Option<LinkFile> {
+        self.reader.own_link()
+    }
+
+    /// The viewer that another process left.
+    pub(super) fn restore(state: ViewerState, live: Arc<Live>, own_link: Option<(u64, OwnedFd)>) -> Viewer {
+        let place = match state.state {
+            State::Awaiting { moved } => Place::Awaiting { moved },
+            State::Following | State::Blocked => Place::Following,
+        };
+        let reader = ReaderState {
+            offset: state.offset,
+            entering: Entering::Prebuffered(state.prebuffer),
+            place,
+            times_moved: state.moved_forward,
+            entered_at: state.entered_at,
+        };
+        Viewer {
+            reader: StreamReader::restore(live, reader, own_link),
+            outgoing: Outgoing::from(state.outgoing),
+            blocks: state.blocks,
+            is_blocked: state.state == State::Blocked,
+            last_progress: state.last_progress,
+            slow: state.slow,
+            moves: state.moves,
+            path: state.path,
+            schedule: Schedule::default(),
+            is_expected: false,
+            sent_bytes: state.sent_bytes,
+            joined: state.joined,
+        }
+    }
+
+    /// A viewer that first gets `head`, then the stream from its newest entry on.
+    pub(super) fn new(live: Arc<Live>, head: Vec<u8>, slow: SlowPolicy, now: Time) -> Viewer {
+        let mut outgoing = Outgoing::default();
+        outgoing.push(head);
+        Viewer {
+            reader: StreamReader::new(live, Entering::Prebuffered(None)),
+            outgoing,
+            blocks: None,
+            is_blocked: false,
+            last_progress: now,
+            slow,
+            moves: Moves::default(),
+            path: Path::new(0),
+            schedule: Schedule::default(),
+            is_expected: false,
+            sent_bytes: 0,
+            joined: now,
+        }
+    }
+
+    /// The same viewer, that gets the stream in Metacube2 blocks.
+    pub(super) fn in_blocks(self) -> Viewer {
+        Viewer { blocks: Some(Blocks::default()), ..self }
+    }
+
+    /// The same viewer, that begins as far back as this.
+    pub(super) fn with_prebuffer(self, prebuffer: Prebuffer) -> Viewer {
+        let live = Arc::clone(self.live());
+        Viewer { reader: StreamReader::new(live, Entering::Prebuffered(Some(prebuffer))), ..self }
+    }
+
+    /// The stream.
+    pub(super) fn live(&self) -> &Arc<Live> {
+        self.reader.live()
+    }
+
+    /// Where it is, for those who look at it.
+    pub(super) fn position(&self) -> Position {
+        let pace_bps = self.burst_bytes().map(|_| self.live().pace_bps());
+        let is_placed = self.reader.is_placed();
+        Position {
+            offset: self.reader.offset(),
+            is_placed,
+            pace_bps,
+            moved_forward: self.reader.times_moved(),
+        }
+    }
+
+    /// Whether news concern this viewer: one with a full socket hears of them at its next edge.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+
+    /// When its socket last took something, if it is full now.
+    pub(super) fn blocked_since(&self) -> Option<Time> {
+        self.is_blocked.then_some(self.last_progress)
+    }
+
+    /// Bytes that may leave at once; `None` where it is not paced.
+    fn burst_bytes(&self) -> Option<u64> {
+        if self.live().pace_bps() == 0 {
+            return None;
+        }
+        if self.live().paces_all() { Some(LEAST_BURST_BYTES) } else { self.path.burst_bytes() }
+    }
+
+    /// Whether it is paced and has had its burst: nothing is to leave before then.
+    pub(super) fn waits_until(&self, affordable: bool, now: Time) -> Option<Time> {
+        let next = self.schedule.next();
+        let waits = now < next && affordable && self.burst_bytes().is_some();
+        waits.then_some(next)
+    }
+
+    /// When the next burst may leave, where it is paced.
+    pub(super) fn next_burst(&self) -> Time {
+        self.schedule.next()
+    }
+
+    /// Bytes that may leave now: a burst, or what came due while its worker was busy.
+    fn allowed_bytes(&self, affordable: bool, now: Time) -> u64 {
+        match self.burst_bytes().filter(|_| affordable) {
+            Some(burst) => burst * self.schedule.bursts(self.path.interval(self.live().pace_bps()), now),
+            None => u64::MAX,
+        }
+    }
+
+    /// Looks at its path, where that would tell something, so that it gets longer bursts if the path takes them.
+    pub(super) fn try_path(&mut self, connection: &Connection, now: Time) {
+        if self.path.wants_look(now)
+            && let Ok(info) = connection.info()
+        {
+            self.look_at_path(&info, now);
+        }
+    }
+
+    /// Takes what the kernel tells of its connection.
+    pub(super) fn look_at_path(&mut self, info: &Info, now: Time) {
+        let micros = |time: u32| Duration::from_micros(time.into());
+        let look = Look {
+            rtt: micros(info.rtt_us),
+            deviation: micros(info.rttvar_us),
+            min_rtt: info.min_rtt_us.map(micros),
+            retransmitted: info.total_retrans.saturating_sub(info.dsack_dups.unwrap_or(0)),
+        };
+        if self.path.look(look, now) {
+            tracing::debug!(stream = %self.live().name, "a viewer's path has lost something; paced from now on");
+        }
+    }
+
+    /// Bytes have left at once: when the next may.
+    fn note_burst(&mut self, bytes: u64, affordable: bool, now: Time) {
+        let Some(burst) = self.burst_bytes().filter(|_| bytes > 0) else { return };
+        // One that could not be paced shows what the path takes, too.
+        self.path.sent(bytes, now);
+        self.live().counters.unpaced.add(u64::from(bytes > burst));
+        if affordable {
+            let interval = self.path.interval(self.live().pace_bps());
+            self.schedule.sent(bytes as f64 / burst as f64, interval, now);
+        }
+    }
+
+    /// Sends what there is and fits, up to a turn's share, and in bursts where it is paced and that can be afforded.
+    pub(super) fn feed(&mut self, wire: &mut Wire, allowance: Allowance, now: Time) -> io::Result<Fed> {
+        let affordable = allowance.pacing;
+        let limit = match self.waits_until(affordable, now) {
+            Some(_) => 0,
+            None => self.allowed_bytes(affordable, now),
+        };
+        let (before, waiting) = (self.sent_bytes, self.outgoing.len());
+        let fed = self.feed_all(wire, allowance.turn_bytes, limit, now);
+        let bytes = self.sent_bytes - before;
+        self.live().counters.bytes_out.add(bytes);
+        if bytes > 0 {
+            self.live().note_sent(self.reader.entered_at(), self.reader.offset());
+        }
+        // What comes before the stream leaves with its first burst.
+        self.note_burst(bytes + waiting.saturating_sub(self.outgoing.len()) as u64, affordable, now);
+        if matches!(fed, Ok(Fed::Paced)) {
+            self.schedule.wait();
+        }
+        fed
+    }
+
+    /// What it is to get next, if that is nothing but at most `limit` bytes of the stream; then [`Viewer::took`]
+    /// tells how much of it the socket took. Everything else is [`Viewer::feed`]'s business. Not to be called where it
+    /// [waits](Viewer::waits_until).
+    pub(super) fn next_piece(&mut self, limit: usize, affordable: bool, now: Time) -> Option<Piece> {
+        let is_plain = !self.is_blocked && self.outgoing.is_empty() && self.blocks.is_none();
+        let until = is_plain.then(|| self.reader.data_until()).flatten()?;
+        let offset = self.reader.offset();
+        let bytes = (until - offset).min(self.allowed_bytes(affordable, now));
+        let fits = bytes > 0 && bytes <= limit as u64;
+        fits.then(|| self.reader.spool().piece(offset + bytes)).flatten()
+    }
+
+    /// Whether there is more for it, or the stream is over.
+    pub(super) fn has_news(&self) -> bool {
+        let live = self.live();
+        self.reader.offset() < live.chain.head() || live.has_ended()
+    }
+
+    /// The socket took `bytes` of the last [`Viewer::next_piece`]; `None` where it is full.
+    pub(super) fn took(&mut self, bytes: Option<usize>, affordable: bool, now: Time) {
+        match bytes {
+            Some(bytes) => {
+                self.note_burst(bytes as u64, affordable, now);
+                self.reader.spool().advance(bytes);
+                self.sent_bytes += bytes as u64;
+                self.last_progress = now;
+                self.live().counters.bytes_out.add(bytes as u64);
+                self.live().note_sent(self.reader.entered_at(), self.reader.offset());
+            }
+            None => self.is_blocked = true,
+        }
+    }
+
+    fn feed_all(&mut self, wire: &mut Wire, share: u64, limit: u64, now: Time) -> io::Result<Fed> {
+        self.is_blocked = false;
+        let flushed = wire.flush()?;
+        if flushed.bytes > 0 {
+            self.last_progress = now;
+        }
+        if !flushed.all {
+            self.wait_for_room();
+            return Ok(Fed::Stays);
+        }
+        let share_ends = self.sent_bytes + share;
+        let mut burst_ends = self.sent_bytes.saturating_add(limit);
+        loop {
+            if !self.outgoing.is_empty() {
+                let before = self.outgoing.len();
+                let flushed = self.outgoing.flush(wire)?;
+                let written = before - self.outgoing.len();
+                if written > 0 {
+                    self.last_progress = now;
+                    burst_ends = burst_ends.saturating_sub(written as u64).max(self.sent_bytes);
+                }
+                if !flushed {
+                    self.wait_for_room();
+                    return Ok(Fed::Stays);
+                }
+                if self.blocks.is_none() {
+                    self.outgoing.release();
+                }
+            }
+            let (last, is_behind) = match self.reader.poll(now) {
+                Next::Entered { entry, moved } => {
+                    self.begin_at(&entry, moved);
+                    continue;
+                }
+                Next::Pending => return self.has_all(false, wire),
+                Next::Ended => return self.has_all(true, wire),
+                Next::Data { until } => (until, false),
+                Next::Behind { until } => (until, true),
+            };
+            let offset = self.reader.offset();
+            if self.sent_bytes >= burst_ends {
+                return Ok(Fed::Paced);
+            }
+            if self.sent_bytes >= share_ends {
+                return Ok(Fed::HasMore);
+            }
+            let end = if is_behind {
+                // Fallen behind. What has begun of a record is finished, then comes the newest key frame.
+                let record_end = self.end_of_begun(offset);
+                if offset == record_end {
+                    if !self.lose_place(now) {
+                        return Ok(Fed::Finished);
+                    }
+                    continue;
+                }
+                record_end.min(last)
+            } else {
+                last
+            };
+            let end = match &mut self.blocks {
+                Some(blocks) if blocks.is_between(offset) => {
+                    let key_frame = self.reader.live().newest_entry().map(|entry| entry.offset);
+                    self.outgoing.push(blocks.begin(offset, end, key_frame).to_vec());
+                    continue;
+                }
+                Some(blocks) => end.min(blocks.end()),
+                None => end,
+            };
+            let end = end.min(offset.saturating_add(burst_ends - self.sent_bytes));
+            match wire.send(self.reader.spool(), end, share_ends - self.sent_bytes)? {
+                Sent::Bytes(count) => {
+                    self.sent_bytes += count as u64;
+                    self.last_progress = now;
+                }
+                Sent::Blocked => {
+                    self.is_blocked = true;
+                    return Ok(Fed::Stays);
+                }
+                Sent::Gone if self.live().mux == Mux::MpegTs || self.end_of_begun(offset) == offset => {
+                    if !self.lose_place(now) {
+                        return Ok(Fed::Finished);
+                    }
+                }
+                Sent::Gone => {
+                    self.live().counters.cut_off.increment();
+                    return Ok(Fed::Finished);
+                }
+            }
+        }
+    }
+
+    /// Up to where it has to be sent what it has begun, from `offset` on: `offset` where it may be moved.
+    fn end_of_begun(&self, offset: u64) -> u64 {
+        let record_end = self.live().record_end(offset);
+        match &self.blocks {
+            // A block of a mux that is only carried cannot be filled up.
+            Some(blocks) if self.live().mux != Mux::MpegTs && !blocks.is_between(offset) => {
+                record_end.max(blocks.end())
+            }
+            _ => record_end,
+        }
+    }
+
+    /// It was given all there is. Where it has `ended` it is told so, which may have to wait for room too.
+    fn has_all(&mut self, ended: bool, wire: &mut Wire) -> io::Result<Fed> {
+        if ended {
+            wire.take_leave();
+        }
+        if !wire.is_flushed() {
+            self.wait_for_room();
+            return Ok(Fed::Stays);
+        }
+        Ok(if ended { Fed::Finished } else { Fed::Stays })
+    }
+
+    /// The socket is full. An awaiting viewer has nothing queued but its head, and keeps its state.
+    fn wait_for_room(&mut self) {
+        self.is_blocked = self.reader.is_placed();
+    }
+
+    /// It has fallen behind. Returns whether it stays, and is to be moved forward.
+    fn lose_place(&mut self, now: Time) -> bool {
+        if !self.moves.try_move(self.slow, now) {
+            self.live().counters.dropped_behind.increment();
+            tracing::info!(stream = %self.live().name, "viewer dropped: it fell behind");
+            return false;
+        }
+        self.live().counters.moved_forward.increment();
+        let is_filled = self.live().mux == Mux::MpegTs;
+        if let Some(blocks) = self.blocks.as_mut().filter(|_| is_filled) {
+            self.outgoing.push(blocks.fill(self.reader.offset()));
+        }
+        self.reader.lose_place();
+        true
+    }
+
+    /// Queues what comes before the stream's bytes at an entry.
+    fn begin_at(&mut self, entry: &Entry, moved: bool) {
+        let prelude = entry.prelude(moved);
+        self.outgoing.push(match &mut self.blocks {
+            Some(blocks) => blocks.enter(entry.offset, &prelude, moved),
+            None => prelude,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_delivery::policy::StreamName;
+    use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
+    use glassline_streams::Claim;
+    use glassline_test_support::ts::Source;
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    /// A stream that holds one key frame, its bytes, how many of them are tables, and both ends of a viewer's connection.
+    fn stage(pacing: Pacing) -> (Arc<Live>, Vec<u8>, usize, Wire, TcpStream) {
+        let settings = stream::Settings {
+            backlog: Backlog { time: Duration::from_secs(10), bytes: 8 << 20 },
+            flush: FlushPolicy::Frame,
+            pacing,
+            prebuffer: Prebuffer::NONE,
+        };
+        let name = StreamName::parse("a").expect("a name");
+        let live = Arc::new(Live::new(0, name, Mux::MpegTs, settings, 1, Time::ZERO));
+        let Claim::Granted { session, .. } = live.claim(None, false, None, Time::ZERO) else {
+            panic!("it is free")
+        };
+        let mut source = Source::default();
+        let (tables, picture) = (source.tables(), source.picture(true, 4000));
+        let bytes = [&tables[..], &picture].concat();
+        live.push(session, &bytes, Time::ZERO).expect("a transport stream");
+        live.pause(Time::ZERO);
+        assert_eq!(live.chain.head(), bytes.len() as u64);
+
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let ours = TcpStream::connect(listener.local_addr().expect("an address")).expect("loopback");
+        let (theirs, _) = listener.accept().expect("the connection");
+        ours.set_nonblocking(true).expect("a socket");
+        let wire = Wire::plain(Connection::from_descriptor(ours.into()));
+        (live, bytes, tables.len(), wire, theirs)
+    }
+
+    const SHARE: u64 = 100_000;
+    const PACED: Allowance = Allowance { pacing: true, turn_bytes: SHARE };
+
+    #[test]
+    fn a_round_of_all_viewers_is_short_and_a_turn_is_worth_its_price() {
+        let share = |connections| Allowance::new(true, connections).turn_bytes;
+        assert_eq!(share(0), 240 << 10);
+        assert_eq!(share(1000), 240 << 10);
+        assert!((60_000..65_000).contains(&share(5000)), "{}", share(5000));
+        assert_eq!(share(100_000), 56 << 10);
+    }
+
+    #[test]
+    fn a_turn_gives_a_viewer_its_share_however_much_the_socket_takes() {
+        let (live, bytes, tables, mut wire, mut theirs) = stage(Pacing::Off);
+        let mut viewer = Viewer::new(live, Vec::new(), SlowPolicy::default(), Time::ZERO);
+        let mut got = vec![0; bytes.len()];
+        let (mut taken, mut turns) = (0, 0);
+        let begun = Instant::now();
+        while taken < bytes.len() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "only {taken} bytes came");
+            let before = viewer.sent_bytes;
+            let fed = viewer.feed(&mut wire, PACED, Time::ZERO).expect("the socket is open");
+            let share = viewer.sent_bytes - before;
+            // The last packet of a turn is a whole one.
+            assert!(share < SHARE + (64 << 10), "{share} bytes in a turn");
+            assert!(share >= SHARE || fed != Fed::HasMore, "{fed:?} after {share} bytes");
+            turns += u32::from(fed == Fed::HasMore);
+            // The peer takes all of it, so that there is room for more than a share.
+            // Tables of its own come first, which are no part of the stream.
+            let end = tables + viewer.sent_bytes as usize;
+            theirs.read_exact(&mut got[taken..end]).expect("what was sent arrives");
+            taken = end;
+        }
+        assert!(turns > 0, "the socket had room for a share");
+        assert!(got[tables..] == bytes[tables..], "in the order of the stream");
+    }
+
+    #[test]
+    fn what_is_paced_leaves_in_bursts_and_what_cannot_be_is_counted() {
+        let (live, _, _, mut wire, _theirs) = stage(Pacing::Rate(8_000_000));
+        let mut viewer = Viewer::new(Arc::clone(&live), vec![7; 100], SlowPolicy::default(), Time::ZERO);
+        assert_eq!(viewer.feed(&mut wire, PACED, Time::ZERO).unwrap(), Fed::Paced);
+        let first = viewer.sent_bytes;
+        assert!((LEAST_BURST_BYTES - 1000..LEAST_BURST_BYTES).contains(&first), "{first} behind a head");
+        let next = viewer.waits_until(true, Time::ZERO).expect("it has had its burst");
+        // 7,240 bytes at 8 Mbit/s, up to the next tick; what was written behind the head ends with a packet.
+        assert!((Time::from_nanos(6_900_000)..=Time::from_nanos(7_250_000)).contains(&next), "{next:?}");
+        assert_eq!(viewer.feed(&mut wire, PACED, Time::from_millis(6)).unwrap(), Fed::Paced);
+        assert_eq!(viewer.sent_bytes, first, "not before its time");
+        assert_eq!(viewer.feed(&mut wire, PACED, next).unwrap(), Fed::Paced);
+        assert_eq!(viewer.sent_bytes, first + LEAST_BURST_BYTES);
+        assert_eq!(live.counters.unpaced.value(), 0);
+        assert_eq!(viewer.waits_until(false, next), None);
+        viewer.feed(&mut wire, Allowance { pacing: false, ..PACED }, next).unwrap();
+        assert!(viewer.sent_bytes > first + 2 * LEAST_BURST_BYTES);
+        assert_eq!(live.counters.unpaced.value(), 1);
+    }
+}

@@ -1,0 +1,822 @@
+//! A worker: one thread, one epoll, its listeners and its connections.
+
+mod recovery;
+
+use crate::connection::{Connection, LAST_ACTS, Slot, Turn};
+use crate::fan_out::{FanOut, Served};
+use crate::hub::Hub;
+use crate::in_seconds;
+use crate::inboxes::{Message, WAKE};
+use crate::resting::Resting;
+use crate::roster::Sampling;
+use crate::strain::{Change, Strain, Use};
+use crate::turn::{TurnBuffers, TurnContext};
+use crate::viewer::Allowance;
+use crate::wire::Wire;
+use crate::{Listen, Settings};
+use glassline_delivery::coalesce::{Chosen, Coalescer, useful};
+use glassline_delivery::http1::problem;
+use glassline_io::batch::BATCH_SENDS;
+use glassline_io::containment::{Border, contain, inject_armed};
+use glassline_io::poll::{Event, Poller, Watch};
+use glassline_io::tcp::{Connection as Socket, Listener};
+use glassline_media::Time;
+use glassline_streams::News;
+use glassline_streams::{Live, Seat};
+use recovery::Restarts;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Listeners have the tokens from here up to [`WAKE`]; connections lie below.
+const LISTENERS: u64 = u64::MAX - 1024;
+/// How often patience is looked after. No byte ever waits for it.
+const SWEEP: Duration = Duration::from_millis(250);
+/// How long publishers wait at most while others have their turns, about.
+const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(5);
+/// Connections accepted in a row; then others get their turn. On a core that is busy sending a turn may take a
+/// while, and the kernel's queue of callers must not overflow meanwhile.
+const ACCEPTS_A_TURN: usize = 1024;
+/// Connections that are asked to give way to one newcomer at most: each may have its next request here already.
+const ASKED_TO_GIVE_WAY: usize = 8;
+
+pub(super) struct Worker {
+    hub: Arc<Hub>,
+    /// The settings of the moment, looked at anew at each sweep.
+    settings: Arc<Settings>,
+    index: usize,
+    poller: Poller,
+    /// Each with its kind and the address that is configured for it.
+    listeners: Vec<(Listen, Listener)>,
+    listening: bool,
+    limit: usize,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    connections: usize,
+    resting: Resting,
+    audiences: BTreeMap<u64, Audience>,
+    again: Vec<u64>,
+    /// Viewers that have had their share, and for whom there is more.
+    unfinished: Vec<u64>,
+    /// Viewers that are paced and have more to get, and when.
+    paced: BinaryHeap<Reverse<(Time, u64)>>,
+    /// Connections that publish.
+    publishers: Vec<u64>,
+    next_publishers: Time,
+    buffers: TurnBuffers,
+    fan_out: FanOut,
+    /// The order of the round that is going on; kept for its memory.
+    round: Vec<u64>,
+    sampling: Sampling,
+    next_sweep: Time,
+    strain: Strain,
+    /// Who of those that wait for an object is served first, counted on.
+    first_woken: usize,
+}
+
+/// The viewers that this worker has of one stream.
+struct Audience {
+    live: Arc<Live>,
+    tokens: Vec<u64>,
+    first: usize,
+    coalescer: Coalescer,
+}
+
+fn token(generation: u32, slot: u32) -> u64 {
+    // Generations use 31 bits, so that no connection's token reaches the listeners'.
+    u64::from(generation & 0x7FFF_FFFF) << 32 | u64::from(slot)
+}
+
+impl Worker {
+    pub(super) fn new(hub: Arc<Hub>, index: usize, poller: Poller) -> Worker {
+        let next_sweep = hub.clock.now() + SWEEP;
+        Worker {
+            settings: hub.settings(),
+            hub,
+            index,
+            poller,
+            listeners: Vec::new(),
+            listening: false,
+            limit: 1,
+            slots: Vec::new(),
+            free: Vec::new(),
+            connections: 0,
+            resting: Resting::default(),
+            audiences: BTreeMap::new(),
+            again: Vec::new(),
+            unfinished: Vec::new(),
+            paced: BinaryHeap::new(),
+            publishers: Vec::new(),
+            next_publishers: Time::ZERO,
+            buffers: TurnBuffers::new(),
+            fan_out: FanOut::one_by_one(),
+            round: Vec::new(),
+            sampling: Sampling::default(),
+            strain: Strain::new(next_sweep),
+            first_woken: 0,
+            next_sweep,
+        }
+    }
+
+    fn listen(&mut self) -> io::Result<()> {
+        for (number, (_, listener)) in self.listeners.iter().enumerate() {
+            self.poller.add(listener, LISTENERS + number as u64, Watch::Accepts)?;
+        }
+        self.listening = true;
+        Ok(())
+    }
+
+    fn listen_or_pause(&mut self) {
+        if let Err(error) = self.listen() {
+            tracing::warn!(worker = self.index, %error, "cannot listen again; trying again shortly");
+            self.pause_listening();
+        }
+    }
+
+    /// Out of descriptors: leaves callers in the kernel's queue until the next sweep, instead of being told of
+    /// them again and again.
+    fn pause_listening(&mut self) {
+        for (_, listener) in &self.listeners {
+            let _ = self.poller.remove(listener);
+        }
+        self.listening = false;
+    }
+
+    /// Serves until the hub says otherwise. Returns all that it has, where that is to be taken over. A panic outside of any
+    /// connection's turn costs no connection: the worker goes on with all of them after a pause, which is longer each time.
+    pub(super) fn run(mut self) -> Worker {
+        let mut restarts = Restarts::default();
+        loop {
+            self.fan_out = FanOut::new(self.settings.send_path, self.index);
+            if contain(Border::Worker, || self.serve_until_told()).is_ok() {
+                break;
+            }
+            self.hub.worker_is_down(self.index, true);
+            let pause = restarts.pause(self.hub.clock.now());
+            let pause_s = in_seconds(pause);
+            tracing::error!(worker = self.index, pause_s, "a worker is started again after a fault");
+            self.hub.rest(pause);
+            // What was half done is made anew; should that not succeed either, there is another round.
+            let _ = contain(Border::Worker, || self.recover());
+            self.hub.worker_is_down(self.index, false);
+        }
+        if self.hub.is_stopping() {
+            for slot in 0..self.slots.len() {
+                self.close(slot);
+            }
+        }
+        // A queue to the kernel belongs to the thread.
+        self.fan_out = FanOut::one_by_one();
+        self
+    }
+
+    fn serve_until_told(&mut self) {
+        let (mut ready, mut messages) = (Vec::new(), Vec::new());
+        while self.hub.is_running() {
+            inject_armed(Border::Worker);
+            let now = self.hub.clock.now();
+            let paced = self.paced.peek().map_or(self.next_sweep, |Reverse((at, _))| *at);
+            let ingests = self.buffers.ingests_due.iter().map(|(at, _)| *at);
+            let due = self.buffers.due.iter().map(|(at, _)| *at).chain(ingests);
+            let late = self.next_late_send().unwrap_or(self.next_sweep);
+            let next = due.fold(self.next_sweep.min(paced).min(late), Time::min);
+            let rests = self.again.is_empty() && self.unfinished.is_empty() && self.buffers.news.is_empty();
+            let wait = if rests { next.since(now) } else { Duration::ZERO };
+            if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
+                tracing::error!(worker = self.index, %error, "epoll failed; the worker ends");
+                break;
+            }
+            self.strain.rested(self.hub.clock.now().since(now));
+            for event in &ready {
+                self.handle(*event, &mut messages);
+                self.look_at_publishers();
+            }
+            self.take_turns_again();
+            self.serve_unfinished();
+            self.serve_paced();
+            self.serve_news();
+            self.serve_late_sends();
+            let now = self.hub.clock.now();
+            self.look_at_ingests(now);
+            self.flush_due(now);
+            if now >= self.next_sweep {
+                self.sweep(now);
+                self.next_sweep = now + SWEEP;
+            }
+        }
+    }
+
+    /// Takes the settings of the moment, and other listeners. To be called while it is halted.
+    pub(super) fn reconfigure(&mut self, listeners: Vec<(Listen, Listener)>, limit: usize) {
+        self.pause_listening();
+        self.listeners.extend(listeners);
+        self.limit = limit.max(1);
+        self.settings = self.hub.settings();
+        self.listen_or_pause();
+        // Time at a halt was neither idle nor busy.
+        let now = self.hub.clock.now();
+        self.strain.forget(now);
+        self.next_sweep = now + SWEEP;
+    }
+
+    /// What it listens on: sockets, each with its kind.
+    pub(super) fn listeners(&self) -> &[(Listen, Listener)] {
+        &self.listeners
+    }
+
+    /// Its connections, each with the number of its slot.
+    pub(super) fn connections(&self) -> impl Iterator<Item = (usize, &Connection)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(number, slot)| Some((number, slot.connection.as_deref()?)))
+    }
+
+    /// The connection in a slot, whose worker has no more use for it.
+    pub(super) fn part_with(&mut self, slot: usize) -> Option<Connection> {
+        self.slots.get_mut(slot)?.connection.take().map(|connection| *connection)
+    }
+
+    /// Tells all that this is their end, as far as their sockets take it: TLS would miss it. To be called where
+    /// another process has those that it goes on with.
+    pub(super) fn dismiss(&mut self) {
+        let connections = self.slots.iter_mut().filter_map(|slot| slot.connection.as_mut());
+        connections.for_each(|connection| connection.socket.take_leave());
+    }
+
+    /// Takes a connection in that came from another process, made by `restore` for the seat that it is given. Returns
+    /// whether there is one.
+    pub(super) fn adopt(
+        &mut self,
+        wire: Wire,
+        restore: impl FnOnce(Wire, Seat) -> Option<Connection>,
+    ) -> io::Result<bool> {
+        let slot = self.free_slot();
+        let token = token(self.slots[slot].generation, slot as u32);
+        self.poller.add(&wire, token, Watch::Edges)?;
+        let is_apart = wire.is_apart();
+        let Some(mut connection) = restore(wire, Seat { worker: self.index, token }) else {
+            self.free.push(slot as u32);
+            return Ok(false);
+        };
+        connection.count_in(&self.hub);
+        self.hub.counters.tls_apart.add(u64::from(is_apart));
+        self.hub.counters.connections.increment();
+        self.connections += 1;
+        connection.note_rest(token, &mut self.resting);
+        if let Some((viewer, _)) = connection.viewer() {
+            let live = Arc::clone(viewer.live());
+            self.seat_viewer(live, token);
+        }
+        self.slots[slot].connection = Some(Box::new(connection));
+        Ok(true)
+    }
+
+    fn free_slot(&mut self) -> usize {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            (self.slots.len() - 1) as u32
+        });
+        slot as usize
+    }
+
+    fn seat_viewer(&mut self, live: Arc<Live>, token: u64) {
+        let audience = self.audiences.entry(live.id);
+        let audience = audience.or_insert_with(|| Audience {
+            live,
+            tokens: Vec::new(),
+            first: 0,
+            coalescer: Coalescer::default(),
+        });
+        audience.tokens.push(token);
+    }
+
+    /// Gives each listener the kind that is `wanted` of it, and closes it where none is.
+    pub(super) fn rearrange_listeners<'a>(&mut self, wanted: impl Fn(&Listen) -> Option<&'a Listen>) {
+        self.pause_listening();
+        self.listeners.retain_mut(|(listen, _)| {
+            let wanted = wanted(listen);
+            *listen = wanted.unwrap_or(listen).clone();
+            wanted.is_some()
+        });
+    }
+
+    fn handle(&mut self, event: Event, messages: &mut Vec<Message>) {
+        match event.token {
+            WAKE => {
+                self.hub.inboxes.collect(self.index, messages);
+                for message in messages.drain(..) {
+                    match message {
+                        Message::Stream(News::Flushed(live)) => self.buffers.news.push(live),
+                        Message::Stream(News::FlushAt(at, live)) => self.buffers.due.push((at, live)),
+                        Message::Grown(tokens) => self.serve_woken(&tokens),
+                        // The packager alone is told.
+                        Message::Package(_) => {}
+                        Message::Stream(News::Evicted(token)) => self.with(token, |connection, context| {
+                            connection.evicted(context);
+                            Turn::Rests
+                        }),
+                    }
+                }
+            }
+            listener if listener >= LISTENERS => self.accept((listener - LISTENERS) as usize),
+            connection => self.turn(connection),
+        }
+    }
+
+    /// Sends what is new of their objects to those who wait for it. Publishers and those who are paced have their turns in
+    /// between, and another one is first each time.
+    fn serve_woken(&mut self, tokens: &[u64]) {
+        self.first_woken = self.first_woken.wrapping_add(1);
+        let (before, after) = tokens.split_at(self.first_woken % tokens.len().max(1));
+        let order: Vec<u64> = after.iter().chain(before).copied().collect();
+        for tokens in order.chunks(BATCH_SENDS) {
+            for token in tokens {
+                self.with(*token, |connection, context| connection.woken(context));
+            }
+            self.look_at_publishers();
+            self.serve_paced();
+        }
+    }
+
+    /// Gives those a turn who had more to do than one.
+    fn take_turns_again(&mut self) {
+        let mut again = std::mem::take(&mut self.again);
+        // A round of the stream's news may have named somebody a second time.
+        again.sort_unstable();
+        again.dedup();
+        for token in again {
+            self.turn(token);
+            self.look_at_publishers();
+        }
+    }
+
+    /// Gives viewers their next share. They have nothing to say meanwhile, so it is no turn of their connections.
+    fn serve_unfinished(&mut self) {
+        let mut unfinished = std::mem::take(&mut self.unfinished);
+        // A round of the stream's news may have named somebody a second time.
+        unfinished.sort_unstable();
+        unfinished.dedup();
+        self.serve_round(&unfinished);
+    }
+
+    /// Takes what publishers have sent, however many viewers' turns come first: on a worker that has more to send than
+    /// it can, a round of all viewers takes long, and no publisher is to wait for it.
+    fn look_at_publishers(&mut self) {
+        let now = self.hub.clock.now();
+        if now >= self.next_publishers {
+            self.next_publishers = now + PUBLISHERS_INTERVAL;
+            // Those that still publish come back to the list.
+            for token in std::mem::take(&mut self.publishers) {
+                self.turn(token);
+            }
+        }
+    }
+
+    fn turn(&mut self, token: u64) {
+        self.with(token, |connection, context| connection.take_turn(context));
+    }
+
+    /// Gives the connection at `token`, if it is still there, a turn, and does what comes of it.
+    fn with(&mut self, token: u64, act: impl FnOnce(&mut Connection, &mut TurnContext<'_>) -> Turn) {
+        let Some(slot) = self.slot(token) else { return };
+        let Some(connection) = self.slots[slot].connection.as_mut() else { return };
+        let now = self.hub.clock.now();
+        let mut context = self.buffers.context(&self.hub, &self.settings, self.fan_out.allowance, now);
+        let turn = contain(Border::Connection, || {
+            let turn = act(connection, &mut context);
+            connection.count_answers(&self.hub);
+            connection.note_rest(token, &mut self.resting);
+            turn
+        });
+        let Ok(turn) = turn else {
+            return self.close_broken(slot);
+        };
+        if connection.publishes() && !self.publishers.contains(&token) {
+            self.publishers.push(token);
+        }
+        match turn {
+            Turn::Over => self.close(slot),
+            Turn::Again => self.again.push(token),
+            Turn::HasMore => self.unfinished.push(token),
+            Turn::Later(at) => self.expect(slot, at),
+            Turn::Rests => {
+                let ended = contain(Border::Connection, || {
+                    connection.end_if_written(now);
+                    connection.count_answers(&self.hub);
+                });
+                if ended.is_err() {
+                    self.close_broken(slot);
+                }
+            }
+            Turn::Watches => {
+                if let Some((viewer, _)) = connection.viewer() {
+                    let live = Arc::clone(viewer.live());
+                    self.seat_viewer(live, token);
+                }
+                // Its first bytes, and what it may have sent behind its request.
+                self.turn(token);
+            }
+        }
+    }
+
+    fn slot(&self, token: u64) -> Option<usize> {
+        let slot = (token & 0xFFFF_FFFF) as usize;
+        (self.slots.get(slot)?.generation == (token >> 32) as u32).then_some(slot)
+    }
+
+    fn accept(&mut self, listener: usize) {
+        // Those that came in this turn, and have had none of their own.
+        let mut fresh = Vec::new();
+        for _ in 0..ACCEPTS_A_TURN {
+            let (listen, listener) = &self.listeners[listener];
+            let (is_admin, tls) = (listen.is_admin, listen.tls);
+            let accepted = match listener.accept() {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(worker = self.index, %error, "cannot accept; trying again shortly");
+                    if glassline_io::process::lacks_descriptors(&error) {
+                        self.hub.streams.give_up_descriptors();
+                    }
+                    self.pause_listening();
+                    return;
+                }
+            };
+            let (socket, peer) = accepted;
+            // Operators come in whoever else is there.
+            let limit = if is_admin { 0 } else { self.settings.max_connections_per_address };
+            if !self.admit_connection(peer.ip(), limit) {
+                let words = "The server has as many connections as it may have, or as it may have from one address; \
+                     try again later.";
+                self.refuse(&socket, tls, words);
+                continue;
+            }
+            if !is_admin && !self.admit_unanswered(peer.ip(), &mut fresh) {
+                self.hub.disconnected(peer.ip());
+                self.hub.counters.refused_unanswered.increment();
+                let words = "As many connections from this address as may be wait for their requests to be whole and \
+                     answered; try again shortly.";
+                self.refuse(&socket, tls, words);
+                continue;
+            }
+            let Some(wire) = self.wire(socket, tls) else {
+                self.forget(peer.ip(), is_admin);
+                continue;
+            };
+            let counters = &self.hub.counters;
+            counters.accepted.increment();
+            counters.connections.increment();
+            let slot = self.free_slot() as u32;
+            let token = token(self.slots[slot as usize].generation, slot);
+            if let Err(error) = self.poller.add(&wire, token, Watch::Edges) {
+                tracing::warn!(%peer, %error, "cannot watch a connection");
+                self.forget(peer.ip(), is_admin);
+                self.hub.counters.connections.subtract(1);
+                self.free.push(slot);
+                continue;
+            }
+            let seat = Seat { worker: self.index, token };
+            let now = self.hub.clock.now();
+            let connection = Connection::new(wire, peer, is_admin, seat, &self.settings, now);
+            self.slots[slot as usize].connection = Some(Box::new(connection));
+            self.connections += 1;
+            fresh.push(token);
+        }
+    }
+
+    /// Counts one more connection from `address`, if it has fewer than `limit`. Returns whether it was. Where there are as
+    /// many as there may be, the one that has rested longest between two requests is closed for it.
+    fn admit_connection(&mut self, address: IpAddr, limit: usize) -> bool {
+        // An address that has all it may have takes a place from itself, never from others.
+        let connects = self.hub.admit_connection(address, limit)
+            || (self.make_room(Some(address)) && self.hub.admit_connection(address, limit));
+        if connects && self.connections >= self.limit && !self.make_room(None) {
+            self.hub.disconnected(address);
+            return false;
+        }
+        connects
+    }
+
+    /// Ends the connection that has rested longest: of those from `address`, or of all. Returns whether there is room now.
+    fn make_room(&mut self, address: Option<IpAddr>) -> bool {
+        let before = self.connections;
+        for _ in 0..ASKED_TO_GIVE_WAY {
+            let Some(token) = self.resting.longest(address) else { return false };
+            // Its next request may be here already, and is answered then.
+            self.turn(token);
+            if self.resting.longest(address) == Some(token)
+                && let Some(slot) = self.slot(token)
+            {
+                self.close(slot);
+                self.hub.counters.gave_way.increment();
+            }
+            if self.connections < before {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Counts one more connection from `address` that has not been answered, if so many may be. Returns whether it was. Many may come
+    /// at once from one address with their requests already here, as from a hall whose players begin anew: those that
+    /// came in this turn, `fresh`, are looked at before anybody is refused.
+    fn admit_unanswered(&mut self, address: IpAddr, fresh: &mut Vec<u64>) -> bool {
+        let all = self.limit.saturating_mul(self.hub.inboxes.workers());
+        let limit = match self.settings.max_unanswered_per_address {
+            0 => 0,
+            limit => limit.min(all / 2).max(1),
+        };
+        if self.hub.admit_unanswered(address, limit) {
+            return true;
+        }
+        fresh.drain(..).for_each(|token| self.turn(token));
+        self.hub.admit_unanswered(address, limit)
+    }
+
+    /// Answers a connection that is not taken, where it does not expect TLS first.
+    fn refuse(&self, socket: &Socket, tls: bool, words: &str) {
+        let counters = &self.hub.counters;
+        counters.refused.increment();
+        if tls {
+            return;
+        }
+        let response = problem(503, "too many connections", words).with_header("Retry-After", "1");
+        let _ = socket.write(&[response.head(false), response.body.to_vec()].concat());
+        let _ = socket.end();
+    }
+
+    /// A connection that was counted does not come to be.
+    fn forget(&self, address: IpAddr, is_admin: bool) {
+        self.hub.disconnected(address);
+        if !is_admin {
+            self.hub.answered(address);
+        }
+    }
+
+    fn wire(&self, socket: Socket, tls: bool) -> Option<Wire> {
+        if !tls {
+            return Some(Wire::plain(socket));
+        }
+        let session = self.hub.certificates.accept();
+        let session =
+            session.inspect_err(|error| tracing::warn!(worker = self.index, %error, "cannot begin TLS"));
+        Some(Wire::secured(socket, session.ok()?))
+    }
+
+    fn close(&mut self, slot: usize) {
+        let Some(mut connection) = self.slots[slot].connection.take() else { return };
+        let now = self.hub.clock.now();
+        // Each act by itself, so that one that panics keeps no other from giving back what the connection had.
+        for act in LAST_ACTS {
+            let mut context = self.buffers.context(&self.hub, &self.settings, self.fan_out.allowance, now);
+            let _ = contain(Border::Connection, || act(&mut connection, &mut context));
+        }
+        let token = token(self.slots[slot].generation, slot as u32);
+        connection.leave_rest(token, &mut self.resting);
+        if let Some((viewer, _)) = connection.viewer()
+            && let Some(audience) = self.audiences.get_mut(&viewer.live().id)
+        {
+            self.hub.roster.leave(self.index, slot);
+            audience.tokens.retain(|&other| other != token);
+            if audience.tokens.is_empty() {
+                self.audiences.remove(&viewer.live().id);
+            }
+        }
+        self.slots[slot].generation = (self.slots[slot].generation + 1) & 0x7FFF_FFFF;
+        self.free.push(slot as u32);
+        self.connections -= 1;
+        let counters = &self.hub.counters;
+        counters.connections.subtract(1);
+        counters.tls_apart.subtract(u64::from(connection.socket.is_apart()));
+    }
+
+    fn look_at_load(&mut self, now: Time) {
+        let audiences = || self.audiences.values();
+        let used = Use {
+            most: audiences().map(|audience| useful(audience.live.flush_bytes())).fold(1.0, f64::max),
+            any_prompt: audiences().any(|audience| !audience.live.holds_pictures_back()),
+        };
+        let before = self.strain.pictures(!used.any_prompt);
+        let (busy, changes) = self.strain.look(used, now);
+        let (worker, busy_percent) = (self.index, (busy * 100.0) as u32);
+        for change in changes.into_iter().flatten() {
+            match change {
+                Change::Pacing(true) => tracing::info!(worker, busy_percent, "viewers are paced again"),
+                Change::Pacing(false) => tracing::warn!(
+                    worker,
+                    busy_percent,
+                    "too busy to pace viewers; they are sent to unpaced for now"
+                ),
+                Change::Pictures(1.0) => {
+                    tracing::info!(worker, busy_percent, "each viewer gets each picture by itself again");
+                }
+                Change::Pictures(pictures) if before == 1.0 => tracing::info!(
+                    worker,
+                    busy_percent,
+                    pictures_per_send = format!("{pictures:.1}"),
+                    "busy; several pictures leave for a viewer in one send"
+                ),
+                Change::Pictures(pictures) => tracing::debug!(
+                    worker,
+                    busy_percent,
+                    pictures_per_send = format!("{pictures:.1}"),
+                    "several pictures leave for a viewer in one send"
+                ),
+            }
+        }
+        self.fan_out.allowance = Allowance::new(self.strain.paces(), self.connections);
+    }
+
+    /// Looks after the publishers of CMAF of whom something may have waited long enough.
+    fn look_at_ingests(&mut self, now: Time) {
+        if self.buffers.ingests_due.iter().all(|(at, _)| *at > now) {
+            return;
+        }
+        for (at, session) in std::mem::take(&mut self.buffers.ingests_due) {
+            let next = contain(Border::Connection, || {
+                if at > now { Some(at) } else { session.handle_timeout(&self.hub, now) }
+            });
+            match next {
+                Ok(next) => self.buffers.ingests_due.extend(next.map(|at| (at, session))),
+                // The next look at all publishers of CMAF finds it broken, and ends it.
+                Err(_) => self.look_after_panic(),
+            }
+        }
+    }
+
+    /// Looks after the streams whose waiting bytes may have waited long enough.
+    fn flush_due(&mut self, now: Time) {
+        if self.buffers.due.iter().all(|(at, _)| *at > now) {
+            return;
+        }
+        for (at, live) in std::mem::take(&mut self.buffers.due) {
+            if at > now {
+                self.buffers.due.push((at, live));
+                continue;
+            }
+            match contain(Border::Connection, || live.handle_timeout(now)) {
+                Ok(flushed) => self
+                    .buffers
+                    .context(&self.hub, &self.settings, self.fan_out.allowance, now)
+                    .notify(&live, flushed, self.index),
+                Err(_) => self.look_after_panic(),
+            }
+        }
+        self.serve_news();
+    }
+
+    /// Sends what is new of each stream that has news to its viewers here.
+    fn serve_news(&mut self) {
+        // What comes meanwhile is for the next time: others have to have their turn in between.
+        for live in std::mem::take(&mut self.buffers.news) {
+            live.heard(self.index);
+            let now = self.hub.clock.now();
+            let wanted = self.strain.pictures(live.holds_pictures_back());
+            let Some(audience) = self.audiences.get_mut(&live.id) else { continue };
+            let chosen = if live.has_ended() {
+                audience.coalescer.end()
+            } else {
+                audience.coalescer.news(wanted, live.flush_bytes(), now)
+            };
+            self.serve(live.id, chosen);
+        }
+    }
+
+    /// Serves those who have waited for their next send long enough.
+    fn serve_late_sends(&mut self) {
+        let Some(deadline) = self.next_late_send() else { return };
+        let now = self.hub.clock.now();
+        if deadline > now {
+            return;
+        }
+        let due: Vec<_> =
+            self.audiences.iter_mut().map(|(id, audience)| (*id, audience.coalescer.due(now))).collect();
+        for (id, chosen) in due {
+            self.serve(id, chosen);
+        }
+    }
+
+    /// When a viewer has waited for its next send long enough.
+    fn next_late_send(&self) -> Option<Time> {
+        self.audiences.values().filter_map(|audience| audience.coalescer.poll_timeout()).min()
+    }
+
+    /// Sends what there is to those viewers of stream `id` that are chosen.
+    fn serve(&mut self, id: u64, chosen: Chosen) {
+        let Some(audience) = self.audiences.get_mut(&id).filter(|_| !chosen.is_none()) else { return };
+        let count = audience.tokens.len();
+        // Who is served first changes each time, so that nobody always waits for all others.
+        audience.first = (audience.first + 1) % count.max(1);
+        let mut round = std::mem::take(&mut self.round);
+        let (behind, before) = audience.tokens.split_at(audience.first);
+        let in_order = || before.iter().chain(behind).map(|token| (*token, (token & 0xFFFF_FFFF) as u32));
+        for waited in [true, false] {
+            let is_next = |(_, slot): &(u64, u32)| chosen.has(*slot) && chosen.has_waited(*slot) == waited;
+            round.extend(in_order().filter(is_next).map(|(token, _)| token));
+        }
+        self.serve_round(&round);
+        round.clear();
+        self.round = round;
+        debug_assert!(audience_is_sound(&self.audiences));
+    }
+
+    /// Sends what there is to these viewers, in this order. Publishers and those who are paced have their turns in between.
+    fn serve_round(&mut self, tokens: &[u64]) {
+        for tokens in tokens.chunks(BATCH_SENDS) {
+            let now = self.hub.clock.now();
+            let order: Vec<_> = tokens.iter().filter_map(|token| self.slot(*token)).collect();
+            let served = self.fan_out.serve(order.into_iter(), &mut self.slots, now);
+            self.look_after(served);
+            self.look_at_publishers();
+            self.serve_paced();
+        }
+    }
+
+    /// Does what came of serving viewers.
+    fn look_after(&mut self, served: Served) {
+        for slot in served.over {
+            self.close(slot);
+        }
+        for slot in served.broken {
+            self.close_broken(slot);
+        }
+        for slot in served.unfinished {
+            self.unfinished.push(token(self.slots[slot].generation, slot as u32));
+        }
+        for (at, slot) in served.paced {
+            self.expect(slot, at);
+        }
+    }
+
+    /// Comes back to the viewer in `slot` at `at`.
+    fn expect(&mut self, slot: usize, at: Time) {
+        let Slot { generation, connection } = &mut self.slots[slot];
+        if let Some((viewer, _)) = connection.as_mut().and_then(|connection| connection.viewer())
+            && !viewer.is_expected
+        {
+            viewer.is_expected = true;
+            self.paced.push(Reverse((at, token(*generation, slot as u32))));
+        }
+    }
+
+    /// Gives those their next burst who are paced and whose time has come, however long a round of all others takes.
+    fn serve_paced(&mut self) {
+        let now = self.hub.clock.now();
+        let mut due = Vec::new();
+        while let Some(Reverse((at, token))) = self.paced.peek().copied()
+            && at <= now
+        {
+            self.paced.pop();
+            let slot = self.slot(token).filter(|slot| self.slots[*slot].connection.is_some());
+            let Some(slot) = slot else { continue };
+            if let Some((viewer, _)) = self.slots[slot].connection.as_mut().and_then(|found| found.viewer()) {
+                viewer.is_expected = false;
+                due.push(slot);
+            }
+        }
+        if !due.is_empty() {
+            let served = self.fan_out.serve(due.into_iter(), &mut self.slots, now);
+            self.look_after(served);
+        }
+    }
+
+    fn sweep(&mut self, now: Time) {
+        self.settings = self.hub.settings();
+        self.look_at_load(now);
+        for slot in 0..self.slots.len() {
+            let Slot { generation, connection: Some(connection) } = &mut self.slots[slot] else { continue };
+            let mut context = self.buffers.context(&self.hub, &self.settings, self.fan_out.allowance, now);
+            let token = token(*generation, slot as u32);
+            let over = contain(Border::Connection, || {
+                let over = connection.check_time(&mut context);
+                connection.end_if_written(now);
+                connection.count_answers(&self.hub);
+                connection.note_rest(token, &mut self.resting);
+                over
+            });
+            match over {
+                Ok(true) => self.close(slot),
+                Ok(false) => {}
+                Err(_) => self.close_broken(slot),
+            }
+        }
+        self.sampling.look(&self.hub.roster, self.index, &mut self.slots, now);
+        if self.index == 0 {
+            self.hub.record_history(now);
+            self.hub.look_at_ingests(now);
+            self.hub.streams.end_abandoned(self.hub.settings().return_window);
+            self.hub.look_at_demands();
+            let Settings { certificates, certificate_check, .. } = &*self.settings;
+            self.hub.certificates.look_in_time(certificates, *certificate_check, now);
+        }
+        if !self.listening {
+            self.listen_or_pause();
+        }
+    }
+}
+
+fn audience_is_sound(audiences: &BTreeMap<u64, Audience>) -> bool {
+    audiences.iter().all(|(id, audience)| *id == audience.live.id && !audience.tokens.is_empty())
+}
