@@ -235,7 +235,7 @@ impl Viewer {
         }
     }
 
-    /// Whether news concern this viewer: one with a full socket hears of them at its next edge.
+    /// Whether its socket is full: news do not concern it then, and the socket's next edge brings it back.
     pub(super) fn is_blocked(&self) -> bool {
         self.is_blocked
     }
