@@ -11,7 +11,7 @@ use std::time::Duration;
 /// An exchange that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Who asked.
+    /// The client's address.
     pub peer: IpAddr,
     /// What was asked.
     pub method: Method,
@@ -34,7 +34,7 @@ pub struct Access {
 /// The peer was gone before there was an answer; nginx's number, no standard has one.
 pub(super) const GONE: u16 = 499;
 
-/// A request whose exchange is not over.
+/// An exchange that is not over, by its request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct OpenRequest {
     method: Method,

@@ -8,7 +8,7 @@ use glassline_delivery::metacube::{Flags, HEADER_BYTES, header, write_block};
 use glassline_media::container::ts::{NULL_PID, PACKET_BYTES, SYNC_BYTE};
 use serde::{Deserialize, Serialize};
 
-/// The longest block, in bytes: what is filled at most, and kept for a viewer whose socket is full then.
+/// The longest block, in bytes. At most this much filling is made, and kept for a viewer with a full socket.
 const BLOCK_BYTES: u64 = 348 * PACKET_BYTES as u64;
 
 /// Where a viewer is in its blocks. Offsets are the stream's.
@@ -21,8 +21,9 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// The viewer goes on at `offset`, a key frame. Returns `prelude` as it is to be sent before: as what every viewer
-    /// needs first, or, where the viewer is `moved`, as a part of the stream that announces the seam.
+    /// The viewer goes on at `offset`, a key frame. Returns the block that is sent before, which holds `prelude`:
+    /// marked as the header that every viewer needs first, or, where the viewer is `moved`, as a part of the stream
+    /// that announces the seam. Empty where there is no prelude.
     pub(super) fn enter(&mut self, offset: u64, prelude: &[u8], moved: bool) -> Vec<u8> {
         (self.end, self.entered_at) = (offset, Some(offset));
         if prelude.is_empty() {
@@ -34,7 +35,7 @@ impl Blocks {
         block
     }
 
-    /// Whether the next block is to begin before the byte at `offset` is sent.
+    /// Whether the next block has to begin before the byte at `offset` is sent.
     pub(super) fn is_between(&self, offset: u64) -> bool {
         offset >= self.end
     }

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What tells a file from the one that was there before: device, inode, size, and when it was written or who may read it
-/// was changed.
+/// Differs between a file and the one that was there before: device, inode, size, and the times at which the contents
+/// (mtime) and the owner or permissions (ctime) were changed last.
 type Print = (u64, u64, u64, [i64; 4]);
 
 /// The files that were looked at last, and how they were.

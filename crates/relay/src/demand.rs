@@ -1,5 +1,5 @@
-//! Streams that nobody here carries yet and an upstream server may have: pulled when somebody asks for them, and let go when
-//! nobody watches any more.
+//! Streams that are not here yet and that an upstream server may have. The first request for such a stream has it
+//! pulled; some time after its last viewer has gone, the pull ends.
 
 use crate::hub::Hub;
 use crate::pull::PullTable;
@@ -27,7 +27,7 @@ const UNWATCHED: Duration = Duration::from_secs(30);
 /// The same at least: a viewer that its first bytes have woken has to come.
 const UNWATCHED_LEAST: Duration = Duration::from_secs(1);
 
-/// What is pulled because somebody asked for it.
+/// The streams that are pulled because clients have asked for them.
 #[derive(Default)]
 pub(super) struct Demands {
     demands: Mutex<BTreeMap<StreamName, Demand>>,
@@ -37,9 +37,9 @@ pub(super) struct Demands {
 
 struct Demand {
     pull: Pull,
-    /// Those who wait for its first bytes.
+    /// Wakes the requests that wait for its first bytes.
     waiting: Arc<Growing>,
-    /// When somebody last watched, or asked.
+    /// When a client last watched it, or asked for it.
     watched_at: Time,
 }
 
@@ -93,7 +93,7 @@ impl Demands {
                 .any(|version| is_version_of(version, name))
     }
 
-    /// The stream `name` has begun, or has gone another way: who waits is to look.
+    /// The stream `name` has begun: the requests that wait for it are woken and look again.
     pub(super) fn tell(&self, name: &StreamName) {
         let waiting = self.lock().get(name).map(|demand| Arc::clone(&demand.waiting));
         if let Some(waiting) = waiting {
@@ -103,9 +103,10 @@ impl Demands {
 }
 
 impl Hub {
-    /// Has the stream `name` pulled from the first upstream server that has it. Who asks waits for what is returned to
-    /// change, and looks again; where all servers fail, there is no such stream. `None` where there is no upstream server,
-    /// or too many are asked for.
+    /// Has the stream `name` pulled from the first upstream server that has it. The request waits for the returned
+    /// object to change, and then looks for the stream again; where all servers fail, the object fails too. `None`
+    /// where no upstream server is configured for it, where the configuration gives it a source, or where too many
+    /// streams are asked for.
     pub(super) fn demand(&self, name: &StreamName, mux: Mux, now: Time) -> Option<Arc<Growing>> {
         let edge = self.edge()?;
         let settings = edge.settings();
@@ -117,7 +118,7 @@ impl Hub {
         if demands.len() >= DEMANDS_MAX || self.settings().pulls.iter().any(|pull| pull.name == *name) {
             return None;
         }
-        // A stream has one name here, whatever host it is asked for under: who asks first must not choose its servers.
+        // A stream has one name here, whatever host a request names: the first request must not choose its servers.
         let located = edge.locate(None, &format!("/live/{name}.{}", mux.extension()), "")?;
         let servers = settings.groups().nth(located.route.map_or(0, |route| route + 1))?;
         let mut urls = servers.iter().map(|server| {
@@ -170,7 +171,8 @@ impl Hub {
         lives.any(|live| live.published_since().is_some_and(|began| began <= since))
     }
 
-    /// Lets go what no upstream server has, or nobody watches. Called by one worker, now and then.
+    /// Ends the pulls of streams that no upstream server has, or that no client watches. Called by one worker at its
+    /// sweeps.
     pub(super) fn look_at_demands(&self) {
         let (now, pulls, settings) = (self.clock.now(), self.pulls(), self.settings());
         let mut ended = Vec::new();
@@ -199,9 +201,10 @@ impl Hub {
         }
         self.rearrange_pulls();
         for (name, live, waiting) in ended {
-            // What has come goes with it: it would stand still, and those who come next would get that in place of the stream.
+            // The stream ends with its pull: it would stand still, and the next viewers would get its old bytes in
+            // place of new ones.
             if let Some(live) = live {
-                tracing::info!(stream = %name, "nobody watches it: it is pulled no longer");
+                tracing::info!(stream = %name, "no client watches it: it is pulled no longer");
                 self.streams.end(&live);
             }
             self.shelves.remove(&name);

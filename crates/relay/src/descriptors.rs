@@ -7,7 +7,7 @@ use glassline_io::spool;
 /// Kept for what is neither a connection nor a stream's bytes: listeners, epolls, sources, outputs, logs, the files that
 /// a page is made of, and up to 128 of objects that are asked for often (`edge::Growing`).
 const OTHERS: u64 = 256;
-/// Streams whose links are kept room for, where the configuration names no more; fewer where fewer may be.
+/// Streams that descriptors are kept for, where the configuration names no more; fewer where it allows fewer streams.
 const STREAMS: usize = 16;
 
 /// A division of them.

@@ -1,4 +1,5 @@
-//! Who may see what, besides streams' bytes: what is for operators only, who watches, and which streams there are.
+//! Which callers may see what besides streams' bytes: what is for operators only, the viewers, and which streams there
+//! are.
 
 use crate::certificates::Certificates;
 use crate::hub::Hub;
@@ -27,9 +28,10 @@ impl KnownHosts for OwnHosts<'_> {
 }
 
 impl Hub {
-    /// Whether `request` of `peer`, which came in by a listener of this `role`, may see what is for operators only: metrics, encoders, where streams
-    /// come from and go to. By the admin listener whoever is in [`Settings::admin_networks`] may, or everybody who reaches
-    /// it where there are none; elsewhere only this machine and those networks. Pages of others may not.
+    /// Whether `request` of `peer`, which came in by a listener of this `role`, may see what is for operators only:
+    /// metrics, encoders, where streams come from and go to. On the admin listener every caller may where
+    /// [`Settings::admin_networks`] are not given; otherwise only this machine and those networks may, and on a public
+    /// listener none. Web pages of other servers may not.
     pub fn is_operator(&self, role: ListenerRole, peer: IpAddr, request: &Request) -> Result<(), Refusal> {
         let settings = self.settings();
         let hosts = OwnHosts::of(self, &settings);
@@ -39,16 +41,16 @@ impl Hub {
         match role {
             ListenerRole::Public => Err(Refusal::NotOperator),
             _ if caller.route.is_foreign_page => Err(Refusal::ForeignPage),
-            // A proxy may stand before it; whom that lets in is its business.
+            // Where a proxy stands before the listener, the proxy decides which callers reach it.
             ListenerRole::Admin if networks.are_all() => Ok(caller.check_host()?),
             ListenerRole::Admin | ListenerRole::Shared if is_near => Ok(caller.check_address()?),
             ListenerRole::Admin | ListenerRole::Shared => Err(Refusal::NotOperator),
         }
     }
 
-    /// Whether it may see who watches, addresses and all, and ask encoders for something: who is an operator at the admin
-    /// listener; where there is none, whom
-    /// [`PublishPolicy::may_see_viewers`](glassline_delivery::policy::PublishPolicy::may_see_viewers) names.
+    /// Whether the caller may see the viewers with their addresses, and ask encoders for something. Where there is an
+    /// admin listener, operators may on that listener alone; where there is none, the callers may that
+    /// [`PublishPolicy::may_see_viewers`](glassline_delivery::policy::PublishPolicy::may_see_viewers) allows.
     pub fn may_see_viewers(
         &self,
         role: ListenerRole,
@@ -67,13 +69,13 @@ impl Hub {
         }
     }
 
-    /// The query that an operator's links to `name` need; `None` where nobody needs one.
+    /// The query that an operator's links to `name` need; `None` where they need none.
     pub fn ticket(&self, name: &StreamName) -> Option<String> {
         let settings = self.settings();
         settings.rules.of(name).watch.ticket(name, self.clock().utc()).map(|token| token.query())
     }
 
-    /// Whether it may know that there is a stream called `name`: who may watch it, and the operators.
+    /// Whether the caller may know that there is a stream called `name`: callers that may watch it, and operators, may.
     pub fn may_know(&self, name: &StreamName, role: ListenerRole, peer: IpAddr, request: &Request) -> bool {
         let settings = self.settings();
         let hosts = OwnHosts::of(self, &settings);

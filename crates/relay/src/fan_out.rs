@@ -1,4 +1,5 @@
-//! A stream's news to a worker's viewers: the one loop whose price counts.
+//! Sends what is new of a stream to a worker's viewers: the one loop in which each viewer's cost counts. What is short
+//! leaves for many viewers in one `io_uring` call, everything else for each viewer by itself.
 
 use crate::SendPath;
 use crate::connection::Slot;
@@ -21,21 +22,21 @@ pub(super) struct FanOut {
     pub(super) allowance: Allowance,
 }
 
-/// What came of serving viewers: their slots.
+/// What came of serving viewers: the slots of those for which the worker has something to do.
 #[derive(Debug, Default)]
 pub(super) struct Served {
-    /// They are to be closed.
+    /// The worker has to close them.
     pub(super) over: Vec<usize>,
     /// They have had their share, and there is more for them.
     pub(super) unfinished: Vec<usize>,
     /// They have had their burst, and there is more for them then.
     pub(super) paced: Vec<(Time, usize)>,
-    /// A panic was stopped at them: they are to be closed as well.
+    /// A panic was stopped while they were served: the worker has to close them as well.
     pub(super) broken: Vec<usize>,
 }
 
 impl Served {
-    /// Serves the viewer in `slot`; one at which that panics is to be closed, and no other.
+    /// Serves the viewer in `slot`. Where that panics, this viewer is noted as broken, and the others go on.
     fn one(&mut self, slot: usize, serve: impl FnOnce(&mut Served)) {
         if contain(Border::Connection, || serve(self)).is_err() {
             self.broken.push(slot);

@@ -1,5 +1,5 @@
-//! How long requests for objects waited for their first byte, by name: each worker writes into a room of its own, and who
-//! asks puts them together.
+//! How long requests for objects waited for their first byte, by name. Each worker writes into a table of its own, and
+//! a report adds these up.
 
 use glassline_delivery::telemetry::first_bytes::{Begun, FirstBytes, LAST_MINUTE, SOURCES, Summary};
 use glassline_edge::ObjectSource;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 const _: () = assert!(ObjectSource::ALL.len() <= SOURCES, "each source has its place");
 
-/// One room a worker. Its lock is the worker's alone but for the moments in which somebody reads one name; what
-/// stands beside it in memory is not of the same cache lines, or else workers would take these from each other.
+/// The table of one worker. Another thread takes its lock only for the moments in which a report reads one name. Tables
+/// share no cache lines, which workers would otherwise take from each other.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Room(Mutex<FirstBytes>);
@@ -34,7 +34,7 @@ impl FirstByteRooms {
         FirstByteRooms((0..workers).map(|_| Room(Mutex::default())).collect())
     }
 
-    /// `worker` gives an answer whose first byte took `wait` to come.
+    /// Notes that the first byte of an answer of `worker` took `wait` to come.
     pub(super) fn record(&self, worker: usize, begun: &Begun<'_>, wait: Duration, now: Time) {
         if let Some(room) = self.0.get(worker) {
             lock(room).record(begun, wait, now);

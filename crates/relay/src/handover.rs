@@ -1,11 +1,12 @@
-//! What one process leaves to the next, so that the program changes under its viewers.
+//! The hand-over state: what one process passes to the next, so that the program is upgraded while its connections go
+//! on.
 //!
-//! All threads are at a halt; what they have becomes one message: a tree of plain values (MessagePack, named fields)
-//! and the descriptors that belong to it, in the order in which the tree names them. The next process builds
-//! everything from it before it says that it is ready; where that fails, the first one goes on as if nothing had been.
-//! Offsets, parsers' states and half-written heads come over as they are; the streams' bytes stay where they are, in
-//! memory files that both processes see. Of connections over TLS the TLS alone [stays](super::tls_ends) with the first
-//! process.
+//! The old process halts its threads and packs what they have into one message: a tree of plain values (MessagePack,
+//! named fields) and the descriptors that belong to it, in the order in which the tree names them. The new process
+//! builds everything from it before it says that it is ready; where that fails, the old one goes on as before. Offsets,
+//! parsers' states and half-written heads are handed over as they are. The streams' bytes stay where they are, in
+//! memory files that both processes have open. TLS sessions cannot be moved: the old process keeps them and
+//! [goes on as a TLS proxy](super::tls_ends).
 
 use crate::connection::{Connection, ConnectionState};
 use crate::demand::LeftDemand;
@@ -45,7 +46,7 @@ pub enum HandoverError {
     /// A socket or a file among it cannot be used.
     #[error("cannot use what the running server leaves: {0}")]
     Unusable(#[from] io::Error),
-    /// What is to be begun beside it cannot be.
+    /// A part that this process sets up itself, such as a further listener, cannot be set up.
     #[error(transparent)]
     Start(#[from] StartError),
 }
@@ -66,7 +67,8 @@ struct Estate {
     demands: Vec<LeftDemand>,
 }
 
-/// A descriptor, another where its wire has an end for plain bytes, and another where it has a link of its own.
+/// Its descriptors: the socket, the end for plain bytes where its wire has one, and the link of its own where it has
+/// one.
 #[derive(Serialize, Deserialize)]
 struct LeftConnection {
     worker: usize,
@@ -83,7 +85,7 @@ struct Ends<'a> {
     own_link: Option<LinkFile>,
 }
 
-/// What stays, once all else is taken over: connections' TLS, with our ends for their plain bytes.
+/// What stays in this process once all else is taken over: TLS sessions, with our ends for their plain bytes.
 #[derive(Default)]
 pub(super) struct Staying {
     /// By worker and slot.
@@ -173,7 +175,7 @@ fn pack_connections(
                 }
             };
             let (state, own_link) = connection.state();
-            // A stream that is over has left the list; who has still to read its last bytes is cut off.
+            // A stream that is over has left the list: a viewer that has not read its last bytes yet is cut off.
             if state.stream().is_none_or(&is_kept) {
                 let own = own_link.as_ref().map(LinkFile::index);
                 connections.push(LeftConnection { worker, state, wire, own_link: own });
@@ -291,7 +293,7 @@ fn inherit_listeners(
     }
     let mut inherited = Vec::new();
     for listen in &settings.listen {
-        // What was told to take a free port may now be asked for by the one that it got.
+        // A listener that was configured with a free port (0) may now be configured with the port that it got.
         let is_it =
             |configured: &Listen, address: SocketAddr| listen.is_at(configured) || listen.address == address;
         let found = groups.iter().find(|(address, (configured, _))| is_it(configured, **address));

@@ -1,4 +1,5 @@
-//! What the threads of a relay share: its settings, its [`Registry`], its [`Inboxes`], its counters, and what they are to do.
+//! What the threads of a relay share: its settings, its [`Streams`], its [`Inboxes`], its counters, and whether they
+//! run.
 
 use crate::access::{Access, OpenRequest};
 use crate::certificates::Certificates;
@@ -38,7 +39,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-/// What runs through a relay.
+/// What the threads of a relay share.
 pub struct Hub {
     configuration: Arc<Configuration>,
     pub(super) clock: Clock,
@@ -73,10 +74,10 @@ pub(super) struct HubState {
     gave_way: u64,
 }
 
-/// How long a thread that rests after a panic takes to see that it is to halt.
+/// How long a thread that rests after a panic takes to see that it has to halt.
 const REST: Duration = Duration::from_millis(20);
 
-/// What the relay's threads are to do.
+/// What the relay's threads have to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Phase {
@@ -88,7 +89,7 @@ pub(super) enum Phase {
     Stopping,
 }
 
-/// Lets in whoever comes to an address that has fewer than `limit`; 0 is any number.
+/// Lets one more in where its address has fewer than `limit`; 0 is any number.
 fn up_to(limit: usize) -> impl FnOnce(Load, Load) -> Result<(), ()> {
     move |of_address, _| if limit == 0 || of_address.count < limit { Ok(()) } else { Err(()) }
 }
@@ -192,7 +193,7 @@ impl Hub {
 
     /// The viewers of `stream`, or of all streams, as their workers last saw them: each is looked at some times a
     /// second, or once in (viewers of a worker / 1,000) seconds where they are many. At most `limit` are listed,
-    /// those who are furthest behind live. Waits for no worker's turn.
+    /// those that are furthest behind live. Waits for no worker.
     pub fn clients(&self, stream: Option<&StreamName>, limit: usize) -> Clients {
         self.roster.clients(stream, limit, self.clock.now())
     }
@@ -210,7 +211,7 @@ impl Hub {
         read: impl FnOnce(&RelayFigures, &ViewerFigures) -> T,
     ) -> Option<T> {
         let live = self.streams.find(stream)?;
-        // Copied, so that no publisher waits for who reads.
+        // Copied, so that no publisher waits for `read`.
         let relay = live.relay_figures(RelayFigures::clone).unwrap_or_default();
         Some(read(&relay, &live.viewer_figures()))
     }
@@ -282,7 +283,7 @@ impl Hub {
         Ok(())
     }
 
-    /// How long those who asked for objects waited for the first byte.
+    /// How long requests for objects waited for the first byte.
     pub fn object_waits(&self) -> &Waits {
         &self.object_waits
     }
@@ -319,7 +320,7 @@ impl Hub {
         memory::budget_bytes(&settings, division.connections)
     }
 
-    /// The settings of the moment. Who asks often keeps them for a turn.
+    /// The settings of the moment. A thread that needs them often keeps them for a while.
     pub(super) fn settings(&self) -> Arc<Settings> {
         self.configuration.settings()
     }
@@ -333,7 +334,7 @@ impl Hub {
         self.site.owns(path)
     }
 
-    /// What is to be remembered of `request` for the access log, if there is one.
+    /// What the access log needs of `request`, if there is one.
     pub(super) fn asked(&self, request: &Request) -> Option<Box<OpenRequest>> {
         self.site.logs_access().then(|| Box::new(OpenRequest::new(request, self.clock.now())))
     }
@@ -371,7 +372,7 @@ impl Hub {
     /// Publishes a stream of MPEG-TS from inside this process.
     ///
     /// # Errors
-    /// Why the name is not to be had.
+    /// Why the caller does not get the name.
     pub fn publish(&self, name: &StreamName) -> Result<Publisher, ClaimError> {
         self.streams.publish(name, Mux::MpegTs)
     }

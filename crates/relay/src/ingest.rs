@@ -1,8 +1,8 @@
-//! Publishers of CMAF: the requests of one go on at once, on any worker, and share its seat.
+//! Publishers of CMAF: each sends many requests at once, which any worker may have, and which share one publisher slot.
 //!
-//! A publisher is who asks from one address with one credential for one name: the first of its requests takes the seat of a
-//! publisher, as one of MPEG-TS does, and the others join. [`Ingest`] makes transport streams of what they bring, which go
-//! into streams like any publisher's.
+//! Requests for one name from one address with one credential are one publisher's. The first of them takes the
+//! publisher slot, as a request with MPEG-TS does, and the others join. [`Ingest`] makes transport streams of what they
+//! bring, which go into streams like any publisher's bytes.
 
 use crate::IngestCounts;
 use crate::entitled::OwnHosts;
@@ -30,11 +30,11 @@ pub(super) struct Ingests {
     pub(super) requests: Counter,
     pub(super) refused: Counter,
     pub(super) manifests: Counter,
-    /// What those have counted that are over.
+    /// The counts of publishers that are over.
     before: Mutex<Counters>,
 }
 
-/// Who publishes: requests with the same are one publisher's.
+/// What tells publishers apart: requests with the same owner are one publisher's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Owner {
     address: IpAddr,
@@ -55,8 +55,8 @@ pub(super) struct IngestSession {
 #[derive(Debug)]
 struct Core {
     ingest: Ingest,
-    /// The streams that it has a seat of, by the numbers that [`Ingest`] gives them; `None` for one that it did not get, or has
-    /// lost.
+    /// The streams that it has the publisher slot of, by the numbers that [`Ingest`] gives them; `None` for one that it
+    /// did not get, or has lost.
     seats: Vec<Option<(Arc<Live>, u64)>>,
     /// All streams are versions, and there is none of the name itself.
     is_ladder: bool,
@@ -75,13 +75,13 @@ struct Core {
 /// Why a publisher is no longer one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum Over {
-    /// Somebody has its name.
+    /// Another publisher has its name.
     #[error("another publisher has taken the name over")]
     Evicted,
     /// It sent nothing.
     #[error("nothing was sent for too long")]
     Silent,
-    /// It said so.
+    /// All its tracks have ended.
     #[error("all tracks have ended")]
     Ended,
     /// It sent more than it may.
@@ -104,13 +104,13 @@ pub(super) enum Refused {
     /// The publisher is no longer one.
     #[error(transparent)]
     Over(#[from] Over),
-    /// What it sends is not to be used.
+    /// What it sends cannot be used.
     #[error(transparent)]
     Ingest(#[from] IngestError),
 }
 
 impl Refused {
-    /// Status, and what is to be done.
+    /// Status, and what the publisher can do.
     pub(super) fn explain(&self) -> (u16, &'static str) {
         match self {
             Refused::Over(Over::Evicted) => (409, "Publish again with ?takeover=1 to take the name back."),
@@ -130,7 +130,7 @@ impl Refused {
     }
 }
 
-/// Who asks for a seat.
+/// A request for a publisher slot.
 pub(super) struct Asking<'a> {
     pub(super) name: &'a StreamName,
     pub(super) request: &'a Request,
@@ -153,8 +153,8 @@ impl Ingests {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The publisher that `asking` is, whose seat is taken where it is new; `enter` is asked before whether one more may
-    /// come.
+    /// The publisher that the request `asking` belongs to. A new one takes the publisher slot, after `enter` has
+    /// allowed one publisher more.
     pub(super) fn enter<E: From<ClaimError>>(
         &self,
         hub: &Hub,
@@ -269,7 +269,7 @@ fn add(sum: &mut Counters, more: Counters) {
 }
 
 impl Core {
-    /// Whether it has the seat of the stream that was asked for; where that is a ladder, that of any version.
+    /// Whether it has the publisher slot of the stream that was asked for; where that is a ladder, that of any version.
     fn holds(&self) -> bool {
         let held = |seat: &Option<(Arc<Live>, u64)>| {
             seat.as_ref().is_some_and(|(live, session)| live.is_held_by(*session))
@@ -318,7 +318,8 @@ impl IngestSession {
         Ok(core.ingest.begin(path, now)?)
     }
 
-    /// Takes bytes of a request. Returns when [`IngestSession::handle_timeout`] is to be called, if it is.
+    /// Takes bytes of a request. Returns also when the caller has to call [`IngestSession::handle_timeout`], if it has
+    /// to.
     pub(super) fn push(
         &self,
         body: u64,
@@ -381,7 +382,7 @@ impl IngestSession {
             return None;
         }
         core.ingest.close(body, now);
-        // Whoever has the seat now is told by its own bytes.
+        // A lost slot is seen again with the publisher's next bytes, or at the next look at all publishers.
         let _ = self.give(&mut core, hub, now);
         arm(&mut core)
     }
@@ -436,7 +437,7 @@ impl IngestSession {
                 }
                 Output::Seam { stream } => {
                     let Some(Some((live, session))) = core.seats.get_mut(stream) else { continue };
-                    // Who has lost the seat is told by the next packets.
+                    // Where the slot is lost, the next packets show it.
                     *session = live.begin_anew(*session, now).unwrap_or(*session);
                     hub.streams.announce(live, None);
                 }
@@ -464,7 +465,7 @@ impl IngestSession {
         Ok(())
     }
 
-    /// Takes the seat of a further stream, where its publisher may publish that.
+    /// Takes the publisher slot of a further stream, where its publisher may publish that.
     fn claim_version(&self, name: &str, seat: Seat, hub: &Hub) -> Result<(Arc<Live>, u64), String> {
         let name = StreamName::parse(name).ok_or("the name is too long")?;
         let settings = hub.settings();
@@ -488,7 +489,8 @@ pub(super) fn asks_to_take_over(request: &Request) -> bool {
     request.parameter("takeover").is_some_and(|value| value == "1" || value == "true")
 }
 
-/// When the ingest is to be called; `None` where somebody will already.
+/// When a worker has to call [`IngestSession::handle_timeout`]; `None` where nothing waits, or one will call it
+/// already.
 fn arm(core: &mut Core) -> Option<Time> {
     let at = core.ingest.poll_timeout()?;
     let is_new = core.armed.is_none_or(|armed| at < armed);

@@ -128,7 +128,7 @@ pub enum StartError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Connections are to be marked, and the system does not let this process.
+    /// The settings ask for marks on connections, and the system does not let this process set them.
     #[error("cannot mark viewers' connections (SO_MARK): {0}")]
     Mark(std::io::Error),
     /// Nothing can be fetched from upstream servers.

@@ -33,7 +33,8 @@ impl From<SocketAddr> for Listen {
 pub enum ListenerRole {
     /// What viewers need: a public listener of a relay that has an admin listener too.
     Public,
-    /// Everything: a listener of a relay that has no admin listener. What is for operators only depends on who asks.
+    /// Everything: a listener of a relay without an admin listener. What is for operators only depends on the caller's
+    /// address.
     Shared,
     /// Everything: the admin listener.
     Admin,

@@ -5,7 +5,7 @@ use glassline_io::tcp::Connection;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Who has which mark.
+/// The marks that viewers' connections have.
 #[derive(Debug, Default)]
 pub(super) struct Marker {
     marks: Mutex<Marks>,
@@ -18,7 +18,8 @@ impl Marker {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks a viewer's connection. Returns its own mark, if it got one, which is to be given back.
+    /// Marks a viewer's connection. Returns its own mark, if it got one; the caller gives it back with
+    /// [`Marker::give_back`].
     pub(super) fn mark(&self, socket: &Connection, marking: Marking) -> Option<u32> {
         let own = marking.pool.and_then(|pool| {
             let mark = self.marks().take(pool);

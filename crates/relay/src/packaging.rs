@@ -1,12 +1,12 @@
-//! The packager's thread: it reads the streams that somebody wants as LL-HLS or LL-DASH, as an output does, and lays what it
-//! makes of them on their shelves.
+//! The packager's thread. It reads the streams that clients ask for as LL-HLS or LL-DASH, as an output does, and puts
+//! what it makes of each into its presentation store ([`Shelf`]).
 //!
 //! ```text
 //! request ─► worker ─► Shelf (new) ─ Package ─► thread "package"
-//! Live ─ news ─────────────────────────────────► Following ─► Shelf ─► Growing ─► those who wait, on their workers
+//! Live ─ news ─────────────────────────────────► Following ─► Shelf ─► Growing ─► clients that wait, on their workers
 //! ```
-//! A presentation begins when it is first asked for, with what the stream's backlog holds, and ends some time after it was
-//! last asked for: a stream that nobody watches so costs nothing.
+//! A presentation begins when it is first asked for, with what the stream's backlog holds, and ends some time after it was last asked
+//! for, so that packaging costs nothing where no client uses it. Where `[package] on_demand` is off, it begins with its stream.
 
 use crate::hub::Hub;
 use crate::inboxes::Message;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often it is looked which presentations nobody wants any more.
+/// How often the thread looks for presentations that clients no longer ask for.
 const LOOK: Duration = Duration::from_secs(1);
 /// Bytes that are read of a stream at once.
 const READ_BYTES: usize = 256 << 10;
@@ -118,13 +118,13 @@ pub(super) fn start(packaging: Packaging) -> io::Result<JoinHandle<Packaging>> {
 }
 
 impl Packaging {
-    /// Packages nothing yet. `poller` is the one whose waker the hub has for the packager.
+    /// Packages nothing yet. `poller` is the one that the packager's inbox wakes.
     pub(super) fn new(hub: &Arc<Hub>, poller: Poller) -> Packaging {
         let (hub, next_look) = (Arc::clone(hub), Time::ZERO);
         Packaging { hub, poller, following: BTreeMap::new(), scratch: vec![0; READ_BYTES], next_look }
     }
 
-    /// Packages until the hub says otherwise. Returns all that it has, where that is to be taken over.
+    /// Packages until the hub halts or stops the threads. Returns with all that it has, to be started again.
     fn run(mut self) -> Packaging {
         while contain(Border::Worker, || self.package_until_told()).is_err() {
             self.hub.rest(PAUSE_AFTER_PANIC);
@@ -188,7 +188,7 @@ impl Packaging {
         }
     }
 
-    /// Somebody wants the stream's presentation.
+    /// Begins to package the stream `name` into the presentation that is in the store.
     fn begin(&mut self, name: &StreamName) {
         let Some(shelf) = self.hub.shelves.find(name) else { return };
         if self.following.get(name).is_some_and(|following| Arc::ptr_eq(&following.shelf, &shelf)) {
@@ -282,7 +282,7 @@ impl Packaging {
         others.filter_map(|(_, following)| following.shelf.guide()).next()
     }
 
-    /// Ends what nobody wants any more.
+    /// Ends the presentations that clients no longer ask for, and does what needs no news of a stream.
     fn look(&mut self, now: Time) {
         let PackagingSettings { idle, on_demand, .. } = self.hub.settings().packaging;
         let hub = &self.hub;
@@ -295,7 +295,7 @@ impl Packaging {
                 }
                 hub.shelves.remove(name);
                 following.shelf.finish(hub.clock.utc());
-                tracing::info!(stream = %name, "packaging ends: nobody asks for it");
+                tracing::info!(stream = %name, "packaging ends: no client asks for it");
             }
             is_wanted
         });
@@ -315,7 +315,8 @@ impl Packaging {
         }
     }
 
-    /// A stream of the same name has begun behind the end of one: what was said of that one is over.
+    /// A stream has begun under the name of one that has ended: it gets a presentation of its own in place of that
+    /// one's.
     fn begin_anew(&mut self, name: &StreamName) {
         let Some(following) = self.following.get_mut(name).filter(|it| it.shelf.has_ended()) else { return };
         self.hub.shelves.remove(name);

@@ -1,7 +1,9 @@
-//! Who watches, and how they get on: what the workers saw of their viewers' connections when they last looked.
+//! The viewers of all workers: addresses, rates, how far they are behind live and why, as of each worker's last look at
+//! them.
 //!
-//! A worker looks at a part of its viewers in each sweep ([`Sampling`]) and writes down what it saw here; whoever
-//! asks reads that and never waits for a worker's turn. Worker 0 adds each stream's viewers up once a second.
+//! In each sweep a worker looks at a part of its viewers' connections ([`Sampling`]) and writes down here what it saw.
+//! Requests for the viewers read that and never wait for a worker. Worker 0 adds each stream's viewers up once a
+//! second.
 
 mod packed;
 mod sampling;
@@ -60,11 +62,11 @@ pub struct Clients {
     pub behind: Behind,
     /// Bits a second to all of them.
     pub rate_bps: u64,
-    /// Those who are furthest behind, the furthest first.
+    /// The viewers that are furthest behind, the furthest first.
     pub list: Vec<Client>,
 }
 
-/// What is known of one viewer. There may be very many: it is to stay small.
+/// What is known of one viewer. It has to stay small, since there may be very many.
 #[derive(Debug)]
 struct Entry {
     token: u64,
@@ -106,7 +108,7 @@ struct Anchor {
 
 /// Rates and reasons are taken over this long, or a little more.
 const ANCHOR_AGE: Duration = Duration::from_secs(1);
-/// So long after somebody asked, workers look at more viewers in a sweep.
+/// For this long after a request for the viewers, workers look at more of them in a sweep.
 const ATTENTION: Duration = Duration::from_secs(10);
 
 impl Seen {
@@ -201,7 +203,7 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct Roster {
     workers: Vec<Mutex<Vec<Option<Box<Entry>>>>>,
-    /// When somebody last asked, nanoseconds; 0: nobody has.
+    /// When the viewers were last asked for, nanoseconds; 0: never.
     asked_at: AtomicU64,
 }
 
@@ -215,7 +217,7 @@ impl Roster {
         self.workers[worker].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever was at `slot` of `worker` has gone.
+    /// The viewer in `slot` of `worker` has gone.
     pub(super) fn leave(&self, worker: usize, slot: usize) {
         if let Some(place) = self.lock(worker).get_mut(slot) {
             *place = None;

@@ -25,13 +25,13 @@ pub struct Settings {
     pub workers: usize,
     /// Limits of HTTP heads.
     pub http: Limits,
-    /// Who may publish and watch what, how much, and what is done about it.
+    /// What clients may publish and watch, how much, and how their connections are treated.
     pub rules: Rules,
     /// The names by which clients may call it, beside those of [`Settings::certificates`], where it goes by the address
     /// that a request comes from: others may be a web page's that has its visitor's browser ask (DNS rebinding).
     pub hosts: Hosts,
-    /// From where operators look after it, beside this machine. Empty: of a relay with an admin listener whoever reaches
-    /// that, of others nobody else.
+    /// The networks that operators ask from, beside this machine. Where none is given, every caller of the admin
+    /// listener is an operator; without an admin listener only this machine is.
     pub admin_networks: Networks,
     /// Names under which only this process publishes.
     pub reserved: BTreeSet<StreamName>,
@@ -54,13 +54,13 @@ pub struct Settings {
     pub streams: BTreeMap<StreamName, stream::Settings>,
     /// How viewers are sent to.
     pub send_path: SendPath,
-    /// A viewer whose socket takes nothing for this long is dropped.
+    /// A viewer is dropped after its socket has taken nothing for this long.
     pub stall_timeout: Duration,
     /// How long a request waits for an object that has not begun, before it is told to try again.
     pub object_timeout: Duration,
     /// Connections at once over all workers; 0 is as many as there are descriptors for.
     pub max_connections: usize,
-    /// What listeners with TLS show; the first is for who asks for a name that none has.
+    /// What listeners with TLS show. Clients that ask for a name that none has get the first.
     pub certificates: Vec<CertificateFiles>,
     /// How often their files are looked at, whether they have changed.
     pub certificate_check: Duration,
@@ -88,7 +88,7 @@ impl Settings {
     /// the authorities that vouch for sources.
     ///
     /// # Errors
-    /// [`StartError::Mark`], [`StartError::Tls`]. Settings that come later than the start are to be asked as well.
+    /// [`StartError::Mark`], [`StartError::Tls`]. Settings that replace those of the start have to be checked as well.
     pub fn check_means(&self) -> Result<(), StartError> {
         check_authorities(&self.pulls)?;
         if self.rules.want_marks() { glassline_io::tcp::may_mark().map_err(StartError::Mark) } else { Ok(()) }
@@ -144,11 +144,11 @@ impl Default for Settings {
 /// A stream that is fetched from elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pull {
-    /// The name under which it is published. Nobody else may publish under it.
+    /// The name under which it is published. No other publisher gets that name.
     pub name: StreamName,
     /// Where it comes from.
     pub source: Source,
-    /// Who else has it, in the order in which they are asked where an HTTP source fails.
+    /// Other servers that have it, in the order in which they are asked where an HTTP source fails.
     pub alternates: Vec<Url>,
     /// What comes from there; `None`: what [`Source::mux`] says.
     pub mux: Option<Mux>,
@@ -179,10 +179,10 @@ pub struct Output {
 pub struct PackagingSettings {
     /// How they are cut, and how much is kept.
     pub presentation: packager::Settings,
-    /// Whether a stream is packaged only while somebody asks for it; otherwise each is as long as it lives, so that viewers
-    /// can go back to before they came.
+    /// Whether a stream is packaged only while clients ask for its presentation. Otherwise each stream is packaged as
+    /// long as it lives, so that viewers can go back to before they came.
     pub on_demand: bool,
-    /// How long a presentation is kept that nobody asks for.
+    /// How long a presentation is kept after it was last asked for.
     pub idle: Duration,
 }
 

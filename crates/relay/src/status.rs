@@ -48,7 +48,7 @@ pub struct Totals {
     pub tls_handshakes: u64,
     /// Connections to listeners for TLS that ended without one.
     pub tls_failed: u64,
-    /// Connections now whose TLS is done by a process that was replaced.
+    /// Connections now that have their TLS done by a process that was replaced.
     pub tls_apart: u64,
     /// Viewers' connections that have a mark of their own now.
     pub marks_in_use: usize,

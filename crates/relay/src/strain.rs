@@ -1,20 +1,21 @@
-//! How busy a worker is, and what it gives up for it.
+//! The load of a worker, and what the worker does about it.
 //!
-//! What a worker costs is the number of its sends, and one that has no time left falls behind for good if it goes on as
-//! before: sends that come late are no fewer. So the busier it is the more pictures it lets leave in one send, by
-//! [groups of viewers](glassline_delivery::coalesce); and where that is not enough it gives up pacing, which makes several
-//! sends of one. Neither touches a byte, and both come back as soon as there is time for them.
+//! A worker's load comes from the number of its sends. A worker that has no time left and goes on as before falls
+//! behind for good, since sends that come late are no fewer. So the busier it is, the more pictures it lets leave in
+//! one send, by [groups of viewers](glassline_delivery::coalesce). Where that is not enough it stops pacing, which
+//! makes several sends of one. Neither changes a byte, and both end as soon as there is time again.
 //!
-//! How many pictures follows from the worker's load as it would be with one picture a send, which is reckoned from what it
-//! is: a rule that looked at the load as it is would have two answers, since fewer sends are the reason for the lower load
-//! that seems to allow more of them, and which it were would be chance.
+//! The number of pictures follows from the load that the worker would have with one picture a send, which is computed
+//! from the present load and the present number. The present load alone would not do: fewer sends lower it, and the
+//! lower load would seem to allow more sends again, so that two numbers would fit the same viewers, and chance would
+//! choose one.
 
 use glassline_delivery::coalesce::MOST_PICTURES;
 use glassline_media::Time;
 use std::time::Duration;
 
-/// A worker that is idle for less than this share of its time paces nobody, and again from the second one on, once pictures
-/// leave one by one: pacing costs what fewer sends save.
+/// A worker that is idle for less than the first share of its time stops pacing. It paces again once it is idle for
+/// more than the second share and pictures leave one by one: pacing costs what fewer sends save.
 const PACING_ENDS: f64 = 0.25;
 const PACING_BEGINS: f64 = 0.45;
 /// Below this load each picture leaves by itself.
@@ -33,9 +34,9 @@ const FURTHER_PICTURE: f64 = 0.2;
 const LOWER_AFTER: [u32; 2] = [2, 64];
 /// A level that is left for a higher one within so many seconds was too low.
 const TOO_LOW: u32 = 8;
-/// A worker that is busier than this is not looked at for long.
+/// Where a worker is busier than this, one look decides.
 const OVERLOADED: f64 = 0.9;
-/// Looks whose sum decides: a second, so that each has a key frame.
+/// Looks that together decide: a second, so that each decision covers a key frame.
 const LOOKS: u32 = 4;
 
 /// A worker's load, looked at once in a while.
@@ -45,7 +46,8 @@ pub(super) struct Strain {
     idle: Duration,
     looks: u32,
     paces: bool,
-    /// Pictures a send of streams whose pictures leave as they come, and of those whose flush policy holds them back.
+    /// Pictures a send of streams that send pictures on as they come, and of those with a flush policy that holds them
+    /// back.
     prompt: Choice,
     held_back: Choice,
 }
@@ -57,7 +59,7 @@ struct Choice {
     levels: Levels,
 }
 
-/// What a worker's streams have a use for.
+/// What use a worker's streams have for more pictures a send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Use {
     /// Pictures a send, at most.
@@ -79,7 +81,7 @@ struct Levels {
 /// What a look at the load has changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Change {
-    /// Nobody is paced any more, or those again who need it.
+    /// Whether viewers that need it are paced from now on.
     Pacing(bool),
     /// So many pictures a send from now on.
     Pictures(f64),
@@ -90,8 +92,8 @@ fn relative_cost(pictures: f64) -> f64 {
     FURTHER_PICTURE + (1.0 - FURTHER_PICTURE) / pictures
 }
 
-/// Pictures a send of a worker whose load would be `load` with one, and which has `now`. `is_prompt` where pictures leave as
-/// they come.
+/// Pictures a send for a worker that would have the load `load` with one, and has `now` of them at present. `is_prompt`
+/// where pictures leave as they come.
 fn pictures_for(load: f64, now: f64, is_prompt: bool) -> f64 {
     let left = AIM / load.max(f64::EPSILON) - FURTHER_PICTURE;
     let at_most_the_aim = if left > 0.0 { (1.0 - FURTHER_PICTURE) / left } else { MOST_PICTURES };
@@ -159,7 +161,7 @@ impl Strain {
         self.idle += time;
     }
 
-    /// The time so far does not count: nobody ran.
+    /// Begins to measure anew: the time so far does not count.
     pub(super) fn forget(&mut self, now: Time) {
         (self.since, self.idle, self.looks) = (now, Duration::ZERO, 0);
     }
@@ -169,14 +171,14 @@ impl Strain {
         self.paces
     }
 
-    /// Pictures that are to leave in one send, from 1, of a stream whose pictures leave as they come, or whose flush policy
-    /// holds them back.
+    /// Pictures that leave in one send, from 1, of a stream with a flush policy that holds pictures back, or of one
+    /// that sends them on as they come.
     pub(super) fn pictures(&self, are_held_back: bool) -> f64 {
         if are_held_back { self.held_back.pictures } else { self.prompt.pictures }
     }
 
-    /// Looks at the load of a worker whose streams have that use. Returns how busy it was since it last decided, as a share,
-    /// and what that changes.
+    /// Looks at the load of a worker with streams that have the use `useful` for more pictures a send. Returns the
+    /// share of the time since the last decision in which it was busy, and what that changes.
     pub(super) fn look(&mut self, useful: Use, now: Time) -> (f64, [Option<Change>; 2]) {
         self.looks += 1;
         let elapsed = now.since(self.since).max(Duration::from_millis(1));

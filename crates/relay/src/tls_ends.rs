@@ -1,15 +1,17 @@
-//! TLS for connections that another process has: what is left of a relay that was taken over from.
+//! TLS for connections that another process serves: what a relay goes on with after its successor has taken over.
 //!
-//! What TLS knows of a connection cannot be taken out of it. The connection itself goes to the next process like any
-//! other, with one end of a socket pair for its plain bytes; its TLS alone stays, and serves whichever process has that
-//! end by then, over any number of upgrades.
+//! TLS sessions cannot be moved to another process. The connection itself goes to the next process like any other, with
+//! one end of a socket pair for its plain bytes. The old process keeps the session and the other end, and runs as a TLS
+//! proxy between the client's socket and the pair, until the connection ends or `Settings::drain` is over. Where a
+//! further upgrade follows, the next process passes its end of the pair on.
 //!
 //! ```text
 //! peer ◄── TLS ──► socket ◄─► Session ◄─► our end │ their end ◄── plain bytes ──► the next process, or a later one
 //!                     └─────────────────────────────────────── looked at, paced ──┘
 //! ```
-//! Bytes go through in their order and wait in the pair and the sockets alone, so a peer that reads slowly is slow for
-//! the other process too. Either side's end is passed on; so the other process' end is all connections' end here.
+//! Bytes go through in order and wait in the pair and the sockets alone, so that a peer that reads slowly is slow for
+//! the other process too. An end on either side is passed on to the other: when the other process ends, so do all its
+//! connections here.
 
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker, Watch};
@@ -30,13 +32,13 @@ const PAIR_BYTES: usize = 64 << 10;
 const RECORD_BYTES: usize = 16 << 10;
 /// Reads of one connection in a row; then others get their turn.
 const READS_A_TURN: usize = 16;
-/// How often patience is looked after.
+/// How often time limits are checked.
 const SWEEP: Duration = Duration::from_millis(250);
 /// How long a peer may take to answer our end with its own.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 const WAKE: u64 = u64::MAX;
 
-/// The two ends of a socket pair for the plain bytes of a connection whose TLS stays here.
+/// The two ends of a socket pair for the plain bytes of a connection that leaves its TLS in this process.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) ours: Socket,
@@ -50,12 +52,12 @@ impl Pair {
     }
 }
 
-/// What the next process is given of a connection whose TLS is not done there.
+/// The end for plain bytes that the next process gets with a connection, where that process does not do the TLS.
 #[derive(Debug)]
 pub(super) enum PlainEnd<'a> {
     /// The end that this process has been given by an earlier one.
     Given(&'a Socket),
-    /// The other end of one that stays here.
+    /// A new pair: the other process gets one end, and ours stays here.
     Made(Pair),
 }
 
@@ -357,7 +359,7 @@ impl Keeper {
                 self.until = self.until.min(now);
             }
             if now >= self.until && !std::mem::replace(&mut are_told, true) {
-                // The other process ends them, as if their peers had gone: a publisher's seat is free at once.
+                // The other process ends them, as if their peers had gone: a publisher slot is free at once.
                 self.ends.iter_mut().flatten().for_each(TlsEnd::end_inward);
             }
             if now >= self.until + 2 * DRAIN_TIME {

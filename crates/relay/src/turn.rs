@@ -1,4 +1,5 @@
-//! What a connection may use while it has its turn.
+//! What a worker lends to a connection for one wake-up: the hub, the settings, memory for reads, and lists of what the
+//! worker has to do afterwards.
 
 use crate::Settings;
 use crate::hub::Hub;
@@ -45,11 +46,11 @@ impl TurnContext<'_> {
 /// What a worker keeps between turns and lends to each.
 pub(super) struct TurnBuffers {
     scratch: Vec<u8>,
-    /// Streams that grew in this turn, and whose viewers on this worker wait to be served.
+    /// Streams that grew in this turn, and have viewers on this worker that wait for the bytes.
     pub(super) news: Vec<Arc<Live>>,
-    /// Streams whose waiting bytes are to be looked after, and when.
+    /// Streams with bytes that wait, and when the worker has to call [`Live::handle_timeout`] for them.
     pub(super) due: Vec<(Time, Arc<Live>)>,
-    /// Publishers of CMAF of whom something waits, and until when.
+    /// Publishers of CMAF, and when the worker has to call [`IngestSession::handle_timeout`] for them.
     pub(super) ingests_due: Vec<(Time, Arc<IngestSession>)>,
 }
 

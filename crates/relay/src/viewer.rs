@@ -1,4 +1,6 @@
-//! A viewer: where it is in the stream, and how it gets on.
+//! A viewer: its place in the stream, and what its socket is given. It gets the stream's bytes from the spool, in
+//! bursts where its path needs them. One that falls behind the backlog goes on at the newest key frame, or is dropped,
+//! as its stream's rules say.
 
 use crate::blocks::Blocks;
 use crate::outgoing::Outgoing;
@@ -53,14 +55,15 @@ enum State {
 pub(super) struct Allowance {
     /// Whether there is processor time for pacing.
     pub(super) pacing: bool,
-    /// Bytes of the stream in one turn, but for the rest of a packet. Who is behind would else get as much as its socket
-    /// and the peer's hold, and the kernel gives more room to those who got more: on a worker that cannot serve everybody
-    /// some would starve.
+    /// Bytes of the stream in one turn, but for the rest of a packet. A viewer that is behind would otherwise get as
+    /// much as its socket and the peer's hold, and the kernel gives more room to connections that got more: on a worker
+    /// that cannot serve all its viewers some would starve.
     pub(super) turn_bytes: u64,
 }
 
-/// A worker's round of viewers who are behind: a tenth of a second of a core. After 200 ms a connection would seem to have
-/// been idle, and begin with ten segments again (RFC 5681 §4.1), which makes sends cost the more the later they come.
+/// Bytes of a worker's round of viewers that are behind: a tenth of a second of a core. A connection that got nothing
+/// for 200 ms counts as idle and begins with ten segments again (RFC 5681 §4.1), so that sends cost more the later they
+/// come.
 const ROUND_BYTES: u64 = 300 << 20;
 /// A packet at least: a little less than the shortest that leaves as one, so that it is not two. Four in a row cost little
 /// more than half of what four alone do; more change little.
@@ -220,7 +223,7 @@ impl Viewer {
         self.reader.live()
     }
 
-    /// Where it is, for those who look at it.
+    /// Where it is in the stream, for the roster.
     pub(super) fn position(&self) -> Position {
         let pace_bps = self.burst_bytes().map(|_| self.live().pace_bps());
         let is_placed = self.reader.is_placed();
@@ -232,7 +235,7 @@ impl Viewer {
         }
     }
 
-    /// Whether news concern this viewer: one with a full socket hears of them at its next edge.
+    /// Whether its socket is full: news do not concern it then, and the socket's next edge brings it back.
     pub(super) fn is_blocked(&self) -> bool {
         self.is_blocked
     }
@@ -250,7 +253,7 @@ impl Viewer {
         if self.live().paces_all() { Some(LEAST_BURST_BYTES) } else { self.path.burst_bytes() }
     }
 
-    /// Whether it is paced and has had its burst: nothing is to leave before then.
+    /// When its next burst may leave, where it is paced and has had the last one; nothing may leave before.
     pub(super) fn waits_until(&self, affordable: bool, now: Time) -> Option<Time> {
         let next = self.schedule.next();
         let waits = now < next && affordable && self.burst_bytes().is_some();
@@ -327,8 +330,8 @@ impl Viewer {
         fed
     }
 
-    /// What it is to get next, if that is nothing but at most `limit` bytes of the stream; then [`Viewer::took`]
-    /// tells how much of it the socket took. Everything else is [`Viewer::feed`]'s business. Not to be called where it
+    /// What it gets next, if that is at most `limit` bytes of the stream and nothing else; the caller sends them and
+    /// then calls [`Viewer::took`]. For everything else there is [`Viewer::feed`]. Must not be called where it
     /// [waits](Viewer::waits_until).
     pub(super) fn next_piece(&mut self, limit: usize, affordable: bool, now: Time) -> Option<Piece> {
         let is_plain = !self.is_blocked && self.outgoing.is_empty() && self.blocks.is_none();
@@ -480,7 +483,8 @@ impl Viewer {
         self.is_blocked = self.reader.is_placed();
     }
 
-    /// It has fallen behind. Returns whether it stays, and is to be moved forward.
+    /// It has fallen behind: it gives up its place, and goes on at the newest key frame, or it is dropped. Returns
+    /// whether it stays.
     fn lose_place(&mut self, now: Time) -> bool {
         if !self.moves.try_move(self.slow, now) {
             self.live().counters.dropped_behind.increment();

@@ -1,8 +1,8 @@
 //! A connection's socket, plain or with TLS over it.
 //!
-//! Plain is the path whose price counts: there each call is the socket's own. Through TLS the same calls encrypt and
-//! decrypt, and up to 32 KiB of what was taken may wait for [`Wire::flush`]. Where TLS is done by the process that was
-//! here before ([`tls_ends`](super::tls_ends)), they go to and from that process.
+//! The plain path has to be cheap: there each call is the socket's own. With TLS the same calls encrypt and decrypt,
+//! and up to 32 KiB of what was taken may wait for [`Wire::flush`]. Where a replaced process does the TLS
+//! ([`tls_ends`](super::tls_ends)), they read and write plain bytes on a socket pair between the two processes.
 
 use crate::tls_ends::{Pair, PlainEnd};
 use glassline_delivery::policy::Protocol;
@@ -91,7 +91,7 @@ impl Wire {
         Wire { socket, kind }
     }
 
-    /// The parts of a wire whose TLS is done here.
+    /// The parts of a wire with TLS that is done here; `None` for others.
     pub(super) fn into_session(self) -> Option<(Socket, Session)> {
         match self.kind {
             Kind::Secured(session) => Some((self.socket, *session)),
@@ -109,7 +109,7 @@ impl Wire {
         if self.is_secured() { Protocol::Https } else { Protocol::Http }
     }
 
-    /// Whether the peer speaks TLS, whoever does it.
+    /// Whether the peer speaks TLS, with this process or with another one.
     pub(super) fn is_secured(&self) -> bool {
         matches!(self.kind, Kind::Secured(_) | Kind::Apart { .. })
     }
@@ -221,7 +221,7 @@ impl Wire {
 }
 
 impl AsFd for Wire {
-    /// What is to be watched, and written to where it [is direct](Wire::is_direct).
+    /// The descriptor that a poller watches, and that sends may go to where the wire [is direct](Wire::is_direct).
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.kind {
             Kind::Apart { plain, .. } => plain.as_fd(),

@@ -1,4 +1,4 @@
-//! A worker: one thread, one epoll, its listeners and its connections.
+//! A worker: one thread with one epoll, its listening sockets and its connections.
 
 mod recovery;
 
@@ -33,14 +33,15 @@ use std::time::Duration;
 
 /// Listeners have the tokens from here up to [`WAKE`]; connections lie below.
 const LISTENERS: u64 = u64::MAX - 1024;
-/// How often patience is looked after. No byte ever waits for it.
+/// How often time limits are checked. No byte ever waits for it.
 const SWEEP: Duration = Duration::from_millis(250);
-/// How long publishers wait at most while others have their turns, about.
+/// About how long publishers wait at most while other connections are served.
 const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(5);
 /// Connections accepted in a row; then others get their turn. On a core that is busy sending a turn may take a
 /// while, and the kernel's queue of callers must not overflow meanwhile.
 const ACCEPTS_A_TURN: usize = 1024;
-/// Connections that are asked to give way to one newcomer at most: each may have its next request here already.
+/// Resting connections that are tried at most to make room for a new one: each may have its next request here already,
+/// and then stays.
 const ASKED_TO_GIVE_WAY: usize = 8;
 
 pub(super) struct Worker {
@@ -73,7 +74,7 @@ pub(super) struct Worker {
     sampling: Sampling,
     next_sweep: Time,
     strain: Strain,
-    /// Who of those that wait for an object is served first, counted on.
+    /// Counts the wake-ups for objects, so that another connection is served first in each.
     first_woken: usize,
 }
 
@@ -145,8 +146,10 @@ impl Worker {
         self.listening = false;
     }
 
-    /// Serves until the hub says otherwise. Returns all that it has, where that is to be taken over. A panic outside of any
-    /// connection's turn costs no connection: the worker goes on with all of them after a pause, which is longer each time.
+    /// Serves until the hub halts or stops the threads. Where it halts them, the worker returns with all its
+    /// connections, to be started again or handed over; where it stops them, it closes these first. A panic outside of
+    /// any connection's turn costs no connection: the worker goes on with all of them after a pause, which is longer
+    /// each time.
     pub(super) fn run(mut self) -> Worker {
         let mut restarts = Restarts::default();
         loop {
@@ -233,13 +236,13 @@ impl Worker {
         slots.filter_map(|(number, slot)| Some((number, slot.connection.as_deref()?)))
     }
 
-    /// The connection in a slot, whose worker has no more use for it.
+    /// Takes the connection out of `slot`: this worker does not serve it any more.
     pub(super) fn part_with(&mut self, slot: usize) -> Option<Connection> {
         self.slots.get_mut(slot)?.connection.take().map(|connection| *connection)
     }
 
-    /// Tells all that this is their end, as far as their sockets take it: TLS would miss it. To be called where
-    /// another process has those that it goes on with.
+    /// Tells all peers that speak TLS that nothing more comes, as far as their sockets take that: otherwise they could
+    /// not tell the end from a cut. Called once another process has the connections that it goes on with.
     pub(super) fn dismiss(&mut self) {
         let connections = self.slots.iter_mut().filter_map(|slot| slot.connection.as_mut());
         connections.for_each(|connection| connection.socket.take_leave());
@@ -325,8 +328,8 @@ impl Worker {
         }
     }
 
-    /// Sends what is new of their objects to those who wait for it. Publishers and those who are paced have their turns in
-    /// between, and another one is first each time.
+    /// Wakes the connections at `tokens`, which wait for objects or streams: each sends what is new. Publishers and
+    /// paced viewers are served in between, and another connection is first each time.
     fn serve_woken(&mut self, tokens: &[u64]) {
         self.first_woken = self.first_woken.wrapping_add(1);
         let (before, after) = tokens.split_at(self.first_woken % tokens.len().max(1));
@@ -340,10 +343,10 @@ impl Worker {
         }
     }
 
-    /// Gives those a turn who had more to do than one.
+    /// Gives another turn to connections that had more to do than one turn allows.
     fn take_turns_again(&mut self) {
         let mut again = std::mem::take(&mut self.again);
-        // A round of the stream's news may have named somebody a second time.
+        // A round of the stream's news may have named a connection a second time.
         again.sort_unstable();
         again.dedup();
         for token in again {
@@ -352,17 +355,17 @@ impl Worker {
         }
     }
 
-    /// Gives viewers their next share. They have nothing to say meanwhile, so it is no turn of their connections.
+    /// Sends viewers their next share. Nothing is read from them, so it is no turn of their connections.
     fn serve_unfinished(&mut self) {
         let mut unfinished = std::mem::take(&mut self.unfinished);
-        // A round of the stream's news may have named somebody a second time.
+        // A round of the stream's news may have named a viewer a second time.
         unfinished.sort_unstable();
         unfinished.dedup();
         self.serve_round(&unfinished);
     }
 
     /// Takes what publishers have sent, however many viewers' turns come first: on a worker that has more to send than
-    /// it can, a round of all viewers takes long, and no publisher is to wait for it.
+    /// it can, a round of all viewers takes long, and no publisher must wait for it.
     fn look_at_publishers(&mut self) {
         let now = self.hub.clock.now();
         if now >= self.next_publishers {
@@ -445,7 +448,8 @@ impl Worker {
                 }
             };
             let (socket, peer) = accepted;
-            // Operators come in whoever else is there.
+            // Admin listeners have no limit per address: viewers from an operator's address must not keep the operator
+            // out.
             let limit = if is_admin { 0 } else { self.settings.max_connections_per_address };
             if !self.admit_connection(peer.ip(), limit) {
                 let words = "The server has as many connections as it may have, or as it may have from one address; \
@@ -519,9 +523,9 @@ impl Worker {
         false
     }
 
-    /// Counts one more connection from `address` that has not been answered, if so many may be. Returns whether it was. Many may come
-    /// at once from one address with their requests already here, as from a hall whose players begin anew: those that
-    /// came in this turn, `fresh`, are looked at before anybody is refused.
+    /// Counts one more connection from `address` that has not been answered, if so many may be. Returns whether it was
+    /// counted. Many may come at once from one address with their requests already here, as when all players in a hall
+    /// begin anew: the connections that came in this turn, `fresh`, have their turns before one is refused.
     fn admit_unanswered(&mut self, address: IpAddr, fresh: &mut Vec<u64>) -> bool {
         let all = self.limit.saturating_mul(self.hub.inboxes.workers());
         let limit = match self.settings.max_unanswered_per_address {
@@ -629,7 +633,7 @@ impl Worker {
         self.fan_out.allowance = Allowance::new(self.strain.paces(), self.connections);
     }
 
-    /// Looks after the publishers of CMAF of whom something may have waited long enough.
+    /// Calls `IngestSession::handle_timeout` of the publishers of CMAF that are due.
     fn look_at_ingests(&mut self, now: Time) {
         if self.buffers.ingests_due.iter().all(|(at, _)| *at > now) {
             return;
@@ -646,7 +650,8 @@ impl Worker {
         }
     }
 
-    /// Looks after the streams whose waiting bytes may have waited long enough.
+    /// Calls [`Live::handle_timeout`] of the streams that are due, and tells viewers of the bytes that have waited long
+    /// enough.
     fn flush_due(&mut self, now: Time) {
         if self.buffers.due.iter().all(|(at, _)| *at > now) {
             return;
@@ -684,7 +689,7 @@ impl Worker {
         }
     }
 
-    /// Serves those who have waited for their next send long enough.
+    /// Serves the viewers that have waited for their next send long enough.
     fn serve_late_sends(&mut self) {
         let Some(deadline) = self.next_late_send() else { return };
         let now = self.hub.clock.now();
@@ -707,7 +712,7 @@ impl Worker {
     fn serve(&mut self, id: u64, chosen: Chosen) {
         let Some(audience) = self.audiences.get_mut(&id).filter(|_| !chosen.is_none()) else { return };
         let count = audience.tokens.len();
-        // Who is served first changes each time, so that nobody always waits for all others.
+        // Another viewer is first each time, so that none always waits for all others.
         audience.first = (audience.first + 1) % count.max(1);
         let mut round = std::mem::take(&mut self.round);
         let (behind, before) = audience.tokens.split_at(audience.first);
@@ -722,7 +727,7 @@ impl Worker {
         debug_assert!(audience_is_sound(&self.audiences));
     }
 
-    /// Sends what there is to these viewers, in this order. Publishers and those who are paced have their turns in between.
+    /// Sends what there is to these viewers, in this order. Publishers and paced viewers are served in between.
     fn serve_round(&mut self, tokens: &[u64]) {
         for tokens in tokens.chunks(BATCH_SENDS) {
             let now = self.hub.clock.now();
@@ -734,7 +739,7 @@ impl Worker {
         }
     }
 
-    /// Does what came of serving viewers.
+    /// Closes the viewers that a round has found over or broken, and notes those that have more to get.
     fn look_after(&mut self, served: Served) {
         for slot in served.over {
             self.close(slot);
@@ -761,7 +766,7 @@ impl Worker {
         }
     }
 
-    /// Gives those their next burst who are paced and whose time has come, however long a round of all others takes.
+    /// Sends the next burst to the paced viewers that are due, however long a round of all others takes.
     fn serve_paced(&mut self) {
         let now = self.hub.clock.now();
         let mut due = Vec::new();

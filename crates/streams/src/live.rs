@@ -1,4 +1,4 @@
-//! One stream while it lives: the pure core, the bytes, and who holds the publisher's seat.
+//! One live stream: its state ([`Stream`], pure), its bytes ([`Spool`]) and its publisher slot, under one lock.
 
 use crate::counters::{HandedCounts, StreamCounters};
 use crate::pieces::{Continued, EndedPiece, LeftPiece, Piece};
@@ -25,10 +25,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why a publisher's bytes were not taken. The publisher is to go.
+/// Why a publisher's bytes were not taken. The publisher has to go.
 #[derive(Debug, Error)]
 pub enum PushError {
-    /// Somebody else has taken the name over, or it was given up for silence.
+    /// Another publisher has taken the name over, or it was given up after a silence.
     #[error("another publisher has taken the name over")]
     Evicted,
     /// The bytes are not the stream's mux.
@@ -134,7 +134,7 @@ impl Core {
     }
 }
 
-/// What is to be done after a publisher's pause.
+/// What the caller has to do after a publisher's pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flushed {
     /// Viewers have news.
@@ -184,7 +184,7 @@ pub struct LiveState {
     gone_since: Time,
 }
 
-/// What a claim of the publisher's seat came to.
+/// What a claim of the publisher slot came to.
 pub enum Claim {
     /// The caller has it.
     Granted {
@@ -278,8 +278,8 @@ impl Live {
         (state, spool.links())
     }
 
-    /// The stream that another process left, with its links. Its publisher is to
-    /// take the seat by [`Live::reclaim`], or [`Live::release_absent`] frees it.
+    /// The stream that another process left, with its links. Its publisher has to take the slot by [`Live::reclaim`],
+    /// or [`Live::release_absent`] frees it.
     pub fn restore(
         state: LiveState,
         name: StreamName,
@@ -330,8 +330,8 @@ impl Live {
         })
     }
 
-    /// The publisher of `session`, who came from another process, sits here from now on. Returns whether the seat
-    /// is its.
+    /// The publisher of `session` has come from another process, with its connection at `seat` from now on. Returns
+    /// whether the slot is its.
     pub fn reclaim(&self, session: u64, seat: Option<Seat>) -> bool {
         let mut core = self.lock();
         match &mut core.holder {
@@ -343,7 +343,7 @@ impl Live {
         }
     }
 
-    /// Gives up the seat of a publisher who has not come over from the other process.
+    /// Frees the slot of a publisher that has not come over from the other process.
     pub fn release_absent(&self, now: Time) {
         let absent = self.lock().holder.filter(|holder| !holder.is_here);
         if let Some(holder) = absent {
@@ -388,7 +388,7 @@ impl Live {
         if core.stream.wants_moment() {
             let clock = Clock::new();
             core.stream.pictures_flushed(Moment { at: clock.now(), utc: clock.utc() });
-            // Before viewers see it, so that whoever sends the picture knows that this is to be told.
+            // Before viewers see the picture, so that the first `note_sent` of it notes the time.
             self.note_unsent(core);
         }
         let before = self.chain.head();
@@ -402,7 +402,7 @@ impl Live {
         }
     }
 
-    /// The same where it is time. Tells what is to be done then.
+    /// The same where it is time. Returns what the caller has to do.
     fn flush_if(&self, core: &mut Core, is_time: bool) -> Flushed {
         if is_time {
             self.flush(core);
@@ -463,8 +463,8 @@ impl Live {
         self.holds_pictures_back.store(settings.flush != FlushPolicy::Frame, Ordering::Relaxed);
     }
 
-    /// Takes the publisher's seat, if it is free or `take_over` is asked, or where `piece` is of the publisher whose seat rests
-    /// between two pieces.
+    /// Takes the publisher slot, if it is free or `take_over` is asked, or where `piece` is of the publisher that the
+    /// slot is kept for between two pieces.
     pub fn claim(&self, seat: Option<Seat>, take_over: bool, piece: Option<&Piece>, now: Time) -> Claim {
         let mut core = self.lock();
         self.settle(&mut core, now);
@@ -500,7 +500,7 @@ impl Live {
         Claim::Granted { session, evicted, continued }
     }
 
-    /// A publisher that sends piece by piece and has not gone on gives its seat up.
+    /// Frees the slot of a publisher that sends piece by piece and has not gone on in time.
     fn settle(&self, core: &mut Core, now: Time) {
         if let Some(until) = core.holder.and_then(|holder| holder.rests_until).filter(|until| now > *until) {
             core.holder = None;
@@ -509,9 +509,9 @@ impl Live {
         }
     }
 
-    /// Gives the publisher's seat up for as long as its next piece may take to come, if `session` still has it: `piece` has ended.
-    /// Returns whether the name is kept for the next one. Of the first one nothing shows that others follow: it leaves the seat to
-    /// anybody; then [`Live::release`] has nothing more to do. The caller then tells the workers.
+    /// `piece` has ended: keeps the publisher slot until `until` for the next piece, if `session` still has it. Returns
+    /// whether it is kept. Nothing shows that others follow the first piece: after that the slot is free, and
+    /// [`Live::release`] has nothing more to do. The caller then tells the workers.
     pub fn rest(&self, session: u64, piece: &EndedPiece<'_>, until: Time, now: Time) -> bool {
         let mut core = self.lock();
         let Some(holder) = core.holder.filter(|holder| holder.session == session) else { return false };
@@ -528,8 +528,8 @@ impl Live {
         core.holder.is_some()
     }
 
-    /// Ends the stream for another one under its name. Returns who is to be told to go; the caller then tells the
-    /// workers.
+    /// Ends the stream for another one under its name. Returns where its publisher is; the caller tells that to go, and
+    /// the workers that there is news.
     pub fn give_way(&self) -> Option<Seat> {
         let mut core = self.lock();
         self.flush(&mut core);
@@ -537,7 +537,7 @@ impl Live {
         core.holder.take().and_then(|holder| holder.seat)
     }
 
-    /// Gives the publisher's seat up, if `session` still has it. The caller then tells the workers.
+    /// Frees the publisher slot, if `session` still has it. The caller then tells the workers.
     pub fn release(&self, session: u64, now: Time) {
         let mut core = self.lock();
         if core.holder.as_ref().is_some_and(|holder| holder.session == session) {
@@ -548,15 +548,15 @@ impl Live {
         }
     }
 
-    /// Gives up the seat of the publisher whose connection is at `seat`, and that could not do so itself. Returns whether there was
-    /// one; the caller then tells the workers.
+    /// Frees the slot of the publisher with its connection at `seat`, which could not do so itself. Returns whether
+    /// there was one; the caller then tells the workers.
     pub fn release_seat(&self, seat: Seat, now: Time) -> bool {
         let holder = self.lock().holder.filter(|holder| holder.seat == Some(seat));
         holder.inspect(|holder| self.release(holder.session, now)).is_some()
     }
 
     /// What the publisher of `session` sends from here on does not continue what it has sent. Returns its session from now
-    /// on; `None` where the seat is no longer its. The caller then tells the workers.
+    /// on; `None` where the slot is no longer its. The caller then tells the workers.
     pub fn begin_anew(&self, session: u64, now: Time) -> Option<u64> {
         let mut core = self.lock();
         let holder = core.holder.filter(|holder| holder.session == session)?;
@@ -568,20 +568,20 @@ impl Live {
         Some(session)
     }
 
-    /// Whether the publisher of `session` sits here, and the stream goes on.
+    /// Whether the publisher of `session` has the slot, and the stream goes on.
     pub fn is_held_by(&self, session: u64) -> bool {
         let is_its = |core: &Core| core.holder.is_some_and(|holder| holder.session == session);
         is_its(&self.lock()) && !self.has_ended()
     }
 
-    /// Appends what a publisher sent. Returns whether viewers have news; [`Live::pause`] is to follow in any case
-    /// once the publisher has nothing more for now.
+    /// Appends what a publisher sent. Returns whether viewers have news; [`Live::pause`] has to follow in any case once
+    /// the publisher has nothing more for now.
     pub fn push(&self, session: u64, bytes: &[u8], now: Time) -> Result<bool, PushError> {
         self.append(&mut self.lock(), session, bytes, now)
     }
 
-    /// [`Live::push`] and [`Live::pause`] at once, for a publisher that pushes all that it has. What is to be done is
-    /// returned beside an error too: the stream may have ended by it.
+    /// [`Live::push`] and [`Live::pause`] at once, for a publisher that pushes all that it has. What the caller has to
+    /// do is returned beside an error too: the stream may have ended by it.
     pub fn push_all(&self, session: u64, bytes: &[u8], now: Time) -> (Result<(), PushError>, Flushed) {
         let mut core = self.lock();
         let pushed = self.append(&mut core, session, bytes, now);
@@ -621,7 +621,8 @@ impl Live {
         Ok(has_enough)
     }
 
-    /// A block begins in what the publisher sends, of a stream whose blocks say what has to be known.
+    /// A block begins in what the publisher sends. Only [`Mux::Raw`] needs that: other muxes say themselves what has to
+    /// be known.
     pub fn begin_block(&self, session: u64, block: Block, size: u32, now: Time) -> Result<(), PushError> {
         let mut core = self.lock();
         if core.holder.as_ref().is_none_or(|holder| holder.session != session) || self.has_ended() {
@@ -632,7 +633,8 @@ impl Live {
         Ok(())
     }
 
-    /// The stream is to be called so, where that is a media type of streams; otherwise as its mux is.
+    /// Sets what its bytes are called in HTTP, where that is a media type of streams; otherwise they are called as its
+    /// mux is.
     pub fn call(&self, media_type: Option<&str>) {
         self.lock().media_type = media_type.and_then(stream_media_type).map(str::to_owned);
     }
@@ -661,7 +663,7 @@ impl Live {
         self.flush_if(&mut core, is_time)
     }
 
-    /// When some worker is to call [`Live::handle_timeout`].
+    /// When a worker has to call [`Live::handle_timeout`].
     pub fn armed(&self) -> Option<Time> {
         self.lock().armed
     }
@@ -676,12 +678,12 @@ impl Live {
         self.lock().stream.bitrate_bps(now)
     }
 
-    /// Where a viewer begins who comes now, as far back as it or the stream's settings say.
+    /// Where a viewer that comes now begins, as far back as it or the stream's settings say.
     pub fn entry_to_join(&self, prebuffer: Option<Prebuffer>, now: Time) -> Option<Entry> {
         self.lock().stream.entry_to_join(prebuffer, now).cloned()
     }
 
-    /// What is to be put in front of the bytes from `offset` on, where a picture begins there.
+    /// What a reader needs in front of the bytes from `offset` on, where a picture begins there.
     pub fn prelude_at(&self, offset: u64) -> Option<Vec<u8>> {
         self.lock().stream.prelude_at(offset)
     }
@@ -733,7 +735,7 @@ impl Live {
         self.holds_pictures_back.load(Ordering::Relaxed)
     }
 
-    /// No more bytes will come; who has read all is to go.
+    /// Whether it has ended: no more bytes will come, and viewers that have read all leave.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -764,13 +766,13 @@ impl Live {
         (core.holder.is_none() && !is_read).then_some(core.gone_since)
     }
 
-    /// A viewer sits down with, or leaves, worker `worker`.
+    /// A viewer has come to worker `worker`.
     pub fn viewer_joins(&self, worker: usize) {
         self.viewer_sits(worker);
         self.counters.joined.increment();
     }
 
-    /// The same for one who has joined already, in another process.
+    /// The same for one that has joined already, in another process.
     pub fn viewer_sits(&self, worker: usize) {
         self.audiences[worker].viewers.fetch_add(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
@@ -787,7 +789,8 @@ impl Live {
         self.audiences[..workers].iter().map(|audience| audience.viewers.load(Ordering::Acquire)).sum()
     }
 
-    /// Whether it is sent to outputs (which take MPEG-TS alone), whose thread is told of news like a worker with a viewer.
+    /// Sets whether it is sent to outputs (which take MPEG-TS alone): their thread is then told of news like a worker
+    /// with a viewer.
     pub fn set_has_outputs(&self, has_outputs: bool) {
         self.set_listens(self.audiences.len() - THREADS_BESIDE, has_outputs);
     }
@@ -805,16 +808,16 @@ impl Live {
 
     /// Whether worker `worker` has viewers that were not told of news yet; from now on they count as told.
     ///
-    /// The fences here, in [`Live::heard`] and in [`Live::viewer_joins`] order "grow, then look who is to be
-    /// told" against "say that I look, then look how far it has grown": without them each side could miss the
-    /// other, and a viewer would wait for bytes that are there.
+    /// The fences here, in [`Live::heard`] and in [`Live::viewer_joins`] order "grow, then look which worker to tell"
+    /// against "say that I look, then look how far it has grown": without them each side could miss the other, and a
+    /// viewer would wait for bytes that are there.
     pub fn notify(&self, worker: usize) -> bool {
         fence(Ordering::SeqCst);
         let audience = &self.audiences[worker];
         audience.viewers.load(Ordering::Acquire) > 0 && !audience.told.swap(true, Ordering::AcqRel)
     }
 
-    /// The worker looks at the news now; what comes from here on is to be told again.
+    /// The worker looks at the news now; it is told again of what comes from here on.
     pub fn heard(&self, worker: usize) {
         self.audiences[worker].told.store(false, Ordering::Release);
         fence(Ordering::SeqCst);

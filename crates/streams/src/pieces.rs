@@ -24,7 +24,7 @@ pub struct Piece {
     pub from: Option<u64>,
 }
 
-/// A piece whose last byte has come.
+/// A piece that has come whole.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedPiece<'a> {
     /// What has sent it.

@@ -26,7 +26,7 @@ impl Streams {
     /// Publishes a stream of `mux` from inside this process.
     ///
     /// # Errors
-    /// Why the name is not to be had.
+    /// Why the caller does not get the name.
     pub fn publish(self: &Arc<Self>, name: &StreamName, mux: Mux) -> Result<Publisher, ClaimError> {
         let claimant = Claimant { name, mux, seat: None, take_over: false, piece: None };
         let Claimed { live, session, .. } = self.claim(claimant)?;
@@ -60,7 +60,7 @@ impl Publisher {
         self.live.call(media_type);
     }
 
-    /// A block of `size` bytes begins, of a stream whose blocks say what has to be known.
+    /// A block of `size` bytes begins. Only [`Mux::Raw`] needs that: other muxes say themselves what has to be known.
     pub fn begin_block(&self, block: Block, size: u32) -> Result<(), PushError> {
         self.live.begin_block(self.session, block, size, self.streams.now())
     }

@@ -122,7 +122,7 @@ impl Plan for FreeNames {
     }
 }
 
-/// A request for a publisher's seat.
+/// A request for a publisher slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimant<'a> {
     /// Of which stream.
@@ -131,7 +131,7 @@ pub struct Claimant<'a> {
     pub mux: Mux,
     /// Where its connection is; `None` inside this process, where sources and built-in encoders publish.
     pub seat: Option<Seat>,
-    /// Whether it asks to replace the publisher that has the seat, and a stream of another mux.
+    /// Whether it asks to replace the publisher that has the slot, and a stream of another mux.
     pub take_over: bool,
     /// What it brings may be the next piece of its stream.
     pub piece: Option<&'a Piece>,
@@ -148,7 +148,7 @@ pub struct Claimed {
     pub continued: Option<Continued>,
 }
 
-/// A publisher's seat that was granted.
+/// A publisher slot that was granted.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) live: Arc<Live>,
@@ -188,7 +188,7 @@ impl Registry {
         self.lock().get(name).filter(|live| !live.has_ended()).cloned()
     }
 
-    /// Those whose names begin with `prefix` and that have not ended, in order.
+    /// Those with names that begin with `prefix` and that have not ended, in order.
     pub(crate) fn beginning_with(&self, prefix: &StreamName) -> Vec<Arc<Live>> {
         let lives = self.lock();
         let from = lives.range(prefix.clone()..).map(|(_, live)| live);
@@ -196,11 +196,11 @@ impl Registry {
         own.filter(|live| !live.has_ended()).cloned().collect()
     }
 
-    /// Takes the publisher's seat of a stream, which begins if there is none. Streams that had to end for it are added to
+    /// Takes the publisher slot of a stream, which begins if there is none. Streams that had to end for it are added to
     /// `displaced`, whatever is returned.
     ///
     /// # Errors
-    /// Why the name is not to be had.
+    /// Why the caller does not get the name.
     pub(crate) fn claim(
         &self,
         claimant: Claimant<'_>,
@@ -262,8 +262,8 @@ impl Registry {
         }
     }
 
-    /// Ends the streams whose publishers have been gone for longer than `window`, and takes those that have ended out of
-    /// the list. Returns them.
+    /// Ends the streams that have had no publisher for longer than `window`, and takes those that have ended out of the
+    /// list. Returns them.
     pub(crate) fn end_abandoned(&self, window: Duration, now: Time) -> Vec<Arc<Live>> {
         let mut ended = Vec::new();
         self.lock().retain(|_, live| {

@@ -167,7 +167,7 @@ pub struct StreamStatus {
     pub behind: Behind,
     /// The same of each second since the stream began, added up.
     pub behind_ever: Behind,
-    /// Where a pulled stream comes from; `None` for one that somebody publishes.
+    /// Where a pulled stream comes from; `None` for one that comes from a publisher.
     pub source: Option<SourceStatus>,
     /// Where it is sent to.
     pub outputs: Vec<OutputStatus>,

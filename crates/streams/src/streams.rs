@@ -89,7 +89,7 @@ impl Streams {
     /// of another mux is replaced where `claimant.take_over` asks for it.
     ///
     /// # Errors
-    /// Why the name is not to be had.
+    /// Why the caller does not get the name.
     pub fn claim(&self, claimant: Claimant<'_>) -> Result<Claimed, ClaimError> {
         let mut displaced = Vec::new();
         let claimed = self.registry.claim(claimant, &*self.plan, self.clock.now(), &mut displaced);

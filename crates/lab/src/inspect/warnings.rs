@@ -149,7 +149,7 @@ fn timing(stream: &StreamReport, out: &mut Vec<String>) {
 fn pictures(stream: &StreamReport, out: &mut Vec<String>) {
     let Some(video) = &stream.video else { return };
     if stream.units > 0 && video.key_frames + video.recovery_points == 0 {
-        out.push(format!("The video on PID {} has no key frame: nobody can join.", stream.pid));
+        out.push(format!("The video on PID {} has no key frame: no viewer can join.", stream.pid));
     }
     if let Some(interval) = video.key_frame_interval_s.filter(|interval| interval.max > KEY_INTERVAL_MAX_S) {
         out.push(format!(

@@ -1,4 +1,4 @@
-//! A connection whose answer is an object that may still grow.
+//! A connection that answers with an object that may still grow.
 
 use super::responses::{SANDBOX, guarded, shared_with};
 use super::{Connection, Role, Turn};
@@ -35,7 +35,7 @@ const CODED_BYTES_MAX: u64 = 1 << 20;
 /// Bytes that leave together at most.
 const TOGETHER_BYTES: usize = 128 << 10;
 
-/// A request whose object is on its way to the peer.
+/// A request that is being answered with an object.
 #[derive(Debug)]
 pub(crate) struct Fetching {
     growing: Reading,
@@ -67,7 +67,7 @@ pub(crate) struct Fetching {
     or_here: bool,
 }
 
-/// What is to be done with an object on its way.
+/// How an object is treated on its way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handling {
     /// The viewer's token goes into the addresses of a playlist.
@@ -80,7 +80,7 @@ pub(super) struct Handling {
 
 /// What this server calls itself to clients. Its name among servers is told to upstream servers alone.
 const PSEUDONYM: &str = "glassline";
-/// Somebody was told why pages of upstream servers run no scripts.
+/// The log has said why pages of upstream servers run no scripts.
 static SANDBOX_IS_TOLD: Once = Once::new();
 
 /// What is done with an object where it is a playlist, which has to be whole for it.
@@ -160,7 +160,7 @@ impl Fetching {
         self.body.as_ref().map(|body| (body.status, body.at - body.from))
     }
 
-    /// What is to be told of it now that it has begun.
+    /// What is recorded of it, now that its first byte is there.
     fn begun(&self) -> Begun<'_> {
         Begun {
             path: &self.request.path,
@@ -231,7 +231,7 @@ impl Fetching {
         }
         if self.token != Change::Not {
             self.carry_token(&head, &progress);
-            // What it has become, or is to become, is looked at anew.
+            // What it has become, or will become once it is whole, is looked at anew.
             return self.begin(seat, settings, now);
         }
         if self.coding != Change::Not && self.code(&head, &progress) {
@@ -395,8 +395,8 @@ impl Fetching {
     }
 }
 
-/// How long the answer waited for its first byte, and for whom (Server Timing, §3): an object that is packaged here was held
-/// until it was made; of one from upstream servers it says what was found of it here.
+/// How long the answer waited for its first byte, and for what (Server Timing, §3): an object that is packaged here was
+/// held until it was made; of one from upstream servers it says what was found of it here.
 fn timing(source: ObjectSource, wait: Duration) -> String {
     let ms = wait.as_secs_f64() * 1e3;
     match source {

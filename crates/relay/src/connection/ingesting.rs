@@ -88,7 +88,7 @@ impl Connection {
         Ok(Put::Track(Ingesting { session, path, body, bytes: 0, last_bytes, is_whole: false }))
     }
 
-    /// Answers who takes a part of a presentation away: what is too old goes by itself.
+    /// Answers a publisher that deletes a part of a presentation. Nothing is deleted: what is too old goes by itself.
     pub(super) fn delete_part(&self, request: &Request, context: &TurnContext<'_>) -> Response {
         match StreamName::of_presentation_path(&request.path) {
             Some((name, _)) => self.may_publish(&name, request, context).err().unwrap_or(Response::new(204)),

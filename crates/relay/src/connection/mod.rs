@@ -49,7 +49,7 @@ use watching::Admission;
 
 /// Answers that may wait for a client that reads slowly, before its next requests are looked at.
 const OUTGOING_LIMIT_BYTES: usize = 256 << 10;
-/// Bytes of a body that nobody asked for, before the connection is ended.
+/// Bytes of a body that its address has no use for, before the request is refused and the connection ended.
 const STRAY_BODY_BYTES: u64 = 64 << 10;
 /// Bytes of a manifest or playlist that a publisher puts, and that is not needed.
 const MANIFEST_MAX_BYTES: u64 = 4 << 20;
@@ -70,7 +70,7 @@ pub(crate) struct Connection {
     outgoing: Outgoing,
     waiting_input: Vec<u8>,
     role: Role,
-    /// What the access log is to be told at the exchange's end.
+    /// What the access log gets at the exchange's end.
     asked: Option<Box<OpenRequest>>,
     /// What the publisher that was here has sent.
     published_bytes: u64,
@@ -191,7 +191,7 @@ impl Connection {
     ) -> Connection {
         // An answer's last bytes wait for nothing; a failure here costs only that, as does one below.
         let _ = socket.tcp().send_at_once();
-        // Whoever never reads what it asked for is given up by the kernel.
+        // The kernel gives up a client that does not take what it asked for.
         let _ = socket.tcp().give_up_after(settings.stall_timeout);
         Connection {
             socket,
@@ -205,15 +205,15 @@ impl Connection {
             asked: None,
             published_bytes: 0,
             admission: Admission::default(),
-            // Who lets it in has counted it.
+            // The worker counted it when it let it in.
             asks: !is_admin,
             noted_rest: None,
         }
     }
 
-    /// Whether its peer has cost a descriptor and has neither got a whole answer nor sent a stream: one that says nothing,
-    /// or half a request, or that does not take its answer. Not so who watches, publishes, or rests between two requests.
-    /// Those of admin listeners are not asked about.
+    /// Whether its peer has cost a descriptor and has neither got a whole answer nor sent a stream: one that says
+    /// nothing, or half a request, or that does not take its answer. False for viewers, clients of an object,
+    /// publishers that have sent something, connections that rest between two requests, and those of admin listeners.
     fn is_unanswered(&self) -> bool {
         !self.is_admin
             && match &self.role {
@@ -571,7 +571,7 @@ impl Connection {
         }
     }
 
-    /// Looks after the connection's patience. Returns whether it is over.
+    /// Checks the connection's time limits. Returns whether it is over.
     pub(crate) fn check_time(&mut self, context: &mut TurnContext<'_>) -> bool {
         let (now, settings) = (context.now, context.settings);
         match &mut self.role {
@@ -593,7 +593,7 @@ impl Connection {
                 false
             }
             Role::Publishing(publishing) => {
-                // Who has sent nothing at all has no stream to come back to.
+                // A publisher that has sent nothing at all has no stream to come back to.
                 let patience = match publishing.bytes {
                     0 => settings.silence_timeout.min(settings.http.body_time),
                     _ => settings.silence_timeout,
@@ -702,7 +702,7 @@ impl Connection {
     }
 }
 
-/// What a connection does at its end, in order. Each act is independent of the others: a connection whose turn has panicked may be
-/// half-written, and has to give back all that it can.
+/// What a connection does at its end, in order. Each act is independent of the others: after a panic in its turn a
+/// connection may be half-written, and has to give back all that it can.
 pub(crate) const LAST_ACTS: [fn(&mut Connection, &mut TurnContext<'_>); 4] =
     [Connection::leave_role, Connection::log_end, Connection::end_socket, Connection::leave_address];

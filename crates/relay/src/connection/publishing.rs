@@ -1,4 +1,4 @@
-//! A connection that publishes: how it gets its seat, and how it loses it.
+//! A connection that publishes: how it gets its publisher slot, and how it loses it.
 
 use super::{Connection, PieceInHand, Publishing, Role};
 use crate::entitled::OwnHosts;
@@ -54,8 +54,9 @@ impl Connection {
         Ok(Publishing { live, session, last_bytes: context.now, began: context.now, bytes: 0, meter, piece })
     }
 
-    /// What of a stream a request may bring whose body has a length: programs that put each buffer in a request of its own
-    /// (GStreamer's `souphttpclientsink`) tell it, and those that send an endless body cannot.
+    /// The piece of a stream that a request may bring, where its body has a length: programs that put each buffer in a
+    /// request of its own (GStreamer's `souphttpclientsink`) tell the length, and those that send an endless body
+    /// cannot.
     fn piece(&self, request: &Request) -> Option<Piece> {
         request.headers.first("content-length")?;
         let program = request.headers.first("user-agent").map(str::to_owned);
@@ -63,7 +64,7 @@ impl Connection {
         Some(Piece { publisher, from: content_range_start(&request.headers) })
     }
 
-    /// A publisher's request is whole. Where others of it may follow, its seat waits for them.
+    /// A publisher's request is whole. Where others of it may follow, its slot is kept for them.
     pub(super) fn end_piece(&mut self, context: &mut TurnContext<'_>) {
         if let Role::Publishing(publishing) = &self.role
             && let Some(piece) = publishing.piece.as_ref().filter(|_| publishing.bytes > 0)
@@ -155,7 +156,7 @@ impl Connection {
         }
     }
 
-    /// Somebody took a name over that this connection has, or has had.
+    /// Another publisher took a name over that this connection has, or has had.
     pub(crate) fn evicted(&mut self, context: &mut TurnContext<'_>) {
         match &self.role {
             // What it published before may have been another stream, over this same connection.
@@ -171,7 +172,7 @@ impl Connection {
     }
 }
 
-/// The answer to who does not get a publisher's seat.
+/// The answer to a publisher that does not get the slot.
 pub(super) fn claim_refusal(error: &ClaimError) -> Response {
     let (status, words) = match error {
         ClaimError::Taken { .. } => {

@@ -1,6 +1,6 @@
-//! Where the milliseconds of a stream's pictures went: `GET /live/NAME/stages.json` tells when each passed this server, and
-//! `POST /live/NAME/stages` takes what a viewer saw. Both are for whoever may watch the stream; a report is taken of who really
-//! does, about what went to its address, and from a page of this server alone.
+//! Where the milliseconds of a stream's pictures went: `GET /live/NAME/stages.json` tells when each passed this server,
+//! and `POST /live/NAME/stages` takes what a viewer saw. Both are for clients that may watch the stream. A report is
+//! only taken from an address that is watching it, about what went to that address, and from a page of this server.
 
 use super::responses::{absent, guarded, shared_with};
 use super::watching::find_live;

@@ -116,7 +116,7 @@ impl Connection {
     }
 
     /// The connection that another process left. `live` is the stream of [`ConnectionState::stream`]; `None` where that
-    /// is missing, or the publisher's seat is not its own.
+    /// is missing, or the publisher slot is not its own.
     pub(crate) fn restore(
         state: ConnectionState,
         socket: Wire,

@@ -64,9 +64,9 @@ impl Admission {
 }
 
 impl Connection {
-    /// Whether the peer may watch the stream `name`; the answer where it may not. That is decided by the name alone, before
-    /// anybody looks whether there is such a stream, here or elsewhere: who has no token gets the same answer either way, so
-    /// that nobody finds out names by trying.
+    /// Whether the peer may watch the stream `name`; the answer where it may not. That is decided by the name alone,
+    /// before it is looked up here or elsewhere: a client without a token gets the same answer whether there is such a
+    /// stream or not, so that names cannot be found out by trying.
     pub(super) fn may_watch(
         &self,
         name: &StreamName,
@@ -112,7 +112,7 @@ impl Connection {
                 }
                 Err(absent) => {
                     let ladder = context.hub.ladder(name).ok_or(absent)?;
-                    // What is told of together is for those who may watch each of it.
+                    // What names all versions together is for clients that may watch each of them.
                     let mut versions = ladder.names().into_iter();
                     versions.try_for_each(|version| self.may_watch(&version, request, context))?;
                     ladder.find(object, &request.query, context.now)
@@ -139,7 +139,8 @@ impl Connection {
         }
     }
 
-    /// Notes that the peer gets `rest` of the presentation of the stream `name`: who fetches its pictures watches it.
+    /// Notes that the peer gets `rest` of the presentation of the stream `name`: a client that fetches its pictures
+    /// watches it.
     pub(super) fn note_fetched(&self, name: &StreamName, rest: &str, context: &TurnContext<'_>) {
         let cut = context.settings.packaging.presentation;
         let time = match rest.parse() {
@@ -195,7 +196,7 @@ impl Connection {
                 return Ok(Became::Same);
             }
         };
-        // What can fail comes before the viewer is counted: who is counted is a viewer from here on, and leaves as one.
+        // What can fail comes before the viewer is counted: from then on the connection has to leave as a viewer.
         self.outgoing.flush(&mut self.socket)?;
         if !head_only && let Err(full) = self.enter_as_viewer(&live, context) {
             let (status, words) = access::explain_full(full);
@@ -218,8 +219,8 @@ impl Connection {
         }
         // The options are kindnesses of the kernel; a viewer can be served without them.
         let _ = self.socket.tcp().limit_unsent(unsent_bytes(self.admission.bps));
-        // Who reads slowly but steadily is no dead peer, but the kernel takes it for one: it counts from when the window
-        // closed, until a whole segment fits again. Who takes nothing at all is seen by `Viewer::blocked_since`.
+        // The kernel would take a viewer that reads slowly but steadily for a dead peer: it counts from when the window
+        // closed, until a whole segment fits again. `Viewer::blocked_since` shows a viewer that takes nothing at all.
         let _ = self.socket.tcp().give_up_after(Duration::ZERO);
         let mut head = std::mem::take(&mut self.outgoing).into_bytes();
         head.extend_from_slice(&response.endless_head());

@@ -1,4 +1,4 @@
-//! Where an output's receiver is: an address, or a name that a thread for a moment resolves.
+//! Where an output's receiver is: an address, or a name that a short-lived thread resolves.
 
 use glassline_delivery::output::Destination;
 use glassline_io::resolve;
@@ -22,8 +22,8 @@ pub(super) struct ResolvedAddress {
 }
 
 impl ResolvedAddress {
-    /// The receiver's address; `None` as long as it is being looked for. To be called where a socket is to be opened,
-    /// also because the last one failed.
+    /// The receiver's address; `None` as long as it is being looked for. Called before a socket is opened, also where
+    /// the last one failed.
     pub(super) fn find(&mut self, destination: &Destination, now: Time) -> io::Result<Option<SocketAddr>> {
         let Some(name) = &destination.name else { return Ok(Some(destination.address)) };
         if let Some((address, until)) = self.found
@@ -56,7 +56,7 @@ impl ResolvedAddress {
 /// Has a thread resolve `name`, which may take long.
 fn begin(name: String, port: u16) -> io::Result<Receiver<io::Result<Vec<SocketAddr>>>> {
     let (answers, answer) = channel();
-    // Nobody listens any more where the output is gone.
+    // The answer has no receiver any more where the output is gone.
     resolve::in_background(name, port, move |addresses| drop(answers.send(addresses)))?;
     Ok(answer)
 }

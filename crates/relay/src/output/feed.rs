@@ -81,7 +81,7 @@ struct FollowingHandover {
     seams: Option<Vec<u64>>,
 }
 
-/// Datagrams that are to leave next.
+/// Datagrams that leave next.
 #[derive(Default)]
 struct Burst {
     /// TS packets of the stream.
@@ -356,7 +356,7 @@ impl Burst {
         self.sent >= self.wire.len()
     }
 
-    /// Makes datagrams of the packets. Those of RTP are stamped with the time at which each is to leave at the pace.
+    /// Makes datagrams of the packets. Those of RTP are stamped with the time at which each leaves at the pace.
     fn frame(&mut self, framer: &mut Framer, rate: Option<Bitrate>, now: Time) {
         let jumps = self.jumps;
         let header = |packetizer: &mut Packetizer, start: usize| {

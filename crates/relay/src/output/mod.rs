@@ -5,9 +5,10 @@
 //! Live ─ news ─► thread "output" ─┼─ Feed ─► rtp://10.0.0.5:5004
 //!                                  └─ Feed ─► …
 //! ```
-//! One thread reads the streams' spools as viewers do, woken by the same news. What a flush brings leaves in bursts of a
-//! few datagrams, with pauses between them that a timer of the thread keeps: the kernel paces a UDP socket only where a
-//! queueing discipline of its own is set up, and segmentation offload would make the burst that is to be avoided.
+//! One thread reads the streams' spools as viewers do, woken by the same news. What a flush brings leaves in bursts of
+//! a few datagrams, with pauses between them that a timer of the thread keeps: the kernel paces a UDP socket only where
+//! a queueing discipline of its own is set up, and segmentation offload would make the very burst that the pauses
+//! avoid.
 
 mod address;
 mod feed;
@@ -68,7 +69,7 @@ pub(super) struct Feeder {
 }
 
 impl Feeder {
-    /// Feeds nothing yet. `poller` is the one whose waker the hub has for outputs.
+    /// Feeds nothing yet. `poller` is the one that the outputs' inbox wakes.
     pub(super) fn new(hub: &Arc<Hub>, poller: Poller) -> Feeder {
         Feeder { hub: Arc::clone(hub), poller, feeds: Vec::new() }
     }
@@ -104,7 +105,8 @@ impl Feeder {
         }
     }
 
-    /// Sends until the hub says otherwise. Returns all that it has, where that is to be taken over.
+    /// Sends until the hub halts or stops the threads. Returns with all that it has, to be started again or handed
+    /// over.
     fn run(mut self) -> Feeder {
         while contain(Border::Worker, || self.feed_until_told()).is_err() {
             self.hub.rest(PAUSE_AFTER_PANIC);

@@ -40,7 +40,7 @@ pub(super) struct Datagrams {
     rtp: Option<Depacketizer>,
     /// Whether what comes now is RTP.
     is_rtp: bool,
-    /// Whose bare TS packets are taken.
+    /// The sender of the bare TS packets that are taken.
     lock: SourceLock,
     policy: Policy,
     backoff: Backoff,
@@ -129,7 +129,7 @@ impl Datagrams {
         Some((state, open.socket.as_fd()))
     }
 
-    /// Goes on where another process left off. Where a seat is not to be had any more, it begins anew.
+    /// Goes on where another process left off. Where a publisher slot has been lost, it begins anew.
     pub(super) fn restore(
         &mut self,
         state: DatagramsState,

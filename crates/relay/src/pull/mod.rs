@@ -5,7 +5,7 @@
 //!                      (one epoll for all)              └─► Live (another)
 //! ```
 //! Streams that name the same source share one upstream. Names are resolved on threads of their own, one at most for
-//! each upstream. What a source comes to stands on a entry that the workers read.
+//! each upstream. Workers read the state of a source from its entry in the [`PullTable`].
 
 mod datagrams;
 mod seats;
@@ -373,7 +373,7 @@ impl Fetcher {
         let mut next_timeout = Time::NEVER;
         let table = self.hub.pulls();
         if !Arc::ptr_eq(&table, &self.table) {
-            // Somebody has asked for another stream, or nobody watches one any more.
+            // A client has asked for another stream, or one is not watched any more.
             self.rearrange();
             next_timeout = Time::ZERO;
         }

@@ -1,4 +1,4 @@
-//! The publishers' seats of the streams that one source feeds, and what is said of the source in the log.
+//! The publisher slots of the streams that one source feeds, and what is said of the source in the log.
 
 use crate::hub::Hub;
 use glassline_delivery::policy::StreamName;
@@ -22,12 +22,12 @@ impl Seats {
         Seats { hub: Arc::clone(hub), names: names.to_vec(), mux, publishers: Vec::new() }
     }
 
-    /// The sessions of the seats that are taken.
+    /// The sessions of the slots that are taken.
     pub(super) fn sessions(&self) -> Vec<u64> {
         self.publishers.iter().map(Publisher::session).collect()
     }
 
-    /// Takes the seats that were had in another process. Returns whether all of them are still to be had.
+    /// Takes the slots that another process had. Returns whether it got all of them.
     pub(super) fn restore(&mut self, sessions: &[u64]) -> bool {
         let seats = self.names.iter().zip(sessions);
         let publishers =
@@ -40,7 +40,7 @@ impl Seats {
         all
     }
 
-    /// Takes all seats. Fails, with none taken, in words for people.
+    /// Takes all slots. Fails, with none taken, in words for people.
     pub(super) fn take(&mut self) -> Result<(), String> {
         let taken: Result<Vec<_>, _> =
             self.names.iter().map(|name| self.hub.streams.publish(name, self.mux)).collect();
@@ -72,7 +72,7 @@ impl Seats {
             .map_err(|error| error.to_string())
     }
 
-    /// Gives the seats up; viewers wait for a while.
+    /// Gives the slots up; viewers wait for a while.
     pub(super) fn leave(&mut self) {
         self.publishers.clear();
     }
@@ -90,11 +90,11 @@ pub(crate) struct LogThrottle {
     live_since: Option<Time>,
 }
 
-/// Different log_throttle that are remembered; there are not so many kinds of trouble.
+/// Different sayings that are remembered; there are not so many kinds of trouble.
 const SAYINGS: usize = 32;
 
 impl LogThrottle {
-    /// Whether `saying` is to be told. Its figures don't make it another one.
+    /// Whether `saying` goes into the log. Sayings that differ in their figures alone count as one.
     pub(crate) fn should_log(&mut self, saying: &str) -> bool {
         if self.said.len() >= SAYINGS {
             self.said.clear();
@@ -105,14 +105,14 @@ impl LogThrottle {
         times.is_power_of_two()
     }
 
-    /// The source sends. Returns whether that is to be told.
+    /// The source sends. Returns whether that goes into the log.
     pub(super) fn begin(&mut self, now: Time) -> bool {
         self.live_since = Some(now);
         self.should_log("live")
     }
 
-    /// The source does not send (any more). Returns whether that is to be told; always where it has been good for as
-    /// long as `good_after`.
+    /// The source does not send (any more). Returns whether that goes into the log; always where it has been good for
+    /// as long as `good_after`.
     pub(super) fn end(&mut self, why: &str, good_after: Duration, now: Time) -> bool {
         if self.live_since.take().is_some_and(|since| now.since(since) >= good_after) {
             self.said.clear();

@@ -27,7 +27,7 @@ pub(super) struct Note {
     pub(super) encoder_delay: Option<Duration>,
     pub(super) datagrams: Option<(u64, u64)>,
     pub(super) rtp: Option<RtpCounts>,
-    /// Who is asked: the source is 0, its alternates follow.
+    /// Which server is asked: the source is 0, its alternates follow.
     #[serde(default)]
     pub(super) turn: usize,
 }
@@ -50,7 +50,7 @@ pub(super) struct PullEntry {
     pub(super) alternates: Vec<Url>,
     pub(super) names: Vec<StreamName>,
     pub(super) mux: Mux,
-    /// Whom it trusts.
+    /// The authorities that it trusts.
     pub(super) roots: Roots,
     note: Mutex<Note>,
 }
@@ -68,7 +68,7 @@ impl PullEntry {
             && (mux, roots) == (&other.mux, &other.roots)
     }
 
-    /// The URL of who is asked, by its number: the source is 0, its alternates follow.
+    /// The URL of the server that is asked, by its number: the source is 0, its alternates follow.
     pub(super) fn url(&self, turn: usize) -> String {
         match turn.checked_sub(1).and_then(|turn| self.alternates.get(turn)) {
             Some(alternate) => alternate.to_string(),
@@ -121,8 +121,8 @@ pub(crate) struct PullTable {
 }
 
 impl PullTable {
-    /// A entry for each source that differs; a name that is given twice keeps its first source. What stands on
-    /// `former` entries for the same streams stays.
+    /// An entry for each source that differs; a name that is given twice keeps its first source. Entries of `former`
+    /// for the same streams stay.
     pub(crate) fn new(pulls: &[Pull], former: &PullTable) -> PullTable {
         let mut by_source = BTreeMap::<(Source, Vec<Url>, Mux, Option<PathBuf>), Vec<StreamName>>::new();
         let mut by_name = BTreeMap::new();

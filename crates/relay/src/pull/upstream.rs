@@ -36,13 +36,13 @@ pub(super) struct Upstream {
     link: Link,
     outgoing: Outgoing,
     generation: u32,
-    /// The host whose certificate is wanted, where TLS is to be spoken.
+    /// The host that the certificate has to be for, where TLS is wanted.
     secured: Option<String>,
     /// Addresses that were not tried yet, the next one last.
     addresses: Vec<SocketAddr>,
     /// What a thread is resolving.
     resolving: Option<Host>,
-    /// What is to be resolved; another than `resolving` where that was given up.
+    /// What has to be resolved; another than `resolving` where that was given up.
     wanted: Option<Host>,
     log_throttle: LogThrottle,
     good_after: Duration,
@@ -125,7 +125,7 @@ impl Upstream {
         }
     }
 
-    /// Goes on where another process left off. Where a seat is not to be had any more, it begins anew.
+    /// Goes on where another process left off. Where a publisher slot has been lost, it begins anew.
     pub(super) fn restore(
         &mut self,
         state: UpstreamState,
@@ -221,7 +221,7 @@ impl Upstream {
             }
             let Some(count) = received else { return Ok(false) };
             if wire.is_mistaken() {
-                let words = "it speaks plain HTTP where TLS was to be spoken";
+                let words = "it speaks plain HTTP where TLS is expected";
                 self.puller.handle_failure(PullError::Connect(words.into()), context.now);
                 return Ok(false);
             }
@@ -297,13 +297,13 @@ impl Upstream {
         self.seats.leave();
     }
 
-    /// Starts a thread that resolves the wanted name, unless one is still busy: whose resolver hangs shall not have
+    /// Starts a thread that resolves the wanted name, unless one is still busy: a resolver that hangs must not take
     /// more and more threads.
     fn resolve(&mut self, context: &PullContext<'_>) {
         let (Some((host, port)), None) = (self.wanted.clone(), &self.resolving) else { return };
         let (index, answers, waker) = (self.index, context.answers.clone(), context.waker.clone());
         let answer = move |addresses| {
-            // Nobody listens any more where the relay has ended.
+            // The answer has no receiver any more where the relay has ended.
             let _ = answers.send(Resolved { index, addresses });
             waker.wake();
         };

@@ -70,7 +70,7 @@ impl PackedInfo {
             total_retrans: self.total_retrans,
             notsent_bytes: (self.notsent_bytes != u32::MAX).then_some(self.notsent_bytes),
             dsack_dups: None,
-            // Paths are judged by these before they come here; nobody else asks.
+            // `Path` judges by these two before they are packed, and nothing reads them afterwards.
             min_rtt_us: None,
             pacing_bps: self.pacing_bps.get(),
             delivery_bps: self.delivery_bps.get(),

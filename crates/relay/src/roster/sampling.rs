@@ -12,10 +12,10 @@ use std::time::Duration;
 
 /// Viewers looked at in a sweep. A look is a system call of about a microsecond, and viewers' bytes wait meanwhile.
 const LOOKS: usize = 250;
-/// The same while somebody watches the figures.
+/// The same while the viewers are being asked for.
 const LOOKS_WITH_ATTENTION: usize = 1000;
 
-/// Whose turn it is.
+/// Which viewer is looked at next.
 #[derive(Debug, Default)]
 pub(crate) struct Sampling {
     next_slot: usize,
@@ -56,7 +56,8 @@ impl Sampling {
     }
 }
 
-/// What is to be seen of a connection, if it is a viewer's: an entry as for one that was never looked at before.
+/// Looks at a connection, if it is a viewer's. Returns what it sees as the entry of one that was never looked at
+/// before.
 fn look_at(
     connection: &mut Connection,
     generation: u32,
@@ -69,7 +70,7 @@ fn look_at(
     viewer.look_at_path(&info, now);
     let (live, position) = (Arc::clone(viewer.live()), viewer.position());
     let marks = marks.entry(live.id).or_insert_with(|| live.marks());
-    // What waits in the kernel came before what waits here. Who waits for a key frame lacks nothing yet.
+    // What waits in the kernel came before what waits here. A viewer that waits for a key frame lacks nothing yet.
     let notsent = u64::from(info.notsent_bytes.unwrap_or(0));
     let waiting_bytes =
         if position.is_placed { live.chain.head().saturating_sub(position.offset) } else { 0 };

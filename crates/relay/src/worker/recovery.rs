@@ -62,7 +62,7 @@ impl Worker {
         self.next_sweep = now;
     }
 
-    /// Closes the connection in `slot`, whose turn has panicked, and ends what it has left half-written.
+    /// Closes the connection in `slot` after a panic in its turn, and ends what it has left half-written.
     pub(super) fn close_broken(&mut self, slot: usize) {
         let seat = Seat { worker: self.index, token: token(self.slots[slot].generation, slot as u32) };
         self.close(slot);

@@ -71,7 +71,7 @@ pub enum Error {
     #[error(transparent)]
     Open(LinkError),
     /// The listener does not answer, and [`Mode::Connect`] asks to give up then.
-    #[error("nobody answers")]
+    #[error("the other end does not answer")]
     Unreachable {
         /// It has answered before.
         was_up: bool,
