@@ -128,6 +128,11 @@ impl Site for PageSite {
         response.with_header("X-Content-Type-Options", "nosniff")
     }
 
+    fn takes_long(&self, request: &Request) -> bool {
+        // They name every stream, viewer or object.
+        matches!(request.path.as_str(), "/metrics" | "/api/streams" | "/api/clients" | "/api/objects")
+    }
+
     fn owns(&self, path: &str) -> bool {
         is_for_operators(path) || path.starts_with("/api/")
     }

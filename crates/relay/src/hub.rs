@@ -10,6 +10,7 @@ use crate::descriptors::Division;
 use crate::first_bytes::{FirstByteReport, FirstByteRooms};
 use crate::inboxes::Inboxes;
 use crate::ingest::Ingests;
+use crate::long_answers::LongAnswers;
 use crate::marking::Marker;
 use crate::memory;
 use crate::output::OutputTable;
@@ -52,6 +53,7 @@ pub struct Hub {
     pub(super) shelves: Shelves,
     pub(super) demands: Demands,
     pub(super) ingests: Ingests,
+    pub(super) long_answers: LongAnswers,
     pub(super) object_waits: Waits,
     pub(super) first_bytes: FirstByteRooms,
     edge: RwLock<Option<Arc<Edge>>>,
@@ -119,6 +121,7 @@ impl Hub {
             shelves: Shelves::default(),
             demands: Demands::default(),
             ingests: Ingests::default(),
+            long_answers: LongAnswers::default(),
             object_waits: Waits::default(),
             first_bytes: FirstByteRooms::new(workers),
             edge: RwLock::default(),
@@ -157,6 +160,7 @@ impl Hub {
         let hub = Arc::new(self);
         let observer: Weak<Hub> = Arc::downgrade(&hub);
         hub.streams.set_observer(observer);
+        hub.long_answers.set_hub(Arc::downgrade(&hub));
         hub
     }
 
@@ -327,6 +331,11 @@ impl Hub {
 
     pub(super) fn respond(&self, request: &Request, door: ListenerRole, peer: IpAddr) -> Response {
         self.site.respond(request, door, peer, self)
+    }
+
+    /// Whether the answer to `request` is made by a thread of its own.
+    pub(super) fn takes_long(&self, request: &Request) -> bool {
+        self.site.takes_long(request)
     }
 
     /// Whether what is at `path` is never asked of upstream servers.

@@ -35,6 +35,7 @@ mod hub;
 mod inboxes;
 mod ingest;
 mod listen;
+mod long_answers;
 mod marking;
 mod memory;
 mod outgoing;
@@ -90,11 +91,18 @@ use std::thread::JoinHandle;
 use thiserror::Error;
 use worker::Worker;
 
-/// Answers every request that is not about a stream's bytes: pages, API, metrics. Called on a worker; must
-/// not block.
+/// Answers every request that is not about a stream's bytes: pages, API, metrics. Called on a worker, where it must
+/// not block, or on the thread of long answers.
 pub trait Site: Send + Sync {
     /// The answer to `request` of `peer`, which came in by `door`. For `HEAD` the body is left out by the relay.
     fn respond(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response;
+
+    /// Whether the answer to `request` may take milliseconds, as that of metrics of many streams does: [`Site::respond`] is then
+    /// called on a thread that makes such answers, one after the other, and no viewer waits for it.
+    fn takes_long(&self, request: &Request) -> bool {
+        let _ = request;
+        false
+    }
 
     /// Whether what is at `path` is this server's own, whatever it answers: upstream servers are not asked for it.
     fn owns(&self, path: &str) -> bool {

@@ -41,6 +41,11 @@ impl Site for NoSite {
 
 /// What the threads of a relay share, without threads.
 pub(super) fn hub(settings: crate::Settings, workers: usize) -> Hub {
-    let (hub, _pollers) = Hub::new(settings, Arc::new(NoSite), Clock::new(), workers).expect("pollers");
+    hub_with(settings, workers, Arc::new(NoSite))
+}
+
+/// The same, with pages.
+pub(super) fn hub_with(settings: crate::Settings, workers: usize, site: Arc<dyn Site>) -> Hub {
+    let (hub, _pollers) = Hub::new(settings, site, Clock::new(), workers).expect("pollers");
     hub
 }

@@ -94,6 +94,10 @@ impl Connection {
                 self.delete_part(&request, context)
             }
             Method::Options => preflight(context.settings),
+            _ if reads && context.hub.takes_long(&request) => {
+                self.prepare(request, context);
+                return Ok(Became::Same);
+            }
             _ => {
                 let door = ListenerRole::of(self.is_admin, &context.settings.listen);
                 let response = context.hub.respond(&request, door, self.peer.ip());

@@ -509,6 +509,9 @@ impl Connection {
         if let Role::Awaiting(_) = &self.role {
             return self.look_again(context).unwrap_or(Turn::Over);
         }
+        if let Role::Preparing(_) = &self.role {
+            return self.take_prepared(context);
+        }
         match self.feed_fetch(context) {
             // What the peer has sent behind its request is due.
             Ok(Turn::Rests) if !matches!(self.role, Role::Fetching(_)) && !self.waiting_input.is_empty() => {

@@ -12,6 +12,7 @@ mod answering;
 mod awaiting;
 mod fetching;
 mod ingesting;
+mod preparing;
 mod publishing;
 mod responses;
 mod staging;
@@ -39,6 +40,7 @@ use glassline_streams::pieces::Publisher;
 use glassline_streams::presence::{Purpose, subscriber};
 use glassline_streams::{Flushed, Live, Seat};
 use ingesting::{Ingesting, Put};
+use preparing::Preparing;
 use responses::{guarded, shared_with};
 use staging::Reporting;
 use std::io;
@@ -109,6 +111,8 @@ enum Role {
     Fetching(Box<Fetching>),
     /// It waits for a stream that is asked for elsewhere.
     Awaiting(Box<Awaiting>),
+    /// Its answer is being made by another thread.
+    Preparing(Box<Preparing>),
     /// Another process took the request, and answered nothing yet.
     Asked(Box<Request>),
     /// Answered; `since` is when all was written and our side ended.
@@ -220,7 +224,7 @@ impl Connection {
                 Role::Exchange { .. } => !(self.http.has_answered() && self.outgoing.is_empty()),
                 Role::Publishing(publishing) => publishing.bytes == 0,
                 Role::Ingesting(ingesting) => ingesting.bytes == 0,
-                Role::Reporting(_) => true,
+                Role::Reporting(_) | Role::Preparing(_) => true,
                 // Its patience is bounded by itself.
                 Role::Watching(_) | Role::Fetching(_) | Role::Awaiting(_) | Role::Asked(_) => false,
                 Role::Draining { since } => since.is_none(),
@@ -322,7 +326,7 @@ impl Connection {
             if matches!(rests, Turn::Over) {
                 return Ok(Turn::Over);
             }
-            let waits = matches!(self.role, Role::Fetching(_) | Role::Awaiting(_));
+            let waits = matches!(self.role, Role::Fetching(_) | Role::Awaiting(_) | Role::Preparing(_));
             if flushed && !waits && !self.waiting_input.is_empty() {
                 let input = std::mem::take(&mut self.waiting_input);
                 if self.take_input(&input, context)? == Became::Viewer {
@@ -385,6 +389,11 @@ impl Connection {
         loop {
             if matches!(self.role, Role::Awaiting(_)) {
                 // What comes behind a request for a stream is of no use once that comes.
+                return Ok(Became::Same);
+            }
+            if matches!(self.role, Role::Preparing(_)) {
+                // The next request waits until this one is answered.
+                self.waiting_input.extend_from_slice(input);
                 return Ok(Became::Same);
             }
             if matches!(self.role, Role::Fetching(_)) {
@@ -480,6 +489,7 @@ impl Connection {
                 Role::Watching(_)
                 | Role::Fetching(_)
                 | Role::Awaiting(_)
+                | Role::Preparing(_)
                 | Role::Asked(_)
                 | Role::Draining { .. },
                 _,
@@ -551,6 +561,8 @@ impl Connection {
                 Ok(Turn::Over)
             }
             Role::Fetching(_) | Role::Awaiting(_) | Role::Reporting(_) => Ok(Turn::Over),
+            // It has asked all that it will, and waits for the answer.
+            Role::Preparing(_) => Ok(Turn::Rests),
             Role::Draining { .. } | Role::Exchange { .. } | Role::Asked(_) => {
                 let _ = self.outgoing.flush(&mut self.socket)?;
                 Ok(Turn::Over)
@@ -652,6 +664,13 @@ impl Connection {
                 if now.since(awaiting.since) >= settings.object_timeout {
                     context.hub.counters.timed_out.increment();
                     self.refuse_awaiting(context);
+                }
+                false
+            }
+            Role::Preparing(preparing) => {
+                if now.since(preparing.since) >= settings.object_timeout {
+                    context.hub.counters.timed_out.increment();
+                    self.refuse_preparing(context);
                 }
                 false
             }

@@ -98,6 +98,7 @@ impl Connection {
                 None => (RoleState::Draining { since: None }, None),
             },
             Role::Awaiting(awaiting) => (RoleState::Asked(awaiting.request.clone()), None),
+            Role::Preparing(preparing) => (RoleState::Asked(preparing.request.clone()), None),
             Role::Asked(request) => (RoleState::Asked(request.clone()), None),
             Role::Draining { since } => (RoleState::Draining { since: *since }, None),
         };
@@ -176,6 +177,7 @@ impl Connection {
             | Role::Reporting(_)
             | Role::Fetching(_)
             | Role::Awaiting(_)
+            | Role::Preparing(_)
             | Role::Asked(_)
             | Role::Draining { .. } => {}
         }

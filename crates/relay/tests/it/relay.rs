@@ -14,12 +14,21 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Says the path back.
+/// Says the path back; below `/long/` from the thread of long answers, after a while.
 struct Echo;
 
 impl Site for Echo {
     fn respond(&self, request: &Request, _: ListenerRole, _: IpAddr, _: &Hub) -> Response {
-        Response::ok("text/plain", request.path.clone())
+        if !self.takes_long(request) {
+            return Response::ok("text/plain", request.path.clone());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        let thread = std::thread::current();
+        Response::ok("text/plain", format!("{} by {}", request.path, thread.name().unwrap_or_default()))
+    }
+
+    fn takes_long(&self, request: &Request) -> bool {
+        request.path.starts_with("/long/")
     }
 }
 
@@ -542,4 +551,24 @@ fn what_a_process_leaves_is_the_same_for_all_that_come_after() {
     // Nothing has become of it here.
     publisher.write_all(&source.picture(false, 1)).unwrap();
     viewer.read_exact(&mut [0; PACKET_BYTES]).unwrap();
+}
+
+/// Requests that come behind one with a long answer wait for it: answers have the order of their requests (RFC 9112 §9.3.2).
+#[test]
+fn long_answers_come_in_their_order_and_to_clients_that_have_ended_their_side() {
+    let relay = relay();
+    let mut stream = connect(&relay);
+    let paths = ["/long/1", "/short/2", "/long/3", "/long/4", "/short/5"];
+    let requests = paths.map(|path| format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+    stream.write_all(requests.concat().as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let text = answer(&mut stream);
+    let places = paths.map(|path| text.find(path));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
+    assert_eq!(text.matches(" by answers").count(), 3, "{text}");
+    let mut head = connect(&relay);
+    write!(head, "HEAD /long/1 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    let text = answer(&mut head);
+    assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with("\r\n\r\n"), "{text}");
+    assert!(text.contains("Content-Length: 18"), "{text}");
 }

@@ -1,0 +1,203 @@
+//! Answers that take a while to make: metrics and lists of many streams, up to megabytes of text. A thread of its own makes them, one
+//! after the other, so that no worker's viewers wait for that.
+//!
+//! ```text
+//! request ─► worker ─ ask ─► bounded queue ─► thread "answers": Site::respond ─► LongAnswer ─► the connection, on its worker
+//! ```
+//! Where the queue is full, the request is answered 503 at once: whatever clients ask for, it holds a bounded number of requests.
+
+use crate::hub::Hub;
+use crate::inboxes::Inboxes;
+use crate::listen::ListenerRole;
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{Response, problem};
+use glassline_edge::Wake;
+use glassline_io::containment::{Border, contain};
+use glassline_streams::Seat;
+use std::io;
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+/// Requests that wait for the thread. Each takes milliseconds; monitoring asks once in seconds.
+const QUEUE_MAX: usize = 32;
+
+/// What is being made for a connection. Dropping it lets the thread pass over it.
+#[derive(Debug, Default)]
+pub(super) struct LongAnswer(Mutex<Option<Response>>);
+
+impl LongAnswer {
+    /// The answer, once it is there.
+    pub(super) fn take(&self) -> Option<Response> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A request that waits for the thread.
+struct Job {
+    request: Box<Request>,
+    door: ListenerRole,
+    peer: IpAddr,
+    seat: Seat,
+    answer: Weak<LongAnswer>,
+}
+
+/// The queue in front of the thread, which begins with the first request and ends with the relay.
+#[derive(Default)]
+pub(super) struct LongAnswers {
+    hub: OnceLock<Weak<Hub>>,
+    queue: OnceLock<Option<SyncSender<Job>>>,
+}
+
+impl LongAnswers {
+    /// Answers are those of `hub`, which has this. To be called before [`LongAnswers::ask`].
+    pub(super) fn set_hub(&self, hub: Weak<Hub>) {
+        let _ = self.hub.set(hub);
+    }
+
+    /// Has the answer to `request` made, for the connection at `seat`, which is woken when it is there. `None` where too many wait.
+    pub(super) fn ask(
+        &self,
+        inboxes: &Arc<Inboxes>,
+        request: &Request,
+        door: ListenerRole,
+        peer: IpAddr,
+        seat: Seat,
+    ) -> Option<Arc<LongAnswer>> {
+        let hub = self.hub.get()?;
+        let queue = self.queue.get_or_init(|| match start(hub, inboxes) {
+            Ok(queue) => Some(queue),
+            Err(error) => {
+                tracing::error!(%error, "the thread that makes long answers cannot be started");
+                None
+            }
+        });
+        let answer = Arc::new(LongAnswer::default());
+        let request = Box::new(request.clone());
+        let job = Job { request, door, peer, seat, answer: Arc::downgrade(&answer) };
+        queue.as_ref()?.try_send(job).ok()?;
+        Some(answer)
+    }
+}
+
+/// The thread does not keep the relay: it ends when that has gone, and the queue with it.
+fn start(hub: &Weak<Hub>, inboxes: &Arc<Inboxes>) -> io::Result<SyncSender<Job>> {
+    let (queue, jobs) = sync_channel(QUEUE_MAX);
+    let (hub, inboxes) = (Weak::clone(hub), Arc::clone(inboxes));
+    std::thread::Builder::new().name("answers".to_owned()).spawn(move || run(&hub, &inboxes, &jobs))?;
+    Ok(queue)
+}
+
+fn run(hub: &Weak<Hub>, inboxes: &Inboxes, jobs: &Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        let Job { request, door, peer, seat, answer } = job;
+        let Some(answer) = answer.upgrade() else { continue };
+        let Some(hub) = hub.upgrade() else { return };
+        let response = contain(Border::Connection, || hub.respond(&request, door, peer))
+            .unwrap_or_else(|_| problem(500, "an internal fault", "See the server's log, and report it."));
+        *answer.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(response);
+        inboxes.wake(seat.worker, vec![seat.token]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inboxes::Message;
+    use crate::test_streams::hub_with;
+    use crate::{Settings, Site};
+    use glassline_delivery::http1::Limits;
+    use glassline_delivery::http1::server::{Event, Server};
+    use glassline_test_support::wait::{until, until_some};
+    use std::sync::Condvar;
+
+    /// Answers with the path, once it may; panics where the path says so.
+    #[derive(Default)]
+    struct Slow {
+        may: Mutex<bool>,
+        changed: Condvar,
+    }
+
+    impl Slow {
+        fn let_go(&self) {
+            *self.may.lock().unwrap() = true;
+            self.changed.notify_all();
+        }
+    }
+
+    impl Site for Slow {
+        fn respond(&self, request: &Request, _door: ListenerRole, _peer: IpAddr, _hub: &Hub) -> Response {
+            drop(self.changed.wait_while(self.may.lock().unwrap(), |may| !*may).unwrap());
+            assert!(request.path != "/panic", "a test's");
+            Response::ok("text/plain", request.path.clone())
+        }
+    }
+
+    fn request(path: &str) -> Request {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
+        let mut server = Server::new(Limits::DEFAULT, glassline_media::Time::ZERO);
+        match server.next(&mut head.as_bytes(), glassline_media::Time::ZERO) {
+            Ok(Some(Event::Request(request))) => *request,
+            _ => panic!("a request"),
+        }
+    }
+
+    fn ask(hub: &Hub, path: &str, token: u64) -> Option<Arc<LongAnswer>> {
+        let peer = IpAddr::from([127, 0, 0, 1]);
+        let seat = Seat { worker: 1, token };
+        hub.long_answers.ask(&hub.inboxes, &request(path), ListenerRole::Shared, peer, seat)
+    }
+
+    #[test]
+    fn an_answer_comes_to_its_worker_and_one_that_panics_is_an_answer_too() {
+        let slow = Arc::new(Slow::default());
+        let hub = hub_with(Settings::default(), 2, Arc::clone(&slow) as _).into_shared();
+        let (panicked, long) = (ask(&hub, "/panic", 7).unwrap(), ask(&hub, "/long", 8).unwrap());
+        assert!(long.take().is_none());
+        slow.let_go();
+        let answer = until_some("the answer", || long.take());
+        assert_eq!((answer.status, &*answer.body), (200, &b"/long"[..]));
+        assert_eq!(panicked.take().unwrap().status, 500);
+        let mut woken = Vec::new();
+        let mut messages = Vec::new();
+        hub.inboxes.collect(1, &mut messages);
+        for message in messages {
+            let Message::Grown(tokens) = message else { panic!("{message:?}") };
+            woken.extend(tokens);
+        }
+        assert_eq!(woken[0], 7);
+    }
+
+    #[test]
+    fn only_so_many_wait_and_connections_that_are_gone_take_no_time() {
+        let slow = Arc::new(Slow::default());
+        let hub = hub_with(Settings::default(), 2, Arc::clone(&slow) as _).into_shared();
+        let first = ask(&hub, "/first", 0).unwrap();
+        // The thread has that one in hand, or will have it in a moment.
+        let mut waiting = Vec::new();
+        until("the queue to be full", || match ask(&hub, "/other", 1) {
+            Some(answer) => {
+                waiting.push(answer);
+                false
+            }
+            None => true,
+        });
+        assert!((QUEUE_MAX - 1..=QUEUE_MAX + 1).contains(&waiting.len()), "{}", waiting.len());
+        let last = waiting.pop().unwrap();
+        drop(waiting);
+        slow.let_go();
+        assert_eq!(until_some("the last", || last.take()).status, 200);
+        assert_eq!(first.take().unwrap().status, 200);
+    }
+
+    #[test]
+    fn the_thread_ends_with_its_relay() {
+        let slow = Arc::new(Slow::default());
+        let hub = hub_with(Settings::default(), 1, Arc::clone(&slow) as _).into_shared();
+        let answer = ask(&hub, "/long", 0).unwrap();
+        slow.let_go();
+        until("the answer", || answer.take().is_some());
+        drop(hub);
+        until("the site to be let go of", || Arc::strong_count(&slow) == 1);
+    }
+}
