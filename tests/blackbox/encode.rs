@@ -101,7 +101,8 @@ fn check_packets(bytes: &[u8]) {
         }
     }
     assert!(clock.is_some() && pmt_pid != 0, "no clock or no tables");
-    assert!(longest <= Pcr::RATE * 105 / 1000, "{} ms without tables", longest / (Pcr::RATE / 1000));
+    // What comes between two pictures brings tables by its own time: a tick of the picture rate (40 ms at 25) is the grain.
+    assert!(longest <= Pcr::RATE * 145 / 1000, "{} ms without tables", longest / (Pcr::RATE / 1000));
 }
 
 /// Checks that so many pictures at 25 a second are there, each at its time. The pattern is live: a picture that a busy

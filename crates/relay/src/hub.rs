@@ -160,7 +160,10 @@ impl Hub {
         let hub = Arc::new(self);
         let observer: Weak<Hub> = Arc::downgrade(&hub);
         hub.streams.set_observer(observer);
-        hub.long_answers.set_hub(Arc::downgrade(&hub));
+        let weak = Arc::downgrade(&hub);
+        hub.long_answers.set_maker(Arc::new(move |request, door, peer| {
+            Some(weak.upgrade()?.respond(request, door, peer))
+        }));
         hub
     }
 

@@ -6,7 +6,6 @@
 //! ```
 //! Where the queue is full, the request is answered 503 at once: whatever clients ask for, it holds a bounded number of requests.
 
-use crate::hub::Hub;
 use crate::inboxes::Inboxes;
 use crate::listen::ListenerRole;
 use glassline_delivery::http1::server::Request;
@@ -42,17 +41,20 @@ struct Job {
     answer: Weak<LongAnswer>,
 }
 
+/// Makes an answer; `None` where the relay has gone, which the thread then ends with.
+pub(super) type Maker = dyn Fn(&Request, ListenerRole, IpAddr) -> Option<Response> + Send + Sync;
+
 /// The queue in front of the thread, which begins with the first request and ends with the relay.
 #[derive(Default)]
 pub(super) struct LongAnswers {
-    hub: OnceLock<Weak<Hub>>,
+    maker: OnceLock<Arc<Maker>>,
     queue: OnceLock<Option<SyncSender<Job>>>,
 }
 
 impl LongAnswers {
-    /// Answers are those of `hub`, which has this. To be called before [`LongAnswers::ask`].
-    pub(super) fn set_hub(&self, hub: Weak<Hub>) {
-        let _ = self.hub.set(hub);
+    /// Has answers made by `maker`, which does not keep the relay. Called before [`LongAnswers::ask`].
+    pub(super) fn set_maker(&self, maker: Arc<Maker>) {
+        let _ = self.maker.set(maker);
     }
 
     /// Has the answer to `request` made, for the connection at `seat`, which is woken when it is there. `None` where too many wait.
@@ -64,8 +66,8 @@ impl LongAnswers {
         peer: IpAddr,
         seat: Seat,
     ) -> Option<Arc<LongAnswer>> {
-        let hub = self.hub.get()?;
-        let queue = self.queue.get_or_init(|| match start(hub, inboxes) {
+        let maker = self.maker.get()?;
+        let queue = self.queue.get_or_init(|| match start(maker, inboxes) {
             Ok(queue) => Some(queue),
             Err(error) => {
                 tracing::error!(%error, "the thread that makes long answers cannot be started");
@@ -81,20 +83,22 @@ impl LongAnswers {
 }
 
 /// The thread does not keep the relay: it ends when that has gone, and the queue with it.
-fn start(hub: &Weak<Hub>, inboxes: &Arc<Inboxes>) -> io::Result<SyncSender<Job>> {
+fn start(maker: &Arc<Maker>, inboxes: &Arc<Inboxes>) -> io::Result<SyncSender<Job>> {
     let (queue, jobs) = sync_channel(QUEUE_MAX);
-    let (hub, inboxes) = (Weak::clone(hub), Arc::clone(inboxes));
-    std::thread::Builder::new().name("answers".to_owned()).spawn(move || run(&hub, &inboxes, &jobs))?;
+    let (maker, inboxes) = (Arc::clone(maker), Arc::clone(inboxes));
+    std::thread::Builder::new().name("answers".to_owned()).spawn(move || run(&*maker, &inboxes, &jobs))?;
     Ok(queue)
 }
 
-fn run(hub: &Weak<Hub>, inboxes: &Inboxes, jobs: &Receiver<Job>) {
+fn run(make: &Maker, inboxes: &Inboxes, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         let Job { request, door, peer, seat, answer } = job;
         let Some(answer) = answer.upgrade() else { continue };
-        let Some(hub) = hub.upgrade() else { return };
-        let response = contain(Border::Connection, || hub.respond(&request, door, peer))
-            .unwrap_or_else(|_| problem(500, "an internal fault", "See the server's log, and report it."));
+        let response = match contain(Border::Connection, || make(&request, door, peer)) {
+            Ok(Some(response)) => response,
+            Ok(None) => return,
+            Err(_) => problem(500, "an internal fault", "See the server's log, and report it."),
+        };
         *answer.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(response);
         inboxes.wake(seat.worker, vec![seat.token]);
     }
@@ -103,6 +107,7 @@ fn run(hub: &Weak<Hub>, inboxes: &Inboxes, jobs: &Receiver<Job>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hub::Hub;
     use crate::inboxes::Message;
     use crate::test_streams::hub_with;
     use crate::{Settings, Site};
