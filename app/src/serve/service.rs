@@ -2,7 +2,7 @@
 
 use super::access_log::{self, AccessLog, Opened};
 use super::site::{Arrangement, PageSite};
-use super::succession::{self, Estate};
+use super::succession::{self, HandoverState};
 use super::{explain, identity, listeners, settings, where_to_look};
 use crate::config::{Config, Encode};
 use crate::{encode, failure, logging};
@@ -48,19 +48,19 @@ impl Service {
         identity::assume(&config, access_file.as_ref())?;
         let encoders = Arc::new(Supervisor::new(encode::explain));
         let site = Arc::new(PageSite::new(arrangement(&config, access_file)?, Arc::clone(&encoders)));
-        let (channel, message, descriptors) = Estate::ask_for(&config)?.open();
+        let (channel, message, descriptors) = HandoverState::ask_for(&config)?.open();
         let waiting = match Relay::take_over(settings(&config), Arc::clone(&site) as _, &message, descriptors)
         {
             Ok(waiting) => waiting,
             Err(error) => {
-                Estate::decline(channel, &error);
+                HandoverState::decline(channel, &error);
                 return Err(failure::failed(
                     error,
                     "the running server continues; end it and start this one instead",
                 ));
             }
         };
-        Estate::accept(channel)?;
+        HandoverState::accept(channel)?;
         let relay = waiting.start().map_err(explain)?;
         let service = Service { config, site, relay, encoders };
         service.start_encoders();

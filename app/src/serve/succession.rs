@@ -89,15 +89,15 @@ pub(super) fn hand_over(relay: &mut Relay, mut channel: Channel) -> Result<Drain
 }
 
 /// The state of the running server, and the channel on which the new process tells it the result.
-pub(super) struct Estate {
+pub(super) struct HandoverState {
     channel: Channel,
     pub(super) message: Vec<u8>,
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
-impl Estate {
+impl HandoverState {
     /// Connects to the running server of `config` and asks for its whole state.
-    pub(super) fn ask_for(config: &Config) -> Result<Estate> {
+    pub(super) fn ask_for(config: &Config) -> Result<HandoverState> {
         let first = listeners(config)[0].address;
         let name = std::env::var(MEETING).unwrap_or_else(|_| name(first, first));
         let no_server = |error: io::Error| {
@@ -120,7 +120,7 @@ impl Estate {
                 ));
             }
             match channel.send(HELLO, &[]).and_then(|()| channel.receive(MESSAGE_BYTES)) {
-                Ok((message, descriptors)) => return Ok(Estate { channel, message, descriptors }),
+                Ok((message, descriptors)) => return Ok(HandoverState { channel, message, descriptors }),
                 // A server from which another process has just taken over has closed the socket: its successor opens
                 // it again.
                 Err(error) if has_left(&error) && tries > 0 => std::thread::sleep(MEETING_RETRY),

@@ -45,7 +45,7 @@ struct Demand {
 
 /// One, as a process leaves it to the next: what is watched goes on there.
 #[derive(Serialize, Deserialize)]
-pub(super) struct LeftDemand {
+pub(super) struct DemandHandover {
     name: String,
     source: Source,
     alternates: Vec<Url>,
@@ -142,19 +142,19 @@ impl Hub {
     }
 
     /// What the next process needs of them.
-    pub(super) fn demands_left(&self) -> Vec<LeftDemand> {
+    pub(super) fn demands_left(&self) -> Vec<DemandHandover> {
         let left = |(name, demand): (&StreamName, &Demand)| {
             let Pull { source, alternates, mux, .. } = demand.pull.clone();
-            Some(LeftDemand { name: name.to_string(), source, alternates, mux: mux? })
+            Some(DemandHandover { name: name.to_string(), source, alternates, mux: mux? })
         };
         self.demands.lock().iter().filter_map(left).collect()
     }
 
     /// Goes on with what another process left, where there are upstream servers still.
-    pub(super) fn inherit_demands(&self, left: Vec<LeftDemand>) {
+    pub(super) fn inherit_demands(&self, left: Vec<DemandHandover>) {
         let (settings, now) = (self.settings(), self.clock.now());
         let Some(upstream) = &settings.upstream else { return };
-        for LeftDemand { name, source, alternates, mux } in left.into_iter().take(DEMANDS_MAX) {
+        for DemandHandover { name, source, alternates, mux } in left.into_iter().take(DEMANDS_MAX) {
             let Some(name) = StreamName::parse(&name) else { continue };
             if settings.pulls.iter().all(|pull| pull.name != name) {
                 let pull =

@@ -9,11 +9,11 @@
 //! [goes on as a TLS proxy](super::tls_ends).
 
 use crate::connection::{Connection, ConnectionState};
-use crate::demand::LeftDemand;
+use crate::demand::DemandHandover;
 use crate::hub::{Hub, HubState};
 use crate::output::{Feeder, OutputHandover};
 use crate::packaging::Packaging;
-use crate::pull::{Fetcher, LeftSource};
+use crate::pull::{Fetcher, SourceHandover};
 use crate::tls_ends::{PlainEnd, TlsEnd};
 use crate::wire::{Wire, WireState};
 use crate::worker::Worker;
@@ -52,25 +52,25 @@ pub enum HandoverError {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Estate {
+struct HandoverState {
     format: u32,
     hub: HubState,
     /// As configured and as they are; a descriptor each.
     listeners: Vec<(Listen, SocketAddr)>,
     /// Each with its number of links; a descriptor each.
     streams: Vec<(LiveState, usize)>,
-    connections: Vec<LeftConnection>,
+    connections: Vec<ConnectionHandover>,
     /// A descriptor each.
-    sources: Vec<LeftSource>,
+    sources: Vec<SourceHandover>,
     outputs: Vec<OutputHandover>,
     #[serde(default)]
-    demands: Vec<LeftDemand>,
+    demands: Vec<DemandHandover>,
 }
 
 /// Its descriptors: the socket, the end for plain bytes where its wire has one, and the link of its own where it has
 /// one.
 #[derive(Serialize, Deserialize)]
-struct LeftConnection {
+struct ConnectionHandover {
     worker: usize,
     state: ConnectionState,
     #[serde(default)]
@@ -78,7 +78,7 @@ struct LeftConnection {
     own_link: Option<u64>,
 }
 
-/// The descriptors of a [`LeftConnection`].
+/// The descriptors of a [`ConnectionHandover`].
 struct Ends<'a> {
     socket: &'a Socket,
     plain: Option<PlainEnd<'a>>,
@@ -145,9 +145,17 @@ pub(super) fn pack(
     descriptors.extend(source_sockets.iter().map(|(_, socket)| socket.as_fd()));
     let outputs = threads.feeder.as_ref().map(Feeder::states).unwrap_or_default();
     let (format, demands) = (FORMAT, hub.demands_left());
-    let estate =
-        Estate { format, hub: hub.state(), listeners, streams, connections, sources, outputs, demands };
-    let bytes = rmp_serde::to_vec_named(&estate).map_err(io::Error::other)?;
+    let state = HandoverState {
+        format,
+        hub: hub.state(),
+        listeners,
+        streams,
+        connections,
+        sources,
+        outputs,
+        demands,
+    };
+    let bytes = rmp_serde::to_vec_named(&state).map_err(io::Error::other)?;
     deliver(&bytes, &descriptors)?;
     let made = |(worker, slot, plain)| match plain {
         Some(PlainEnd::Made(pair)) => Some((worker, slot, pair.ours)),
@@ -162,7 +170,7 @@ pub(super) fn pack(
 fn pack_connections(
     workers: &[Worker],
     is_kept: impl Fn(u64) -> bool,
-) -> (Vec<LeftConnection>, Vec<Ends<'_>>, Vec<(usize, usize)>) {
+) -> (Vec<ConnectionHandover>, Vec<Ends<'_>>, Vec<(usize, usize)>) {
     let (mut connections, mut ends, mut slots) = (Vec::new(), Vec::new(), Vec::new());
     let mut lost = None;
     for (worker, its_connections) in workers.iter().map(Worker::connections).enumerate() {
@@ -178,7 +186,7 @@ fn pack_connections(
             // A stream that is over has left the list: a viewer that has not read its last bytes yet is cut off.
             if state.stream().is_none_or(&is_kept) {
                 let own = own_link.as_ref().map(LinkFile::index);
-                connections.push(LeftConnection { worker, state, wire, own_link: own });
+                connections.push(ConnectionHandover { worker, state, wire, own_link: own });
                 ends.push(Ends { socket: connection.socket.tcp(), plain, own_link });
                 slots.push((worker, slot));
             }
@@ -207,24 +215,23 @@ pub(super) struct Inherited {
     pub(super) listeners: Vec<(Opened, Vec<Listener>)>,
 }
 
-fn read(bytes: &[u8]) -> Result<Estate, HandoverError> {
+fn read(bytes: &[u8]) -> Result<HandoverState, HandoverError> {
     // Behind a trait object the decoder is compiled once, not for each of three hundred types and fields, which was
     // a tenth of the whole build.
     let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
-    let estate: Estate =
+    let state: HandoverState =
         erased_serde::deserialize(&mut <dyn erased_serde::Deserializer>::erase(&mut decoder))
             .map_err(|error| HandoverError::Unreadable(error.to_string()))?;
-    if !(OLDEST_FORMAT..=FORMAT).contains(&estate.format) {
-        let words =
-            format!("it has format {}, this program knows {OLDEST_FORMAT} to {FORMAT}", estate.format);
+    if !(OLDEST_FORMAT..=FORMAT).contains(&state.format) {
+        let words = format!("it has format {}, this program knows {OLDEST_FORMAT} to {FORMAT}", state.format);
         return Err(HandoverError::Unreadable(words));
     }
-    Ok(estate)
+    Ok(state)
 }
 
 /// How many descriptors a message needs at most, if it is one.
 pub(super) fn descriptor_count(bytes: &[u8]) -> Result<usize, HandoverError> {
-    let Estate { listeners, streams, connections, sources, .. } = read(bytes)?;
+    let HandoverState { listeners, streams, connections, sources, .. } = read(bytes)?;
     let links = streams.iter().fold(0_usize, |sum, (_, links)| sum.saturating_add(*links));
     Ok(links.saturating_add(listeners.len() + 3 * connections.len() + sources.len()))
 }
@@ -237,12 +244,12 @@ pub(super) fn unpack(
     bytes: &[u8],
     descriptors: Vec<OwnedFd>,
 ) -> Result<Inherited, HandoverError> {
-    let estate = read(bytes)?;
+    let state = read(bytes)?;
     let mut descriptors = Descriptors(descriptors.into_iter());
-    let listeners = inherit_listeners(estate.listeners, &settings, count, &mut descriptors)?;
-    let lives = inherit_streams(estate.streams, count, &mut descriptors)?;
+    let listeners = inherit_listeners(state.listeners, &settings, count, &mut descriptors)?;
+    let lives = inherit_streams(state.streams, count, &mut descriptors)?;
     let (mut hub, mut pollers) = Hub::new(settings, site, Clock::new(), count)?;
-    hub.inherit(estate.hub, lives.values().cloned().collect())
+    hub.inherit(state.hub, lives.values().cloned().collect())
         .map_err(|error| HandoverError::Unreadable(error.to_string()))?;
     let hub = hub.into_shared();
     let packager = pollers.pop().map(|poller| Packaging::new(&hub, poller));
@@ -250,7 +257,7 @@ pub(super) fn unpack(
     let workers = pollers.into_iter().enumerate();
     let mut workers: Vec<_> =
         workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller)).collect();
-    for LeftConnection { worker, state, wire, own_link } in estate.connections {
+    for ConnectionHandover { worker, state, wire, own_link } in state.connections {
         let socket = Socket::from_descriptor(descriptors.take()?);
         let is_apart = matches!(wire, WireState::Apart { .. });
         let plain = if is_apart { Some(Socket::from_descriptor(descriptors.take()?)) } else { None };
@@ -262,14 +269,14 @@ pub(super) fn unpack(
             .adopt(wire, |wire, seat| Connection::restore(state, wire, seat, live, own_link))?;
     }
     let mut fetcher = Fetcher::new(&hub)?;
-    hub.inherit_demands(estate.demands);
+    hub.inherit_demands(state.demands);
     fetcher.rearrange();
-    for source in estate.sources {
+    for source in state.sources {
         fetcher.restore(source, descriptors.take()?)?;
     }
     if let Some(feeder) = &mut feeder {
         feeder.rearrange();
-        feeder.restore(&estate.outputs);
+        feeder.restore(&state.outputs);
     }
     let settings = hub.settings();
     for live in lives.values() {

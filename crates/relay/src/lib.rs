@@ -47,7 +47,6 @@ mod roster;
 mod settings;
 mod shelves;
 mod status;
-mod strain;
 #[cfg(test)]
 mod test_streams;
 mod tls_ends;
@@ -55,6 +54,7 @@ mod turn;
 mod viewer;
 mod wire;
 mod worker;
+mod worker_load;
 
 pub use access::Access;
 pub use first_bytes::FirstByteReport;

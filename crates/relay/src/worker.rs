@@ -9,10 +9,10 @@ use crate::in_seconds;
 use crate::inboxes::{Message, WAKE};
 use crate::resting::Resting;
 use crate::roster::Sampling;
-use crate::strain::{Change, Strain, Use};
 use crate::turn::{TurnBuffers, TurnContext};
 use crate::viewer::Allowance;
 use crate::wire::Wire;
+use crate::worker_load::{Change, Use, WorkerLoad};
 use crate::{Listen, Settings};
 use glassline_delivery::coalesce::{Chosen, Coalescer, useful};
 use glassline_delivery::http1::problem;
@@ -73,7 +73,7 @@ pub(super) struct Worker {
     round: Vec<u64>,
     sampling: Sampling,
     next_sweep: Time,
-    strain: Strain,
+    load: WorkerLoad,
     /// Counts the wake-ups for objects, so that another connection is served first in each.
     first_woken: usize,
 }
@@ -116,7 +116,7 @@ impl Worker {
             fan_out: FanOut::one_by_one(),
             round: Vec::new(),
             sampling: Sampling::default(),
-            strain: Strain::new(next_sweep),
+            load: WorkerLoad::new(next_sweep),
             first_woken: 0,
             next_sweep,
         }
@@ -192,7 +192,7 @@ impl Worker {
                 tracing::error!(worker = self.index, %error, "epoll failed; the worker ends");
                 break;
             }
-            self.strain.rested(self.hub.clock.now().since(now));
+            self.load.rested(self.hub.clock.now().since(now));
             for event in &ready {
                 self.handle(*event, &mut messages);
                 self.look_at_publishers();
@@ -221,7 +221,7 @@ impl Worker {
         self.listen_or_pause();
         // Time at a halt was neither idle nor busy.
         let now = self.hub.clock.now();
-        self.strain.forget(now);
+        self.load.forget(now);
         self.next_sweep = now + SWEEP;
     }
 
@@ -602,8 +602,8 @@ impl Worker {
             most: audiences().map(|audience| useful(audience.live.flush_bytes())).fold(1.0, f64::max),
             any_prompt: audiences().any(|audience| !audience.live.holds_pictures_back()),
         };
-        let before = self.strain.pictures(!used.any_prompt);
-        let (busy, changes) = self.strain.look(used, now);
+        let before = self.load.pictures(!used.any_prompt);
+        let (busy, changes) = self.load.look(used, now);
         let (worker, busy_percent) = (self.index, (busy * 100.0) as u32);
         for change in changes.into_iter().flatten() {
             match change {
@@ -630,7 +630,7 @@ impl Worker {
                 ),
             }
         }
-        self.fan_out.allowance = Allowance::new(self.strain.paces(), self.connections);
+        self.fan_out.allowance = Allowance::new(self.load.paces(), self.connections);
     }
 
     /// Calls `IngestSession::handle_timeout` of the publishers of CMAF that are due.
@@ -678,7 +678,7 @@ impl Worker {
         for live in std::mem::take(&mut self.buffers.news) {
             live.heard(self.index);
             let now = self.hub.clock.now();
-            let wanted = self.strain.pictures(live.holds_pictures_back());
+            let wanted = self.load.pictures(live.holds_pictures_back());
             let Some(audience) = self.audiences.get_mut(&live.id) else { continue };
             let chosen = if live.has_ended() {
                 audience.coalescer.end()

@@ -141,7 +141,7 @@ impl Fetch {
         }
     }
 
-    fn state(&self) -> Option<(LeftSource, LeftSocket<'_>)> {
+    fn state(&self) -> Option<(SourceHandover, LeftSocket<'_>)> {
         let (kind, socket) = match self {
             Fetch::Http(upstream) => {
                 let (state, socket) = upstream.state()?;
@@ -154,7 +154,7 @@ impl Fetch {
         };
         let PullEntry { source, names, .. } = &**self.entry();
         let names = names.iter().map(ToString::to_string).collect();
-        Some((LeftSource { source: source.clone(), names, kind }, socket))
+        Some((SourceHandover { source: source.clone(), names, kind }, socket))
     }
 
     fn poll_timeout(&self) -> Time {
@@ -209,7 +209,7 @@ impl AsFd for LeftSocket<'_> {
 
 /// A source that sends, as one process leaves it to the next, but for its socket.
 #[derive(Serialize, Deserialize)]
-pub(super) struct LeftSource {
+pub(super) struct SourceHandover {
     source: Source,
     names: Vec<String>,
     kind: FetchState,
@@ -290,7 +290,7 @@ impl Fetcher {
     }
 
     /// What the next process needs of the sources that send, each with its number here and its socket.
-    pub(super) fn states(&self) -> Vec<(LeftSource, (usize, LeftSocket<'_>))> {
+    pub(super) fn states(&self) -> Vec<(SourceHandover, (usize, LeftSocket<'_>))> {
         let fetches = self.fetches.iter().enumerate();
         let fetches = fetches.filter_map(|(index, fetch)| Some((index, fetch.as_ref()?.state()?)));
         fetches.map(|(index, (state, socket))| (state, (index, socket))).collect()
@@ -305,8 +305,8 @@ impl Fetcher {
     }
 
     /// Goes on with a source that another process left, if it is still wanted for the same streams.
-    pub(super) fn restore(&mut self, left: LeftSource, socket: OwnedFd) -> io::Result<()> {
-        let LeftSource { source, names, kind } = left;
+    pub(super) fn restore(&mut self, left: SourceHandover, socket: OwnedFd) -> io::Result<()> {
+        let SourceHandover { source, names, kind } = left;
         let is_it = |entry: &PullEntry| {
             entry.source == source
                 && entry.names.iter().map(StreamName::as_str).eq(names.iter().map(String::as_str))

@@ -58,7 +58,7 @@ impl Worker {
         self.again.extend(all);
         // Time at rest was neither idle nor busy.
         let now = self.hub.clock.now();
-        self.strain.forget(now);
+        self.load.forget(now);
         self.next_sweep = now;
     }
 

@@ -41,7 +41,7 @@ const LOOKS: u32 = 4;
 
 /// A worker's load, looked at once in a while.
 #[derive(Debug)]
-pub(super) struct Strain {
+pub(super) struct WorkerLoad {
     since: Time,
     idle: Duration,
     looks: u32,
@@ -143,10 +143,10 @@ impl Levels {
     }
 }
 
-impl Strain {
+impl WorkerLoad {
     /// A worker that begins now, with all of its time.
-    pub(super) fn new(now: Time) -> Strain {
-        Strain {
+    pub(super) fn new(now: Time) -> WorkerLoad {
+        WorkerLoad {
             since: now,
             idle: Duration::ZERO,
             looks: 0,
@@ -212,26 +212,26 @@ mod tests {
 
     /// A worker whose sends cost a part of its time each, and their bytes another.
     struct Worker {
-        strain: Strain,
+        load: WorkerLoad,
         now: Time,
         useful: Use,
     }
 
     impl Worker {
         fn new() -> Worker {
-            Worker { strain: Strain::new(Time::ZERO), now: Time::ZERO, useful: PROMPT }
+            Worker { load: WorkerLoad::new(Time::ZERO), now: Time::ZERO, useful: PROMPT }
         }
 
         fn pictures(&self) -> f64 {
-            self.strain.pictures(!self.useful.any_prompt)
+            self.load.pictures(!self.useful.any_prompt)
         }
 
         /// A quarter of a second in which so much of its time is spent; returns changes.
         fn look(&mut self, busy: f64) -> usize {
             let time = Duration::from_millis(250);
-            self.strain.rested(time.mul_f64(1.0 - busy.min(1.0)));
+            self.load.rested(time.mul_f64(1.0 - busy.min(1.0)));
             self.now += time;
-            self.strain.look(self.useful, self.now).1.into_iter().flatten().count()
+            self.load.look(self.useful, self.now).1.into_iter().flatten().count()
         }
 
         /// Some seconds of a load whose sends alone would take `sends` of its time, and whose bytes take `bytes`. Returns
@@ -281,7 +281,7 @@ mod tests {
         worker.carry(5.0, 0.2, 20);
         assert_eq!(worker.pictures(), MOST_PICTURES);
         assert_eq!(worker.carry(0.1, 0.0, 20), (1.0, 0));
-        assert!(worker.strain.paces());
+        assert!(worker.load.paces());
     }
 
     #[test]
@@ -297,16 +297,16 @@ mod tests {
     fn an_overload_is_answered_in_the_first_second_and_over_in_some() {
         let mut worker = Worker::new();
         assert_eq!([worker.look(1.0), worker.look(1.0)], [2, 1]);
-        assert!(worker.pictures() >= 4.0 && !worker.strain.paces());
+        assert!(worker.pictures() >= 4.0 && !worker.load.paces());
         assert_eq!([(); 3].map(|()| worker.look(0.1)), [0; 3], "a second is looked at");
         worker.carry(0.1, 0.0, 3);
-        assert_eq!((worker.pictures(), worker.strain.paces()), (1.0, true));
+        assert_eq!((worker.pictures(), worker.load.paces()), (1.0, true));
     }
 
     #[test]
     fn pictures_in_a_send_that_save_nothing_do_not_leave_together() {
-        let mut strain = Strain::new(Time::ZERO);
-        strain.look(Use { most: 1.0, ..PROMPT }, Time::from_millis(250));
-        assert_eq!((strain.pictures(false), strain.pictures(true), strain.paces()), (1.0, 1.0, false));
+        let mut load = WorkerLoad::new(Time::ZERO);
+        load.look(Use { most: 1.0, ..PROMPT }, Time::from_millis(250));
+        assert_eq!((load.pictures(false), load.pictures(true), load.paces()), (1.0, 1.0, false));
     }
 }
