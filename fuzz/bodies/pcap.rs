@@ -2,9 +2,9 @@
 //!
 //! The first byte chooses how the rest is chopped.
 
-use glassline_lab::flight::{Basis, Flight, Settings};
-use glassline_lab::pcap::{HEAD_BYTES, Packet, PcapError, Reader, Segment, Survey, segment};
-use glassline_lab::report::flight::{Caption, draw};
+use glassline_inspect::flight::{Basis, Flight, Settings};
+use glassline_inspect::pcap::{HEAD_BYTES, Packet, PcapError, Reader, Segment, Survey, segment};
+use glassline_inspect::report::flight::{Caption, draw};
 use glassline_media::Time;
 
 /// Panics where a promise is broken.

@@ -2,7 +2,7 @@
 
 use crate::failure;
 use anyhow::Result;
-use glassline_lab::report::budget::{self, Budget, Part};
+use glassline_inspect::report::budget::{self, Budget, Part};
 use glassline_studio::encode::{Row, Stats};
 use std::path::Path;
 

@@ -83,7 +83,7 @@ const FORMER: [(&str, &[&str]); 11] = [
     ("glassline_engine::raw", &["glassline_studio::raw"]),
     ("glassline_engine::link", &["glassline_call::link"]),
     ("glassline_engine::direct", &["glassline_call::direct"]),
-    ("glassline_engine::http", &["glassline_lab::http"]),
+    ("glassline_engine::http", &["glassline_inspect::http"]),
     ("glassline_engine::containment", &["glassline_io::containment"]),
     (
         "glassline_engine",

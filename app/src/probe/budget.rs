@@ -4,9 +4,10 @@ use crate::failure;
 use crate::layout::grid;
 use crate::picture_file;
 use anyhow::Result;
-use glassline_lab::inspect::{BudgetReport, Distribution};
-use glassline_lab::report::budget::{self, Budget, Part};
-use glassline_lab::report::svg::wrap;
+use glassline_inspect::Distribution;
+use glassline_inspect::report::budget::{self, Budget, Part};
+use glassline_inspect::report::svg::wrap;
+use glassline_inspect::transport_stream::BudgetReport;
 use glassline_media::Stage;
 use std::path::{Path, PathBuf};
 
@@ -122,7 +123,8 @@ fn sender(report: &BudgetReport) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use glassline_lab::inspect::{Samples, StepReport};
+    use glassline_inspect::Samples;
+    use glassline_inspect::transport_stream::StepReport;
 
     /// Three stages of a sender's, and the way to here.
     pub(crate) fn report() -> BudgetReport {

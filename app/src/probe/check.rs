@@ -3,7 +3,7 @@
 use crate::failure;
 use crate::layout::grid;
 use anyhow::Result;
-use glassline_lab::inspect::{CheckReport, RuleReport};
+use glassline_inspect::transport_stream::{CheckReport, RuleReport};
 use glassline_media::container::ts::conformance::{Profile, Rule};
 
 /// A set of rules.

@@ -1,11 +1,11 @@
 //! `glassline probe`: what is in a transport stream, how steady its timing is, and what is wrong with it.
 //!
-//! [`source`] brings bytes, [`analysis`] (pure) gathers figures from them, [`report`] is what comes out, and
-//! [`table`] writes it for people; [`warnings`] puts what matters into sentences. [`flight`] asks `glassline_lab` how
-//! bursty the arrivals are, and [`capture`] takes them from a packet capture. [`check`] holds the stream against the
-//! rules, [`age`] tells how old its pictures are when they come, by the clock that [`server_clock`] finds. [`glass`]
-//! decodes, and tells how old they are then; [`budget`] tells where the time went by the stages that senders say.
-//! [`relay_stages`] asks the server when pictures passed it. [`raw`] looks at the flows of a session description.
+//! [`source`] brings bytes, `glassline_inspect::transport_stream` (pure) gathers a report from them: figures, what matters
+//! put into sentences, how the stream keeps the rules, and how old its pictures are when they come, by the clock that
+//! [`server_clock`] finds. [`table`] and [`check`] write it for people. [`flight`] tells how bursty the arrivals are, and
+//! [`capture`] takes them from a packet capture. [`glass`] decodes, and tells how old pictures are then; [`budget`] tells
+//! where the time went by the stages that senders say. [`relay_stages`] asks the server when pictures passed it. [`raw`]
+//! looks at the flows of a session description.
 
 mod budget;
 mod capture;
@@ -24,9 +24,9 @@ use crate::raw::ReceiveOptions;
 use crate::trust::Trust;
 use crate::{failure, output};
 use anyhow::{Context, Result};
+use glassline_inspect::flight::{Basis, Flight, TCP_PAYLOAD_BYTES, tcp_packets};
+use glassline_inspect::transport_stream::{Analysis, FlightReport, Kind};
 use glassline_io::clock::Clock;
-use glassline_lab::flight::{Basis, Flight, TCP_PAYLOAD_BYTES, tcp_packets};
-use glassline_lab::inspect::{Analysis, FlightReport, Kind};
 use glassline_media::Time;
 use glassline_media::quantity;
 use source::{Reader, Source};

@@ -3,9 +3,9 @@
 use super::source::Http;
 use crate::trust::Trust;
 use glassline_delivery::http1::Url;
+use glassline_inspect::transport_stream::WallClock;
 use glassline_io::clock::Clock;
 use glassline_io::tls::Connector;
-use glassline_lab::inspect::WallClock;
 use glassline_media::{Time, Utc};
 use std::io::Read;
 use std::time::Duration;

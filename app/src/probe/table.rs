@@ -5,9 +5,9 @@ use super::budget;
 use super::check;
 use super::flight;
 use crate::layout::{clean, facts, grid, warnings};
-use glassline_lab::inspect::AgeReport;
-use glassline_lab::inspect::Distribution;
-use glassline_lab::inspect::{ClockReport, PidReport, Report, StreamReport, VideoReport};
+use glassline_inspect::Distribution;
+use glassline_inspect::transport_stream::AgeReport;
+use glassline_inspect::transport_stream::{ClockReport, PidReport, Report, StreamReport, VideoReport};
 use std::fmt::Write;
 
 /// The whole report.

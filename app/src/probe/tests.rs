@@ -2,7 +2,7 @@
 
 use super::check::{self, Rules};
 use super::{budget, capture, ivf, table};
-use glassline_lab::inspect::{Analysis, Kind, Report, WallClock};
+use glassline_inspect::transport_stream::{Analysis, Kind, Report, WallClock};
 use glassline_media::{Time, Utc};
 use glassline_test_support::synthetic::{
     PacketBytes, SLOT_PACKETS, UTC_AT_ZERO, constant_rate, intra_refresh_units,

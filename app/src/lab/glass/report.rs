@@ -5,10 +5,11 @@ use crate::output;
 use crate::picture_file;
 use crate::probe::glass::nothing_seen;
 use anyhow::{Context, Result};
+use glassline_inspect::Distribution;
+use glassline_inspect::report::budget::{self, Budget, Part};
+use glassline_inspect::transport_stream::WallClock;
 use glassline_io::clock::Clock;
 use glassline_lab::glass::{Proof, Seen, Sights, age_ms};
-use glassline_lab::inspect::{Distribution, WallClock};
-use glassline_lab::report::budget::{self, Budget, Part};
 use glassline_media::Stage;
 use serde::Serialize;
 use std::path::Path;
@@ -178,7 +179,8 @@ pub(super) fn row(name: &str, all: &Distribution) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_lab::inspect::{Samples, StepReport};
+    use glassline_inspect::Samples;
+    use glassline_inspect::transport_stream::StepReport;
 
     fn distribution(values: [f64; 2]) -> Distribution {
         values.into_iter().collect::<Samples>().distribution(|value| value).unwrap()

@@ -5,10 +5,10 @@ use super::report::{Measured, Opened};
 use crate::lab::real_time::browser;
 use crate::probe::{glass, server_clock, source};
 use anyhow::{Context, Result};
+use glassline_inspect::transport_stream::WallClock;
 use glassline_io::child::Signals;
 use glassline_io::clock::Clock;
 use glassline_lab::glass::{Decoder, Page, Proof, SETTLE, Sights, Told};
-use glassline_lab::inspect::WallClock;
 use std::time::Duration;
 
 /// How long FFmpeg may take to open an address, in addition to the measuring time.

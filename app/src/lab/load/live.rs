@@ -7,10 +7,10 @@ use crate::trust::Trust;
 use crate::{failure, output, stop};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use glassline_inspect::http::Response;
 use glassline_io::clock::Clock;
 use glassline_io::process::{raise_descriptor_limit, thread_cpu_time};
 use glassline_io::tls::Connector;
-use glassline_lab::http::Response;
 use glassline_lab::load::exchange::{Ends, Exchange};
 use glassline_lab::load::live::{
     Labels, LiveReport, LiveTally, Protocol, Settings, Viewers, upstream_fetches,

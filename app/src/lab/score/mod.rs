@@ -4,8 +4,8 @@ mod source;
 
 use crate::{failure, output};
 use anyhow::{Context, Result};
-use glassline_lab::report::score as plot;
-use glassline_lab::score::{Figures, Score};
+use glassline_inspect::report::score as plot;
+use glassline_inspect::score::{Figures, Score};
 use glassline_media::Size;
 use serde::Serialize;
 use source::Source;

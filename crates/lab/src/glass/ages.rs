@@ -1,7 +1,7 @@
 //! What the barcodes of pictures say about their age. Pure: the time is handed in.
 
 use super::{Look, SETTLE, age_ms};
-use crate::inspect::{Distribution, Samples};
+use glassline_inspect::{Distribution, Samples};
 use glassline_media::measure::barcode;
 use glassline_media::{Picture, Time, Utc};
 use serde::Serialize;

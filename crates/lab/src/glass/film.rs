@@ -2,7 +2,7 @@
 //! in it, and how far they are apart is the delay, by no clock but the source's. Pure.
 
 use super::Look;
-use crate::inspect::{Distribution, Samples};
+use glassline_inspect::{Distribution, Samples};
 use glassline_media::measure::barcode::{Barcode, COLUMNS, ROWS};
 use glassline_media::{Picture, Time, Utc};
 

@@ -2,12 +2,12 @@
 //! videos and canvases before each of its frames is drawn, whatever player fills them, and notes what was new and when.
 
 use super::{SETTLE, Sights};
-use crate::inspect::WallClock;
 use crate::real_time::Scratch;
 use crate::real_time::browser::Browser;
 use crate::real_time::peer::barcode;
 use crate::real_time::process::Watch;
 use anyhow::{Context, Result, bail};
+use glassline_inspect::transport_stream::WallClock;
 use glassline_io::child::Signals;
 use glassline_io::clock::Clock;
 use glassline_media::measure::barcode::{Read, layout};

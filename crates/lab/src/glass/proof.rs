@@ -5,8 +5,8 @@
 //! gave it.
 
 use super::{Ages, Look, Seen, age_ms};
-use crate::distribution::Distribution;
-use crate::inspect::{Samples, StepReport, Waiting, WallClock};
+use glassline_inspect::transport_stream::{StepReport, Waiting, WallClock};
+use glassline_inspect::{Distribution, Samples};
 use glassline_media::measure::barcode;
 use glassline_media::{Picture, Stage, Stamps, Time, Utc};
 use serde::Serialize;

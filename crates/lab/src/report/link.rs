@@ -1,8 +1,8 @@
 //! The picture of an emulated link: for each direction its rates, its queue and its delays over time.
 
 use super::panel::{Curve, GAP, LEFT, PANEL, Panel, RIGHT, WIDTH};
-use super::svg::{Anchor, Scale, Svg};
 use crate::link::{Direction, Report};
+use glassline_inspect::report::svg::{Anchor, Scale, Svg};
 use glassline_transport::emulator::Bin;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The picture of chunks' delays, and the page around it.
 
-use super::svg::{Anchor, STYLE, Scale, Svg, ceiling, escape};
 use crate::load::live::LiveReport;
+use glassline_inspect::report::svg::{Anchor, STYLE, Scale, Svg, ceiling, escape};
 use std::fmt::Write as _;
 
 /// Below which delays are counted together, milliseconds; what is longer is in the last bar.

@@ -1,10 +1,6 @@
-//! What measurements look like: pictures that anyone can read, as SVG.
+//! What the lab's measurements look like, drawn with [`glassline_inspect::report::svg`].
 
-pub mod budget;
 pub mod experiment;
-pub mod flight;
 pub mod link;
 pub(crate) mod live;
 mod panel;
-pub mod score;
-pub mod svg;

@@ -1,6 +1,6 @@
 //! Strips of a picture, one below the other, in which values go over time.
 
-use super::svg::{Anchor, Scale, Svg, ceiling};
+use glassline_inspect::report::svg::{Anchor, Scale, Svg, ceiling};
 
 /// Of the whole picture.
 pub(super) const WIDTH: f64 = 960.0;

@@ -1,7 +1,7 @@
 //! How many pictures came how soon.
 
 use crate::experiment::Record;
-use crate::report::svg::{Anchor, Scale, Svg};
+use glassline_inspect::report::svg::{Anchor, Scale, Svg};
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 80.0;

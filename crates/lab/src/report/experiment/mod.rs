@@ -4,9 +4,9 @@ mod distribution;
 mod scatter;
 mod series;
 
-use super::svg::{STYLE, escape};
 use crate::experiment::Record;
 use crate::experiment::paper::{CHOSEN, Case, FIGURES, Figure, Point, STATES};
+use glassline_inspect::report::svg::{STYLE, escape};
 use scatter::Mark;
 use std::fmt::Write as _;
 

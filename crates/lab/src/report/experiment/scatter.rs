@@ -1,7 +1,7 @@
 //! Delay against quality, with the paper's axes: the delay is on a logarithmic axis that runs from right to left, so that what is
 //! good is at the top right.
 
-use crate::report::svg::{Anchor, Scale, Svg};
+use glassline_inspect::report::svg::{Anchor, Scale, Svg};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 460.0;

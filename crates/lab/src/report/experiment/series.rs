@@ -3,7 +3,7 @@
 use crate::experiment::paper::Panels;
 use crate::experiment::{Pictures, Record};
 use crate::report::panel::{Curve, GAP, LEFT, PANEL, Panel, WIDTH};
-use crate::report::svg::{Anchor, Svg};
+use glassline_inspect::report::svg::{Anchor, Svg};
 use std::ops::Range;
 
 const TOP: f64 = 60.0;

@@ -1,7 +1,7 @@
 //! The program's clock (PCR): how often it comes, how steadily, and what time it is at a packet.
 
 use super::report::{ClockReport, Jitter};
-use super::samples::Samples;
+use crate::samples::Samples;
 use glassline_media::Time;
 use glassline_media::container::ts::Pcr;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! How old pictures are when the last of their bytes has come, by the capture time that they carry.
 
-use super::samples::Samples;
 use crate::distribution::Distribution;
+use crate::samples::Samples;
 use glassline_media::{Time, Utc};
 use serde::Serialize;
 use std::time::Duration;
@@ -35,14 +35,14 @@ impl WallClock {
     ///
     /// # Errors
     /// By how much it was here before it was sent, where that is more than the clock may be off.
-    pub(crate) fn arrival(&self, received: Time, sent: Time) -> Result<Time, Duration> {
+    pub fn arrival(&self, received: Time, sent: Time) -> Result<Time, Duration> {
         let received = Time::from_nanos(self.utc_at(received).as_nanos());
         let early = sent.since(received);
         if early <= self.tolerance() { Ok(received.max(sent)) } else { Err(early) }
     }
 
     /// By how much two times of one picture may be in the wrong order, one of them by this clock.
-    pub(crate) fn tolerance(&self) -> Duration {
+    pub fn tolerance(&self) -> Duration {
         CALL_MAX + Duration::from_secs_f64(self.uncertainty_ms.unwrap_or(0.0).clamp(0.0, 1e6) / 1e3)
     }
 }

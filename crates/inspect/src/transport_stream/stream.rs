@@ -2,7 +2,7 @@
 
 use super::age::{Ages, WallClock};
 use super::report::{AudioReport, StreamReport, VideoReport};
-use super::samples::Samples;
+use crate::samples::Samples;
 use glassline_media::access_unit::{AccessUnit, Codec};
 use glassline_media::bitstream::h264::{self, Join, NalType, Sei, SliceType, Sps};
 use glassline_media::bitstream::{adts, opus, s302m};

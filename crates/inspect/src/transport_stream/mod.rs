@@ -15,20 +15,16 @@ mod budget;
 mod check;
 mod clock;
 mod report;
-mod samples;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod warnings;
 
-pub use crate::distribution::Distribution;
 pub use age::{AgeReport, WallClock};
 pub use analysis::{Analysis, Kind};
-pub(crate) use budget::Waiting;
-pub use budget::{BudgetReport, RelayStages, StepReport};
+pub use budget::{BudgetReport, RelayStages, StepReport, Waiting};
 pub use check::{Buffers, CheckReport, RuleReport};
 pub use report::{
     AudioReport, AudioVideo, ClockReport, Errors, FlightReport, Jitter, PidReport, ProgramReport, Report,
     SCHEMA, StreamReport, TimeToFirst, VideoReport,
 };
-pub use samples::Samples;

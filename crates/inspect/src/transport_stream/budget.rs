@@ -5,8 +5,8 @@
 //! lies between two machines is as right as their clocks, and what cannot be is unknown and counted.
 
 use super::age::WallClock;
-use super::samples::Samples;
 use crate::distribution::Distribution;
+use crate::samples::Samples;
 use glassline_media::bitstream::h264::{self, NalType, Sei};
 use glassline_media::stamps::{ClockAccuracy, Record};
 use glassline_media::{Stage, Stamps, Time, Utc};
@@ -104,15 +104,17 @@ fn ms(time: Duration) -> f64 {
 
 /// A picture that waits for the next one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) captured: Option<Utc>,
+pub struct Waiting {
+    /// When it was captured, if it says so.
+    pub captured: Option<Utc>,
     record: Option<Record>,
-    pub(crate) received: Time,
+    /// When the socket gave its last byte.
+    pub received: Time,
 }
 
 impl Waiting {
     /// The picture of an access unit; the socket gave its last byte at `received`.
-    pub(crate) fn of(data: &[u8], received: Time) -> Waiting {
+    pub fn of(data: &[u8], received: Time) -> Waiting {
         let head = h264::nals(data).take_while(|nal| !nal.kind().is_slice());
         let said = head.filter(|nal| nal.kind() == NalType::Sei).find_map(|nal| {
             let sei = Sei::parse(nal.payload());
@@ -123,7 +125,7 @@ impl Waiting {
     }
 
     /// What `next` says of this picture's later stages, if it is the one behind it.
-    pub(crate) fn told_by(&self, next: &Waiting) -> Option<Stamps> {
+    pub fn told_by(&self, next: &Waiting) -> Option<Stamps> {
         let staged = self.record?.with_next(self.captured?, &next.record?, next.captured?)?;
         Some(staged).filter(|stamps| stamps.between(Stage::Captured, SENDER_LAST).is_some())
     }

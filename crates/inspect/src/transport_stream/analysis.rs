@@ -7,9 +7,9 @@ use super::clock::ClockTrack;
 use super::report::{
     AudioVideo, Errors, PidReport, ProgramReport, Report, SCHEMA, StreamReport, TimeToFirst,
 };
-use super::samples::Samples;
 use super::stream::StreamTrack;
 use super::warnings;
+use crate::samples::Samples;
 use glassline_media::Time;
 use glassline_media::access_unit::{AccessUnit, Codec};
 use glassline_media::bitstream::h264;

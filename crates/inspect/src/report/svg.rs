@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// Colours and fonts; the program that shows the picture chooses between light and dark. A page that holds several
 /// pictures has it once.
-pub(super) const STYLE: &str = "
+pub const STYLE: &str = "
   :root, svg { --ground: #ffffff; --ink: #1a1f26; --soft: #5a6472; --grid: #e4e8ed; --axis: #aab3be;
         --bar: #5b9bd5; --line: #d1640a; --calm: #1d7f46; --mark: #fff3c4; --alert: #b3261e; }
   @media (prefers-color-scheme: dark) {
@@ -129,7 +129,7 @@ impl Svg {
     }
 
     /// For a page of HTML that has [`STYLE`] itself. `name` tells it from the others there.
-    pub(super) fn finish_within(self, name: &str) -> String {
+    pub fn finish_within(self, name: &str) -> String {
         self.written(&format!("{name}-"), "")
     }
 

@@ -4,9 +4,10 @@
 //! fixed; that of the rate is the next round number unless [`Caption::scale_bps`] fixes it too.
 
 use super::svg::{Anchor, Scale, Svg, ceiling, wrap};
+use crate::distribution::Distribution;
 use crate::flight::units::{bits_per_second, bytes, count, seconds, things};
 use crate::flight::{
-    BURST_EDGES_BYTES, Basis, DETAIL_MS, Distribution, Figures, GAP_EDGES_NANOS, Summary, TCP_PAYLOAD_BYTES,
+    BURST_EDGES_BYTES, Basis, DETAIL_MS, Figures, GAP_EDGES_NANOS, Summary, TCP_PAYLOAD_BYTES,
 };
 use std::time::Duration;
 

@@ -17,7 +17,6 @@ pub mod units;
 mod verdict;
 mod windows;
 
-pub use crate::distribution::Distribution;
 pub use bins::{BURST_EDGES_BYTES, Bins, GAP_EDGES_NANOS};
 pub use figures::{BurstBin, Figures, GapBin, LargestBurst, LineFigures, Start, WindowFigures};
 pub use line::LINES_BPS;

@@ -1,0 +1,4 @@
+//! Inspection from outside: corpora.
+#![allow(clippy::unwrap_used)]
+
+mod corpus;
