@@ -2,6 +2,7 @@
 
 use crate::hot::upgrade;
 use crate::{serve, serve_with};
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{Answer, connect, get, publish, read_answer, read_head};
 use glassline_test_support::program::Server;
 use glassline_test_support::wait::until;
@@ -227,7 +228,7 @@ fn falls_behind() -> bool {
     }
     let (mut check, mut buffer) = (Check::default(), vec![0; 64 << 10]);
     while check.last < Some(number - 1) {
-        let count = viewer.read(&mut buffer).unwrap();
+        let count = read_once(&mut viewer, &mut buffer).unwrap();
         if count == 0 {
             assert_eq!(server.count("a", "cut_off"), 1, "ended after picture {:?}", check.last);
             return false;
@@ -266,7 +267,7 @@ fn who_falls_behind_in_a_record_whose_rest_is_gone_is_ended_and_counted() {
     }
     let (mut all, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
     loop {
-        match viewer.read(&mut buffer) {
+        match read_once(&mut viewer, &mut buffer) {
             Ok(0) => break,
             Ok(count) => all.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => break,

@@ -3,6 +3,7 @@
 use crate::GLASSLINE;
 use crate::tls::{NAME, SHAPE, Secure, read_to_close_notify, serve_tls};
 use glassline_io::handover::Channel;
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{connect, publish, read_head};
 use glassline_test_support::numbered::Check;
 use glassline_test_support::program::Server;
@@ -40,7 +41,7 @@ fn watch(secure: &Secure, name: &str) -> Stream {
 fn read_until(stream: &mut impl Read, bytes: usize, into: &mut Vec<u8>) {
     let mut buffer = vec![0; 64 << 10];
     while into.len() < bytes {
-        let count = stream.read(&mut buffer).unwrap();
+        let count = read_once(stream, &mut buffer).unwrap();
         assert!(count > 0, "ended after {} bytes of {bytes}", into.len());
         into.extend_from_slice(&buffer[..count]);
     }
@@ -152,7 +153,7 @@ fn a_slow_viewer_is_moved_forward_after_an_upgrade_as_before_it() {
                 publisher.write_all(&SHAPE.picture(number)).unwrap();
                 number += 1;
             }
-            let count = viewer.read(&mut buffer).unwrap();
+            let count = read_once(&mut viewer, &mut buffer).unwrap();
             check.push(&buffer[..count]).unwrap_or_else(|wrong| panic!("{wrong}"));
         }
         olds.push(upgrade(&mut secure));
@@ -204,7 +205,7 @@ fn who_reads_slowly_gets_all_to_the_stream_s_end() {
     std::thread::sleep(Duration::from_secs(1));
     let (mut check, mut buffer) = (Check::new(SHAPE), vec![0; 20_000]);
     loop {
-        match viewer.read(&mut buffer).unwrap() {
+        match read_once(&mut viewer, &mut buffer).unwrap() {
             0 => break,
             count => check.push(&buffer[..count]).unwrap_or_else(|wrong| panic!("{wrong}")),
         }
@@ -321,7 +322,7 @@ fn a_handshake_goes_on_over_an_upgrade() {
     until("it", || secure.metric("glassline_connections_draining") == 0.0 && accepted_one(&secure));
     let old = upgrade(&mut secure);
     mistaken.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-    assert_eq!(mistaken.read(&mut [0; 100]).unwrap_or(0), 0, "it is ended");
+    assert_eq!(read_once(&mut mistaken, &mut [0; 100]).unwrap_or(0), 0, "it is ended");
     ends_well(old);
     let mut stream = tls::connect(secure.address, NAME, &tls::client(&[&secure.identity]));
     write!(stream, "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();

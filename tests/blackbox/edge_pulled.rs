@@ -4,6 +4,7 @@ use crate::edge::{Origin, edge, playlist};
 use crate::hot::upgrade;
 use crate::pull::{SHAPE, see, watch};
 use crate::{serve, serve_with};
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{connect, get, publish, read_all, read_head};
 use glassline_test_support::numbered::Check;
 use glassline_test_support::program::{Scratch, Server};
@@ -81,7 +82,7 @@ fn what_has_come_goes_with_the_pull_that_has_ended() {
         let came = edge.count("demo", "bytes_in");
         let mut seen = 0;
         while edge.count("demo", "bytes_in") < came + 500_000 || seen < 500_000 {
-            seen += viewer.read(&mut [0; 4096]).unwrap();
+            seen += read_once(&mut viewer, &mut [0; 4096]).unwrap();
         }
         drop(viewer);
         let stood = until_some("it to be let go", || {

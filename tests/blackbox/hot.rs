@@ -2,11 +2,12 @@
 
 use crate::{GLASSLINE, glassline, serve_with};
 use glassline_io::handover::Channel;
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{connect, get, publish, read_head};
 use glassline_test_support::numbered::{Check, Shape};
 use glassline_test_support::program::{Scratch, Server};
 use glassline_test_support::wait::until;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
@@ -42,7 +43,7 @@ fn watch(address: SocketAddr, joined: &AtomicU64) -> u64 {
     joined.fetch_add(1, Ordering::AcqRel);
     let (mut check, mut buffer) = (Check::new(SHAPE), vec![0; 64 << 10]);
     loop {
-        match stream.read(&mut buffer).unwrap() {
+        match read_once(&mut stream, &mut buffer).unwrap() {
             0 => break,
             count => check.push(&buffer[..count]).unwrap_or_else(|wrong| panic!("{wrong}")),
         }

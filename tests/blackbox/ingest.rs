@@ -6,6 +6,7 @@ use glassline_media::bitstream::h264::{self, NalType, Sei};
 use glassline_media::container::cmaf::{Brand, LiveTimeline, Media, Run, Track, write_chunk, write_init};
 use glassline_media::container::ts::{Demuxer, Event};
 use glassline_media::{AccessUnit, Codec, Stamps, Ticks, Utc};
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{Answer, ask, connect, get, publish, read_answer, read_head};
 use glassline_test_support::numbered::Shape;
 use glassline_test_support::program::Server;
@@ -147,7 +148,7 @@ impl Viewer {
                 continue;
             }
             let mut buffer = [0; 4096];
-            let count = self.stream.read(&mut buffer).unwrap();
+            let count = read_once(&mut self.stream, &mut buffer).unwrap();
             assert!(count > 0, "the stream has ended");
             self.demuxer.push(&buffer[..count]);
         }

@@ -1,13 +1,14 @@
 //! What operators see of viewers: who they are, how far behind live, and why; and how a stream was.
 
 use crate::{serve, serve_with};
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{ask, connect, get, publish, read_head};
 use glassline_test_support::numbered::Shape;
 use glassline_test_support::program::Server;
 use glassline_test_support::wait::{PATIENCE, until, until_some};
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +80,7 @@ fn a_viewer_that_does_not_read_is_told_from_one_that_does() {
     let (lazy, mut keen) = (join(&server, "a"), join(&server, "a"));
     let (lazy_address, keen_address) = (lazy.local_addr().unwrap(), keen.local_addr().unwrap());
     let _reads = Beside::run(move || {
-        assert!(keen.read(&mut [0; 64 << 10]).unwrap() > 0);
+        assert!(read_once(&mut keen, &mut [0; 64 << 10]).unwrap() > 0);
     });
     let is = |client: &Value, address: std::net::SocketAddr| client["address"] == address.to_string();
     let all = until_some("the reason why one is slow", || {
@@ -162,7 +163,7 @@ fn a_streams_curves_go_on_where_they_ended() {
     let mut viewer = connect(server.address());
     viewer.write_all(b"GET /live/c.ts HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     let _reads = Beside::run(move || {
-        assert!(viewer.read(&mut [0; 64 << 10]).unwrap() > 0);
+        assert!(read_once(&mut viewer, &mut [0; 64 << 10]).unwrap() > 0);
     });
     let history = |query: &str| get(server.address(), &format!("/api/streams/c/history{query}")).json();
     let numbers = |value: &Value| value.as_array().unwrap().iter().map(Value::as_f64).collect::<Vec<_>>();

@@ -1,6 +1,7 @@
 //! `link` and `key`: messages between files, pipes, datagrams and serial lines over an encrypted link.
 
 use crate::{GLASSLINE, glassline};
+use glassline_test_support::http::read_once;
 use glassline_test_support::program::{Outcome, Running, Scratch};
 use glassline_test_support::skip;
 use glassline_test_support::wait::{PATIENCE, until, until_some};
@@ -611,7 +612,7 @@ fn fifos_stay_when_their_readers_change() {
         until("a line", || {
             sender.send_to(format!("again for the {reader}").as_bytes(), to).unwrap();
             let mut part = [0; 256];
-            let length = pipe.read(&mut part).unwrap();
+            let length = read_once(&mut pipe, &mut part).unwrap();
             text.extend_from_slice(&part[..length]);
             text.windows(reader.len()).any(|window| window == reader.as_bytes())
         });
@@ -679,7 +680,7 @@ fn a_terminal_shows_links_and_channels() {
     // It ends when nobody has the terminal open any more.
     let reader = std::thread::spawn(move || {
         let mut part = [0; 4096];
-        while let Ok(length @ 1..) = master.read(&mut part) {
+        while let Ok(length @ 1..) = read_once(&mut master, &mut part) {
             collected.lock().unwrap().push_str(&String::from_utf8_lossy(&part[..length]));
         }
     });

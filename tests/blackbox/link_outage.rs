@@ -1,11 +1,12 @@
 //! `link` where the network, the other end or a name goes away: what goes on, and what is an error.
 
 use crate::link::{connect, key, listen, listen_at, start, terminal, udp};
+use glassline_test_support::http::read_once;
 use glassline_test_support::program::{Running, Scratch};
 use glassline_test_support::skip;
 use glassline_test_support::wait::until;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -306,7 +307,7 @@ fn a_serial_line_that_goes_away_is_opened_again() {
     let mut got = Vec::new();
     while !got.ends_with(b"answer") {
         let mut buffer = [0; 100];
-        let length = second.read(&mut buffer).unwrap();
+        let length = read_once(&mut second, &mut buffer).unwrap();
         got.extend_from_slice(&buffer[..length]);
     }
 }

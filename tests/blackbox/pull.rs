@@ -1,6 +1,7 @@
 //! Streams that the relay fetches from elsewhere: from another relay, from upstreams that misbehave, from datagrams.
 
 use crate::{GLASSLINE, serve, serve_with};
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{ask, connect, get, publish, read_head};
 use glassline_test_support::numbered::{Check, Shape};
 use glassline_test_support::program::{Scratch, Server};
@@ -41,7 +42,7 @@ pub(crate) fn watch(server: &Server, name: &str) -> TcpStream {
 pub(crate) fn see(viewer: &mut TcpStream, check: &mut Check, packets: u64) {
     let mut buffer = [0; 4096];
     while check.packets < packets {
-        let count = match viewer.read(&mut buffer) {
+        let count = match read_once(viewer, &mut buffer) {
             Ok(count) => count,
             Err(error) => panic!("{error} after {} packets of {packets}", check.packets),
         };
@@ -149,7 +150,7 @@ impl Upstream {
                     let mut head = Vec::new();
                     while !head.ends_with(b"\r\n\r\n") {
                         let mut byte = [0];
-                        if !matches!(stream.read(&mut byte), Ok(1)) {
+                        if !matches!(read_once(&mut stream, &mut byte), Ok(1)) {
                             return;
                         }
                         head.push(byte[0]);
@@ -507,7 +508,7 @@ fn metacube_says_where_headers_and_key_frames_are() {
     for number in 1..100 {
         // Each picture arrives whole, with no later one to push it.
         while check.packets < number * SHAPE.packets {
-            let count = viewer.read(&mut buffer).unwrap();
+            let count = read_once(&mut viewer, &mut buffer).unwrap();
             assert!(count > 0);
             blocks.push(&buffer[..count]);
             for (flags, block) in blocks.whole.drain(..) {
@@ -546,7 +547,7 @@ fn a_metacube_viewer_that_falls_behind_gets_whole_blocks() {
     until("all bytes", || server.count("a", "bytes_in") > bytes);
     let (mut blocks, mut check, mut buffer) = (Blocks::default(), Check::new(LARGE), vec![0; 64 << 10]);
     while check.moves == 0 {
-        let count = viewer.read(&mut buffer).unwrap();
+        let count = read_once(&mut viewer, &mut buffer).unwrap();
         assert!(count > 0);
         blocks.push(&buffer[..count]);
         for (flags, block) in blocks.whole.drain(..) {

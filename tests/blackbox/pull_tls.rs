@@ -3,12 +3,13 @@
 use crate::pull::{HASTE, source, until_live};
 use crate::tls::{NAME, SHAPE, Secure, serve_identity};
 use crate::{GLASSLINE, glassline, serve_with};
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{publish, read_head};
 use glassline_test_support::numbered::Check;
 use glassline_test_support::program::{Scratch, Server};
 use glassline_test_support::tls::Identity;
 use glassline_test_support::wait::until;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 
 /// An origin whose certificate is for `localhost`, with the stream `near` and its publisher.
@@ -108,7 +109,7 @@ fn a_redirect_to_tls_is_followed() {
 
 fn read_request(stream: &mut TcpStream) {
     let (mut head, mut byte) = (Vec::new(), [0]);
-    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|count| count > 0) {
+    while !head.ends_with(b"\r\n\r\n") && read_once(stream, &mut byte).is_ok_and(|count| count > 0) {
         head.push(byte[0]);
     }
 }

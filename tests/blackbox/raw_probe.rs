@@ -151,8 +151,9 @@ fn a_stream_of_send_raw_is_told_with_rate_and_class_and_without_loss() {
     assert_eq!((&flow["kind"], &flow["merged"]["lost"]), (&"video".into(), &0.into()), "{report}");
     assert_eq!((&video["width_px"], &video["depth_bits"]), (&320.into(), &10.into()));
     assert_eq!((&video["described_rate_hz"], &path["lost"]), (&25.0.into(), &0.into()));
-    for rate in [&video["stamped_rate_hz"], &video["received_rate_hz"]] {
-        assert!((rate.as_f64().unwrap() - 25.0).abs() < 0.2, "{report}");
+    // Frames that come up to 100 ms late, which is no standstill, are a thirtieth of the three seconds.
+    for (rate, tolerance) in [(&video["stamped_rate_hz"], 0.1), (&video["received_rate_hz"], 1.0)] {
+        assert!((rate.as_f64().unwrap() - 25.0).abs() < tolerance, "{report}");
     }
     assert!(video["frames"].as_u64().unwrap() > 60, "{report}");
     assert!(

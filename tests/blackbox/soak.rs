@@ -2,6 +2,7 @@
 //! which also watches the memory, is `make bench-soak`.
 
 use crate::serve_with;
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{connect, get, publish, read_all, read_answer, read_head};
 use glassline_test_support::metrics::Metrics;
 use glassline_test_support::numbered::{Check, Shape};
@@ -40,7 +41,7 @@ fn watches(server: &Server, _: u64) {
     assert_eq!(read_head(&mut stream).status, 200);
     let (mut check, mut buffer) = (Check::new(SHAPE), vec![0; 16 << 10]);
     while check.packets < 20 * SHAPE.packets {
-        let count = stream.read(&mut buffer).unwrap();
+        let count = read_once(&mut stream, &mut buffer).unwrap();
         assert!(count > 0, "the stream ended");
         check.push(&buffer[..count]).unwrap_or_else(|wrong| panic!("{wrong}"));
     }

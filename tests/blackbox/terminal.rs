@@ -3,9 +3,10 @@
 use crate::raw_probe::send_raw;
 use crate::{glassline, serve_with};
 use glassline_media::printable::is_control;
+use glassline_test_support::http::read_once;
 use glassline_test_support::program::{Outcome, Scratch};
 use glassline_test_support::wait::until;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 
 /// Clears the screen by a C1 control, and turns the reading direction.
@@ -31,7 +32,9 @@ fn answering(answer: String) -> SocketAddr {
         for mut stream in listener.incoming().flatten() {
             let mut request = Vec::new();
             let mut byte = [0];
-            while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|count| count > 0) {
+            while !request.ends_with(b"\r\n\r\n")
+                && read_once(&mut stream, &mut byte).is_ok_and(|count| count > 0)
+            {
                 request.push(byte[0]);
             }
             let _ = stream.write_all(answer.as_bytes());

@@ -1,6 +1,7 @@
 //! HTTPS: what goes through it, who is shown which certificate, and who is turned away.
 
 use crate::glassline;
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{connect, get, publish, raw, read_all, read_head};
 use glassline_test_support::numbered::{Check, Shape};
 use glassline_test_support::program::{Scratch, Server};
@@ -64,7 +65,7 @@ impl Secure {
 pub(crate) fn read_to_close_notify(stream: &mut Stream, check: &mut Check) {
     let mut buffer = vec![0; 64 << 10];
     loop {
-        match stream.read(&mut buffer).unwrap() {
+        match read_once(stream, &mut buffer).unwrap() {
             0 => return,
             count => check.push(&buffer[..count]).unwrap_or_else(|wrong| panic!("{wrong}")),
         }
@@ -87,7 +88,7 @@ fn what_is_published_over_https_is_watched_byte_by_byte() {
         publisher.write_all(&SHAPE.picture(number)).unwrap();
         // Every packet arrives with no later one to push it.
         while check.packets < (number + 1) * SHAPE.packets {
-            let count = viewer.read(&mut buffer).unwrap();
+            let count = read_once(&mut viewer, &mut buffer).unwrap();
             assert!(count > 0, "ended after {} packets", check.packets);
             check.push(&buffer[..count]).unwrap();
         }
@@ -167,7 +168,7 @@ fn a_slow_tls_viewer_is_moved_forward_and_gets_no_wrong_byte() {
             publisher.write_all(&SHAPE.picture(number)).unwrap();
             number += 1;
         }
-        let count = viewer.read(&mut buffer).unwrap();
+        let count = read_once(&mut viewer, &mut buffer).unwrap();
         check.push(&buffer[..count]).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     let counted = secure.metric("glassline_stream_moved_forward_total");

@@ -1,12 +1,13 @@
 //! Many viewers of one stream, and each gets every byte right.
 
 use crate::serve_with;
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{get, publish, read_head};
 use glassline_test_support::numbered::{Check, Shape};
 use glassline_test_support::program::Server;
 use glassline_test_support::wait::{PATIENCE, until};
 use socket2::{Domain, Socket, Type};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
@@ -130,7 +131,7 @@ fn watch(server: &Server, air: &Air, manner: Manner, join_at: u64) -> Result<Che
             Manner::Attentive | Manner::Leaves { .. } => {}
         }
         let limit = if matches!(manner, Manner::Slow { .. }) { 8 << 10 } else { buffer.len() };
-        match stream.read(&mut buffer[..limit]) {
+        match read_once(&mut stream, &mut buffer[..limit]) {
             Ok(0) => return Err(format!("ended after {read} bytes")),
             Ok(count) => {
                 read += count as u64;
@@ -279,7 +280,7 @@ fn watch_all(settings: &str, pictures: u64) {
         publisher.write_all(&SHAPE.picture(number)).unwrap();
         // Every packet arrives with no later one to push it.
         while check.packets < (number + 1) * SHAPE.packets {
-            let count = viewer.read(&mut buffer).unwrap();
+            let count = read_once(&mut viewer, &mut buffer).unwrap();
             assert!(count > 0, "ended after {} packets", check.packets);
             check.push(&buffer[..count]).unwrap();
         }
@@ -306,7 +307,7 @@ fn a_viewer_is_paced_as_the_stream_is_set() {
             let mut seen = None;
             // It is listed once its worker has looked at it.
             for _ in 0..400 {
-                assert!(viewer.read(&mut buffer).unwrap() > 0);
+                assert!(read_once(&mut viewer, &mut buffer).unwrap() > 0);
                 let clients = get(server.address(), "/api/clients").json();
                 seen = clients["clients"].get(0).map(|client| client["pacing_bps"].as_f64());
                 if seen.is_some() {

@@ -2,6 +2,7 @@
 
 use glassline_media::container::y4m::Reader;
 use glassline_media::measure::barcode;
+use glassline_test_support::http::read_once;
 use std::io::Read;
 
 /// A barcode that was read, and how long after capture, in milliseconds.
@@ -20,7 +21,7 @@ pub(crate) fn read_y4m(mut source: impl Read, limit: usize) -> Vec<Option<Seen>>
     let (mut reader, mut seen) = (Reader::new(), Vec::new());
     let mut buffer = vec![0; 1 << 20];
     loop {
-        let count = source.read(&mut buffer).unwrap();
+        let count = read_once(&mut source, &mut buffer).unwrap();
         if count == 0 {
             return seen;
         }

@@ -2,12 +2,13 @@
 //! FFmpeg writes the parts and judges what viewers get of them through the relay.
 
 use crate::{GLASSLINE, have};
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{connect, publish, read_head};
 use glassline_test_support::program::{Running, Scratch, Server, run};
 use glassline_test_support::wait::until;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
@@ -105,7 +106,7 @@ fn record(server: &Server) -> Arc<Mutex<Vec<u8>>> {
     let taken = Arc::clone(&bytes);
     std::thread::spawn(move || {
         let mut buffer = vec![0; 64 << 10];
-        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        while let Ok(count @ 1..) = read_once(&mut stream, &mut buffer) {
             taken.lock().unwrap().extend_from_slice(&buffer[..count]);
         }
     });

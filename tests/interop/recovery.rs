@@ -2,11 +2,12 @@
 //! exact pictures after as many as the encoder says.
 
 use crate::{GLASSLINE, have, serve};
+use glassline_test_support::http::read_once;
 use glassline_test_support::http::{connect, publish, read_head};
 use glassline_test_support::program::{Scratch, run};
 use glassline_test_support::wait::until;
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::time::Duration;
 
 const PICTURES: usize = 150;
@@ -128,7 +129,7 @@ fn watch(server: &glassline_test_support::program::Server, name: &str) -> Vec<u8
     viewer.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let (mut bytes, mut buffer) = (Vec::new(), [0; 65536]);
     loop {
-        match viewer.read(&mut buffer) {
+        match read_once(&mut viewer, &mut buffer) {
             Ok(0) => return bytes,
             Ok(count) => bytes.extend_from_slice(&buffer[..count]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {

@@ -129,11 +129,25 @@ pub fn raw(address: SocketAddr, bytes: &[u8]) -> Option<Answer> {
     (!all.is_empty()).then(|| parse(&all))
 }
 
+/// Reads once, and again where a signal has interrupted that, as a machine that was stopped and goes on does to reads with a time
+/// limit (signal(7)).
+///
+/// # Errors
+/// Those of the stream.
+pub fn read_once(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
 /// Reads until the connection's end, which may be a reset.
 pub fn read_all(stream: &mut TcpStream) -> Vec<u8> {
     let (mut all, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
     loop {
-        match stream.read(&mut buffer) {
+        match read_once(stream, &mut buffer) {
             Ok(0) => return all,
             Ok(count) => all.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => return all,

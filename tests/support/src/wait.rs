@@ -52,7 +52,7 @@ pub fn undisturbed<T>(measure: impl Fn() -> T) -> T {
 }
 
 /// A thread that sleeps for a moment and comes back this late shows that none of this machine's did anything.
-const STANDSTILL: Duration = Duration::from_millis(200);
+const STANDSTILL: Duration = Duration::from_millis(100);
 const TRIES: usize = 6;
 
 fn longest_standstill(is_over: &AtomicBool) -> Duration {
