@@ -21,23 +21,19 @@
     )
 )]
 
+pub use super::track::{AUDIO_TRACK, Track, VIDEO_TRACK};
+
 use super::tag::{self, Format, Packet};
 use super::track::{Coded, Coming, Known, Taken};
 use super::{
     AUDIO, BACK_POINTER_BYTES, FILE_HEADER_BYTES, FILE_HEADER_MAX_BYTES, SCRIPT, TAG_HEADER_BYTES, VIDEO,
 };
 use crate::Stamps;
-use crate::access_unit::{AccessUnit, Codec};
-use crate::bitstream::aac_config::HeAac;
+use crate::access_unit::AccessUnit;
 use crate::container::tracks::Kind;
 use crate::time::Ticks;
-use std::borrow::Cow;
 use std::collections::VecDeque;
 
-/// The number of the track of pictures: the type of its tags.
-pub const VIDEO_TRACK: u16 = 9;
-/// The number of the track of sound.
-pub const AUDIO_TRACK: u16 = 8;
 /// Ticks of 90 kHz in a millisecond.
 const TICKS_PER_MS: i64 = 90;
 /// A kind of track that the file header announces is waited for so long, by the times of the others.
@@ -51,23 +47,6 @@ const ROOM_BYTES: usize = 1 << 20;
 const HAS_VIDEO: u8 = 1;
 const HAS_AUDIO: u8 = 4;
 
-/// A track, as its tags say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Track {
-    /// [`VIDEO_TRACK`] or [`AUDIO_TRACK`]; of what is left out beside them 256 more.
-    pub number: u16,
-    /// What it carries.
-    pub kind: Kind,
-    /// The codec of its units; `None` where none are made.
-    pub codec: Option<Codec>,
-    /// The codec or format, for people.
-    pub format: Cow<'static, str>,
-    /// Why no units are made, where it is not for the codec alone.
-    pub why: Option<&'static str>,
-    /// That AAC is HE-AAC, where its configuration says so.
-    pub he_aac: Option<HeAac>,
-}
-
 /// What the demuxer found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -79,7 +58,7 @@ pub enum Event {
         track: u16,
         /// Where its tag begins, in bytes from the first.
         at: u64,
-        /// The unit, in the form that [`Codec`] names.
+        /// The unit, in the form that [`Codec`](crate::Codec) names.
         unit: AccessUnit,
     },
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::access_unit::Codec;
 use crate::bitstream::h264;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -9,15 +9,37 @@
     )
 )]
 
-use super::demux::{AUDIO_TRACK, Track, VIDEO_TRACK};
 use super::tag::Format;
 use crate::access_unit::Codec;
+use crate::bitstream::aac_config::HeAac;
 use crate::bitstream::{self, adts};
 use crate::container::cmaf::{SampleForm, Unfit};
 use crate::container::tracks::Kind;
 use crate::container::ts::units::{Splitter, Unit};
 use crate::time::Ticks;
 use bytes::Bytes;
+use std::borrow::Cow;
+
+/// The number of the track of pictures: the type of its tags.
+pub const VIDEO_TRACK: u16 = 9;
+/// The number of the track of sound.
+pub const AUDIO_TRACK: u16 = 8;
+/// A track, as its tags say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Track {
+    /// [`VIDEO_TRACK`] or [`AUDIO_TRACK`]; of what is left out beside them 256 more.
+    pub number: u16,
+    /// What it carries.
+    pub kind: Kind,
+    /// The codec of its units; `None` where none are made.
+    pub codec: Option<Codec>,
+    /// The codec or format, for people.
+    pub format: Cow<'static, str>,
+    /// Why no units are made, where it is not for the codec alone.
+    pub why: Option<&'static str>,
+    /// That AAC is HE-AAC, where its configuration says so.
+    pub he_aac: Option<HeAac>,
+}
 
 /// A frame as it came.
 pub(super) struct Coded<'a> {
