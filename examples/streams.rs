@@ -9,7 +9,7 @@
 //! ```
 //! Each reader has a thread of its own, which sleeps until it is woken.
 
-use glassline_delivery::packager::{self, Event, TsIntake};
+use glassline_delivery::packager::{self, Event, Intake};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Backlog, FlushPolicy, Mux, Pacing, Prebuffer, Settings};
 use glassline_io::clock::Clock;
@@ -125,7 +125,7 @@ fn count_units(subscription: Subscription, bell: &Bell) -> io::Result<BTreeMap<u
 /// Writes a file for each rendition. Returns the files with their lengths.
 fn package(mut subscription: Subscription, bell: &Bell, folder: &Path) -> io::Result<BTreeMap<String, u64>> {
     std::fs::create_dir_all(folder)?;
-    let mut intake = TsIntake::new(packager::Settings::default());
+    let mut intake = Intake::new(Mux::MpegTs, packager::Settings::default());
     let mut files = BTreeMap::<String, File>::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -146,7 +146,7 @@ fn package(mut subscription: Subscription, bell: &Bell, folder: &Path) -> io::Re
     }
 }
 
-fn write(intake: &mut TsIntake, folder: &Path, files: &mut BTreeMap<String, File>) -> io::Result<()> {
+fn write(intake: &mut Intake, folder: &Path, files: &mut BTreeMap<String, File>) -> io::Result<()> {
     while let Some(event) = intake.poll() {
         let (Event::Init { rendition, bytes, .. } | Event::Chunk { rendition, bytes, .. }) = event else {
             continue;

@@ -2,9 +2,10 @@
 //! publisher returns (0: never). Events come in the order that players rely on, any chop gives the same objects, and every
 //! playlist can be written at any end.
 
-use glassline_delivery::packager::{Event, RenditionName, Settings, TsIntake};
+use glassline_delivery::packager::{Event, Intake, RenditionName, Settings};
 use glassline_delivery::playlist::hls::{self, MediaOptions};
 use glassline_delivery::playlist::{Carried, Variant, dash};
+use glassline_delivery::stream::Mux;
 use glassline_media::Utc;
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ struct Open {
 }
 
 fn packaged(wire: &[u8], chop: usize, returns: u8) -> Objects {
-    let mut intake = TsIntake::new(Settings::default()).starting_at(1, 1000);
+    let mut intake = Intake::new(Mux::MpegTs, Settings::default()).starting_at(1, 1000);
     let (mut objects, mut open) = (Objects::default(), BTreeMap::new());
     let (before, behind) = match usize::from(returns) * 188 {
         0 => (wire, None),
@@ -59,7 +60,7 @@ fn packaged(wire: &[u8], chop: usize, returns: u8) -> Objects {
 }
 
 /// Takes the events that there are. Returns whether the end was among them.
-fn take(intake: &mut TsIntake, objects: &mut Objects, open: &mut BTreeMap<RenditionName, Open>) -> bool {
+fn take(intake: &mut Intake, objects: &mut Objects, open: &mut BTreeMap<RenditionName, Open>) -> bool {
     let mut has_ended = false;
     while let Some(event) = intake.poll() {
         assert!(!has_ended || matches!(event, Event::Expires { .. } | Event::InitExpires { .. }));
@@ -108,7 +109,7 @@ fn take(intake: &mut TsIntake, objects: &mut Objects, open: &mut BTreeMap<Rendit
     has_ended
 }
 
-fn write_playlists(intake: &TsIntake, open: &BTreeMap<RenditionName, Open>) {
+fn write_playlists(intake: &Intake, open: &BTreeMap<RenditionName, Open>) {
     let presentation = intake.presentation();
     let variants = [Variant::alone(presentation)];
     let carried = Carried::default();

@@ -27,6 +27,7 @@ mod encode_inside;
 mod encode_outputs;
 mod experiment;
 mod flight;
+mod flv_packaged;
 mod full_disk;
 mod hot;
 mod identity;

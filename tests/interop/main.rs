@@ -12,6 +12,7 @@ mod cubemap;
 mod curl;
 mod datagrams;
 mod ffmpeg;
+mod flv_packaged;
 mod glass;
 mod gstreamer;
 mod he_aac;

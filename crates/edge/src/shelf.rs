@@ -5,11 +5,12 @@ use super::transport::{Missing, Transport};
 use super::{Growing, Ladder, Wake};
 use glassline_delivery::fill::{Bytes, Failure, Head, Object as Filling};
 use glassline_delivery::packager::{
-    Availability, Event, Guide, LeftOut, Position, Presentation, Rendition, RenditionName, Settings, TsIntake,
+    Availability, Event, Guide, Intake, LeftOut, Position, Presentation, Rendition, RenditionName, Settings,
 };
 use glassline_delivery::playlist::hls::Report;
 use glassline_delivery::playlist::{Object, Variant};
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::Mux;
 use glassline_media::{Time, Utc};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -65,7 +66,7 @@ struct Relations {
 }
 
 struct Contents {
-    intake: TsIntake,
+    intake: Intake,
     objects: BTreeMap<Object, Arc<Growing>>,
     playlists: Playlists,
     transport: Transport,
@@ -74,14 +75,21 @@ struct Contents {
 }
 
 impl Shelf {
-    /// An empty presentation, asked for first at `now`. Its segments are numbered from a number that grows with `utc`, so that
+    /// An empty presentation of a stream in `mux`, asked for first at `now`. Its segments are numbered from a number that grows with `utc`, so that
     /// no cache takes those of two runs of a server for each other. `base_path` stands in front of addresses that have to be
     /// absolute: the folder in which clients find this server, or nothing.
-    pub fn new(settings: Settings, wake: Arc<dyn Wake>, base_path: Arc<str>, now: Time, utc: Utc) -> Shelf {
+    pub fn new(
+        mux: Mux,
+        settings: Settings,
+        wake: Arc<dyn Wake>,
+        base_path: Arc<str>,
+        now: Time,
+        utc: Utc,
+    ) -> Shelf {
         let seconds = utc.as_nanos() / 1_000_000_000;
         let settings = settings.clamped();
         Shelf {
-            contents: Mutex::new(Contents::new(settings, &wake, &base_path, seconds)),
+            contents: Mutex::new(Contents::new(mux, settings, &wake, &base_path, seconds)),
             settings,
             epoch: seconds,
             wake,
@@ -149,7 +157,8 @@ impl Shelf {
             growing.change(|object| object.fail(Failure::Fault));
         }
         contents.playlists.end();
-        *contents = Contents::new(self.settings, &self.wake, &self.base_path, self.epoch);
+        let mux = contents.intake.mux();
+        *contents = Contents::new(mux, self.settings, &self.wake, &self.base_path, self.epoch);
         self.contents.clear_poison();
         contents
     }
@@ -187,6 +196,9 @@ impl Shelf {
             };
             let reports = self.reports();
             let mut contents = self.lock();
+            if object == Object::TransportMedia && contents.intake.mux() != Mux::MpegTs {
+                return Found::Unknown;
+            }
             if object != Object::TransportMedia
                 && let Some((head, body)) = contents.refusal()
             {
@@ -224,6 +236,13 @@ impl Shelf {
             .with("Cache-Control", &format!("max-age={}", self.keep_secs))
     }
 
+    /// The stream of which it is made begins, in this mux.
+    pub fn begin(&self, mux: Mux, utc: Utc) {
+        if self.lock().intake.mux() != mux {
+            self.change(|intake| intake.begin(mux, utc));
+        }
+    }
+
     /// Takes bytes of the stream, which came at `utc`.
     /// They begin at `at` in it; `None`: they are put in front of it.
     pub fn push(&self, bytes: &[u8], utc: Utc, at: Option<u64>) {
@@ -238,6 +257,9 @@ impl Shelf {
             return Vec::new();
         }
         let contents = &mut *self.lock();
+        if contents.intake.mux() != Mux::MpegTs {
+            return Vec::new();
+        }
         if now.since(Time::from_nanos(wanted_at)) < idle {
             return contents.transport.missing(contents.intake.presentation());
         }
@@ -267,7 +289,7 @@ impl Shelf {
             return None;
         }
         contents.told_left_out = contents.intake.left_out().to_vec();
-        Some(words_of(&contents.told_left_out)).filter(|words| !words.is_empty())
+        Some(words_of(contents.intake.mux(), &contents.told_left_out)).filter(|words| !words.is_empty())
     }
 
     /// What comes next does not follow what came.
@@ -296,7 +318,7 @@ impl Shelf {
         contents.playlists.end();
     }
 
-    fn change(&self, change: impl FnOnce(&mut TsIntake)) {
+    fn change(&self, change: impl FnOnce(&mut Intake)) {
         let mut contents = self.lock();
         change(&mut contents.intake);
         let mut is_other = false;
@@ -378,10 +400,12 @@ impl Shelf {
     }
 }
 
-fn words_of(left_out: &[LeftOut]) -> String {
-    let told: Vec<String> =
-        left_out.iter().map(|left| format!("{} on PID {}: {}", left.codec, left.pid, left.why)).collect();
-    told.join("; ")
+fn words_of(mux: Mux, left_out: &[LeftOut]) -> String {
+    let told = left_out.iter().map(|LeftOut { pid, codec, why }| match mux {
+        Mux::MpegTs => format!("{codec} on PID {pid}: {why}"),
+        _ => format!("{codec}: {why}"),
+    });
+    told.collect::<Vec<_>>().join("; ")
 }
 
 impl Contents {
@@ -392,13 +416,14 @@ impl Contents {
             return None;
         }
         let left_out = self.intake.left_out();
-        let told = words_of(left_out);
+        let mux = self.intake.mux();
+        let told = words_of(mux, left_out);
         let told = if told.is_empty() { "the program has no pictures and no sound".to_owned() } else { told };
         let body = serde_json::json!({
             "type": "about:blank",
             "status": 406,
             "title": "none of the stream's tracks can be packaged",
-            "detail": format!("{told}. The stream itself is at /live/NAME.ts."),
+            "detail": format!("{told}. The stream itself is at /live/NAME.{}.", mux.extension()),
             "tracks": left_out,
         });
         let head = Head::of_status(406)
@@ -408,12 +433,12 @@ impl Contents {
     }
 
     /// Nothing yet, of an epoch that began at so many seconds of UTC.
-    fn new(settings: Settings, wake: &Arc<dyn Wake>, base_path: &Arc<str>, epoch: u64) -> Contents {
+    fn new(mux: Mux, settings: Settings, wake: &Arc<dyn Wake>, base_path: &Arc<str>, epoch: u64) -> Contents {
         let first = epoch * 1000 / settings.segment.as_millis().max(1) as u64;
         Contents {
             // The epoch's number is that of the discontinuity, too: players index by it, so that it must be small. What
             // is kept under its name is not kept for an hour.
-            intake: TsIntake::new(settings).starting_at((epoch % 3600) as u32, first),
+            intake: Intake::new(mux, settings).starting_at((epoch % 3600) as u32, first),
             objects: BTreeMap::new(),
             playlists: Playlists::new(Arc::clone(wake), Arc::clone(base_path)),
             transport: Transport::default(),

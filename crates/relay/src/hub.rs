@@ -429,7 +429,7 @@ impl Hub {
 
 impl Observer for Hub {
     fn published(&self, live: &Arc<Live>) {
-        let is_packaged_always = !self.settings().packaging.on_demand && live.mux == Mux::MpegTs;
+        let is_packaged_always = !self.settings().packaging.on_demand && live.mux.is_packaged();
         if is_packaged_always && !self.is_presented_upstream(&live.name) {
             drop(self.shelf(&live.name));
         }

@@ -49,7 +49,7 @@ impl Hub {
             return Some(ladder);
         }
         let mut names = self.shelves.versions_of(group);
-        let packaged = self.versions_of(group).filter(|live| live.mux == Mux::MpegTs);
+        let packaged = self.versions_of(group).filter(|live| live.mux.is_packaged());
         names.extend(packaged.map(|live| live.name.clone()));
         names.sort_by_cached_key(|name| (name.version().map(|version| version.best_first()), name.clone()));
         names.dedup();
@@ -81,7 +81,8 @@ impl Hub {
         }
         let (settings, wake) = (self.settings(), Arc::clone(&self.inboxes) as Arc<dyn Wake>);
         let (presentation, base_path) = (settings.packaging.presentation, settings.base_path.clone());
-        let begin = || Shelf::new(presentation, wake, base_path, self.clock.now(), self.clock.utc());
+        let mux = self.streams.find(name).map_or(Mux::default(), |live| live.mux);
+        let begin = || Shelf::new(mux, presentation, wake, base_path, self.clock.now(), self.clock.utc());
         let (shelf, is_new) = self.shelves.find_or_begin(name, begin);
         if is_new {
             self.inboxes.send(self.inboxes.packager(), Message::Package(name.clone()));
@@ -207,10 +208,11 @@ impl Packaging {
     /// The stream `live` is the one of its name from now on.
     fn follow(&mut self, live: &Arc<Live>) {
         let Some(following) = self.following.get_mut(&live.name) else { return };
-        if live.mux != Mux::MpegTs {
+        if !live.mux.is_packaged() {
             return;
         }
         live.set_is_packaged(true);
+        following.shelf.begin(live.mux, self.hub.clock.utc());
         following.reader = Some(StreamReader::new(Arc::clone(live), Entering::Oldest));
         following.newest = Some(live.id);
         self.handle_news(live);
@@ -307,7 +309,7 @@ impl Packaging {
         if !on_demand {
             // One that a fault has ended begins again.
             let lives = self.hub.streams.all().into_iter();
-            for live in lives.filter(|live| live.mux == Mux::MpegTs && !live.has_ended()) {
+            for live in lives.filter(|live| live.mux.is_packaged() && !live.has_ended()) {
                 if !self.hub.is_presented_upstream(&live.name) {
                     drop(self.hub.shelf(&live.name));
                 }
@@ -331,6 +333,12 @@ impl Following {
         loop {
             let head = match reader.poll(now) {
                 Next::Pending => return Ok(false),
+                Next::Ended if reader.is_at_seam() => {
+                    // Another publisher's header is needed from here on.
+                    self.shelf.discontinuity(utc);
+                    *reader = StreamReader::new(Arc::clone(reader.live()), Entering::Oldest);
+                    continue;
+                }
                 Next::Ended => return Ok(true),
                 Next::Entered { entry, .. } => {
                     self.came = reader.live().marks().into();

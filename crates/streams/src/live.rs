@@ -792,16 +792,17 @@ impl Live {
     /// Sets whether it is sent to outputs (which take MPEG-TS alone): their thread is then told of news like a worker
     /// with a viewer.
     pub fn set_has_outputs(&self, has_outputs: bool) {
-        self.set_listens(self.audiences.len() - THREADS_BESIDE, has_outputs);
+        let listens = has_outputs && self.mux == Mux::MpegTs;
+        self.set_listens(self.audiences.len() - THREADS_BESIDE, listens);
     }
 
-    /// The same of the packager, which makes a presentation of it.
+    /// The same of the packager, which makes a presentation of it where it can of its mux.
     pub fn set_is_packaged(&self, is_packaged: bool) {
-        self.set_listens(self.audiences.len() - THREADS_BESIDE + 1, is_packaged);
+        let listens = is_packaged && self.mux.is_packaged();
+        self.set_listens(self.audiences.len() - THREADS_BESIDE + 1, listens);
     }
 
     fn set_listens(&self, thread: usize, listens: bool) {
-        let listens = listens && self.mux == Mux::MpegTs;
         self.audiences[thread].viewers.store(usize::from(listens), Ordering::Release);
         fence(Ordering::SeqCst);
     }

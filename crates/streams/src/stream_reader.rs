@@ -190,6 +190,15 @@ impl StreamReader {
         }
     }
 
+    /// Whether it has had all up to where another publisher's header is needed: what follows is for a new reader.
+    pub fn is_at_seam(&self) -> bool {
+        let seam = self.live.seam_behind(self.entered_at);
+        match self.place {
+            Place::Following => seam.is_some_and(|seam| self.offset() >= seam),
+            Place::Awaiting { moved } => moved && seam.is_some(),
+        }
+    }
+
     /// Where there are bytes at its place, up to where; `None` where [`StreamReader::poll`] has something else to say.
     pub fn data_until(&self) -> Option<u64> {
         let (offset, head) = (self.offset(), self.live.chain.head());

@@ -181,11 +181,15 @@ fn a_stream_that_goes_on_with_another_header_is_over_for_who_had_the_first() {
     let bytes = [flv_header(2), picture.clone()].concat();
     stage.live.push_all(session, &bytes, at(10)).0.expect("FLV");
     assert_eq!(take(&mut first, 64, at(10)), Given { has_ended: true, ..Given::default() });
+    assert!(first.is_at_seam(), "what follows is for a new reader");
     // One that lost its place is not moved behind the seam either.
     first.lose_place();
-    assert!(matches!(first.poll(at(10)), Next::Ended));
+    assert!(matches!(first.poll(at(10)), Next::Ended) && first.is_at_seam());
     let mut second = stage.reader(Entering::Newest);
+    assert!(!second.is_at_seam());
     assert_eq!(take(&mut second, 64, at(10)).bytes, bytes);
+    stage.live.end();
+    assert!(take(&mut second, 64, at(10)).has_ended && !second.is_at_seam());
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! Which streams of a program become which renditions.
 
-use super::{AUDIO_MAX, LeftOut, RenditionName};
+use super::{AUDIO_MAX, Announced, LeftOut, RenditionName};
 use glassline_media::Codec;
 use glassline_media::bitstream::aac_config::HeAac;
 use glassline_media::container::cmaf;
-use glassline_media::container::ts::psi::ElementaryStream;
 use std::borrow::Cow;
 
 /// A stream that becomes a rendition.
@@ -31,7 +30,7 @@ pub(super) struct Choice {
 
 impl Choice {
     /// The first stream of H.264, H.265 or AV1, and those of sound that MP4 takes, up to [`AUDIO_MAX`].
-    pub(super) fn of(streams: &[ElementaryStream]) -> Choice {
+    pub(super) fn of(streams: &[Announced]) -> Choice {
         let he_aac = streams.iter().filter_map(|stream| Some((stream.pid, stream.he_aac?))).collect();
         let mut choice = Choice { he_aac, ..Choice::default() };
         for stream in streams {
@@ -43,10 +42,7 @@ impl Choice {
                     choice.taken.push(Taken { pid: stream.pid, codec, name, language });
                 }
                 Err(why) => {
-                    let unknown =
-                        || format!("an unknown format (stream type 0x{:02x})", stream.stream_type).into();
-                    let codec = stream.format_name().map_or_else(unknown, Cow::from);
-                    choice.left_out.push(LeftOut { pid: stream.pid, codec, why });
+                    choice.left_out.push(LeftOut { pid: stream.pid, codec: stream.format.clone(), why });
                 }
             }
         }
@@ -56,28 +52,21 @@ impl Choice {
         choice
     }
 
-    fn name_for(&self, stream: &ElementaryStream) -> Result<(Codec, RenditionName), Cow<'static, str>> {
+    fn name_for(&self, stream: &Announced) -> Result<(Codec, RenditionName), Cow<'static, str>> {
+        if let Some(why) = stream.why {
+            return Err(why.into());
+        }
         let sounds = self.taken.iter().filter(|taken| !taken.name.is_video()).count();
         match stream.codec {
             Some(Codec::H264 | Codec::H265 | Codec::Av1) if self.has_video() => {
                 Err("one video stream is taken, the first".into())
             }
             Some(codec @ (Codec::H264 | Codec::H265 | Codec::Av1)) => Ok((codec, RenditionName::Video)),
-            Some(Codec::Opus) if stream.opus_channels.is_some_and(|channels| channels > 2) => {
-                Err("Opus of more than two channels is not written to MP4".into())
-            }
             Some(codec @ (Codec::Aac | Codec::Opus | Codec::MpegAudio | Codec::Ac3 | Codec::EAc3)) => {
                 if sounds >= usize::from(AUDIO_MAX) {
                     return Err("more streams of sound than are taken".into());
                 }
                 Ok((codec, RenditionName::Audio(sounds as u8 + 1)))
-            }
-            None if stream.is_subtitles() => {
-                Err("subtitles beside the pictures are not written; captions within the pictures are kept"
-                    .into())
-            }
-            None if !stream.is_video() && !stream.is_audio() => {
-                Err("it is neither pictures nor sound".into())
             }
             _ => Err(format!("its codec is not written to MP4; {} are", cmaf::WRITTEN).into()),
         }

@@ -1,16 +1,38 @@
-//! A transport stream's bytes into the packager.
+//! A stream's bytes into the packager, whatever its mux.
 
-use super::{Event, Guide, LeftOut, Packager, Presentation, Settings};
+use super::{Announced, Event, Guide, LeftOut, Packager, Presentation, Settings};
+use crate::stream::Mux;
 use glassline_media::Utc;
-use glassline_media::container::ts::{self, Demuxer, PACKET_BYTES};
+use glassline_media::container::flv::demux as flv;
+use glassline_media::container::ts::{self, PACKET_BYTES};
 use std::time::Duration;
 
-/// A [`Demuxer`] in front of a [`Packager`].
+/// What takes the bytes apart.
 #[derive(Debug)]
-pub struct TsIntake {
-    demuxer: Demuxer,
+enum Demuxer {
+    /// Given whole packets alone: so packets tell places.
+    Ts(Box<ts::Demuxer>),
+    Flv(Box<flv::Demuxer>),
+}
+
+impl Demuxer {
+    /// `None` for a mux that is not taken apart.
+    fn new(mux: Mux) -> Option<Demuxer> {
+        match mux {
+            Mux::MpegTs => Some(Demuxer::Ts(Box::default())),
+            Mux::Flv => Some(Demuxer::Flv(Box::default())),
+            Mux::WebM | Mux::Ogg | Mux::Raw => None,
+        }
+    }
+}
+
+/// A demultiplexer in front of a [`Packager`]. Of a mux that is not [packaged](Mux::is_packaged) it makes nothing.
+#[derive(Debug)]
+pub struct Intake {
+    mux: Mux,
+    demuxer: Option<Demuxer>,
     packager: Packager,
-    /// Bytes that the demuxer was given, all of them of whole packets: so packets tell places.
+    /// Bytes that the demuxer was given.
     pushed_bytes: u64,
     /// Where in the stream the demuxer's first byte would be, if all were of it; wraps.
     origin: u64,
@@ -18,18 +40,23 @@ pub struct TsIntake {
     reached: u64,
 }
 
-impl TsIntake {
+impl Intake {
     /// Before the first byte. Settings that are out of their range are brought into it.
-    pub fn new(settings: Settings) -> TsIntake {
-        let packager = Packager::new(settings);
-        TsIntake { demuxer: Demuxer::new(), packager, pushed_bytes: 0, origin: 0, reached: 0 }
+    pub fn new(mux: Mux, settings: Settings) -> Intake {
+        let (demuxer, packager) = (Demuxer::new(mux), Packager::new(settings));
+        Intake { mux, demuxer, packager, pushed_bytes: 0, origin: 0, reached: 0 }
     }
 
     /// See [`Packager::starting_at`].
     #[must_use]
-    pub fn starting_at(mut self, epoch: u32, segment: u64) -> TsIntake {
+    pub fn starting_at(mut self, epoch: u32, segment: u64) -> Intake {
         self.packager = self.packager.starting_at(epoch, segment);
         self
+    }
+
+    /// What its bytes are.
+    pub fn mux(&self) -> Mux {
+        self.mux
     }
 
     /// See [`Packager::is_starting`].
@@ -42,31 +69,43 @@ impl TsIntake {
         self.packager.follow(guide);
     }
 
-    /// Takes the next bytes of a transport stream, chopped anywhere, which came in at `now` and begin at `at` in the stream;
+    /// Takes the next bytes of the stream, chopped anywhere, which came in at `now` and begin at `at` in the stream;
     /// `None` of such as are put in front of it. Poll afterwards.
     pub fn push(&mut self, bytes: &[u8], now: Utc, at: Option<u64>) {
-        if let Some(at) = at.filter(|&at| at != self.reached) {
+        if let Some(at) = at {
+            // What was put in front may have come in between.
             self.origin = at.wrapping_sub(self.pushed_bytes);
-            self.reached = at;
+            self.reached = at + bytes.len() as u64;
         }
         self.pushed_bytes += bytes.len() as u64;
-        if at.is_some() {
-            self.reached += bytes.len() as u64;
+        match &mut self.demuxer {
+            Some(Demuxer::Ts(demuxer)) => demuxer.push(bytes),
+            // The relay has refused a publisher of what is refused here.
+            Some(Demuxer::Flv(demuxer)) => drop(demuxer.push(bytes)),
+            None => {}
         }
-        self.demuxer.push(bytes);
         self.hand_over(now);
     }
 
-    /// A publisher has returned: the stream begins anew.
+    /// A publisher has returned: the stream begins anew, in its mux.
     pub fn discontinuity(&mut self, now: Utc) {
-        (self.demuxer, self.pushed_bytes) = (Demuxer::new(), 0);
+        self.begin(self.mux, now);
+    }
+
+    /// The stream begins anew, and is of this mux from now on.
+    pub fn begin(&mut self, mux: Mux, now: Utc) {
+        (self.mux, self.demuxer, self.pushed_bytes) = (mux, Demuxer::new(mux), 0);
         self.origin = self.reached;
         self.packager.discontinuity(now, self.reached);
     }
 
     /// The stream has ended for good.
     pub fn finish(&mut self, now: Utc) {
-        self.demuxer.finish();
+        match &mut self.demuxer {
+            Some(Demuxer::Ts(demuxer)) => demuxer.finish(),
+            Some(Demuxer::Flv(demuxer)) => demuxer.finish(),
+            None => {}
+        }
         self.hand_over(now);
         self.packager.finish(now, self.reached);
     }
@@ -96,26 +135,44 @@ impl TsIntake {
         self.packager.takes_nothing()
     }
 
-    /// The program's streams that no rendition is made of.
+    /// The stream's tracks that no rendition is made of.
     pub fn left_out(&self) -> &[LeftOut] {
         self.packager.left_out()
     }
 
-    /// What the demuxer counts.
-    pub fn counters(&self) -> ts::demux::Counters {
-        self.demuxer.counters()
-    }
-
     fn hand_over(&mut self, now: Utc) {
-        while let Some(event) = self.demuxer.poll() {
-            match event {
-                ts::Event::Program(program) => self.packager.handle_program(&program, now, self.reached),
-                ts::Event::AccessUnit { pid, packet, unit } => {
-                    let at = self.origin.wrapping_add(packet * PACKET_BYTES as u64);
-                    self.packager.push(pid, &unit, now, at);
+        let Intake { packager, origin, reached, .. } = self;
+        match &mut self.demuxer {
+            Some(Demuxer::Ts(demuxer)) => {
+                while let Some(event) = demuxer.poll() {
+                    match event {
+                        ts::Event::Program(program) => packager.handle_program(&program, now, *reached),
+                        ts::Event::AccessUnit { pid, packet, unit } => {
+                            let at = origin.wrapping_add(packet * PACKET_BYTES as u64);
+                            packager.push(pid, &unit, now, at);
+                        }
+                        ts::Event::Pcr { .. } => {}
+                    }
                 }
-                ts::Event::Pcr { .. } => {}
             }
+            Some(Demuxer::Flv(demuxer)) => {
+                while let Some(event) = demuxer.poll() {
+                    match event {
+                        flv::Event::Tracks(tracks) => {
+                            let tracks: Vec<Announced> = tracks.into_iter().map(Announced::from).collect();
+                            packager.handle_streams(&tracks, now, *reached);
+                        }
+                        flv::Event::AccessUnit { track, at, unit } => {
+                            packager.push(track, &unit, now, origin.wrapping_add(at));
+                        }
+                    }
+                }
+            }
+            None => {}
         }
     }
 }
+
+#[cfg(test)]
+#[path = "intake_tests.rs"]
+mod tests;

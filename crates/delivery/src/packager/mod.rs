@@ -10,6 +10,7 @@
 //! given out ([`Event`]) is one set of chunks for both protocols; [`Presentation`] is what their playlists are
 //! rendered from. `edge` keeps the bytes and answers requests.
 
+mod announced;
 mod choice;
 mod clock;
 mod cues;
@@ -25,9 +26,10 @@ mod settings;
 mod start;
 mod steady;
 
+pub use announced::Announced;
 pub use event::Event;
 pub use guide::Guide;
-pub use intake::TsIntake;
+pub use intake::Intake;
 pub use presentation::{
     Availability, Bandwidth, Epoch, KeyFrame, Kind, Part, Position, Presentation, Rendition, Segment,
     SegmentLength, TrackInfo,
@@ -70,7 +72,7 @@ const REORDER_MAX: i64 = 900_000;
 /// A stream of the program that no rendition is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// Where its packets are.
+    /// Its number in the source: the PID of its packets; in FLV the type of its tags (9: pictures, 8: sound).
     pub pid: u16,
     /// Its codec or format, for people.
     pub codec: Cow<'static, str>,
@@ -80,7 +82,11 @@ pub struct LeftOut {
 
 /// The streams of a program that no rendition is made of, as far as its table tells.
 pub fn left_out_of(streams: &[ElementaryStream]) -> Vec<LeftOut> {
-    Choice::of(streams).left_out
+    Choice::of(&announced(streams)).left_out
+}
+
+fn announced(streams: &[ElementaryStream]) -> Vec<Announced> {
+    streams.iter().map(Announced::from).collect()
 }
 
 /// Makes a presentation of a program's access units.
@@ -161,10 +167,15 @@ impl Packager {
         self.guide = guide;
     }
 
-    /// The program is this from now on, `at` this place of the source: chooses what renditions are made of. Where that is not what was chosen before,
-    /// a new epoch begins.
+    /// The program is this from now on, `at` this place of the source: see [`Packager::handle_streams`].
     pub fn handle_program(&mut self, program: &Program, now: Utc, at: u64) {
-        let mut choice = Choice::of(&program.streams);
+        self.handle_streams(&announced(&program.streams), now, at);
+    }
+
+    /// The streams are these from now on, `at` this place of the source: chooses what renditions are made of. Where that is not
+    /// what was chosen before, a new epoch begins.
+    pub fn handle_streams(&mut self, streams: &[Announced], now: Utc, at: u64) {
+        let mut choice = Choice::of(streams);
         choice.refuse(&self.refused);
         if choice.taken != self.choice.taken {
             self.discontinuity(now, at);

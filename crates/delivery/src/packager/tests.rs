@@ -457,7 +457,7 @@ fn a_transport_stream_goes_in_as_bytes() {
         muxer.write(&picture(index % 50 == 0, 500, 90_000 + index * PICTURE), &mut bytes).unwrap();
         muxer.write(&aac(80, 90_000 + index * PICTURE), &mut bytes).unwrap();
     }
-    let mut intake = TsIntake::new(Settings::default());
+    let mut intake = Intake::new(crate::stream::Mux::MpegTs, Settings::default());
     bytes.chunks(1000).for_each(|chunk| intake.push(chunk, BEGUN, None));
     intake.finish(BEGUN);
     let events: Vec<Event> = std::iter::from_fn(|| intake.poll()).collect();

@@ -4,7 +4,7 @@ use glassline_media::container::split::Container;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A stream's container. MPEG-TS is understood; the others are carried as they are.
+/// A stream's container. MPEG-TS is understood; the others are carried as they are, and FLV is taken apart to be packaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Mux {
     /// MPEG transport stream.
@@ -65,6 +65,11 @@ impl Mux {
                  viewers may begin."
             }
         }
+    }
+
+    /// Whether LL-HLS and LL-DASH are made of it.
+    pub const fn is_packaged(self) -> bool {
+        matches!(self, Mux::MpegTs | Mux::Flv)
     }
 
     /// How it is split, where it is carried as it is.

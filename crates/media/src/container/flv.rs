@@ -1,4 +1,4 @@
-//! Flash Video (Adobe Flash Video File Format 10.1, Annex E; Enhanced RTMP v2), as far as a relay has to know it.
+//! Flash Video (Adobe Flash Video File Format 10.1, Annex E; Enhanced RTMP v2), as far as a relay has to know it; [`demux`] takes it apart.
 //!
 //! ```text
 //! "FLV" 1 flags u32 offset │ u32 0 │ type u8, size u24, time u32, stream u24, size bytes │ u32 11+size │ …
@@ -23,6 +23,10 @@
     )
 )]
 
+pub mod demux;
+mod tag;
+mod track;
+
 use super::split::{Boundary, Error, HEADER_MAX_BYTES, Walk};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +48,8 @@ const KIND_BYTES: usize = 2;
 const FILE_HEADER_MAX_BYTES: u64 = 4096;
 
 const AVC: u8 = 7;
+/// H.265 as many encoders have it that do not know Enhanced RTMP; laid out as H.264 is. No specification has it.
+const HEVC: u8 = 12;
 const AAC: u8 = 10;
 const ENHANCED_AUDIO: u8 = 9;
 
@@ -82,7 +88,7 @@ impl Tag {
                 // Sequence header 0, coded picture 1 (3: without composition time; 6: of several tracks).
                 let packet_type = match first & 0xF {
                     kind if is_enhanced => kind,
-                    AVC => second,
+                    AVC | HEVC => second,
                     _ => 1,
                 };
                 match (packet_type, frame_type) {

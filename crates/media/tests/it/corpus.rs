@@ -5,6 +5,8 @@ use glassline_test_support::corpus;
 
 #[path = "../../../../fuzz/bodies/cmaf.rs"]
 mod cmaf;
+#[path = "../../../../fuzz/bodies/flv.rs"]
+mod flv;
 #[path = "../../../../fuzz/bodies/ivf.rs"]
 mod ivf;
 #[path = "../../../../fuzz/bodies/nal.rs"]
@@ -43,6 +45,11 @@ fn y4m_pictures() {
 #[test]
 fn carried_containers() {
     corpus::run("split", split::run);
+}
+
+#[test]
+fn flash_video() {
+    corpus::run("flv", flv::run);
 }
 
 #[test]

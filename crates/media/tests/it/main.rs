@@ -3,6 +3,7 @@
 
 mod cmaf_ffmpeg;
 mod corpus;
+mod flv_ffmpeg;
 mod pattern_through_h264;
 mod split_ffmpeg;
 mod ts_clock;

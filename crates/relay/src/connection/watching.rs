@@ -102,7 +102,7 @@ impl Connection {
         let found = match context.hub.shelves.find(name) {
             Some(shelf) => shelf.find(object, &request.query, context.now),
             None => match find_live(name, context) {
-                Ok(live) if live.mux == Mux::MpegTs => {
+                Ok(live) if live.mux.is_packaged() => {
                     context.hub.shelf(name).find(object, &request.query, context.now)
                 }
                 Ok(live) => {

@@ -28,6 +28,7 @@ mod track;
 pub use chunk::{Captured, Run, Sample, write_chunk};
 pub use init::{Brand, duration_box, write_init};
 pub use read::{Chunk, Event, FourCc, ProducerTime, ReadError, ReadRun, ReadSample, ReadTrack, Reader};
+pub(super) use read::{SampleForm, Unfit};
 pub use record::{Patch, Recorder};
 pub use segment::{CAPTURE_SCHEME, EventMessage, EventTime, SegmentKind, write_event, write_segment_type};
 pub use timeline::{LiveTimeline, Timed, Timeline};

@@ -77,7 +77,7 @@ fn audio_track(payload: &[u8]) -> Option<Track> {
 }
 
 /// From a number of the format's table or a FourCC.
-fn video_name(id: u32) -> String {
+pub(in crate::container) fn video_name(id: u32) -> String {
     let name = match id {
         2 => "Sorenson H.263",
         3 | 6 => "Screen video",
@@ -98,7 +98,7 @@ fn video_name(id: u32) -> String {
     name.into()
 }
 
-fn audio_name(id: u32) -> String {
+pub(in crate::container) fn audio_name(id: u32) -> String {
     let name = match id {
         0 | 3 => "PCM",
         1 => "ADPCM",

@@ -16,6 +16,8 @@ mod flv;
 mod ogg;
 mod webm;
 
+pub(super) use flv::{audio_name as flv_audio_name, video_name as flv_video_name};
+
 use super::split::Container;
 use crate::picture::Size;
 

@@ -29,7 +29,7 @@ pub mod scan;
 mod shaper;
 mod tables;
 pub mod tstd;
-mod units;
+pub(super) mod units;
 
 pub use align::Aligner;
 pub use constant_rate::ConstantRate;

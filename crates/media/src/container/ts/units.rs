@@ -16,15 +16,15 @@ use crate::time::Ticks;
 use bytes::Bytes;
 
 /// An access unit, before it has a stream.
-pub(super) struct Unit {
-    pub(super) data: Bytes,
-    pub(super) pts: Ticks,
-    pub(super) dts: Ticks,
+pub(in crate::container) struct Unit {
+    pub(in crate::container) data: Bytes,
+    pub(in crate::container) pts: Ticks,
+    pub(in crate::container) dts: Ticks,
 }
 
 /// Splits the PES packets of one stream.
 #[derive(Clone, Debug)]
-pub(super) struct Splitter {
+pub(in crate::container) struct Splitter {
     codec: Codec,
     /// The begun frame at the end of the last PES packet; shorter than a frame, so below 8 KiB.
     carry: Vec<u8>,
@@ -37,7 +37,7 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
-    pub(super) fn new(codec: Codec) -> Splitter {
+    pub(in crate::container) fn new(codec: Codec) -> Splitter {
         Splitter {
             codec,
             carry: Vec::new(),
@@ -67,7 +67,7 @@ impl Splitter {
 
     /// Calls `give` with each unit in `payload`. `stamps` are PTS and DTS of the first unit that begins in it;
     /// units of which no time is known are dropped.
-    pub(super) fn split(
+    pub(in crate::container) fn split(
         &mut self,
         payload: &Bytes,
         stamps: Option<(Ticks, Ticks)>,

@@ -29,6 +29,8 @@ pub use error::{FourCc, ReadError};
 pub use fragment::{ReadRun, ReadSample};
 pub use init::ReadTrack;
 pub use message::ProducerTime;
+pub(in crate::container) use sample_entry::Form as SampleForm;
+pub(in crate::container) use unit::Unfit;
 
 use super::EventMessage;
 use body::{Body, HEAD_BYTES, HEAD_MAX_BYTES, Head};

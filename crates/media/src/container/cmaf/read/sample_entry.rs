@@ -1,8 +1,8 @@
 //! Sample entries, read: the codec of a track and its configuration (ISO/IEC 14496-15 §5.3.3 and §8.3.3, 14496-14 §5.6, 14496-3
 //! §1.6, ETSI TS 102 366 annex F, "Encapsulation of Opus in ISOBMFF" §4.3).
 
-use super::body::Body;
-use super::error::ReadError;
+use super::body::{Body, Head};
+use super::error::{FourCc, ReadError};
 use crate::access_unit::Codec;
 use crate::bitstream::aac_config::AudioSpecificConfig;
 use crate::bitstream::h264::BitReader;
@@ -21,7 +21,7 @@ const MPEG1_LAYERS: u8 = 0x6b;
 
 /// What turns a track's samples into access units.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(in crate::container) enum Form {
     H264(NalForm),
     H265(NalForm),
     Av1 {
@@ -47,11 +47,39 @@ pub(super) enum Form {
 
 /// How NAL units lie in samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NalForm {
+pub(in crate::container) struct NalForm {
     /// Bytes of the length in front of each, 1 to 4.
     pub(super) length_bytes: usize,
     /// The parameter sets of the sample entry, in Annex B form.
     pub(super) sets: Vec<u8>,
+}
+
+impl Form {
+    /// The form of samples of `codec` with the configuration `record` of a container that has no boxes: what `avcC`, `hvcC`,
+    /// `av1C` and `dOps` hold, or `AudioSpecificConfig`; and the media parameters that the record states. Errors name the box that
+    /// would hold it.
+    ///
+    /// # Errors
+    /// Where the record is cut off. One that is whole but not understood, or of another codec, is [`Form::Other`].
+    pub(in crate::container) fn of_record(
+        codec: Codec,
+        record: &[u8],
+    ) -> Result<(Form, Option<Media>), ReadError> {
+        let body = |kind| {
+            let content_bytes = record.len() as u64;
+            Body::new(Head { kind: FourCc(kind), at: 0, bytes: 0, content_bytes }, record)
+        };
+        match codec {
+            Codec::H264 => parse_h264(body(*b"avcC"), false),
+            Codec::H265 => parse_h265(body(*b"hvcC")),
+            Codec::Av1 => Ok(parse_av1(body(*b"av1C"))),
+            Codec::Opus => parse_opus(body(*b"dOps")),
+            Codec::Aac => {
+                Ok(parse_aac(record).map_or((Form::Other, None), |(form, media)| (form, Some(media))))
+            }
+            _ => Ok((Form::Other, None)),
+        }
+    }
 }
 
 impl NalForm {

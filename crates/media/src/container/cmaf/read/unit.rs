@@ -19,15 +19,7 @@ const STAMP_MAX: i128 = 1 << 55;
 impl ReadTrack {
     /// The codec of the units that [`ReadTrack::to_unit`] makes; `None` where it makes none.
     pub fn codec(&self) -> Option<Codec> {
-        match self.form {
-            Form::H264(_) => Some(Codec::H264),
-            Form::H265(_) => Some(Codec::H265),
-            Form::Av1 { .. } => Some(Codec::Av1),
-            Form::Aac { .. } => Some(Codec::Aac),
-            Form::Opus => Some(Codec::Opus),
-            Form::Frames { codec, .. } => Some(codec),
-            Form::Other => None,
-        }
+        self.form.codec()
     }
 
     /// Channels of sound, 1 to 8, as the header says; `None` of pictures.
@@ -61,37 +53,10 @@ impl ReadTrack {
         };
         let codec =
             self.codec().ok_or(wrong("a codec that is not read", "one that a transport stream has"))?;
-        let nals = |form: &NalForm| {
-            split(&sample.data, form.length_bytes).ok_or(wrong("a NAL unit that is cut off", "whole ones"))
-        };
-        let (data, random_access) = match &self.form {
-            Form::H264(form) => {
-                let nals = nals(form)?;
-                let begins = can_begin(&nals, sample.is_sync());
-                (annex_b(&nals, if begins { &form.sets } else { &[] }), begins)
-            }
-            Form::H265(form) => {
-                let nals = nals(form)?;
-                let begins = nals.iter().any(|nal| h265_kind(nal) == h265::NalType::RandomAccess);
-                (h265_annex_b(&nals, if begins { &form.sets } else { &[] }), begins)
-            }
-            Form::Av1 { config } => {
-                let unit = av1::to_unit(&sample.data, config);
-                let unit = unit.ok_or(wrong("an OBU that is cut off", "whole ones"))?;
-                let begins = av1::is_key(&unit);
-                (unit, begins)
-            }
-            Form::Aac { header, program } => {
-                let brings = !program.is_empty() && ProgramConfig::of_frame(&sample.data).is_some();
-                let program = if brings { &[][..] } else { program };
-                let overhead = adts::HEADER_BYTES.saturating_add(program.len());
-                let frame_bytes = sample.data.len().saturating_add(overhead);
-                let header = adts::Header { frame_bytes, ..*header }.write();
-                let header = header.ok_or(wrong("too many bytes", "a frame of less than 8 kB"))?;
-                ([&header, program, &sample.data[..]].concat(), true)
-            }
-            Form::Opus | Form::Frames { .. } | Form::Other => (sample.data.to_vec(), true),
-        };
+        let (data, random_access) = self
+            .form
+            .unit_data(&sample.data, sample.is_sync())
+            .map_err(|Unfit(found, expected)| wrong(found, expected))?;
         let (pts, dts) =
             self.stamps(sample).ok_or(wrong("a time beyond all others", "one within 12,000 years"))?;
         Ok(AccessUnit { codec, data: Bytes::from(data), pts, dts, random_access, stamps: Stamps::default() })
@@ -108,6 +73,71 @@ impl ReadTrack {
         };
         let decode = i128::from(sample.decode_time).checked_sub(self.presentation_start.into())?;
         Some((scaled(decode.checked_add(sample.composition_offset.into())?)?, scaled(decode)?))
+    }
+}
+
+/// What is wrong with a sample, and what would be right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::container) struct Unfit(
+    pub(in crate::container) &'static str,
+    pub(in crate::container) &'static str,
+);
+
+impl Form {
+    /// The codec of the units that [`Form::unit_data`] makes; `None` where it makes none.
+    pub(in crate::container) fn codec(&self) -> Option<Codec> {
+        match self {
+            Form::H264(_) => Some(Codec::H264),
+            Form::H265(_) => Some(Codec::H265),
+            Form::Av1 { .. } => Some(Codec::Av1),
+            Form::Aac { .. } => Some(Codec::Aac),
+            Form::Opus => Some(Codec::Opus),
+            Form::Frames { codec, .. } => Some(*codec),
+            Form::Other => None,
+        }
+    }
+
+    /// The bytes of the access unit that is in `sample`, as [`ReadTrack::to_unit`] has them, and whether decoding can begin
+    /// at it; `is_sync` is what the container says of that.
+    ///
+    /// # Errors
+    /// Where the sample is not what the configuration says.
+    pub(in crate::container) fn unit_data(
+        &self,
+        sample: &[u8],
+        is_sync: bool,
+    ) -> Result<(Vec<u8>, bool), Unfit> {
+        let nals = |form: &NalForm| {
+            split(sample, form.length_bytes).ok_or(Unfit("a NAL unit that is cut off", "whole ones"))
+        };
+        Ok(match self {
+            Form::H264(form) => {
+                let nals = nals(form)?;
+                let begins = can_begin(&nals, is_sync);
+                (annex_b(&nals, if begins { &form.sets } else { &[] }), begins)
+            }
+            Form::H265(form) => {
+                let nals = nals(form)?;
+                let begins = nals.iter().any(|nal| h265_kind(nal) == h265::NalType::RandomAccess);
+                (h265_annex_b(&nals, if begins { &form.sets } else { &[] }), begins)
+            }
+            Form::Av1 { config } => {
+                let unit = av1::to_unit(sample, config);
+                let unit = unit.ok_or(Unfit("an OBU that is cut off", "whole ones"))?;
+                let begins = av1::is_key(&unit);
+                (unit, begins)
+            }
+            Form::Aac { header, program } => {
+                let brings = !program.is_empty() && ProgramConfig::of_frame(sample).is_some();
+                let program = if brings { &[][..] } else { program };
+                let overhead = adts::HEADER_BYTES.saturating_add(program.len());
+                let frame_bytes = sample.len().saturating_add(overhead);
+                let header = adts::Header { frame_bytes, ..*header }.write();
+                let header = header.ok_or(Unfit("too many bytes", "a frame of less than 8 kB"))?;
+                ([&header, program, sample].concat(), true)
+            }
+            Form::Opus | Form::Frames { .. } | Form::Other => (sample.to_vec(), true),
+        })
     }
 }
 
