@@ -11,9 +11,9 @@ use super::UNPOISONED;
 use super::display::{Content, Shown, Sink};
 #[cfg(feature = "opus")]
 use super::sound_receive::{Heard, SoundSink};
+#[cfg(feature = "opus")]
 use glassline_codec::audio::opus;
 use glassline_delivery::policy::StreamName;
-#[cfg(feature = "opus")]
 use glassline_delivery::stream::Mux;
 use glassline_direct::coded::ReceivedUnit;
 use glassline_io::clock::Clock;
