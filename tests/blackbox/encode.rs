@@ -87,8 +87,11 @@ fn check_packets(bytes: &[u8]) {
             if std::mem::take(&mut tables_came) {
                 tables_at = Some(pcr);
             }
-            if let Some(tables) = tables_at {
-                longest = longest.max(pcr.since(tables));
+            // They may also come right behind the clock that they are due with: they are late by the next one, if not there before it.
+            if let (Some(tables), Some(last)) = (tables_at, clock)
+                && tables != pcr
+            {
+                longest = longest.max(last.since(tables));
             }
             clock = Some(pcr);
         }
