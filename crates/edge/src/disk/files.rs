@@ -20,6 +20,7 @@ pub(super) mod gate {
     use std::sync::{Condvar, Mutex};
 
     static CLOSED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    static HELD: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     static OPENED: Condvar = Condvar::new();
 
     /// Files in this directory cannot be opened until they may.
@@ -32,9 +33,23 @@ pub(super) mod gate {
         OPENED.notify_all();
     }
 
+    /// Whether a file in this directory is being opened, in vain.
+    pub(in super::super) fn holds(directory: &Path) -> bool {
+        HELD.lock().unwrap().contains(directory)
+    }
+
     pub(super) fn pass(path: &Path) {
-        let closed = CLOSED.lock().unwrap();
-        let holds = |closed: &mut BTreeSet<PathBuf>| path.parent().is_some_and(|it| closed.contains(it));
-        drop(OPENED.wait_while(closed, holds).unwrap());
+        let Some(directory) = path.parent() else { return };
+        let holds = |closed: &mut BTreeSet<PathBuf>| {
+            let is_closed = closed.contains(directory);
+            let mut held = HELD.lock().unwrap();
+            if is_closed {
+                held.insert(directory.to_owned());
+            } else {
+                held.remove(directory);
+            }
+            is_closed
+        };
+        drop(OPENED.wait_while(CLOSED.lock().unwrap(), holds).unwrap());
     }
 }

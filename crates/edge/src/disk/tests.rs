@@ -1,8 +1,8 @@
 //! A disk that hangs.
 
 use super::super::{CacheStatus, Edge, Reading, UpstreamSettings, Wake};
-use super::DiskSettings;
 use super::files::gate;
+use super::{DiskSettings, lock};
 use glassline_delivery::fill::{Object, Via};
 use glassline_io::clock::Clock;
 use glassline_test_support::program::Scratch;
@@ -160,4 +160,30 @@ fn what_was_asked_for_before_a_purge_is_not_kept_behind_it() {
     // Written were the first one, what was asked for behind the purge, and the other one; what came late was not.
     until("two files", || edge.disk_figures().is_some_and(|figures| figures.objects == 2));
     assert_eq!((edge.disk_figures().unwrap().written, asked.load(Ordering::SeqCst)), (3, 4));
+}
+
+#[test]
+fn what_is_asked_for_after_a_purge_is_kept_also_where_the_purge_waits() {
+    let (url, asked) = origin();
+    let scratch = Scratch::new("purge-waits");
+    let directory = scratch.path().join("kept");
+    let mut settings = UpstreamSettings::new(vec![url.parse().unwrap()]);
+    let timeout = Duration::from_secs(600);
+    settings.disk = Some(DiskSettings { directory: directory.clone(), bytes: 1 << 20, timeout });
+    let clock = Clock::new();
+    let edge = Edge::start(settings, Arc::new(Nobody), clock, 1).unwrap();
+    wait_for(&find(&edge, clock).0);
+    until("a file", || edge.disk_figures().is_some_and(|figures| figures.objects == 1));
+    // The thread looks at the file for another purge while the object is purged, and asked for again.
+    gate::close(&directory);
+    edge.purge("/b.m4s", false);
+    until("the file to be looked at", || gate::holds(&directory));
+    assert_eq!(edge.purge("/a.m4s", false), Some(1));
+    wait_for(&find(&edge, clock).0);
+    let disk = edge.disk.as_ref().unwrap();
+    until("the object to wait for its file", || lock(&disk.tasks).writes.len() == 1);
+    gate::open(&directory);
+    until("both purges", || lock(&disk.purges).is_empty());
+    until("the second file", || edge.disk_figures().unwrap().written == 2);
+    assert_eq!((edge.disk_figures().unwrap().objects, asked.load(Ordering::SeqCst)), (1, 2));
 }

@@ -7,7 +7,7 @@ use super::super::readers::Reading as Reader;
 use super::super::upstream::Mailbox;
 use super::super::{Cache, Growing};
 use super::claims::Claim;
-use super::{Disk, Task, count, files, lock};
+use super::{Disk, Task, Tasks, count, files, lock};
 use glassline_delivery::fill::disk::{
     BLOCK_BYTES, FILES_MAX, FileError, FileHead, Found, HEAD_BYTES_MAX, Kept, Name, OpenSeal, Seal,
 };
@@ -219,7 +219,8 @@ impl DiskThread {
             let room = READING_MAX - self.reading.len().min(READING_MAX);
             let count = tasks.reads.len().min(room);
             let reads: Vec<Task> = tasks.reads.drain(..count).collect();
-            let write = if self.writing.is_none() { tasks.writes.pop_front() } else { None };
+            let may_write = self.writing.is_none() && !self.waits_for_purge(&tasks);
+            let write = if may_write { tasks.writes.pop_front() } else { None };
             if let Some(Task::Write { object, .. }) = &write {
                 tasks.unwritten_bytes -= object.filled();
             }
@@ -248,6 +249,14 @@ impl DiskThread {
     /// Whether there are files to be looked at for a purge. Where the directory could not be opened yet, purges wait for it.
     fn has_purges(&self) -> bool {
         self.is_open && !lock(&self.disk.purges).is_empty()
+    }
+
+    /// Whether the next object to be written came after a purge of its key that has not begun: it is written once the purge has
+    /// its list of files, which it would otherwise stand in.
+    fn waits_for_purge(&self, tasks: &Tasks) -> bool {
+        let Some(Task::Write { key, .. }) = tasks.writes.front() else { return false };
+        let purges = lock(&self.disk.purges);
+        self.is_open && purges.iter().any(|it| !it.is_begun && self.disk.is_meant(&it.purge, key))
     }
 
     /// All purges that wait, and all files that there are. Those of an earlier run are known by now.
