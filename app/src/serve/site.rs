@@ -128,9 +128,10 @@ impl Site for PageSite {
         response.with_header("X-Content-Type-Options", "nosniff")
     }
 
-    fn takes_long(&self, request: &Request) -> bool {
+    fn takes_long(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> bool {
         // They name every stream, viewer or object.
         matches!(request.path.as_str(), "/metrics" | "/api/streams" | "/api/clients" | "/api/objects")
+            && refuse_stranger(request, door, peer, hub).is_none()
     }
 
     fn owns(&self, path: &str) -> bool {

@@ -72,7 +72,7 @@ pub(super) struct HubState {
     next_id: u64,
     counts: HandedCounts,
     /// Versions that hand the other counts over by position hand this one over beside them.
-    #[serde(default)]
+    #[serde(default, skip_serializing)]
     gave_way: u64,
 }
 
@@ -337,8 +337,8 @@ impl Hub {
     }
 
     /// Whether the answer to `request` is made by a thread of its own.
-    pub(super) fn takes_long(&self, request: &Request) -> bool {
-        self.site.takes_long(request)
+    pub(super) fn takes_long(&self, request: &Request, door: ListenerRole, peer: IpAddr) -> bool {
+        self.site.takes_long(request, door, peer, self)
     }
 
     /// Whether what is at `path` is never asked of upstream servers.

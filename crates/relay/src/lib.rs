@@ -98,9 +98,10 @@ pub trait Site: Send + Sync {
     fn respond(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response;
 
     /// Whether the answer to `request` may take milliseconds, as that of metrics of many streams does: [`Site::respond`] is then
-    /// called on a thread that makes such answers, one after the other, and no viewer waits for it.
-    fn takes_long(&self, request: &Request) -> bool {
-        let _ = request;
+    /// called on a thread that makes such answers, one after the other, and no viewer waits for it. Not where `peer` gets a refusal
+    /// instead: that thread makes answers alone.
+    fn takes_long(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> bool {
+        let _ = (request, door, peer, hub);
         false
     }
 

@@ -4,7 +4,9 @@
 //! ```text
 //! request ─► worker ─ ask ─► bounded queue ─► thread "answers": Site::respond ─► LongAnswer ─► the connection, on its worker
 //! ```
-//! Where the queue is full, the request is answered 503 at once: whatever clients ask for, it holds a bounded number of requests.
+//! Where the queue is full, the request is answered 503 at once: whatever clients ask for, it holds a bounded number of requests. One
+//! address has a few of them, and half are for operators alone, so that requests without end of strangers keep neither each other nor
+//! monitoring from an answer.
 
 use crate::inboxes::Inboxes;
 use crate::listen::ListenerRole;
@@ -13,6 +15,7 @@ use glassline_delivery::http1::{Response, problem};
 use glassline_edge::Wake;
 use glassline_io::containment::{Border, contain};
 use glassline_streams::Seat;
+use glassline_streams::presence::subscriber;
 use std::io;
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -20,6 +23,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// Requests that wait for the thread. Each takes milliseconds; monitoring asks once in seconds.
 const QUEUE_MAX: usize = 32;
+/// Those of them that are not of operators; and those of one address.
+const OTHERS_MAX: usize = QUEUE_MAX / 2;
+const PER_ADDRESS_MAX: usize = 4;
 
 /// What is being made for a connection. Dropping it lets the thread pass over it.
 #[derive(Debug, Default)]
@@ -32,13 +38,56 @@ impl LongAnswer {
     }
 }
 
+/// The client of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Client {
+    /// The listener that it came to.
+    pub(super) door: ListenerRole,
+    pub(super) peer: IpAddr,
+    /// There is room for operators whatever others do.
+    pub(super) is_operator: bool,
+}
+
 /// A request that waits for the thread.
 struct Job {
     request: Box<Request>,
-    door: ListenerRole,
-    peer: IpAddr,
+    client: Client,
     seat: Seat,
     answer: Weak<LongAnswer>,
+    /// `None` of operators.
+    place: Option<Place>,
+}
+
+/// The addresses with a request that waits, an entry for each request; operators' are not among them.
+type Waiting = Arc<Mutex<Vec<IpAddr>>>;
+
+/// A request's entry among those that wait, until it is dropped.
+struct Place {
+    waiting: Waiting,
+    address: IpAddr,
+}
+
+impl Place {
+    /// `None` where `address`, or all, have as many as they may.
+    fn take(waiting: &Waiting, address: IpAddr) -> Option<Place> {
+        let address = subscriber(address);
+        let mut list = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = list.iter().filter(|other| **other == address).count();
+        if list.len() >= OTHERS_MAX || own >= PER_ADDRESS_MAX {
+            return None;
+        }
+        list.push(address);
+        Some(Place { waiting: Arc::clone(waiting), address })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut list = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = list.iter().position(|address| *address == self.address) {
+            list.swap_remove(at);
+        }
+    }
 }
 
 /// Makes an answer; `None` where the relay has gone, which the thread then ends with.
@@ -49,6 +98,7 @@ pub(super) type Maker = dyn Fn(&Request, ListenerRole, IpAddr) -> Option<Respons
 pub(super) struct LongAnswers {
     maker: OnceLock<Arc<Maker>>,
     queue: OnceLock<Option<SyncSender<Job>>>,
+    waiting: Waiting,
 }
 
 impl LongAnswers {
@@ -62,11 +112,11 @@ impl LongAnswers {
         &self,
         inboxes: &Arc<Inboxes>,
         request: &Request,
-        door: ListenerRole,
-        peer: IpAddr,
+        client: Client,
         seat: Seat,
     ) -> Option<Arc<LongAnswer>> {
         let maker = self.maker.get()?;
+        let place = if client.is_operator { None } else { Some(Place::take(&self.waiting, client.peer)?) };
         let queue = self.queue.get_or_init(|| match start(maker, inboxes) {
             Ok(queue) => Some(queue),
             Err(error) => {
@@ -76,7 +126,7 @@ impl LongAnswers {
         });
         let answer = Arc::new(LongAnswer::default());
         let request = Box::new(request.clone());
-        let job = Job { request, door, peer, seat, answer: Arc::downgrade(&answer) };
+        let job = Job { request, client, seat, answer: Arc::downgrade(&answer), place };
         queue.as_ref()?.try_send(job).ok()?;
         Some(answer)
     }
@@ -92,9 +142,10 @@ fn start(maker: &Arc<Maker>, inboxes: &Arc<Inboxes>) -> io::Result<SyncSender<Jo
 
 fn run(make: &Maker, inboxes: &Inboxes, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
-        let Job { request, door, peer, seat, answer } = job;
+        // Its place is free when its answer is made.
+        let Job { request, client, seat, answer, place: _place } = job;
         let Some(answer) = answer.upgrade() else { continue };
-        let response = match contain(Border::Connection, || make(&request, door, peer)) {
+        let response = match contain(Border::Connection, || make(&request, client.door, client.peer)) {
             Ok(Some(response)) => response,
             Ok(None) => return,
             Err(_) => problem(500, "an internal fault", "See the server's log, and report it."),
@@ -148,9 +199,19 @@ mod tests {
     }
 
     fn ask(hub: &Hub, path: &str, token: u64) -> Option<Arc<LongAnswer>> {
-        let peer = IpAddr::from([127, 0, 0, 1]);
+        ask_from(hub, path, token, IpAddr::from([127, 0, 0, 1]), true)
+    }
+
+    fn ask_from(
+        hub: &Hub,
+        path: &str,
+        token: u64,
+        peer: IpAddr,
+        is_operator: bool,
+    ) -> Option<Arc<LongAnswer>> {
+        let client = Client { door: ListenerRole::Shared, peer, is_operator };
         let seat = Seat { worker: 1, token };
-        hub.long_answers.ask(&hub.inboxes, &request(path), ListenerRole::Shared, peer, seat)
+        hub.long_answers.ask(&hub.inboxes, &request(path), client, seat)
     }
 
     #[test]
@@ -193,6 +254,24 @@ mod tests {
         slow.let_go();
         assert_eq!(until_some("the last", || last.take()).status, 200);
         assert_eq!(first.take().unwrap().status, 200);
+    }
+
+    #[test]
+    fn strangers_keep_neither_each_other_nor_operators_from_an_answer() {
+        let slow = Arc::new(Slow::default());
+        let hub = hub_with(Settings::default(), 2, Arc::clone(&slow) as _).into_shared();
+        let stranger = |last| IpAddr::from([192, 0, 2, last]);
+        let mut waiting = Vec::new();
+        for last in 0..8 {
+            waiting.extend((0..100).filter_map(|_| ask_from(&hub, "/long", 1, stranger(last), false)));
+            let expected = (PER_ADDRESS_MAX * (usize::from(last) + 1)).min(OTHERS_MAX);
+            assert_eq!(waiting.len(), expected, "address {last}");
+        }
+        let operator = ask(&hub, "/metrics", 2).expect("room for operators");
+        slow.let_go();
+        until("the operator's answer", || operator.take().is_some());
+        until("all others", || hub.long_answers.waiting.lock().unwrap().is_empty());
+        assert!(ask_from(&hub, "/long", 1, stranger(0), false).is_some(), "and there is room again");
     }
 
     #[test]

@@ -68,6 +68,11 @@ fn find_upstream(
 }
 
 impl Connection {
+    fn takes_long(&self, request: &Request, context: &TurnContext<'_>) -> bool {
+        let door = ListenerRole::of(self.is_admin, &context.settings.listen);
+        context.hub.takes_long(request, door, self.peer.ip())
+    }
+
     /// Answers a whole request.
     pub(super) fn answer(
         &mut self,
@@ -94,7 +99,7 @@ impl Connection {
                 self.delete_part(&request, context)
             }
             Method::Options => preflight(context.settings),
-            _ if reads && context.hub.takes_long(&request) => {
+            _ if reads && self.takes_long(&request, context) => {
                 self.prepare(request, context);
                 return Ok(Became::Same);
             }

@@ -3,7 +3,7 @@
 use super::responses::{guarded, shared_with};
 use super::{Connection, Role, Turn};
 use crate::listen::ListenerRole;
-use crate::long_answers::LongAnswer;
+use crate::long_answers::{Client, LongAnswer};
 use crate::turn::TurnContext;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, problem};
@@ -23,7 +23,9 @@ impl Connection {
     pub(super) fn prepare(&mut self, request: Box<Request>, context: &mut TurnContext<'_>) {
         let door = ListenerRole::of(self.is_admin, &context.settings.listen);
         let (hub, peer) = (context.hub, self.peer.ip());
-        match hub.long_answers.ask(&hub.inboxes, &request, door, peer, self.seat) {
+        let is_operator = hub.is_operator(door, peer, &request).is_ok();
+        let client = Client { door, peer, is_operator };
+        match hub.long_answers.ask(&hub.inboxes, &request, client, self.seat) {
             Some(answer) => {
                 self.role = Role::Preparing(Box::new(Preparing { request, since: context.now, answer }));
             }

@@ -19,7 +19,7 @@ struct Echo;
 
 impl Site for Echo {
     fn respond(&self, request: &Request, _: ListenerRole, _: IpAddr, _: &Hub) -> Response {
-        if !self.takes_long(request) {
+        if !is_long(request) {
             return Response::ok("text/plain", request.path.clone());
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -27,9 +27,13 @@ impl Site for Echo {
         Response::ok("text/plain", format!("{} by {}", request.path, thread.name().unwrap_or_default()))
     }
 
-    fn takes_long(&self, request: &Request) -> bool {
-        request.path.starts_with("/long/")
+    fn takes_long(&self, request: &Request, _: ListenerRole, _: IpAddr, _: &Hub) -> bool {
+        is_long(request)
     }
+}
+
+fn is_long(request: &Request) -> bool {
+    request.path.starts_with("/long/")
 }
 
 /// Long enough for any machine; nothing waits for it when all is well.

@@ -25,11 +25,36 @@ pub(super) struct Listed {
     init: Option<String>,
     queue: VecDeque<(Item, bool)>,
     last: Option<(u64, u64)>,
+    /// The hinted part that was asked for last.
+    hinted: Option<(u64, u64)>,
+    /// A hinted part that was answered 404: whether that was right the next playlist tells.
+    unmet: Option<(u64, u64)>,
+}
+
+/// What became of a hint that was answered 404.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unmet {
+    /// The segment ended before it.
+    NeverCame,
+    /// The playlist lists the part: it had to be answered.
+    WasRefused,
 }
 
 impl Listed {
-    /// Takes the playlist as it is now.
-    pub(super) fn update(&mut self, media: Media) {
+    /// The part that was hinted, and asked for last, was answered 404.
+    pub(super) fn hint_is_unmet(&mut self) {
+        self.unmet = self.hinted.take();
+    }
+
+    /// Takes the playlist as it is now. Returns what it tells of a hint that was answered 404.
+    pub(super) fn update(&mut self, media: Media) -> Option<Unmet> {
+        let unmet = self.unmet.and_then(|part| {
+            let is_listed = media.items.iter().any(|item| item.id == part);
+            let is_passed = media.next.0 > part.0;
+            let told = if is_listed { Unmet::WasRefused } else { Unmet::NeverCame };
+            (is_listed || is_passed).then_some(told)
+        });
+        self.unmet = self.unmet.filter(|_| unmet.is_none());
         if self.media.is_none() {
             self.init.clone_from(&media.init);
             // Playback begins at the newest item with which decoding can begin.
@@ -49,6 +74,7 @@ impl Listed {
             self.queue.drain(..self.queue.len() - 1);
         }
         self.media = Some(media);
+        unmet
     }
 
     /// The playlist as it was last.
@@ -60,7 +86,9 @@ impl Listed {
         if let Some(uri) = self.init.take() {
             return Some(Wanted { uri, waits: false });
         }
-        self.queue.pop_front().map(|(item, waits)| Wanted { uri: item.uri, waits })
+        let (item, waits) = self.queue.pop_front()?;
+        self.hinted = waits.then_some(item.id);
+        Some(Wanted { uri: item.uri, waits })
     }
 }
 

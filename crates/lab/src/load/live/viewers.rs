@@ -4,7 +4,7 @@ use super::chunks::{Chunk, Chunks};
 use super::dash::Manifest;
 use super::hls::Playlist;
 use super::tally::LiveTally;
-use super::track::{Listed, Numbered, Wanted};
+use super::track::{Listed, Numbered, Unmet, Wanted};
 use crate::load::exchange::{Crowd, Next};
 use crate::load::generator::nth;
 use glassline_delivery::http1::Url;
@@ -63,7 +63,7 @@ const OLDEST_STAMP: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Debug)]
 enum Source {
-    Listed(Url, Listed),
+    Listed(Url, Box<Listed>),
     Numbered(Numbered),
 }
 
@@ -79,7 +79,8 @@ struct Lane {
     chunks: Chunks,
 }
 
-/// Whether the lane at `index` has asked for a part that was hinted and never came, since its segment ended before.
+/// Whether the lane at `index` has asked for a part that was hinted, and was answered that there is none: its segment may have ended
+/// before.
 fn is_unmet_hint(index: usize, lane: &Lane) -> bool {
     !index.is_multiple_of(2) && lane.waits && lane.status == 404
 }
@@ -247,20 +248,27 @@ impl Viewers {
             Some(Playlist::Multivariant(uris)) if !viewer.has_master => {
                 for (place, uri) in viewer.tracks.iter_mut().zip(&uris) {
                     let url = self.settings.url.redirected(uri).ok();
-                    *place = url.map(|url| Source::Listed(url, Listed::default()));
+                    *place = url.map(|url| Source::Listed(url, Box::default()));
                 }
                 viewer.has_master = viewer.tracks[0].is_some();
                 viewer.has_master
             }
             Some(Playlist::Media(media)) => {
                 if !viewer.has_master {
-                    viewer.tracks[0] = Some(Source::Listed(self.settings.url.clone(), Listed::default()));
+                    viewer.tracks[0] = Some(Source::Listed(self.settings.url.clone(), Box::default()));
                     viewer.has_master = true;
                 }
                 let Some(Source::Listed(_, listed)) = &mut viewer.tracks[track] else { return false };
                 let pause = if media.can_block { Duration::ZERO } else { media.target / 2 };
                 viewer.lanes[2 * track].not_before = now + pause;
-                listed.update(media);
+                match listed.update(media) {
+                    Some(Unmet::NeverCame) => self.tally.hints_unmet += 1,
+                    Some(Unmet::WasRefused) => {
+                        self.tally.http_errors += 1;
+                        self.tally.fail("answered 404: a hinted part that was listed after that");
+                    }
+                    None => {}
+                }
                 true
             }
             _ => false,
@@ -348,9 +356,7 @@ impl Crowd for Viewers {
     fn head(&mut self, index: usize, head: &Head, _now: Time) {
         let lane = &mut self.viewers[index / LANES].lanes[index % LANES];
         lane.status = head.status;
-        if is_unmet_hint(index, lane) {
-            self.tally.hints_unmet += 1;
-        } else if head.status >= 300 {
+        if head.status >= 300 && !is_unmet_hint(index, lane) {
             let what = match (index.is_multiple_of(2), lane.waits) {
                 (true, false) => "a playlist",
                 (true, true) => "a blocking reload",
@@ -385,7 +391,10 @@ impl Crowd for Viewers {
         let viewer = &mut self.viewers[index / LANES];
         let lane = &mut viewer.lanes[index % LANES];
         if is_unmet_hint(index, lane) {
-            // The playlist that has come meanwhile says what is next.
+            // The next playlist says whether it was right, and what is next.
+            if let Some(Source::Listed(_, listed)) = &mut viewer.tracks[index % LANES / 2] {
+                listed.hint_is_unmet();
+            }
             return;
         }
         if lane.status >= 300 {

@@ -67,10 +67,29 @@ fn a_hint_that_comes_to_nothing_is_counted_and_not_waited_for() {
     asks(&mut viewers, 0);
     let next = [MEDIA, b"#EXTINF:1,\n9.mp4\n#EXT-X-PART:DURATION=1,URI=\"10.0\",INDEPENDENT=YES\n"].concat();
     answer(&mut viewers, 0, 200, &next);
+    assert_eq!(viewers.tally().hints_unmet, 1);
     assert_eq!(asks(&mut viewers, 1), "/live/x/10.0");
     answer(&mut viewers, 1, 404, b"");
     let tally = viewers.tally();
     assert_eq!((tally.hints_unmet, tally.http_errors), (1, 1), "what is listed has to be there");
+}
+
+#[test]
+fn a_hinted_part_that_is_refused_and_listed_after_that_is_a_fault() {
+    let mut viewers = viewers(Protocol::Hls);
+    asks(&mut viewers, 0);
+    answer(&mut viewers, 0, 200, MASTER);
+    asks(&mut viewers, 0);
+    answer(&mut viewers, 0, 200, MEDIA);
+    asks(&mut viewers, 1);
+    answer(&mut viewers, 1, 200, b"\0\0\0\x08mdat");
+    assert_eq!(asks(&mut viewers, 1), "/live/x/9.1");
+    answer(&mut viewers, 1, 404, b"");
+    asks(&mut viewers, 0);
+    let next = [MEDIA, b"#EXT-X-PART:DURATION=1,URI=\"9.1\"\n"].concat();
+    answer(&mut viewers, 0, 200, &next);
+    let tally = viewers.tally();
+    assert_eq!((tally.hints_unmet, tally.http_errors), (0, 1));
 }
 
 #[test]
