@@ -65,3 +65,9 @@ pub(super) struct Date {
     /// It is that of capture, by what the pictures say; otherwise of arrival.
     pub(super) is_capture: bool,
 }
+
+/// From `before` to `after` by the wall clock, in ticks of 90 kHz.
+pub(super) fn ticks_between(before: Utc, after: Utc) -> i64 {
+    let nanos = i128::from(after.as_nanos()).saturating_sub(before.as_nanos().into());
+    i64::try_from(nanos.saturating_mul(9).checked_div(100_000).unwrap_or(0)).unwrap_or(i64::MAX)
+}

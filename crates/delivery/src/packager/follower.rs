@@ -1,12 +1,12 @@
 //! A rendition with segments that end where those of the lead do.
 
-use super::clock::Clock;
+use super::clock::{Clock, ticks_between};
 use super::lane::{Lane, Opening};
 use super::running::World;
 use super::start::Arrived;
 use super::steady::Steady;
 use glassline_media::container::cmaf::Timed;
-use glassline_media::{AccessUnit, Ticks};
+use glassline_media::{AccessUnit, Ticks, Utc};
 use std::collections::VecDeque;
 
 /// Units wait for the lead no longer than this, by their own time, and no more of them than that.
@@ -17,14 +17,20 @@ const HELD_MAX_BYTES: usize = 16 << 20;
 /// Units in another format, which wait for the next key frame, are no more than this, and no longer.
 const CHANGED_MAX: usize = 2048;
 const CHANGED_HOLD: i64 = 12 * Ticks::RATE as i64;
-/// A follower that is behind by more segments than this has nothing for the oldest of them.
+/// A follower that is behind by more segments than this has nothing for the oldest of them, if that ended so long ago by the wall
+/// clock.
 const BEHIND_MAX: usize = 2;
+const LATE: i64 = Ticks::RATE as i64;
+/// A follower that is behind by more segments than this has nothing for the oldest of them, whatever the wall clock says.
+const BEHIND_MOST: usize = 16;
 
 /// From `pts` on, things belong to segment `segment`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) segment: u64,
     pub(super) pts: Ticks,
+    /// When the unit came that the segment begins with.
+    pub(super) now: Utc,
 }
 
 /// The rendition.
@@ -67,6 +73,11 @@ impl Follower {
         self.held.push_back(arrived);
     }
 
+    /// Takes the units whose stamps nothing confirms: no other comes that would.
+    pub(super) fn flush(&mut self) {
+        self.steady.flush().into_iter().for_each(|unit| self.hold(unit));
+    }
+
     /// Whether units wait for a new epoch, since the track's header does not cover them.
     pub(super) fn is_changed(&self) -> bool {
         self.is_changed
@@ -80,13 +91,15 @@ impl Follower {
         self.is_changed && (waited > CHANGED_HOLD || is_much)
     }
 
-    /// The units that wait for a new epoch.
+    /// The units that wait for a new epoch, with the stamps that they came with.
     pub(super) fn take_changed(&mut self) -> Vec<Arrived> {
         if !std::mem::take(&mut self.is_changed) {
             return Vec::new();
         }
         self.held_bytes = 0;
-        self.held.drain(..).collect()
+        let shift = self.steady.shift();
+        let held = self.held.drain(..).map(|unit| unit.moved(-shift));
+        held.chain(self.steady.take_doubted()).collect()
     }
 
     /// The units that wait behind a jump that the lead, with its shift, has not followed; with the stamps that they came with.
@@ -121,8 +134,16 @@ impl Follower {
                 self.take(&arrived.unit, zero, clock, world);
             }
         }
-        while self.cuts.len() > BEHIND_MAX {
-            let Some(cut) = self.cuts.pop_front() else { break };
+    }
+
+    /// Ends the segments that nothing comes for any more. The wall clock tells that, and not the stamps alone: pauses in a row put those of
+    /// the pictures ahead by segments, and the sound comes as soon behind them as ever.
+    pub(super) fn leave_behind(&mut self, now: Utc, zero: Ticks, clock: &Clock, world: &mut World<'_>) {
+        while let Some(cut) = self.cuts.front().copied().filter(|cut| {
+            let is_late = ticks_between(cut.now, now) >= LATE;
+            self.cuts.len() > if is_late { BEHIND_MAX } else { BEHIND_MOST }
+        }) {
+            self.cuts.pop_front();
             self.not_before = cut.pts;
             self.pass(cut, None, zero, clock, world);
         }

@@ -18,7 +18,7 @@ use super::steady::{Context, Steady, Verdict};
 use super::{Event, RenditionName, Settings};
 use glassline_media::bitstream;
 use glassline_media::container::cmaf::Error;
-use glassline_media::{AccessUnit, Ticks};
+use glassline_media::{Ticks, Utc};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -151,6 +151,7 @@ impl Running {
     /// # Errors
     /// [`Over`] where a new epoch is to begin, with the units that are for that one.
     pub(super) fn push(&mut self, arrived: Arrived, world: &mut World<'_>) -> Result<(), Over> {
+        let now = arrived.now;
         if arrived.name == self.lead.name {
             let context = self.lead_context();
             let units = match self.steady.push(arrived, &context) {
@@ -161,7 +162,7 @@ impl Running {
         } else {
             self.push_follower(arrived)?;
         }
-        self.drain(world);
+        self.drain(now, world);
         if self.followers.iter().any(Follower::waits_too_long) {
             return Err(self.over(Vec::new()));
         }
@@ -182,10 +183,7 @@ impl Running {
     fn over(&mut self, lead: Vec<Arrived>) -> Over {
         let keeps_sound = self.followers.iter().any(Follower::is_changed);
         let mut units = Vec::new();
-        for follower in &mut self.followers {
-            let shift = follower.steady.shift();
-            units.extend(follower.take_changed().into_iter().map(|unit| unit.moved(-shift)));
-        }
+        units.extend(self.followers.iter_mut().flat_map(Follower::take_changed));
         let shift = self.steady.shift();
         units.extend(lead.into_iter().map(|unit| unit.moved(-shift)));
         Over { units, keeps_sound }
@@ -243,7 +241,7 @@ impl Running {
         if !self.lead.is_open() || self.is_due(timed.decode_time, may_cut, world) {
             // A segment that had to be cut before may have had the key frame's beginning.
             let place = cue.map(|cue| cue.at).filter(|&place| place > self.opened_at);
-            self.cut(unit, place.unwrap_or(*at), timed.decode_time, join, world);
+            self.cut(arrived, place.unwrap_or(*at), timed.decode_time, join, world);
         }
         if let Some(mut out) = world.output(self.lead.name) {
             self.lead.add(&timed, join, captured, &mut out);
@@ -309,8 +307,9 @@ impl Running {
         SegmentLength::new(self.settings.segment.as_millis() as u64, 1000)
     }
 
-    /// Ends the lead's segment before `unit`, which begins at `at` in the source, and begins the next one with it.
-    fn cut(&mut self, unit: &AccessUnit, at: u64, decode_time: u64, join: bool, world: &mut World<'_>) {
+    /// Ends the lead's segment before the unit, which begins at `at` in the source, and begins the next one with it.
+    fn cut(&mut self, arrived: &Arrived, at: u64, decode_time: u64, join: bool, world: &mut World<'_>) {
+        let Arrived { unit, now, .. } = arrived;
         let was_open = self.lead.is_open();
         let pts = unit.pts.max(unit.dts);
         let offset = self.lead.scaled(pts - unit.dts);
@@ -323,7 +322,7 @@ impl Running {
         self.lead.begin_segment(opening, &mut out);
         if was_open {
             world.presentation.learn_length(self.lead.name);
-            let cut = Cut { segment: self.lead.number, pts };
+            let cut = Cut { segment: self.lead.number, pts, now: *now };
             self.followers.iter_mut().for_each(|follower| follower.cuts.push_back(cut));
         }
     }
@@ -342,11 +341,14 @@ impl Running {
         let gap_max_of_sound = i64::MAX;
         let context =
             Context { duration, reached, gap_max: gap_max_of_sound, other_shift: lead_shift, leads: false };
-        // Before its first unit its clock is the lead's.
-        let is_elsewhere =
-            |unit: &Arrived| (unit.unit.pts + Ticks(lead_shift) - frontier).0.saturating_abs() > FAR;
-        if follower.reached().is_none() && is_elsewhere(&arrived) {
-            return Ok(());
+        if follower.reached().is_none() {
+            // Before its first unit its clock is the lead's, which may have jumped before the sound's does.
+            let away = |shift: i64| (arrived.unit.pts + Ticks(shift) - frontier).0.saturating_abs();
+            let shift = if away(lead_shift) < away(0) { lead_shift } else { 0 };
+            if away(shift) > FAR {
+                return Ok(());
+            }
+            follower.steady.begin_with(shift);
         }
         let (Verdict::Take(units) | Verdict::Anew(units)) = follower.steady.push(arrived, &context);
         let ceased = self.lead.name.is_video()
@@ -383,10 +385,11 @@ impl Running {
         self.last.map_or(self.zero, |last| last + Ticks(self.sample()))
     }
 
-    fn drain(&mut self, world: &mut World<'_>) {
+    fn drain(&mut self, now: Utc, world: &mut World<'_>) {
         let frontier = self.frontier();
         for follower in &mut self.followers {
             follower.drain(frontier, self.zero, &self.clock, world);
+            follower.leave_behind(now, self.zero, &self.clock, world);
         }
     }
 
@@ -414,10 +417,11 @@ impl Running {
     pub(super) fn finish(&mut self, at: u64, world: &mut World<'_>) {
         let window = self.settings.window;
         // Nothing will tell any more what their stamps mean. What another header is needed for is left.
-        let units = self.steady.flush(&self.lead_context());
+        let units = self.steady.flush();
         let _ = self.take_lead(units, world);
         let end = self.lead.is_open().then(|| self.zero + Ticks(self.lead.end_ticks()));
         for follower in &mut self.followers {
+            follower.flush();
             follower.drain(Ticks(i64::MAX), self.zero, &self.clock, world);
             follower.finish(self.lead.number, end, self.zero, &self.clock, world);
         }

@@ -19,6 +19,7 @@
     )
 )]
 
+use super::clock::ticks_between;
 use super::start::Arrived;
 use glassline_media::{Ticks, Utc};
 
@@ -82,6 +83,11 @@ pub(super) struct Context {
 }
 
 impl Steady {
+    /// Adds this to the stamps that come, from the first unit on.
+    pub(super) fn begin_with(&mut self, shift: i64) {
+        self.shift = shift;
+    }
+
     /// What is added to stamps.
     pub(super) fn shift(&self) -> i64 {
         self.shift
@@ -103,9 +109,9 @@ impl Steady {
     }
 
     /// The first unit that is taken with this sets what others follow.
-    fn accept(&mut self, arrived: Arrived, dts: Ticks, context: &Context) -> Arrived {
+    fn accept(&mut self, arrived: Arrived, dts: Ticks, duration: i64) -> Arrived {
         let offset = arrived.unit.pts - arrived.unit.dts;
-        self.last = Some(Last { dts, duration: context.duration, now: arrived.now });
+        self.last = Some(Last { dts, duration, now: arrived.now });
         self.pace.observe(dts, arrived.now);
         let mut placed = arrived;
         (placed.unit.dts, placed.unit.pts) = (dts, dts + offset);
@@ -119,7 +125,9 @@ impl Steady {
     /// Takes the next unit.
     pub(super) fn push(&mut self, arrived: Arrived, context: &Context) -> Verdict {
         let dts = self.shifted(&arrived);
-        let Some(last) = self.last else { return Verdict::Take(vec![self.accept(arrived, dts, context)]) };
+        let Some(last) = self.last else {
+            return Verdict::Take(vec![self.accept(arrived, dts, context.duration)]);
+        };
         if self.doubted.is_empty() {
             return self.judge(arrived, dts, last, context);
         }
@@ -132,10 +140,10 @@ impl Steady {
             let mut taken = Vec::new();
             for (number, doubted) in (1i64..).zip(between) {
                 let ahead = since.saturating_mul(number).checked_div(parts).unwrap_or(0).max(number);
-                taken.push(self.accept(doubted, last.dts + Ticks(ahead), context));
+                taken.push(self.accept(doubted, last.dts + Ticks(ahead), context.duration));
             }
             let behind = last.dts + Ticks(parts);
-            taken.push(self.accept(arrived, dts.max(behind), context));
+            taken.push(self.accept(arrived, dts.max(behind), context.duration));
             return Verdict::Take(taken);
         }
         let from_doubted =
@@ -147,14 +155,14 @@ impl Steady {
         if self.doubted.len() < DOUBTED_MAX {
             return Verdict::Take(Vec::new());
         }
-        Verdict::Take(self.flush(context))
+        Verdict::Take(self.flush())
     }
 
     /// A unit behind one that nothing was wrong with.
     fn judge(&mut self, arrived: Arrived, dts: Ticks, last: Last, context: &Context) -> Verdict {
         let since = distance(dts, last.dts);
         if (1..=NEAR.max(context.duration.saturating_mul(4))).contains(&since) {
-            return Verdict::Take(vec![self.accept(arrived, dts, context)]);
+            return Verdict::Take(vec![self.accept(arrived, dts, context.duration)]);
         }
         if (1..=context.gap_max).contains(&since) {
             // By half of it at least: arrivals are jerky.
@@ -162,7 +170,7 @@ impl Steady {
             let has_reached =
                 context.reached.is_some_and(|reached| distance(reached, dts) >= NEAR.saturating_neg());
             if has_passed || has_reached {
-                return Verdict::Take(vec![self.accept(arrived, dts, context)]);
+                return Verdict::Take(vec![self.accept(arrived, dts, context.duration)]);
             }
         }
         if let Some(shift) = self.shared_shift(arrived.unit.dts, last, context) {
@@ -170,7 +178,7 @@ impl Steady {
             self.shift = shift;
             let other = arrived.unit.dts + Ticks(shift);
             let placed = if other > last.dts { other } else { last.dts + Ticks(1) };
-            return Verdict::Take(vec![self.accept(arrived, placed, context)]);
+            return Verdict::Take(vec![self.accept(arrived, placed, context.duration)]);
         }
         self.doubted.push(arrived);
         Verdict::Take(Vec::new())
@@ -207,8 +215,10 @@ impl Steady {
             context.reached.is_none_or(|reached| distance(reached, dts + Ticks(self.shift)) >= -SLACK);
         let most = if went_on { context.gap_max } else { STEP_MAX };
         let is_gap = (near.saturating_neg()..=most).contains(&since);
-        let stood = ticks_between(last.now, now).saturating_sub(lasts);
-        let has_stood = stood.saturating_abs() > SLACK;
+        let passed = ticks_between(last.now, now);
+        let stood = passed.saturating_sub(lasts);
+        // Behind a pause the last unit may be expected to last for long: a stream that comes earlier than that has not stood still.
+        let has_stood = stood > SLACK || passed < SLACK.saturating_neg();
         if !is_gap && has_stood && context.leads {
             return Verdict::Anew(moved);
         }
@@ -228,17 +238,19 @@ impl Steady {
                 true => before.dts + Ticks(before.duration.max(1)),
                 false => dts.max(before.dts + Ticks(1)),
             });
-            taken.push(self.accept(unit, placed, context));
+            taken.push(self.accept(unit, placed, context.duration));
         }
         Verdict::Take(taken)
     }
 
     /// Gives what is doubted, each unit behind the one before: nothing will tell any more.
-    pub(super) fn flush(&mut self, context: &Context) -> Vec<Arrived> {
+    pub(super) fn flush(&mut self) -> Vec<Arrived> {
+        let Some(last) = self.last else { return self.take_doubted() };
+        let mut due = last.dts;
         let mut taken = Vec::new();
-        for doubted in std::mem::take(&mut self.doubted) {
-            let due = self.last.map_or(doubted.unit.dts, |last| last.dts + Ticks(last.duration.max(1)));
-            taken.push(self.accept(doubted, due, context));
+        for doubted in self.take_doubted() {
+            due = due + Ticks(last.duration.max(1));
+            taken.push(self.accept(doubted, due, last.duration));
         }
         taken
     }
@@ -297,9 +309,4 @@ impl Pace {
 /// From `before` to `after`, in ticks; what no stamps can be apart is as far as possible.
 fn distance(after: Ticks, before: Ticks) -> i64 {
     after.0.saturating_sub(before.0)
-}
-
-fn ticks_between(before: Utc, after: Utc) -> i64 {
-    let nanos = i128::from(after.as_nanos()).saturating_sub(before.as_nanos().into());
-    i64::try_from(nanos.saturating_mul(9).checked_div(100_000).unwrap_or(0)).unwrap_or(i64::MAX)
 }

@@ -5,6 +5,8 @@ use glassline_media::container::cmaf;
 use proptest::prelude::*;
 use std::time::Duration;
 
+mod irregular;
+
 const MILLI: u64 = 1_000_000;
 
 fn segments(checked: &Checked, name: RenditionName) -> Vec<&Segment> {
@@ -541,11 +543,9 @@ fn feed_at(checked: &mut Checked, pictures: &[(i64, i64, bool)], sound_until: i6
     frames
 }
 
-/// How many pictures or frames of sound are in a rendition's segments, and how many epochs those are of.
-fn contents(checked: &Checked, name: RenditionName) -> (usize, usize) {
-    let mut samples = 0;
-    let epochs: std::collections::BTreeSet<u32> =
-        segments(checked, name).iter().filter(|segment| !segment.gap).map(|segment| segment.epoch).collect();
+/// The samples in a rendition's segments.
+fn samples(checked: &Checked, name: RenditionName) -> Vec<cmaf::ReadSample> {
+    let mut samples = Vec::new();
     for segment in segments(checked, name).iter().filter(|segment| !segment.gap) {
         let init = &checked.inits[&(name, segment.epoch)];
         let bytes = &checked.segments[&(name, segment.number)].bytes;
@@ -553,11 +553,18 @@ fn contents(checked: &Checked, name: RenditionName) -> (usize, usize) {
         reader.push(&[&init[..], &bytes[..]].concat()).unwrap();
         while let Some(event) = reader.poll() {
             if let cmaf::Event::Chunk(chunk) = event {
-                samples += chunk.runs.iter().map(|run| run.samples.len()).sum::<usize>();
+                samples.extend(chunk.runs.into_iter().flat_map(|run| run.samples));
             }
         }
     }
-    (samples, epochs.len())
+    samples
+}
+
+/// How many pictures or frames of sound are in a rendition's segments, and how many epochs those are of.
+fn contents(checked: &Checked, name: RenditionName) -> (usize, usize) {
+    let epochs: std::collections::BTreeSet<u32> =
+        segments(checked, name).iter().filter(|segment| !segment.gap).map(|segment| segment.epoch).collect();
+    (samples(checked, name).len(), epochs.len())
 }
 
 fn wide() -> Settings {
