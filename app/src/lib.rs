@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod brief;
+mod choice;
 mod cli;
 mod completions;
 mod config;
@@ -29,6 +30,7 @@ mod picture_file;
 mod probe;
 mod raw;
 mod send_raw;
+mod serde_text;
 mod serve;
 mod sign;
 mod sound_source;

@@ -4,16 +4,21 @@ use crate::encode::input_words;
 use anyhow::Result;
 use glassline_studio::capture::{Input, Track, Tracks};
 
+/// The help of `--video-track`.
+pub(crate) const VIDEO_TRACK: &str = "\
+Which video track of a file: its number, from 1 (cover pictures do not count), or its language [default: the track that \
+the file marks as its default, otherwise the first]";
+/// The help of `--audio-track`.
+pub(crate) const AUDIO_TRACK: &str = "\
+Which audio track of a file: its number, from 1, or its language, as de or deu [default: the track that the file marks \
+as its default, otherwise the first]";
+
 /// The video and audio tracks.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 pub(crate) struct TrackArgs {
-    /// Which video track of a file: its number, from 1 (cover pictures do not count), or its language [default: the
-    /// track that the file marks as its default, otherwise the first]
-    #[arg(long, value_name = "N|LANGUAGE")]
+    #[arg(long, value_name = "N|LANGUAGE", help = VIDEO_TRACK)]
     video_track: Option<Track>,
-    /// Which audio track of a file: its number, from 1, or its language, as de or deu [default: the track that the
-    /// file marks as its default, otherwise the first]
-    #[arg(long, value_name = "N|LANGUAGE")]
+    #[arg(long, value_name = "N|LANGUAGE", help = AUDIO_TRACK)]
     audio_track: Option<Track>,
 }
 

@@ -2,7 +2,7 @@
 //! from other servers.
 
 use super::problem::{Problem, problem};
-use super::section::duration;
+use crate::serde_text::duration;
 use glassline_delivery::fill::{KeyQuery, Route, RouteError};
 use glassline_delivery::http1::Url;
 use glassline_delivery::packager;

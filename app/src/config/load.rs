@@ -34,8 +34,7 @@ impl Config {
         upstream.disk = upstream.disk.take().map(|directory| folder.join(directory));
         upstream.ca = upstream.ca.take().map(|ca| folder.join(ca));
         for section in encode.values_mut() {
-            section.input = section.input.take().map(|input| crate::encode::input_in(folder, &input));
-            section.audio_in = section.audio_in.take().map(|input| crate::encode::sound_in(folder, &input));
+            *section = std::mem::take(section).in_folder(folder);
         }
         log.access = log.access.take().map(|file| folder.join(file));
         let general = [

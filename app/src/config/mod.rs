@@ -16,14 +16,11 @@ mod validate_streams;
 mod wording;
 
 pub(crate) use edge::{Package, Upstream, server};
-pub(crate) use encode::Encode;
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
-pub(crate) use section::{
-    Admin, Demo, Flush, Log, Mux, Pacing, Prebuffer, Process, Publish, Pull, Secret, SendPath, Slow, Stream,
-    Tls, Viewer,
-};
+pub(crate) use section::{Admin, Demo, Log, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer};
 
+use crate::encode::EncodeOptions;
 use glassline_delivery::policy::Hosts;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -62,7 +59,7 @@ pub(crate) struct Config {
     /// Settings of single streams, by name.
     pub(crate) stream: BTreeMap<String, Stream>,
     /// Streams that the program encodes itself, by the names under which it publishes them.
-    pub(crate) encode: BTreeMap<String, Encode>,
+    pub(crate) encode: BTreeMap<String, EncodeOptions>,
     /// The user as which the process continues, and how it ends after an upgrade.
     pub(crate) process: Process,
     /// The log.

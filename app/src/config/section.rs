@@ -1,13 +1,15 @@
 //! The sections of the configuration: their defaults, and how their values are read.
 
 use crate::logging;
+use crate::serde_text::{self, duration, some_duration};
 use glassline_delivery::output::Destination;
 use glassline_delivery::policy::{self, Hosts, MarkRange, Networks};
 use glassline_delivery::pull::{Policy, Source};
-use glassline_delivery::stream;
+use glassline_delivery::stream::{FlushPolicy, Mux, Pacing, Prebuffer};
 use glassline_media::picture::Size;
-use glassline_media::quantity::{self, Bitrate, ByteSize, QuantityError};
+use glassline_media::quantity::{self, Bitrate, ByteSize};
 use glassline_media::time::FrameRate;
+use glassline_relay::SendPath;
 use glassline_studio::encode::BITRATE;
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
@@ -162,12 +164,16 @@ pub(crate) struct Viewer {
     /// The most memory that the backlog of one stream takes.
     pub(crate) backlog_max: ByteSize,
     /// How far behind live a viewer starts.
+    #[serde(deserialize_with = "prebuffer")]
     pub(crate) prebuffer: Prebuffer,
     /// When new data is sent to the viewers.
-    pub(crate) flush: Flush,
+    #[serde(deserialize_with = "serde_text::one")]
+    pub(crate) flush: FlushPolicy,
     /// How fast data is sent to a viewer.
+    #[serde(deserialize_with = "pacing")]
     pub(crate) pacing: Pacing,
     /// By which system calls data is sent.
+    #[serde(deserialize_with = "serde_text::one")]
     pub(crate) send_path: SendPath,
     /// What happens to a viewer that falls behind the backlog.
     pub(crate) slow: Slow,
@@ -206,10 +212,10 @@ impl Default for Viewer {
             allow_origin: None,
             backlog: Duration::from_secs(10),
             backlog_max: ByteSize::from_mebibytes(64),
-            prebuffer: Prebuffer::Time(Duration::ZERO),
-            flush: Flush::Frame,
+            prebuffer: Prebuffer::NONE,
+            flush: FlushPolicy::default(),
             pacing: Pacing::Factor(3.0),
-            send_path: SendPath::Auto,
+            send_path: SendPath::default(),
             slow: Slow::Move,
             max_moves: 0,
             mark: None,
@@ -223,18 +229,6 @@ impl Default for Viewer {
     }
 }
 
-/// When a stream's new data is sent to its viewers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Flush {
-    /// Each picture at once.
-    Frame,
-    /// Several pictures together; the oldest waits up to 30 ms.
-    Balanced,
-    /// Several pictures together; the oldest waits up to 100 ms.
-    Thrifty,
-}
-
 /// What happens to a viewer that falls behind the backlog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -243,71 +237,6 @@ pub(crate) enum Slow {
     Move,
     /// It is dropped.
     Drop,
-}
-
-/// How fast data is sent to a viewer: `"3x"` of the stream's rate, `"20M"` bits per second, or `"off"`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Pacing {
-    /// Without pacing.
-    Off,
-    /// At this multiple of the stream's rate.
-    Factor(f64),
-    /// At this many bits per second.
-    Rate(Bitrate),
-}
-
-impl Pacing {
-    fn parse(text: &str) -> Result<Pacing, QuantityError> {
-        if text == "off" {
-            return Ok(Pacing::Off);
-        }
-        match text.strip_suffix('x').and_then(|factor| factor.parse().ok()) {
-            Some(factor) => Ok(Pacing::Factor(factor)),
-            None => text.parse().map(Pacing::Rate),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Pacing {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pacing, D::Error> {
-        quantity::deserialize_text(deserializer, "pacing (\"3x\", \"20M\" or \"off\")", Pacing::parse)
-    }
-}
-
-/// How far behind live a viewer starts: a time (`"2s"`) or a size (`"1MiB"`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Prebuffer {
-    /// At data that arrived this long ago.
-    Time(Duration),
-    /// At data that is followed by this many bytes.
-    Size(ByteSize),
-}
-
-impl Prebuffer {
-    fn parse(text: &str) -> Result<Prebuffer, QuantityError> {
-        // Units of sizes end with B, units of times do not.
-        if text.trim_end().ends_with('B') {
-            text.parse().map(Prebuffer::Size)
-        } else {
-            quantity::parse_duration(text).map(Prebuffer::Time)
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Prebuffer {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Prebuffer, D::Error> {
-        quantity::deserialize_text(deserializer, "duration or size (\"2s\" or \"1MiB\")", Prebuffer::parse)
-    }
-}
-
-/// By which system calls a stream's data is written to viewers' sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum SendPath {
-    /// io_uring, if the system allows it.
-    Auto,
-    /// One sendfile for each viewer.
-    Sendfile,
 }
 
 /// `[pull]`: how streams are fetched from a source.
@@ -343,6 +272,7 @@ pub(crate) struct Stream {
     #[serde(deserialize_with = "source")]
     pub(crate) source: Option<Source>,
     /// The container format of the source, if its address does not tell.
+    #[serde(deserialize_with = "some_mux")]
     pub(crate) mux: Option<Mux>,
     /// The authorities that are trusted for the source over TLS. After loading, the path is relative to the working
     /// directory.
@@ -353,13 +283,16 @@ pub(crate) struct Stream {
     /// The most memory that its backlog takes, if different from `[viewer]`.
     pub(crate) backlog_max: Option<ByteSize>,
     /// How far behind live its viewers start, if different from `[viewer]`.
+    #[serde(deserialize_with = "some_prebuffer")]
     pub(crate) prebuffer: Option<Prebuffer>,
     /// Where the stream is sent to in datagrams.
     #[serde(deserialize_with = "outputs")]
     pub(crate) outputs: Vec<Destination>,
     /// When its new data is sent, if different from `[viewer]`.
-    pub(crate) flush: Option<Flush>,
+    #[serde(deserialize_with = "serde_text::some")]
+    pub(crate) flush: Option<FlushPolicy>,
     /// How fast data is sent to its viewers, if different from `[viewer]`.
+    #[serde(deserialize_with = "some_pacing")]
     pub(crate) pacing: Option<Pacing>,
     /// The publish key that replaces the general one; from `publish_key` or, after loading, from `publish_key_file`.
     pub(crate) publish_key: Option<Secret>,
@@ -400,20 +333,6 @@ pub(crate) struct Process {
 impl Default for Process {
     fn default() -> Process {
         Process { user: None, group: None, drain: Duration::from_secs(12 * 3600) }
-    }
-}
-
-/// A stream's container format, named as in its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mux(pub(crate) stream::Mux);
-
-impl<'de> Deserialize<'de> for Mux {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Mux, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        stream::Mux::of_extension(&text).map(Mux).ok_or_else(|| {
-            let known = stream::Mux::ALL.map(stream::Mux::extension).join(", ");
-            serde::de::Error::custom(format!("{text:?} is not known; one of {known}"))
-        })
     }
 }
 
@@ -505,14 +424,29 @@ fn mark_pool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MarkRa
     quantity::deserialize_text(deserializer, "range of marks", str::parse::<MarkRange>).map(Some)
 }
 
-pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    quantity::deserialize_text(deserializer, "duration", quantity::parse_duration)
+fn pacing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pacing, D::Error> {
+    quantity::deserialize_text(deserializer, "pacing (\"3x\", \"20M\" or \"off\")", str::parse)
 }
 
-pub(super) fn some_duration<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Duration>, D::Error> {
-    duration(deserializer).map(Some)
+fn some_pacing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Pacing>, D::Error> {
+    pacing(deserializer).map(Some)
+}
+
+fn prebuffer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Prebuffer, D::Error> {
+    quantity::deserialize_text(deserializer, "duration or size (\"2s\" or \"1MiB\")", str::parse)
+}
+
+fn some_prebuffer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Prebuffer>, D::Error> {
+    prebuffer(deserializer).map(Some)
+}
+
+/// A stream's container format, named as in its address.
+fn some_mux<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Mux>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Mux::of_extension(&text).map(Some).ok_or_else(|| {
+        let known = Mux::ALL.map(Mux::extension).join(", ");
+        serde::de::Error::custom(format!("{text:?} is not known; one of {known}"))
+    })
 }
 
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {

@@ -395,7 +395,10 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "[stream.a]\noutputs = ['udp://10.0.0.1:5', 'rtp://10.0.0.1:5']",
             "glassline.toml:2: stream.a.outputs: names 10.0.0.1:5 twice",
         ),
-        ("[stream.a]\nflush = 'never'", "glassline.toml:2: stream.a.flush: unknown variant"),
+        (
+            "[stream.a]\nflush = 'never'",
+            "glassline.toml:2: stream.a.flush: \"never\" is not known; one of frame, balanced, thrifty",
+        ),
         ("[stream.a]\nsource = 5", "glassline.toml:2: stream.a.source: invalid type"),
         (
             "[stream.a]\nsource = 'ftp://h/'",

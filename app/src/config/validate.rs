@@ -2,8 +2,9 @@
 
 use super::encode::{check_bitrate, check_preset};
 use super::problem::{NAME_RULE, Problem, out_of, problem};
-use super::{Config, Pacing, Prebuffer, Secret};
+use super::{Config, Secret};
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::{Pacing, Prebuffer};
 use glassline_media::quantity::{self, Bitrate, ByteSize};
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -214,7 +215,7 @@ pub(super) fn check_pacing(key: impl Into<Cow<'static, str>>, pacing: Pacing) ->
         Pacing::Factor(factor) if !(1.5..=100.0).contains(&factor) => {
             problem(key, format!("{factor}x is out of range; from 1.5x to 100x"))
         }
-        Pacing::Rate(rate) => bitrate(key, Some(rate)),
+        Pacing::Rate(rate) => bitrate(key, Some(Bitrate::from_bits_per_second(rate))),
         _ => Ok(()),
     }
 }
@@ -236,7 +237,9 @@ pub(super) fn check_backlog(
     let key = format!("{section}.prebuffer");
     match prebuffer {
         Some(Prebuffer::Time(time)) => duration(key, time, seconds(0), seconds(600)),
-        Some(Prebuffer::Size(size)) if size > most => out_of(key, size, "0B", most),
+        Some(Prebuffer::Bytes(bytes)) if bytes > most.bytes() => {
+            out_of(key, ByteSize::from_bytes(bytes), "0B", most)
+        }
         _ => Ok(()),
     }
 }

@@ -90,7 +90,7 @@ impl Stream {
             (Some(_), None) => {
                 return problem(key("mux"), "belongs to a source; a publisher's address tells its mux");
             }
-            (Some(mux), Some(Source::Udp(_))) if mux.0 != Mux::MpegTs => {
+            (Some(mux), Some(Source::Udp(_))) if *mux != Mux::MpegTs => {
                 return problem(key("mux"), "comes over HTTP alone; datagrams are MPEG-TS");
             }
             _ => {}

@@ -3,7 +3,8 @@
 use super::figures::{self, Report};
 #[cfg(feature = "opus")]
 use super::sound::SoundArgs;
-use crate::encode::{self, Deinterlace, input_words};
+use crate::choice::choice;
+use crate::encode::{self, input_words};
 use crate::failure;
 use crate::link::{self, Extra, Run};
 use crate::tracks::TrackArgs;
@@ -19,7 +20,9 @@ use glassline_io::clock::Clock;
 use glassline_io::process::processors;
 use glassline_io::random;
 use glassline_media::quantity::{self, Bitrate};
-use glassline_studio::capture::{self, CodedInput, FfmpegInput, Input, Length, ParseError, Request, Source};
+use glassline_studio::capture::{
+    self, CodedInput, Deinterlace, FfmpegInput, Input, Length, ParseError, Request, Source,
+};
 use glassline_transport::link::Fec;
 use std::fs::File;
 use std::io::{LineWriter, Write};
@@ -114,7 +117,7 @@ pub(super) struct SendOptions {
     #[arg(long = "loop")]
     looped: bool,
     /// How interlaced video is handled
-    #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
+    #[arg(long, value_name = "HOW", value_parser = choice::<Deinterlace>(), default_value_t)]
     deinterlace: Deinterlace,
     /// Write the decision about each picture to this file, one line of JSON each: budgets, candidates, which one was
     /// chosen and why
@@ -212,7 +215,7 @@ impl Sending {
             sound: block,
             paced: true,
             looped: options.looped,
-            deinterlace: options.deinterlace.into(),
+            deinterlace: options.deinterlace,
             length,
             begun,
             ..Request::default()

@@ -3,11 +3,10 @@
 mod budget;
 mod control_socket;
 mod line;
+mod options;
 mod outputs;
 mod report;
 mod section;
-mod settings;
-mod sound;
 #[cfg(test)]
 #[cfg(feature = "x264")]
 mod sound_tests;
@@ -20,21 +19,18 @@ mod words;
 use crate::brief::{Brief, brief};
 use crate::failure;
 use crate::stop::{Second, StopSignals};
-use crate::tracks::TrackArgs;
 use crate::trust::Trust;
 use anyhow::Result;
 pub(crate) use control_socket::answers_to;
 use glassline_io::clock::Clock;
 use glassline_media::quantity;
-use glassline_studio::capture::{self, Input, Length};
-use glassline_studio::encode::{Encoding, Ended, Rendition, Request};
+use glassline_studio::capture::Length;
+use glassline_studio::encode::{Encoding, Ended, Request};
 use glassline_studio::output::{Credentials, Opener, Output, Outputs, Target};
 pub(crate) use line::Line;
+pub(crate) use options::{EncodeOptions, NamedInput};
 pub(crate) use outputs::read_key;
-pub(crate) use section::{
-    check_section, encoder_request, explain, input_in, require, sound_in, stream_names,
-};
-use settings::Settings;
+pub(crate) use section::{check_section, encoder_request, explain, require, stream_names};
 use std::path::PathBuf;
 use std::time::Duration;
 pub(crate) use vp8::IvfOutput;
@@ -70,12 +66,8 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = FIRST_EXAMPLES, after_long_help = EXAMPLES, mut_args(|arg| brief(arg, &BRIEF)))]
 pub(crate) struct Args {
-    /// What to encode: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (y4m on standard input),
-    /// v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), rtp:FILE.sdp[?interface=NAME&processor=N]
-    /// (uncompressed video over RTP, by its session description), or a file that FFmpeg can read (file:PATH if its
-    /// name looks like something else), with its audio
-    #[arg(value_name = "INPUT")]
-    input: Input,
+    #[command(flatten)]
+    options: EncodeOptions,
     /// Where the stream goes: FILE.ts, FILE.mp4 or FILE.ivf (overwritten), - (standard output), udp://HOST:PORT or
     /// rtp://HOST:PORT (also multicast; options: ?ttl=N&interface=NAME&source=ADDRESS&packets=N),
     /// http://HOST[:PORT]/live/NAME.ts or https://…, null: (nowhere). Several outputs get the same stream, and one
@@ -83,16 +75,10 @@ pub(crate) struct Args {
     #[arg(value_name = "OUTPUT", required = true)]
     outputs: Vec<Target>,
     /// Video codec; VP8 goes to a single output, FILE.ivf, - or null:, and is encoded as fast as possible
-    #[arg(long, value_enum, value_name = "CODEC", default_value = "h264")]
+    #[arg(long, value_enum, value_name = "CODEC", default_value = "h264", display_order = 0)]
     codec: VideoCodec,
     #[command(flatten)]
-    settings: Settings,
-    #[command(flatten)]
     vp8: vp8::Options,
-    #[command(flatten)]
-    sound: sound::SoundArgs,
-    #[command(flatten)]
-    tracks: TrackArgs,
     /// Stop after this many pictures
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -105,16 +91,6 @@ pub(crate) struct Args {
     /// Encode a file as fast as possible, also to the network
     #[arg(long)]
     no_realtime: bool,
-    /// Start a file again at its end: video with its audio, and FILE.wav beside other video
-    #[arg(long = "loop")]
-    looped: bool,
-    /// How interlaced video is handled
-    #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
-    deinterlace: Deinterlace,
-    /// One of several versions from one capture, each with its own size, frame rate and bit rate: its outputs are
-    /// NAME-720p50.ts and so on, or contain {rendition} or {index}; udp:// ports go up by two
-    #[arg(long = "rendition", value_name = "WxH@RATE:BITRATE", conflicts_with = "bitrate")]
-    renditions: Vec<Rendition>,
     /// File with the publish key, if the server requires one
     #[arg(long, value_name = "FILE")]
     publish_key_file: Option<PathBuf>,
@@ -165,54 +141,28 @@ enum VideoCodec {
     Vp8,
 }
 
-/// What becomes of interlaced pictures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Deinterlace {
-    /// Make a whole picture from each field: 50i becomes 50p
-    Auto,
-    /// Keep both fields in one picture, which is coded and flagged as interlaced
-    Off,
-    /// Treat pictures as progressive: for material with a wrong flag
-    Ignore,
-}
-
-impl From<Deinterlace> for capture::Deinterlace {
-    fn from(choice: Deinterlace) -> capture::Deinterlace {
-        match choice {
-            Deinterlace::Auto => capture::Deinterlace::Auto,
-            Deinterlace::Off => capture::Deinterlace::Off,
-            Deinterlace::Ignore => capture::Deinterlace::Ignore,
-        }
-    }
-}
-
 impl Args {
     /// Whether pictures of a file are handed over when their time has come.
     fn paced(&self) -> bool {
         self.realtime || !self.no_realtime && self.outputs.iter().any(Target::is_network)
     }
 
+    fn length(&self) -> Length {
+        Length { pictures: self.limit, time: self.duration }
+    }
+
     /// What the engine is asked for.
-    fn request(&self) -> Request {
-        Request {
-            input: self.input.clone(),
-            settings: self.settings.settings(),
-            renditions: self.renditions.clone(),
-            sound: self.sound.request(),
-            paced: self.paced(),
-            looped: self.looped,
-            deinterlace: self.deinterlace.into(),
-            length: Length { pictures: self.limit, time: self.duration },
-        }
+    fn request(&self) -> Result<Request> {
+        self.options.request(self.paced(), self.length()).map_err(words::input)
     }
 }
 
 /// Encodes until the input ends, the limit is reached, or SIGINT or SIGTERM asks for the end.
-pub(crate) fn run(mut line: Line) -> Result<()> {
-    line.args.input = line.args.tracks.of(line.args.input.clone())?;
-    outputs::check(&line.args.input, &line.args.outputs)?;
+pub(crate) fn run(line: Line) -> Result<()> {
+    let input = line.args.options.input().map_err(words::input)?;
+    outputs::check(&input, &line.args.outputs)?;
     if line.args.codec == VideoCodec::Vp8 {
-        return vp8::run(&line);
+        return vp8::run(&line, &input);
     }
     line.refuse_these(&vp8::OWN_OPTIONS, "belongs to VP8")?;
     run_h264(line.args)
@@ -221,8 +171,9 @@ pub(crate) fn run(mut line: Line) -> Result<()> {
 fn run_h264(args: Args) -> Result<()> {
     args.check()?;
     let key = args.publish_key_file.as_deref().map(outputs::read_key).transpose()?;
-    let mut encoding = Encoding::open(&args.request(), Clock::new()).map_err(words::explain)?;
-    let targets = outputs::of_renditions(&args.outputs, &args.input, &encoding)?;
+    let request = args.request()?;
+    let mut encoding = Encoding::open(&request, Clock::new()).map_err(words::explain)?;
+    let targets = outputs::of_renditions(&args.outputs, &request.input, &encoding)?;
     if args.stats {
         // One line has room for one rendition: the first.
         report::show_progress(&mut encoding);

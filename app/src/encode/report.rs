@@ -45,7 +45,7 @@ pub(super) fn print_at_end(args: &Args, controls: &Controls, all: &[Stats]) -> R
         } else if args.stats {
             output::print_aside(&format!("{which}{}", table(stats)))?;
         }
-        budgets.push(budget::draw(stats, &format!("{}, preset {}", status.name, args.settings.preset)));
+        budgets.push(budget::draw(stats, &format!("{}, preset {}", status.name, args.options.preset)));
     }
     args.budget.as_ref().map_or(Ok(()), |path| budget::write(path, &budgets))
 }

@@ -1,7 +1,6 @@
 //! The pipeline as a whole: what comes out is a transport stream that holds what went in.
 
 use super::*;
-use crate::config;
 use glassline_media::container::ts::Scanner;
 use glassline_media::container::ts::packet::packets;
 use glassline_media::container::ts::{Demuxer, Event, PACKET_BYTES};
@@ -58,7 +57,10 @@ pub(super) fn refused(args: &[&str]) -> String {
 
 #[test]
 fn the_demo_is_coded_as_the_command_line_would() {
-    assert_eq!(parse(&["-", "null:"]).unwrap().settings.settings(), encode::Settings::default());
+    let args = parse(&["-", "null:"]).unwrap();
+    let expected = EncodeOptions { input: Some("-".parse().unwrap()), ..EncodeOptions::default() };
+    assert_eq!(args.options, expected);
+    assert_eq!(args.request().unwrap().settings, encode::Settings::default());
 }
 
 #[test]
@@ -82,13 +84,13 @@ impl Output for Kept {
 #[test]
 fn the_demo_is_a_stream_with_picture_and_sound() {
     let stream = Arc::new(Mutex::new(Vec::new()));
-    let section = config::Encode {
-        input: Some("test:320x180@25".to_owned()),
+    let section = EncodeOptions {
+        input: Some("test:320x180@25".parse().unwrap()),
         preset: "ultrafast".to_owned(),
         bitrate: Some(Bitrate::from_bits_per_second(300_000)),
-        keyint: Duration::from_millis(200),
+        keyint: "200ms".parse().unwrap(),
         threads: 1,
-        ..config::Encode::default()
+        ..EncodeOptions::default()
     };
     let into = Arc::clone(&stream);
     let name = glassline_delivery::policy::StreamName::parse("demo").unwrap();

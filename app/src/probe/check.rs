@@ -4,25 +4,7 @@ use crate::failure;
 use crate::layout::grid;
 use anyhow::Result;
 use glassline_inspect::transport_stream::{CheckReport, RuleReport};
-use glassline_media::container::ts::conformance::{Profile, Rule};
-
-/// A set of rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Rules {
-    /// ISO/IEC 13818-1
-    Iso,
-    /// DVB: a clock reference every 40 ms
-    Dvb,
-}
-
-impl Rules {
-    pub(super) fn profile(self) -> Profile {
-        match self {
-            Rules::Iso => Profile::Iso,
-            Rules::Dvb => Profile::Dvb,
-        }
-    }
-}
+use glassline_media::container::ts::conformance::Rule;
 
 /// An error where a rule is broken, so that scripts see it.
 pub(super) fn verdict(report: &CheckReport) -> Result<()> {

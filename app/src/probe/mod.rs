@@ -20,6 +20,7 @@ pub(crate) mod server_clock;
 pub(crate) mod source;
 mod table;
 
+use crate::choice::choice;
 use crate::raw::ReceiveOptions;
 use crate::trust::Trust;
 use crate::{failure, output};
@@ -28,6 +29,7 @@ use glassline_inspect::flight::{Basis, Flight, TCP_PAYLOAD_BYTES, tcp_packets};
 use glassline_inspect::transport_stream::{Analysis, FlightReport, Kind};
 use glassline_io::clock::Clock;
 use glassline_media::Time;
+use glassline_media::container::ts::conformance::Profile;
 use glassline_media::quantity;
 use source::{Reader, Source};
 use std::io::{self, IsTerminal};
@@ -55,8 +57,8 @@ pub(crate) struct Args {
     duration: Duration,
     /// Check the stream against the rules of 13818-1 (--check) or of DVB (--check=dvb), including buffers; the exit
     /// status is 1 if a rule is broken
-    #[arg(long, value_name = "RULES", num_args = 0..=1, require_equals = true, default_missing_value = "iso")]
-    check: Option<check::Rules>,
+    #[arg(long, value_name = "RULES", num_args = 0..=1, require_equals = true, default_missing_value = "iso", value_parser = choice::<Profile>())]
+    check: Option<Profile>,
     #[command(flatten)]
     flight: flight::Options,
     #[command(flatten)]
@@ -139,7 +141,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut flight = args.flight.is_wanted().then(|| Flight::new(args.flight.settings(Basis::Reads)));
     let mut analysis = Analysis::new(kind, started);
     if let Some(rules) = args.check {
-        analysis.check(rules.profile());
+        analysis.check(rules);
     }
     if let Some(clock) = clock {
         analysis.tell_budget_by(clock);

@@ -1,17 +1,18 @@
 //! What people and programs read of streams whose properties are known.
 
-use super::check::{self, Rules};
+use super::check;
 use super::{budget, capture, ivf, table};
 use glassline_inspect::transport_stream::{Analysis, Kind, Report, WallClock};
+use glassline_media::container::ts::conformance::Profile;
 use glassline_media::{Time, Utc};
 use glassline_test_support::synthetic::{
     PacketBytes, SLOT_PACKETS, UTC_AT_ZERO, constant_rate, intra_refresh_units,
 };
 
-fn analysed(packets: &[PacketBytes], rules: Option<Rules>) -> Report {
+fn analysed(packets: &[PacketBytes], rules: Option<Profile>) -> Report {
     let mut analysis = Analysis::new(Kind::File, Time::ZERO);
     if let Some(rules) = rules {
-        analysis.check(rules.profile());
+        analysis.check(rules);
     }
     analysis.push(packets.as_flattened(), Time::ZERO);
     analysis.finish(Time::ZERO);
@@ -36,7 +37,7 @@ fn intra_refresh() -> Analysis {
 
 #[test]
 fn a_broken_rule_is_an_error_and_stands_in_the_table() {
-    let report = analysed(&constant_rate(), Some(Rules::Dvb));
+    let report = analysed(&constant_rate(), Some(Profile::Dvb));
     assert!(check::verdict(report.check.as_ref().unwrap()).is_err());
     let text = table::write(&report);
     let row = text.lines().find(|line| line.contains("transport buffer overflow")).unwrap();
@@ -92,7 +93,7 @@ fn every_key_of_the_json_is_documented() {
     let mut found = std::collections::BTreeSet::new();
     let live = serde_json::to_value(live()).unwrap();
     keys(&live, &mut found);
-    keys(&serde_json::to_value(analysed(&constant_rate(), Some(Rules::Iso))).unwrap(), &mut found);
+    keys(&serde_json::to_value(analysed(&constant_rate(), Some(Profile::Iso))).unwrap(), &mut found);
     let mut aged = intra_refresh();
     let (at, utc) = (Time::ZERO, Utc::from_nanos(UTC_AT_ZERO));
     aged.tell_ages_by(WallClock { at, utc, whose: "local", uncertainty_ms: None });

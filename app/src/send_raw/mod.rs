@@ -3,6 +3,7 @@
 mod report;
 mod words;
 
+use crate::choice::choice;
 use crate::encode::input_words;
 use crate::failure;
 use crate::output;
@@ -22,7 +23,7 @@ use glassline_studio::raw::send::{
     AncillarySettings, ClockSource, PathSettings, Rate, RawSender, Settings, Shape, SoundSettings,
     TimeCodeFrom,
 };
-use glassline_transport::raw_video;
+use glassline_transport::raw_video::{Packing, Scan};
 use report::{Live, Report};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -52,14 +53,14 @@ pub(crate) struct Args {
     format: Option<Format>,
     /// How frames are sent: progressive, interlaced (two fields of different times), or psf (a progressive frame in
     /// two segments) [default: as the pictures are]
-    #[arg(long, value_enum, value_name = "SCAN")]
+    #[arg(long, value_name = "SCAN", value_parser = choice::<Scan>())]
     scan: Option<Scan>,
     /// Largest UDP payload in bytes: RTP headers and samples. For jumbo frames use 8952
     #[arg(long, value_name = "BYTES", default_value_t = Settings::DATAGRAM_BYTES as u16, value_parser = clap::value_parser!(u16).range(64..=65_507))]
     payload: u16,
     /// How samples are divided among packets: gpm (general packing mode: lines divided evenly) or bpm (block packing
     /// mode: multiples of 180 bytes, across the ends of lines)
-    #[arg(long, value_enum, value_name = "MODE", default_value = "gpm")]
+    #[arg(long, value_name = "MODE", value_parser = choice::<Packing>(), default_value_t)]
     packing: Packing,
     /// RTP payload type of the video
     #[arg(long, value_name = "N", default_value_t = Settings::PAYLOAD_TYPE, value_parser = clap::value_parser!(u8).range(96..=127))]
@@ -70,12 +71,12 @@ pub(crate) struct Args {
     /// What the session description says about the wall clock, from which frames get their time stamps: local (not
     /// shared with other machines), ntp (it follows servers that are traceable to UTC), or ptp (it follows SMPTE ST
     /// 2059-2, for example by phc2sys)
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "local")]
-    clock: ClockArg,
+    #[arg(long, value_name = "WHAT", value_parser = choice::<ClockSource>(), default_value_t)]
+    clock: ClockSource,
     /// How a frame's packets are spread over time: narrow (over the time of the active lines), linear (over the whole
     /// frame time), or burst (messages of 64 kB, for measurements)
-    #[arg(long, value_enum, value_name = "SHAPE", default_value = "narrow")]
-    schedule: Schedule,
+    #[arg(long, value_name = "SHAPE", value_parser = choice::<Shape>(), default_value_t)]
+    schedule: Shape,
     /// Largest number of packets in a burst [default: as many as fall into each 60 µs, or 15 µs with --spin or launch
     /// times, within the limits of ST 2110-21]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
@@ -286,58 +287,6 @@ impl From<Format> for PixelFormat {
     }
 }
 
-/// How frames go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Scan {
-    /// Line by line
-    Progressive,
-    /// One field after the other, of different times
-    Interlaced,
-    /// A progressive frame in two segments
-    Psf,
-}
-
-impl From<Scan> for raw_video::Scan {
-    fn from(scan: Scan) -> raw_video::Scan {
-        match scan {
-            Scan::Progressive => raw_video::Scan::Progressive,
-            Scan::Interlaced => raw_video::Scan::Interlaced,
-            Scan::Psf => raw_video::Scan::Segmented,
-        }
-    }
-}
-
-/// How samples are divided among packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Packing {
-    /// General packing mode
-    Gpm,
-    /// Block packing mode
-    Bpm,
-}
-
-/// How a frame's packets are spread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Schedule {
-    /// Over the time of the active lines
-    Narrow,
-    /// Over the whole frame time
-    Linear,
-    /// In messages of 64 kB
-    Burst,
-}
-
-/// What the wall clock follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum ClockArg {
-    /// Not shared with other machines
-    Local,
-    /// NTP servers that are traceable to UTC
-    Ntp,
-    /// PTP of SMPTE ST 2059-2
-    Ptp,
-}
-
 fn parse_rate(text: &str) -> Result<Bitrate, String> {
     text.parse().map_err(|error| {
         let hint = "frames a second are those of the input, as in test:1280x720@25";
@@ -350,19 +299,12 @@ impl Args {
         let paths = [Some(&self.to), self.also.as_ref()].into_iter().flatten().map(To::route);
         Ok(Settings {
             pixels: self.format.map(PixelFormat::from),
-            scan: self.scan.map(raw_video::Scan::from),
-            packing: match self.packing {
-                Packing::Gpm => raw_video::Packing::General,
-                Packing::Bpm => raw_video::Packing::Block,
-            },
+            scan: self.scan,
+            packing: self.packing,
             datagram_bytes: usize::from(self.payload),
             payload_type: self.payload_type,
             dscp: self.dscp,
-            shape: match self.schedule {
-                Schedule::Narrow => Shape::Narrow,
-                Schedule::Linear => Shape::Linear,
-                Schedule::Burst => Shape::Burst,
-            },
+            shape: self.schedule,
             burst_packets: self.burst.map(usize::from),
             spins: self.spin,
             launches: !self.no_launch_times,
@@ -375,11 +317,7 @@ impl Args {
             looped: self.looped,
             memory_bytes: usize::try_from(self.memory.bytes()).unwrap_or(usize::MAX),
             length: Length { pictures: self.limit, time: self.duration },
-            clock: match self.clock {
-                ClockArg::Local => ClockSource::Local,
-                ClockArg::Ntp => ClockSource::Ntp,
-                ClockArg::Ptp => ClockSource::Ptp,
-            },
+            clock: self.clock,
             sound: self.sound()?,
             ancillary: self.ancillary()?,
             ..Settings::to(paths.collect::<Result<Vec<_>>>()?)

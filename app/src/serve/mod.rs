@@ -20,18 +20,17 @@ mod site;
 mod succession;
 mod supervisor;
 
-use crate::config::{self, Config, Mux};
+use crate::config::{self, Config};
 use crate::{encode, failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_delivery::http1::{Limits, Url};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
-use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
+use glassline_delivery::stream::{self, Backlog};
 use glassline_edge::FetcherError;
 use glassline_io::small_file::Accept;
 use glassline_io::tls::{Connector, Identities, Roots, TlsError};
 use glassline_relay::{CertificateFiles, Listen, Output, Pull, Settings, StartError};
-use glassline_studio::capture::Input;
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -127,20 +126,9 @@ fn stream_settings(config: &Config, own: Option<&config::Stream>) -> stream::Set
     let prebuffer = own.and_then(|own| own.prebuffer).unwrap_or(viewer.prebuffer);
     stream::Settings {
         backlog: Backlog { time: backlog, bytes: backlog_max.bytes() },
-        flush: match flush {
-            config::Flush::Frame => FlushPolicy::Frame,
-            config::Flush::Balanced => FlushPolicy::Balanced,
-            config::Flush::Thrifty => FlushPolicy::Thrifty,
-        },
-        pacing: match pacing {
-            config::Pacing::Off => Pacing::Off,
-            config::Pacing::Factor(factor) => Pacing::Factor(factor),
-            config::Pacing::Rate(rate) => Pacing::Rate(rate.bits_per_second()),
-        },
-        prebuffer: match prebuffer {
-            config::Prebuffer::Time(time) => Prebuffer::Time(time),
-            config::Prebuffer::Size(size) => Prebuffer::Bytes(size.bytes()),
-        },
+        flush,
+        pacing,
+        prebuffer,
     }
 }
 
@@ -163,10 +151,7 @@ fn settings(config: &Config) -> Settings {
         max_streams: config.publish.max_streams,
         stream: stream_settings(config, None),
         streams: config.stream.iter().filter_map(own_settings).collect(),
-        send_path: match config.viewer.send_path {
-            config::SendPath::Auto => glassline_relay::SendPath::Automatic,
-            config::SendPath::Sendfile => glassline_relay::SendPath::Sendfile,
-        },
+        send_path: config.viewer.send_path,
         stall_timeout: config.viewer.stall_timeout,
         // The next upstream server may still answer.
         object_timeout: config.upstream.silence_timeout + Duration::from_secs(3),
@@ -219,7 +204,7 @@ fn pulls(config: &Config) -> Vec<Pull> {
             name: StreamName::parse(name)?,
             source: stream.source.clone()?,
             alternates: Vec::new(),
-            mux: stream.mux.map(|Mux(mux)| mux),
+            mux: stream.mux,
             ca: stream.ca.clone(),
         })
     };
@@ -258,8 +243,7 @@ fn check_certificates(config: &Config) -> Result<()> {
 /// `--test-config` reports the missing file.
 fn check_inputs(config: &Config) -> Result<()> {
     for (name, section) in &config.encode {
-        let Some(Ok(input)) = section.input.as_deref().map(str::parse::<Input>) else { continue };
-        let Some(path) = input.path() else { continue };
+        let Some(path) = section.input.as_ref().and_then(|named| named.input.path()) else { continue };
         std::fs::File::open(path).map_err(|error| {
             failure::usage(
                 format!("encode.{name}.input: cannot read {}: {error}", path.display()),

@@ -4,8 +4,9 @@ use super::access_log::{self, AccessLog, Opened};
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::{explain, identity, listeners, settings, where_to_look};
-use crate::config::{Config, Encode};
-use crate::{encode, failure, logging};
+use crate::config::Config;
+use crate::encode::{self, EncodeOptions};
+use crate::{failure, logging};
 use anyhow::Result;
 use glassline_delivery::policy::StreamName;
 use glassline_io::handover::Channel;
@@ -86,9 +87,9 @@ impl Service {
     /// Has the encoders that the configuration names and no others; those that it names as before go on.
     fn start_encoders(&self) {
         let demo = &self.config.demo;
-        let demo = demo.enabled.then(|| (&demo.name, Encode::of_demo(demo)));
+        let demo = demo.enabled.then(|| (&demo.name, demo.as_section()));
         let sections = self.config.encode.iter().map(|(name, section)| (name, section.clone()));
-        let request = |(name, section): (&String, Encode)| -> Option<(StreamName, EncoderRequest)> {
+        let request = |(name, section): (&String, EncodeOptions)| -> Option<(StreamName, EncoderRequest)> {
             let name = StreamName::parse(name)?;
             let request = encode::encoder_request(&name, &section)?;
             Some((name, request))

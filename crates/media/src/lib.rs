@@ -11,6 +11,7 @@
 pub mod access_unit;
 pub mod audio;
 pub mod bitstream;
+pub mod choice;
 pub mod container;
 pub mod measure;
 pub mod picture;
@@ -24,6 +25,7 @@ pub mod time;
 
 pub use access_unit::{AccessUnit, Codec};
 pub use audio::{AudioBlock, SampleFormat};
+pub use choice::Choice;
 pub use picture::{
     Chroma, Colour, FieldOrder, Layout, Memory, Pgroup, Picture, PicturePool, PixelFormat, Plane, Size,
 };

@@ -188,7 +188,14 @@ impl ByteRate {
 pub struct ByteSize(u64);
 
 impl ByteSize {
+    /// So many bytes.
+    #[must_use]
+    pub const fn from_bytes(bytes: u64) -> ByteSize {
+        ByteSize(bytes)
+    }
+
     /// `mebibytes` × 2²⁰ bytes.
+    #[must_use]
     pub const fn from_mebibytes(mebibytes: u64) -> ByteSize {
         ByteSize(mebibytes << 20)
     }

@@ -10,6 +10,7 @@ use glassline_delivery::stream::{self, Backlog, FlushPolicy, Mux, Pacing, Prebuf
 use glassline_edge::UpstreamSettings;
 use glassline_io::small_file::Accept;
 use glassline_io::tls::{Connector, Roots, TlsError};
+use glassline_media::choice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -196,14 +197,15 @@ impl Default for PackagingSettings {
     }
 }
 
-/// How a stream's bytes get into the viewers' sockets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SendPath {
-    /// Many sends by one `io_uring` call, or [`SendPath::Sendfile`] where the system bars it.
-    #[default]
-    Automatic,
-    /// One `sendfile` a viewer.
-    Sendfile,
+choice! {
+    /// By which system calls a stream's bytes get into the viewers' sockets.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum SendPath {
+        /// Many sends by one `io_uring` call, or as with `sendfile` where the system bars that.
+        Automatic = "auto" as default,
+        /// One `sendfile` for each viewer.
+        Sendfile = "sendfile",
+    }
 }
 
 #[cfg(test)]

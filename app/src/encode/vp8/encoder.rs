@@ -46,11 +46,11 @@ impl Encoder {
 }
 
 fn settings(line: &Line, format: Format) -> EncoderSettings {
-    let (settings, options) = (&line.args.settings, &line.args.vp8);
+    let (settings, options) = (&line.args.options, &line.args.vp8);
     let quality = match options.quantizer {
         Some(index) => StreamQuality::Quantizer(index),
         None => {
-            let bitrate = if line.has("bitrate") { settings.bitrate } else { BITRATE };
+            let bitrate = settings.bitrate.unwrap_or(BITRATE);
             let buffer = settings.vbv.time(format.rate);
             StreamQuality::Rate(RateSettings::new(bitrate.bits_per_second(), format.rate, buffer))
         }

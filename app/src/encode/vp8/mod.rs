@@ -17,7 +17,7 @@ use encoder::Encoder;
 use glassline_codec::vp8::Denoise;
 use glassline_io::process::processors;
 use glassline_media::quantity::Bitrate;
-use glassline_studio::capture::{Length, Pictures};
+use glassline_studio::capture::{Input, Pictures};
 use glassline_studio::output::Target;
 pub(crate) use output::IvfOutput;
 use report::Report;
@@ -83,7 +83,7 @@ const KNOWN_OPTIONS: [&str; 16] = [
 ];
 
 /// Encodes until the input ends, the limit is reached, or SIGINT or SIGTERM asks for the end.
-pub(super) fn run(line: &Line) -> Result<()> {
+pub(super) fn run(line: &Line, input: &Input) -> Result<()> {
     line.refuse_but(&KNOWN_OPTIONS, "belongs to H.264")?;
     let args = &line.args;
     let [target] = &args.outputs[..] else {
@@ -94,15 +94,14 @@ pub(super) fn run(line: &Line) -> Result<()> {
         return Err(failure::usage(message, "name FILE.ivf, - (standard output) or null:"));
     }
     let stop = stop::on_signal()?;
-    let length = Length { pictures: args.limit, time: args.duration };
-    let mut pictures =
-        Pictures::open(&args.input, args.looped, args.deinterlace.into(), length).map_err(words::input)?;
+    let (looped, deinterlace) = (args.options.looped, args.options.deinterlace);
+    let mut pictures = Pictures::open(input, looped, deinterlace, args.length()).map_err(words::input)?;
     let format = pictures.format();
     if format.size.width > MAX_SIDE || format.size.height > MAX_SIDE {
         let message = format_args!("pictures of {}: VP8 takes sides up to {MAX_SIDE}", format.size);
         return Err(failure::failed(message, "scale them before"));
     }
-    let threads = match args.settings.threads {
+    let threads = match args.options.threads {
         0 => processors().min(MOST_THREADS),
         asked => asked as usize,
     };

@@ -3,10 +3,10 @@
 use super::quantity::Ramp;
 use super::session::{self, Line};
 use super::{http, workers};
+use crate::choice::choice;
 use crate::trust::Trust;
 use crate::{failure, output, stop};
 use anyhow::{Context, Result};
-use clap::ValueEnum;
 use glassline_inspect::http::Response;
 use glassline_io::clock::Clock;
 use glassline_io::process::{raise_descriptor_limit, thread_cpu_time};
@@ -16,7 +16,7 @@ use glassline_lab::load::live::{
     Labels, LiveReport, LiveTally, Protocol, Settings, Viewers, upstream_fetches,
 };
 use glassline_lab::load::{Progress, Target, Viewers as Counts};
-use glassline_media::quantity;
+use glassline_media::{Choice, quantity};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,8 +49,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = http::viewers)]
     viewers: usize,
     /// The protocol, if the URL's ending does not tell
-    #[arg(long, value_enum)]
-    protocol: Option<Kind>,
+    #[arg(long, value_parser = choice::<Protocol>())]
+    protocol: Option<Protocol>,
     /// How fast viewers join: a number per second, or all within a time (10s)
     #[arg(long, value_name = "RATE/s|TIME", default_value = "3s")]
     ramp: Ramp,
@@ -85,29 +85,6 @@ pub(super) struct Args {
     worker: bool,
 }
 
-/// The protocols by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    Hls,
-    Dash,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Hls => "hls",
-            Kind::Dash => "dash",
-        }
-    }
-
-    fn protocol(self) -> Protocol {
-        match self {
-            Kind::Hls => Protocol::Hls,
-            Kind::Dash => Protocol::Dash,
-        }
-    }
-}
-
 /// Descriptors that are none of viewers.
 const OTHER_DESCRIPTORS: usize = 32;
 const STEP: Duration = Duration::from_millis(100);
@@ -116,32 +93,33 @@ const STEP: Duration = Duration::from_millis(100);
 pub(super) fn run(args: &Args) -> Result<()> {
     let resolved = Target::resolve(&args.url);
     let target = resolved.map_err(|error| failure::failed(format!("{error:#}"), "check the name"))?;
-    let kind = kind(args, &target)?;
+    let protocol = protocol(args, &target)?;
     let trust = target.url().tls().then(|| args.trust.connector()).transpose()?;
     let descriptors = raise_descriptor_limit();
     if args.worker {
-        return workers::work(|stop, tell| watch(args, &target, kind, trust, stop, tell));
+        return workers::work(|stop, tell| watch(args, &target, protocol, trust, stop, tell));
     }
     check_room(args, descriptors)?;
     let stop = stop::on_signal()?;
     let fetched = fetches(&target, trust.as_ref());
     let mut line = Line::new();
     let tally: LiveTally = if args.processes > 1 {
-        let arguments = (0..usize::from(args.processes)).map(|index| arguments(args, kind, index)).collect();
+        let arguments =
+            (0..usize::from(args.processes)).map(|index| arguments(args, protocol, index)).collect();
         workers::run(arguments, &stop, &mut |progress| line.show(progress))?
     } else {
         let show = &mut |progress: &Progress| {
             line.show(progress);
             Ok(())
         };
-        watch(args, &target, kind, trust.clone(), &stop, show)?
+        watch(args, &target, protocol, trust.clone(), &stop, show)?
     };
     drop(line);
     let upstream_fetches =
         fetches(&target, trust.as_ref()).zip(fetched).map(|(after, before)| after - before);
     let labels = Labels {
         url: target.to_string(),
-        protocol: kind.name(),
+        protocol: protocol.name(),
         wanted: args.viewers,
         latency: args.latency,
         upstream_fetches,
@@ -149,12 +127,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     finish(args, &LiveReport::new(&tally, labels))
 }
 
-fn kind(args: &Args, target: &Target) -> Result<Kind> {
-    let told = Protocol::of(target.url()).map(|protocol| match protocol {
-        Protocol::Hls => Kind::Hls,
-        Protocol::Dash => Kind::Dash,
-    });
-    args.protocol.or(told).ok_or_else(|| {
+fn protocol(args: &Args, target: &Target) -> Result<Protocol> {
+    args.protocol.or_else(|| Protocol::of(target.url())).ok_or_else(|| {
         failure::usage("the URL ends neither with .m3u8 nor with .mpd", "say --protocol hls, or dash")
     })
 }
@@ -192,20 +166,15 @@ fn fetches(target: &Target, trust: Option<&Connector>) -> Option<f64> {
 fn watch(
     args: &Args,
     target: &Target,
-    kind: Kind,
+    protocol: Protocol,
     trust: Option<Connector>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&Progress) -> Result<()>,
 ) -> Result<LiveTally> {
     let ends = Ends { target: target.clone(), trust, sources: args.source.clone(), patience: args.timeout };
     let ramp = args.ramp.rate(args.viewers).min(1e6);
-    let settings = Settings {
-        url: target.url().clone(),
-        protocol: kind.protocol(),
-        viewers: args.viewers,
-        ramp,
-        latency: args.latency,
-    };
+    let settings =
+        Settings { url: target.url().clone(), protocol, viewers: args.viewers, ramp, latency: args.latency };
     let viewers = Viewers::new(settings, Clock::new().now());
     let mut load = Exchange::new(viewers, ends, Viewers::connections(args.viewers))?;
     let coming = Duration::from_secs_f64(args.viewers as f64 / ramp);
@@ -248,13 +217,13 @@ fn progress(tally: &LiveTally) -> Progress {
 }
 
 /// The command line of the `index`-th process.
-fn arguments(args: &Args, kind: Kind, index: usize) -> Vec<String> {
+fn arguments(args: &Args, protocol: Protocol, index: usize) -> Vec<String> {
     let parts = usize::from(args.processes);
     let mut line: Vec<String> = ["lab", "load", "live", "--worker"].map(str::to_owned).to_vec();
     let mut add = |name: &str, value: String| line.push(format!("--{name}={value}"));
     let micros = |time: Duration| format!("{}us", time.as_micros());
     add("viewers", http::share(args.viewers, index, parts).to_string());
-    add("protocol", kind.name().to_owned());
+    add("protocol", protocol.name().to_owned());
     add("ramp", format!("{}/s", (args.ramp.rate(args.viewers) / parts as f64).min(1e6)));
     add("duration", micros(args.duration));
     add("warm-up", micros(args.warm_up));
@@ -309,10 +278,10 @@ mod tests {
         let words = "live http://127.0.0.1/x.mpd --viewers 1001 --processes 3 --sources 127.0.0.1,127.0.0.2 --latency 500ms";
         let args = Program::try_parse_from(words.split(' ')).unwrap().args;
         let target = Target::resolve(&args.url).unwrap();
-        let kind = kind(&args, &target).unwrap();
-        assert_eq!(kind, Kind::Dash);
+        let protocol = protocol(&args, &target).unwrap();
+        assert_eq!(protocol, Protocol::Dash);
         let workers = (0..3).map(|index| {
-            let worker = Program::try_parse_from(&arguments(&args, kind, index)[2..]).unwrap().args;
+            let worker = Program::try_parse_from(&arguments(&args, protocol, index)[2..]).unwrap().args;
             assert!(worker.worker && worker.source == args.source && worker.latency == args.latency);
             worker.viewers
         });

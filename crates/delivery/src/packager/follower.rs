@@ -73,7 +73,7 @@ impl Follower {
         self.held.push_back(arrived);
     }
 
-    /// Takes the units whose stamps nothing confirms: no other comes that would.
+    /// Takes the units with stamps that nothing confirms: no other comes that would.
     pub(super) fn flush(&mut self) {
         self.steady.flush().into_iter().for_each(|unit| self.hold(unit));
     }

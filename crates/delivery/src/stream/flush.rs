@@ -12,20 +12,21 @@
 //! thrifty                                  ▲      … 100 ms
 //! ```
 
-use glassline_media::Time;
+use glassline_media::{Time, choice};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The trade between delay and cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FlushPolicy {
-    /// Each picture leaves when its burst has come: the least delay.
-    #[default]
-    Frame,
-    /// As many pictures together as keep the oldest byte waiting for at most about 30 ms.
-    Balanced,
-    /// The same with 100 ms: the least cost.
-    Thrifty,
+choice! {
+    /// When a stream's new bytes are sent: the trade between delay and cost.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum FlushPolicy {
+        /// Each picture leaves when its burst has come: the least delay.
+        Frame = "frame" as default,
+        /// As many pictures together as keep the oldest byte waiting for at most about 30 ms.
+        Balanced = "balanced",
+        /// The same with 100 ms: the least cost.
+        Thrifty = "thrifty",
+    }
 }
 
 /// Bytes without a picture, sound mostly, wait this long for one that they can leave with.

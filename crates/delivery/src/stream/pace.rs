@@ -4,7 +4,9 @@
 //! queue drops the end of it. Paced at a few times the stream's rate it arrives whole, and hardly later.
 
 use glassline_media::Time;
+use glassline_media::quantity::{Bitrate, QuantityError};
 use serde::{Deserialize, Serialize};
+use std::str::FromStr;
 use std::time::Duration;
 
 /// How viewers' connections are paced, once they have caught up with live.
@@ -16,6 +18,21 @@ pub enum Pacing {
     Factor(f64),
     /// At this many bits a second.
     Rate(u64),
+}
+
+impl FromStr for Pacing {
+    type Err = QuantityError;
+
+    /// Reads `off`, a factor as `3x`, or a bit rate as `20M`.
+    fn from_str(text: &str) -> Result<Pacing, QuantityError> {
+        if text == "off" {
+            return Ok(Pacing::Off);
+        }
+        match text.strip_suffix('x').and_then(|factor| factor.parse().ok()) {
+            Some(factor) => Ok(Pacing::Factor(factor)),
+            None => text.parse().map(|rate: Bitrate| Pacing::Rate(rate.bits_per_second())),
+        }
+    }
 }
 
 /// How often the rate is looked at.

@@ -2,8 +2,10 @@
 
 use super::{Entry, Point};
 use glassline_media::Time;
+use glassline_media::quantity::{self, ByteSize, QuantityError};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +25,20 @@ pub enum Prebuffer {
     Time(Duration),
     /// At the newest entry with at least this many bytes behind it.
     Bytes(u64),
+}
+
+impl FromStr for Prebuffer {
+    type Err = QuantityError;
+
+    /// Reads a time, as `2s`, or a size, as `1MiB`.
+    fn from_str(text: &str) -> Result<Prebuffer, QuantityError> {
+        // Units of sizes end with B, units of times do not.
+        if text.trim_end().ends_with('B') {
+            text.parse().map(|size: ByteSize| Prebuffer::Bytes(size.bytes()))
+        } else {
+            quantity::parse_duration(text).map(Prebuffer::Time)
+        }
+    }
 }
 
 impl Prebuffer {

@@ -4,8 +4,8 @@ use super::ParseError;
 use super::keyint::Keyint;
 use crate::capture::Format;
 use glassline_codec::h264::x264::{self, KeyInterval};
-use glassline_media::FrameRate;
 use glassline_media::quantity::{self, Bitrate};
+use glassline_media::{FrameRate, choice};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -104,15 +104,18 @@ impl Settings {
 /// A VBV of this size has room for pictures that turn out larger than predicted.
 const ROOMY_VBV: Duration = Duration::from_millis(500);
 
-/// What chooses the quantisers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RateControl {
-    /// As the other settings have it.
-    Auto,
-    /// This encoder, by a prediction from the pictures before.
-    Predicted,
-    /// x264, from the picture itself.
-    X264,
+choice! {
+    /// How the quantisers are chosen.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum RateControl {
+        /// Predicted with ultrafast and superfast, if the VBV is 500ms or more and the stream has neither filler nor
+        /// --intra-refresh; otherwise by x264.
+        Auto = "auto" as default,
+        /// Predicted from the pictures before, so that coding begins at once.
+        Predicted = "predicted",
+        /// By x264, which looks at the whole picture first (up to a quarter of its time with the fast presets).
+        X264 = "x264",
+    }
 }
 
 /// Size of the VBV.

@@ -11,7 +11,7 @@ use glassline_media::bitstream::s302m::{Depth, HEADER_BYTES};
 use glassline_media::container::ts::constant_rate::SoundLoad;
 use glassline_media::container::ts::{AudioFormat, MuxSettings};
 use glassline_media::quantity::Bitrate;
-use glassline_media::{AccessUnit, AudioBlock, Codec, Ticks};
+use glassline_media::{AccessUnit, AudioBlock, Codec, Ticks, choice};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -22,21 +22,31 @@ const MARGIN: Ticks = Ticks(1_800);
 /// What the test tone gives at a time to a coder that gathers more than this.
 const MAX_BLOCK: usize = 480;
 
-/// How sound is coded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Audio {
-    /// Opus: 7.5 ms, plays everywhere but on Apple's older devices.
-    #[cfg(feature = "opus")]
-    #[cfg_attr(feature = "opus", default)]
-    Opus,
-    /// AAC-LC: 64 ms, plays everywhere.
-    #[cfg(feature = "aac")]
-    Aac,
-    /// SMPTE 302M: samples as they are, 1 ms, some 3 Mbit/s, for contribution.
-    S302m,
-    /// No sound.
-    #[cfg_attr(not(feature = "opus"), default)]
-    None,
+choice! {
+    /// How sound is coded.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Audio {
+        /// Opus: 7.5 ms of delay, plays everywhere except on older Apple devices.
+        #[cfg(feature = "opus")]
+        Opus = "opus",
+        /// AAC-LC: 64 ms of delay, plays everywhere.
+        #[cfg(feature = "aac")]
+        Aac = "aac",
+        /// SMPTE 302M: uncompressed samples, 1 ms of delay, about 3 Mbit/s, for contribution.
+        S302m = "s302m",
+        /// No audio.
+        None = "none",
+    }
+}
+
+impl Default for Audio {
+    /// Opus, if it is built in.
+    fn default() -> Audio {
+        #[cfg(feature = "opus")]
+        return Audio::Opus;
+        #[cfg(not(feature = "opus"))]
+        Audio::None
+    }
 }
 
 /// What is asked of a coder.

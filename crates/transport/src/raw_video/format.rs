@@ -10,19 +10,21 @@
 )]
 
 use super::header::Segment;
-use glassline_media::{Chroma, Layout, PixelFormat, Size};
+use glassline_media::{Chroma, Layout, PixelFormat, Size, choice};
 use std::ops::Range;
 use thiserror::Error;
 
-/// How a frame is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scan {
-    /// Line by line.
-    Progressive,
-    /// One field after the other, each with a time stamp of its own.
-    Interlaced,
-    /// A progressive frame, its even lines first and then its odd ones (PsF), with one time stamp.
-    Segmented,
+choice! {
+    /// How a frame is sent.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Scan {
+        /// Line by line.
+        Progressive = "progressive",
+        /// One field after the other, of different times: each has a time stamp of its own.
+        Interlaced = "interlaced",
+        /// A progressive frame in two segments (PsF), its even lines first, with one time stamp.
+        Segmented = "psf",
+    }
 }
 
 /// What the line numbers of a frame that is sent in two fields or segments count. The packets tell: a line number

@@ -4,6 +4,7 @@ use super::format::Format;
 use super::header::{EXTENSION_BYTES, SEGMENT_BYTES, Segment};
 use super::layout::Layout;
 use crate::rtp::{HEADER_BYTES, Header};
+use glassline_media::choice;
 use std::ops::Range;
 
 /// Bytes in front of a packet's first segment header.
@@ -13,15 +14,15 @@ const BLOCK_BYTES: usize = 180;
 /// With up to a third more packets a line may come apart evenly.
 const EVEN_PERCENT: usize = 134;
 
-/// How samples are divided among packets (ST 2110-20 §6.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Packing {
-    /// General packing mode: lines are divided evenly, so that packets are of one size and the kernel can cut them out of one
-    /// message; where several lines fit into a packet, it is of whole lines.
-    #[default]
-    General,
-    /// Block packing mode: packets of as many whole blocks of 180 bytes as fit, over the ends of lines.
-    Block,
+choice! {
+    /// How samples are divided among packets (ST 2110-20 §6.3).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Packing {
+        /// General packing mode: packets of one size, which end with lines.
+        General = "gpm" as default,
+        /// Block packing mode: packets of as many whole blocks of 180 bytes as fit, over the ends of lines.
+        Block = "bpm",
+    }
 }
 
 /// How frames are sent.

@@ -10,17 +10,19 @@ use crate::load::generator::nth;
 use glassline_delivery::http1::Url;
 use glassline_delivery::http1::client::Head;
 use glassline_io::clock::Clock;
-use glassline_media::{Time, Utc};
+use glassline_media::{Time, Utc, choice};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How segments are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// By playlists that wait, part by part; of a server without parts, segment by segment.
-    Hls,
-    /// By number, while they grow.
-    Dash,
+choice! {
+    /// How segments are found.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Protocol {
+        /// By playlists that wait, part by part; of a server without parts, segment by segment.
+        Hls = "hls",
+        /// By number, while they grow.
+        Dash = "dash",
+    }
 }
 
 impl Protocol {

@@ -26,7 +26,9 @@ use glassline_io::containment::{Border, contain};
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::measure::tone::Tone;
 use glassline_media::pixels::FieldOrder;
-use glassline_media::{Colour, FrameRate, Picture, PixelFormat, Size, Stage, Stamps, Ticks, Time, Utc};
+use glassline_media::{
+    Colour, FrameRate, Picture, PixelFormat, Size, Stage, Stamps, Ticks, Time, Utc, choice,
+};
 pub use pictures::Pictures;
 use prepare::Prepare;
 use std::sync::Arc;
@@ -38,16 +40,17 @@ use stream::Y4m;
 /// Sound that is later than this is left out: the process was stopped meanwhile, and its receivers did not wait.
 const SOUND_TOO_LATE: Duration = Duration::from_millis(500);
 
-/// What becomes of interlaced pictures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Deinterlace {
-    /// A whole picture of each field: 50i becomes 50p.
-    #[default]
-    Auto,
-    /// Both fields stay in one picture, which is coded and flagged as interlaced.
-    Off,
-    /// They are taken for whole pictures: for material that is flagged wrongly.
-    Ignore,
+choice! {
+    /// How interlaced pictures are handled.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Deinterlace {
+        /// Make a whole picture from each field: 50i becomes 50p.
+        Auto = "auto" as default,
+        /// Keep both fields in one picture, which is coded and flagged as interlaced.
+        Off = "off",
+        /// Treat pictures as progressive: for material with a wrong flag.
+        Ignore = "ignore",
+    }
 }
 
 /// What the pictures are like.

@@ -2,8 +2,8 @@
 
 use crate::capture::{AudioIn, Length, RawFormat};
 use glassline_io::udp::Route;
-use glassline_media::PixelFormat;
 use glassline_media::quantity::Bitrate;
+use glassline_media::{PixelFormat, choice};
 use glassline_transport::ancillary::TimeCode;
 use glassline_transport::raw_video::{Packing, Scan};
 
@@ -137,16 +137,17 @@ pub struct PathSettings {
     pub route: Route,
 }
 
-/// How a frame's packets are spread over its time (ST 2110-21 §6).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shape {
-    /// Evenly over the time of the active lines: the gapped schedule.
-    #[default]
-    Narrow,
-    /// Evenly over the frame's whole time.
-    Linear,
-    /// As linear, in bursts as large as a message of the kernel's may be: for measurements.
-    Burst,
+choice! {
+    /// How a frame's packets are spread over its time (ST 2110-21 §6).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Shape {
+        /// Evenly over the time of the active lines: the gapped schedule.
+        Narrow = "narrow" as default,
+        /// Evenly over the whole frame time.
+        Linear = "linear",
+        /// As linear, in messages of 64 kB: for measurements.
+        Burst = "burst",
+    }
 }
 
 /// How many frames a second.
@@ -161,14 +162,16 @@ pub enum Rate {
     Unlimited,
 }
 
-/// What the machine's wall clock follows; only its administrator knows that.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClockSource {
-    /// Nothing that others share: `ts-refclk:localmac`.
-    #[default]
-    Local,
-    /// NTP servers that are traceable to UTC: `ts-refclk:ntp=/traceable/`.
-    Ntp,
-    /// PTP of ST 2059-2, as `phc2sys` brings it to the wall clock: `ts-refclk:ptp=IEEE1588-2008:traceable`.
-    Ptp,
+choice! {
+    /// What the machine's wall clock follows, which only its administrator knows. The session description says it
+    /// (`ts-refclk`: `localmac`, `ntp=/traceable/`, `ptp=IEEE1588-2008:traceable`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum ClockSource {
+        /// Nothing that is shared with other machines.
+        Local = "local" as default,
+        /// NTP servers that are traceable to UTC.
+        Ntp = "ntp",
+        /// PTP of SMPTE ST 2059-2, as phc2sys brings it to the wall clock.
+        Ptp = "ptp",
+    }
 }

@@ -1,17 +1,19 @@
 //! The rules, their limits, and how often a stream broke each of them.
 
 use super::super::tstd::{Breach, EMPTY_WITHIN_S, Findings};
+use crate::choice;
 use serde::Serialize;
 
-/// The standard with the limits that count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Profile {
-    /// ISO/IEC 13818-1.
-    #[default]
-    Iso,
-    /// DVB (TS 101 154, TR 101 290), which is stricter about the clock's interval.
-    Dvb,
+choice! {
+    /// The standard with the limits that count.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Profile {
+        /// ISO/IEC 13818-1.
+        Iso = "iso" as default,
+        /// DVB (TS 101 154, TR 101 290): a clock reference every 40 ms.
+        Dvb = "dvb",
+    }
 }
 
 /// A rule that a stream keeps or breaks.
