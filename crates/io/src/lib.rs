@@ -28,6 +28,7 @@ pub mod pool;
 pub mod privileges;
 pub mod process;
 pub mod qdisc;
+pub mod queue;
 pub mod random;
 pub mod regular_file;
 pub mod resolve;

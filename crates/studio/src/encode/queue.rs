@@ -2,9 +2,9 @@
 //! its own; [`super::feed`] fills them.
 
 use super::Error;
+use glassline_io::queue::{self, DropPolicy, Taken};
 use glassline_media::{AccessUnit, Picture, Stamps, Ticks};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Pictures that wait at most. Two ride out an encoder that is late by less than a picture; with the one that is
@@ -37,33 +37,43 @@ pub(super) enum Popped {
 #[derive(Debug)]
 pub(super) struct Queue {
     live: bool,
-    state: Mutex<State>,
-    changed: Condvar,
+    items: queue::Queue<Box<Work>, Oldest, Error>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    items: VecDeque<Box<Work>>,
-    /// The source has given its last item, or has failed.
-    ended: Option<Result<(), Error>>,
-    stopped: bool,
+/// Drops the oldest picture, or the oldest packet of sound, of a live source; any other source waits.
+#[derive(Debug)]
+struct Oldest {
+    live: bool,
     dropped: u64,
     /// A picture that was dropped should have become a key frame: the next one does instead.
     key_owed: bool,
 }
 
-impl State {
-    fn waiting(&self, picture: bool) -> usize {
-        self.items.iter().filter(|item| matches!(***item, Work::Picture { .. }) == picture).count()
+fn is_picture(work: &Work) -> bool {
+    matches!(work, Work::Picture { .. })
+}
+
+impl DropPolicy<Box<Work>> for Oldest {
+    fn admit(&mut self, waiting: &mut VecDeque<Box<Work>>, item: Box<Work>) -> Option<Box<Work>> {
+        let limit = if is_picture(&item) { MAX_PICTURES } else { MAX_SOUND };
+        let is_alike = |other: &Work| is_picture(other) == is_picture(&item);
+        while waiting.iter().filter(|other| is_alike(other)).count() >= limit {
+            if !self.live {
+                return Some(item);
+            }
+            let oldest = waiting.iter().position(|other| is_alike(other));
+            if let Some(Work::Picture { key, .. }) = oldest.and_then(|at| waiting.remove(at)).as_deref() {
+                self.dropped += 1;
+                self.key_owed |= *key;
+            }
+        }
+        waiting.push_back(item);
+        None
     }
 
-    /// Drops the oldest picture, or the oldest packet of sound.
-    fn drop_oldest(&mut self, picture: bool) {
-        let oldest = self.items.iter().position(|item| matches!(**item, Work::Picture { .. }) == picture);
-        if let Some(Work::Picture { key, .. }) = oldest.and_then(|index| self.items.remove(index)).as_deref()
-        {
-            self.dropped += 1;
-            self.key_owed |= *key;
+    fn hand_over(&mut self, item: &mut Box<Work>) {
+        if let Work::Picture { key, .. } = &mut **item {
+            *key |= std::mem::take(&mut self.key_owed);
         }
     }
 }
@@ -71,7 +81,7 @@ impl State {
 impl Queue {
     /// An empty queue. A `live` one drops its oldest picture where there is no room; otherwise the source waits.
     pub(super) fn new(live: bool) -> Queue {
-        Queue { live, state: Mutex::default(), changed: Condvar::new() }
+        Queue { live, items: queue::Queue::new(Oldest { live, dropped: 0, key_owed: false }) }
     }
 
     /// Whether the source does not wait.
@@ -81,48 +91,27 @@ impl Queue {
 
     /// Appends an item; false once the queue was stopped and the source should end.
     pub(super) fn push(&self, item: Work) -> bool {
-        let is_picture = matches!(item, Work::Picture { .. });
-        let limit = if is_picture { MAX_PICTURES } else { MAX_SOUND };
-        let mut state = self.lock();
-        while !state.stopped && state.waiting(is_picture) >= limit {
-            if !self.live {
-                state = self.changed.wait(state).expect(UNPOISONED);
-                continue;
-            }
-            state.drop_oldest(is_picture);
-        }
-        if state.stopped {
-            return false;
-        }
-        state.items.push_back(Box::new(item));
-        drop(state);
-        self.changed.notify_all();
-        true
+        self.items.push(Box::new(item))
     }
 
     /// Counts pictures that the source itself left out because it was late.
     pub(super) fn count_dropped(&self, pictures: u64) {
-        self.lock().dropped += pictures;
+        self.items.look(|_, policy| policy.dropped += pictures);
     }
 
     /// Pictures dropped so far.
     pub(super) fn dropped(&self) -> u64 {
-        self.lock().dropped
+        self.items.look(|_, policy| policy.dropped)
     }
 
     /// The source has given its last item; what waits is still coded. Its failure, if it failed, comes after that.
     pub(super) fn end(&self, ended: Result<(), Error>) {
-        self.lock().ended.get_or_insert(ended);
-        self.changed.notify_all();
+        self.items.end(ended);
     }
 
     /// Ends both sides; what waits is dropped.
     pub(super) fn stop(&self) {
-        let mut state = self.lock();
-        state.stopped = true;
-        state.items.clear();
-        drop(state);
-        self.changed.notify_all();
+        self.items.stop();
     }
 
     /// Takes the oldest item, and waits for one as long as `timeout` says (for ever where it is `None`).
@@ -130,32 +119,11 @@ impl Queue {
     /// # Errors
     /// The source's failure, after its last item.
     pub(super) fn pop(&self, timeout: Option<Duration>) -> Result<Popped, Error> {
-        let mut state = self.lock();
-        let mut waited = false;
-        loop {
-            if state.stopped {
-                return Ok(Popped::End);
-            }
-            if let Some(mut item) = state.items.pop_front() {
-                if let Work::Picture { key, .. } = &mut *item {
-                    *key |= std::mem::take(&mut state.key_owed);
-                }
-                drop(state);
-                self.changed.notify_all();
-                return Ok(Popped::Work(item));
-            }
-            if let Some(ended) = &mut state.ended {
-                return std::mem::replace(ended, Ok(())).map(|()| Popped::End);
-            }
-            state = match timeout {
-                None => self.changed.wait(state).expect(UNPOISONED),
-                Some(_) if waited => return Ok(Popped::Timeout),
-                Some(timeout) => {
-                    let (state, result) = self.changed.wait_timeout(state, timeout).expect(UNPOISONED);
-                    waited = result.timed_out();
-                    state
-                }
-            };
+        match self.items.take(timeout) {
+            Taken::Item(work) => Ok(Popped::Work(work)),
+            Taken::Timeout => Ok(Popped::Timeout),
+            Taken::End if self.items.is_stopped() => Ok(Popped::End),
+            Taken::End => self.items.take_end().unwrap_or(Ok(())).map(|()| Popped::End),
         }
     }
 
@@ -165,20 +133,16 @@ impl Queue {
         if !self.live {
             return None;
         }
-        let mut state = self.lock();
-        let at = state.items.iter().position(|item| matches!(**item, Work::Sound(_)))?;
-        match state.items.remove(at).map(|item| *item) {
+        let item = self.items.look(|waiting, _| {
+            let at = waiting.iter().position(|item| !is_picture(item))?;
+            waiting.remove(at)
+        });
+        match item.map(|item| *item) {
             Some(Work::Sound(unit)) => Some(unit),
             Some(Work::Picture { .. }) | None => None,
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect(UNPOISONED)
-    }
 }
-
-const UNPOISONED: &str = "no thread panics while it holds the queue";
 
 #[cfg(test)]
 mod tests {

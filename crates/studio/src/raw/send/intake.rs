@@ -166,8 +166,8 @@ impl Consumer for Intake {
 
 #[cfg(test)]
 mod tests {
-    use super::super::queue::Taken;
     use super::*;
+    use glassline_io::queue::Taken;
     use glassline_media::{Chroma, PixelFormat, Size, Stamps};
     use glassline_transport::raw_video::{Format, Scan};
 
@@ -187,9 +187,9 @@ mod tests {
             let picture = Picture::new(pixels, size, Time::from_millis(*millis));
             assert!(intake.push(Item::Picture { picture, pts: Ticks(0), stamps: Stamps::default() }));
         }
-        let number = |_| match queue.take(Duration::ZERO) {
-            Taken::Frame(frame) => frame.number,
-            Taken::Nothing | Taken::End => panic!("a frame is missing"),
+        let number = |_| match queue.take(Some(Duration::ZERO)) {
+            Taken::Item(frame) => frame.number,
+            Taken::Timeout | Taken::End => panic!("a frame is missing"),
         };
         (0..millis.len()).map(number).collect()
     }

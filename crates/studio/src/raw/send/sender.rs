@@ -12,7 +12,7 @@ use super::plan::{Grain, Plan};
 use super::queue::Queue;
 use super::running::{Running, Stopper, Timing};
 use super::settings::{Rate, Settings, Shape};
-use super::sound::{OpenSound, Origin, SoundQueue, SoundSender, TONE_FRAMES};
+use super::sound::{OpenSound, Origin, Room, SoundQueue, SoundSender, TONE_FRAMES};
 use super::sound_packets::SoundPackets;
 use super::stamps::Stamps;
 use super::statistics::{Monitor, PathStatistics, SoundStatistics};
@@ -258,7 +258,8 @@ impl RawSender {
         let first = stamps.next_on_grid(now + START, rate);
         let timing = timing(&input, &settings, (first, rate), is_live);
         let looped = settings.looped;
-        let mut sounding = sound.map(|sound| (sound, Arc::new(SoundQueue::new(source.rate.time_of(1)))));
+        let mut sounding =
+            sound.map(|sound| (sound, Arc::new(SoundQueue::new(Room::new(source.rate.time_of(1))))));
         let sounds = sounding.as_ref().map(|(_, sounds)| Arc::clone(sounds));
         let pace = match &input {
             OpenInput::Source(source) => source.pace(),
@@ -334,7 +335,7 @@ impl RawSender {
             if queue.is_stopped() {
                 sounds.stop();
             } else {
-                sounds.end();
+                sounds.end(Ok(()));
             }
             playing.join().expect("the thread of sound does not panic")
         });

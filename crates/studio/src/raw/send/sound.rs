@@ -6,13 +6,13 @@ use super::stamps::Stamps;
 use super::statistics::{Monitor, SoundStatistics};
 use super::waiter::Waiter;
 use super::way::Way;
-use super::{Error, Result, UNPOISONED, packet_numbers};
+use super::{Error, Result, packet_numbers};
 use crate::capture::{FfmpegInput, Input, Pace, SOUND_RATE_HZ, SoundInput, TONE_CHANNELS};
 use glassline_io::clock::Clock;
+use glassline_io::queue::{DropPolicy, Queue, Taken};
 use glassline_media::{AudioBlock, Time};
 use glassline_transport::rtp::pcm::{Depth, Format, PacketTime, PacketizerSettings};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Bits of a sample that every receiver of ST 2110-30 takes (§6.2.1).
@@ -77,79 +77,41 @@ impl OpenSound {
 }
 
 /// Blocks on their way to the thread that sends them.
+pub(super) type SoundQueue = Queue<AudioBlock, Room>;
+
+/// Leaves a block out where too much waits.
 #[derive(Debug)]
-pub(super) struct SoundQueue {
+pub(super) struct Room {
     /// Samples of each channel at most.
     room: usize,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    blocks: VecDeque<AudioBlock>,
-    /// Samples of each channel in them.
+    /// Those that wait.
     frames: usize,
     /// Those that found no room.
     dropped: u64,
-    is_over: bool,
-    is_stopped: bool,
 }
 
-impl SoundQueue {
+impl Room {
     /// Beside pictures that last for `period` each; all sound of one may come with it.
-    pub(super) fn new(period: Duration) -> SoundQueue {
+    pub(super) fn new(period: Duration) -> Room {
         let room = (WAITING + 2 * period).as_millis() as usize * SOUND_RATE_HZ as usize / 1000;
-        SoundQueue { room, state: Mutex::default(), changed: Condvar::new() }
+        Room { room, frames: 0, dropped: 0 }
     }
+}
 
-    /// Puts a block in, or leaves it out and counts it where too much waits; false once no more blocks are wanted.
-    pub(super) fn push(&self, block: AudioBlock) -> bool {
-        let mut state = self.lock();
+impl DropPolicy<AudioBlock> for Room {
+    fn admit(&mut self, waiting: &mut VecDeque<AudioBlock>, block: AudioBlock) -> Option<AudioBlock> {
         let frames = block.frames();
-        if state.frames + frames > self.room {
-            state.dropped += frames as u64;
+        if self.frames + frames > self.room {
+            self.dropped += frames as u64;
         } else {
-            state.frames += frames;
-            state.blocks.push_back(block);
-            self.changed.notify_all();
+            self.frames += frames;
+            waiting.push_back(block);
         }
-        !state.is_over && !state.is_stopped
+        None
     }
 
-    /// No block comes any more; what waits is sent.
-    pub(super) fn end(&self) {
-        self.lock().is_over = true;
-        self.changed.notify_all();
-    }
-
-    /// What waits is not sent.
-    pub(super) fn stop(&self) {
-        self.lock().is_stopped = true;
-        self.changed.notify_all();
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.lock().is_stopped
-    }
-
-    /// The next block, and how much was left out so far; `Err` where none will come.
-    fn take(&self) -> Result<Option<(AudioBlock, u64)>, ()> {
-        let waits = |state: &mut State| state.blocks.is_empty() && !state.is_over && !state.is_stopped;
-        let mut state = self.changed.wait_timeout_while(self.lock(), TICK, waits).expect(UNPOISONED).0;
-        match state.blocks.pop_front() {
-            _ if state.is_stopped => Err(()),
-            Some(block) => {
-                state.frames -= block.frames();
-                Ok(Some((block, state.dropped)))
-            }
-            None if state.is_over => Err(()),
-            None => Ok(None),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect(UNPOISONED)
+    fn hand_over(&mut self, block: &mut AudioBlock) {
+        self.frames -= block.frames();
     }
 }
 
@@ -198,9 +160,10 @@ impl SoundSender {
     pub(super) fn run(mut self, queue: &SoundQueue) -> Result<()> {
         let mut ready: Vec<(Time, Vec<u8>)> = Vec::new();
         loop {
-            let ended = match queue.take() {
-                Ok(None) => continue,
-                Ok(Some((block, dropped))) => {
+            let ended = match queue.take(Some(TICK)) {
+                Taken::Timeout => continue,
+                Taken::Item(block) => {
+                    let dropped = queue.look(|_, room| room.dropped);
                     let now = self.clock.now();
                     let before = self.stamps.steps();
                     self.stamps.follow(now, self.clock.utc());
@@ -214,7 +177,7 @@ impl SoundSender {
                     self.monitor.update_sound(|sound| sound.dropped_samples = lost);
                     false
                 }
-                Err(()) => {
+                Taken::End => {
                     self.packets.flush(&mut |end, datagram| ready.push((end, datagram.to_vec())));
                     true
                 }

@@ -1,7 +1,8 @@
 //! Where frames come from.
 
-use super::queue::{Frame, Queue, Taken};
+use super::queue::{Frame, Queue};
 use glassline_io::pages::Block;
+use glassline_io::queue::Taken;
 use glassline_media::{Memory, Time};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,10 +47,10 @@ impl Supply {
         match self {
             Supply::Queue { queue, current } => {
                 if current.take().is_some() {
-                    queue.freed();
+                    queue.wake();
                 }
-                match queue.take(TICK) {
-                    Taken::Frame(frame) => {
+                match queue.take(Some(TICK)) {
+                    Taken::Item(frame) => {
                         let frame = current.insert(frame);
                         Next::Frame {
                             bytes: frame.block.bytes(),
@@ -58,7 +59,7 @@ impl Supply {
                             number: frame.number,
                         }
                     }
-                    Taken::Nothing => Next::Nothing,
+                    Taken::Timeout => Next::Nothing,
                     Taken::End => Next::End,
                 }
             }

@@ -1,0 +1,285 @@
+//! A bounded queue between two threads. What becomes of items that find no room is said by a [`DropPolicy`].
+//!
+//! ```text
+//! producer ─ push ─► policy: room? ─► waiting ─► take ─► consumer
+//!                       └─ no ─► drops the new item, or older ones, or lets the producer wait
+//! ```
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Which items a queue keeps. What the policy counts is read by [`Queue::look`].
+pub trait DropPolicy<T> {
+    /// Puts `item` among those that wait. If there is no room it drops that, or others, or returns it: its producer then waits
+    /// until an item has left.
+    fn admit(&mut self, waiting: &mut VecDeque<T>, item: T) -> Option<T>;
+
+    /// The consumer is about to get this item.
+    fn hand_over(&mut self, _item: &mut T) {}
+}
+
+/// Keeps every item: the number of items has a bound elsewhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeepAll;
+
+impl<T> DropPolicy<T> for KeepAll {
+    fn admit(&mut self, waiting: &mut VecDeque<T>, item: T) -> Option<T> {
+        waiting.push_back(item);
+        None
+    }
+}
+
+/// Keeps the newest item alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeepNewest {
+    /// Items that a newer one has replaced.
+    pub replaced: u64,
+}
+
+impl<T> DropPolicy<T> for KeepNewest {
+    fn admit(&mut self, waiting: &mut VecDeque<T>, item: T) -> Option<T> {
+        self.replaced += waiting.len() as u64;
+        waiting.clear();
+        waiting.push_back(item);
+        None
+    }
+}
+
+/// What came out of [`Queue::take`].
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken<T> {
+    /// The oldest item.
+    Item(T),
+    /// None has come in time.
+    Timeout,
+    /// None will come any more.
+    End,
+}
+
+/// The queue. `E` is why its producer fails.
+#[derive(Debug)]
+pub struct Queue<T, P, E = Infallible> {
+    state: Mutex<State<T, P, E>>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State<T, P, E> {
+    waiting: VecDeque<T>,
+    policy: P,
+    end: Option<Result<(), E>>,
+    has_ended: bool,
+    is_stopped: bool,
+}
+
+impl<T, P, E> State<T, P, E> {
+    fn is_over(&self) -> bool {
+        self.has_ended || self.is_stopped
+    }
+}
+
+impl<T, P: DropPolicy<T> + Default, E> Default for Queue<T, P, E> {
+    fn default() -> Queue<T, P, E> {
+        Queue::new(P::default())
+    }
+}
+
+impl<T, P: DropPolicy<T>, E> Queue<T, P, E> {
+    /// An empty queue.
+    pub fn new(policy: P) -> Queue<T, P, E> {
+        let state =
+            State { waiting: VecDeque::new(), policy, end: None, has_ended: false, is_stopped: false };
+        Queue { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T, P, E>> {
+        // A policy that panics leaves a queue that may have lost its item, and nothing worse.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an item in, as the policy has it. Returns whether more are wanted.
+    pub fn push(&self, item: T) -> bool {
+        let mut state = self.lock();
+        let mut next = Some(item);
+        while let Some(item) = next.take() {
+            if state.is_stopped {
+                return false;
+            }
+            let State { policy, waiting, .. } = &mut *state;
+            next = policy.admit(waiting, item);
+            if next.is_some() {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        let is_wanted = !state.is_over();
+        drop(state);
+        self.changed.notify_all();
+        is_wanted
+    }
+
+    /// Takes the oldest item, and waits for one as long as `timeout` says, for ever where it is `None`. After
+    /// [`Queue::stop`], items that wait are not given out.
+    pub fn take(&self, timeout: Option<Duration>) -> Taken<T> {
+        let until = timeout.map(|timeout| Instant::now() + timeout);
+        let mut state = self.lock();
+        loop {
+            if state.is_stopped {
+                return Taken::End;
+            }
+            if let Some(mut item) = state.waiting.pop_front() {
+                state.policy.hand_over(&mut item);
+                drop(state);
+                self.changed.notify_all();
+                return Taken::Item(item);
+            }
+            if state.has_ended {
+                return Taken::End;
+            }
+            state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => return Taken::Timeout,
+                Some(left) => {
+                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// Looks at what waits, and at the policy, or changes them.
+    pub fn look<R>(&self, look: impl FnOnce(&mut VecDeque<T>, &mut P) -> R) -> R {
+        let State { waiting, policy, .. } = &mut *self.lock();
+        look(waiting, policy)
+    }
+
+    /// The producer has put its last item in, or has failed. What waits is still given out. The first end counts.
+    pub fn end(&self, end: Result<(), E>) {
+        let mut state = self.lock();
+        if !std::mem::replace(&mut state.has_ended, true) {
+            state.end = Some(end);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// How the producer ended, once, if it has.
+    pub fn take_end(&self) -> Option<Result<(), E>> {
+        self.lock().end.take()
+    }
+
+    /// No more items are wanted; those that wait are dropped.
+    pub fn stop(&self) {
+        let mut state = self.lock();
+        state.is_stopped = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        self.changed.notify_all();
+        drop(waiting);
+    }
+
+    /// Whether it was stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.lock().is_stopped
+    }
+
+    /// Whether no item comes any more: the producer has ended, or the queue was stopped.
+    pub fn has_ended(&self) -> bool {
+        self.lock().is_over()
+    }
+
+    /// Waits until something has changed, or for so long.
+    pub fn wait(&self, timeout: Duration) {
+        drop(self.changed.wait_timeout(self.lock(), timeout));
+    }
+
+    /// Waits while `is_awaited`, and not beyond the end.
+    pub fn wait_while(&self, mut is_awaited: impl FnMut(&mut P) -> bool) {
+        let waits = |state: &mut State<T, P, E>| !state.is_over() && is_awaited(&mut state.policy);
+        drop(self.changed.wait_while(self.lock(), waits));
+    }
+
+    /// Wakes what waits: something that it looks at has changed outside of the queue.
+    pub fn wake(&self) {
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// Room for so many.
+    struct Room(usize);
+
+    impl DropPolicy<u32> for Room {
+        fn admit(&mut self, waiting: &mut VecDeque<u32>, item: u32) -> Option<u32> {
+            if waiting.len() >= self.0 {
+                return Some(item);
+            }
+            waiting.push_back(item);
+            None
+        }
+
+        fn hand_over(&mut self, item: &mut u32) {
+            *item += 1000;
+        }
+    }
+
+    #[test]
+    fn a_producer_waits_for_room_and_nothing_is_lost() {
+        let queue: Arc<Queue<u32, Room, &str>> = Arc::new(Queue::new(Room(2)));
+        let producer = Arc::clone(&queue);
+        let thread = std::thread::spawn(move || {
+            (0..100).for_each(|number| assert!(producer.push(number)));
+            producer.end(Err("the source is gone"));
+            producer.end(Ok(()));
+        });
+        for number in 0..100 {
+            assert_eq!(queue.take(None), Taken::Item(1000 + number));
+        }
+        assert_eq!((queue.take(None), queue.has_ended()), (Taken::End, true));
+        assert_eq!((queue.take_end(), queue.take_end()), (Some(Err("the source is gone")), None));
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn stopping_ends_both_sides() {
+        let queue: Arc<Queue<u32, Room>> = Arc::new(Queue::new(Room(1)));
+        let producer = Arc::clone(&queue);
+        let thread = std::thread::spawn(move || while producer.push(0) {});
+        assert_eq!(queue.take(None), Taken::Item(1000));
+        queue.stop();
+        thread.join().unwrap();
+        assert_eq!((queue.take(None), queue.push(1), queue.is_stopped()), (Taken::End, false, true));
+    }
+
+    #[test]
+    fn the_newest_replaces_what_waits() {
+        let queue: Queue<u32, KeepNewest> = Queue::new(KeepNewest::default());
+        assert_eq!(queue.take(Some(Duration::from_millis(1))), Taken::Timeout);
+        assert!(queue.push(1) && queue.push(2) && queue.push(3));
+        assert_eq!(queue.look(|waiting, policy| (waiting.len(), policy.replaced)), (1, 2));
+        queue.end(Ok(()));
+        // What waits comes before the end, and what is pushed behind it is not wanted.
+        assert_eq!((queue.take(None), queue.take(None)), (Taken::Item(3), Taken::End));
+        assert!(!queue.push(4));
+    }
+
+    #[test]
+    fn a_wait_ends_with_what_it_is_for_and_with_the_queue() {
+        let queue: Arc<Queue<u32, KeepNewest>> = Arc::new(Queue::new(KeepNewest::default()));
+        let waiting = Arc::clone(&queue);
+        let thread = std::thread::spawn(move || {
+            waiting.wait_while(|policy| policy.replaced == 0);
+            waiting.look(|_, policy| policy.replaced)
+        });
+        assert!(queue.push(1) && queue.push(2));
+        assert_eq!(thread.join().unwrap(), 1);
+        let waiting = Arc::clone(&queue);
+        let thread = std::thread::spawn(move || waiting.wait_while(|_| true));
+        queue.stop();
+        thread.join().unwrap();
+    }
+}
