@@ -15,10 +15,11 @@
 
 pub mod counters;
 mod live;
+mod local_registry;
 pub mod pieces;
 pub mod presence;
 mod publish;
-mod registry;
+pub mod registry;
 pub mod status;
 mod stream_reader;
 mod streams;
@@ -30,6 +31,7 @@ mod test_streams;
 mod threads;
 
 pub use live::{Claim, Flushed, Live, LiveState, PushError, Seat, THREADS_BESIDE};
+pub use local_registry::LocalRegistry;
 pub use publish::Publisher;
 pub use registry::{ClaimError, Claimant, Claimed, FreeNames, Owner, Plan};
 pub use stream_reader::{Entering, Next, Place, ReaderState, StreamReader};

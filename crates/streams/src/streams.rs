@@ -2,6 +2,7 @@
 //! that stay with it are told.
 
 use crate::live::{Flushed, Live, Seat};
+use crate::local_registry::LocalRegistry;
 use crate::registry::{ClaimError, Claimant, Claimed, Granted, Plan, Registry};
 use crate::stream_reader::{Entering, StreamReader};
 use crate::subscription::Subscription;
@@ -26,8 +27,7 @@ pub trait Observer: Send + Sync {
 
 /// The streams of a program.
 pub struct Streams {
-    registry: Registry,
-    plan: Arc<dyn Plan>,
+    registry: Arc<dyn Registry>,
     threads: Arc<dyn Threads>,
     observer: OnceLock<Weak<dyn Observer>>,
     clock: Clock,
@@ -42,7 +42,12 @@ impl fmt::Debug for Streams {
 impl Streams {
     /// None yet: those that begin are kept as `plan` says at that time, and `threads` are told of their news.
     pub fn new(plan: Arc<dyn Plan>, threads: Arc<dyn Threads>, clock: Clock) -> Streams {
-        Streams { registry: Registry::default(), plan, threads, observer: OnceLock::new(), clock }
+        Streams::with_registry(Arc::new(LocalRegistry::new(plan)), threads, clock)
+    }
+
+    /// The streams of `registry`; `threads` are told of their news.
+    pub fn with_registry(registry: Arc<dyn Registry>, threads: Arc<dyn Threads>, clock: Clock) -> Streams {
+        Streams { registry, threads, observer: OnceLock::new(), clock }
     }
 
     /// Goes on with the streams that another process left, and with the next number that it would have given. Called before there
@@ -92,7 +97,7 @@ impl Streams {
     /// Why the caller does not get the name.
     pub fn claim(&self, claimant: Claimant<'_>) -> Result<Claimed, ClaimError> {
         let mut displaced = Vec::new();
-        let claimed = self.registry.claim(claimant, &*self.plan, self.clock.now(), &mut displaced);
+        let claimed = self.registry.claim(claimant, self.clock.now(), &mut displaced);
         self.tell_displaced(&displaced);
         let Granted { live, session, replaced, evicted, continued } = claimed?;
         if let Some(observer) = self.observer() {
@@ -129,13 +134,13 @@ impl Streams {
 
     /// Ends `live`, takes it out of the list, and tells the threads.
     pub fn end(&self, live: &Arc<Live>) {
-        self.registry.end(live);
+        self.registry.release(live);
         self.announce(live, None);
     }
 
     /// Ends some streams that are not needed, for others to have their descriptors.
     pub fn give_up_descriptors(&self) {
-        self.tell_displaced(&self.registry.give_up_descriptors(&*self.plan));
+        self.tell_displaced(&self.registry.give_up_descriptors());
     }
 
     /// Tells the viewers that have come to streams which ended to make room.
@@ -176,7 +181,7 @@ impl Streams {
 mod tests {
     use super::*;
     use crate::test_streams::{SETTINGS, name, streams};
-    use crate::{FreeNames, NoThreads};
+    use crate::{FreeNames, NoThreads, Owner};
     use glassline_delivery::stream::Mux;
     use std::sync::Mutex;
 
@@ -219,6 +224,82 @@ mod tests {
         let two = streams.publish(&name("two"), Mux::MpegTs).unwrap();
         assert_eq!(seen.take(), ["displaced one", "published two"]);
         assert!(streams.find(&name("one")).is_none() && streams.find(two.name()).is_some());
+    }
+
+    /// A registry that machines have in common: `elsewhere` has a publisher on another one.
+    #[derive(Debug)]
+    struct Shared {
+        local: LocalRegistry,
+        elsewhere: StreamName,
+        released: Mutex<Vec<StreamName>>,
+    }
+
+    impl Registry for Shared {
+        fn claim(
+            &self,
+            claimant: Claimant<'_>,
+            now: Time,
+            displaced: &mut Vec<Arc<Live>>,
+        ) -> Result<Granted, ClaimError> {
+            if *claimant.name == self.elsewhere {
+                return Err(ClaimError::Taken { name: self.elsewhere.clone() });
+            }
+            self.local.claim(claimant, now, displaced)
+        }
+
+        fn find(&self, name: &StreamName) -> Option<Arc<Live>> {
+            self.local.find(name)
+        }
+
+        fn owner(&self, name: &StreamName) -> Option<Owner> {
+            self.local.owner(name)
+        }
+
+        fn release(&self, live: &Arc<Live>) {
+            self.released.lock().unwrap().push(live.name.clone());
+            self.local.release(live);
+        }
+
+        fn all(&self) -> Vec<Arc<Live>> {
+            self.local.all()
+        }
+
+        fn beginning_with(&self, prefix: &StreamName) -> Vec<Arc<Live>> {
+            self.local.beginning_with(prefix)
+        }
+
+        fn give_up_descriptors(&self) -> Vec<Arc<Live>> {
+            self.local.give_up_descriptors()
+        }
+
+        fn end_abandoned(&self, window: Duration, now: Time) -> Vec<Arc<Live>> {
+            self.local.end_abandoned(window, now)
+        }
+
+        fn inherit(&self, next_id: u64, lives: Vec<Arc<Live>>) {
+            self.local.inherit(next_id, lives);
+        }
+
+        fn next_id(&self) -> u64 {
+            self.local.next_id()
+        }
+    }
+
+    #[test]
+    fn another_registry_decides_on_names_and_is_told_when_they_are_free() {
+        let plan = FreeNames { settings: SETTINGS, max_streams: 9 };
+        let (local, released) = (LocalRegistry::new(Arc::new(plan)), Mutex::default());
+        let shared = Arc::new(Shared { local, elsewhere: name("there"), released });
+        let registry = Arc::clone(&shared) as Arc<dyn Registry>;
+        let streams = Arc::new(Streams::with_registry(registry, Arc::new(NoThreads), Clock::new()));
+        let refused = streams.publish(&name("there"), Mux::MpegTs).map(drop);
+        assert_eq!(refused.unwrap_err(), ClaimError::Taken { name: name("there") });
+        let mut here = streams.publish(&name("here"), Mux::MpegTs).unwrap();
+        let live = streams.find(&name("here")).unwrap();
+        assert_eq!(streams.all().len(), 1);
+        streams.end(&live);
+        assert_eq!(*shared.released.lock().unwrap(), [name("here")]);
+        assert!(here.push(&[0x47; 188]).is_err() && streams.find(&name("here")).is_none());
     }
 
     #[test]
