@@ -5,16 +5,16 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection that gives up after ten seconds instead of hanging.
 ///
 /// # Errors
 /// Where nobody listens.
 pub fn connect(address: SocketAddr) -> Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, PATIENCE).context("cannot connect")?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let stream = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT).context("cannot connect")?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

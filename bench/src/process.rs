@@ -146,7 +146,7 @@ impl Server {
     /// Where it does not end within ten seconds.
     pub fn stop(&mut self) -> Result<ExitStatus> {
         self.signal_interrupt();
-        self.wait(PATIENCE)
+        self.wait(END_TIMEOUT)
     }
 
     /// Does to it once what Ctrl-C does, and waits for nothing.
@@ -181,7 +181,7 @@ impl Server {
             self.check_alive()?;
             match TcpStream::connect(address) {
                 Ok(stream) => return Ok(stream),
-                Err(error) if started.elapsed() > PATIENCE => {
+                Err(error) if started.elapsed() > END_TIMEOUT => {
                     bail!("the server takes no connection on {address}: {error}\n{}", self.log_end())
                 }
                 Err(_) => sleep(Duration::from_millis(20)),
@@ -198,7 +198,7 @@ fn memory_of(id: u32, field: &str) -> Result<u64> {
     Ok(kilobytes.with_context(|| format!("{file} tells no {field}"))? * 1024)
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Drop for Server {
     fn drop(&mut self) {

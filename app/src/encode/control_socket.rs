@@ -29,7 +29,7 @@ const LINE_MAX_BYTES: u64 = 1024;
 /// The largest number of connections. For a further one, the connection with the oldest last command is closed.
 const CONNECTIONS_MAX: usize = 8;
 /// A connection is closed if it sends nothing, or accepts no answer, for this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What commands read and change.
 struct Subject {
@@ -151,8 +151,8 @@ impl Drop for Seat {
 }
 
 fn converse(stream: UnixStream, subject: &Subject, seat: &Seat) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(IDLE_TIMEOUT))?;
+    stream.set_write_timeout(Some(IDLE_TIMEOUT))?;
     let out = stream.try_clone()?;
     answer_lines(stream, out, subject, || seat.note_command())
 }
@@ -300,7 +300,7 @@ mod tests {
         let _listening = listen(&path, controls, Vec::new()).unwrap();
         let connect = || {
             let stream = UnixStream::connect(&path).unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_read_timeout(Some(IDLE_TIMEOUT)).unwrap();
             stream
         };
         let mut first = connect();

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::io::Read;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// 1,200 pictures of at most 160 bytes are less than half of it.
 const ANSWER_MAX_BYTES: u64 = 1 << 20;
 
@@ -29,7 +29,7 @@ fn fetch(target: &str, trust: &Trust) -> Option<Vec<RelayStages>> {
     let url: Url = target.parse().ok()?;
     let url = url.at(&beside(url.target())?);
     let trust = if url.tls() { Some(trust.connector().ok()?) } else { None };
-    let deadline = Clock.now() + PATIENCE;
+    let deadline = Clock.now() + ANSWER_TIMEOUT;
     let mut http = Http::open(&url, trust.as_ref(), deadline).ok()?;
     let mut body = String::new();
     Body { http: &mut http, deadline }.take(ANSWER_MAX_BYTES).read_to_string(&mut body).ok()?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 const PATH: &str = "/api/time";
 /// The answer with the shortest round trip counts.
 const EXCHANGES: usize = 5;
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// An answer is some 30 bytes; a page that is none is not read any further.
 const ANSWER_MAX_BYTES: u64 = 4096;
 
@@ -22,7 +22,7 @@ pub(crate) fn of(target: &str, trust: &Trust) -> WallClock {
     let server = target.parse().ok().and_then(|url: Url| {
         let url = url.at(PATH);
         let trust = if url.tls() { Some(trust.connector().ok()?) } else { None };
-        let deadline = Clock.now() + PATIENCE;
+        let deadline = Clock.now() + ANSWER_TIMEOUT;
         // A server that fails once is not Glassline, and is not asked again.
         let answers = (0..EXCHANGES).map_while(|_| exchange(&url, trust.as_ref(), deadline));
         answers.min_by(|a, b| a.uncertainty_ms.unwrap_or(0.0).total_cmp(&b.uncertainty_ms.unwrap_or(0.0)))

@@ -38,7 +38,7 @@ const GO: &[u8] = b"go";
 const WORDS_BYTES: usize = 4096;
 const MESSAGE_BYTES: usize = 1 << 30;
 /// No message between two processes of one machine takes this long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The name of the socket of a server that was configured to listen first on `configured` and listens on `actual`.
 pub(super) fn name(configured: SocketAddr, actual: SocketAddr) -> String {
@@ -61,7 +61,7 @@ fn connect(name: &str) -> io::Result<Channel> {
 /// Checks a process that has connected to the socket. Returns the channel if the process may take over and asks for
 /// it.
 pub(super) fn receive(mut channel: Channel) -> Result<Channel> {
-    channel.set_patience(PATIENCE)?;
+    channel.set_patience(MESSAGE_TIMEOUT)?;
     let (user, process) = channel.peer()?;
     if user != 0 && user != own_user() {
         let user = privileges::name(user);
@@ -110,7 +110,7 @@ impl HandoverState {
         loop {
             tries -= 1;
             let mut channel = connect(&name).map_err(no_server)?;
-            channel.set_patience(PATIENCE)?;
+            channel.set_patience(MESSAGE_TIMEOUT)?;
             let (user, process) = channel.peer()?;
             if user != 0 && user != own_user() {
                 let user = privileges::name(user);

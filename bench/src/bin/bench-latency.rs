@@ -18,7 +18,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long programs may take to begin.
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Stages must add up to what barcodes say, in milliseconds.
 const APART_MEDIAN_MS: f64 = 2.0;
 const APART_P99_MS: f64 = 5.0;
@@ -119,7 +119,7 @@ impl Bench {
             (format!("test:{}", self.args.pictures), description.to_string_lossy().into_owned());
         let send = ["send-raw", &source, &to, "--sdp", &name];
         let mut sender = Server::start(folder, None, &self.program, send)?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + START_TIMEOUT;
         while fs::read_to_string(&description).map_or(true, |text| text.is_empty()) {
             sender.check_alive()?;
             ensure!(Instant::now() < until, "send-raw writes no session description");
@@ -141,7 +141,7 @@ impl Bench {
         let (source, seconds) = (format!("test:{}", self.args.pictures), format!("{}s", seconds + 5));
         let send = ["send", &source, &at, "--insecure", "--duration", &seconds];
         let _sender = Server::start(Server::folder("send")?, None, &self.program, send)?;
-        let status = receiver.wait(PATIENCE + Duration::from_secs(self.args.seconds + 6))?;
+        let status = receiver.wait(START_TIMEOUT + Duration::from_secs(self.args.seconds + 6))?;
         ensure!(status.success(), "receive and lab glass: {}", receiver.log_end());
         let log = receiver.log();
         // What both log is in front of it.
@@ -200,7 +200,7 @@ fn free_port() -> Result<SocketAddr> {
 
 /// Waits until the stream has pictures.
 fn await_pictures(encoder: &mut Server, url: &str) -> Result<()> {
-    let (until, program) = (Instant::now() + PATIENCE, machine::glassline()?);
+    let (until, program) = (Instant::now() + START_TIMEOUT, machine::glassline()?);
     loop {
         encoder.check_alive()?;
         let probe = Command::new(&program).args(["probe", url, "--duration", "300ms", "--json"]).output()?;

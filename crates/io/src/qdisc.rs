@@ -22,7 +22,7 @@ const KIND: u16 = 1;
 /// The kernel's answers come in messages of up to 32 KiB.
 const ANSWER_BYTES: usize = 32 << 10;
 /// The kernel answers at once.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The kinds of the disciplines of an interface, as `tc qdisc` calls them, the root first: `["fq"]`, or `["mq", "fq_codel", …]`
 /// where a device has several queues.
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub fn kinds(interface: &str) -> io::Result<Vec<String>> {
     let mut socket =
         Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW.cloexec(), Some(Protocol::from(0)))?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let lookup = Socket::new(Domain::IPV4, Type::DGRAM.cloexec(), None)?;
     let index = netdevice::name_to_index(&lookup, interface).map_err(|_| {
         io::Error::new(io::ErrorKind::NotFound, format!("no network interface {interface:?}"))

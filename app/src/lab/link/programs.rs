@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// How long the program on the far side may take to end after SIGTERM.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TERMINATION_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often to check that the link still works.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -100,11 +100,11 @@ impl Programs {
         let mut waited = Duration::ZERO;
         // The shell is waited for first. Its process and group numbers are not reused as long as it has not been
         // waited for.
-        while waited < PATIENCE && far.try_wait()?.is_none() {
+        while waited < TERMINATION_TIMEOUT && far.try_wait()?.is_none() {
             std::thread::sleep(step);
             waited += step;
         }
-        while waited < PATIENCE && child::is_group_left(&far) {
+        while waited < TERMINATION_TIMEOUT && child::is_group_left(&far) {
             std::thread::sleep(step);
             waited += step;
         }
@@ -119,7 +119,7 @@ impl Drop for Programs {
             tracing::warn!("cannot end the program of --far: {error}");
         }
         // Without the link these programs would keep running in a network that leads nowhere.
-        let left = self.orphans.end(PATIENCE);
+        let left = self.orphans.end(TERMINATION_TIMEOUT);
         if left > 0 {
             let programs = if left == 1 { "program" } else { "programs" };
             tracing::info!(

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A client that is not answered after this time has failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Clients that come each second.
 const RAMP: f64 = 2500.0;
 
@@ -37,7 +37,7 @@ pub(crate) struct Outcome {
 /// Where clients connect to. The system chooses the ports: one that is bound to an address would not be had again until
 /// the connections of the run before are forgotten.
 pub(crate) fn ends(address: SocketAddr) -> Ends {
-    Ends { target: Target::at(address, "/"), trust: None, sources: Vec::new(), patience: PATIENCE }
+    Ends { target: Target::at(address, "/"), trust: None, sources: Vec::new(), patience: ANSWER_TIMEOUT }
 }
 
 /// Starts the cache and measures it for `window`, once all clients are connected.

@@ -58,7 +58,7 @@ pub(crate) struct Meter {
 }
 
 /// How long the first message may take, and how long nothing may come after it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(20);
 const SILENCE: Duration = Duration::from_secs(3);
 
 impl Meter {
@@ -77,7 +77,7 @@ impl Meter {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.last.map_or(self.begin.elapsed() > PATIENCE, |last| last.0.elapsed() > SILENCE)
+        self.last.map_or(self.begin.elapsed() > RECEIVE_TIMEOUT, |last| last.0.elapsed() > SILENCE)
     }
 
     pub(crate) fn received(&self) -> Received {
@@ -100,7 +100,7 @@ fn lane(load: Load) -> Lane {
 pub(crate) fn come_up(carrier: &mut dyn Carrier) -> Result<()> {
     let begin = Instant::now();
     while !carrier.is_up() {
-        ensure!(begin.elapsed() < PATIENCE, "no connection");
+        ensure!(begin.elapsed() < RECEIVE_TIMEOUT, "no connection");
         carrier.drive(Duration::from_millis(20))?;
     }
     Ok(())
@@ -143,7 +143,7 @@ pub(crate) fn send(carrier: &mut dyn Carrier, load: Load, size: usize, seconds: 
         messages += taken as u64;
         carrier.drive(if taken == batch { Duration::ZERO } else { Duration::from_millis(5) })?;
     }
-    finish(carrier, PATIENCE)?;
+    finish(carrier, RECEIVE_TIMEOUT)?;
     let cpu = cpu_seconds() - cpu;
     take_leave(carrier)?;
     Ok(Sent { bytes: messages as f64 * size as f64, cpu })

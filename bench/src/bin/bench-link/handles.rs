@@ -19,7 +19,7 @@ const RECEIVE_QUEUE: u32 = 1 << 16;
 /// Messages handed over at once.
 const AT_ONCE: usize = 256;
 /// How long a listener waits for its peer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) struct Handles {
     /// Its thread ends with it.
@@ -97,7 +97,7 @@ impl Carrier for Handles {
     /// Who has sent sends on, everybody else waits for messages.
     fn drive(&mut self, wait: Duration) -> Result<()> {
         let Some(link) = &self.link else {
-            self.link = self.endpoint.accept_timeout(PATIENCE)?;
+            self.link = self.endpoint.accept_timeout(ACCEPT_TIMEOUT)?;
             return self.link.as_ref().map_or(Ok(()), |link| open(link, self.load, RECEIVE_QUEUE));
         };
         if !self.outbox.is_empty() {

@@ -153,7 +153,7 @@ enum Direction {
 const PORT: u16 = 7000;
 const OTHER_PORT: u16 = 7001;
 /// How long the far side may take for its result.
-const PATIENCE: Duration = Duration::from_secs(40);
+const RESULT_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The far side's address, which `lab link` tells.
 fn far(port: u16) -> Result<SocketAddr> {
@@ -183,7 +183,7 @@ fn play(role: &Role) -> Result<()> {
             let begin = end::now_ns();
             let mut carrier = who.connect(far(PORT)?, Load::Video)?;
             let sent = video::show(&mut *carrier, *bits, Duration::from_secs(*seconds), begin)?;
-            let judged = video::read_result(result, PATIENCE)?;
+            let judged = video::read_result(result, RESULT_TIMEOUT)?;
             let all = json!({"judged": judged, "messages": sent["messages"], "pictures": sent["pictures"],
                              "bytes": sent["bytes"]});
             video::write_result(result, &all)?;
@@ -202,7 +202,7 @@ fn play(role: &Role) -> Result<()> {
         }
         Role::Compete { control, seconds, result } => {
             compete::send(far(PORT)?, far(OTHER_PORT)?, control, Duration::from_secs(*seconds))?;
-            video::read_result(result, PATIENCE)?;
+            video::read_result(result, RESULT_TIMEOUT)?;
         }
         Role::Referee { control, seconds, result } => {
             let verdict =

@@ -24,7 +24,7 @@ const MESSAGE: u8 = 0;
 const PICTURE: u8 = 1;
 const READ: usize = 1 << 16;
 /// How long a process may take to end.
-const PATIENCE: Duration = Duration::from_secs(8);
+const END_TIMEOUT: Duration = Duration::from_secs(8);
 
 pub(crate) struct Srt {
     child: Child,
@@ -175,7 +175,7 @@ impl Drop for Srt {
     fn drop(&mut self) {
         self.input = None;
         let begin = Instant::now();
-        while begin.elapsed() < PATIENCE {
+        while begin.elapsed() < END_TIMEOUT {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }

@@ -24,7 +24,7 @@ const MESSAGE: usize = 200;
 const EVERY: Duration = Duration::from_millis(1);
 /// Bytes of a stranger's datagram: the least that a Connect may have.
 const DATAGRAM: usize = 1200;
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What strangers send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -107,7 +107,7 @@ fn echo(link: &Link) {
 pub(crate) fn guest(address: SocketAddr, seconds: Duration) -> Result<Value> {
     let air = Endpoint::open(settings(&format!("air{}", std::process::id())), &[Local::towards(address)])?;
     let link = air.connect(address)?;
-    ensure!(link.wait_connected(PATIENCE)?, "no connection");
+    ensure!(link.wait_connected(ANSWER_TIMEOUT)?, "no connection");
     link.open(CHANNEL, options())?;
     let (begin, mut taken) = (Instant::now(), Vec::new());
     let mut next = begin;

@@ -19,7 +19,7 @@ const UNSENT: u32 = 16_000;
 const ROOM: usize = 1 << 20;
 const READ: usize = 1 << 16;
 /// How long the other end may take to listen.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One connection.
 struct Way {
@@ -45,7 +45,7 @@ fn count(load: Load) -> usize {
 
 /// Connects; where two carriers listen beside each other, ours may be there before TCP is.
 fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + CONNECT_TIMEOUT;
     loop {
         match TcpStream::connect(address) {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < deadline => {

@@ -17,7 +17,7 @@ const LATE: Duration = Duration::from_micros(500);
 /// The rate at which receivers settle, in bits of video a second.
 const SETTLING_BPS: f64 = 0.5e9;
 /// How long a socket is waited for that takes nothing.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 const TICKS_PER_SECOND: f64 = 90_000.0;
 
 /// What is sent.
@@ -168,7 +168,7 @@ impl Sender {
                 first += packets;
             }
             while !sender.send(&mut bursts).context("the sender's socket")? {
-                if !sender.wait(Some(PATIENCE))? {
+                if !sender.wait(Some(SEND_TIMEOUT))? {
                     bail!("the sender's socket takes nothing any more");
                 }
             }

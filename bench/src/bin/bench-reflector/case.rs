@@ -18,7 +18,7 @@ pub(crate) struct Case {
 }
 
 /// A viewer must be answered within this time.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// So much of the stream is checked, bits a second, over all viewers: more would be load on the load generator.
 const CHECKED_BPS: u64 = 5_500_000_000;
 /// Pictures a second where nothing else is said.
@@ -41,7 +41,7 @@ impl Case {
     pub(crate) fn settings(self, target: Target) -> Settings {
         let checked = (CHECKED_BPS / self.bitrate.max(1)) as usize;
         let check = if checked >= self.viewers { Check::All } else { Check::Sample(checked.max(1)) };
-        Settings { ramp: 4000.0, patience: PATIENCE, check, ..Settings::new(target, self.viewers) }
+        Settings { ramp: 4000.0, patience: ANSWER_TIMEOUT, check, ..Settings::new(target, self.viewers) }
     }
 }
 

@@ -35,7 +35,7 @@ const CARRIED_DELAY: Duration = Duration::from_millis(500);
 const JOINS: f64 = 100.0;
 const JOIN_SHARE: f64 = 0.1;
 /// A server that does not listen after this time has failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Processor time, and time that others took from it.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +141,7 @@ fn listens(load: &mut Load, server: &mut Server, address: SocketAddr) -> Result<
     let began = Instant::now();
     while let Err(error) = TcpStream::connect(address) {
         server.check_alive()?;
-        ensure!(began.elapsed() < PATIENCE, "it takes no connection: {error}");
+        ensure!(began.elapsed() < START_TIMEOUT, "it takes no connection: {error}");
         load.run(Duration::from_millis(20))?;
     }
     Ok(())

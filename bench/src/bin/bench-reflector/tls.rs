@@ -31,7 +31,7 @@ pub(crate) const NAME: &str = "localhost";
 const MEMORY: &str = "own memory for each viewer";
 const DRAINING: &str = "own memory of the old process after an upgrade, by viewers";
 /// How long a handshake, and the first byte of the stream, may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A certificate in a folder of its own, which goes with it.
 pub(crate) struct Certificate {
@@ -108,7 +108,7 @@ impl Viewer {
     /// Shakes hands, and asks for the stream.
     fn connect(address: SocketAddr, trusted: &Arc<ClientConfig>) -> Result<Viewer> {
         let mut stream = TcpStream::connect(address).context("no connection")?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
         let mut tls = ClientConnection::new(Arc::clone(trusted), ServerName::try_from(NAME)?)?;
         write!(tls.writer(), "GET {OUR_PATH} HTTP/1.1\r\nHost: {NAME}\r\n\r\n")?;
         while tls.is_handshaking() || tls.wants_write() {

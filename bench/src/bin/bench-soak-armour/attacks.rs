@@ -50,7 +50,7 @@ const GOOD: usize = 0;
 const IDLE_MAX: usize = 700;
 const COMPLAINTS: usize = 5;
 /// A good object may take this long, however busy the servers are.
-const GOOD_PATIENCE: Duration = Duration::from_secs(10);
+const GOOD_OBJECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What was done, as one process tells it to another.
 #[derive(Debug, Default)]
@@ -156,7 +156,7 @@ fn good_object(_: &mut Held, [_, edge]: [SocketAddr; 2], round: u64) -> Result<(
     let body = &answer[head_end..];
     ensure!(body.len() == GOOD_BYTES, "{} bytes", body.len());
     ensure!(body.iter().enumerate().all(|(at, found)| *found == byte(at)), "wrong bytes");
-    ensure!(began.elapsed() < GOOD_PATIENCE, "it took {:?}", began.elapsed());
+    ensure!(began.elapsed() < GOOD_OBJECT_TIMEOUT, "it took {:?}", began.elapsed());
     Ok(())
 }
 

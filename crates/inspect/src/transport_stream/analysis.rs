@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Streams that are followed; a program that changes again and again brings ever new ones.
 const STREAMS_MAX: usize = 64;
 /// With this much read and hardly a packet in it, it is no transport stream.
-const PATIENCE_BYTES: u64 = 256 * 1024;
+const NO_STREAM_AFTER_BYTES: u64 = 256 * 1024;
 const BITS_PER_PACKET: f64 = (PACKET_BYTES * 8) as f64;
 
 /// Where the bytes come from, which decides what arrival times mean.
@@ -174,7 +174,7 @@ impl Analysis {
 
     /// Whether this is surely no transport stream: much was read and next to nothing of it were packets.
     pub fn is_hopeless(&self) -> bool {
-        self.bytes >= PATIENCE_BYTES && !self.is_transport_stream()
+        self.bytes >= NO_STREAM_AFTER_BYTES && !self.is_transport_stream()
     }
 
     /// Whether what was read looks like a transport stream: it has tables, or is mostly packets.

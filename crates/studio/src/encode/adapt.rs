@@ -7,9 +7,9 @@ use std::time::Duration;
 /// A step gets this long to help before the next.
 const STEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Room must have been there this long before a step back.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STEP_BACK_AFTER: Duration = Duration::from_secs(10);
 /// A step back that did not hold doubles the patience up to this.
-const LONGEST_PATIENCE: Duration = Duration::from_secs(300);
+const STEP_BACK_AFTER_MAX: Duration = Duration::from_secs(300);
 /// A picture that takes less than this share of its time leaves room for a slower preset.
 const ROOM: f64 = 0.5;
 
@@ -40,7 +40,7 @@ impl Adapt {
             dropped: 0,
             stepped: now,
             calm_since: now,
-            patience: PATIENCE,
+            patience: STEP_BACK_AFTER,
             stepped_back: false,
         }
     }
@@ -54,7 +54,7 @@ impl Adapt {
         }
         if drops && self.at > 0 && now.since(self.stepped) >= STEP_INTERVAL {
             if self.stepped_back {
-                self.patience = (self.patience * 2).min(LONGEST_PATIENCE);
+                self.patience = (self.patience * 2).min(STEP_BACK_AFTER_MAX);
             }
             self.stepped_back = false;
             return Some(self.step(self.at - 1, now));

@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// One that has run for this long is begun again soon.
 const GOOD_RUN: Duration = Duration::from_secs(30);
 /// How long an encoder that was told to end may take: its input may hang in a read that nothing ends.
-const END_PATIENCE: Duration = Duration::from_secs(3);
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What an encoder does.
 #[derive(Clone, Debug, PartialEq)]
@@ -254,7 +254,7 @@ impl Encoder {
     }
 
     fn wait_for_end(&self) {
-        let deadline = Instant::now() + END_PATIENCE;
+        let deadline = Instant::now() + END_TIMEOUT;
         let mut state = self.lock();
         while !state.over {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// What may wait: some ten seconds of a good stream.
 const WAITING_MAX_BYTES: usize = 16 << 20;
 /// How long the end of the stream waits for the output to take what waits.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An output with a thread of its own, seen from the encoder's.
 pub(super) struct ThreadedOutput {
@@ -124,7 +124,7 @@ impl Output for ThreadedOutput {
         let mut waiting = self.shared.lock();
         waiting.is_last = true;
         self.shared.changed.notify_all();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DRAIN_TIMEOUT;
         while waiting.ended.is_none() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Channels that are taken, from the first one on.
 const CHANNELS_MAX: u8 = 2;
 /// How long nothing may come before it is looked whether anybody still wants sound.
-const PATIENCE: Duration = Duration::from_millis(200);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// How long missing packets are waited for, at most: what is complete does not wait.
 const REORDER: Duration = Duration::from_millis(10);
 /// Room in the kernel for packets that were not read yet.
@@ -124,10 +124,10 @@ impl LiveSound for RtpSound {
     /// Without any samples where none came for a while.
     fn read(&mut self, _: &dyn Timer, samples: &mut Vec<f32>) -> Result<Option<Arrival>> {
         let now = self.clock.now();
-        let due = self.depacketizer.poll_timeout().map_or(PATIENCE, |due| due.since(now));
+        let due = self.depacketizer.poll_timeout().map_or(STOP_CHECK_INTERVAL, |due| due.since(now));
         let RtpSound { datagrams, depacketizer, blocks, .. } = self;
         blocks.has_leapt = false;
-        let taken = datagrams.receive(due.min(PATIENCE), &mut |path, datagram| {
+        let taken = datagrams.receive(due.min(STOP_CHECK_INTERVAL), &mut |path, datagram| {
             let mut push = |block| blocks.push(&block, samples);
             // The depacketizer counts what it refuses; a log line for each would help no user.
             let origin = Origin { path, address: datagram.from };

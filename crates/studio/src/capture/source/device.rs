@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// How often a device that gives nothing is left for a look whether the user wants to end.
-const PATIENCE: Duration = Duration::from_millis(200);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// A driver's stamp that is further from now is not believed.
 const MAX_AGE: Duration = Duration::from_secs(1);
 /// Sequence numbers that jump further were set anew.
@@ -37,7 +37,7 @@ pub(super) fn run(
         if outlet.consumer.is_stopped() {
             return Ok(());
         }
-        let Some(frame) = capture.next(PATIENCE).map_err(Error::DeviceFailed)? else { continue };
+        let Some(frame) = capture.next(STOP_CHECK_INTERVAL).map_err(Error::DeviceFailed)? else { continue };
         let lost = expected.map_or(0, |expected| frame.sequence.wrapping_sub(expected));
         if lost > 0 && lost < MAX_LOST {
             outlet.consumer.count_dropped(lost.into());

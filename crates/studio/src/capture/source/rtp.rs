@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// How often a stream that brings nothing is left for a look whether the user wants to end.
-const PATIENCE: Duration = Duration::from_millis(200);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// How often it is looked at what each path brings.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -69,7 +69,7 @@ pub(super) fn run(
         if outlet.consumer.is_stopped() {
             return Ok(());
         }
-        let next = receiver.next(PATIENCE).map_err(Error::DeviceFailed)?;
+        let next = receiver.next(STOP_CHECK_INTERVAL).map_err(Error::DeviceFailed)?;
         let now = outlet.clock.now();
         silence.follow(next.is_some(), now).into_iter().for_each(tell);
         if now.since(looked) >= LOOK {

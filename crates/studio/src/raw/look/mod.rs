@@ -40,7 +40,7 @@ use std::time::Duration;
 use video::VideoLook;
 
 /// How long a thread waits at a time that nothing comes to.
-const PATIENCE: Duration = Duration::from_millis(100);
+const RECEIVE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Room in the kernel for small datagrams that were not read yet.
 const SOCKET_BYTES: usize = 1 << 20;
 
@@ -260,7 +260,7 @@ impl DataLook {
         let thread = thread::Builder::new().name("look".to_owned()).spawn(move || {
             while !ending.load(Ordering::Relaxed) {
                 let due = locked(&shared).poll_timeout();
-                let wait = due.map_or(PATIENCE, |due| due.since(clock.now())).min(PATIENCE);
+                let wait = due.map_or(RECEIVE_TIMEOUT, |due| due.since(clock.now())).min(RECEIVE_TIMEOUT);
                 let mut take = |path: usize, datagram: super::datagrams::Datagram<'_>| {
                     let super::datagrams::Datagram { bytes, at, drops, from } = datagram;
                     locked(&shared).take(path, bytes, (at, drops, from));

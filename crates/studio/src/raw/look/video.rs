@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long a consumer that nothing comes to waits at a time.
-const PATIENCE: Duration = Duration::from_millis(500);
+const RECEIVE_TIMEOUT: Duration = Duration::from_millis(500);
 /// The standard UDP size limit (ST 2110-10 §6.3), where a description says no other.
 const MAX_UDP_BYTES: u32 = 1_460;
 /// Of what blocks of the block packing mode are made (ST 2110-20 §6.3.3).
@@ -283,7 +283,7 @@ fn packing_name(is_block: bool) -> &'static str {
 /// Takes what is told of frames until there are no more.
 fn consume(mut observer: Observer, ages: &Mutex<Ages>) {
     loop {
-        let frame = match observer.next(PATIENCE) {
+        let frame = match observer.next(RECEIVE_TIMEOUT) {
             Ok(Some(frame)) => frame,
             Ok(None) => continue,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return,

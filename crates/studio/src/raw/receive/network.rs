@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often a thread that nothing comes to looks whether it is to end.
-const PATIENCE: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// How often the kernel is asked what it has dropped.
 const DROPS_ASKED: Duration = Duration::from_millis(100);
 
@@ -119,8 +119,8 @@ impl Network {
                 return Ok(());
             }
             if is_drained && !self.is_polling {
-                let due = self.depacketizer.poll_timeout().map_or(PATIENCE, |due| due.since(now));
-                wait_any(&self.flows, due.min(PATIENCE))?;
+                let due = self.depacketizer.poll_timeout().map_or(STOP_CHECK_INTERVAL, |due| due.since(now));
+                wait_any(&self.flows, due.min(STOP_CHECK_INTERVAL))?;
             }
         }
         Ok(())

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often a recording that nothing comes to looks at what it was told.
-const PATIENCE: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A sender from which no frame has come for so long has stopped, as far as a recording's length goes: a frame of the slowest rate
 /// there is for pictures that move, and what a receiver waits for the last packets of one.
 const STOPPED: Duration = Duration::from_millis(500);
@@ -230,7 +230,7 @@ impl Passed {
     /// How long a frame is waited for before the limits are looked at.
     fn patience(&self, limits: Limits) -> Duration {
         let all = [limits.length.filter(|_| self.first.is_some()), limits.silence];
-        all.into_iter().flatten().fold(PATIENCE, Duration::min)
+        all.into_iter().flatten().fold(STOP_CHECK_INTERVAL, Duration::min)
     }
 
     /// Whether a recording that no frame has come to ends now.

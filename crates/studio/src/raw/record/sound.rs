@@ -18,7 +18,7 @@ use std::time::Duration;
 /// How long missing packets are waited for, at most: what is complete does not wait.
 const REORDER: Duration = Duration::from_millis(20);
 /// How often it is looked whether the end was asked for.
-const PATIENCE: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Nothing has come for so long: the sender has stopped, as far as a recording's length goes.
 const STOPPED: Duration = Duration::from_millis(500);
 /// Room in the kernel for packets that were not read yet.
@@ -136,7 +136,7 @@ impl SoundRecording {
     /// Takes what comes within a moment.
     fn take(&mut self, most: Option<u64>) -> io::Result<()> {
         let now = self.clock.now();
-        let due = self.depacketizer.poll_timeout().map_or(PATIENCE, |due| due.since(now));
+        let due = self.depacketizer.poll_timeout().map_or(STOP_CHECK_INTERVAL, |due| due.since(now));
         let SoundRecording { datagrams, depacketizer, file, .. } = self;
         let mut written = Ok(());
         let mut write = |block: Block| {
@@ -144,7 +144,7 @@ impl SoundRecording {
                 written = file.write(&block, most);
             }
         };
-        datagrams.receive(due.min(PATIENCE), &mut |path, datagram| {
+        datagrams.receive(due.min(STOP_CHECK_INTERVAL), &mut |path, datagram| {
             let origin = Origin { path, address: datagram.from };
             // What is refused is counted.
             let _ = depacketizer.handle_datagram(datagram.bytes, (origin, datagram.at), &mut write);

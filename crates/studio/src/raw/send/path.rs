@@ -13,7 +13,7 @@ use std::io;
 use std::time::Duration;
 
 /// How long a socket is waited for that takes nothing, before its packets are given up.
-const PATIENCE: Duration = Duration::from_millis(500);
+const SEND_TIMEOUT: Duration = Duration::from_millis(500);
 /// Disciplines that only spread packets over the device's queues, which have disciplines of their own.
 const SPREADING: [&str; 3] = ["mq", "mqprio", "taprio"];
 
@@ -80,7 +80,7 @@ impl Path {
                 Ok(true) => break,
                 Ok(false) => {
                     sent.full += 1;
-                    if self.sender.wait(Some(PATIENCE)).unwrap_or(false) {
+                    if self.sender.wait(Some(SEND_TIMEOUT)).unwrap_or(false) {
                         continue;
                     }
                     sent.failure = Some(io::ErrorKind::TimedOut.into());

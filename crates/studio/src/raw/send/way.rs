@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Room in the kernel: a second of sound, and more than a frame's ancillary data.
 const BUFFER_BYTES: usize = 2 << 20;
 /// How long a socket is waited for that takes nothing: less than the next packet waits.
-const PATIENCE: Duration = Duration::from_millis(1);
+const SEND_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// A socket.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Way {
         out.push(datagram);
         out.end(datagram.len(), None);
         let mut sent = self.sender.send(&mut out);
-        if matches!(sent, Ok(false)) && self.sender.wait(Some(PATIENCE)).unwrap_or(false) {
+        if matches!(sent, Ok(false)) && self.sender.wait(Some(SEND_TIMEOUT)).unwrap_or(false) {
             sent = self.sender.send(&mut out);
         }
         match sent {
