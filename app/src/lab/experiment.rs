@@ -4,6 +4,7 @@ mod paper;
 
 use super::link::quantity::{self as link_quantity, Sided, Speed, of_side};
 use super::real_time::{self, Experiment};
+use super::slots::write_slots;
 use crate::direct::{DEFAULT_SPEED, decision_line};
 use crate::encode::input_words;
 use crate::link::parse_parity;
@@ -18,9 +19,9 @@ use glassline_studio::parallel::Threads;
 use glassline_transport::emulator::{LinkConfig, Loss, Outages, Queue, Reorder, Service};
 use glassline_transport::link::{Controller, Fec};
 use serde_json::json;
-use std::fmt::Write as _;
+use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -190,7 +191,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     };
     let (up, down) = (args.way(true)?, args.way(false)?);
     if args.real_time.is_asked() {
-        let sender = real_time::sender(args);
+        let sender = sender_options(args);
         let experiment = Experiment {
             input,
             up,
@@ -266,30 +267,6 @@ fn run_shown(setup: &Setup, pictures: &mut Pictures, threads: &Threads, name: &s
     outcome.map_err(|error| failure::failed(error, "see glassline lab experiment --help"))
 }
 
-pub(super) fn write_slots(path: &Path, outcome: &Outcome) -> Result<()> {
-    let begun = outcome.slots.first().map(|slot| slot.captured).unwrap_or_default();
-    let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    let mut text =
-        "captured_ms,shown_ms,delay_ms,bytes,ssim_y,daala_ssim_y,sent_bytes,capacity_bytes\n".to_owned();
-    let mut delays = outcome.delays().into_iter();
-    for slot in &outcome.slots {
-        let or_none = |value: Option<String>| value.unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "{:.3},{},{},{},{},{},{},{}",
-            ms(slot.captured.since(begun)),
-            or_none(slot.shown.map(|shown| format!("{:.3}", ms(shown.since(begun))))),
-            or_none(delays.next().map(|(_, delay)| format!("{:.3}", ms(delay)))),
-            or_none(slot.bytes.map(|bytes| bytes.to_string())),
-            or_none(slot.ssim_y.map(|ssim| format!("{ssim:.6}"))),
-            or_none(slot.daala_ssim.map(|ssim| format!("{ssim:.6}"))),
-            slot.sent_bytes,
-            or_none(slot.capacity_bytes.map(|bytes| format!("{bytes:.0}"))),
-        );
-    }
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
 fn table(summary: &Summary) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let decibels = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
@@ -327,9 +304,30 @@ fn table(summary: &Summary) -> String {
     )
 }
 
+/// The sender's settings as `glassline send` takes them.
+fn sender_options(args: &Args) -> Vec<OsString> {
+    let parity = match args.fec {
+        Fec::Never => "none".to_owned(),
+        Fec::WhenLossy(percent) => format!("{percent}%"),
+        Fec::Always(percent) => format!("always:{percent}%"),
+    };
+    let mut words: Vec<OsString> = vec![
+        format!("--speed={}", args.speed).into(),
+        format!("--size={}", args.size).into(),
+        format!("--candidates={}", args.candidates).into(),
+        format!("--fec={parity}").into(),
+    ];
+    words.extend(args.bitrate.map(|rate| OsString::from(format!("--bitrate={rate}"))));
+    words.extend(args.conventional.then(|| "--conventional".into()));
+    let decisions = args.decisions.iter();
+    words.extend(decisions.flat_map(|path| ["--decisions".into(), path.as_os_str().to_owned()]));
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::{Args as _, FromArgMatches};
 
     #[test]
     fn controllers_have_names() {
@@ -338,5 +336,29 @@ mod tests {
         assert!(matches!(parse("salsify-no-grace"), Ok(Controller::Salsify { grace_periods: false, .. })));
         assert!(matches!(parse("3M"), Ok(Controller::Fixed(_))));
         assert!(parse("bbr").unwrap_err().contains("salsify-no-grace"));
+    }
+
+    #[test]
+    fn the_sender_gets_what_the_experiment_was_told() {
+        let words = |options: &str| {
+            let command = Args::augment_args(clap::Command::new("experiment"));
+            let line = format!("experiment people.y4m --up 3M --real-time {options}");
+            let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
+            sender_options(&Args::from_arg_matches(&matches).unwrap())
+        };
+        let expected = [
+            "--speed=6",
+            "--size=640x360",
+            "--candidates=3",
+            "--fec=always:25%",
+            "--bitrate=3M",
+            "--conventional",
+            "--decisions",
+            "d.jsonl",
+        ];
+        let told = "--speed 6 --size 640x360 --candidates 3 --fec always:25% --bitrate 3M --conventional --decisions d.jsonl";
+        assert_eq!(words(told), expected);
+        assert_eq!(words("--fec none")[3], "--fec=none");
+        assert_eq!(words("--fec 10%")[1..4], ["--size=auto", "--candidates=4", "--fec=10%"]);
     }
 }

@@ -7,6 +7,7 @@ mod load;
 mod real_time;
 mod report;
 mod score;
+mod slots;
 
 use anyhow::Result;
 use clap::Subcommand;

@@ -1,7 +1,7 @@
 //! `glassline lab experiment --real-time` and `--peer`: the programs themselves, or browsers, behind an emulated link.
 
-use super::experiment::{Args, write_slots};
 use super::link::no_network;
+use super::slots::write_slots;
 use crate::encode::input_words;
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};
@@ -13,7 +13,6 @@ use glassline_lab::real_time::{Clip, Codec, Direct, Measured, RealTime, Scratch,
 use glassline_media::quantity;
 use glassline_studio::capture::{Deinterlace, Input, Length, Pictures};
 use glassline_transport::emulator::LinkConfig;
-use glassline_transport::link::Fec;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -110,26 +109,6 @@ pub(super) struct Experiment<'a> {
     pub(super) sender: Vec<OsString>,
     pub(super) slots: Option<&'a Path>,
     pub(super) json: bool,
-}
-
-/// The sender's settings as `glassline send` takes them.
-pub(super) fn sender(args: &Args) -> Vec<OsString> {
-    let parity = match args.fec {
-        Fec::Never => "none".to_owned(),
-        Fec::WhenLossy(percent) => format!("{percent}%"),
-        Fec::Always(percent) => format!("always:{percent}%"),
-    };
-    let mut words: Vec<OsString> = vec![
-        format!("--speed={}", args.speed).into(),
-        format!("--size={}", args.size).into(),
-        format!("--candidates={}", args.candidates).into(),
-        format!("--fec={parity}").into(),
-    ];
-    words.extend(args.bitrate.map(|rate| OsString::from(format!("--bitrate={rate}"))));
-    words.extend(args.conventional.then(|| "--conventional".into()));
-    let decisions = args.decisions.iter();
-    words.extend(decisions.flat_map(|path| ["--decisions".into(), path.as_os_str().to_owned()]));
-    words
 }
 
 impl Options {
@@ -272,32 +251,6 @@ fn table(measured: &Measured, who: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{Args as _, FromArgMatches};
-
-    #[test]
-    fn the_sender_gets_what_the_experiment_was_told() {
-        let words = |options: &str| {
-            let command = Args::augment_args(clap::Command::new("experiment"));
-            let line = format!("experiment people.y4m --up 3M --real-time {options}");
-            let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
-            sender(&Args::from_arg_matches(&matches).unwrap())
-        };
-        let expected = [
-            "--speed=6",
-            "--size=640x360",
-            "--candidates=3",
-            "--fec=always:25%",
-            "--bitrate=3M",
-            "--conventional",
-            "--decisions",
-            "d.jsonl",
-        ];
-        let told = "--speed 6 --size 640x360 --candidates 3 --fec always:25% --bitrate 3M --conventional --decisions d.jsonl";
-        assert_eq!(words(told), expected);
-        assert_eq!(words("--fec none")[3], "--fec=none");
-        assert_eq!(words("--fec 10%")[1..4], ["--size=auto", "--candidates=4", "--fec=10%"]);
-    }
-
     #[test]
     fn the_testbed_is_measured_for_a_time_or_not() {
         assert_eq!(testbed("none"), Ok(TestbedTime(None)));
