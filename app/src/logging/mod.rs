@@ -73,9 +73,10 @@ impl std::str::FromStr for Filter {
     }
 }
 
-/// The modules that were parts of `glassline_engine` until 2026-11, and where they are now.
-const FORMER: [(&str, &[&str]); 11] = [
-    ("glassline_engine::relay", &["glassline_relay", "glassline_streams"]),
+/// The modules that were parts of another crate until 2026-11, and where they are now.
+const FORMER: [(&str, &[&str]); 12] = [
+    ("glassline_relay", &["glassline_relay", "glassline_doors"]),
+    ("glassline_engine::relay", &["glassline_relay", "glassline_streams", "glassline_doors"]),
     ("glassline_engine::edge", &["glassline_edge"]),
     ("glassline_engine::capture", &["glassline_studio::capture"]),
     ("glassline_engine::encode", &["glassline_studio::encode"]),
@@ -87,7 +88,14 @@ const FORMER: [(&str, &[&str]); 11] = [
     ("glassline_engine::containment", &["glassline_io::containment"]),
     (
         "glassline_engine",
-        &["glassline_relay", "glassline_streams", "glassline_edge", "glassline_studio", "glassline_call"],
+        &[
+            "glassline_relay",
+            "glassline_streams",
+            "glassline_doors",
+            "glassline_edge",
+            "glassline_studio",
+            "glassline_call",
+        ],
     ),
 ];
 
@@ -298,7 +306,9 @@ mod tests {
             ("warn,glassline_engine=debug", "glassline_call::link::session"),
             ("warn,glassline_engine=debug", "glassline_streams::registry"),
             ("warn,glassline_engine::relay=debug", "glassline_relay::worker"),
-            ("warn,glassline_engine::relay::pull=debug", "glassline_relay::pull::upstream"),
+            ("warn,glassline_engine::relay::pull=debug", "glassline_doors::pull::upstream"),
+            ("warn,glassline_relay::pull=debug", "glassline_doors::pull::upstream"),
+            ("warn,glassline_relay=debug", "glassline_doors::output"),
             ("warn, glassline_engine::capture=debug", "glassline_studio::capture::ffmpeg"),
         ] {
             assert!(logs(filter, target), "{filter}: {target}");

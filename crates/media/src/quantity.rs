@@ -183,6 +183,12 @@ impl ByteRate {
     }
 }
 
+/// Seconds for a log, rounded to milliseconds.
+#[must_use]
+pub fn in_seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1000.0).round() / 1000.0
+}
+
 /// Bytes of memory. Written `64MiB`, `512KiB`, `1500B`: binary multiples; a bare number is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(u64);

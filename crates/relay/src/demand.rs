@@ -2,8 +2,7 @@
 //! pulled; some time after its last viewer has gone, the pull ends.
 
 use crate::hub::Hub;
-use crate::pull::PullTable;
-use crate::settings::Pull;
+use crate::pull::{Pull, PullTable};
 use crate::shelves::is_version_of;
 use glassline_delivery::fill::{Failure, Object};
 use glassline_delivery::http1::Url;

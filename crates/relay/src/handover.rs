@@ -11,9 +11,9 @@
 use crate::connection::{Connection, ConnectionState};
 use crate::demand::DemandHandover;
 use crate::hub::{Hub, HubState};
-use crate::output::{Feeder, OutputHandover};
+use crate::output::{Destinations, Feeder, OutputHandover};
 use crate::packaging::Packaging;
-use crate::pull::{Fetcher, SourceHandover};
+use crate::pull::{Fetcher, SourceHandover, Sources};
 use crate::tls_ends::{PlainEnd, TlsEnd};
 use crate::wire::{Wire, WireState};
 use crate::worker::Worker;
@@ -253,7 +253,8 @@ pub(super) fn unpack(
         .map_err(|error| HandoverError::Unreadable(error.to_string()))?;
     let hub = hub.into_shared();
     let packager = pollers.pop().map(|poller| Packaging::new(&hub, poller));
-    let mut feeder = pollers.pop().map(|poller| Feeder::new(&hub, poller));
+    let mut feeder =
+        pollers.pop().map(|poller| Feeder::new(Arc::clone(&hub) as Arc<dyn Destinations>, poller));
     let workers = pollers.into_iter().enumerate();
     let mut workers: Vec<_> =
         workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller)).collect();
@@ -268,7 +269,7 @@ pub(super) fn unpack(
         workers[worker % count]
             .adopt(wire, |wire, seat| Connection::restore(state, wire, seat, live, own_link))?;
     }
-    let mut fetcher = Fetcher::new(&hub)?;
+    let mut fetcher = Fetcher::new(Arc::clone(&hub) as Arc<dyn Sources>)?;
     hub.inherit_demands(state.demands);
     fetcher.rearrange();
     for source in state.sources {

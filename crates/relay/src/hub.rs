@@ -9,12 +9,13 @@ use crate::demand::Demands;
 use crate::descriptors::Division;
 use crate::first_bytes::{FirstByteReport, FirstByteRooms};
 use crate::inboxes::Inboxes;
+use crate::inboxes::Message;
 use crate::ingest::Ingests;
 use crate::long_answers::LongAnswers;
 use crate::marking::Marker;
 use crate::memory;
-use crate::output::OutputTable;
-use crate::pull::PullTable;
+use crate::output::{Destinations, OutputTable};
+use crate::pull::{PullTable, Sources};
 use crate::roster::{Clients, Roster};
 use crate::shelves::Shelves;
 use crate::status::Totals;
@@ -22,17 +23,19 @@ use crate::{ListenerRole, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Load, StreamName};
-use glassline_delivery::stream::Mux;
+use glassline_delivery::pull::Policy;
+use glassline_delivery::stream::{Mux, Pacing};
 use glassline_delivery::telemetry::History;
 use glassline_delivery::telemetry::stages::{RelayFigures, ViewerFigures};
+use glassline_doors::Server;
 use glassline_edge::{Edge, FetcherError, Waits, Wake};
 use glassline_io::clock::Clock;
-use glassline_io::poll::Poller;
+use glassline_io::poll::{Poller, Waker};
 use glassline_media::Time;
 use glassline_streams::counters::{HandedCounts, UnknownCounts};
 use glassline_streams::presence::{Presence, Purpose};
 use glassline_streams::status::StreamStatus;
-use glassline_streams::{ClaimError, Live, Observer, Publisher, Streams};
+use glassline_streams::{ClaimError, Live, News, Observer, Publisher, Streams};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
@@ -424,6 +427,57 @@ impl Hub {
 
     pub(super) fn is_stopping(&self) -> bool {
         self.phase.load(Ordering::Acquire) == Phase::Stopping as u8
+    }
+}
+
+impl Server for Hub {
+    fn streams(&self) -> &Arc<Streams> {
+        &self.streams
+    }
+
+    fn is_running(&self) -> bool {
+        Hub::is_running(self)
+    }
+
+    fn rest(&self, pause: Duration) {
+        Hub::rest(self, pause);
+    }
+}
+
+impl Sources for Hub {
+    fn pulls(&self) -> Arc<PullTable> {
+        Hub::pulls(self)
+    }
+
+    fn policy(&self) -> Policy {
+        self.settings().pull_policy
+    }
+
+    fn set_waker(&self, waker: Waker) {
+        self.demands.set_waker(waker);
+    }
+}
+
+impl Destinations for Hub {
+    fn outputs(&self) -> Arc<OutputTable> {
+        Hub::outputs(self)
+    }
+
+    fn pacing(&self, name: &StreamName) -> Pacing {
+        self.settings().of_stream(name).pacing
+    }
+
+    fn thread(&self) -> usize {
+        self.inboxes.outputs()
+    }
+
+    fn take_news(&self, into: &mut Vec<Arc<Live>>) {
+        let mut messages = Vec::new();
+        self.inboxes.collect(self.inboxes.outputs(), &mut messages);
+        into.extend(messages.into_iter().filter_map(|message| match message {
+            Message::Stream(News::Flushed(live)) => Some(live),
+            _ => None,
+        }));
     }
 }
 

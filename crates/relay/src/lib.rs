@@ -38,10 +38,7 @@ mod listen;
 mod long_answers;
 mod marking;
 mod memory;
-mod outgoing;
-mod output;
 mod packaging;
-mod pull;
 mod resting;
 mod roster;
 mod settings;
@@ -49,40 +46,42 @@ mod shelves;
 mod status;
 #[cfg(test)]
 mod test_streams;
-mod tls_ends;
 mod turn;
 mod viewer;
-mod wire;
 mod worker;
 mod worker_load;
 
 pub use access::Access;
 pub use first_bytes::FirstByteReport;
+pub use glassline_doors::output::Output;
+pub use glassline_doors::pull::Pull;
+pub use glassline_doors::tls_ends::DrainingTls;
 pub use glassline_io::tls::CertificateFiles;
 pub use handover::HandoverError;
 pub use hub::Hub;
 pub use listen::{Listen, ListenerRole};
 pub use roster::{Client, Clients};
-pub use settings::{Output, PackagingSettings, Pull, SendPath, Settings};
+pub use settings::{PackagingSettings, SendPath, Settings};
 pub use status::{IngestCounts, Totals};
-pub use tls_ends::DrainingTls;
 
 use certificates::Fresh;
 use descriptors::Division;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::StreamName;
+use glassline_doors::output::{Destinations, Feeder, Sending};
+use glassline_doors::pull::{Fetcher, Pulling, Sources};
+use glassline_doors::{outgoing, output, pull, tls_ends, wire};
 use glassline_edge::FetcherError;
 use glassline_io::clock::Clock;
 use glassline_io::small_file::Accept;
 use glassline_io::tcp::Listener;
 use glassline_io::tls::TlsError;
+use glassline_media::quantity::in_seconds;
 use glassline_streams::{ClaimError, Publisher};
 use handover::Inherited;
 use hub::Phase;
-use output::{Feeder, Sending};
 use packaging::Packaging;
-use pull::{Fetcher, Pulling};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -219,7 +218,8 @@ impl Relay {
         hub.certificates.show(certificates);
         let hub = hub.into_shared();
         let packager = pollers.pop().map(|poller| Packaging::new(&hub, poller));
-        let feeder = pollers.pop().map(|poller| Feeder::new(&hub, poller));
+        let feeder =
+            pollers.pop().map(|poller| Feeder::new(Arc::clone(&hub) as Arc<dyn Destinations>, poller));
         let workers = pollers.into_iter().enumerate();
         let workers = workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller));
         let threads = Threads { workers: workers.collect(), fetcher: None, feeder, packager };
@@ -362,7 +362,7 @@ impl Relay {
         let limit = division.connections.div_ceil(threads.workers.len().max(1));
         let may_pull = !self.hub.pulls().is_empty() || settings.upstream.is_some();
         if threads.fetcher.is_none() && may_pull {
-            threads.fetcher = Some(Fetcher::new(&self.hub)?);
+            threads.fetcher = Some(Fetcher::new(Arc::clone(&self.hub) as Arc<dyn Sources>)?);
         }
         self.hub.arrange_edge()?;
         self.hub.enter(Phase::Running);
@@ -429,9 +429,4 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// Seconds for the log, rounded to milliseconds.
-fn in_seconds(time: std::time::Duration) -> f64 {
-    (time.as_secs_f64() * 1000.0).round() / 1000.0
 }

@@ -1,19 +1,19 @@
 //! How a relay behaves.
 
+use crate::output::Output;
+use crate::pull::Pull;
 use crate::{CertificateFiles, Listen, StartError};
-use glassline_delivery::http1::{Limits, Url};
-use glassline_delivery::output::Destination;
+use glassline_delivery::http1::Limits;
 use glassline_delivery::packager;
 use glassline_delivery::policy::{Hosts, Networks, Rules, StreamName};
-use glassline_delivery::pull::{Policy, Source};
-use glassline_delivery::stream::{self, Backlog, FlushPolicy, Mux, Pacing, Prebuffer};
+use glassline_delivery::pull::Policy;
+use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
 use glassline_edge::UpstreamSettings;
 use glassline_io::small_file::Accept;
 use glassline_io::tls::{Connector, Roots, TlsError};
 use glassline_media::choice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,37 +142,12 @@ impl Default for Settings {
     }
 }
 
-/// A stream that is fetched from elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pull {
-    /// The name under which it is published. No other publisher gets that name.
-    pub name: StreamName,
-    /// Where it comes from.
-    pub source: Source,
-    /// Other servers that have it, in the order in which they are asked where an HTTP source fails.
-    pub alternates: Vec<Url>,
-    /// What comes from there; `None`: what [`Source::mux`] says.
-    pub mux: Option<Mux>,
-    /// A file with the certificates of the authorities that may vouch for it, where it is asked over TLS; `None`: those
-    /// that the system trusts.
-    pub ca: Option<PathBuf>,
-}
-
 /// Looks whether the authorities that `pulls` name can be read, as they are again when a source is asked: regular files.
 fn check_authorities(pulls: &[Pull]) -> Result<(), TlsError> {
     pulls
         .iter()
         .filter_map(|pull| pull.ca.clone())
         .try_for_each(|ca| Connector::new(&Roots::File(ca), Accept::RegularFile).map(drop))
-}
-
-/// A stream that is sent somewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
-    /// The stream's name.
-    pub name: StreamName,
-    /// Where it goes.
-    pub destination: Destination,
 }
 
 /// Which streams are made LL-HLS and LL-DASH of, and how.

@@ -1,6 +1,6 @@
 //! What the thread tells of each output, for the API and the metrics.
 
-use crate::settings::Output;
+use super::Output;
 use glassline_delivery::output::Destination;
 use glassline_delivery::policy::StreamName;
 use glassline_streams::status::{OutputStatus, StreamStatus};
@@ -71,11 +71,11 @@ impl OutputEntry {
 
 /// All outputs.
 #[derive(Debug, Default)]
-pub(crate) struct OutputTable(Vec<Arc<OutputEntry>>);
+pub struct OutputTable(Vec<Arc<OutputEntry>>);
 
 impl OutputTable {
     /// A entry for each output that differs. What stands on `former` entries for the same outputs stays.
-    pub(crate) fn new(outputs: &[Output], former: &OutputTable) -> OutputTable {
+    pub fn new(outputs: &[Output], former: &OutputTable) -> OutputTable {
         let mut entries: Vec<Arc<OutputEntry>> = Vec::new();
         for output in outputs {
             let same = |entry: &&Arc<OutputEntry>| {
@@ -94,12 +94,12 @@ impl OutputTable {
     }
 
     /// Whether the stream `name` has any.
-    pub(crate) fn has(&self, name: &StreamName) -> bool {
+    pub fn has(&self, name: &StreamName) -> bool {
         self.0.iter().any(|entry| entry.name == *name)
     }
 
     /// Adds the outputs to a stream's status.
-    pub(crate) fn complete(&self, stream: &mut StreamStatus) {
+    pub fn complete(&self, stream: &mut StreamStatus) {
         let of_stream = self.0.iter().filter(|entry| entry.name == stream.name);
         stream.outputs = of_stream.map(|entry| entry.status()).collect();
     }

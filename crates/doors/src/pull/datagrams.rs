@@ -4,10 +4,10 @@
 //! Closed (cannot be opened, or sends no TS) ─► Listening ─► Live ─► silent: Listening
 //! ```
 
-use super::seats::{LogThrottle, Seats};
+use super::seats::Seats;
 use super::table::{Note, Phase, PullEntry};
-use super::{PullContext, READS_A_TURN, token};
-use crate::hub::Hub;
+use super::{PullContext, READS_A_TURN, Sources, token};
+use crate::log_throttle::LogThrottle;
 use glassline_delivery::backoff::Backoff;
 use glassline_delivery::pull::{Policy, PullError, Source, UdpAddress};
 use glassline_io::poll::{Poller, Watch};
@@ -83,14 +83,14 @@ struct Open {
 
 impl Datagrams {
     pub(super) fn new(
-        hub: &Arc<Hub>,
+        server: &dyn Sources,
         index: usize,
         entry: Arc<PullEntry>,
         address: UdpAddress,
         policy: Policy,
         seed: u64,
     ) -> Datagrams {
-        let seats = Seats::new(hub, &entry.names, entry.mux);
+        let seats = Seats::new(server.streams(), &entry.names, entry.mux);
         let UdpAddress { address, interface, sender } = address;
         let is_rtp = matches!(entry.source, Source::Rtp(_));
         Datagrams {

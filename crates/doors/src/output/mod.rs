@@ -14,27 +14,52 @@ mod address;
 mod feed;
 mod table;
 
-pub(super) use feed::OutputHandover;
-pub(super) use table::OutputTable;
+pub use feed::OutputHandover;
+pub use table::OutputTable;
 
-use crate::hub::Hub;
-use crate::inboxes::Message;
+use crate::Server;
 use feed::Feed;
+use glassline_delivery::output::Destination;
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::Pacing;
 use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::Poller;
 use glassline_media::Time;
 use glassline_streams::Live;
-use glassline_streams::News;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// A stream that is sent somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The stream's name.
+    pub name: StreamName,
+    /// Where it goes.
+    pub destination: Destination,
+}
+
+/// A server with streams that are sent somewhere.
+pub trait Destinations: Server {
+    /// What is sent, and where.
+    fn outputs(&self) -> Arc<OutputTable>;
+
+    /// How the stream `name` is paced.
+    fn pacing(&self, name: &StreamName) -> Pacing;
+
+    /// The number under which streams tell the thread that sends of their news ([`Live::heard`]).
+    fn thread(&self) -> usize;
+
+    /// Adds the streams that have grown, ended or begun since the last call, of which the thread was woken.
+    fn take_news(&self, into: &mut Vec<Arc<Live>>);
+}
+
 /// How long the thread rests after a panic outside of any output.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);
 
 /// The thread, seen from outside.
-pub(super) enum Sending {
+pub enum Sending {
     /// There is nothing to send, and no thread.
     Idle(Feeder),
     /// It runs.
@@ -43,7 +68,7 @@ pub(super) enum Sending {
 
 impl Sending {
     /// Starts the thread, if it has something to do.
-    pub(super) fn start(feeder: Feeder) -> io::Result<Sending> {
+    pub fn start(feeder: Feeder) -> io::Result<Sending> {
         if feeder.feeds.is_empty() {
             return Ok(Sending::Idle(feeder));
         }
@@ -51,9 +76,9 @@ impl Sending {
         Ok(Sending::Running(thread.spawn(move || feeder.run())?))
     }
 
-    /// Waits until the thread has come to a halt or ended, as the hub says already. `None` where it panicked, which
+    /// Waits until the thread has come to a halt or ended, as the server says already. `None` where it panicked, which
     /// has been told on standard error.
-    pub(super) fn join(self) -> Option<Feeder> {
+    pub fn join(self) -> Option<Feeder> {
         match self {
             Sending::Idle(feeder) => Some(feeder),
             Sending::Running(thread) => thread.join().ok(),
@@ -62,31 +87,31 @@ impl Sending {
 }
 
 /// What the thread has.
-pub(super) struct Feeder {
-    hub: Arc<Hub>,
+pub struct Feeder {
+    server: Arc<dyn Destinations>,
     poller: Poller,
     feeds: Vec<Feed>,
 }
 
 impl Feeder {
     /// Feeds nothing yet. `poller` is the one that the outputs' inbox wakes.
-    pub(super) fn new(hub: &Arc<Hub>, poller: Poller) -> Feeder {
-        Feeder { hub: Arc::clone(hub), poller, feeds: Vec::new() }
+    pub fn new(server: Arc<dyn Destinations>, poller: Poller) -> Feeder {
+        Feeder { server, poller, feeds: Vec::new() }
     }
 
-    /// Feeds what the hub's entries name and nothing else. What is fed already goes on.
-    pub(super) fn rearrange(&mut self) {
-        let (entries, settings) = (self.hub.outputs(), self.hub.settings());
+    /// Feeds what the server's entries name and nothing else. What is fed already goes on.
+    pub fn rearrange(&mut self) {
+        let entries = self.server.outputs();
         self.feeds.retain(|feed| entries.iter().any(|entry| Arc::ptr_eq(entry, feed.entry())));
         for (index, entry) in entries.iter().enumerate() {
             if !self.feeds.iter().any(|feed| Arc::ptr_eq(entry, feed.entry())) {
-                let seed = self.hub.clock.seed() ^ index as u64;
+                let seed = self.server.clock().seed() ^ index as u64;
                 self.feeds.push(Feed::new(Arc::clone(entry), seed));
             }
         }
         for feed in &mut self.feeds {
-            feed.reconfigure(settings.of_stream(&feed.entry().name).pacing);
-            if let Some(live) = self.hub.streams.find(&feed.entry().name) {
+            feed.reconfigure(self.server.pacing(&feed.entry().name));
+            if let Some(live) = self.server.streams().find(&feed.entry().name) {
                 live.set_has_outputs(true);
                 feed.handle_news(&live);
             }
@@ -94,47 +119,45 @@ impl Feeder {
     }
 
     /// What the next process needs of the outputs.
-    pub(super) fn states(&self) -> Vec<OutputHandover> {
+    pub fn states(&self) -> Vec<OutputHandover> {
         self.feeds.iter().map(Feed::state).collect()
     }
 
     /// Goes on with the outputs that another process left, if they are still wanted.
-    pub(super) fn restore(&mut self, left: &[OutputHandover]) {
+    pub fn restore(&mut self, left: &[OutputHandover]) {
         for feed in &mut self.feeds {
             left.iter().for_each(|left| feed.restore(left));
         }
     }
 
-    /// Sends until the hub halts or stops the threads. Returns with all that it has, to be started again or handed
+    /// Sends until the server halts or stops the threads. Returns with all that it has, to be started again or handed
     /// over.
     fn run(mut self) -> Feeder {
         while contain(Border::Worker, || self.feed_until_told()).is_err() {
-            self.hub.rest(PAUSE_AFTER_PANIC);
+            self.server.rest(PAUSE_AFTER_PANIC);
             // News that were on their way may be lost.
-            self.hub.streams.all().iter().for_each(|live| self.handle_news(live));
+            self.server.streams().all().iter().for_each(|live| self.handle_news(live));
         }
         self
     }
 
     fn feed_until_told(&mut self) {
-        let (mut ready, mut messages) = (Vec::new(), Vec::new());
-        while self.hub.is_running() {
-            let now = self.hub.clock.now();
+        let (mut ready, mut news) = (Vec::new(), Vec::new());
+        while self.server.is_running() {
+            let now = self.server.clock().now();
             let next = self.feeds.iter().map(Feed::poll_timeout).min().unwrap_or(Time::NEVER);
             if let Err(error) = self.poller.wait(Some(next.since(now)), &mut ready) {
                 tracing::error!(%error, "epoll failed; nothing is sent to outputs any more");
                 break;
             }
             if !ready.is_empty() {
-                self.hub.inboxes.collect(self.hub.inboxes.outputs(), &mut messages);
-                for message in messages.drain(..) {
-                    if let Message::Stream(News::Flushed(live)) = message {
-                        self.handle_news(&live);
-                    }
+                self.server.take_news(&mut news);
+                for live in news.drain(..) {
+                    self.handle_news(&live);
                 }
             }
             for index in 0..self.feeds.len() {
-                let now = self.hub.clock.now();
+                let now = self.server.clock().now();
                 if self.feeds[index].poll_timeout() <= now {
                     self.of_feed(index, |feed| {
                         inject(Border::Output, || feed.entry().destination.to_string());
@@ -153,21 +176,21 @@ impl Feeder {
         }
         let entry = Arc::clone(feed.entry());
         tracing::error!(stream = %entry.name, output = %entry.destination, "an output is begun anew after a fault");
-        let seed = self.hub.clock.seed() ^ index as u64;
-        self.feeds[index] = Feed::begun_anew(entry, seed, self.hub.clock.now());
-        let (entry, settings) = (Arc::clone(self.feeds[index].entry()), self.hub.settings());
-        self.feeds[index].reconfigure(settings.of_stream(&entry.name).pacing);
-        for live in self.hub.streams.take_broken() {
-            self.hub.streams.announce(&live, None);
+        let seed = self.server.clock().seed() ^ index as u64;
+        self.feeds[index] = Feed::begun_anew(entry, seed, self.server.clock().now());
+        let entry = Arc::clone(self.feeds[index].entry());
+        self.feeds[index].reconfigure(self.server.pacing(&entry.name));
+        for live in self.server.streams().take_broken() {
+            self.server.streams().announce(&live, None);
         }
-        if let Some(live) = self.hub.streams.find(&entry.name) {
+        if let Some(live) = self.server.streams().find(&entry.name) {
             self.feeds[index].handle_news(&live);
         }
     }
 
     /// A stream has grown, ended or begun.
     fn handle_news(&mut self, live: &Arc<Live>) {
-        live.heard(self.hub.inboxes.outputs());
+        live.heard(self.server.thread());
         let mut is_wanted = false;
         for index in 0..self.feeds.len() {
             if self.feeds[index].entry().name == live.name {

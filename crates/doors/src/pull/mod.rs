@@ -12,14 +12,15 @@ mod seats;
 mod table;
 mod upstream;
 
-pub(super) use seats::LogThrottle;
-pub(super) use table::PullTable;
+pub use table::PullTable;
 
-use crate::hub::Hub;
+use crate::Server;
 use crate::tls_ends::Pair;
 use datagrams::{Datagrams, DatagramsState};
+use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
+use glassline_delivery::stream::Mux;
 use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::{Event, Poller, Waker};
 use glassline_io::small_file::Accept;
@@ -31,12 +32,41 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use table::PullEntry;
 use upstream::{Upstream, UpstreamState};
+
+/// A stream that is fetched from elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pull {
+    /// The name under which it is published. No other publisher gets that name.
+    pub name: StreamName,
+    /// Where it comes from.
+    pub source: Source,
+    /// Other servers that have it, in the order in which they are asked where an HTTP source fails.
+    pub alternates: Vec<Url>,
+    /// What comes from there; `None`: what [`Source::mux`] says.
+    pub mux: Option<Mux>,
+    /// A file with the certificates of the authorities that may vouch for it, where it is asked over TLS; `None`: those
+    /// that the system trusts.
+    pub ca: Option<PathBuf>,
+}
+
+/// A server with streams that are pulled.
+pub trait Sources: Server {
+    /// What is pulled now.
+    fn pulls(&self) -> Arc<PullTable>;
+
+    /// How patiently.
+    fn policy(&self) -> Policy;
+
+    /// The thread is woken by this where the table has changed.
+    fn set_waker(&self, waker: Waker);
+}
 
 /// What TLS connections to sources are made by. The authorities are read when they are first needed.
 #[derive(Default)]
@@ -66,22 +96,22 @@ const READ_BYTES: usize = 256 << 10;
 const READS_A_TURN: usize = 16;
 
 /// The thread that pulls, seen from outside.
-pub(super) struct Pulling {
+pub struct Pulling {
     waker: Waker,
     thread: JoinHandle<Fetcher>,
 }
 
 impl Pulling {
     /// Starts the thread.
-    pub(super) fn start(fetcher: Fetcher) -> io::Result<Pulling> {
+    pub fn start(fetcher: Fetcher) -> io::Result<Pulling> {
         let waker = fetcher.waker.clone();
         let thread = std::thread::Builder::new().name("pull".into()).spawn(move || fetcher.run())?;
         Ok(Pulling { waker, thread })
     }
 
-    /// Waits until the thread has come to a halt or ended, as the hub says already. `None` where it panicked, which
+    /// Waits until the thread has come to a halt or ended, as the server says already. `None` where it panicked, which
     /// has been told on standard error.
-    pub(super) fn join(self) -> Option<Fetcher> {
+    pub fn join(self) -> Option<Fetcher> {
         self.waker.wake();
         self.thread.join().ok()
     }
@@ -95,7 +125,7 @@ struct Resolved {
 
 /// What the thread lends to a source for its turn.
 struct PullContext<'a> {
-    hub: &'a Arc<Hub>,
+    server: &'a dyn Sources,
     poller: &'a Poller,
     waker: &'a Waker,
     answers: &'a Sender<Resolved>,
@@ -117,12 +147,14 @@ enum Fetch {
 }
 
 impl Fetch {
-    fn new(hub: &Arc<Hub>, index: usize, entry: Arc<PullEntry>, policy: Policy) -> Fetch {
-        let seed = hub.clock.seed() ^ index as u64;
+    fn new(server: &dyn Sources, index: usize, entry: Arc<PullEntry>, policy: Policy) -> Fetch {
+        let seed = server.clock().seed() ^ index as u64;
         match entry.source.clone() {
-            Source::Http(url) => Fetch::Http(Box::new(Upstream::new(hub, index, entry, url, policy, seed))),
+            Source::Http(url) => {
+                Fetch::Http(Box::new(Upstream::new(server, index, entry, url, policy, seed)))
+            }
             Source::Udp(address) | Source::Rtp(address) => {
-                Fetch::Udp(Box::new(Datagrams::new(hub, index, entry, address, policy, seed)))
+                Fetch::Udp(Box::new(Datagrams::new(server, index, entry, address, policy, seed)))
             }
         }
     }
@@ -181,7 +213,7 @@ impl Fetch {
 }
 
 /// What the next process reads a source from.
-pub(super) enum LeftSocket<'a> {
+pub enum LeftSocket<'a> {
     /// The source's own socket.
     Own(BorrowedFd<'a>),
     /// An end for plain bytes; the TLS stays here.
@@ -190,7 +222,7 @@ pub(super) enum LeftSocket<'a> {
 
 impl LeftSocket<'_> {
     /// Our end, where there is one.
-    pub(super) fn into_ours(self) -> Option<Socket> {
+    pub fn into_ours(self) -> Option<Socket> {
         match self {
             LeftSocket::Own(_) => None,
             LeftSocket::Plain(pair) => Some(pair.ours),
@@ -209,7 +241,7 @@ impl AsFd for LeftSocket<'_> {
 
 /// A source that sends, as one process leaves it to the next, but for its socket.
 #[derive(Serialize, Deserialize)]
-pub(super) struct SourceHandover {
+pub struct SourceHandover {
     source: Source,
     names: Vec<String>,
     kind: FetchState,
@@ -222,8 +254,8 @@ enum FetchState {
 }
 
 /// What the thread has.
-pub(super) struct Fetcher {
-    hub: Arc<Hub>,
+pub struct Fetcher {
+    server: Arc<dyn Sources>,
     poller: Poller,
     waker: Waker,
     /// What is pulled.
@@ -243,13 +275,13 @@ pub(super) struct Fetcher {
 
 impl Fetcher {
     /// Pulls nothing yet.
-    pub(super) fn new(hub: &Arc<Hub>) -> io::Result<Fetcher> {
+    pub fn new(server: Arc<dyn Sources>) -> io::Result<Fetcher> {
         let poller = Poller::new()?;
         let waker = Waker::new(&poller, WAKE)?;
-        hub.demands.set_waker(waker.clone());
-        let (hub, scratch) = (Arc::clone(hub), vec![0; READ_BYTES]);
+        server.set_waker(waker.clone());
+        let scratch = vec![0; READ_BYTES];
         Ok(Fetcher {
-            hub,
+            server,
             poller,
             waker,
             table: Arc::default(),
@@ -264,9 +296,9 @@ impl Fetcher {
         })
     }
 
-    /// Pulls what the hub's entries name and nothing else. What is pulled already goes on.
-    pub(super) fn rearrange(&mut self) {
-        let (entries, policy) = (self.hub.pulls(), self.hub.settings().pull_policy);
+    /// Pulls what the server's entries name and nothing else. What is pulled already goes on.
+    pub fn rearrange(&mut self) {
+        let (entries, policy) = (self.server.pulls(), self.server.policy());
         self.table = Arc::clone(&entries);
         // The files may hold other authorities by now.
         self.trust = Trust::default();
@@ -284,20 +316,20 @@ impl Fetcher {
         for entry in entries.iter() {
             if !self.fetches.iter().flatten().any(|fetch| Arc::ptr_eq(entry, fetch.entry())) {
                 let index = self.fetches.len();
-                self.fetches.push(Some(Fetch::new(&self.hub, index, Arc::clone(entry), policy)));
+                self.fetches.push(Some(Fetch::new(&*self.server, index, Arc::clone(entry), policy)));
             }
         }
     }
 
     /// What the next process needs of the sources that send, each with its number here and its socket.
-    pub(super) fn states(&self) -> Vec<(SourceHandover, (usize, LeftSocket<'_>))> {
+    pub fn states(&self) -> Vec<(SourceHandover, (usize, LeftSocket<'_>))> {
         let fetches = self.fetches.iter().enumerate();
         let fetches = fetches.filter_map(|(index, fetch)| Some((index, fetch.as_ref()?.state()?)));
         fetches.map(|(index, (state, socket))| (state, (index, socket))).collect()
     }
 
     /// The TLS of source `index`, which the thread has no more use for.
-    pub(super) fn part_with(&mut self, index: usize) -> Option<(Socket, Session)> {
+    pub fn part_with(&mut self, index: usize) -> Option<(Socket, Session)> {
         match self.fetches.get_mut(index)?.take()? {
             Fetch::Http(upstream) => upstream.into_session(),
             Fetch::Udp(_) => None,
@@ -305,7 +337,7 @@ impl Fetcher {
     }
 
     /// Goes on with a source that another process left, if it is still wanted for the same streams.
-    pub(super) fn restore(&mut self, left: SourceHandover, socket: OwnedFd) -> io::Result<()> {
+    pub fn restore(&mut self, left: SourceHandover, socket: OwnedFd) -> io::Result<()> {
         let SourceHandover { source, names, kind } = left;
         let is_it = |entry: &PullEntry| {
             entry.source == source
@@ -326,7 +358,7 @@ impl Fetcher {
     fn run(mut self) -> Fetcher {
         while contain(Border::Worker, || self.fetch_until_told()).is_err() {
             // The next bytes of each source bring it back.
-            self.hub.rest(PAUSE_AFTER_PANIC);
+            self.server.rest(PAUSE_AFTER_PANIC);
         }
         self
     }
@@ -334,8 +366,8 @@ impl Fetcher {
     fn fetch_until_told(&mut self) {
         let mut ready = Vec::new();
         let mut next_timeout = Time::ZERO;
-        while self.hub.is_running() {
-            let now = self.hub.clock.now();
+        while self.server.is_running() {
+            let now = self.server.clock().now();
             let wait =
                 if self.again.is_empty() { next_timeout.since(now) } else { std::time::Duration::ZERO };
             if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
@@ -348,7 +380,7 @@ impl Fetcher {
             for token in std::mem::take(&mut self.again) {
                 next_timeout = next_timeout.min(self.turn(token));
             }
-            let now = self.hub.clock.now();
+            let now = self.server.clock().now();
             if now >= next_timeout {
                 for index in 0..self.fetches.len() {
                     self.with(index, |fetch, context| {
@@ -371,7 +403,7 @@ impl Fetcher {
         }
         self.waker.clear();
         let mut next_timeout = Time::NEVER;
-        let table = self.hub.pulls();
+        let table = self.server.pulls();
         if !Arc::ptr_eq(&table, &self.table) {
             // A client has asked for another stream, or one is not watched any more.
             self.rearrange();
@@ -400,9 +432,9 @@ impl Fetcher {
 
     fn with(&mut self, index: usize, act: impl FnOnce(&mut Fetch, &mut PullContext<'_>)) -> Time {
         let Some(fetch) = self.fetches.get_mut(index).and_then(Option::as_mut) else { return Time::NEVER };
-        let now = self.hub.clock.now();
+        let now = self.server.clock().now();
         let mut context = PullContext {
-            hub: &self.hub,
+            server: &*self.server,
             poller: &self.poller,
             waker: &self.waker,
             answers: &self.answers.0,
@@ -429,15 +461,15 @@ impl Fetcher {
             // What it drops gives its streams' places back.
             let _ = contain(Border::Exchange, || drop(fetch));
         }
-        for live in self.hub.streams.take_broken() {
-            self.hub.streams.announce(&live, None);
+        for live in self.server.streams().take_broken() {
+            self.server.streams().announce(&live, None);
         }
         now + PAUSE_AFTER_PANIC
     }
 
     /// Begins again with the sources that have panicked and have rested. Returns when the next is due.
     fn begin_again(&mut self, now: Time) -> Time {
-        let policy = self.hub.settings().pull_policy;
+        let policy = self.server.policy();
         let (due, left): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.broken).into_iter().partition(|(at, _)| *at <= now);
         self.broken = left;
@@ -446,7 +478,7 @@ impl Fetcher {
             let is_there = self.fetches.iter().flatten().any(|fetch| Arc::ptr_eq(&entry, fetch.entry()));
             if is_wanted && !is_there {
                 let index = self.fetches.len();
-                self.fetches.push(Some(Fetch::new(&self.hub, index, entry, policy)));
+                self.fetches.push(Some(Fetch::new(&*self.server, index, entry, policy)));
             }
         }
         self.broken.iter().map(|(at, _)| *at).min().unwrap_or(Time::NEVER)

@@ -1,6 +1,6 @@
 //! What the pulling thread tells of each source, for the API, the metrics and the workers.
 
-use crate::settings::Pull;
+use super::Pull;
 use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
@@ -56,7 +56,7 @@ pub(super) struct PullEntry {
 }
 
 /// The authorities of a file, or those of the system.
-pub(crate) fn roots(ca: Option<PathBuf>) -> Roots {
+pub(super) fn roots(ca: Option<PathBuf>) -> Roots {
     ca.map_or(Roots::System, Roots::File)
 }
 
@@ -115,7 +115,7 @@ impl PullEntry {
 
 /// All sources.
 #[derive(Debug, Default)]
-pub(crate) struct PullTable {
+pub struct PullTable {
     entries: Vec<Arc<PullEntry>>,
     by_name: BTreeMap<StreamName, usize>,
 }
@@ -123,7 +123,7 @@ pub(crate) struct PullTable {
 impl PullTable {
     /// An entry for each source that differs; a name that is given twice keeps its first source. Entries of `former`
     /// for the same streams stay.
-    pub(crate) fn new(pulls: &[Pull], former: &PullTable) -> PullTable {
+    pub fn new(pulls: &[Pull], former: &PullTable) -> PullTable {
         let mut by_source = BTreeMap::<(Source, Vec<Url>, Mux, Option<PathBuf>), Vec<StreamName>>::new();
         let mut by_name = BTreeMap::new();
         for pull in pulls {
@@ -148,7 +148,8 @@ impl PullTable {
         PullTable { entries, by_name }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether nothing is pulled.
+    pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
@@ -157,22 +158,22 @@ impl PullTable {
     }
 
     /// The source of the stream `name`, if it is a pulled one.
-    pub(crate) fn status(&self, name: &StreamName, now: Time) -> Option<SourceStatus> {
+    pub fn status(&self, name: &StreamName, now: Time) -> Option<SourceStatus> {
         self.by_name.get(name).map(|index| self.entries[*index].status(now))
     }
 
     /// What the stream `name` is, by its source.
-    pub(crate) fn mux(&self, name: &StreamName) -> Mux {
+    pub fn mux(&self, name: &StreamName) -> Mux {
         self.by_name.get(name).map_or(Mux::default(), |index| self.entries[*index].mux)
     }
 
     /// Whether `name` is a pulled stream's.
-    pub(crate) fn has(&self, name: &StreamName) -> bool {
+    pub fn has(&self, name: &StreamName) -> bool {
         self.by_name.contains_key(name)
     }
 
     /// Adds the sources to the streams that have one, and the pulled streams that are not there now.
-    pub(crate) fn complete(&self, streams: &mut Vec<StreamStatus>, now: Time) {
+    pub fn complete(&self, streams: &mut Vec<StreamStatus>, now: Time) {
         for stream in streams.iter_mut() {
             stream.source = self.status(&stream.name, now);
         }

@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 
+/// A socket, as a connection reads and writes it.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub struct Wire {
     socket: Socket,
     kind: Kind,
 }
@@ -34,31 +35,34 @@ enum Kind {
 
 /// A wire as one process leaves it to the next, but for its sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum WireState {
+pub enum WireState {
+    /// Without TLS.
     #[default]
     Plain,
+    /// The peer speaks plain HTTP to a listener for TLS.
     Mistaken,
     /// TLS is not done there: the next process gets a socket for the plain bytes, too.
     Apart {
+        /// The handshake is not over.
         is_handshaking: bool,
     },
 }
 
 impl Wire {
     /// What is read and written goes over the wire as it is.
-    pub(super) fn plain(socket: Socket) -> Wire {
+    pub fn plain(socket: Socket) -> Wire {
         Wire { socket, kind: Kind::Plain }
     }
 
     /// What is read and written goes through `session`.
-    pub(super) fn secured(socket: Socket, session: Session) -> Wire {
+    pub fn secured(socket: Socket, session: Session) -> Wire {
         // The messages of a handshake are small, and each waits for the other side's.
         let _ = socket.send_at_once();
         Wire { socket, kind: Kind::Secured(Box::new(session)) }
     }
 
     /// The socket, for its options.
-    pub(super) fn tcp(&self) -> &Socket {
+    pub fn tcp(&self) -> &Socket {
         &self.socket
     }
 
@@ -67,7 +71,7 @@ impl Wire {
     ///
     /// # Errors
     /// Where the system has no descriptors left for such an end.
-    pub(super) fn state(&self) -> io::Result<(WireState, Option<PlainEnd<'_>>)> {
+    pub fn state(&self) -> io::Result<(WireState, Option<PlainEnd<'_>>)> {
         Ok(match &self.kind {
             Kind::Plain => (WireState::Plain, None),
             Kind::Mistaken => (WireState::Mistaken, None),
@@ -82,7 +86,7 @@ impl Wire {
     }
 
     /// The wire that another process left. `plain` is given where its state is [`WireState::Apart`].
-    pub(super) fn restore(state: WireState, socket: Socket, plain: Option<Socket>) -> Wire {
+    pub fn restore(state: WireState, socket: Socket, plain: Option<Socket>) -> Wire {
         let kind = match (state, plain) {
             (WireState::Apart { is_handshaking }, Some(plain)) => Kind::Apart { plain, is_handshaking },
             (WireState::Mistaken, _) => Kind::Mistaken,
@@ -92,7 +96,7 @@ impl Wire {
     }
 
     /// The parts of a wire with TLS that is done here; `None` for others.
-    pub(super) fn into_session(self) -> Option<(Socket, Session)> {
+    pub fn into_session(self) -> Option<(Socket, Session)> {
         match self.kind {
             Kind::Secured(session) => Some((self.socket, *session)),
             Kind::Plain | Kind::Mistaken | Kind::Apart { .. } => None,
@@ -100,27 +104,27 @@ impl Wire {
     }
 
     /// Whether bytes may be sent to its descriptor by other ways than this.
-    pub(super) fn is_direct(&self) -> bool {
+    pub fn is_direct(&self) -> bool {
         matches!(self.kind, Kind::Plain | Kind::Apart { .. })
     }
 
     /// What is spoken over it.
-    pub(super) fn protocol(&self) -> Protocol {
+    pub fn protocol(&self) -> Protocol {
         if self.is_secured() { Protocol::Https } else { Protocol::Http }
     }
 
     /// Whether the peer speaks TLS, with this process or with another one.
-    pub(super) fn is_secured(&self) -> bool {
+    pub fn is_secured(&self) -> bool {
         matches!(self.kind, Kind::Secured(_) | Kind::Apart { .. })
     }
 
     /// Whether its TLS is done by another process.
-    pub(super) fn is_apart(&self) -> bool {
+    pub fn is_apart(&self) -> bool {
         matches!(self.kind, Kind::Apart { .. })
     }
 
     /// Ends our side: the peer reads what was written and then the end.
-    pub(super) fn end(&self) -> io::Result<()> {
+    pub fn end(&self) -> io::Result<()> {
         match &self.kind {
             Kind::Apart { plain, .. } => plain.end(),
             Kind::Plain | Kind::Secured(_) | Kind::Mistaken => self.socket.end(),
@@ -128,7 +132,7 @@ impl Wire {
     }
 
     /// Whether it is TLS and the handshake is not over.
-    pub(super) fn is_handshaking(&self) -> bool {
+    pub fn is_handshaking(&self) -> bool {
         match &self.kind {
             Kind::Plain => false,
             Kind::Secured(session) => session.is_handshaking(),
@@ -138,12 +142,12 @@ impl Wire {
     }
 
     /// Whether the peer speaks plain HTTP where TLS is spoken.
-    pub(super) fn is_mistaken(&self) -> bool {
+    pub fn is_mistaken(&self) -> bool {
         matches!(self.kind, Kind::Mistaken)
     }
 
     /// Reads what has come: `None` where nothing waits, `Some(0)` at the peer's end.
-    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+    pub fn read(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         let session = match &mut self.kind {
             Kind::Plain | Kind::Mistaken => return self.socket.read(into),
             Kind::Apart { plain, is_handshaking } => {
@@ -166,7 +170,7 @@ impl Wire {
     }
 
     /// Writes as much as fits: `None` where nothing does.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match &mut self.kind {
             Kind::Secured(session) => session.write(&self.socket, bytes),
             Kind::Apart { plain, .. } => plain.write(bytes),
@@ -175,7 +179,7 @@ impl Wire {
     }
 
     /// The same of several runs of bytes, end to end: in one call where it is plain.
-    pub(super) fn write_vectored(&mut self, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+    pub fn write_vectored(&mut self, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         match &mut self.kind {
             Kind::Apart { plain, .. } => plain.write_vectored(runs),
             Kind::Plain | Kind::Mistaken => self.socket.write_vectored(runs),
@@ -187,7 +191,7 @@ impl Wire {
     }
 
     /// Sends bytes of a spool, up to `end` and about `most` of them, as [`Reader::send`] does.
-    pub(super) fn send(&mut self, reader: &mut Reader, end: u64, most: u64) -> io::Result<Sent> {
+    pub fn send(&mut self, reader: &mut Reader, end: u64, most: u64) -> io::Result<Sent> {
         match &mut self.kind {
             Kind::Secured(session) => reader.hand(end, |bytes| session.write(&self.socket, bytes)),
             Kind::Apart { plain, .. } => reader.send(plain, end, most),
@@ -196,7 +200,7 @@ impl Wire {
     }
 
     /// Writes what was taken and still waits: nothing where it is plain.
-    pub(super) fn flush(&mut self) -> io::Result<Flushed> {
+    pub fn flush(&mut self) -> io::Result<Flushed> {
         match &mut self.kind {
             Kind::Secured(session) => session.flush(&self.socket),
             Kind::Plain | Kind::Mistaken | Kind::Apart { .. } => Ok(Flushed { bytes: 0, all: true }),
@@ -204,7 +208,7 @@ impl Wire {
     }
 
     /// Whether the socket has all that was taken.
-    pub(super) fn is_flushed(&self) -> bool {
+    pub fn is_flushed(&self) -> bool {
         match &self.kind {
             Kind::Secured(session) => session.is_flushed(),
             Kind::Plain | Kind::Mistaken | Kind::Apart { .. } => true,
@@ -213,7 +217,7 @@ impl Wire {
 
     /// Tells a peer over TLS that nothing more comes: without it, it could not tell our end from a cut. May have to
     /// be flushed. Nothing where TLS is not done here.
-    pub(super) fn take_leave(&mut self) {
+    pub fn take_leave(&mut self) {
         if let Kind::Secured(session) = &mut self.kind {
             session.end(&self.socket);
         }

@@ -1,10 +1,9 @@
 //! An HTTP upstream: the pure puller, its socket, its names.
 
-use super::seats::{LogThrottle, Seats};
+use super::seats::Seats;
 use super::table::{Note, Phase, PullEntry};
-use super::{LeftSocket, PullContext, READS_A_TURN, Resolved, token};
-use crate::hub::Hub;
-use crate::in_seconds;
+use super::{LeftSocket, PullContext, READS_A_TURN, Resolved, Sources, token};
+use crate::log_throttle::LogThrottle;
 use crate::outgoing::Outgoing;
 use crate::tls_ends::PlainEnd;
 use crate::wire::Wire;
@@ -16,6 +15,7 @@ use glassline_io::poll::{Poller, Watch};
 use glassline_io::resolve;
 use glassline_io::tcp::Connection;
 use glassline_io::tls::Session;
+use glassline_media::quantity::in_seconds;
 use glassline_media::{Time, Utc};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -69,20 +69,20 @@ enum Link {
 
 impl Upstream {
     pub(super) fn new(
-        hub: &Arc<Hub>,
+        server: &dyn Sources,
         index: usize,
         entry: Arc<PullEntry>,
         url: Url,
         policy: Policy,
         seed: u64,
     ) -> Upstream {
-        let seats = Seats::new(hub, &entry.names, entry.mux);
+        let seats = Seats::new(server.streams(), &entry.names, entry.mux);
         let alternates = entry.alternates.clone();
         Upstream {
             index,
             entry,
             note: Note::default(),
-            puller: Puller::new(url, policy, seed, hub.clock.now()).with_alternates(alternates),
+            puller: Puller::new(url, policy, seed, server.clock().now()).with_alternates(alternates),
             seats,
             link: Link::Closed,
             outgoing: Outgoing::default(),
@@ -386,7 +386,7 @@ fn take_bytes(
     count: usize,
 ) -> Result<(), String> {
     let mut taken = Ok(());
-    let (clock, bytes) = (context.hub.clock, &context.scratch[..count]);
+    let (clock, bytes) = (context.server.clock(), &context.scratch[..count]);
     puller.handle_bytes(bytes, context.now, &mut |event| match event {
         Event::Began { metacube, media_type } => {
             note.metacube = metacube;

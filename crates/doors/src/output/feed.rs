@@ -2,7 +2,7 @@
 
 use super::address::ResolvedAddress;
 use super::table::OutputEntry;
-use crate::pull::LogThrottle;
+use crate::log_throttle::LogThrottle;
 use glassline_delivery::output::{Destination, Framing};
 use glassline_delivery::stream::{Mux, Pacing, Seams};
 use glassline_io::udp::{Route, Sender};
@@ -63,7 +63,7 @@ struct Following {
 
 /// An output as one process leaves it to the next, which opens a socket of its own.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct OutputHandover {
+pub struct OutputHandover {
     name: String,
     url: String,
     counts: [u64; 4],
@@ -376,8 +376,8 @@ fn route(destination: &Destination, address: SocketAddr) -> Route {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Output;
     use crate::output::OutputTable;
-    use crate::settings::Output;
     use glassline_delivery::output::Destination;
     use glassline_delivery::policy::StreamName;
     use glassline_delivery::stream::{self, Backlog, FlushPolicy, Prebuffer};

@@ -40,13 +40,19 @@ const WAKE: u64 = u64::MAX;
 
 /// The two ends of a socket pair for the plain bytes of a connection that leaves its TLS in this process.
 #[derive(Debug)]
-pub(super) struct Pair {
-    pub(super) ours: Socket,
-    pub(super) theirs: Socket,
+pub struct Pair {
+    /// The end that stays in this process.
+    pub ours: Socket,
+    /// The end for the next process.
+    pub theirs: Socket,
 }
 
 impl Pair {
-    pub(super) fn new() -> io::Result<Pair> {
+    /// A new pair.
+    ///
+    /// # Errors
+    /// The system has no descriptors left.
+    pub fn new() -> io::Result<Pair> {
         let (ours, theirs) = Socket::pair(PAIR_BYTES)?;
         Ok(Pair { ours, theirs })
     }
@@ -54,7 +60,7 @@ impl Pair {
 
 /// The end for plain bytes that the next process gets with a connection, where that process does not do the TLS.
 #[derive(Debug)]
-pub(super) enum PlainEnd<'a> {
+pub enum PlainEnd<'a> {
     /// The end that this process has been given by an earlier one.
     Given(&'a Socket),
     /// A new pair: the other process gets one end, and ours stays here.
@@ -72,7 +78,7 @@ impl AsFd for PlainEnd<'_> {
 
 /// The TLS of one connection.
 #[derive(Debug)]
-pub(super) struct TlsEnd {
+pub struct TlsEnd {
     socket: Socket,
     session: Session,
     /// Our end of the pair.
@@ -100,7 +106,8 @@ enum Turn {
 }
 
 impl TlsEnd {
-    pub(super) fn new(socket: Socket, session: Session, pair: Socket) -> TlsEnd {
+    /// The TLS `session` of a connection over `socket`, with our end of its pair.
+    pub fn new(socket: Socket, session: Session, pair: Socket) -> TlsEnd {
         TlsEnd {
             socket,
             session,
@@ -249,12 +256,7 @@ struct Shared {
 impl DrainingTls {
     /// Goes on with `groups`, each on a thread, until their last connection is over, or `bound` has passed.
     /// A peer that takes nothing for `patience` of what the other process has left for it is given up.
-    pub(super) fn start(
-        groups: Vec<Vec<TlsEnd>>,
-        clock: Clock,
-        bound: Duration,
-        patience: Duration,
-    ) -> DrainingTls {
+    pub fn start(groups: Vec<Vec<TlsEnd>>, clock: Clock, bound: Duration, patience: Duration) -> DrainingTls {
         let shared = Arc::new(Shared::default());
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
         let until = clock.now() + bound;

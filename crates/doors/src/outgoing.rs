@@ -8,14 +8,16 @@ use std::io::{self, IoSlice};
 /// Parts that are written by one call at most.
 const RUNS_A_WRITE: usize = 16;
 
+/// Bytes that wait, in parts.
 #[derive(Debug, Default)]
-pub(super) struct Outgoing {
+pub struct Outgoing {
     parts: VecDeque<Bytes>,
     bytes: usize,
 }
 
 impl Outgoing {
-    pub(super) fn push(&mut self, part: impl Into<Bytes>) {
+    /// Puts `part` behind what waits.
+    pub fn push(&mut self, part: impl Into<Bytes>) {
         let part = part.into();
         if !part.is_empty() {
             self.bytes += part.len();
@@ -23,34 +25,35 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
     /// Bytes that wait.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.bytes
     }
 
     /// A copy of what waits, as one run of bytes.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         self.parts.iter().flatten().copied().collect()
     }
 
     /// What waits, as one run of bytes.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(self) -> Vec<u8> {
         self.parts.into_iter().flatten().collect()
     }
 
     /// Gives back the memory of what has been written: for one that is seldom used, and of which there are very many.
-    pub(super) fn release(&mut self) {
+    pub fn release(&mut self) {
         if self.parts.is_empty() {
             self.parts = VecDeque::new();
         }
     }
 
     /// Writes what fits. Returns whether all is written.
-    pub(super) fn flush(&mut self, wire: &mut Wire) -> io::Result<bool> {
+    pub fn flush(&mut self, wire: &mut Wire) -> io::Result<bool> {
         while !self.parts.is_empty() {
             let written = if let [part] = self.parts.make_contiguous() {
                 wire.write(part)?
