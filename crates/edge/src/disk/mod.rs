@@ -17,7 +17,7 @@ mod thread;
 
 use super::Cache;
 use super::cache::Job;
-use super::upstream::Mailbox;
+use super::fetch_mailbox::FetchMailbox;
 use claims::Claims;
 use glassline_delivery::fill::disk::{Found, Index, Name};
 use glassline_delivery::fill::{Freshness, Object, Purge};
@@ -173,7 +173,7 @@ impl Disk {
     pub(super) fn start(
         self: &Arc<Disk>,
         cache: Arc<Cache>,
-        fetch: Arc<Mailbox>,
+        fetch: Arc<FetchMailbox>,
         clock: Clock,
     ) -> std::io::Result<JoinHandle<()>> {
         let thread = DiskThread::new(Arc::clone(self), cache, fetch, clock);

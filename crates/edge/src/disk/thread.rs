@@ -3,8 +3,8 @@
 //! earlier run.
 
 use super::super::cache::Begun;
+use super::super::fetch_mailbox::FetchMailbox;
 use super::super::readers::Reading as Reader;
-use super::super::upstream::Mailbox;
 use super::super::{Cache, Growing};
 use super::claims::Claim;
 use super::{Disk, Task, Tasks, count, files, lock};
@@ -50,7 +50,7 @@ const UNFINISHED: &str = "tmp";
 pub(super) struct DiskThread {
     disk: Arc<Disk>,
     cache: Arc<Cache>,
-    fetch: Arc<Mailbox>,
+    fetch: Arc<FetchMailbox>,
     clock: Clock,
     is_open: bool,
     scan: Option<Scan>,
@@ -137,7 +137,12 @@ impl From<FileError> for Unread {
 }
 
 impl DiskThread {
-    pub(super) fn new(disk: Arc<Disk>, cache: Arc<Cache>, fetch: Arc<Mailbox>, clock: Clock) -> DiskThread {
+    pub(super) fn new(
+        disk: Arc<Disk>,
+        cache: Arc<Cache>,
+        fetch: Arc<FetchMailbox>,
+        clock: Clock,
+    ) -> DiskThread {
         DiskThread {
             disk,
             cache,

@@ -2,10 +2,11 @@
 
 use super::super::cache::{Cache, Job};
 use super::super::disk::Disk;
+use super::super::fetch_mailbox::{FetchMailbox, FetchMessage};
 use super::exchange::{Exchange, Fetch, Origin, Stands};
 use super::server::Server;
 use super::waiting::Waiting;
-use super::{FetchCounters, Mailbox, News, UpstreamSettings};
+use super::{FetchCounters, UpstreamSettings};
 use glassline_delivery::fill::{Failure, Object, Pace};
 use glassline_io::client::Wire;
 use glassline_io::clock::Clock;
@@ -74,7 +75,7 @@ pub(crate) struct Fetcher {
     cache: Arc<Cache>,
     disk: Option<Arc<Disk>>,
     counters: Arc<FetchCounters>,
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<FetchMailbox>,
     ends: Arc<AtomicBool>,
     clock: Clock,
     poller: Poller,
@@ -104,9 +105,9 @@ impl Fetcher {
         ends: Arc<AtomicBool>,
         clock: Clock,
         name: String,
-    ) -> Result<(Fetcher, Arc<Mailbox>), FetcherError> {
+    ) -> Result<(Fetcher, Arc<FetchMailbox>), FetcherError> {
         let poller = Poller::new()?;
-        let mailbox = Mailbox::new(Waker::new(&poller, WAKE)?);
+        let mailbox = FetchMailbox::new(Waker::new(&poller, WAKE)?);
         let wants_tls = settings.groups().flatten().any(glassline_delivery::http1::Url::tls);
         let roots = settings.ca.clone().map_or(Roots::System, Roots::File);
         let connector = wants_tls.then(|| Connector::new(&roots, Accept::RegularFile)).transpose()?;
@@ -176,9 +177,9 @@ impl Fetcher {
             let now = self.clock.now();
             for event in &ready {
                 if event.token == WAKE {
-                    for news in self.mailbox.collect() {
+                    for message in self.mailbox.collect() {
                         // A panic drops the job, which fails its object.
-                        let _ = contain(Border::Exchange, || self.handle_news(news, now));
+                        let _ = contain(Border::Exchange, || self.handle_message(message, now));
                     }
                     // It may also be that readers have gone on, or memory was released.
                     self.resume(now);
@@ -203,12 +204,12 @@ impl Fetcher {
         self.groups.get(fetch.job.group).cloned().unwrap_or_default()
     }
 
-    fn handle_news(&mut self, news: News, now: Time) {
-        match news {
+    fn handle_message(&mut self, message: FetchMessage, now: Time) {
+        match message {
             // Behind those that wait.
-            News::Job(job) if self.waiting.has(job.group) => self.waiting.push(Fetch::new(*job, now)),
-            News::Job(job) => self.assign(Fetch::new(*job, now), now),
-            News::Joins(ticket, address) => self.waiting.join(ticket, address),
+            FetchMessage::Job(job) if self.waiting.has(job.group) => self.waiting.push(Fetch::new(*job, now)),
+            FetchMessage::Job(job) => self.assign(Fetch::new(*job, now), now),
+            FetchMessage::Joins(ticket, address) => self.waiting.join(ticket, address),
         }
     }
 
@@ -677,7 +678,7 @@ impl Fetcher {
         let Some(disk) = &self.disk else { return };
         for job in disk.take_overdue(now) {
             match job {
-                Ok(job) => self.handle_news(News::Job(job), now),
+                Ok(job) => self.handle_message(FetchMessage::Job(job), now),
                 Err(job) => {
                     self.cache.forget(&job.key, &job.growing);
                     job.growing.change(|object| object.fail(Failure::Upstream));
