@@ -10,10 +10,15 @@
 //! before long is not worth it: playlists, refusals, answers that say so.
 
 mod claims;
+mod directory;
 mod files;
+mod purging;
+mod reading;
+mod scanning;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod writing;
 
 use super::Cache;
 use super::cache::Job;
