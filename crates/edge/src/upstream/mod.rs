@@ -9,6 +9,7 @@
 
 mod exchange;
 mod fetcher;
+mod line;
 mod server;
 mod waiting;
 
