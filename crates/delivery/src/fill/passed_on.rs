@@ -50,8 +50,7 @@ impl Head {
     /// that act on more than the answer stay behind, as do those that are between the two ends of a connection: what `Connection`
     /// names, whatever it is (RFC 9110 §7.6.1).
     pub fn of_answer(status: u16, headers: &Headers) -> Head {
-        let passed =
-            headers.iter().filter(|(name, _)| is_passed_on(name) && !headers.is_of_connection(name));
+        let passed = headers.iter().filter(|(name, _)| is_passed_on(name) && !headers.is_of_connection(name));
         passed.fold(Head::of_status(status), |head, (name, value)| head.with(name, value))
     }
 
@@ -67,8 +66,7 @@ impl Head {
         };
         let kept = self.fields().filter(|(name, _)| is_of_bytes(name) || news.field(name).is_none());
         let updated = news.fields().filter(|(name, _)| !is_of_bytes(name));
-        kept.chain(updated)
-            .fold(Head::of_status(self.status()), |head, (name, value)| head.with(name, value))
+        kept.chain(updated).fold(Head::of_status(self.status()), |head, (name, value)| head.with(name, value))
     }
 
     /// It without what does not go on to clients ([`Head::of_answer`]): files of earlier versions have more.
