@@ -13,6 +13,7 @@ mod awaiting;
 mod fetching;
 mod ingesting;
 mod input;
+mod object_head;
 mod preparing;
 mod publishing;
 mod responses;
