@@ -16,6 +16,7 @@
 
 mod cache;
 mod disk;
+mod fetch_mailbox;
 mod growing;
 mod ladder;
 mod playlists;
@@ -39,6 +40,7 @@ pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 
 use cache::{Cache, Job, Unfinished};
 use disk::Disk;
+use fetch_mailbox::FetchMailbox;
 use glassline_delivery::fill::disk::Found as OnDisk;
 use glassline_delivery::fill::{Located, Purge, Via, Wanted, has_passed, locate, server_name};
 use glassline_delivery::http1::Headers;
@@ -49,7 +51,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use upstream::{FetchCounters, Fetcher, Mailbox};
+use upstream::{FetchCounters, Fetcher};
 
 /// Objects of upstream servers: each is fetched once, however many ask for it, and they read it while it comes. Dropping it
 /// ends its threads; what is on its way then fails.
@@ -57,7 +59,7 @@ pub struct Edge {
     settings: UpstreamSettings,
     cache: Arc<Cache>,
     counters: Arc<FetchCounters>,
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<FetchMailbox>,
     ends: Arc<AtomicBool>,
     name: String,
     clock: Clock,
@@ -209,7 +211,7 @@ const END_LOOK: std::time::Duration = std::time::Duration::from_millis(2);
 /// The threads that fill objects.
 #[derive(Default)]
 struct Feeders {
-    fetch: OnceLock<Arc<Mailbox>>,
+    fetch: OnceLock<Arc<FetchMailbox>>,
     disk: OnceLock<Arc<Disk>>,
 }
 

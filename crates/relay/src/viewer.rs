@@ -2,6 +2,12 @@
 //! bursts where its path needs them. One that falls behind the backlog goes on at the newest key frame, or is dropped,
 //! as its stream's rules say.
 
+mod allowance;
+mod state;
+
+pub(super) use allowance::Allowance;
+pub(super) use state::ViewerState;
+
 use crate::blocks::Blocks;
 use crate::outgoing::Outgoing;
 use crate::wire::Wire;
@@ -12,10 +18,8 @@ use glassline_io::spool::{LinkFile, Piece, Sent};
 use glassline_io::tcp::{Connection, Info};
 use glassline_media::Time;
 use glassline_streams::Live;
-use glassline_streams::{Entering, Next, Place, ReaderState, StreamReader};
-use serde::{Deserialize, Serialize};
+use glassline_streams::{Entering, Next, StreamReader};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,44 +41,6 @@ pub(super) struct Viewer {
     pub(super) is_expected: bool,
     pub(super) sent_bytes: u64,
     pub(super) joined: Time,
-}
-
-/// A viewer's state as processes tell it each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum State {
-    Following,
-    Awaiting {
-        moved: bool,
-    },
-    /// It has a place, and its socket takes nothing.
-    Blocked,
-}
-
-/// What a worker can afford for each of its viewers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Allowance {
-    /// Whether there is processor time for pacing.
-    pub(super) pacing: bool,
-    /// Bytes of the stream in one turn, but for the rest of a packet. A viewer that is behind would otherwise get as
-    /// much as its socket and the peer's hold, and the kernel gives more room to connections that got more: on a worker
-    /// that cannot serve all its viewers some would starve.
-    pub(super) turn_bytes: u64,
-}
-
-/// Bytes of a worker's round of viewers that are behind: a tenth of a second of a core. A connection that got nothing
-/// for 200 ms counts as idle and begins with ten segments again (RFC 5681 §4.1), so that sends cost more the later they
-/// come.
-const ROUND_BYTES: u64 = 300 << 20;
-/// A packet at least: a little less than the shortest that leaves as one, so that it is not two. Four in a row cost little
-/// more than half of what four alone do; more change little.
-const TURN_BYTES: [u64; 2] = [56 << 10, 240 << 10];
-
-impl Allowance {
-    /// For a worker that serves so many connections.
-    pub(super) fn new(pacing: bool, connections: usize) -> Allowance {
-        let [least, most] = TURN_BYTES;
-        Allowance { pacing, turn_bytes: (ROUND_BYTES / (connections.max(1) as u64)).clamp(least, most) }
-    }
 }
 
 /// Where a viewer is in the stream.
@@ -104,87 +70,10 @@ pub(super) enum Fed {
     Finished,
 }
 
-/// A viewer as one process leaves it to the next, but for its socket and its stream.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ViewerState {
-    offset: u64,
-    #[serde(with = "serde_bytes")]
-    outgoing: Vec<u8>,
-    blocks: Option<Blocks>,
-    prebuffer: Option<Prebuffer>,
-    entered_at: u64,
-    state: State,
-    last_progress: Time,
-    slow: SlowPolicy,
-    moves: Moves,
-    path: Path,
-    moved_forward: u32,
-    sent_bytes: u64,
-    joined: Time,
-}
-
 impl Viewer {
-    /// What the next process needs of it, beside [`Viewer::own_link`].
-    pub(super) fn state(&self) -> ViewerState {
-        let ReaderState { offset, entering, place, times_moved, entered_at } = self.reader.state();
-        let prebuffer = match entering {
-            Entering::Prebuffered(prebuffer) => prebuffer,
-            Entering::Newest | Entering::Oldest => None,
-        };
-        let state = match place {
-            Place::Awaiting { moved } => State::Awaiting { moved },
-            Place::Following if self.is_blocked => State::Blocked,
-            Place::Following => State::Following,
-        };
-        ViewerState {
-            offset,
-            outgoing: self.outgoing.to_bytes(),
-            blocks: self.blocks,
-            prebuffer,
-            entered_at,
-            state,
-            last_progress: self.last_progress,
-            slow: self.slow,
-            moves: self.moves.clone(),
-            path: self.path,
-            moved_forward: times_moved,
-            sent_bytes: self.sent_bytes,
-            joined: self.joined,
-        }
-    }
-
     /// A part of the stream that only this viewer still has.
     pub(super) fn own_link(&self) -> Option<LinkFile> {
         self.reader.own_link()
-    }
-
-    /// The viewer that another process left.
-    pub(super) fn restore(state: ViewerState, live: Arc<Live>, own_link: Option<(u64, OwnedFd)>) -> Viewer {
-        let place = match state.state {
-            State::Awaiting { moved } => Place::Awaiting { moved },
-            State::Following | State::Blocked => Place::Following,
-        };
-        let reader = ReaderState {
-            offset: state.offset,
-            entering: Entering::Prebuffered(state.prebuffer),
-            place,
-            times_moved: state.moved_forward,
-            entered_at: state.entered_at,
-        };
-        Viewer {
-            reader: StreamReader::restore(live, reader, own_link),
-            outgoing: Outgoing::from(state.outgoing),
-            blocks: state.blocks,
-            is_blocked: state.state == State::Blocked,
-            last_progress: state.last_progress,
-            slow: state.slow,
-            moves: state.moves,
-            path: state.path,
-            schedule: Schedule::default(),
-            is_expected: false,
-            sent_bytes: state.sent_bytes,
-            joined: state.joined,
-        }
     }
 
     /// A viewer that first gets `head`, then the stream from its newest entry on.

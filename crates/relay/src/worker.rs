@@ -1,7 +1,12 @@
 //! A worker: one thread with one epoll, its listening sockets and its connections.
 
+mod accepting;
+mod audiences;
+mod halted;
+mod listeners;
 mod recovery;
 
+use crate::Settings;
 use crate::connection::{Connection, LAST_ACTS, Slot, Turn};
 use crate::fan_out::{FanOut, Served};
 use crate::hub::Hub;
@@ -11,38 +16,25 @@ use crate::resting::Resting;
 use crate::roster::Sampling;
 use crate::turn::{TurnBuffers, TurnContext};
 use crate::viewer::Allowance;
-use crate::wire::Wire;
 use crate::worker_load::{Change, Use, WorkerLoad};
-use crate::{Listen, Settings};
-use glassline_delivery::coalesce::{Chosen, Coalescer, useful};
-use glassline_delivery::http1::problem;
+use audiences::Audiences;
+use glassline_delivery::coalesce::Chosen;
 use glassline_io::batch::BATCH_SENDS;
 use glassline_io::containment::{Border, contain, inject_armed};
-use glassline_io::poll::{Event, Poller, Watch};
-use glassline_io::tcp::{Connection as Socket, Listener};
+use glassline_io::poll::{Event, Poller};
 use glassline_media::Time;
 use glassline_streams::News;
-use glassline_streams::{Live, Seat};
+use listeners::Listeners;
 use recovery::Restarts;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
-use std::io;
-use std::net::IpAddr;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Listeners have the tokens from here up to [`WAKE`]; connections lie below.
-const LISTENERS: u64 = u64::MAX - 1024;
 /// How often time limits are checked. No byte ever waits for it.
 const SWEEP: Duration = Duration::from_millis(250);
 /// About how long publishers wait at most while other connections are served.
 const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(5);
-/// Connections accepted in a row; then others get their turn. On a core that is busy sending a turn may take a
-/// while, and the kernel's queue of callers must not overflow meanwhile.
-const ACCEPTS_A_TURN: usize = 1024;
-/// Resting connections that are tried at most to make room for a new one: each may have its next request here already,
-/// and then stays.
-const ASKED_TO_GIVE_WAY: usize = 8;
 
 pub(super) struct Worker {
     hub: Arc<Hub>,
@@ -50,15 +42,13 @@ pub(super) struct Worker {
     settings: Arc<Settings>,
     index: usize,
     poller: Poller,
-    /// Each with its kind and the address that is configured for it.
-    listeners: Vec<(Listen, Listener)>,
-    listening: bool,
+    listeners: Listeners,
     limit: usize,
     slots: Vec<Slot>,
     free: Vec<u32>,
     connections: usize,
     resting: Resting,
-    audiences: BTreeMap<u64, Audience>,
+    audiences: Audiences,
     again: Vec<u64>,
     /// Viewers that have had their share, and for whom there is more.
     unfinished: Vec<u64>,
@@ -78,14 +68,6 @@ pub(super) struct Worker {
     first_woken: usize,
 }
 
-/// The viewers that this worker has of one stream.
-struct Audience {
-    live: Arc<Live>,
-    tokens: Vec<u64>,
-    first: usize,
-    coalescer: Coalescer,
-}
-
 fn token(generation: u32, slot: u32) -> u64 {
     // Generations use 31 bits, so that no connection's token reaches the listeners'.
     u64::from(generation & 0x7FFF_FFFF) << 32 | u64::from(slot)
@@ -99,14 +81,13 @@ impl Worker {
             hub,
             index,
             poller,
-            listeners: Vec::new(),
-            listening: false,
+            listeners: Listeners::default(),
             limit: 1,
             slots: Vec::new(),
             free: Vec::new(),
             connections: 0,
             resting: Resting::default(),
-            audiences: BTreeMap::new(),
+            audiences: Audiences::default(),
             again: Vec::new(),
             unfinished: Vec::new(),
             paced: BinaryHeap::new(),
@@ -120,30 +101,6 @@ impl Worker {
             first_woken: 0,
             next_sweep,
         }
-    }
-
-    fn listen(&mut self) -> io::Result<()> {
-        for (number, (_, listener)) in self.listeners.iter().enumerate() {
-            self.poller.add(listener, LISTENERS + number as u64, Watch::Accepts)?;
-        }
-        self.listening = true;
-        Ok(())
-    }
-
-    fn listen_or_pause(&mut self) {
-        if let Err(error) = self.listen() {
-            tracing::warn!(worker = self.index, %error, "cannot listen again; trying again shortly");
-            self.pause_listening();
-        }
-    }
-
-    /// Out of descriptors: leaves callers in the kernel's queue until the next sweep, instead of being told of
-    /// them again and again.
-    fn pause_listening(&mut self) {
-        for (_, listener) in &self.listeners {
-            let _ = self.poller.remove(listener);
-        }
-        self.listening = false;
     }
 
     /// Serves until the hub halts or stops the threads. Where it halts them, the worker returns with all its
@@ -184,7 +141,7 @@ impl Worker {
             let paced = self.paced.peek().map_or(self.next_sweep, |Reverse((at, _))| *at);
             let ingests = self.buffers.ingests_due.iter().map(|(at, _)| *at);
             let due = self.buffers.due.iter().map(|(at, _)| *at).chain(ingests);
-            let late = self.next_late_send().unwrap_or(self.next_sweep);
+            let late = self.audiences.next_late_send().unwrap_or(self.next_sweep);
             let next = due.fold(self.next_sweep.min(paced).min(late), Time::min);
             let rests = self.again.is_empty() && self.unfinished.is_empty() && self.buffers.news.is_empty();
             let wait = if rests { next.since(now) } else { Duration::ZERO };
@@ -212,97 +169,12 @@ impl Worker {
         }
     }
 
-    /// Takes the settings of the moment, and other listeners. To be called while it is halted.
-    pub(super) fn reconfigure(&mut self, listeners: Vec<(Listen, Listener)>, limit: usize) {
-        self.pause_listening();
-        self.listeners.extend(listeners);
-        self.limit = limit.max(1);
-        self.settings = self.hub.settings();
-        self.listen_or_pause();
-        // Time at a halt was neither idle nor busy.
-        let now = self.hub.clock.now();
-        self.load.forget(now);
-        self.next_sweep = now + SWEEP;
-    }
-
-    /// What it listens on: sockets, each with its kind.
-    pub(super) fn listeners(&self) -> &[(Listen, Listener)] {
-        &self.listeners
-    }
-
-    /// Its connections, each with the number of its slot.
-    pub(super) fn connections(&self) -> impl Iterator<Item = (usize, &Connection)> {
-        let slots = self.slots.iter().enumerate();
-        slots.filter_map(|(number, slot)| Some((number, slot.connection.as_deref()?)))
-    }
-
-    /// Takes the connection out of `slot`: this worker does not serve it any more.
-    pub(super) fn part_with(&mut self, slot: usize) -> Option<Connection> {
-        self.slots.get_mut(slot)?.connection.take().map(|connection| *connection)
-    }
-
-    /// Tells all peers that speak TLS that nothing more comes, as far as their sockets take that: otherwise they could
-    /// not tell the end from a cut. Called once another process has the connections that it goes on with.
-    pub(super) fn dismiss(&mut self) {
-        let connections = self.slots.iter_mut().filter_map(|slot| slot.connection.as_mut());
-        connections.for_each(|connection| connection.socket.take_leave());
-    }
-
-    /// Takes a connection in that came from another process, made by `restore` for the seat that it is given. Returns
-    /// whether there is one.
-    pub(super) fn adopt(
-        &mut self,
-        wire: Wire,
-        restore: impl FnOnce(Wire, Seat) -> Option<Connection>,
-    ) -> io::Result<bool> {
-        let slot = self.free_slot();
-        let token = token(self.slots[slot].generation, slot as u32);
-        self.poller.add(&wire, token, Watch::Edges)?;
-        let is_apart = wire.is_apart();
-        let Some(mut connection) = restore(wire, Seat { worker: self.index, token }) else {
-            self.free.push(slot as u32);
-            return Ok(false);
-        };
-        connection.count_in(&self.hub);
-        self.hub.counters.tls_apart.add(u64::from(is_apart));
-        self.hub.counters.connections.increment();
-        self.connections += 1;
-        connection.note_rest(token, &mut self.resting);
-        if let Some((viewer, _)) = connection.viewer() {
-            let live = Arc::clone(viewer.live());
-            self.seat_viewer(live, token);
-        }
-        self.slots[slot].connection = Some(Box::new(connection));
-        Ok(true)
-    }
-
     fn free_slot(&mut self) -> usize {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             (self.slots.len() - 1) as u32
         });
         slot as usize
-    }
-
-    fn seat_viewer(&mut self, live: Arc<Live>, token: u64) {
-        let audience = self.audiences.entry(live.id);
-        let audience = audience.or_insert_with(|| Audience {
-            live,
-            tokens: Vec::new(),
-            first: 0,
-            coalescer: Coalescer::default(),
-        });
-        audience.tokens.push(token);
-    }
-
-    /// Gives each listener the kind that is `wanted` of it, and closes it where none is.
-    pub(super) fn rearrange_listeners<'a>(&mut self, wanted: impl Fn(&Listen) -> Option<&'a Listen>) {
-        self.pause_listening();
-        self.listeners.retain_mut(|(listen, _)| {
-            let wanted = wanted(listen);
-            *listen = wanted.unwrap_or(listen).clone();
-            wanted.is_some()
-        });
     }
 
     fn handle(&mut self, event: Event, messages: &mut Vec<Message>) {
@@ -323,8 +195,10 @@ impl Worker {
                     }
                 }
             }
-            listener if listener >= LISTENERS => self.accept((listener - LISTENERS) as usize),
-            connection => self.turn(connection),
+            token => match Listeners::number(token) {
+                Some(listener) => self.accept(listener),
+                None => self.turn(token),
+            },
         }
     }
 
@@ -416,7 +290,7 @@ impl Worker {
             Turn::Watches => {
                 if let Some((viewer, _)) = connection.viewer() {
                     let live = Arc::clone(viewer.live());
-                    self.seat_viewer(live, token);
+                    self.audiences.join(live, token);
                 }
                 // Its first bytes, and what it may have sent behind its request.
                 self.turn(token);
@@ -427,146 +301,6 @@ impl Worker {
     fn slot(&self, token: u64) -> Option<usize> {
         let slot = (token & 0xFFFF_FFFF) as usize;
         (self.slots.get(slot)?.generation == (token >> 32) as u32).then_some(slot)
-    }
-
-    fn accept(&mut self, listener: usize) {
-        // Those that came in this turn, and have had none of their own.
-        let mut fresh = Vec::new();
-        for _ in 0..ACCEPTS_A_TURN {
-            let (listen, listener) = &self.listeners[listener];
-            let (is_admin, tls) = (listen.is_admin, listen.tls);
-            let accepted = match listener.accept() {
-                Ok(Some(accepted)) => accepted,
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::warn!(worker = self.index, %error, "cannot accept; trying again shortly");
-                    if glassline_io::process::lacks_descriptors(&error) {
-                        self.hub.streams.give_up_descriptors();
-                    }
-                    self.pause_listening();
-                    return;
-                }
-            };
-            let (socket, peer) = accepted;
-            // Admin listeners have no limit per address: viewers from an operator's address must not keep the operator
-            // out.
-            let limit = if is_admin { 0 } else { self.settings.max_connections_per_address };
-            if !self.admit_connection(peer.ip(), limit) {
-                let words = "The server has as many connections as it may have, or as it may have from one address; \
-                     try again later.";
-                self.refuse(&socket, tls, words);
-                continue;
-            }
-            if !is_admin && !self.admit_unanswered(peer.ip(), &mut fresh) {
-                self.hub.disconnected(peer.ip());
-                self.hub.counters.refused_unanswered.increment();
-                let words = "As many connections from this address as may be wait for their requests to be whole and \
-                     answered; try again shortly.";
-                self.refuse(&socket, tls, words);
-                continue;
-            }
-            let Some(wire) = self.wire(socket, tls) else {
-                self.forget(peer.ip(), is_admin);
-                continue;
-            };
-            let counters = &self.hub.counters;
-            counters.accepted.increment();
-            counters.connections.increment();
-            let slot = self.free_slot() as u32;
-            let token = token(self.slots[slot as usize].generation, slot);
-            if let Err(error) = self.poller.add(&wire, token, Watch::Edges) {
-                tracing::warn!(%peer, %error, "cannot watch a connection");
-                self.forget(peer.ip(), is_admin);
-                self.hub.counters.connections.subtract(1);
-                self.free.push(slot);
-                continue;
-            }
-            let seat = Seat { worker: self.index, token };
-            let now = self.hub.clock.now();
-            let connection = Connection::new(wire, peer, is_admin, seat, &self.settings, now);
-            self.slots[slot as usize].connection = Some(Box::new(connection));
-            self.connections += 1;
-            fresh.push(token);
-        }
-    }
-
-    /// Counts one more connection from `address`, if it has fewer than `limit`. Returns whether it was. Where there are as
-    /// many as there may be, the one that has rested longest between two requests is closed for it.
-    fn admit_connection(&mut self, address: IpAddr, limit: usize) -> bool {
-        // An address that has all it may have takes a place from itself, never from others.
-        let connects = self.hub.admit_connection(address, limit)
-            || (self.make_room(Some(address)) && self.hub.admit_connection(address, limit));
-        if connects && self.connections >= self.limit && !self.make_room(None) {
-            self.hub.disconnected(address);
-            return false;
-        }
-        connects
-    }
-
-    /// Ends the connection that has rested longest: of those from `address`, or of all. Returns whether there is room now.
-    fn make_room(&mut self, address: Option<IpAddr>) -> bool {
-        let before = self.connections;
-        for _ in 0..ASKED_TO_GIVE_WAY {
-            let Some(token) = self.resting.longest(address) else { return false };
-            // Its next request may be here already, and is answered then.
-            self.turn(token);
-            if self.resting.longest(address) == Some(token)
-                && let Some(slot) = self.slot(token)
-            {
-                self.close(slot);
-                self.hub.counters.gave_way.increment();
-            }
-            if self.connections < before {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Counts one more connection from `address` that has not been answered, if so many may be. Returns whether it was
-    /// counted. Many may come at once from one address with their requests already here, as when all players in a hall
-    /// begin anew: the connections that came in this turn, `fresh`, have their turns before one is refused.
-    fn admit_unanswered(&mut self, address: IpAddr, fresh: &mut Vec<u64>) -> bool {
-        let all = self.limit.saturating_mul(self.hub.inboxes.workers());
-        let limit = match self.settings.max_unanswered_per_address {
-            0 => 0,
-            limit => limit.min(all / 2).max(1),
-        };
-        if self.hub.admit_unanswered(address, limit) {
-            return true;
-        }
-        fresh.drain(..).for_each(|token| self.turn(token));
-        self.hub.admit_unanswered(address, limit)
-    }
-
-    /// Answers a connection that is not taken, where it does not expect TLS first.
-    fn refuse(&self, socket: &Socket, tls: bool, words: &str) {
-        let counters = &self.hub.counters;
-        counters.refused.increment();
-        if tls {
-            return;
-        }
-        let response = problem(503, "too many connections", words).with_header("Retry-After", "1");
-        let _ = socket.write(&[response.head(false), response.body.to_vec()].concat());
-        let _ = socket.end();
-    }
-
-    /// A connection that was counted does not come to be.
-    fn forget(&self, address: IpAddr, is_admin: bool) {
-        self.hub.disconnected(address);
-        if !is_admin {
-            self.hub.answered(address);
-        }
-    }
-
-    fn wire(&self, socket: Socket, tls: bool) -> Option<Wire> {
-        if !tls {
-            return Some(Wire::plain(socket));
-        }
-        let session = self.hub.certificates.accept();
-        let session =
-            session.inspect_err(|error| tracing::warn!(worker = self.index, %error, "cannot begin TLS"));
-        Some(Wire::secured(socket, session.ok()?))
     }
 
     fn close(&mut self, slot: usize) {
@@ -580,13 +314,9 @@ impl Worker {
         let token = token(self.slots[slot].generation, slot as u32);
         connection.leave_rest(token, &mut self.resting);
         if let Some((viewer, _)) = connection.viewer()
-            && let Some(audience) = self.audiences.get_mut(&viewer.live().id)
+            && self.audiences.leave(viewer.live().id, token)
         {
             self.hub.roster.leave(self.index, slot);
-            audience.tokens.retain(|&other| other != token);
-            if audience.tokens.is_empty() {
-                self.audiences.remove(&viewer.live().id);
-            }
         }
         self.slots[slot].generation = (self.slots[slot].generation + 1) & 0x7FFF_FFFF;
         self.free.push(slot as u32);
@@ -597,11 +327,7 @@ impl Worker {
     }
 
     fn look_at_load(&mut self, now: Time) {
-        let audiences = || self.audiences.values();
-        let used = Use {
-            most: audiences().map(|audience| useful(audience.live.flush_bytes())).fold(1.0, f64::max),
-            any_prompt: audiences().any(|audience| !audience.live.holds_pictures_back()),
-        };
+        let used = Use { most: self.audiences.most_useful(), any_prompt: self.audiences.any_prompt() };
         let before = self.load.pictures(!used.any_prompt);
         let (busy, changes) = self.load.look(used, now);
         let (worker, busy_percent) = (self.index, (busy * 100.0) as u32);
@@ -679,52 +405,35 @@ impl Worker {
             live.heard(self.index);
             let now = self.hub.clock.now();
             let wanted = self.load.pictures(live.holds_pictures_back());
-            let Some(audience) = self.audiences.get_mut(&live.id) else { continue };
-            let chosen = if live.has_ended() {
-                audience.coalescer.end()
-            } else {
-                audience.coalescer.news(wanted, live.flush_bytes(), now)
-            };
-            self.serve(live.id, chosen);
+            if let Some(chosen) = self.audiences.news(&live, wanted, now) {
+                self.serve(live.id, chosen);
+            }
         }
     }
 
     /// Serves the viewers that have waited for their next send long enough.
     fn serve_late_sends(&mut self) {
-        let Some(deadline) = self.next_late_send() else { return };
+        let Some(deadline) = self.audiences.next_late_send() else { return };
         let now = self.hub.clock.now();
         if deadline > now {
             return;
         }
-        let due: Vec<_> =
-            self.audiences.iter_mut().map(|(id, audience)| (*id, audience.coalescer.due(now))).collect();
-        for (id, chosen) in due {
+        for (id, chosen) in self.audiences.late_sends(now) {
             self.serve(id, chosen);
         }
     }
 
-    /// When a viewer has waited for its next send long enough.
-    fn next_late_send(&self) -> Option<Time> {
-        self.audiences.values().filter_map(|audience| audience.coalescer.poll_timeout()).min()
-    }
-
     /// Sends what there is to those viewers of stream `id` that are chosen.
     fn serve(&mut self, id: u64, chosen: Chosen) {
-        let Some(audience) = self.audiences.get_mut(&id).filter(|_| !chosen.is_none()) else { return };
-        let count = audience.tokens.len();
-        // Another viewer is first each time, so that none always waits for all others.
-        audience.first = (audience.first + 1) % count.max(1);
-        let mut round = std::mem::take(&mut self.round);
-        let (behind, before) = audience.tokens.split_at(audience.first);
-        let in_order = || before.iter().chain(behind).map(|token| (*token, (token & 0xFFFF_FFFF) as u32));
-        for waited in [true, false] {
-            let is_next = |(_, slot): &(u64, u32)| chosen.has(*slot) && chosen.has_waited(*slot) == waited;
-            round.extend(in_order().filter(is_next).map(|(token, _)| token));
+        if chosen.is_none() {
+            return;
         }
+        let mut round = std::mem::take(&mut self.round);
+        self.audiences.order(id, chosen, &mut round);
         self.serve_round(&round);
         round.clear();
         self.round = round;
-        debug_assert!(audience_is_sound(&self.audiences));
+        debug_assert!(self.audiences.are_sound());
     }
 
     /// Sends what there is to these viewers, in this order. Publishers and paced viewers are served in between.
@@ -816,12 +525,8 @@ impl Worker {
             let Settings { certificates, certificate_check, .. } = &*self.settings;
             self.hub.certificates.look_in_time(certificates, *certificate_check, now);
         }
-        if !self.listening {
+        if !self.listeners.are_watched() {
             self.listen_or_pause();
         }
     }
-}
-
-fn audience_is_sound(audiences: &BTreeMap<u64, Audience>) -> bool {
-    audiences.iter().all(|(id, audience)| *id == audience.live.id && !audience.tokens.is_empty())
 }

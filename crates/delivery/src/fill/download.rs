@@ -16,7 +16,8 @@
     )
 )]
 
-use super::object::{Failure, Head};
+use super::head::Head;
+use super::object::Failure;
 use super::selection::VERY_LARGE;
 use super::status::is_of_request;
 use crate::http1::{client, content_range_start, parse_date};

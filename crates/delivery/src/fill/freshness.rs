@@ -9,7 +9,7 @@
     )
 )]
 
-use super::object::Head;
+use super::head::Head;
 use super::status::{is_of_request, is_understood, may_be_kept_untold};
 use crate::http1::{Headers, parse_date};
 use glassline_media::{Time, Utc};

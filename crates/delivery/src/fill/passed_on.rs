@@ -6,7 +6,7 @@
 //! `Content-Security-Policy` (this server sends one of its own), `Reporting-Endpoints`, `Link`, `Refresh`, `SourceMap`, …
 //! A list of those would have holes.
 
-use super::object::Head;
+use super::head::Head;
 use crate::http1::Headers;
 
 /// What goes on.
@@ -41,29 +41,40 @@ const PASSED_ON: [&str; 21] = [
 ];
 
 /// Whether a field of this name goes on.
-pub(super) fn is_passed_on(name: &str) -> bool {
+fn is_passed_on(name: &str) -> bool {
     PASSED_ON.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// The head for clients of an answer with this status and these fields. What `Connection` names is between the two ends of one
-/// connection, whatever it is (RFC 9110 §7.6.1).
-pub(super) fn head(status: u16, headers: &Headers) -> Head {
-    let passed = headers.iter().filter(|(name, _)| is_passed_on(name) && !headers.is_of_connection(name));
-    passed.fold(Head::of_status(status), |head, (name, value)| head.with(name, value))
-}
+impl Head {
+    /// The head for clients of an upstream server's answer with this status: the fields that say something of the object. Those
+    /// that act on more than the answer stay behind, as do those that are between the two ends of a connection: what `Connection`
+    /// names, whatever it is (RFC 9110 §7.6.1).
+    pub fn of_answer(status: u16, headers: &Headers) -> Head {
+        let passed = headers.iter().filter(|(name, _)| is_passed_on(name) && !headers.is_of_connection(name));
+        passed.fold(Head::of_status(status), |head, (name, value)| head.with(name, value))
+    }
 
-/// `known`, which still holds, as an answer of 304 with these fields updates it (RFC 9111 §3.2).
-pub(super) fn renewed(known: &Head, headers: &Headers) -> Head {
-    let news = head(known.status(), headers);
-    // What says how the bytes are written is that of the bytes.
-    let is_of_bytes = |name: &str| {
-        ["content-encoding", "content-type", "content-digest", "repr-digest"]
-            .iter()
-            .any(|it| it.eq_ignore_ascii_case(name))
-    };
-    let kept = known.fields().filter(|(name, _)| is_of_bytes(name) || news.field(name).is_none());
-    let updated = news.fields().filter(|(name, _)| !is_of_bytes(name));
-    kept.chain(updated).fold(Head::of_status(known.status()), |head, (name, value)| head.with(name, value))
+    /// It as an answer that it still holds (304), with these fields, updates it (RFC 9111 §3.2).
+    #[must_use]
+    pub fn renewed(&self, headers: &Headers) -> Head {
+        let news = Head::of_answer(self.status(), headers);
+        // What says how the bytes are written is that of the bytes.
+        let is_of_bytes = |name: &str| {
+            ["content-encoding", "content-type", "content-digest", "repr-digest"]
+                .iter()
+                .any(|it| it.eq_ignore_ascii_case(name))
+        };
+        let kept = self.fields().filter(|(name, _)| is_of_bytes(name) || news.field(name).is_none());
+        let updated = news.fields().filter(|(name, _)| !is_of_bytes(name));
+        kept.chain(updated).fold(Head::of_status(self.status()), |head, (name, value)| head.with(name, value))
+    }
+
+    /// It without what does not go on to clients ([`Head::of_answer`]): files of earlier versions have more.
+    #[must_use]
+    pub fn for_clients(&self) -> Head {
+        let passed = self.fields().filter(|(name, _)| is_passed_on(name));
+        passed.fold(Head::of_status(self.status()), |head, (name, value)| head.with(name, value))
+    }
 }
 
 #[cfg(test)]
@@ -72,7 +83,7 @@ mod tests {
     use crate::fill::download::tests::answer;
 
     fn lines(fields: &str) -> String {
-        head(200, &answer(200, fields).headers).lines().to_ascii_lowercase()
+        Head::of_answer(200, &answer(200, fields).headers).lines().to_ascii_lowercase()
     }
 
     #[test]
@@ -130,9 +141,9 @@ mod tests {
     #[test]
     fn what_still_holds_is_updated_and_keeps_what_is_of_its_bytes() {
         let fields = "Content-Type: video/mp4\r\nETag: \"1\"\r\nDate: then\r\nCache-Control: max-age=1\r\n";
-        let known = head(200, &answer(200, fields).headers);
+        let known = Head::of_answer(200, &answer(200, fields).headers);
         let news = "Content-Type: text/html\r\nDate: now\r\nCache-Control: max-age=5\r\nSet-Cookie: a\r\n";
-        let renewed = renewed(&known, &answer(304, news).headers);
+        let renewed = known.renewed(&answer(304, news).headers);
         assert_eq!(renewed.status(), 200);
         let field = |name| renewed.field(name);
         assert_eq!((field("content-type"), field("etag")), (Some("video/mp4"), Some("\"1\"")));

@@ -3,7 +3,7 @@
 use glassline_media::container::cmaf::{Event, FourCc, Reader};
 use glassline_media::{Ticks, Time};
 
-use super::IngestError;
+use super::error::IngestError;
 
 /// Bytes of a box's head: length and type.
 const HEAD_BYTES: usize = 8;

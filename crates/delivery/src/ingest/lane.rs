@@ -1,6 +1,7 @@
 //! One track: what it is, and its units in order.
 
-use super::IngestError;
+use super::counters::Counters;
+use super::error::IngestError;
 use super::order::Order;
 use glassline_media::container::cmaf::{Media, ReadTrack};
 use glassline_media::container::ts::AudioFormat;
@@ -85,5 +86,12 @@ impl Lane {
     /// The first unit that waits, where there is one.
     pub(super) fn first(&self) -> Option<&AccessUnit> {
         self.order.first()
+    }
+
+    /// Takes no more of it: its requests are told with the next chunk.
+    pub(super) fn refuse(&mut self, error: IngestError, counters: &mut Counters) {
+        counters.refuse(1);
+        self.order = Order::default();
+        self.refused = Some(error);
     }
 }

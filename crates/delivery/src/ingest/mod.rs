@@ -27,26 +27,31 @@
 
 mod body;
 mod capture;
+mod counters;
 mod error;
 mod lane;
 mod order;
 mod path;
 mod program;
+mod streams;
 #[cfg(test)]
 mod tests;
+mod unit;
 
+pub use counters::Counters;
 pub use error::IngestError;
 pub use path::{PATH_MAX_BYTES, Target};
+pub use streams::Output;
 
 use body::{Body, Kind, State};
-use glassline_media::container::cmaf::{Chunk, Event, FourCc, ReadRun, ReadSample, ReadTrack, Reader};
-use glassline_media::container::ts::AudioFormat;
-use glassline_media::{AccessUnit, Codec, Ticks, Time};
-use lane::{Lane, Shape};
+use glassline_media::Time;
+use glassline_media::container::cmaf::{Chunk, Event, FourCc, ReadTrack, Reader};
+use lane::Lane;
 use order::Arrived;
-use program::{Program, Written};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
+use streams::Streams;
+use unit::{QUIET_MAX, duration, lasting, lasts, unit_of};
 
 /// Tracks of one stream.
 const TRACKS_MAX: usize = 16;
@@ -70,59 +75,9 @@ const SOUND_WAIT: Duration = Duration::from_secs(1);
 const PICTURES_WAIT: Duration = Duration::from_secs(3);
 /// A track that nothing has come of for so long gives its place up to another one.
 const IDLE: Duration = Duration::from_secs(3);
-/// The longest that a publisher may be silent by what it has sent.
-const QUIET_MAX: Duration = Duration::from_secs(30);
+
 /// Units that are on another clock than the others', in a row, before their track is refused.
 const STRAYS_MAX: u32 = 100;
-
-/// What was taken, and what was not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Chunks that have come up to their last byte.
-    pub chunks: u64,
-    /// Units dropped because they were there already, or came behind a later one.
-    pub late_units: u64,
-    /// Units dropped because their times have nothing to do with those of the other track.
-    pub stray_units: u64,
-    /// Samples of which no unit could be made.
-    pub bad_samples: u64,
-    /// Times that something was missing in front of a segment and did not come.
-    pub gaps: u64,
-    /// Tracks that were not taken.
-    pub refused_tracks: u64,
-}
-
-impl Counters {
-    /// So many tracks were not taken.
-    fn refuse(&mut self, tracks: usize) {
-        self.refused_tracks = self.refused_tracks.saturating_add(tracks as u64);
-    }
-}
-
-/// What goes out. Streams are counted from 0, which is the one that was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// A stream begins that is a version of a capture. Where several versions are there at the beginning, number 0 is one of
-    /// them, too, and there is no stream of the name that was asked for; versions that come later stand beside that.
-    Begin {
-        /// Its number.
-        stream: usize,
-        /// What stands behind the name and a dash: `360p25`.
-        version: String,
-    },
-    /// Whole packets of a transport stream.
-    Packets {
-        /// The stream's number.
-        stream: usize,
-        /// The packets.
-        bytes: Vec<u8>,
-    },
-    /// What follows does not continue what was before: another publisher might as well have come.
-    Seam {
-        /// The stream's number.
-        stream: usize,
-    },
-}
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,14 +99,6 @@ struct Header {
     lanes: Vec<(u32, usize)>,
 }
 
-/// A program, and its pictures' lane.
-#[derive(Debug)]
-struct Stream {
-    program: Program,
-    pictures: Option<usize>,
-    version: Option<String>,
-}
-
 /// One publisher's tracks, under one name.
 #[derive(Debug, Default)]
 pub struct Ingest {
@@ -159,10 +106,9 @@ pub struct Ingest {
     lanes: Vec<Lane>,
     bodies: BTreeMap<u64, Body>,
     next_body: u64,
-    streams: Vec<Stream>,
+    streams: Streams,
     /// When the first header came.
     began: Option<Time>,
-    outputs: VecDeque<Output>,
     counters: Counters,
     quiet: Duration,
 }
@@ -251,21 +197,20 @@ impl Ingest {
         let start = self.streams.is_empty().then(|| self.starts_at()).flatten();
         let placed = !self.streams.is_empty();
         let lanes = self.lanes.iter().filter(|_| placed).filter_map(|lane| lane.order.waits_until());
-        let programs = self.streams.iter().filter_map(|stream| stream.program.waits_until());
-        bodies.chain(start).chain(lanes).chain(programs).min()
+        bodies.chain(start).chain(lanes).chain(self.streams.waits_until()).min()
     }
 
     /// A stream of [`Output::Begin`] is not to be had: its pictures are taken no longer, which their requests are told.
     pub fn refuse_stream(&mut self, stream: usize, name: &str, reason: &str) {
-        let pictures = self.streams.get(stream).and_then(|stream| stream.pictures);
-        if let Some(at) = pictures {
-            self.refuse(at, IngestError::Stream { name: name.to_owned(), reason: reason.to_owned() });
+        if let Some(at) = self.streams.pictures_of(stream) {
+            let error = IngestError::Stream { name: name.to_owned(), reason: reason.to_owned() };
+            self.lanes[at].refuse(error, &mut self.counters);
         }
     }
 
     /// What goes out, in order. Poll until `None` after each call above.
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.streams.poll()
     }
 
     /// Whether every track has said that it is over, and no request goes on.
@@ -290,7 +235,7 @@ impl Ingest {
 
     fn waiting_bytes(&self) -> usize {
         let lanes = self.lanes.iter().map(|lane| lane.order.bytes());
-        sum(lanes.chain(self.streams.iter().map(|stream| stream.program.bytes())))
+        sum(lanes.chain(self.streams.waiting_bytes()))
     }
 
     fn take(&mut self, id: u64, body: &mut Body, bytes: &[u8], now: Time) -> Result<(), IngestError> {
@@ -513,9 +458,9 @@ impl Ingest {
             (lane.has_ended, lane.refused, lane.strays) = (false, None, 0);
             let sound = self.lanes[at].sound();
             if is_video && codec != before.0 {
-                self.change(Some(codec), None, |stream| stream.pictures == Some(at));
+                self.streams.change_pictures(at, codec);
             } else if !is_video && sound != before.1 {
-                self.change(None, sound, |_| true);
+                self.streams.change_sound(sound);
             }
             return Ok(at);
         }
@@ -528,21 +473,6 @@ impl Ingest {
         let at = self.lanes.len();
         self.lanes.push(Lane::new(track.clone(), codec, now));
         Ok(at)
-    }
-
-    /// Pictures or sound of these streams are coded in another way from here on.
-    fn change(
-        &mut self,
-        pictures: Option<Codec>,
-        sound: Option<AudioFormat>,
-        concerns: impl Fn(&Stream) -> bool,
-    ) {
-        for (number, stream) in self.streams.iter_mut().enumerate().filter(|(_, stream)| concerns(stream)) {
-            let mut written = Vec::new();
-            stream.program.drain(Time::NEVER, &mut written);
-            written.push(stream.program.change(pictures, sound));
-            give(number, written, &mut self.outputs);
-        }
     }
 
     fn take_chunk(&mut self, id: u64, body: &mut Body, chunk: &Chunk, now: Time) -> Result<(), IngestError> {
@@ -601,150 +531,17 @@ impl Ingest {
     fn advance(&mut self, now: Time) {
         // With too much that waits, nothing waits any longer.
         let now = if self.waiting_bytes() > WAITING_MAX_BYTES { Time::NEVER } else { now };
-        self.arrange(now);
+        let has_begun = !self.streams.is_empty() || self.starts_at().is_some_and(|at| now >= at);
+        if has_begun {
+            self.streams.arrange(&mut self.lanes, &mut self.counters);
+        }
         if !self.streams.is_empty() {
-            (0..self.lanes.len()).for_each(|lane| self.distribute(lane, now));
-        }
-        for (number, stream) in self.streams.iter_mut().enumerate() {
-            let mut written = Vec::new();
-            stream.program.drain(now, &mut written);
-            give(number, written, &mut self.outputs);
-        }
-    }
-
-    /// Gives each track a stream that has none.
-    fn arrange(&mut self, now: Time) {
-        if self.streams.is_empty() && self.starts_at().is_none_or(|at| now < at) {
-            return;
-        }
-        let sound = self.lanes.iter().find(|lane| !lane.is_video()).and_then(Lane::sound);
-        let has_stream = |at: usize| self.streams.iter().any(|stream| stream.pictures == Some(at));
-        let is_new =
-            |at: &usize| self.lanes[*at].is_video() && self.lanes[*at].refused.is_none() && !has_stream(*at);
-        let mut pictures: Vec<usize> = (0..self.lanes.len()).filter(is_new).collect();
-        // Best first; of equal ones the first that came.
-        pictures.sort_by_key(|&at| std::cmp::Reverse(self.lanes[at].shape()));
-        let shapes: Vec<_> =
-            pictures.iter().filter_map(|&at| self.lanes[at].shape()).map(Shape::name).collect();
-        let are_versions = pictures.len() > 1;
-        for at in pictures {
-            let name = self.lanes[at].shape().map(Shape::name);
-            let alike = shapes.iter().filter(|&other| Some(other) == name.as_ref()).count();
-            self.place_pictures(at, sound, are_versions, alike > 1);
-        }
-        if self.streams.is_empty() && sound.is_some() {
-            self.streams.push(Stream { program: Program::new(None, sound), pictures: None, version: None });
-        }
-        if sound.is_some() {
-            self.change(None, sound, |stream| stream.program.sound().is_none());
-        }
-    }
-
-    /// Gives pictures a stream: one of the name that was asked for, or that of a version, with its bit rate where others that
-    /// begin with it are `alike`.
-    fn place_pictures(&mut self, at: usize, sound: Option<AudioFormat>, are_versions: bool, alike: bool) {
-        let shape = self.lanes[at].shape();
-        let codec = Some(self.lanes[at].codec);
-        match self.streams.first_mut() {
-            Some(first) if !first.program.has_pictures() => {
-                first.pictures = Some(at);
-                return self.change(codec, None, |stream| stream.pictures == Some(at));
+            for (at, lane) in self.lanes.iter_mut().enumerate() {
+                self.streams.distribute(at, lane, now, &mut self.counters);
             }
-            None if !are_versions || shape.is_none() => {
-                let program = Program::new(codec, sound);
-                return self.streams.push(Stream { program, pictures: Some(at), version: None });
-            }
-            _ => {}
         }
-        let Some(shape) = shape else {
-            if self.lanes[at].first().is_some() {
-                // Its pictures do not say what they are.
-                let sample_entry = self.lanes[at].track.sample_entry;
-                self.refuse(at, IngestError::Codec { sample_entry });
-            }
-            return;
-        };
-        let name = shape.name();
-        let exact = self.lanes[at].bitrate().map(|bitrate| format!("{name}-{bitrate}"));
-        let name_of = |stream: &Stream| match &stream.version {
-            Some(version) => Some(version.clone()),
-            None => Some(self.lanes[stream.pictures?].shape()?.name()),
-        };
-        let taken: Vec<String> = self.streams.iter().filter_map(name_of).collect();
-        let names = if alike { [exact, Some(name.clone())] } else { [Some(name.clone()), exact] };
-        let Some(version) = names.into_iter().flatten().find(|name| !taken.contains(name)) else {
-            return self.refuse(at, IngestError::SameName { name });
-        };
-        self.outputs.push_back(Output::Begin { stream: self.streams.len(), version: version.clone() });
-        let program = Program::new(codec, sound);
-        self.streams.push(Stream { program, pictures: Some(at), version: Some(version) });
+        self.streams.drain(now);
     }
-
-    /// Takes no more of a track: its requests are told with the next chunk.
-    fn refuse(&mut self, at: usize, error: IngestError) {
-        self.counters.refuse(1);
-        let lane = &mut self.lanes[at];
-        lane.order = order::Order::default();
-        lane.refused = Some(error);
-    }
-
-    /// Gives the units of a track to its streams that may go on.
-    fn distribute(&mut self, at: usize, now: Time) {
-        let lane = &mut self.lanes[at];
-        let is_video = lane.is_video();
-        let takes = |stream: &Stream| if is_video { stream.pictures == Some(at) } else { true };
-        if !self.streams.iter().any(takes) {
-            return;
-        }
-        while let Some(arrived) = lane.order.poll(now, &mut self.counters) {
-            let Arrived { unit, at: came, jumps, .. } = arrived;
-            let mut is_taken = false;
-            for (number, stream) in self.streams.iter_mut().enumerate().filter(|(_, stream)| takes(stream)) {
-                let mut written = Vec::new();
-                is_taken |= stream.program.push(unit.clone(), came, jumps, &mut self.counters, &mut written);
-                give(number, written, &mut self.outputs);
-            }
-            lane.strays = if is_taken { 0 } else { lane.strays.saturating_add(1) };
-        }
-    }
-}
-
-fn give(stream: usize, written: Vec<Written>, outputs: &mut VecDeque<Output>) {
-    for written in written {
-        match (written, outputs.back_mut()) {
-            (Written::Bytes(bytes), Some(Output::Packets { stream: last, bytes: packets }))
-                if *last == stream =>
-            {
-                packets.extend_from_slice(&bytes);
-            }
-            (Written::Bytes(bytes), _) => outputs.push_back(Output::Packets { stream, bytes }),
-            (Written::Seam, _) => outputs.push_back(Output::Seam { stream }),
-        }
-    }
-}
-
-/// The access unit of a sample; where something in front of its chunk says when it was captured, with that.
-fn unit_of(sample: &ReadSample, track: &ReadTrack, chunk: &Chunk) -> Option<AccessUnit> {
-    let unit = track.to_unit(sample).ok()?;
-    let captured = chunk.producer_time.and_then(|said| capture::time_of(sample, track, &said));
-    Some(captured.and_then(|captured| capture::with_time(&unit, captured)).unwrap_or(unit))
-}
-
-/// How long a sample lasts, in ticks of 90 kHz.
-fn lasting(sample: &ReadSample, track: &ReadTrack) -> Ticks {
-    let ticks = i64::from(sample.duration).saturating_mul(Ticks::RATE.into());
-    Ticks(ticks.checked_div(track.timescale.into()).unwrap_or(0))
-}
-
-/// How long a run lasts, up to [`QUIET_MAX`].
-fn lasts(run: &ReadRun, track: &ReadTrack) -> Duration {
-    let ticks = run.samples.iter().fold(0, |sum: u64, sample| sum.saturating_add(sample.duration.into()));
-    let millis = ticks.saturating_mul(1000).checked_div(track.timescale.into());
-    Duration::from_millis(millis.unwrap_or(0)).min(QUIET_MAX)
-}
-
-fn duration(ticks: Ticks) -> Duration {
-    Duration::from_micros(u64::try_from(ticks.0).unwrap_or(0).saturating_mul(100) / 9)
 }
 
 /// Of lengths that come from outside.

@@ -1,6 +1,6 @@
 //! One track's access units in the order of decoding, whatever the order in which its segments come.
 
-use super::Counters;
+use super::counters::Counters;
 use glassline_media::{AccessUnit, Ticks, Time};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;

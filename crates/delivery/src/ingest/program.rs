@@ -4,7 +4,7 @@
 //! where a track comes faster, as in whole segments, and is further ahead of the other than [`LEAD`] does it wait for that,
 //! so that segments which come one after the other are interleaved; and for no longer than [`WAIT`].
 
-use super::Counters;
+use super::counters::Counters;
 use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
 use glassline_media::{AccessUnit, Codec, Ticks, Time};
 use std::collections::VecDeque;

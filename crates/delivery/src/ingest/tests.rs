@@ -4,6 +4,7 @@ use super::*;
 use crate::packager::testing::{
     PICTURE, aac, captured_h265, captured_picture, core_aac, h265, opus, other_key, picture,
 };
+use glassline_media::AccessUnit;
 use glassline_media::Ticks;
 use glassline_media::Utc;
 use glassline_media::bitstream;

@@ -2,7 +2,7 @@
 
 use super::clock::{Clock, ticks_between};
 use super::lane::{Lane, Opening};
-use super::running::World;
+use super::output::World;
 use super::start::Arrived;
 use super::steady::Steady;
 use glassline_media::container::cmaf::Timed;

@@ -8,8 +8,8 @@
 //! the samples' stamps are a tick off.
 
 use super::clock::{Date, Said};
-use super::presentation::{Kind, Rendition, Segment, TrackInfo, duration_of, ticks_of};
-use super::running::World;
+use super::output::{Output, World};
+use super::presentation::{Kind, Segment, TrackInfo, duration_of, ticks_of};
 use super::start::FirstTrack;
 use super::{Event, RenditionName, Settings};
 use bytes::Bytes;
@@ -19,7 +19,6 @@ use glassline_media::container::cmaf::{
 };
 use glassline_media::time::FrameRate;
 use glassline_media::{AccessUnit, Ticks};
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Frames of sound go together in a chunk, up to this long: each chunk costs about 100 bytes.
@@ -28,12 +27,6 @@ const SOUND_CHUNK: Duration = Duration::from_millis(50);
 const PART_MAX_BYTES: u64 = 8 << 20;
 /// The only track of its file.
 const TRACK_ID: u32 = 1;
-
-/// The rendition that a lane writes to, and where its events go.
-pub(super) struct Output<'a> {
-    pub(super) rendition: &'a mut Rendition,
-    pub(super) events: &'a mut VecDeque<Event>,
-}
 
 /// How a segment begins.
 #[derive(Clone, Copy, Debug)]

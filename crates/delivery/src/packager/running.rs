@@ -11,15 +11,15 @@ use super::choice::Choice;
 use super::clock::Clock;
 use super::cues::{Cue, Cues};
 use super::follower::{Cut, Follower};
-use super::lane::{Lane, Opening, Output};
-use super::presentation::{Presentation, SegmentLength, ticks_of};
+use super::lane::{Lane, Opening};
+use super::output::World;
+use super::presentation::{SegmentLength, ticks_of};
 use super::start::{Arrived, Beginning, FAR};
 use super::steady::{Context, Steady, Verdict};
-use super::{Event, RenditionName, Settings};
+use super::{RenditionName, Settings};
 use glassline_media::bitstream;
 use glassline_media::container::cmaf::Error;
 use glassline_media::{Ticks, Utc};
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// A segment without a key frame is cut after so many times its length: by default at 12 s, so that the 10 s that
@@ -68,19 +68,6 @@ impl Keys {
 
 /// Where two key frames are as near, the later one is taken.
 const ROUNDED: Duration = Duration::from_millis(1);
-
-/// Where units go.
-pub(super) struct World<'a> {
-    pub(super) presentation: &'a mut Presentation,
-    pub(super) events: &'a mut VecDeque<Event>,
-}
-
-impl World<'_> {
-    pub(super) fn output(&mut self, name: RenditionName) -> Option<Output<'_>> {
-        let rendition = self.presentation.rendition_mut(name)?;
-        Some(Output { rendition, events: self.events })
-    }
-}
 
 /// An epoch that goes on.
 #[derive(Debug)]

@@ -20,7 +20,9 @@
 )]
 
 use super::blocks::{Block, Blocks, Part};
-use super::{Entry, Mux, PATIENCE_FOR_KEY_FRAME, Point, StreamError, Tape};
+use super::entry::{Entry, Point};
+use super::file_end::{FileEnd, KEY_FRAME_TIMEOUT, StreamError};
+use super::mux::Mux;
 use glassline_media::Time;
 use glassline_media::container::split::{Error, Split, Splitter};
 use serde::{Deserialize, Serialize};
@@ -106,34 +108,39 @@ impl Records {
         self.track.began = now;
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8], tape: &mut Tape<'_>) -> Result<(), StreamError> {
+    pub(super) fn push(&mut self, bytes: &[u8], file: &mut FileEnd<'_>) -> Result<(), StreamError> {
         let Records { mux, intake, track } = self;
-        tape.burst.video |= track.session.as_ref().is_some_and(|session| session.in_picture);
+        file.burst.video |= track.session.as_ref().is_some_and(|session| session.in_picture);
         let pushed = match intake {
             Intake::Splitter(splitter) => splitter
-                .push(bytes, &mut |split| track.take(split, tape))
+                .push(bytes, &mut |split| track.take(split, file))
                 .map_err(|error| StreamError::Carried { mux: *mux, error }),
-            Intake::Blocks(blocks) => track.take_blocks(blocks, bytes, tape),
+            Intake::Blocks(blocks) => track.take_blocks(blocks, bytes, file),
         };
-        while track.ends.front().is_some_and(|end| end.saturating_add(ENDS_KEPT_BYTES) < tape.past.tail()) {
+        while track.ends.front().is_some_and(|end| end.saturating_add(ENDS_KEPT_BYTES) < file.past.tail()) {
             track.ends.pop_front();
         }
         pushed
     }
 
     /// A block begins. Its flags count where only the blocks say where the header and the records are.
-    pub(super) fn begin_block(&mut self, block: Block, size: u32, tape: &mut Tape<'_>) -> Result<(), Error> {
+    pub(super) fn begin_block(
+        &mut self,
+        block: Block,
+        size: u32,
+        file: &mut FileEnd<'_>,
+    ) -> Result<(), Error> {
         let Intake::Blocks(blocks) = &mut self.intake else { return Ok(()) };
         if let Some(Part::Header(header)) = blocks.begin(block, size)? {
-            self.track.begin_records(&header, tape);
+            self.track.begin_records(&header, file);
         }
         if block != Block::Header && self.track.session.is_none() {
             // A mux that needs no header.
-            self.track.begin_records(&[], tape);
+            self.track.begin_records(&[], file);
         }
         if block == Block::Join {
             let point = Point::Header(Arc::clone(&self.track.header));
-            tape.past.add_entry(Entry { offset: *tape.head, point }, tape.now);
+            file.past.add_entry(Entry { offset: *file.head, point }, file.now);
         }
         Ok(())
     }
@@ -166,9 +173,9 @@ impl Records {
 }
 
 impl Track {
-    fn take(&mut self, split: Split<'_>, tape: &mut Tape<'_>) {
+    fn take(&mut self, split: Split<'_>, file: &mut FileEnd<'_>) {
         let session = match (&mut self.session, split) {
-            (None, Split::Header(header)) => return self.begin_records(header, tape),
+            (None, Split::Header(header)) => return self.begin_records(header, file),
             (None, _) => return,
             (Some(session), _) => session,
         };
@@ -184,19 +191,19 @@ impl Track {
             }
             Split::Join { at, key_frame } => {
                 let offset = session.base.saturating_add(at);
-                if key_frame || tape.past.lacks_entry_since(self.began, PATIENCE_FOR_KEY_FRAME, tape.now) {
+                if key_frame || file.past.lacks_entry_since(self.began, KEY_FRAME_TIMEOUT, file.now) {
                     let point = Point::Header(Arc::clone(&self.header));
-                    tape.past.add_entry(Entry { offset, point }, tape.now);
+                    file.past.add_entry(Entry { offset, point }, file.now);
                 }
             }
             Split::Picture => {
                 session.in_picture = true;
-                tape.burst.picture_starts = true;
-                tape.burst.video = true;
+                file.burst.picture_starts = true;
+                file.burst.video = true;
             }
             Split::Data(data) => {
-                (tape.append)(data);
-                *tape.head = tape.head.saturating_add(data.len() as u64);
+                (file.append)(data);
+                *file.head = file.head.saturating_add(data.len() as u64);
             }
         }
     }
@@ -213,18 +220,18 @@ impl Track {
         &mut self,
         blocks: &mut Blocks,
         mut input: &[u8],
-        tape: &mut Tape<'_>,
+        file: &mut FileEnd<'_>,
     ) -> Result<(), StreamError> {
         while !input.is_empty() {
             match blocks.take(&mut input) {
-                Some(Part::Header(header)) => self.begin_records(&header, tape),
+                Some(Part::Header(header)) => self.begin_records(&header, file),
                 Some(Part::Data(data, is_last)) => {
                     // What the bytes are is not known: they count as a picture, so that they do not wait for one.
-                    (tape.burst.picture_starts, tape.burst.video) = (true, true);
-                    (tape.append)(data);
-                    *tape.head = tape.head.saturating_add(data.len() as u64);
+                    (file.burst.picture_starts, file.burst.video) = (true, true);
+                    (file.append)(data);
+                    *file.head = file.head.saturating_add(data.len() as u64);
                     if is_last {
-                        self.end_record(*tape.head);
+                        self.end_record(*file.head);
                     }
                 }
                 None if input.is_empty() => {}
@@ -236,8 +243,8 @@ impl Track {
 
     /// A publisher's header is whole. Where it is the last one's, byte for byte, and that one ended with a whole
     /// record, viewers just go on; else there is a seam.
-    fn begin_records(&mut self, header: &[u8], tape: &mut Tape<'_>) {
-        let base = *tape.head;
+    fn begin_records(&mut self, header: &[u8], file: &mut FileEnd<'_>) {
+        let base = *file.head;
         self.session = Some(Session { base, in_picture: false });
         if *self.header == *header && self.last_end == base {
             return;
@@ -249,6 +256,6 @@ impl Track {
         if self.seams.len() > SEAMS {
             self.seams.pop_front();
         }
-        tape.past.forget_entries();
+        file.past.forget_entries();
     }
 }

@@ -20,6 +20,8 @@
 mod blocks;
 mod carried;
 mod details;
+mod entry;
+mod file_end;
 mod flush;
 mod mux;
 mod pace;
@@ -30,6 +32,8 @@ mod ts;
 
 pub use blocks::Block;
 pub use details::VideoDetails;
+pub use entry::Entry;
+pub use file_end::{Counters, StreamError};
 pub use flush::FlushPolicy;
 pub use mux::Mux;
 pub use pace::Pacing;
@@ -38,6 +42,7 @@ pub use pictures::Moment;
 pub use seams::Seams;
 
 use crate::stream::carried::Records;
+use crate::stream::file_end::FileEnd;
 use crate::stream::flush::{Burst, Flush};
 use crate::stream::pace::Pace;
 use crate::stream::past::Past;
@@ -46,13 +51,10 @@ use crate::stream::ts::Packets;
 use crate::telemetry::stages::{PassedPicture, RelayFigures};
 use glassline_media::Time;
 use glassline_media::bitstream::h264::Join;
-use glassline_media::container::split;
 use glassline_media::container::tracks::{Track, tracks};
-use glassline_media::container::ts::{EntryPoint, PACKET_BYTES, Program};
+use glassline_media::container::ts::{PACKET_BYTES, Program};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use std::time::Duration;
-use thiserror::Error;
 
 /// How a stream is kept and sent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,75 +71,6 @@ pub struct Settings {
 
 /// The span over which bit rates are told.
 const RATE_SPAN: Duration = Duration::from_secs(2);
-
-/// A place where a viewer can begin.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Entry {
-    /// Offset of the first byte to send.
-    pub offset: u64,
-    point: Point,
-}
-
-/// What a decoder needs first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum Point {
-    Packets(EntryPoint),
-    /// Many have the same, which processes tell each other once: see [`Stream::restored`].
-    Header(#[serde(skip)] Arc<[u8]>),
-}
-
-impl Entry {
-    /// What to send in front of the file's bytes: PAT and PMT, or the mux's header. For a viewer that is `moved` from
-    /// another place of the same stream also packets that announce the discontinuity on each PID; such a one has the
-    /// header already.
-    pub fn prelude(&self, moved: bool) -> Vec<u8> {
-        match &self.point {
-            Point::Packets(point) => point.prelude(moved),
-            Point::Header(_) if moved => Vec::new(),
-            Point::Header(header) => header.to_vec(),
-        }
-    }
-}
-
-/// What the bytes so far were worth.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
-    /// Bytes that the publishers sent.
-    pub bytes_in: u64,
-    /// Bytes that belonged to no packet and were dropped.
-    pub garbage_bytes: u64,
-    /// Packets missing or doubled, by their continuity counters.
-    pub continuity_errors: u64,
-    /// Publishers that have come.
-    pub sessions: u64,
-}
-
-/// Why a publisher's bytes are refused.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StreamError {
-    /// No packet in the first bytes, or none any more.
-    #[error("found no MPEG-TS packets in {bytes} bytes")]
-    NotMpegTs {
-        /// Bytes looked at.
-        bytes: u64,
-    },
-    /// Not the mux that was announced, or not what can be carried of it.
-    #[error("no sound {mux}: {error}")]
-    Carried {
-        /// What was announced.
-        mux: Mux,
-        /// What is wrong.
-        error: split::Error,
-    },
-    /// Of a mux that is not known, bytes that are in no block.
-    #[error("bytes in no Metacube block")]
-    NoBlock,
-}
-
-/// A stream that shows no key frame for this long is entered at any start of a unit: better a picture that
-/// needs a moment to become whole than none.
-const PATIENCE_FOR_KEY_FRAME: Duration = Duration::from_secs(12);
 
 /// One stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -157,15 +90,6 @@ pub struct Stream {
 enum Intake {
     Packets(Box<Packets>),
     Records(Box<Records>),
-}
-
-/// The file's end, as an intake sees it.
-struct Tape<'a> {
-    head: &'a mut u64,
-    past: &'a mut Past,
-    burst: Burst,
-    now: Time,
-    append: &'a mut dyn FnMut(&[u8]),
 }
 
 impl Stream {
@@ -257,12 +181,12 @@ impl Stream {
         self.counters.bytes_in += bytes.len() as u64;
         let head_before = self.head;
         let (burst, past) = (Burst::default(), &mut self.past);
-        let mut tape = Tape { head: &mut self.head, past, burst, now, append };
+        let mut file = FileEnd { head: &mut self.head, past, burst, now, append };
         let pushed = match &mut self.intake {
-            Intake::Packets(packets) => packets.push(bytes, &mut tape, &mut self.counters),
-            Intake::Records(records) => records.push(bytes, &mut tape),
+            Intake::Packets(packets) => packets.push(bytes, &mut file, &mut self.counters),
+            Intake::Records(records) => records.push(bytes, &mut file),
         };
-        let burst = tape.burst;
+        let burst = file.burst;
         if let Intake::Packets(packets) = &mut self.intake
             && packets.take_began_anew()
         {
@@ -279,8 +203,8 @@ impl Stream {
     pub fn begin_block(&mut self, block: Block, size: u32, now: Time) -> Result<(), StreamError> {
         let Intake::Records(records) = &mut self.intake else { return Ok(()) };
         let (burst, past, mux) = (Burst::default(), &mut self.past, self.mux);
-        let mut tape = Tape { head: &mut self.head, past, burst, now, append: &mut |_| {} };
-        let begun = records.begin_block(block, size, &mut tape);
+        let mut file = FileEnd { head: &mut self.head, past, burst, now, append: &mut |_| {} };
+        let begun = records.begin_block(block, size, &mut file);
         begun.map_err(|error| StreamError::Carried { mux, error })
     }
 

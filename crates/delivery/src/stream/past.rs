@@ -1,6 +1,6 @@
 //! What is kept of a stream's past: its entries, and when which offset was reached.
 
-use super::{Entry, Point};
+use super::entry::{Entry, Point};
 use glassline_media::Time;
 use glassline_media::quantity::{self, ByteSize, QuantityError};
 use serde::{Deserialize, Serialize};
@@ -181,10 +181,10 @@ impl Past {
         self.entries.clear();
     }
 
-    /// Whether a session that began at `began` has shown no entry for as long as `patience`.
-    pub(super) fn lacks_entry_since(&self, began: Time, patience: Duration, now: Time) -> bool {
+    /// Whether a session that began at `began` has shown no entry for as long as `timeout`.
+    pub(super) fn lacks_entry_since(&self, began: Time, timeout: Duration, now: Time) -> bool {
         let last = self.entries.back().map_or(Time::ZERO, |(_, at)| *at);
-        now.since(last.max(began)) > patience
+        now.since(last.max(began)) > timeout
     }
 
     pub(super) fn entry_interval(&self) -> Option<Duration> {

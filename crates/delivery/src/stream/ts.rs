@@ -10,10 +10,11 @@
     )
 )]
 
-use super::details::DetailsProbe;
+use super::details::{DetailsProbe, VideoDetails};
+use super::entry::{Entry, Point};
+use super::file_end::{Counters, FileEnd, KEY_FRAME_TIMEOUT, StreamError};
 use super::pictures::PictureLog;
 use super::seams::seam_packet;
-use super::{Counters, Entry, PATIENCE_FOR_KEY_FRAME, Point, StreamError, Tape, VideoDetails};
 use glassline_media::Time;
 use glassline_media::bitstream::h264::Join;
 use glassline_media::container::ts::{Aligner, PACKET_BYTES, Program, SYNC_BYTE, Scanner};
@@ -124,10 +125,10 @@ impl Packets {
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
-        tape: &mut Tape<'_>,
+        file: &mut FileEnd<'_>,
         counters: &mut Counters,
     ) -> Result<(), StreamError> {
-        let Some(mut all) = self.returned.take() else { return self.push_packets(bytes, tape, counters) };
+        let Some(mut all) = self.returned.take() else { return self.push_packets(bytes, file, counters) };
         all.extend_from_slice(bytes);
         match self.go_on(&all) {
             None => {
@@ -136,25 +137,25 @@ impl Packets {
             }
             Some(true) => {}
             Some(false) => {
-                self.begin_session(*tape.head, counters.continuity_errors, tape.now);
-                tape.past.begin_session(tape.now);
+                self.begin_session(*file.head, counters.continuity_errors, file.now);
+                file.past.begin_session(file.now);
                 self.began_anew = true;
             }
         }
-        self.push_packets(&all, tape, counters)
+        self.push_packets(&all, file, counters)
     }
 
     fn push_packets(
         &mut self,
         bytes: &[u8],
-        tape: &mut Tape<'_>,
+        file: &mut FileEnd<'_>,
         counters: &mut Counters,
     ) -> Result<(), StreamError> {
         let skipped_before = self.aligner.skipped_bytes();
         let (mut aligner, mut has_packets) = (std::mem::take(&mut self.aligner), false);
         aligner.push(bytes, &mut |run| {
             has_packets |= run.len() >= PACKET_BYTES;
-            self.take_run(run, tape);
+            self.take_run(run, file);
         });
         self.aligner = aligner;
         let skipped = self.aligner.skipped_bytes();
@@ -172,7 +173,7 @@ impl Packets {
         Ok(())
     }
 
-    fn take_run(&mut self, run: &[u8], tape: &mut Tape<'_>) {
+    fn take_run(&mut self, run: &[u8], file: &mut FileEnd<'_>) {
         let (packets, _) = run.as_chunks::<PACKET_BYTES>();
         // What is not appended yet, and how much of it was looked at.
         let (mut rest, mut looked_bytes) = (run, 0);
@@ -182,8 +183,8 @@ impl Packets {
                 if !self.session.scanner.may_follow(packet) {
                     let Session { scanner, errors_before, .. } = &self.session;
                     let errors = errors_before.saturating_add(scanner.continuity_errors());
-                    self.begin_packets(*tape.head, errors, tape.now);
-                    tape.past.begin_session(tape.now);
+                    self.begin_packets(*file.head, errors, file.now);
+                    file.past.begin_session(file.now);
                     self.began_anew = true;
                 }
             }
@@ -191,39 +192,39 @@ impl Packets {
             let scan = session.scanner.scan(packet);
             if scan.first_of_pid && session.announce_seams {
                 let (looked, behind) = rest.split_at(looked_bytes);
-                (tape.append)(looked);
+                (file.append)(looked);
                 (rest, looked_bytes) = (behind, 0);
                 let seam = seam_packet(packet);
-                (tape.append)(&seam);
-                *tape.head = tape.head.saturating_add(seam.len() as u64);
+                (file.append)(&seam);
+                *file.head = file.head.saturating_add(seam.len() as u64);
             }
-            tape.burst.video |= scan.video;
+            file.burst.video |= scan.video;
             if scan.video_unit_start {
-                session.unit_offset = *tape.head;
-                tape.burst.picture_starts = true;
+                session.unit_offset = *file.head;
+                file.burst.picture_starts = true;
             }
             if scan.video {
-                let end = tape.head.saturating_add(PACKET_BYTES as u64);
-                self.pictures.push(&scan, packet, session.scanner.program(), end, tape.now);
+                let end = file.head.saturating_add(PACKET_BYTES as u64);
+                self.pictures.push(&scan, packet, session.scanner.program(), end, file.now);
             }
             if let Some(details) = session.probe.look(&scan, packet, session.scanner.program()) {
                 self.details = Some(details);
             }
             self.join = scan.join.or(self.join);
             if let Some(found) = scan.entry {
-                let offset = if found.packets_back == 0 { *tape.head } else { session.unit_offset };
-                tape.past.add_entry(Entry { offset, point: Point::Packets(found.point) }, tape.now);
+                let offset = if found.packets_back == 0 { *file.head } else { session.unit_offset };
+                file.past.add_entry(Entry { offset, point: Point::Packets(found.point) }, file.now);
             } else if scan.unit_start
-                && tape.past.lacks_entry_since(session.began, PATIENCE_FOR_KEY_FRAME, tape.now)
+                && file.past.lacks_entry_since(session.began, KEY_FRAME_TIMEOUT, file.now)
                 && let Some(point) = session.scanner.entry_here()
             {
-                let entry = Entry { offset: *tape.head, point: Point::Packets(point) };
-                tape.past.add_entry(entry, tape.now);
+                let entry = Entry { offset: *file.head, point: Point::Packets(point) };
+                file.past.add_entry(entry, file.now);
             }
-            *tape.head = tape.head.saturating_add(PACKET_BYTES as u64);
+            *file.head = file.head.saturating_add(PACKET_BYTES as u64);
             looked_bytes = looked_bytes.saturating_add(PACKET_BYTES);
         }
-        (tape.append)(rest);
+        (file.append)(rest);
     }
 
     /// When pictures passed.

@@ -10,14 +10,19 @@
 //! before long is not worth it: playlists, refusals, answers that say so.
 
 mod claims;
+mod directory;
 mod files;
+mod purging;
+mod reading;
+mod scanning;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod writing;
 
 use super::Cache;
 use super::cache::Job;
-use super::upstream::Mailbox;
+use super::fetch_mailbox::FetchMailbox;
 use claims::Claims;
 use glassline_delivery::fill::disk::{Found, Index, Name};
 use glassline_delivery::fill::{Freshness, Object, Purge};
@@ -173,7 +178,7 @@ impl Disk {
     pub(super) fn start(
         self: &Arc<Disk>,
         cache: Arc<Cache>,
-        fetch: Arc<Mailbox>,
+        fetch: Arc<FetchMailbox>,
         clock: Clock,
     ) -> std::io::Result<JoinHandle<()>> {
         let thread = DiskThread::new(Arc::clone(self), cache, fetch, clock);

@@ -2,19 +2,20 @@
 
 use super::super::cache::{Cache, Job};
 use super::super::disk::Disk;
-use super::exchange::{Exchange, Fetch, Origin, Stands};
+use super::super::fetch_mailbox::{FetchMailbox, FetchMessage};
+use super::exchange::{Exchange, Fetch};
+use super::line::{Around, Line, READ_BYTES, Turned, token};
 use super::server::Server;
 use super::waiting::Waiting;
-use super::{FetchCounters, Mailbox, News, UpstreamSettings};
+use super::{FetchCounters, UpstreamSettings};
 use glassline_delivery::fill::{Failure, Object, Pace};
-use glassline_io::client::Wire;
 use glassline_io::clock::Clock;
-use glassline_io::containment::{Border, contain, inject};
+use glassline_io::containment::{Border, contain};
 use glassline_io::poll::{Poller, Waker, Watch};
 use glassline_io::process;
 use glassline_io::small_file::Accept;
 use glassline_io::tcp::Connection;
-use glassline_io::tls::{Connector, READ_BYTES_MIN, Roots, TlsError};
+use glassline_io::tls::{Connector, Roots, TlsError};
 use glassline_media::Time;
 use std::io;
 use std::ops::Range;
@@ -25,18 +26,12 @@ use std::time::Duration;
 const WAKE: u64 = u64::MAX;
 /// How long the thread rests after a panic outside of any exchange.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);
-/// Bytes of a read.
-const READ_BYTES: usize = 128 << 10;
-/// Reads of one connection in a row; then others get their turn.
-const READS_A_TURN: usize = 8;
 /// Fetches that are set aside in a turn of those that wait, since the servers that are left for them have no connection.
 const ASIDE_MAX: usize = 16;
 /// How often patience is looked after.
 const SWEEP: Duration = Duration::from_millis(100);
 /// The same of the disk, while something is asked of it.
 const DISK_SWEEP: Duration = Duration::from_millis(25);
-/// How long an idle connection is kept.
-const IDLE: Duration = Duration::from_secs(30);
 /// How long an object without readers is fetched on: a player that changes its connection finds it again. Where other fetches
 /// wait for a connection, it is not fetched on at all.
 const UNREAD_GRACE: Duration = Duration::from_secs(1);
@@ -45,36 +40,13 @@ const RETURNED_BYTES_MIN: u64 = 8 << 20;
 /// Requests for one object at most.
 const ATTEMPTS_MAX: usize = 8;
 
-enum Link {
-    Opening(Connection),
-    Open(Wire),
-}
-
-struct Line {
-    server: usize,
-    generation: u32,
-    link: Link,
-    /// What has to be written yet.
-    out: Vec<u8>,
-    /// What it is for; `None` while it is idle.
-    exchange: Option<Exchange>,
-    /// It has carried an exchange already, so the server may have given it up just now.
-    is_used: bool,
-    /// When something last happened.
-    since: Time,
-    /// It is not read from: its object is far enough ahead, or memory is short.
-    is_paused: bool,
-    /// Since when its object has no reader.
-    unread_since: Option<Time>,
-}
-
 /// What the thread has.
 pub(crate) struct Fetcher {
     settings: UpstreamSettings,
     cache: Arc<Cache>,
     disk: Option<Arc<Disk>>,
     counters: Arc<FetchCounters>,
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<FetchMailbox>,
     ends: Arc<AtomicBool>,
     clock: Clock,
     poller: Poller,
@@ -104,9 +76,9 @@ impl Fetcher {
         ends: Arc<AtomicBool>,
         clock: Clock,
         name: String,
-    ) -> Result<(Fetcher, Arc<Mailbox>), FetcherError> {
+    ) -> Result<(Fetcher, Arc<FetchMailbox>), FetcherError> {
         let poller = Poller::new()?;
-        let mailbox = Mailbox::new(Waker::new(&poller, WAKE)?);
+        let mailbox = FetchMailbox::new(Waker::new(&poller, WAKE)?);
         let wants_tls = settings.groups().flatten().any(glassline_delivery::http1::Url::tls);
         let roots = settings.ca.clone().map_or(Roots::System, Roots::File);
         let connector = wants_tls.then(|| Connector::new(&roots, Accept::RegularFile)).transpose()?;
@@ -146,11 +118,8 @@ impl Fetcher {
         while contain(Border::Worker, || self.fetch_until_told()).is_err() {
             std::thread::sleep(PAUSE_AFTER_PANIC);
             // Edges may be lost: each connection has a turn.
-            let tokens = self
-                .lines
-                .iter()
-                .enumerate()
-                .filter_map(|(slot, line)| Some(token(slot, line.as_ref()?.generation)));
+            let tokens =
+                self.lines.iter().enumerate().filter_map(|(slot, line)| Some(line.as_ref()?.token(slot)));
             self.again = tokens.collect();
         }
         for fetch in self.waiting.take_all() {
@@ -176,9 +145,9 @@ impl Fetcher {
             let now = self.clock.now();
             for event in &ready {
                 if event.token == WAKE {
-                    for news in self.mailbox.collect() {
+                    for message in self.mailbox.collect() {
                         // A panic drops the job, which fails its object.
-                        let _ = contain(Border::Exchange, || self.handle_news(news, now));
+                        let _ = contain(Border::Exchange, || self.handle_message(message, now));
                     }
                     // It may also be that readers have gone on, or memory was released.
                     self.resume(now);
@@ -203,12 +172,12 @@ impl Fetcher {
         self.groups.get(fetch.job.group).cloned().unwrap_or_default()
     }
 
-    fn handle_news(&mut self, news: News, now: Time) {
-        match news {
+    fn handle_message(&mut self, message: FetchMessage, now: Time) {
+        match message {
             // Behind those that wait.
-            News::Job(job) if self.waiting.has(job.group) => self.waiting.push(Fetch::new(*job, now)),
-            News::Job(job) => self.assign(Fetch::new(*job, now), now),
-            News::Joins(ticket, address) => self.waiting.join(ticket, address),
+            FetchMessage::Job(job) if self.waiting.has(job.group) => self.waiting.push(Fetch::new(*job, now)),
+            FetchMessage::Job(job) => self.assign(Fetch::new(*job, now), now),
+            FetchMessage::Joins(ticket, address) => self.waiting.join(ticket, address),
         }
     }
 
@@ -279,7 +248,7 @@ impl Fetcher {
             let Some(line) = self.lines[slot].as_mut() else { continue };
             if std::mem::take(&mut line.is_paused) {
                 line.since = now;
-                let token = token(slot, line.generation);
+                let token = line.token(slot);
                 self.turn(token, now);
             }
         }
@@ -301,7 +270,7 @@ impl Fetcher {
                 let line = line.as_ref().filter(|line| is_paused(line))?;
                 let exchange = line.exchange.as_ref()?;
                 let pace = self.cache.pace(&exchange.download.job.growing, exchange.taken_bytes());
-                matches!(pace, Pace::Fill(_)).then_some(token(slot, line.generation))
+                matches!(pace, Pace::Fill(_)).then(|| line.token(slot))
             })
             .collect();
         self.again.extend(paused);
@@ -385,19 +354,7 @@ impl Fetcher {
         self.generations = self.generations.wrapping_add(1) & 0x7FFF_FFFF;
         let generation = self.generations;
         self.poller.add(&connection, token(slot, generation), Watch::Edges)?;
-        let link = Link::Opening(connection);
-        let out = Vec::new();
-        self.lines[slot] = Some(Line {
-            server,
-            generation,
-            link,
-            out,
-            exchange: None,
-            is_used: false,
-            since: now,
-            is_paused: false,
-            unread_since: None,
-        });
+        self.lines[slot] = Some(Line::new(server, generation, connection, now));
         self.servers[server].open += 1;
         Ok(slot)
     }
@@ -415,8 +372,8 @@ impl Fetcher {
         line.since = now;
         (line.is_paused, line.unread_since) = (false, None);
         line.exchange = Some(Exchange::new(fetch, client));
-        let generation = line.generation;
-        self.turn(token(slot, generation), now);
+        let token = line.token(slot);
+        self.turn(token, now);
     }
 
     fn turn(&mut self, token: u64, now: Time) {
@@ -441,95 +398,31 @@ impl Fetcher {
         let Fetcher { lines, servers, connector, scratch, counters, cache, mailbox, clock, settings, .. } =
             self;
         let Some(line) = lines[slot].as_mut() else { return Ok(()) };
-        if let Link::Opening(connection) = &line.link {
-            match connection.connected() {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(()),
-                Err(error) => return Err(error),
-            }
-            connection.send_at_once()?;
-            let Some(Line { link, server, .. }) = lines[slot].as_mut() else { return Ok(()) };
-            let url = &servers[*server].url;
-            // The variant is left for a moment; the error below closes the line.
-            let placeholder = Connection::pair(1)?.0;
-            let Link::Opening(connection) = std::mem::replace(link, Link::Opening(placeholder)) else {
-                return Ok(());
-            };
-            *link = Link::Open(match (url.tls(), connector) {
-                (true, Some(connector)) => {
-                    let session = connector.connect(url.host()).map_err(io::Error::other)?;
-                    Wire::Secured(connection, Box::new(session))
-                }
-                _ => Wire::Plain(connection),
-            });
-        }
-        let Some(line) = lines[slot].as_mut() else { return Ok(()) };
-        let Link::Open(wire) = &mut line.link else { return Ok(()) };
-        wire.flush()?;
-        for _ in 0..READS_A_TURN {
-            while !line.out.is_empty() && !wire.is_handshaking() {
-                let Some(written) = wire.write(&line.out)? else { break };
-                line.out.drain(..written);
-                line.since = now;
-            }
-            wire.flush()?;
-            let mut read_bytes = READ_BYTES;
-            if let Some(exchange) = &line.exchange {
-                match cache.pace(&exchange.download.job.growing, exchange.taken_bytes()) {
-                    Pace::Fill(bytes) => {
-                        read_bytes =
-                            usize::try_from(bytes).unwrap_or(READ_BYTES).clamp(READ_BYTES_MIN, READ_BYTES);
-                    }
-                    pace => {
-                        line.is_paused = true;
-                        if pace == Pace::WaitForRoom {
-                            // Behind this turn another one makes room.
-                            mailbox.wake();
-                        }
-                        return Ok(());
-                    }
-                }
-            }
-            let Some(count) = wire.read(&mut scratch[..read_bytes])? else { return Ok(()) };
-            line.since = now;
-            let Some(exchange) = &mut line.exchange else {
-                // An idle connection has ended, or brings what was not asked for.
-                return Err(io::ErrorKind::ConnectionAborted.into());
-            };
-            if count == 0 {
-                if exchange.handle_end() {
-                    self.complete(slot, false, now);
+        let server = &servers[line.server].url;
+        let around = Around {
+            server,
+            connector: connector.as_ref(),
+            scratch,
+            counters,
+            cache,
+            mailbox,
+            clock,
+            settings,
+            now,
+        };
+        match line.turn(around)? {
+            Turned::Waits => {}
+            Turned::HasMore => self.again.push(line.token(slot)),
+            Turned::Done { keeps } => self.complete(slot, keeps, now),
+            Turned::TryNext => self.turn_away(slot, now),
+            Turned::Failed(failure) => {
+                let Some((fetch, _)) = line.exchange.take().map(Exchange::into_parts) else {
                     return Ok(());
-                }
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it broke off"));
-            }
-            inject(Border::Exchange, || exchange.download.job.target.clone());
-            FetchCounters::add(&counters.bytes, count as u64);
-            let mut input = &scratch[..count];
-            let origin = Origin { settings, server: &servers[line.server].url, utc: clock.utc(), now };
-            match exchange.take(&mut input, origin).map_err(io::Error::other)? {
-                Stands::Goes => {}
-                Stands::Done => {
-                    let keeps = exchange.keeps_alive() && input.is_empty();
-                    self.complete(slot, keeps, now);
-                    return Ok(());
-                }
-                Stands::TryNext => {
-                    self.turn_away(slot, now);
-                    return Ok(());
-                }
-                Stands::Failed(failure) => {
-                    let Some((fetch, _)) = line.exchange.take().map(Exchange::into_parts) else {
-                        return Ok(());
-                    };
-                    self.close(slot);
-                    self.fail(fetch, failure, now);
-                    return Ok(());
-                }
+                };
+                self.close(slot);
+                self.fail(fetch, failure, now);
             }
         }
-        // Edges do not come again: another turn is due, after the others'.
-        self.again.push(token(slot, line.generation));
         Ok(())
     }
 
@@ -658,13 +551,7 @@ impl Fetcher {
         self.return_memory();
         for slot in 0..self.lines.len() {
             let Some(line) = self.lines[slot].as_ref().filter(|line| !line.is_paused) else { continue };
-            let patience = match (&line.link, &line.exchange) {
-                (Link::Opening(_), _) => self.settings.connect_timeout,
-                (Link::Open(wire), _) if wire.is_handshaking() => self.settings.connect_timeout,
-                (Link::Open(_), Some(_)) => self.settings.silence_timeout,
-                (Link::Open(_), None) => IDLE,
-            };
-            if now.since(line.since) >= patience {
+            if now.since(line.since) >= line.timeout(&self.settings) {
                 self.lose(slot, "it took too long", now);
             }
         }
@@ -677,7 +564,7 @@ impl Fetcher {
         let Some(disk) = &self.disk else { return };
         for job in disk.take_overdue(now) {
             match job {
-                Ok(job) => self.handle_news(News::Job(job), now),
+                Ok(job) => self.handle_message(FetchMessage::Job(job), now),
                 Err(job) => {
                     self.cache.forget(&job.key, &job.growing);
                     job.growing.change(|object| object.fail(Failure::Upstream));
@@ -707,8 +594,4 @@ pub enum FetcherError {
     /// The authorities that vouch for the servers cannot be read.
     #[error(transparent)]
     Tls(#[from] TlsError),
-}
-
-fn token(slot: usize, generation: u32) -> u64 {
-    u64::from(generation) << 32 | (slot as u64 & 0xFFFF_FFFF)
 }

@@ -9,21 +9,18 @@
 
 mod exchange;
 mod fetcher;
+mod line;
 mod server;
 mod waiting;
 
 pub(super) use fetcher::Fetcher;
 pub use fetcher::FetcherError;
 
-use super::cache::Job;
 use super::disk::DiskSettings;
 use glassline_delivery::fill::{Defaults, KeyQuery, Route, WINDOW_MIN_BYTES};
 use glassline_delivery::http1::{Limits, Url};
-use glassline_io::poll::Waker;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Where objects come from that are not here, and what is kept of them.
@@ -140,48 +137,5 @@ impl FetchCounters {
             bytes: value(&self.bytes),
             cancelled: value(&self.cancelled),
         }
-    }
-}
-
-/// What the thread is told.
-pub(super) enum News {
-    /// An object has to be fetched.
-    Job(Box<Job>),
-    /// A client of this address waits, too, for the fetch that has this number among those that wait.
-    Joins(u64, IpAddr),
-}
-
-/// News on their way to the thread.
-pub(super) struct Mailbox {
-    news: Mutex<Vec<News>>,
-    waker: Waker,
-}
-
-impl Mailbox {
-    pub(super) fn new(waker: Waker) -> Arc<Mailbox> {
-        Arc::new(Mailbox { news: Mutex::default(), waker })
-    }
-
-    pub(super) fn send(&self, job: Box<Job>) {
-        self.tell(News::Job(job));
-    }
-
-    /// See [`News::Joins`].
-    pub(super) fn join(&self, ticket: u64, address: IpAddr) {
-        self.tell(News::Joins(ticket, address));
-    }
-
-    fn tell(&self, news: News) {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner).push(news);
-        self.waker.wake();
-    }
-
-    pub(super) fn wake(&self) {
-        self.waker.wake();
-    }
-
-    fn collect(&self) -> Vec<News> {
-        self.waker.clear();
-        std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,6 +1,7 @@
 //! Answers: of the site, of the relay itself, and refusals.
 
 use super::fetching::Handling;
+use super::ingesting::is_put;
 use super::responses::{absent, guarded, shared_with};
 use super::staging::{asks_for_stages, tell};
 use super::watching::find_watched;
@@ -94,7 +95,7 @@ impl Connection {
                 Err(response) => response,
             },
             // It may publish, or its request would have been refused before its body.
-            Method::Put | Method::Post if super::is_put(&request) => Response::new(204),
+            Method::Put | Method::Post if is_put(&request) => Response::new(204),
             Method::Delete if StreamName::of_presentation_path(&request.path).is_some() => {
                 self.delete_part(&request, context)
             }

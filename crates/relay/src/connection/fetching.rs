@@ -1,26 +1,25 @@
 //! A connection that answers with an object that may still grow.
 
-use super::responses::{SANDBOX, guarded, shared_with};
+use super::object_head::ObjectHead;
+use super::responses::{guarded, shared_with};
 use super::{Connection, Role, Turn};
 use crate::Settings;
 use crate::turn::TurnContext;
 use bytes::Bytes;
-use glassline_delivery::fill::{
-    Failure, Framing, Head, Object, Progress, Selection, SelectionError, VERY_LARGE,
-};
+use glassline_delivery::fill::{Failure, Framing, Head, Object, Progress, Selection, SelectionError};
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::http1::{Coding, Effort, Method, Response, Version, problem, reason, unsatisfiable};
+use glassline_delivery::http1::{Coding, Effort, Method, Response, Version, problem, unsatisfiable};
 use glassline_delivery::playlist::Object as Presented;
 use glassline_delivery::playlist::rewrite::{
     self, AskedServer, PLAYLIST_BYTES_MAX, PlaylistKind, ViewerToken,
 };
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::telemetry::first_bytes::Begun;
-use glassline_edge::{CacheStatus, Held, ObjectSource, Reader, Reading};
+use glassline_edge::{Held, ObjectSource, Reader, Reading};
 use glassline_media::Time;
 use glassline_streams::Seat;
 use std::io;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes of an object that are given to a socket in one go; then others get their turn.
@@ -77,11 +76,6 @@ pub(super) struct Handling {
     /// Its pages are the operator's own, and run as such.
     pub(super) is_own: bool,
 }
-
-/// What this server calls itself to clients. Its name among servers is told to upstream servers alone.
-const PSEUDONYM: &str = "glassline";
-/// The log has said why pages of upstream servers run no scripts.
-static SANDBOX_IS_TOLD: Once = Once::new();
 
 /// What is done with an object where it is a playlist, which has to be whole for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -337,46 +331,21 @@ impl Fetching {
         let length = to.filter(|_| progress.total.is_some() || progress.is_whole).map(|to| to - from);
         let mut framing = Framing::of(length, self.request.version == Version::Http11);
         self.keeps_alive &= framing != Framing::UntilClose;
-        let mut text = String::with_capacity(head.lines().len() + 256);
-        push(
-            &mut text,
-            &["HTTP/1.1 ", &status.to_string(), " ", reason(status), "\r\nServer: glassline\r\n"],
-        );
-        text.push_str(head.lines());
-        if status == 206 {
-            let last = to.map_or(VERY_LARGE, |to| to - 1).to_string();
-            let total = progress.total.map_or("*".to_owned(), |total| total.to_string());
-            push(&mut text, &["Content-Range: bytes ", &from.to_string(), "-", &last, "/", &total, "\r\n"]);
+        let text = ObjectHead {
+            head,
+            status,
+            range: (from, to),
+            total: progress.total,
+            framing,
+            length,
+            source: self.source,
+            age: progress.sent.map(|sent| now.since(sent)),
+            wait: now.since(self.since),
+            keeps_alive: self.keeps_alive,
+            is_own: self.is_own,
+            path: &self.request.path,
         }
-        if status != 304 {
-            match (framing, length) {
-                (Framing::Length, Some(length)) => {
-                    push(&mut text, &["Content-Length: ", &length.to_string(), "\r\n"]);
-                }
-                (Framing::Chunked, _) => text.push_str("Transfer-Encoding: chunked\r\n"),
-                _ => {}
-            }
-        }
-        push_common(&mut text, head, settings, self.is_own);
-        if let ObjectSource::Upstream(found) = self.source {
-            push_cached(&mut text, found, progress.sent.map(|sent| now.since(sent)));
-            let is_page = head.field("content-type").is_some_and(|it| it.starts_with("text/html"));
-            if is_page && !self.is_own && status == 200 {
-                SANDBOX_IS_TOLD.call_once(|| {
-                    tracing::info!(
-                        path = self.request.path,
-                        "pages of upstream servers run no scripts here (Content-Security-Policy: sandbox); own_pages = true in \
-                         a [[upstream.route]] says which are the operator's own"
-                    );
-                });
-            }
-        }
-        push(&mut text, &["Server-Timing: ", &timing(self.source, now.since(self.since)), "\r\n"]);
-        text.push_str(if self.keeps_alive {
-            "Connection: keep-alive\r\n\r\n"
-        } else {
-            "Connection: close\r\n\r\n"
-        });
+        .write(settings);
         let is_empty = head_only || status == 304;
         if is_empty {
             framing = Framing::Length;
@@ -392,50 +361,6 @@ impl Fetching {
             framing.end(&mut parts);
         }
         Step::Parts(parts)
-    }
-}
-
-/// How long the answer waited for its first byte, and for what (Server Timing, §3): an object that is packaged here was
-/// held until it was made; of one from upstream servers it says what was found of it here.
-fn timing(source: ObjectSource, wait: Duration) -> String {
-    let ms = wait.as_secs_f64() * 1e3;
-    match source {
-        ObjectSource::Packaged => format!("hold;dur={ms:.1}"),
-        ObjectSource::Upstream(status) => {
-            let waits_for = if status == CacheStatus::Disk { "disk" } else { "origin" };
-            format!("cache;desc=\"{}\", {waits_for};dur={ms:.1}", status.name())
-        }
-    }
-}
-
-fn push(text: &mut String, words: &[&str]) {
-    words.iter().for_each(|word| text.push_str(word));
-}
-
-/// By what an object came, how old it is, and what was found of it here (RFC 9110 §7.6.3, RFC 9111 §5.1, RFC 9211).
-fn push_cached(text: &mut String, found: CacheStatus, age: Option<Duration>) {
-    let found = match found {
-        CacheStatus::Hit => "hit",
-        CacheStatus::Stale => "hit; detail=stale",
-        CacheStatus::Disk => "hit; detail=disk",
-        CacheStatus::Joined => "fwd=miss; collapsed",
-        CacheStatus::Miss => "fwd=miss",
-    };
-    push(text, &["Via: 1.1 ", PSEUDONYM, "\r\nCache-Status: ", PSEUDONYM, "; ", found, "\r\n"]);
-    if let Some(age) = age {
-        push(text, &["Age: ", &age.as_secs().to_string(), "\r\n"]);
-    }
-}
-
-/// Fields that all answers of streams have, but for those that the object has itself. Pages that are the operator's own are not
-/// kept from running.
-fn push_common(text: &mut String, head: &Head, settings: &Settings, is_own: bool) {
-    let common = shared_with(settings, guarded(Response::new(200)));
-    for (name, value) in &common.headers {
-        let is_left = is_own && (*name, &**value) == SANDBOX;
-        if head.field(name).is_none() && !is_left {
-            push(text, &[name, ": ", value, "\r\n"]);
-        }
     }
 }
 

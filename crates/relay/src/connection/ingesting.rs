@@ -5,7 +5,7 @@ use super::{Connection, Role};
 use crate::ingest::{Asking, IngestSession, Refused, asks_to_take_over};
 use crate::turn::TurnContext;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::http1::{Response, problem};
+use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::ingest::{Ended, PATH_MAX_BYTES, Target};
 use glassline_delivery::policy::{Meter, StreamName};
 use glassline_media::Time;
@@ -41,6 +41,12 @@ impl From<ClaimError> for Refusal {
     fn from(error: ClaimError) -> Refusal {
         Refusal(super::publishing::claim_refusal(&error))
     }
+}
+
+/// Whether a request puts something of a presentation.
+pub(super) fn is_put(request: &Request) -> bool {
+    matches!(request.method, Method::Put | Method::Post)
+        && StreamName::of_presentation_path(&request.path).is_some()
 }
 
 impl Connection {

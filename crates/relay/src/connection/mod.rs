@@ -12,11 +12,14 @@ mod answering;
 mod awaiting;
 mod fetching;
 mod ingesting;
+mod input;
+mod object_head;
 mod preparing;
 mod publishing;
 mod responses;
 mod staging;
 mod state;
+mod time_limits;
 mod watching;
 
 pub(super) use state::ConnectionState;
@@ -31,35 +34,17 @@ use crate::viewer::{Fed, Viewer};
 use crate::wire::Wire;
 use awaiting::Awaiting;
 use fetching::Fetching;
-use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
-use glassline_delivery::http1::{Method, Response, problem};
-use glassline_delivery::policy::{Meter, StreamName, is_live_path};
-use glassline_io::containment::{Border, arm, inject};
+use glassline_delivery::http1::server::{Request, Server};
 use glassline_media::Time;
-use glassline_streams::pieces::Publisher;
+use glassline_streams::Seat;
 use glassline_streams::presence::{Purpose, subscriber};
-use glassline_streams::{Flushed, Live, Seat};
-use ingesting::{Ingesting, Put};
+use ingesting::Ingesting;
 use preparing::Preparing;
-use responses::{guarded, shared_with};
+use publishing::Publishing;
 use staging::Reporting;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
 use watching::Admission;
-
-/// Answers that may wait for a client that reads slowly, before its next requests are looked at.
-const OUTGOING_LIMIT_BYTES: usize = 256 << 10;
-/// Bytes of a body that its address has no use for, before the request is refused and the connection ended.
-const STRAY_BODY_BYTES: u64 = 64 << 10;
-/// Bytes of a manifest or playlist that a publisher puts, and that is not needed.
-const MANIFEST_MAX_BYTES: u64 = 4 << 20;
-/// How long a connection that was answered and ended may go on sending before it is cut: cut at once, the
-/// kernel would reset it and the peer might never read the answer.
-const DRAIN_TIME: Duration = Duration::from_secs(2);
-/// Reads of one connection in a row; then others get their turn.
-const READS_A_TURN: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -121,28 +106,6 @@ enum Role {
     },
 }
 
-#[derive(Debug)]
-struct Publishing {
-    live: Arc<Live>,
-    session: u64,
-    last_bytes: Time,
-    began: Time,
-    bytes: u64,
-    meter: Option<Meter>,
-    /// Its body has an end, behind which the same publisher may go on.
-    piece: Option<PieceInHand>,
-}
-
-/// A piece of a publisher's stream that is coming.
-#[derive(Debug)]
-struct PieceInHand {
-    publisher: Publisher,
-    /// The place of its first byte in what the publisher sends.
-    from: u64,
-    /// Pieces before it.
-    before: u32,
-}
-
 /// What a connection's turn came to.
 #[derive(Debug)]
 pub(crate) enum Turn {
@@ -167,21 +130,6 @@ enum Became {
     Viewer,
     /// Nothing else than it was.
     Same,
-}
-
-/// The answer to a publisher that has gone in the middle of its body (RFC 9112 §8).
-fn cut_off() -> Response {
-    guarded(problem(
-        400,
-        "the stream was cut off",
-        "Its end did not come; publish again under the same name.",
-    ))
-}
-
-/// Whether a request puts something of a presentation.
-fn is_put(request: &Request) -> bool {
-    matches!(request.method, Method::Put | Method::Post)
-        && StreamName::of_presentation_path(&request.path).is_some()
 }
 
 impl Connection {
@@ -344,339 +292,6 @@ impl Connection {
             context.notify(&publishing.live, flushed, self.seat.worker);
         }
         turn
-    }
-
-    /// Takes what the peer has sent.
-    fn read(&mut self, context: &mut TurnContext<'_>) -> io::Result<Turn> {
-        for _ in 0..READS_A_TURN {
-            if !self.waiting_input.is_empty() {
-                return Ok(Turn::Rests);
-            }
-            let was_handshaking = self.socket.is_handshaking();
-            let received = self.socket.read(context.scratch)?;
-            if was_handshaking && !self.socket.is_handshaking() {
-                context.hub.counters.tls_handshakes.increment();
-            }
-            if matches!(self.role, Role::Publishing(_)) {
-                // What has come is told to have come when it is here, not when its turn began.
-                context.now = context.hub.clock.now();
-            }
-            match received {
-                None => return Ok(Turn::Rests),
-                Some(0) => return self.peer_ended(context),
-                Some(_) if self.socket.is_mistaken() => {
-                    self.refuse_plain(context);
-                    self.outgoing.flush(&mut self.socket)?;
-                }
-                Some(count) => {
-                    let scratch = std::mem::take(&mut context.scratch);
-                    let became = self.take_input(&scratch[..count], context);
-                    context.scratch = scratch;
-                    if became? == Became::Viewer {
-                        return Ok(Turn::Watches);
-                    }
-                }
-            }
-        }
-        Ok(Turn::Again)
-    }
-
-    /// Takes bytes that the peer sent.
-    fn take_input(&mut self, mut input: &[u8], context: &mut TurnContext<'_>) -> io::Result<Became> {
-        if matches!(self.role, Role::Watching(_) | Role::Draining { .. }) {
-            return Ok(Became::Same);
-        }
-        loop {
-            if matches!(self.role, Role::Awaiting(_)) {
-                // What comes behind a request for a stream is of no use once that comes.
-                return Ok(Became::Same);
-            }
-            if matches!(self.role, Role::Preparing(_)) {
-                // The next request waits until this one is answered.
-                self.waiting_input.extend_from_slice(input);
-                return Ok(Became::Same);
-            }
-            if matches!(self.role, Role::Fetching(_)) {
-                if let Turn::Over = self.feed_fetch(context)? {
-                    // What has begun is cut by the connection's end.
-                    return Err(io::ErrorKind::ConnectionAborted.into());
-                }
-                if matches!(self.role, Role::Fetching(_)) {
-                    // The next request waits until this one is answered.
-                    self.waiting_input.extend_from_slice(input);
-                    return Ok(Became::Same);
-                }
-                if matches!(self.role, Role::Draining { .. }) {
-                    break;
-                }
-            }
-            if self.outgoing.len() > OUTGOING_LIMIT_BYTES && !self.outgoing.flush(&mut self.socket)? {
-                // The socket's next edge brings this input back.
-                self.waiting_input = input.to_vec();
-                return Ok(Became::Same);
-            }
-            match self.http.next(&mut input, context.now) {
-                Ok(None) => break,
-                Ok(Some(event)) => {
-                    if self.take_event(event, context)? == Became::Viewer {
-                        return Ok(Became::Viewer);
-                    }
-                    if matches!(self.role, Role::Draining { .. }) {
-                        break;
-                    }
-                }
-                Err(error) => {
-                    self.refuse_http(&error, context);
-                    break;
-                }
-            }
-        }
-        self.outgoing.flush(&mut self.socket)?;
-        Ok(Became::Same)
-    }
-
-    fn take_event(&mut self, event: Event<'_>, context: &mut TurnContext<'_>) -> io::Result<Became> {
-        match (&mut self.role, event) {
-            (Role::Exchange { .. }, Event::Request(request)) => {
-                context.hub.counters.requests.increment();
-                self.begin_request(request, context);
-            }
-            (Role::Exchange { request, body_bytes }, Event::Data(data)) => {
-                *body_bytes += data.len() as u64;
-                let is_put = request.as_ref().is_some_and(|request| is_put(request));
-                if *body_bytes > if is_put { MANIFEST_MAX_BYTES } else { STRAY_BODY_BYTES } {
-                    let words = "This address takes no body of this size; publish to /live/NAME.ts.";
-                    self.refuse(problem(413, "content too large", words), context);
-                }
-            }
-            (Role::Exchange { request, body_bytes }, Event::End) => {
-                *body_bytes = 0;
-                if let Some(request) = request.take() {
-                    return self.answer(request, context);
-                }
-            }
-            (Role::Publishing(publishing), Event::Data(data)) => {
-                publishing.last_bytes = context.now;
-                publishing.bytes += data.len() as u64;
-                if let Some(meter) = &mut publishing.meter
-                    && !meter.allow(data.len(), context.now)
-                {
-                    let limit = meter.limit_bps();
-                    self.leave_seat(context, "sent more than it may");
-                    let title = format!("more than {limit} bit/s");
-                    let words = "Send at a lower bit rate, or raise the stream's max_bitrate in the server's configuration.";
-                    self.refuse(problem(429, &title, words), context);
-                    return Ok(Became::Same);
-                }
-                match publishing.live.push(publishing.session, data, context.now) {
-                    Ok(news) => {
-                        let flushed = Flushed { news, wake_at: None };
-                        context.notify(&publishing.live, flushed, self.seat.worker);
-                    }
-                    Err(error) => self.refuse_push(&error, context),
-                }
-            }
-            (Role::Publishing(_), Event::End) => {
-                self.end_piece(context);
-                self.finish_answer(&guarded(Response::new(204)), false, context);
-            }
-            (Role::Ingesting(_), Event::Data(data)) => self.take_track(data, context),
-            (Role::Ingesting(_), Event::End) => self.end_track(context),
-            (Role::Reporting(_), Event::Data(data)) => self.take_report(data, context),
-            (Role::Reporting(_), Event::End) => self.end_report(context),
-            (Role::Publishing(_) | Role::Ingesting(_) | Role::Reporting(_), Event::Request(_))
-            | (
-                Role::Watching(_)
-                | Role::Fetching(_)
-                | Role::Awaiting(_)
-                | Role::Preparing(_)
-                | Role::Asked(_)
-                | Role::Draining { .. },
-                _,
-            ) => {}
-        }
-        Ok(Became::Same)
-    }
-
-    fn begin_request(&mut self, request: Box<Request>, context: &mut TurnContext<'_>) {
-        inject(Border::Connection, || request.path.clone());
-        arm(Border::Worker, || request.path.clone());
-        self.asked = context.hub.asked(&request);
-        if staging::is_report(&request) {
-            match self.begin_report(&request, context) {
-                Ok(reporting) => {
-                    if request.expects_continue() {
-                        self.outgoing.push(CONTINUE);
-                    }
-                    self.role = Role::Reporting(reporting);
-                }
-                Err(refusal) => self.refuse(shared_with(context.settings, refusal), context),
-            }
-            return;
-        }
-        let publishes = matches!(request.method, Method::Put | Method::Post) && is_live_path(&request.path);
-        let part = StreamName::of_presentation_path(&request.path).filter(|_| publishes);
-        let put = part.map(|(name, path)| self.begin_put(&name, path, &request, context));
-        if let Some(Err(refusal)) = put {
-            self.refuse(refusal, context);
-        } else if let Some(Ok(Put::Track(ingesting))) = put {
-            if request.expects_continue() {
-                self.outgoing.push(CONTINUE);
-            }
-            self.role = Role::Ingesting(Box::new(ingesting));
-        } else if publishes && put.is_none() {
-            match self.claim(&request, context) {
-                Ok(publishing) => {
-                    if request.expects_continue() {
-                        self.outgoing.push(CONTINUE);
-                    }
-                    self.role = Role::Publishing(Box::new(publishing));
-                }
-                Err(refusal) => self.refuse(refusal, context),
-            }
-        } else if let Role::Exchange { request: slot, .. } = &mut self.role {
-            if request.expects_continue() {
-                self.outgoing.push(CONTINUE);
-            }
-            *slot = Some(request);
-        }
-    }
-
-    fn peer_ended(&mut self, context: &mut TurnContext<'_>) -> io::Result<Turn> {
-        match &self.role {
-            Role::Watching(_) => self.end_viewer(context),
-            Role::Publishing(_) => {
-                let whole = self.http.end().is_ok();
-                self.leave_seat(context, if whole { "ended" } else { "was cut off" });
-                let response = if whole { guarded(Response::new(204)) } else { cut_off() };
-                self.finish_answer(&response, false, context);
-                let _ = self.outgoing.flush(&mut self.socket)?;
-                Ok(Turn::Over)
-            }
-            Role::Ingesting(_) => {
-                if self.http.end().is_ok() {
-                    self.end_track(context);
-                    let _ = self.outgoing.flush(&mut self.socket)?;
-                }
-                Ok(Turn::Over)
-            }
-            Role::Fetching(_) | Role::Awaiting(_) | Role::Reporting(_) => Ok(Turn::Over),
-            // It has asked all that it will, and waits for the answer.
-            Role::Preparing(_) => Ok(Turn::Rests),
-            Role::Draining { .. } | Role::Exchange { .. } | Role::Asked(_) => {
-                let _ = self.outgoing.flush(&mut self.socket)?;
-                Ok(Turn::Over)
-            }
-        }
-    }
-
-    /// Ends our side of a connection that is ending, once all is written.
-    pub(crate) fn end_if_written(&mut self, now: Time) {
-        if let Role::Draining { since: since @ None } = &mut self.role
-            && self.outgoing.is_empty()
-        {
-            self.socket.take_leave();
-            if self.socket.is_flushed() {
-                *since = Some(now);
-                let _ = self.socket.end();
-            }
-        }
-    }
-
-    /// Checks the connection's time limits. Returns whether it is over.
-    pub(crate) fn check_time(&mut self, context: &mut TurnContext<'_>) -> bool {
-        let (now, settings) = (context.now, context.settings);
-        match &mut self.role {
-            Role::Exchange { .. } | Role::Reporting(_) => {
-                if !self.outgoing.is_empty() {
-                    return false;
-                }
-                if self.http.poll_timeout().is_some_and(|deadline| now >= deadline) {
-                    context.hub.counters.timed_out.increment();
-                    if self.http.is_idle() {
-                        return true;
-                    }
-                    if self.http.is_in_body() {
-                        context.hub.counters.bodies_timed_out.increment();
-                    }
-                    self.refuse_http(&self.http.late(), context);
-                    let _ = self.outgoing.flush(&mut self.socket);
-                }
-                false
-            }
-            Role::Publishing(publishing) => {
-                // A publisher that has sent nothing at all has no stream to come back to.
-                let patience = match publishing.bytes {
-                    0 => settings.silence_timeout.min(settings.http.body_time),
-                    _ => settings.silence_timeout,
-                };
-                if now.since(publishing.last_bytes) >= patience {
-                    // On a busy worker what has come may still wait to be read: that is no silence.
-                    let bytes = publishing.bytes;
-                    if matches!(self.take_turn(context), Turn::Over) {
-                        return true;
-                    }
-                    if !matches!(&self.role, Role::Publishing(publishing) if publishing.bytes == bytes) {
-                        return false;
-                    }
-                    context.hub.counters.timed_out.increment();
-                    if bytes == 0 {
-                        context.hub.counters.bodies_timed_out.increment();
-                    }
-                    let words = "A publisher that sends nothing gives up its name; publish again when there is something to send.";
-                    self.leave_seat(context, "was silent and gave up its name");
-                    self.refuse(problem(408, "nothing was sent for too long", words), context);
-                    let _ = self.outgoing.flush(&mut self.socket);
-                }
-                false
-            }
-            Role::Ingesting(_) => {
-                self.check_track(context);
-                false
-            }
-            Role::Watching(viewer) => {
-                let stalled =
-                    viewer.blocked_since().is_some_and(|since| now.since(since) >= settings.stall_timeout);
-                if stalled {
-                    viewer.live().counters.stalled.increment();
-                    let stream = &viewer.live().name;
-                    tracing::info!(peer = %self.peer, %stream, "viewer dropped: its connection takes nothing");
-                }
-                stalled
-            }
-            Role::Fetching(fetching) => {
-                if fetching.waits_since().is_some_and(|since| now.since(since) >= settings.object_timeout) {
-                    context.hub.counters.timed_out.increment();
-                    fetching.leave(self.seat);
-                    let words = "What was asked for did not come in time; read the playlist again.";
-                    let response = problem(503, "it takes too long", words).with_header("Retry-After", "1");
-                    self.finish_answer(&guarded(response), false, context);
-                    let _ = self.outgoing.flush(&mut self.socket);
-                    return false;
-                }
-                let is_in_the_way = fetching.note_progress(now);
-                if is_in_the_way {
-                    tracing::info!(peer = %self.peer, "a client was dropped: others waited for it while memory was short");
-                }
-                is_in_the_way
-            }
-            Role::Awaiting(awaiting) => {
-                if now.since(awaiting.since) >= settings.object_timeout {
-                    context.hub.counters.timed_out.increment();
-                    self.refuse_awaiting(context);
-                }
-                false
-            }
-            Role::Preparing(preparing) => {
-                if now.since(preparing.since) >= settings.object_timeout {
-                    context.hub.counters.timed_out.increment();
-                    self.refuse_preparing(context);
-                }
-                false
-            }
-            Role::Asked(_) => false,
-            Role::Draining { since } => since.is_some_and(|since| now.since(since) >= DRAIN_TIME),
-        }
     }
 
     /// Gives back what it had in its stream or its object.

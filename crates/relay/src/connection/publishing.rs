@@ -1,6 +1,6 @@
 //! A connection that publishes: how it gets its publisher slot, and how it loses it.
 
-use super::{Connection, PieceInHand, Publishing, Role};
+use super::{Connection, Role};
 use crate::entitled::OwnHosts;
 use crate::in_seconds;
 use crate::ingest::{asks_to_take_over, credential};
@@ -9,11 +9,35 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, access, content_range_start, problem};
 use glassline_delivery::policy::{AccessRequest, Action, Load, Meter, StreamName};
 use glassline_delivery::stream::Mux;
+use glassline_media::Time;
 use glassline_streams::ClaimError;
 use glassline_streams::pieces::{EndedPiece, Piece, Publisher};
 use glassline_streams::presence::Purpose;
 use glassline_streams::{Claimant, Claimed};
-use glassline_streams::{Flushed, PushError};
+use glassline_streams::{Flushed, Live, PushError};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(super) struct Publishing {
+    pub(super) live: Arc<Live>,
+    pub(super) session: u64,
+    pub(super) last_bytes: Time,
+    pub(super) began: Time,
+    pub(super) bytes: u64,
+    pub(super) meter: Option<Meter>,
+    /// Its body has an end, behind which the same publisher may go on.
+    pub(super) piece: Option<PieceInHand>,
+}
+
+/// A piece of a publisher's stream that is coming.
+#[derive(Debug)]
+pub(super) struct PieceInHand {
+    pub(super) publisher: Publisher,
+    /// The place of its first byte in what the publisher sends.
+    pub(super) from: u64,
+    /// Pieces before it.
+    pub(super) before: u32,
+}
 
 impl Connection {
     pub(super) fn claim(&self, request: &Request, context: &TurnContext<'_>) -> Result<Publishing, Response> {

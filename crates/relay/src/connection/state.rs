@@ -1,7 +1,8 @@
 //! A connection as one process leaves it to the next.
 
+use super::publishing::Publishing;
 use super::watching::Admission;
-use super::{Connection, Publishing, Role};
+use super::{Connection, Role};
 use crate::access::OpenRequest;
 use crate::hub::Hub;
 use crate::outgoing::Outgoing;

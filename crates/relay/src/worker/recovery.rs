@@ -46,14 +46,14 @@ impl Worker {
         self.hub.counters.connections.subtract(lost as u64);
         self.connections = all.len();
         for (live, token) in viewers {
-            self.seat_viewer(live, token);
+            self.audiences.join(live, token);
         }
         for live in self.hub.streams.all() {
             // News that were on their way to this worker may be lost.
             live.heard(self.index);
             self.buffers.due.extend(live.armed().map(|at| (at, Arc::clone(&live))));
         }
-        self.buffers.news.extend(self.audiences.values().map(|audience| Arc::clone(&audience.live)));
+        self.buffers.news.extend(self.audiences.streams().map(Arc::clone));
         self.serve_woken(&all);
         self.again.extend(all);
         // Time at rest was neither idle nor busy.

@@ -28,7 +28,7 @@
 )]
 
 use super::super::freshness::Freshness;
-use super::super::object::Head;
+use super::super::head::Head;
 use glassline_media::Utc;
 use ring::digest::{Context, SHA256};
 use std::time::Duration;

@@ -9,8 +9,10 @@
 //! listed instead ([`Addressing::Timeline`]).
 
 mod mpd;
+mod period;
 mod segments;
 mod set;
+mod utc_timing;
 mod xml;
 
 pub use mpd::mpd;

@@ -1,40 +1,11 @@
 //! The addresses and times of segments: `SegmentTemplate` (23009-1 §5.3.9).
 
 use super::super::names::{Object, segment_template};
-use super::super::variant::common_length;
 use super::Options;
-use super::mpd::{Member, Period};
+use super::period::{Listing, Member, Period};
 use super::xml::Xml;
-use crate::packager::{Segment, SegmentLength, TrackInfo, duration_of, ticks_of};
+use crate::packager::{Segment, TrackInfo, duration_of, ticks_of};
 use glassline_media::Ticks;
-
-/// How the segments of a period are told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Listing {
-    /// All last about as long.
-    Regular {
-        /// The length; times are told in its time scale.
-        length: SegmentLength,
-    },
-    /// Each by its time.
-    Timeline,
-}
-
-/// How long all segments of a period are, where they begin where equal lengths would have them, give or
-/// take half of one (23009-1 §5.3.9.5.3: the most that players have to expect).
-pub(super) fn regular_length(sets: &[Vec<Member<'_>>]) -> Option<SegmentLength> {
-    let members = || sets.iter().flatten();
-    let length = common_length(members().map(|member| member.epoch.segment_length))?;
-    let mut begun = members().flat_map(|member| member.listed().map(|segment| (member.epoch, segment)));
-    let is_regular = begun.all(|(epoch, segment)| {
-        let start = segment.start_time().saturating_sub(duration_of(epoch.first_ticks, Ticks::RATE));
-        let due = length.times(segment.number.saturating_sub(epoch.first_segment));
-        // Half a segment is what the standard allows (ISO/IEC 23009-1 §5.3.9.2.1); a little more does not hurt, since what is
-        // asked for too early waits.
-        start.abs_diff(due) <= length.times(1) * 5 / 8
-    });
-    is_regular.then_some(length)
-}
 
 /// Writes a rendition's addresses in a period. `is_static`: nothing is added any more.
 pub(super) fn write_template(

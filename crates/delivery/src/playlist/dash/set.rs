@@ -3,8 +3,9 @@
 use super::super::date::date_time;
 use super::super::hls::language_of;
 use super::Options;
-use super::mpd::{Member, Period, write_utc_timing};
-use super::segments::{Listing, write_template};
+use super::period::{Listing, Member, Period};
+use super::segments::write_template;
+use super::utc_timing::write_utc_timing;
 use super::xml::Xml;
 use crate::packager::{Kind, Rendition, RenditionName, Segment, TrackInfo, ticks_of};
 use glassline_media::bitstream::h264::ColourDescription;

@@ -2,6 +2,7 @@ use super::*;
 use crate::pieces::Publisher;
 use crate::test_streams::{claimed, live, name};
 use glassline_delivery::stream::{Backlog, FlushPolicy};
+use glassline_delivery::telemetry::stages::{PassedPicture, RelayFigures};
 use glassline_io::containment::contain;
 use glassline_test_support::synthetic;
 use glassline_test_support::ts::Source;
@@ -203,7 +204,7 @@ fn viewers_of_all_workers_are_counted_and_outputs_are_not() {
 }
 
 /// What a version before counts had names handed over: recorded from one that had counted 11 to 18, in the order of its array.
-const BY_POSITION: &[u8] = include_bytes!("recorded/live-by-position.msgpack");
+const BY_POSITION: &[u8] = include_bytes!("../recorded/live-by-position.msgpack");
 
 #[test]
 fn a_stream_of_an_earlier_version_goes_on_with_its_counts() {

@@ -1,27 +1,34 @@
 //! One live stream: its state ([`Stream`], pure), its bytes ([`Spool`]) and its publisher slot, under one lock.
 
-use crate::counters::{HandedCounts, StreamCounters};
-use crate::pieces::{Continued, EndedPiece, LeftPiece, Piece};
-use crate::status::StreamStatus;
+mod audiences;
+mod hand_over;
+mod publisher_slot;
+mod status;
+
+pub use audiences::THREADS_BESIDE;
+pub use hand_over::LiveState;
+pub use publisher_slot::{Claim, Seat};
+
+use crate::counters::StreamCounters;
+use crate::pieces::{EndedPiece, Piece};
 use crate::subscribers::Subscribers;
-use crate::telemetry::{Telemetry, TelemetryState};
+use crate::telemetry::Telemetry;
+use audiences::Audiences;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::stream_media_type;
 use glassline_delivery::stream::{
     self, Backlog, Block, Entry, FlushPolicy, Moment, Mux, OffsetTime, Pacing, Prebuffer, Stream, StreamError,
 };
-use glassline_delivery::telemetry;
-use glassline_delivery::telemetry::stages::{PassedPicture, RelayFigures, ViewerFigures};
+use glassline_delivery::telemetry::stages::ViewerFigures;
 use glassline_delivery::telemetry::watchers::Watchers;
 use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, inject};
-use glassline_io::spool::{self, Chain, LinkFile, Spool};
+use glassline_io::spool::{self, Chain, Spool};
 use glassline_media::Time;
-use serde::{Deserialize, Serialize};
+use publisher_slot::PublisherSlot;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -39,9 +46,6 @@ pub enum PushError {
     Spool(#[from] io::Error),
 }
 
-/// Threads that are told of news beside the workers: that of outputs, and the packager. Their numbers follow the workers'.
-pub const THREADS_BESIDE: usize = 2;
-
 /// How a stream is kept of which nothing is kept any more.
 const OVER: stream::Settings = stream::Settings {
     backlog: Backlog { time: Duration::ZERO, bytes: 0 },
@@ -49,15 +53,6 @@ const OVER: stream::Settings = stream::Settings {
     pacing: Pacing::Off,
     prebuffer: Prebuffer::NONE,
 };
-
-/// Where a publisher's connection is, so that it can be told to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
-    /// Its worker.
-    pub worker: usize,
-    /// Its token there.
-    pub token: u64,
-}
 
 /// One live stream. Publishers push into it under a session, readers follow its [`chain`](Live::chain) of bytes.
 #[derive(Debug)]
@@ -93,19 +88,7 @@ pub struct Live {
     /// A panic under the lock has ended it.
     is_broken: AtomicBool,
     is_broken_told: AtomicBool,
-    /// One for each thread that has an inbox: workers, outputs, packager.
-    audiences: Box<[Audience]>,
-}
-
-/// A worker's viewers of this stream.
-#[derive(Debug, Default)]
-struct Audience {
-    viewers: AtomicUsize,
-    told: AtomicBool,
-}
-
-fn audiences(workers: usize) -> Box<[Audience]> {
-    (0..workers + THREADS_BESIDE).map(|_| Audience::default()).collect()
+    audiences: Audiences,
 }
 
 #[derive(Debug)]
@@ -113,13 +96,7 @@ struct Core {
     stream: Stream,
     spool: Spool,
     media_type: Option<String>,
-    holder: Option<Holder>,
-    /// The last request of the present publisher, or of the last one, has ended as a piece does.
-    left: Option<LeftPiece>,
-    /// How many publishers had come when the present one's request began.
-    sessions_at_claim: u64,
-    sessions: u64,
-    gone_since: Time,
+    slot: PublisherSlot,
     /// A worker will call [`Live::handle_timeout`] at this time.
     armed: Option<Time>,
 }
@@ -141,62 +118,6 @@ pub struct Flushed {
     pub news: bool,
     /// A worker has to call [`Live::handle_timeout`] at this time.
     pub wake_at: Option<Time>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Holder {
-    session: u64,
-    /// Where its connection is; processes do not tell each other.
-    #[serde(skip)]
-    seat: Option<Seat>,
-    /// Whether it is in this process.
-    #[serde(skip)]
-    is_here: bool,
-    since: Time,
-    /// It sends piece by piece, and the next one has to begin until then; processes do not tell each other.
-    #[serde(skip)]
-    rests_until: Option<Time>,
-}
-
-/// A stream as one process leaves it to the next, but for its links.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct LiveState {
-    /// [`Live::id`].
-    pub id: u64,
-    /// [`Live::name`].
-    pub name: String,
-    /// Whether it has ended.
-    pub ended: bool,
-    began: Time,
-    pace_bps: u64,
-    counts: HandedCounts,
-    telemetry: TelemetryState,
-    /// An earlier version knew none.
-    #[serde(default)]
-    viewer_figures: ViewerFigures,
-    stream: Stream,
-    media_type: Option<String>,
-    spool: spool::Settings,
-    head: u64,
-    first_link: u64,
-    holder: Option<Holder>,
-    sessions: u64,
-    gone_since: Time,
-}
-
-/// What a claim of the publisher slot came to.
-pub enum Claim {
-    /// The caller has it.
-    Granted {
-        /// What it pushes under.
-        session: u64,
-        /// The publisher that had the slot before; the caller tells it to go.
-        evicted: Option<Seat>,
-        /// It is the next piece of what was sent before.
-        continued: Option<Continued>,
-    },
-    /// Another publisher has it.
-    Taken,
 }
 
 impl Live {
@@ -231,11 +152,7 @@ impl Live {
                 stream,
                 spool,
                 media_type: None,
-                holder: None,
-                left: None,
-                sessions_at_claim: 0,
-                sessions: 0,
-                gone_since: now,
+                slot: PublisherSlot::new(now),
                 armed: None,
             }),
             tail: AtomicU64::new(0),
@@ -248,106 +165,7 @@ impl Live {
             ended: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
             is_broken_told: AtomicBool::new(false),
-            audiences: audiences(workers),
-        }
-    }
-
-    /// What the next process needs of it, and the links. What waited is shown.
-    pub fn state(&self) -> (LiveState, Vec<LinkFile>) {
-        let mut core = self.lock();
-        self.flush(&mut core);
-        let Core { stream, spool, media_type, holder, sessions, gone_since, .. } = &*core;
-        let state = LiveState {
-            id: self.id,
-            name: self.name.to_string(),
-            ended: self.has_ended(),
-            began: self.began,
-            pace_bps: self.pace_bps(),
-            counts: self.counters.state(),
-            telemetry: self.telemetry.state(),
-            viewer_figures: self.viewer_figures().clone(),
-            stream: stream.clone(),
-            media_type: media_type.clone(),
-            spool: spool.settings().clone(),
-            head: spool.head(),
-            first_link: spool.first_link(),
-            holder: *holder,
-            sessions: *sessions,
-            gone_since: *gone_since,
-        };
-        (state, spool.links())
-    }
-
-    /// The stream that another process left, with its links. Its publisher has to take the slot by [`Live::reclaim`],
-    /// or [`Live::release_absent`] frees it.
-    pub fn restore(
-        state: LiveState,
-        name: StreamName,
-        links: Vec<OwnedFd>,
-        workers: usize,
-    ) -> io::Result<Live> {
-        let spool = Spool::restore(state.spool, state.head, state.first_link, links)?;
-        let LiveState { stream, media_type, holder, sessions, gone_since, .. } = state;
-        let stream = stream.restored();
-        // An earlier version passed on whatever its source said.
-        let media_type = media_type.filter(|media_type| stream_media_type(media_type).is_some());
-        let paces_all = matches!(stream.pacing(), Pacing::Rate(_));
-        let holds_pictures_back = stream.flush_policy() != FlushPolicy::Frame;
-        let (chain, tail, newest_seam) = (spool.chain(), stream.tail(), stream.newest_seam());
-        Ok(Live {
-            id: state.id,
-            name,
-            mux: stream.mux(),
-            chain,
-            counters: StreamCounters::restore(&state.counts).map_err(io::Error::other)?,
-            telemetry: Telemetry::restore(state.telemetry),
-            subscribers: Subscribers::default(),
-            viewer_figures: Mutex::new(state.viewer_figures),
-            watchers: Mutex::default(),
-            began: state.began,
-            core: Mutex::new(Core {
-                stream,
-                spool,
-                media_type,
-                holder,
-                left: None,
-                sessions_at_claim: 0,
-                sessions,
-                gone_since,
-                armed: None,
-            }),
-            tail: AtomicU64::new(tail),
-            newest_seam: AtomicU64::new(newest_seam),
-            unsent_end: AtomicU64::new(u64::MAX),
-            pace_bps: AtomicU64::new(state.pace_bps),
-            flush_bytes: AtomicU64::new(0),
-            paces_all: AtomicBool::new(paces_all),
-            holds_pictures_back: AtomicBool::new(holds_pictures_back),
-            ended: AtomicBool::new(state.ended),
-            is_broken: AtomicBool::new(false),
-            is_broken_told: AtomicBool::new(false),
-            audiences: audiences(workers),
-        })
-    }
-
-    /// The publisher of `session` has come from another process, with its connection at `seat` from now on. Returns
-    /// whether the slot is its.
-    pub fn reclaim(&self, session: u64, seat: Option<Seat>) -> bool {
-        let mut core = self.lock();
-        match &mut core.holder {
-            Some(holder) if holder.session == session => {
-                (holder.seat, holder.is_here) = (seat, true);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Frees the slot of a publisher that has not come over from the other process.
-    pub fn release_absent(&self, now: Time) {
-        let absent = self.lock().holder.filter(|holder| !holder.is_here);
-        if let Some(holder) = absent {
-            self.release(holder.session, now);
+            audiences: Audiences::new(workers),
         }
     }
 
@@ -363,9 +181,8 @@ impl Live {
         self.is_broken.store(true, Ordering::Release);
         self.end();
         core.stream = Stream::new(self.mux, OVER, now);
-        core.holder = None;
+        core.slot.end(now);
         core.armed = None;
-        core.gone_since = now;
         self.core.clear_poison();
         core
     }
@@ -424,32 +241,6 @@ impl Live {
         }
     }
 
-    /// Gives `read` the pictures of the last ten seconds that say when they were captured, in the order in which they came.
-    pub fn passed_pictures<T>(
-        &self,
-        now: Time,
-        read: impl FnOnce(&mut dyn Iterator<Item = &PassedPicture>) -> T,
-    ) -> T {
-        read(&mut self.lock().stream.passed_pictures(now))
-    }
-
-    /// Gives `read` what the stages of all pictures add up to; nothing of other muxes than MPEG-TS.
-    pub fn relay_figures<T>(&self, read: impl FnOnce(&RelayFigures) -> T) -> Option<T> {
-        self.lock().stream.relay_figures().map(read)
-    }
-
-    /// Where its viewers are, by subscribers' addresses ([`crate::presence::subscriber`]).
-    pub fn watchers(&self) -> MutexGuard<'_, Watchers> {
-        // They are as good after each change as before it, whatever panicked in between.
-        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What viewers report.
-    pub fn viewer_figures(&self) -> MutexGuard<'_, ViewerFigures> {
-        // Figures: the worst that a panic in between can do is a report that is half counted.
-        self.viewer_figures.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps and sends the stream as `settings` say from now on. What waited is shown; the caller then tells the
     /// workers.
     pub fn reconfigure(&self, settings: stream::Settings) {
@@ -463,50 +254,32 @@ impl Live {
         self.holds_pictures_back.store(settings.flush != FlushPolicy::Frame, Ordering::Relaxed);
     }
 
+    /// The publisher of `session` has come from another process, with its connection at `seat` from now on. Returns
+    /// whether the slot is its.
+    pub fn reclaim(&self, session: u64, seat: Option<Seat>) -> bool {
+        self.lock().slot.reclaim(session, seat)
+    }
+
+    /// Frees the slot of a publisher that has not come over from the other process.
+    pub fn release_absent(&self, now: Time) {
+        let absent = self.lock().slot.absent_session();
+        if let Some(session) = absent {
+            self.release(session, now);
+        }
+    }
+
     /// Takes the publisher slot, if it is free or `take_over` is asked, or where `piece` is of the publisher that the
     /// slot is kept for between two pieces.
     pub fn claim(&self, seat: Option<Seat>, take_over: bool, piece: Option<&Piece>, now: Time) -> Claim {
         let mut core = self.lock();
-        self.settle(&mut core, now);
-        let left =
-            core.left.clone().filter(|left| piece.is_some_and(|piece| piece.publisher == left.publisher));
-        let is_its = core.holder.is_some_and(|holder| holder.rests_until.is_some()) && left.is_some();
-        if core.holder.is_some() && !is_its && !take_over {
+        core.slot.settle(&self.name, now);
+        if !take_over && !core.slot.is_free_for(piece) {
             return Claim::Taken;
         }
         // What another publisher left is whole as it is.
         self.flush(&mut core);
-        core.sessions += 1;
-        let session = core.sessions;
-        let from = piece.and_then(|piece| piece.from);
-        // Where it says at which place it begins, that counts; else its packets have to show that they follow.
-        let left = left.filter(|left| now <= left.until && from.is_none_or(|from| from == left.end));
-        let continues = left.is_some() && core.stream.return_session(from.is_none());
-        let continued = left.filter(|_| continues).map(|left| Continued {
-            count: left.count,
-            from: from.unwrap_or(left.end),
-            meter: left.meter,
-        });
-        if continued.is_none() {
-            core.stream.begin_session(now);
-        }
-        core.left = None;
-        core.sessions_at_claim = core.stream.counters().sessions;
-        let since = core.holder.filter(|_| continued.is_some()).map_or(now, |holder| holder.since);
-        let evicted = core
-            .holder
-            .replace(Holder { session, seat, is_here: true, since, rests_until: None })
-            .and_then(|holder| holder.seat);
-        Claim::Granted { session, evicted, continued }
-    }
-
-    /// Frees the slot of a publisher that sends piece by piece and has not gone on in time.
-    fn settle(&self, core: &mut Core, now: Time) {
-        if let Some(until) = core.holder.and_then(|holder| holder.rests_until).filter(|until| now > *until) {
-            core.holder = None;
-            core.gone_since = until;
-            tracing::info!(stream = %self.name, "publisher sent no further piece and gave up its name");
-        }
+        let Core { stream, slot, .. } = &mut *core;
+        slot.grant(seat, piece, stream, now)
     }
 
     /// `piece` has ended: keeps the publisher slot until `until` for the next piece, if `session` still has it. Returns
@@ -514,18 +287,12 @@ impl Live {
     /// [`Live::release`] has nothing more to do. The caller then tells the workers.
     pub fn rest(&self, session: u64, piece: &EndedPiece<'_>, until: Time, now: Time) -> bool {
         let mut core = self.lock();
-        let Some(holder) = core.holder.filter(|holder| holder.session == session) else { return false };
+        if !core.slot.is_held_by(session) {
+            return false;
+        }
         self.flush(&mut core);
-        let has_gone_on = core.stream.counters().sessions == core.sessions_at_claim;
-        // Its packets may have shown that it is the first piece of another publisher.
-        let before = if has_gone_on { piece.before } else { 0 };
-        let count = before.saturating_add(1);
-        let end = piece.from.saturating_add(piece.bytes);
-        let (publisher, meter) = (piece.publisher.clone(), piece.meter);
-        core.left = Some(LeftPiece { publisher, end, meter, until, count });
-        core.holder = (count > 1).then_some(Holder { seat: None, rests_until: Some(until), ..holder });
-        core.gone_since = now;
-        core.holder.is_some()
+        let Core { stream, slot, .. } = &mut *core;
+        slot.rest(piece, stream, until, now)
     }
 
     /// Ends the stream for another one under its name. Returns where its publisher is; the caller tells that to go, and
@@ -534,44 +301,61 @@ impl Live {
         let mut core = self.lock();
         self.flush(&mut core);
         self.end();
-        core.holder.take().and_then(|holder| holder.seat)
+        core.slot.vacate()
     }
 
     /// Frees the publisher slot, if `session` still has it. The caller then tells the workers.
     pub fn release(&self, session: u64, now: Time) {
         let mut core = self.lock();
-        if core.holder.as_ref().is_some_and(|holder| holder.session == session) {
+        if core.slot.is_held_by(session) {
             self.flush(&mut core);
-            core.holder = None;
-            core.left = None;
-            core.gone_since = now;
+            core.slot.release(now);
         }
     }
 
     /// Frees the slot of the publisher with its connection at `seat`, which could not do so itself. Returns whether
     /// there was one; the caller then tells the workers.
     pub fn release_seat(&self, seat: Seat, now: Time) -> bool {
-        let holder = self.lock().holder.filter(|holder| holder.seat == Some(seat));
-        holder.inspect(|holder| self.release(holder.session, now)).is_some()
+        let session = self.lock().slot.session_at(seat);
+        session.inspect(|session| self.release(*session, now)).is_some()
     }
 
     /// What the publisher of `session` sends from here on does not continue what it has sent. Returns its session from now
     /// on; `None` where the slot is no longer its. The caller then tells the workers.
     pub fn begin_anew(&self, session: u64, now: Time) -> Option<u64> {
         let mut core = self.lock();
-        let holder = core.holder.filter(|holder| holder.session == session)?;
+        if !core.slot.is_held_by(session) {
+            return None;
+        }
         self.flush(&mut core);
-        core.sessions += 1;
-        let session = core.sessions;
         core.stream.begin_session(now);
-        core.holder = Some(Holder { session, ..holder });
-        Some(session)
+        Some(core.slot.begin_anew())
     }
 
     /// Whether the publisher of `session` has the slot, and the stream goes on.
     pub fn is_held_by(&self, session: u64) -> bool {
-        let is_its = |core: &Core| core.holder.is_some_and(|holder| holder.session == session);
-        is_its(&self.lock()) && !self.has_ended()
+        self.lock().slot.is_held_by(session) && !self.has_ended()
+    }
+
+    /// Whether the publisher has been gone for as long as `window`.
+    pub fn is_abandoned(&self, window: Duration, now: Time) -> bool {
+        let mut core = self.lock();
+        core.slot.settle(&self.name, now);
+        // A stream that never had a byte has nothing that viewers could wait for.
+        let window = if core.stream.head() == 0 { Duration::ZERO } else { window };
+        !core.slot.is_held() && now.since(core.slot.gone_since()) > window
+    }
+
+    /// Since when its publisher is there; `None` where it has none.
+    pub fn published_since(&self) -> Option<Time> {
+        self.lock().slot.published_since()
+    }
+
+    /// Since when it waits for a publisher, and is neither watched nor subscribed to; `None` where it does not.
+    pub fn waits_since(&self) -> Option<Time> {
+        let core = self.lock();
+        let is_read = self.viewers() > 0 || !self.subscribers.is_empty();
+        (!core.slot.is_held() && !is_read).then_some(core.slot.gone_since())
     }
 
     /// Appends what a publisher sent. Returns whether viewers have news; [`Live::pause`] has to follow in any case once
@@ -592,7 +376,7 @@ impl Live {
     }
 
     fn append(&self, core: &mut Core, session: u64, bytes: &[u8], now: Time) -> Result<bool, PushError> {
-        if core.holder.as_ref().is_none_or(|holder| holder.session != session) || self.has_ended() {
+        if !core.slot.is_held_by(session) || self.has_ended() {
             return Err(PushError::Evicted);
         }
         inject(Border::Connection, || format!("append:{}", self.name));
@@ -625,7 +409,7 @@ impl Live {
     /// be known.
     pub fn begin_block(&self, session: u64, block: Block, size: u32, now: Time) -> Result<(), PushError> {
         let mut core = self.lock();
-        if core.holder.as_ref().is_none_or(|holder| holder.session != session) || self.has_ended() {
+        if !core.slot.is_held_by(session) || self.has_ended() {
             return Err(PushError::Evicted);
         }
         core.stream.begin_block(block, size, now)?;
@@ -745,27 +529,6 @@ impl Live {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// Whether the publisher has been gone for as long as `window`.
-    pub fn is_abandoned(&self, window: Duration, now: Time) -> bool {
-        let mut core = self.lock();
-        self.settle(&mut core, now);
-        // A stream that never had a byte has nothing that viewers could wait for.
-        let window = if core.stream.head() == 0 { Duration::ZERO } else { window };
-        core.holder.is_none() && now.since(core.gone_since) > window
-    }
-
-    /// Since when its publisher is there; `None` where it has none.
-    pub fn published_since(&self) -> Option<Time> {
-        self.lock().holder.as_ref().map(|holder| holder.since)
-    }
-
-    /// Since when it waits for a publisher, and is neither watched nor subscribed to; `None` where it does not.
-    pub fn waits_since(&self) -> Option<Time> {
-        let core = self.lock();
-        let is_read = self.viewers() > 0 || !self.subscribers.is_empty();
-        (core.holder.is_none() && !is_read).then_some(core.gone_since)
-    }
-
     /// A viewer has come to worker `worker`.
     pub fn viewer_joins(&self, worker: usize) {
         self.viewer_sits(worker);
@@ -774,114 +537,40 @@ impl Live {
 
     /// The same for one that has joined already, in another process.
     pub fn viewer_sits(&self, worker: usize) {
-        self.audiences[worker].viewers.fetch_add(1, Ordering::AcqRel);
-        fence(Ordering::SeqCst);
+        self.audiences.join(worker);
     }
 
     /// A viewer of worker `worker` has gone.
     pub fn viewer_leaves(&self, worker: usize) {
-        self.audiences[worker].viewers.fetch_sub(1, Ordering::AcqRel);
+        self.audiences.leave(worker);
     }
 
     /// Viewers on all workers.
     pub fn viewers(&self) -> usize {
-        let workers = self.audiences.len() - THREADS_BESIDE;
-        self.audiences[..workers].iter().map(|audience| audience.viewers.load(Ordering::Acquire)).sum()
+        self.audiences.viewers()
     }
 
     /// Sets whether it is sent to outputs (which take MPEG-TS alone): their thread is then told of news like a worker
     /// with a viewer.
     pub fn set_has_outputs(&self, has_outputs: bool) {
-        let listens = has_outputs && self.mux == Mux::MpegTs;
-        self.set_listens(self.audiences.len() - THREADS_BESIDE, listens);
+        self.audiences.set_has_outputs(has_outputs && self.mux == Mux::MpegTs);
     }
 
     /// The same of the packager, which makes a presentation of it where it can of its mux.
     pub fn set_is_packaged(&self, is_packaged: bool) {
-        let listens = is_packaged && self.mux.is_packaged();
-        self.set_listens(self.audiences.len() - THREADS_BESIDE + 1, listens);
-    }
-
-    fn set_listens(&self, thread: usize, listens: bool) {
-        self.audiences[thread].viewers.store(usize::from(listens), Ordering::Release);
-        fence(Ordering::SeqCst);
+        self.audiences.set_is_packaged(is_packaged && self.mux.is_packaged());
     }
 
     /// Whether worker `worker` has viewers that were not told of news yet; from now on they count as told.
-    ///
-    /// The fences here, in [`Live::heard`] and in [`Live::viewer_joins`] order "grow, then look which worker to tell"
-    /// against "say that I look, then look how far it has grown": without them each side could miss the other, and a
-    /// viewer would wait for bytes that are there.
     pub fn notify(&self, worker: usize) -> bool {
-        fence(Ordering::SeqCst);
-        let audience = &self.audiences[worker];
-        audience.viewers.load(Ordering::Acquire) > 0 && !audience.told.swap(true, Ordering::AcqRel)
+        self.audiences.notify(worker)
     }
 
     /// The worker looks at the news now; it is told again of what comes from here on.
     pub fn heard(&self, worker: usize) {
-        self.audiences[worker].told.store(false, Ordering::Release);
-        fence(Ordering::SeqCst);
-    }
-
-    /// What its history takes of this moment, but for what viewers tell.
-    pub fn moment(&self) -> telemetry::Moment {
-        telemetry::Moment {
-            bytes_in: self.bytes_in(),
-            bytes_out: self.counters.bytes_out.value(),
-            moved_forward: self.counters.moved_forward.value(),
-            retransmitted: self.counters.retransmitted.value(),
-            viewers: u32::try_from(self.viewers()).unwrap_or(u32::MAX),
-            slow: 0,
-            behind_ms: None,
-        }
-    }
-
-    /// What is known of it now, but for its source, its outputs, and what is left out of its presentations.
-    pub fn status(&self, now: Time) -> StreamStatus {
-        let core = self.lock();
-        let stream = &core.stream;
-        let counters = stream.counters();
-        let (why, behind, behind_ever) = self.telemetry.figures();
-        StreamStatus {
-            source: None,
-            outputs: Vec::new(),
-            name: self.name.clone(),
-            mux: self.mux,
-            live: core.holder.is_some(),
-            bitrate_bps: stream.bitrate_bps(now),
-            viewers: self.viewers(),
-            viewers_joined: self.counters.joined.value(),
-            left_out: Vec::new(),
-            streams: stream.program().map(|program| program.streams.clone()).unwrap_or_default(),
-            video: stream.video_details().cloned(),
-            carried: stream.carried_tracks(),
-            uptime: core.holder.as_ref().map_or(Duration::ZERO, |holder| now.since(holder.since)),
-            age: now.since(self.began),
-            newest_byte_age: stream.newest_at().map(|at| now.since(at)),
-            key_frame_interval: stream.key_frame_interval(),
-            join: stream.join(),
-            backlog_bytes: stream.head() - stream.tail(),
-            spool_bytes: self.chain.held_bytes(),
-            bytes_in: counters.bytes_in,
-            bytes_out: self.counters.bytes_out.value(),
-            garbage_bytes: counters.garbage_bytes,
-            continuity_errors: counters.continuity_errors,
-            sessions: counters.sessions,
-            moved_forward: self.counters.moved_forward.value(),
-            dropped_behind: self.counters.dropped_behind.value(),
-            stalled: self.counters.stalled.value(),
-            cut_off: self.counters.cut_off.value(),
-            retransmitted: self.counters.retransmitted.value(),
-            unpaced: self.counters.unpaced.value(),
-            pace_bps: Some(self.pace_bps()).filter(|bps| *bps > 0),
-            why,
-            behind,
-            behind_ever,
-        }
+        self.audiences.heard(worker);
     }
 }
 
 #[cfg(test)]
-#[path = "live_tests.rs"]
 mod tests;
