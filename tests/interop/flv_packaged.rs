@@ -1,4 +1,5 @@
-//! FFmpeg publishes FLV, and reads it back as LL-HLS and LL-DASH: all pictures and all sound are there, in order and in place.
+//! FFmpeg publishes FLV and Matroska, and reads them back as LL-HLS and LL-DASH: all pictures and all sound are there, in order and in
+//! place.
 
 use crate::{GLASSLINE, have};
 use glassline_media::container::cmaf::{Event, Reader};
@@ -10,7 +11,7 @@ use std::io::Write;
 use std::process::Command;
 
 const CONFIG: &str = "[package]\nsegment = '1s'\npart = '200ms'\n[publish]\nreturn_window = '0s'\n";
-/// By how much times of players may be off: FLV has milliseconds.
+/// By how much times of players may be off: both have milliseconds.
 const ROUNDED_S: f64 = 0.0011;
 
 /// When packets are presented, in seconds, in the order of decoding.
@@ -96,6 +97,47 @@ fn all_of_ffmpegs_flv_is_in_hls_and_dash() {
         command
             .args(["-v", "error", "-re", "-i", &file, "-c", "copy", "-f", "flv"])
             .arg(server.url("/live/a.flv"));
+        let mut publisher = Running::start(&mut command);
+        until("pictures", || get(server.address(), "/live/a/index.m3u8").status == 200);
+        assert!(publisher.wait().success(), "{}", publisher.output());
+        expect_all(&server, &file);
+        assert_eq!(server.metrics().sum("glassline_panics_total", "") as u64, 0);
+    }
+}
+
+#[test]
+fn all_of_ffmpegs_matroska_is_in_hls_and_dash() {
+    let test = "all_of_ffmpegs_matroska_is_in_hls_and_dash";
+    if !have(test, &["ffmpeg", "ffprobe"]) {
+        return;
+    }
+    let encoders = run("ffmpeg", &["-v", "error", "-encoders"], 20).text();
+    for (encoder, coding, form) in [
+        ("libx264", "-c:v libx264 -preset veryfast -bf 3 -c:a aac -ar 48000", "matroska"),
+        ("libx264", "-c:v libx264 -preset ultrafast -bf 0 -c:a libopus", "matroska"),
+        (
+            "libx265",
+            "-c:v libx265 -preset ultrafast -x265-params keyint=30:min-keyint=30:bframes=2:log-level=error -c:a ac3",
+            "matroska",
+        ),
+        ("libaom-av1", "-c:v libaom-av1 -cpu-used 8 -usage realtime -keyint_min 30 -c:a libopus", "webm"),
+    ] {
+        if !encoders.contains(encoder) {
+            skip(test, &format!("FFmpeg lacks {encoder}"));
+            return;
+        }
+        let scratch = Scratch::new("matroska-packaged");
+        let file = scratch.file("a.mkv");
+        let inputs = "-v error -f lavfi -i testsrc2=size=320x180:rate=30 -f lavfi -i sine=sample_rate=48000 -t 4 -g 30";
+        let made: Vec<&str> =
+            inputs.split(' ').chain(coding.split(' ')).chain(["-f", "matroska", file.as_str()]).collect();
+        let made = run("ffmpeg", &made, 120);
+        assert_eq!(made.status, Some(0), "{coding}: {}", made.stderr);
+        let server = server(&scratch);
+        let mut command = Command::new("ffmpeg");
+        command
+            .args(["-v", "error", "-re", "-i", &file, "-c", "copy", "-f", form, "-live", "1"])
+            .arg(server.url("/live/a.webm"));
         let mut publisher = Running::start(&mut command);
         until("pictures", || get(server.address(), "/live/a/index.m3u8").status == 200);
         assert!(publisher.wait().success(), "{}", publisher.output());

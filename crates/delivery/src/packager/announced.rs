@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// A stream of sound or pictures, or something else, as its container announces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
-    /// Its number in the source: a PID of MPEG-TS, the type of its tags in FLV.
+    /// Its number in the source: a PID of MPEG-TS, the type of its tags in FLV, its number in WebM.
     pub pid: u16,
     /// Its codec, where it is one that we know.
     pub codec: Option<Codec>,
@@ -49,7 +49,7 @@ impl From<&ElementaryStream> for Announced {
 
 impl From<Track> for Announced {
     fn from(track: Track) -> Announced {
-        let Track { number: pid, codec, format, why, he_aac, .. } = track;
-        Announced { pid, codec, format, why, language: None, he_aac }
+        let Track { number: pid, codec, format, why, language, he_aac, .. } = track;
+        Announced { pid, codec, format, why, language, he_aac }
     }
 }

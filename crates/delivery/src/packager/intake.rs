@@ -5,6 +5,7 @@ use crate::stream::Mux;
 use glassline_media::Utc;
 use glassline_media::container::flv::demux as flv;
 use glassline_media::container::ts::{self, PACKET_BYTES};
+use glassline_media::container::webm::demux as webm;
 use std::time::Duration;
 
 /// What takes the bytes apart.
@@ -13,6 +14,7 @@ enum Demuxer {
     /// Given whole packets alone: so packets tell places.
     Ts(Box<ts::Demuxer>),
     Flv(Box<flv::Demuxer>),
+    WebM(Box<webm::Demuxer>),
 }
 
 impl Demuxer {
@@ -21,7 +23,8 @@ impl Demuxer {
         match mux {
             Mux::MpegTs => Some(Demuxer::Ts(Box::default())),
             Mux::Flv => Some(Demuxer::Flv(Box::default())),
-            Mux::WebM | Mux::Ogg | Mux::Raw => None,
+            Mux::WebM => Some(Demuxer::WebM(Box::default())),
+            Mux::Ogg | Mux::Raw => None,
         }
     }
 }
@@ -82,6 +85,7 @@ impl Intake {
             Some(Demuxer::Ts(demuxer)) => demuxer.push(bytes),
             // The relay has refused a publisher of what is refused here.
             Some(Demuxer::Flv(demuxer)) => drop(demuxer.push(bytes)),
+            Some(Demuxer::WebM(demuxer)) => drop(demuxer.push(bytes)),
             None => {}
         }
         self.hand_over(now);
@@ -104,6 +108,7 @@ impl Intake {
         match &mut self.demuxer {
             Some(Demuxer::Ts(demuxer)) => demuxer.finish(),
             Some(Demuxer::Flv(demuxer)) => demuxer.finish(),
+            Some(Demuxer::WebM(demuxer)) => demuxer.finish(),
             None => {}
         }
         self.hand_over(now);
@@ -158,11 +163,18 @@ impl Intake {
             Some(Demuxer::Flv(demuxer)) => {
                 while let Some(event) = demuxer.poll() {
                     match event {
-                        flv::Event::Tracks(tracks) => {
-                            let tracks: Vec<Announced> = tracks.into_iter().map(Announced::from).collect();
-                            packager.handle_streams(&tracks, now, *reached);
-                        }
+                        flv::Event::Tracks(tracks) => announce(packager, tracks, now, *reached),
                         flv::Event::AccessUnit { track, at, unit } => {
+                            packager.push(track, &unit, now, origin.wrapping_add(at));
+                        }
+                    }
+                }
+            }
+            Some(Demuxer::WebM(demuxer)) => {
+                while let Some(event) = demuxer.poll() {
+                    match event {
+                        webm::Event::Tracks(tracks) => announce(packager, tracks, now, *reached),
+                        webm::Event::AccessUnit { track, at, unit } => {
                             packager.push(track, &unit, now, origin.wrapping_add(at));
                         }
                     }
@@ -171,6 +183,11 @@ impl Intake {
             None => {}
         }
     }
+}
+
+fn announce(packager: &mut Packager, tracks: Vec<flv::Track>, now: Utc, reached: u64) {
+    let tracks: Vec<Announced> = tracks.into_iter().map(Announced::from).collect();
+    packager.handle_streams(&tracks, now, reached);
 }
 
 #[cfg(test)]

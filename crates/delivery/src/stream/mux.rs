@@ -69,7 +69,7 @@ impl Mux {
 
     /// Whether LL-HLS and LL-DASH are made of it.
     pub const fn is_packaged(self) -> bool {
-        matches!(self, Mux::MpegTs | Mux::Flv)
+        matches!(self, Mux::MpegTs | Mux::Flv | Mux::WebM)
     }
 
     /// How it is split, where it is carried as it is.

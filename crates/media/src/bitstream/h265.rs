@@ -142,6 +142,8 @@ pub struct Sps {
     pub frame_rate: Option<FrameRate>,
     /// Colour, where it is said.
     pub colour: Option<ColourDescription>,
+    /// `sps_max_num_reorder_pics` of the highest sub-layer: how many pictures may come before one that is shown earlier.
+    pub reorder_pictures: Option<u8>,
 }
 
 impl Sps {
@@ -182,6 +184,7 @@ impl Sps {
             sample_aspect: None,
             frame_rate: None,
             colour: None,
+            reorder_pictures: None,
         };
         // What was read before a cut stays.
         let _ = sps.parse_rest(&mut reader.0);
@@ -205,9 +208,9 @@ impl Sps {
         let order_bits = reader.ue_up_to(12)?.saturating_add(4);
         let layers = if reader.bit()? { self.temporal_layers } else { 1 };
         for _ in 0..layers {
-            for _ in 0..3 {
-                reader.ue()?;
-            }
+            reader.ue()?;
+            self.reorder_pictures = u8::try_from(reader.ue_up_to(15)?).ok();
+            reader.ue()?;
         }
         // Sizes of coding and transform blocks, and how deep transforms divide.
         for _ in 0..6 {

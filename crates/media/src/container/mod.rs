@@ -2,6 +2,7 @@
 
 pub mod cmaf;
 pub mod flv;
+mod frames;
 pub mod ivf;
 pub mod ivf_rate;
 pub mod ivf_salvage;

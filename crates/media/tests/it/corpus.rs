@@ -19,6 +19,8 @@ mod split;
 mod ts;
 #[path = "../../../../fuzz/bodies/wav.rs"]
 mod wav;
+#[path = "../../../../fuzz/bodies/webm.rs"]
+mod webm;
 #[path = "../../../../fuzz/bodies/y4m.rs"]
 mod y4m;
 
@@ -50,6 +52,11 @@ fn carried_containers() {
 #[test]
 fn flash_video() {
     corpus::run("flv", flv::run);
+}
+
+#[test]
+fn matroska() {
+    corpus::run("webm", webm::run);
 }
 
 #[test]

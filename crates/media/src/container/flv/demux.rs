@@ -21,15 +21,17 @@
     )
 )]
 
-pub use super::track::{AUDIO_TRACK, Track, VIDEO_TRACK};
+pub use super::track::{AUDIO_TRACK, VIDEO_TRACK};
+pub use crate::container::frames::Track;
 
 use super::tag::{self, Format, Packet};
-use super::track::{Coded, Coming, Known, Taken};
+use super::track::Known;
 use super::{
     AUDIO, BACK_POINTER_BYTES, FILE_HEADER_BYTES, FILE_HEADER_MAX_BYTES, SCRIPT, TAG_HEADER_BYTES, VIDEO,
 };
 use crate::Stamps;
 use crate::access_unit::AccessUnit;
+use crate::container::frames::{Coded, Coming, Taken};
 use crate::container::tracks::Kind;
 use crate::time::Ticks;
 use std::collections::VecDeque;
@@ -285,7 +287,7 @@ impl Tracks {
             Some(Packet::Coded { format, data, is_key, composition_ms }) => {
                 let dts = Ticks(self.clock(time).saturating_mul(TICKS_PER_MS));
                 let pts = dts + Ticks(i64::from(composition_ms).saturating_mul(TICKS_PER_MS));
-                self.code(is_video, &Coded { format, data, is_key, pts, dts }, at);
+                self.code(is_video, format, &Coded { data, is_key, times: Some((pts, dts)) }, at);
             }
             // Some encoders send empty tags, which say nothing.
             None if payload.is_empty() => {}
@@ -334,10 +336,10 @@ impl Tracks {
     }
 
     /// Takes a coded frame.
-    fn code(&mut self, is_video: bool, coded: &Coded<'_>, at: u64) {
+    fn code(&mut self, is_video: bool, format: Format, coded: &Coded<'_>, at: u64) {
         let slot = self.slot(is_video);
-        if slot.as_ref().is_none_or(|known| known.format != coded.format) {
-            match Known::unconfigured(coded.format, coded.data) {
+        if slot.as_ref().is_none_or(|known| known.format != format) {
+            match Known::unconfigured(format, coded.data) {
                 Some(known) => *slot = Some(known),
                 None => return count(&mut self.counters.unconfigured),
             }
@@ -400,6 +402,7 @@ impl Tracks {
             codec: None,
             format: "further tracks (multitrack)".into(),
             why: Some("of FLV one track of pictures and one of sound are taken"),
+            language: None,
             he_aac: None,
         });
         let tracks: Vec<Track> = known.chain(several).collect();

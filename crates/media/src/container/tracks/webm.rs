@@ -54,7 +54,8 @@ fn track(entry: &[u8]) -> Option<Track> {
     Some(track)
 }
 
-fn name(id: &[u8]) -> String {
+/// The name of a codec for people, by its identifier.
+pub(in crate::container) fn name(id: &[u8]) -> String {
     let id = shown(id);
     let known = match id.as_str() {
         "V_VP8" => "VP8",

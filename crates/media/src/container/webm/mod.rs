@@ -18,7 +18,10 @@
     )
 )]
 
+pub mod demux;
 pub(super) mod ebml;
+mod reorder;
+mod tracks;
 
 use super::split::{Boundary, Error, RECORD_MAX_BYTES, Walk};
 use ebml::UNKNOWN;

@@ -97,6 +97,24 @@ impl Form {
         }
     }
 
+    /// How many pictures may come before one that is shown earlier, as the parameter sets of the configuration say.
+    pub(in crate::container) fn reorder_depth(&self) -> usize {
+        let depth = match self {
+            Form::H264(form) => {
+                let sets = h264::nals(&form.sets).filter(|nal| nal.kind() == NalType::Sps);
+                sets.filter_map(|nal| h264::Sps::parse(nal.payload()).ok())
+                    .map(|sps| sps.reorder_depth())
+                    .max()
+            }
+            Form::H265(form) => {
+                let sets = h264::nals(&form.sets).filter_map(|nal| h265::Sps::parse(nal.bytes).ok());
+                sets.filter_map(|sps| sps.reorder_pictures).max()
+            }
+            _ => None,
+        };
+        usize::from(depth.unwrap_or(0))
+    }
+
     /// The bytes of the access unit that is in `sample`, as [`ReadTrack::to_unit`] has them, and whether decoding can begin
     /// at it; `is_sync` is what the container says of that.
     ///
