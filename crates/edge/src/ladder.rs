@@ -111,7 +111,7 @@ fn with_variants<T>(versions: &[Neighbour], look: &mut dyn FnMut(Told<'_>) -> T)
         look: &mut dyn FnMut(Told<'_>) -> T,
     ) -> T {
         let Some((first, rest)) = versions.split_first() else {
-            return look(Told { variants, others: &[], transport: None });
+            return look(Told { variants, others: &[], mpeg_ts: None });
         };
         first.shelf.look(|presentation| {
             let mut variants: Vec<Variant<'_>> = variants.clone();

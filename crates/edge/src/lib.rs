@@ -19,10 +19,10 @@ mod disk;
 mod fetch_mailbox;
 mod growing;
 mod ladder;
+mod mpeg_ts_segments;
 mod playlists;
 mod readers;
 mod shelf;
-mod transport;
 mod upstream;
 mod waits;
 
@@ -31,10 +31,10 @@ pub use disk::{DiskFigures, DiskSettings};
 pub use glassline_delivery::fill::CacheStatus;
 pub use growing::{Growing, Held, Reader, Wake};
 pub use ladder::Ladder;
+pub use mpeg_ts_segments::MissingSegment;
 pub use playlists::Found;
 pub use readers::Reading;
 pub use shelf::{Neighbour, Shelf};
-pub use transport::Missing;
 pub use upstream::{FetchFigures, FetcherError, UpstreamRoute, UpstreamSettings};
 pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 

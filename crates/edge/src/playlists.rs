@@ -45,7 +45,7 @@ pub(super) struct Told<'a> {
     /// How far others are, in media playlists.
     pub(super) others: &'a [Report],
     /// What is kept as segments of MPEG-TS; of several variants that is told in their own playlists.
-    pub(super) transport: Option<&'a RangeInclusive<u64>>,
+    pub(super) mpeg_ts: Option<&'a RangeInclusive<u64>>,
 }
 
 /// A playlist as it was asked for.
@@ -78,7 +78,7 @@ impl Asked {
 
     /// What becomes of it; `None`: there is no such playlist, and none is due.
     fn decide(&self, told: Told<'_>) -> Option<Decision> {
-        let Told { variants, transport, .. } = told;
+        let Told { variants, mpeg_ts, .. } = told;
         let presentation = variants.first()?.presentation;
         match self.object {
             Object::Media(name) => match presentation.availability(self.object) {
@@ -92,7 +92,7 @@ impl Asked {
                 Some(if is_there { Decision::Now } else { Decision::Wait })
             }
             Object::TransportMedia if variants.len() == 1 => {
-                let is_there = transport.is_some() || presentation.is_ended();
+                let is_there = mpeg_ts.is_some() || presentation.is_ended();
                 Some(if is_there { Decision::Now } else { Decision::Wait })
             }
             _ => Some(if may_begin(variants) { Decision::Now } else { Decision::Wait }),
@@ -101,7 +101,7 @@ impl Asked {
 
     /// `base_path` stands in front of what has to be an absolute address: players take it for one of their page.
     fn render(&self, told: Told<'_>, base_path: &str) -> Option<String> {
-        let Told { variants, others, transport } = told;
+        let Told { variants, others, mpeg_ts } = told;
         let presentation = variants.first()?.presentation;
         let carried = Carried::of(Some(&self.carried));
         let mpd = |addressing| {
@@ -116,9 +116,9 @@ impl Asked {
             }
             Object::IFrames => hls::iframes(presentation, &carried),
             Object::TransportMedia if variants.len() == 1 => {
-                hls::transport(presentation, transport?.clone(), &carried)
+                hls::mpeg_ts(presentation, mpeg_ts?.clone(), &carried)
             }
-            Object::TransportMedia => hls::transport_variants(variants, &carried),
+            Object::TransportMedia => hls::mpeg_ts_variants(variants, &carried),
             Object::NumberManifest => mpd(Addressing::Number),
             Object::TimelineManifest => mpd(Addressing::Timeline),
             _ => None,

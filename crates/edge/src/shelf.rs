@@ -1,7 +1,7 @@
 //! A stream's presentation: what the packager makes of it, as objects that are read while they fill, and its playlists.
 
+use super::mpeg_ts_segments::{MissingSegment, MpegTsSegments};
 use super::playlists::{Asked, Found, Playlists, Told};
-use super::transport::{Missing, Transport};
 use super::{Growing, Ladder, Wake};
 use glassline_delivery::fill::{Bytes, Failure, Head, Object as Filling};
 use glassline_delivery::packager::{
@@ -47,7 +47,7 @@ pub struct Shelf {
     base_path: Arc<str>,
     wanted_at: AtomicU64,
     /// When its segments of MPEG-TS were last asked for, as nanoseconds; 0: they are not kept.
-    transport_wanted_at: AtomicU64,
+    mpeg_ts_wanted_at: AtomicU64,
     has_ended: AtomicBool,
     /// Tells its objects from those of the same names that another run of the server had.
     tag: String,
@@ -69,7 +69,7 @@ struct Contents {
     intake: Intake,
     objects: BTreeMap<Object, Arc<Growing>>,
     playlists: Playlists,
-    transport: Transport,
+    mpeg_ts: MpegTsSegments,
     /// The tracks that were told to be left out.
     told_left_out: Vec<LeftOut>,
 }
@@ -95,7 +95,7 @@ impl Shelf {
             wake,
             base_path,
             wanted_at: AtomicU64::new(now.as_nanos()),
-            transport_wanted_at: AtomicU64::new(0),
+            mpeg_ts_wanted_at: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             tag: format!("{seconds:x}"),
             keep_secs: settings.window.as_secs(),
@@ -187,7 +187,7 @@ impl Shelf {
     pub fn find(&self, object: Object, query: &str, now: Time) -> Found {
         self.note_wanted(now);
         if matches!(object, Object::TransportMedia | Object::TransportSegment { .. }) {
-            self.transport_wanted_at.store(now.as_nanos().max(1), Ordering::Relaxed);
+            self.mpeg_ts_wanted_at.store(now.as_nanos().max(1), Ordering::Relaxed);
         }
         if object.is_playlist() {
             let asked = match Asked::new(object, query) {
@@ -210,7 +210,7 @@ impl Shelf {
         if let Object::TransportSegment { segment } = object {
             return match contents.intake.presentation().availability(object) {
                 Availability::Gone => Found::Gone,
-                _ => contents.transport.find(segment).map_or(Found::Unknown, Found::Object),
+                _ => contents.mpeg_ts.find(segment).map_or(Found::Unknown, Found::Object),
             };
         }
         match contents.intake.presentation().availability(object) {
@@ -249,10 +249,10 @@ impl Shelf {
         self.change(|intake| intake.push(bytes, utc, at));
     }
 
-    /// The MPEG-TS segments that have to be made (see [`Shelf::put_transport`]), while clients have asked for such segments
+    /// The MPEG-TS segments that have to be made (see [`Shelf::put_mpeg_ts`]), while clients have asked for such segments
     /// within `idle`. Otherwise there are none, and those that are kept are dropped.
-    pub fn missing_transport(&self, now: Time, idle: Duration) -> Vec<Missing> {
-        let wanted_at = self.transport_wanted_at.load(Ordering::Relaxed);
+    pub fn missing_mpeg_ts(&self, now: Time, idle: Duration) -> Vec<MissingSegment> {
+        let wanted_at = self.mpeg_ts_wanted_at.load(Ordering::Relaxed);
         if wanted_at == 0 {
             return Vec::new();
         }
@@ -261,19 +261,19 @@ impl Shelf {
             return Vec::new();
         }
         if now.since(Time::from_nanos(wanted_at)) < idle {
-            return contents.transport.missing(contents.intake.presentation());
+            return contents.mpeg_ts.missing(contents.intake.presentation());
         }
-        self.transport_wanted_at.store(0, Ordering::Relaxed);
-        contents.transport.clear();
+        self.mpeg_ts_wanted_at.store(0, Ordering::Relaxed);
+        contents.mpeg_ts.clear();
         Vec::new()
     }
 
     /// The bytes of a segment of MPEG-TS; `None` where they are gone.
-    pub fn put_transport(&self, segment: u64, bytes: Option<Bytes>) {
+    pub fn put_mpeg_ts(&self, segment: u64, bytes: Option<Bytes>) {
         let reports = self.reports();
         let mut contents = self.lock();
         let head = self.head(Object::TransportSegment { segment });
-        contents.transport.put(segment, bytes, head, &self.wake);
+        contents.mpeg_ts.put(segment, bytes, head, &self.wake);
         contents.with_told(&reports, |playlists, told| playlists.change(told));
     }
 
@@ -390,7 +390,7 @@ impl Shelf {
                 for object in parts.into_iter().chain([Object::Segment { rendition, segment }]) {
                     contents.objects.remove(&object);
                 }
-                contents.transport.expire(segment);
+                contents.mpeg_ts.expire(segment);
             }
             Event::InitExpires { rendition, number } => {
                 contents.objects.remove(&Object::Init { rendition, number });
@@ -441,16 +441,16 @@ impl Contents {
             intake: Intake::new(mux, settings).starting_at((epoch % 3600) as u32, first),
             objects: BTreeMap::new(),
             playlists: Playlists::new(Arc::clone(wake), Arc::clone(base_path)),
-            transport: Transport::default(),
+            mpeg_ts: MpegTsSegments::default(),
             told_left_out: Vec::new(),
         }
     }
 
     /// Does something with the playlists and what they tell.
     fn with_told<T>(&mut self, others: &[Report], act: impl FnOnce(&mut Playlists, Told<'_>) -> T) -> T {
-        let transport = self.transport.range();
+        let mpeg_ts = self.mpeg_ts.range();
         let variants = [Variant::alone(self.intake.presentation())];
-        act(&mut self.playlists, Told { variants: &variants, others, transport: transport.as_ref() })
+        act(&mut self.playlists, Told { variants: &variants, others, mpeg_ts: mpeg_ts.as_ref() })
     }
 }
 

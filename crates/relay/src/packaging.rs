@@ -16,7 +16,7 @@ use bytes::Bytes;
 use glassline_delivery::packager::Guide;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, OffsetTime};
-use glassline_edge::{Ladder, Missing, Neighbour, Shelf, Wake};
+use glassline_edge::{Ladder, MissingSegment, Neighbour, Shelf, Wake};
 use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::Poller;
 use glassline_io::spool::Reader;
@@ -248,7 +248,7 @@ impl Packaging {
             live.has_ended()
         });
         following.stalls_at = following.shelf.patience().map(|patience| now + patience);
-        self.keep_transport(&live.name);
+        self.keep_mpeg_ts(&live.name);
         let Some(following) = self.following.get_mut(&live.name) else { return };
         if has_all {
             following.reader = None;
@@ -257,15 +257,15 @@ impl Packaging {
     }
 
     /// Makes the segments of MPEG-TS that are asked for, of what the stream keeps.
-    fn keep_transport(&mut self, name: &StreamName) {
+    fn keep_mpeg_ts(&mut self, name: &StreamName) {
         let Some(Following { shelf, reader: Some(reader), .. }) = self.following.get(name) else { return };
         let idle = self.hub.settings().packaging.idle;
-        for Missing { segment, source } in shelf.missing_transport(self.hub.clock.now(), idle) {
-            let bytes = transport(reader.live(), source, &mut self.scratch).unwrap_or_else(|error| {
+        for MissingSegment { segment, source } in shelf.missing_mpeg_ts(self.hub.clock.now(), idle) {
+            let bytes = mpeg_ts_segment(reader.live(), source, &mut self.scratch).unwrap_or_else(|error| {
                 tracing::warn!(stream = %name, %error, "cannot read a stream to make segments of MPEG-TS of it");
                 None
             });
-            shelf.put_transport(segment, bytes);
+            shelf.put_mpeg_ts(segment, bytes);
         }
     }
 
@@ -303,7 +303,7 @@ impl Packaging {
         });
         // Of a stream that stands still no news come, and its segments may be asked for all the same.
         for name in self.following.keys().cloned().collect::<Vec<_>>() {
-            self.of_stream(&name, |it| it.keep_transport(&name));
+            self.of_stream(&name, |it| it.keep_mpeg_ts(&name));
         }
         self.hub.shelves.forget_ladders();
         if !on_demand {
@@ -375,7 +375,7 @@ impl Following {
 }
 
 /// A segment of MPEG-TS out of what the stream keeps; `None` where that is gone.
-fn transport(live: &Live, source: Range<u64>, scratch: &mut [u8]) -> io::Result<Option<Bytes>> {
+fn mpeg_ts_segment(live: &Live, source: Range<u64>, scratch: &mut [u8]) -> io::Result<Option<Bytes>> {
     let Some(prelude) = live.prelude_at(source.start) else { return Ok(None) };
     let mut bytes = Vec::with_capacity(prelude.len() + (source.end - source.start) as usize);
     bytes.extend_from_slice(&prelude);
