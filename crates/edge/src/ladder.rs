@@ -1,9 +1,9 @@
 //! The versions of one capture, told of together: one multivariant playlist, one manifest. Their objects are those of the
-//! versions' own shelves, so that players of one version by its own name and players that choose among all read the same
+//! versions' own stores, so that players of one version by its own name and players that choose among all read the same
 //! ones.
 
 use super::playlists::{Asked, Playlists, Told};
-use super::shelf::Neighbour;
+use super::presentation_store::Neighbour;
 use super::{Found, Wake};
 use glassline_delivery::playlist::{Object, Variant};
 use glassline_delivery::policy::StreamName;
@@ -26,7 +26,7 @@ struct State {
 }
 
 impl Ladder {
-    /// Of no version yet. `base_path` as for [`Shelf::new`](super::Shelf::new).
+    /// Of no version yet. `base_path` as for [`PresentationStore::new`](super::PresentationStore::new).
     pub fn new(wake: Arc<dyn Wake>, base_path: Arc<str>) -> Ladder {
         let playlists = Playlists::new(Arc::clone(&wake), Arc::clone(&base_path));
         Ladder { state: Mutex::new(State { versions: Vec::new(), playlists, looked: None }), wake, base_path }
@@ -54,11 +54,11 @@ impl Ladder {
     /// These are the versions, the best first, as was found at `now`.
     pub fn set_versions(self: &Arc<Ladder>, versions: Vec<Neighbour>, now: Time) {
         for version in &versions {
-            version.shelf.belongs_to(self);
+            version.store.belongs_to(self);
         }
         let mut state = self.lock();
         state.looked = Some(now);
-        let is_same = |(old, new): (&Neighbour, &Neighbour)| Arc::ptr_eq(&old.shelf, &new.shelf);
+        let is_same = |(old, new): (&Neighbour, &Neighbour)| Arc::ptr_eq(&old.store, &new.store);
         if state.versions.len() != versions.len() || !state.versions.iter().zip(&versions).all(is_same) {
             state.versions = versions;
             state.change();
@@ -82,7 +82,7 @@ impl Ladder {
             Err(why) => return Found::Bad(why),
         };
         let mut state = self.lock();
-        state.versions.iter().for_each(|version| version.shelf.note_wanted(now));
+        state.versions.iter().for_each(|version| version.store.note_wanted(now));
         let State { versions, playlists, .. } = &mut *state;
         with_variants(versions, &mut |told| playlists.find(asked.clone(), told))
     }
@@ -113,7 +113,7 @@ fn with_variants<T>(versions: &[Neighbour], look: &mut dyn FnMut(Told<'_>) -> T)
         let Some((first, rest)) = versions.split_first() else {
             return look(Told { variants, others: &[], mpeg_ts: None });
         };
-        first.shelf.look(|presentation| {
+        first.store.look(|presentation| {
             let mut variants: Vec<Variant<'_>> = variants.clone();
             variants.push(Variant { base: &first.base, presentation });
             descend(rest, &mut variants, look)

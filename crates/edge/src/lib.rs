@@ -1,13 +1,13 @@
 //! The edge: objects that are served while they fill.
 //!
 //! ```text
-//! relay's streams ─► packager ─► Shelf ──┐
-//!                                        ├─► Growing ─► relay's workers ─► waiting clients
-//! upstream servers ─► fetching ─► Cache ─┘
+//! relay's streams ─► packager ─► PresentationStore ─┐
+//!                                                   ├─► Growing ─► relay's workers ─► waiting clients
+//! upstream servers ─► fetching ─► Cache ────────────┘
 //!                                   ▲▼
 //!                                  Disk
 //! ```
-//! [`Growing`] joins `delivery::fill`'s object with the readers that wait for more of it; [`Shelf`] is one stream's
+//! [`Growing`] joins `delivery::fill`'s object with the readers that wait for more of it; [`PresentationStore`] is one stream's
 //! presentation, [`Ladder`] those of the versions of one capture, and [`Edge`] what was fetched from elsewhere, in memory and
 //! on a disk.
 #![forbid(unsafe_code)]
@@ -21,8 +21,8 @@ mod growing;
 mod ladder;
 mod mpeg_ts_segments;
 mod playlists;
+mod presentation_store;
 mod readers;
-mod shelf;
 mod upstream;
 mod waits;
 
@@ -33,8 +33,8 @@ pub use growing::{Growing, Held, Reader, Wake};
 pub use ladder::Ladder;
 pub use mpeg_ts_segments::MissingSegment;
 pub use playlists::Found;
+pub use presentation_store::{Neighbour, PresentationStore};
 pub use readers::Reading;
-pub use shelf::{Neighbour, Shelf};
 pub use upstream::{FetchFigures, FetcherError, UpstreamRoute, UpstreamSettings};
 pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 

@@ -99,11 +99,11 @@ impl Connection {
             let words = "Ask for index.m3u8 (LL-HLS) or manifest.mpd (LL-DASH); they name the rest.";
             problem(404, "no such object", words)
         })?;
-        let found = match context.hub.shelves.find(name) {
-            Some(shelf) => shelf.find(object, &request.query, context.now),
+        let found = match context.hub.presentations.find(name) {
+            Some(store) => store.find(object, &request.query, context.now),
             None => match find_live(name, context) {
                 Ok(live) if live.mux.is_packaged() => {
-                    context.hub.shelf(name).find(object, &request.query, context.now)
+                    context.hub.presentation_store(name).find(object, &request.query, context.now)
                 }
                 Ok(live) => {
                     let words =

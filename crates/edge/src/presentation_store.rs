@@ -26,19 +26,19 @@ pub struct Neighbour {
     /// The way from the playlists of others to its objects.
     pub(super) base: String,
     /// Its presentation.
-    pub shelf: Arc<Shelf>,
+    pub store: Arc<PresentationStore>,
 }
 
 impl Neighbour {
     /// The presentation of the stream `name`.
-    pub fn new(name: StreamName, shelf: Arc<Shelf>) -> Neighbour {
+    pub fn new(name: StreamName, store: Arc<PresentationStore>) -> Neighbour {
         let base = format!("../{name}/");
-        Neighbour { name, base, shelf }
+        Neighbour { name, base, store }
     }
 }
 
 /// A presentation that is made while it is read.
-pub struct Shelf {
+pub struct PresentationStore {
     contents: Mutex<Contents>,
     settings: Settings,
     /// When it began, in seconds of UTC.
@@ -59,7 +59,7 @@ pub struct Shelf {
 /// The other versions of its capture. Nothing else is locked while this is.
 #[derive(Default)]
 struct Relations {
-    neighbours: Vec<(String, Weak<Shelf>)>,
+    neighbours: Vec<(String, Weak<PresentationStore>)>,
     ladder: Weak<Ladder>,
     /// The last part of its pictures that is complete.
     last: Option<Position>,
@@ -74,7 +74,7 @@ struct Contents {
     told_left_out: Vec<LeftOut>,
 }
 
-impl Shelf {
+impl PresentationStore {
     /// An empty presentation of a stream in `mux`, asked for first at `now`. Its segments are numbered from a number that grows with `utc`, so that
     /// no cache takes those of two runs of a server for each other. `base_path` stands in front of addresses that have to be
     /// absolute: the folder in which clients find this server, or nothing.
@@ -85,10 +85,10 @@ impl Shelf {
         base_path: Arc<str>,
         now: Time,
         utc: Utc,
-    ) -> Shelf {
+    ) -> PresentationStore {
         let seconds = utc.as_nanos() / 1_000_000_000;
         let settings = settings.clamped();
-        Shelf {
+        PresentationStore {
             contents: Mutex::new(Contents::new(mux, settings, &wake, &base_path, seconds)),
             settings,
             epoch: seconds,
@@ -110,8 +110,8 @@ impl Shelf {
     /// `neighbour` is another version of the same capture: playlists tell how far it is.
     pub fn meet(&self, neighbour: &Neighbour) {
         let mut relations = self.relations();
-        relations.neighbours.retain(|(base, shelf)| *base != neighbour.base && shelf.strong_count() > 0);
-        relations.neighbours.push((neighbour.base.clone(), Arc::downgrade(&neighbour.shelf)));
+        relations.neighbours.retain(|(base, store)| *base != neighbour.base && store.strong_count() > 0);
+        relations.neighbours.push((neighbour.base.clone(), Arc::downgrade(&neighbour.store)));
         relations.neighbours.sort_by(|one, other| one.0.cmp(&other.0));
     }
 
@@ -123,8 +123,8 @@ impl Shelf {
     /// How far the other versions are.
     fn reports(&self) -> Vec<Report> {
         let neighbours = self.relations().neighbours.clone();
-        let told = neighbours.into_iter().filter_map(|(base, shelf)| {
-            let last = shelf.upgrade()?.relations().last?;
+        let told = neighbours.into_iter().filter_map(|(base, store)| {
+            let last = store.upgrade()?.relations().last?;
             Some(Report { base, last })
         });
         told.collect()
@@ -249,7 +249,7 @@ impl Shelf {
         self.change(|intake| intake.push(bytes, utc, at));
     }
 
-    /// The MPEG-TS segments that have to be made (see [`Shelf::put_mpeg_ts`]), while clients have asked for such segments
+    /// The MPEG-TS segments that have to be made (see [`PresentationStore::put_mpeg_ts`]), while clients have asked for such segments
     /// within `idle`. Otherwise there are none, and those that are kept are dropped.
     pub fn missing_mpeg_ts(&self, now: Time, idle: Duration) -> Vec<MissingSegment> {
         let wanted_at = self.mpeg_ts_wanted_at.load(Ordering::Relaxed);
@@ -297,7 +297,7 @@ impl Shelf {
         self.change(|intake| intake.discontinuity(utc));
     }
 
-    /// How long after the last bytes [`Shelf::handle_stall`] is due; `None` where nothing is open.
+    /// How long after the last bytes [`PresentationStore::handle_stall`] is due; `None` where nothing is open.
     pub fn patience(&self) -> Option<Duration> {
         self.lock().intake.patience()
     }
@@ -464,8 +464,8 @@ fn parts_of(rendition: RenditionName, segment: u64) -> RangeInclusive<Object> {
     Object::Part { rendition, segment, part: 0 }..=Object::Part { rendition, segment, part: u32::MAX }
 }
 
-impl std::fmt::Debug for Shelf {
+impl std::fmt::Debug for PresentationStore {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Shelf({} objects)", self.lock().objects.len())
+        write!(formatter, "PresentationStore({} objects)", self.lock().objects.len())
     }
 }
