@@ -212,26 +212,26 @@ impl Growing {
         self.lock().readers.count()
     }
 
-    pub(super) fn sit_down(&self, place: u64) -> usize {
-        self.lock().readers.sit_down(place)
+    pub(super) fn take_slot(&self, place: u64) -> usize {
+        self.lock().readers.take_slot(place)
     }
 
-    pub(super) fn leave_seat(&self, seat: usize) {
+    pub(super) fn leave_slot(&self, slot: usize) {
         let Shared { object, readers, .. } = &mut *self.lock();
-        let is_awaited = readers.leave(seat, object);
+        let is_awaited = readers.leave(slot, object);
         self.resume_if(is_awaited);
     }
 
     /// See [`Reading::look_or_wait`](super::Reading::look_or_wait).
-    pub(super) fn go_on(&self, seat: usize, (place, wants): (u64, u64)) {
+    pub(super) fn go_on(&self, slot: usize, (place, wants): (u64, u64)) {
         let Shared { object, readers, .. } = &mut *self.lock();
-        let is_awaited = readers.go_on(seat, place, wants, object);
+        let is_awaited = readers.go_on(slot, place, wants, object);
         self.resume_if(is_awaited);
     }
 
     /// See [`Reading::holds_others_up`](super::Reading::holds_others_up).
-    pub(super) fn is_held_up_by(&self, seat: usize) -> bool {
-        self.lock().readers.are_held_up_by(seat)
+    pub(super) fn is_held_up_by(&self, slot: usize) -> bool {
+        self.lock().readers.are_held_up_by(slot)
     }
 
     fn resume_if(&self, is_awaited: bool) {

@@ -260,7 +260,7 @@ impl Connection {
 
     pub(super) fn refuse_http(&mut self, error: &HttpError, context: &mut TurnContext<'_>) {
         tracing::debug!(peer = %self.peer, %error, "bad request");
-        self.leave_seat(context, "sent malformed HTTP");
+        self.release_slot(context, "sent malformed HTTP");
         self.leave_track(context);
         let words = "The request could not be read as HTTP/1.1; see the title for what is wrong with it.";
         self.refuse(problem(error.status(), &error.to_string(), words), context);

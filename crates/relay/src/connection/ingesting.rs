@@ -76,7 +76,7 @@ impl Connection {
         let meter = meter.map(|limit| Meter::new(limit, context.now));
         let take_over = asks_to_take_over(request);
         let (address, protocol) = (self.peer.ip(), self.socket.protocol());
-        let asking = Asking { name, request, address, protocol, seat: self.seat, meter, take_over };
+        let asking = Asking { name, request, address, protocol, connection: self.id, meter, take_over };
         let entered = ingests
             .enter(context.hub, asking, context.now, || self.enter_as_publisher(context).map_err(Refusal));
         let session = entered.map_err(|Refusal(response)| {

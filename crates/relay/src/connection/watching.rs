@@ -162,7 +162,7 @@ impl Connection {
         let bps = live.bitrate_bps(context.now);
         hub.presence.enter(address, Purpose::Watch, bps, |of_address, in_all| {
             policy.check_load(live.viewers(), of_address, in_all, bps)?;
-            live.viewer_joins(self.seat.worker);
+            live.viewer_joins(self.id.worker);
             Ok::<(), Full>(())
         })?;
         live.watchers().join(subscriber(address), context.now);
