@@ -20,7 +20,7 @@ const PLAYLIST_SECS: u64 = 1;
 /// Where players of DASH ask for the time, behind the folder in which this server's addresses lie.
 const TIME_PATH: &str = "/api/time?format=iso";
 /// A version of a capture that has nothing yet is waited for until another one has so many segments.
-const PATIENCE_SEGMENTS: usize = 3;
+const VERSION_WAIT_SEGMENTS: usize = 3;
 
 /// What a request for an object comes to.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ fn may_begin(variants: &[Variant<'_>]) -> bool {
         presentation.renditions().iter().map(|it| it.complete().count()).min().unwrap_or(0)
     };
     presentations().all(has_segments)
-        || presentations().any(|it| has_segments(it) && count(it) >= PATIENCE_SEGMENTS)
+        || presentations().any(|it| has_segments(it) && count(it) >= VERSION_WAIT_SEGMENTS)
 }
 
 /// The playlists of a presentation, or of several.

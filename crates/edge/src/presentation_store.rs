@@ -298,7 +298,7 @@ impl PresentationStore {
     }
 
     /// How long after the last bytes [`PresentationStore::handle_stall`] is due; `None` where nothing is open.
-    pub fn patience(&self) -> Option<Duration> {
+    pub fn stall_timeout(&self) -> Option<Duration> {
         self.lock().intake.patience()
     }
 

@@ -185,11 +185,11 @@ impl Hub {
             demand.watched_at = demand.watched_at.max(wanted_at);
             let status = pulls.status(name, now);
             let fails = status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }));
-            let patience = match live {
+            let timeout = match live {
                 Some(_) => settings.return_window.clamp(UNWATCHED_LEAST, UNWATCHED),
                 None => UNWATCHED,
             };
-            let is_over = (live.is_none() && fails) || now.since(demand.watched_at) > patience;
+            let is_over = (live.is_none() && fails) || now.since(demand.watched_at) > timeout;
             if is_over {
                 ended.push((name.clone(), live, Arc::clone(&demand.waiting)));
             }

@@ -514,12 +514,12 @@ impl Hub {
         let mut over = Vec::new();
         self.ingests.lock().retain(|_, session| {
             let core = session.lock();
-            let patience = silence + core.ingest.expected_quiet();
+            let timeout = silence + core.ingest.expected_quiet();
             let how = match core.standing() {
                 Some(over) => Some(over),
                 None if !core.holds() => Some(Over::Evicted),
                 None if core.ingest.is_over() => Some(Over::Ended),
-                None if now.since(core.last_bytes) >= patience => Some(Over::Silent),
+                None if now.since(core.last_bytes) >= timeout => Some(Over::Silent),
                 None => None,
             };
             drop(core);

@@ -249,7 +249,7 @@ impl Packaging {
             tracing::warn!(stream = %live.name, %error, "cannot read a stream to package it");
             live.has_ended()
         });
-        following.stalls_at = following.store.patience().map(|patience| now + patience);
+        following.stalls_at = following.store.stall_timeout().map(|timeout| now + timeout);
         self.keep_mpeg_ts(&live.name);
         let Some(following) = self.following.get_mut(&live.name) else { return };
         if has_all {

@@ -168,11 +168,11 @@ impl Connection {
     pub(super) fn check_track(&mut self, context: &mut TurnContext<'_>) {
         let Role::Ingesting(ingesting) = &self.role else { return };
         let outcome = ingesting.session.outcome(ingesting.body);
-        let patience = match ingesting.bytes {
+        let timeout = match ingesting.bytes {
             0 => context.settings.http.body_time,
             _ => context.settings.http.body_time.max(context.settings.silence_timeout),
         };
-        let patience = patience + ingesting.session.expected_quiet();
+        let timeout = timeout + ingesting.session.expected_quiet();
         match outcome {
             Some(Ok(())) => {
                 self.leave_track(context);
@@ -183,7 +183,7 @@ impl Connection {
                 self.finish_answer(&guarded(response), false, context);
             }
             Some(Err(refused)) => self.refuse_track(&refused, context),
-            None if context.now.since(ingesting.last_bytes) >= patience => {
+            None if context.now.since(ingesting.last_bytes) >= timeout => {
                 context.hub.counters.timed_out.increment();
                 context.hub.counters.bodies_timed_out.increment();
                 self.leave_track(context);

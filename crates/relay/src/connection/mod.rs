@@ -173,7 +173,7 @@ impl Connection {
                 Role::Publishing(publishing) => publishing.bytes == 0,
                 Role::Ingesting(ingesting) => ingesting.bytes == 0,
                 Role::Reporting(_) | Role::Preparing(_) => true,
-                // Its patience is bounded by itself.
+                // Each of these has a time limit of its own.
                 Role::Watching(_) | Role::Fetching(_) | Role::Awaiting(_) | Role::Asked(_) => false,
                 Role::Draining { since } => since.is_none(),
             }
