@@ -2,9 +2,9 @@
 //! versions' own stores, so that players of one version by its own name and players that choose among all read the same
 //! ones.
 
-use super::playlists::{Asked, Playlists, Told};
+use super::playlists::{PlaylistRequest, PlaylistSources, Playlists};
 use super::presentation_store::Neighbour;
-use super::{Found, Wake};
+use super::{FoundObject, Wake};
 use glassline_delivery::playlist::{Object, Variant};
 use glassline_delivery::policy::StreamName;
 use glassline_media::Time;
@@ -71,20 +71,20 @@ impl Ladder {
     }
 
     /// What a request for `object` with `query` comes to.
-    pub fn find(&self, object: Object, query: &str, now: Time) -> Found {
+    pub fn find(&self, object: Object, query: &str, now: Time) -> FoundObject {
         use Object::{Multivariant, NumberManifest, TimelineManifest, TransportMedia};
         let is_of_all = matches!(object, Multivariant | TransportMedia | NumberManifest | TimelineManifest);
         if !is_of_all {
-            return Found::Unknown;
+            return FoundObject::Unknown;
         }
-        let asked = match Asked::new(object, query) {
-            Ok(asked) => asked,
-            Err(why) => return Found::Bad(why),
+        let request = match PlaylistRequest::new(object, query) {
+            Ok(request) => request,
+            Err(why) => return FoundObject::Bad(why),
         };
         let mut state = self.lock();
         state.versions.iter().for_each(|version| version.store.note_wanted(now));
         let State { versions, playlists, .. } = &mut *state;
-        with_variants(versions, &mut |told| playlists.find(asked.clone(), told))
+        with_variants(versions, &mut |sources| playlists.find(request.clone(), sources))
     }
 
     /// One of the versions has something new.
@@ -99,19 +99,19 @@ impl Ladder {
 impl State {
     fn change(&mut self) {
         let State { versions, playlists, .. } = self;
-        with_variants(versions, &mut |told| playlists.change(told));
+        with_variants(versions, &mut |sources| playlists.change(sources));
     }
 }
 
 /// Looks at all versions at once: each is kept from changing while the next ones are looked at.
-fn with_variants<T>(versions: &[Neighbour], look: &mut dyn FnMut(Told<'_>) -> T) -> T {
+fn with_variants<T>(versions: &[Neighbour], look: &mut dyn FnMut(PlaylistSources<'_>) -> T) -> T {
     fn descend<'a, T>(
         versions: &'a [Neighbour],
         variants: &mut Vec<Variant<'a>>,
-        look: &mut dyn FnMut(Told<'_>) -> T,
+        look: &mut dyn FnMut(PlaylistSources<'_>) -> T,
     ) -> T {
         let Some((first, rest)) = versions.split_first() else {
-            return look(Told { variants, others: &[], mpeg_ts: None });
+            return look(PlaylistSources { variants, others: &[], mpeg_ts: None });
         };
         first.store.look(|presentation| {
             let mut variants: Vec<Variant<'_>> = variants.clone();

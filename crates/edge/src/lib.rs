@@ -32,7 +32,7 @@ pub use glassline_delivery::fill::CacheStatus;
 pub use growing::{Growing, Held, Reader, Wake};
 pub use ladder::Ladder;
 pub use mpeg_ts_segments::MissingSegment;
-pub use playlists::Found;
+pub use playlists::FoundObject;
 pub use presentation_store::{Neighbour, PresentationStore};
 pub use readers::Reading;
 pub use upstream::{FetchFigures, FetcherError, UpstreamRoute, UpstreamSettings};

@@ -1,7 +1,7 @@
 //! A stream's presentation: what the packager makes of it, as objects that are read while they fill, and its playlists.
 
 use super::mpeg_ts_segments::{MissingSegment, MpegTsSegments};
-use super::playlists::{Asked, Found, Playlists, Told};
+use super::playlists::{FoundObject, PlaylistRequest, PlaylistSources, Playlists};
 use super::{Growing, Ladder, Wake};
 use glassline_delivery::fill::{Bytes, Failure, Head, Object as Filling};
 use glassline_delivery::packager::{
@@ -184,42 +184,42 @@ impl PresentationStore {
     }
 
     /// What a request for `object` with `query` comes to.
-    pub fn find(&self, object: Object, query: &str, now: Time) -> Found {
+    pub fn find(&self, object: Object, query: &str, now: Time) -> FoundObject {
         self.note_wanted(now);
         if matches!(object, Object::TransportMedia | Object::TransportSegment { .. }) {
             self.mpeg_ts_wanted_at.store(now.as_nanos().max(1), Ordering::Relaxed);
         }
         if object.is_playlist() {
-            let asked = match Asked::new(object, query) {
-                Ok(asked) => asked,
-                Err(why) => return Found::Bad(why),
+            let request = match PlaylistRequest::new(object, query) {
+                Ok(request) => request,
+                Err(why) => return FoundObject::Bad(why),
             };
             let reports = self.reports();
             let mut contents = self.lock();
             if object == Object::TransportMedia && contents.intake.mux() != Mux::MpegTs {
-                return Found::Unknown;
+                return FoundObject::Unknown;
             }
             if object != Object::TransportMedia
                 && let Some((head, body)) = contents.refusal()
             {
-                return Found::Object(Growing::new(Filling::whole(head, body), Arc::clone(&self.wake)));
+                return FoundObject::Object(Growing::new(Filling::whole(head, body), Arc::clone(&self.wake)));
             }
-            return contents.with_told(&reports, |playlists, told| playlists.find(asked, told));
+            return contents.with_sources(&reports, |playlists, sources| playlists.find(request, sources));
         }
         let mut contents = self.lock();
         if let Object::TransportSegment { segment } = object {
             return match contents.intake.presentation().availability(object) {
-                Availability::Gone => Found::Gone,
-                _ => contents.mpeg_ts.find(segment).map_or(Found::Unknown, Found::Object),
+                Availability::Gone => FoundObject::Gone,
+                _ => contents.mpeg_ts.find(segment).map_or(FoundObject::Unknown, FoundObject::Object),
             };
         }
         match contents.intake.presentation().availability(object) {
             Availability::Exists => {
-                contents.objects.get(&object).cloned().map_or(Found::Unknown, Found::Object)
+                contents.objects.get(&object).cloned().map_or(FoundObject::Unknown, FoundObject::Object)
             }
-            Availability::Coming => Found::Object(self.object(&mut contents, object)),
-            Availability::Gone => Found::Gone,
-            Availability::Unknown => Found::Unknown,
+            Availability::Coming => FoundObject::Object(self.object(&mut contents, object)),
+            Availability::Gone => FoundObject::Gone,
+            Availability::Unknown => FoundObject::Unknown,
         }
     }
 
@@ -274,7 +274,7 @@ impl PresentationStore {
         let mut contents = self.lock();
         let head = self.head(Object::TransportSegment { segment });
         contents.mpeg_ts.put(segment, bytes, head, &self.wake);
-        contents.with_told(&reports, |playlists, told| playlists.change(told));
+        contents.with_sources(&reports, |playlists, sources| playlists.change(sources));
     }
 
     /// Which tracks are left out, and why, as far as is known.
@@ -330,7 +330,7 @@ impl PresentationStore {
             let last = contents.intake.presentation().rendition(RenditionName::Video);
             self.relations().last = last.and_then(Rendition::last_part);
             let reports = self.reports();
-            contents.with_told(&reports, |playlists, told| playlists.change(told));
+            contents.with_sources(&reports, |playlists, sources| playlists.change(sources));
         }
         if let Some((head, body)) = contents.refusal() {
             contents.playlists.refuse(&head, &body);
@@ -447,10 +447,14 @@ impl Contents {
     }
 
     /// Does something with the playlists and what they tell.
-    fn with_told<T>(&mut self, others: &[Report], act: impl FnOnce(&mut Playlists, Told<'_>) -> T) -> T {
+    fn with_sources<T>(
+        &mut self,
+        others: &[Report],
+        act: impl FnOnce(&mut Playlists, PlaylistSources<'_>) -> T,
+    ) -> T {
         let mpeg_ts = self.mpeg_ts.range();
         let variants = [Variant::alone(self.intake.presentation())];
-        act(&mut self.playlists, Told { variants: &variants, others, mpeg_ts: mpeg_ts.as_ref() })
+        act(&mut self.playlists, PlaylistSources { variants: &variants, others, mpeg_ts: mpeg_ts.as_ref() })
     }
 }
 

@@ -13,7 +13,7 @@ use glassline_delivery::metacube::CONTENT_CODING;
 use glassline_delivery::playlist::Object;
 use glassline_delivery::policy::{AccessRequest, Action, Full, Refusal, StreamName};
 use glassline_delivery::stream::{Mux, Prebuffer};
-use glassline_edge::{Found, Growing};
+use glassline_edge::{FoundObject, Growing};
 use glassline_streams::Live;
 use glassline_streams::presence::{Purpose, subscriber};
 use serde::{Deserialize, Serialize};
@@ -121,21 +121,21 @@ impl Connection {
         };
         let wait = |response: Response| response.with_header("Retry-After", "1");
         match found {
-            Found::Object(growing) => Ok(growing),
-            Found::Gone => {
+            FoundObject::Object(growing) => Ok(growing),
+            FoundObject::Gone => {
                 Err(problem(410, "it is kept no longer", "Read the playlist again; it says what there is."))
             }
-            Found::Unknown => {
+            FoundObject::Unknown => {
                 let words =
                     "Nothing of this name is there or due. Read the playlist again; it says what there is.";
                 Err(problem(404, "no such object", words))
             }
-            Found::Bad(why) => Err(problem(
+            FoundObject::Bad(why) => Err(problem(
                 400,
                 &why,
                 "Read the playlist again without _HLS_ directives; it says what there is.",
             )),
-            Found::Busy => Err(wait(problem(503, "too many wait for playlists", "Try again shortly."))),
+            FoundObject::Busy => Err(wait(problem(503, "too many wait for playlists", "Try again shortly."))),
         }
     }
 
