@@ -3,7 +3,7 @@
 //! ones.
 
 use super::playlists::{PlaylistRequest, PlaylistSources, Playlists};
-use super::presentation_store::Neighbour;
+use super::presentation_store::CaptureVersion;
 use super::{FoundObject, Wake};
 use glassline_delivery::playlist::{Object, Variant};
 use glassline_delivery::policy::StreamName;
@@ -19,7 +19,7 @@ pub struct Ladder {
 
 struct State {
     /// The best first.
-    versions: Vec<Neighbour>,
+    versions: Vec<CaptureVersion>,
     playlists: Playlists,
     /// When it was last looked which versions there are.
     looked: Option<Time>,
@@ -52,13 +52,13 @@ impl Ladder {
     }
 
     /// These are the versions, the best first, as was found at `now`.
-    pub fn set_versions(self: &Arc<Ladder>, versions: Vec<Neighbour>, now: Time) {
+    pub fn set_versions(self: &Arc<Ladder>, versions: Vec<CaptureVersion>, now: Time) {
         for version in &versions {
             version.store.belongs_to(self);
         }
         let mut state = self.lock();
         state.looked = Some(now);
-        let is_same = |(old, new): (&Neighbour, &Neighbour)| Arc::ptr_eq(&old.store, &new.store);
+        let is_same = |(old, new): (&CaptureVersion, &CaptureVersion)| Arc::ptr_eq(&old.store, &new.store);
         if state.versions.len() != versions.len() || !state.versions.iter().zip(&versions).all(is_same) {
             state.versions = versions;
             state.change();
@@ -104,9 +104,9 @@ impl State {
 }
 
 /// Looks at all versions at once: each is kept from changing while the next ones are looked at.
-fn with_variants<T>(versions: &[Neighbour], look: &mut dyn FnMut(PlaylistSources<'_>) -> T) -> T {
+fn with_variants<T>(versions: &[CaptureVersion], look: &mut dyn FnMut(PlaylistSources<'_>) -> T) -> T {
     fn descend<'a, T>(
-        versions: &'a [Neighbour],
+        versions: &'a [CaptureVersion],
         variants: &mut Vec<Variant<'a>>,
         look: &mut dyn FnMut(PlaylistSources<'_>) -> T,
     ) -> T {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Another version of the same capture.
 #[derive(Clone, Debug)]
-pub struct Neighbour {
+pub struct CaptureVersion {
     /// Its stream.
     pub name: StreamName,
     /// The way from the playlists of others to its objects.
@@ -29,11 +29,11 @@ pub struct Neighbour {
     pub store: Arc<PresentationStore>,
 }
 
-impl Neighbour {
+impl CaptureVersion {
     /// The presentation of the stream `name`.
-    pub fn new(name: StreamName, store: Arc<PresentationStore>) -> Neighbour {
+    pub fn new(name: StreamName, store: Arc<PresentationStore>) -> CaptureVersion {
         let base = format!("../{name}/");
-        Neighbour { name, base, store }
+        CaptureVersion { name, base, store }
     }
 }
 
@@ -59,7 +59,7 @@ pub struct PresentationStore {
 /// The other versions of its capture. Nothing else is locked while this is.
 #[derive(Default)]
 struct Relations {
-    neighbours: Vec<(String, Weak<PresentationStore>)>,
+    versions: Vec<(String, Weak<PresentationStore>)>,
     ladder: Weak<Ladder>,
     /// The last part of its pictures that is complete.
     last: Option<Position>,
@@ -107,12 +107,12 @@ impl PresentationStore {
         self.relations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `neighbour` is another version of the same capture: playlists tell how far it is.
-    pub fn meet(&self, neighbour: &Neighbour) {
+    /// `version` is another one of the same capture: playlists tell how far it is.
+    pub fn add_version(&self, version: &CaptureVersion) {
         let mut relations = self.relations();
-        relations.neighbours.retain(|(base, store)| *base != neighbour.base && store.strong_count() > 0);
-        relations.neighbours.push((neighbour.base.clone(), Arc::downgrade(&neighbour.store)));
-        relations.neighbours.sort_by(|one, other| one.0.cmp(&other.0));
+        relations.versions.retain(|(base, store)| *base != version.base && store.strong_count() > 0);
+        relations.versions.push((version.base.clone(), Arc::downgrade(&version.store)));
+        relations.versions.sort_by(|one, other| one.0.cmp(&other.0));
     }
 
     /// `ladder` is told of what is new here.
@@ -122,8 +122,8 @@ impl PresentationStore {
 
     /// How far the other versions are.
     fn reports(&self) -> Vec<Report> {
-        let neighbours = self.relations().neighbours.clone();
-        let told = neighbours.into_iter().filter_map(|(base, store)| {
+        let versions = self.relations().versions.clone();
+        let told = versions.into_iter().filter_map(|(base, store)| {
             let last = store.upgrade()?.relations().last?;
             Some(Report { base, last })
         });

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use glassline_delivery::packager::Guide;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, OffsetTime};
-use glassline_edge::{Ladder, MissingSegment, Neighbour, PresentationStore, Wake};
+use glassline_edge::{CaptureVersion, Ladder, MissingSegment, PresentationStore, Wake};
 use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::Poller;
 use glassline_io::spool::Reader;
@@ -62,7 +62,7 @@ impl Hub {
             .ladder_or_begin(group, || Ladder::new(wake, self.settings().base_path.clone()));
         let versions = names.into_iter().map(|name| {
             let store = self.presentation_store(&name);
-            Neighbour::new(name, store)
+            CaptureVersion::new(name, store)
         });
         ladder.set_versions(versions.collect(), now);
         Some(ladder)

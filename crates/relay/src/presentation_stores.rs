@@ -2,7 +2,7 @@
 
 use glassline_delivery::packager;
 use glassline_delivery::policy::StreamName;
-use glassline_edge::{Ladder, Neighbour, PresentationStore};
+use glassline_edge::{CaptureVersion, Ladder, PresentationStore};
 use glassline_streams::status::StreamStatus;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -60,11 +60,11 @@ impl PresentationStores {
             None => {
                 let store = Arc::new(begin());
                 if let Some(group) = name.version().map(|version| version.group) {
-                    let own = Neighbour::new(name.clone(), Arc::clone(&store));
-                    for (other, neighbour) in stores.iter().filter(|(other, _)| is_version_of(other, &group))
+                    let own = CaptureVersion::new(name.clone(), Arc::clone(&store));
+                    for (other, its_store) in stores.iter().filter(|(other, _)| is_version_of(other, &group))
                     {
-                        neighbour.meet(&own);
-                        store.meet(&Neighbour::new(other.clone(), Arc::clone(neighbour)));
+                        its_store.add_version(&own);
+                        store.add_version(&CaptureVersion::new(other.clone(), Arc::clone(its_store)));
                     }
                 }
                 stores.insert(name.clone(), Arc::clone(&store));

@@ -15,7 +15,7 @@ use glassline_delivery::playlist::rewrite::{
 };
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::telemetry::first_bytes::Begun;
-use glassline_edge::{Held, ObjectSource, Reader, Reading};
+use glassline_edge::{ObjectFile, ObjectSource, Reader, Reading};
 use glassline_media::Time;
 use glassline_streams::ConnectionId;
 use std::io;
@@ -102,7 +102,7 @@ struct Body {
     /// Behind the last one; `None`: wherever the object ends.
     to: Option<u64>,
     /// Where the rest of it leaves from, if not from memory.
-    file: Option<Arc<Held>>,
+    file: Option<Arc<ObjectFile>>,
 }
 
 /// What a look at the object came to.
@@ -112,7 +112,7 @@ enum Step {
     /// Parts of the answer.
     Parts(Vec<Bytes>),
     /// The answer goes on with the bytes of this file, from one place to before another.
-    File(Arc<Held>, u64, u64),
+    File(Arc<ObjectFile>, u64, u64),
     /// All has left, this number of bytes of the object, with this status.
     Done { status: u16, bytes: u64 },
     /// It is answered otherwise.
