@@ -24,7 +24,7 @@ pub const MOST_PICTURES: f64 = 6.0;
 /// Enough that a group is a small part of a round, and that each of 1, 2, 3, 4 and 6 pictures a send has whole groups.
 const GROUPS: usize = 12;
 /// The longest that bytes wait for a group's next send: of a stream with few pictures fewer leave together.
-const PATIENCE: Duration = Duration::from_millis(100);
+const SEND_WAIT_MAX: Duration = Duration::from_millis(100);
 /// News further apart than this say nothing about when the next come.
 const LONGEST_INTERVAL: Duration = Duration::from_millis(500);
 /// What leaves as one packet of segmentation offload, about: a send with more costs as much as two.
@@ -106,7 +106,7 @@ impl Coalescer {
         if let Some(gap) = gap.filter(|gap| *gap < LONGEST_INTERVAL) {
             self.interval = Some(self.interval.map_or(gap, |mean| (mean * 7 + gap) / 8));
         }
-        self.pictures = wanted.clamp(1.0, self.patient().min(useful(brings)));
+        self.pictures = wanted.clamp(1.0, self.pictures_within_wait().min(useful(brings)));
         let waited = self.chosen(|group| group.waiting_since.is_some());
         // Rounded up: after three thirds of a send there is one.
         let step = (f64::from(SEND) / self.pictures).ceil() as u32;
@@ -138,23 +138,23 @@ impl Coalescer {
     /// may change it.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        Some(self.groups.iter().filter_map(|group| group.waiting_since).min()? + self.patience())
+        Some(self.groups.iter().filter_map(|group| group.waiting_since).min()? + self.send_wait())
     }
 
-    /// Pictures a send that [`PATIENCE`] is enough for.
-    fn patient(&self) -> f64 {
+    /// Pictures a send that [`SEND_WAIT_MAX`] is enough for.
+    fn pictures_within_wait(&self) -> f64 {
         let Some(interval) = self.interval else { return 1.0 };
-        (PATIENCE.as_micros() / interval.as_micros().max(1) + 1) as f64
+        (SEND_WAIT_MAX.as_micros() / interval.as_micros().max(1) + 1) as f64
     }
 
     /// Each group's send comes within one interval less, where news come as they are used to.
-    fn patience(&self) -> Duration {
-        (self.interval.unwrap_or_default() * self.pictures.ceil() as u32).min(PATIENCE)
+    fn send_wait(&self) -> Duration {
+        (self.interval.unwrap_or_default() * self.pictures.ceil() as u32).min(SEND_WAIT_MAX)
     }
 
     fn late_at(&self, now: Time) -> impl Fn(&Group) -> bool + use<> {
-        let patience = self.patience();
-        move |group| group.waiting_since.is_some_and(|since| now >= since + patience)
+        let wait = self.send_wait();
+        move |group| group.waiting_since.is_some_and(|since| now >= since + wait)
     }
 
     fn chosen(&self, is_chosen: impl Fn(&Group) -> bool) -> u32 {
@@ -242,7 +242,7 @@ mod tests {
         /// However news come, each viewer for whom there is something gets it before its deadline, and none is served for
         /// nothing.
         #[test]
-        fn no_viewer_waits_beyond_the_patience(
+        fn no_viewer_waits_longer_than_may_be(
             steps in proptest::collection::vec((1u64..150, 1f64..8.0, 0u64..100_000), 1..200),
         ) {
             let (mut coalescer, mut now) = (Coalescer::default(), Time::ZERO);
@@ -268,11 +268,11 @@ mod tests {
                         *since = None;
                         prop_assert_eq!(chosen.has_waited(slot as u32), waited[slot]);
                     }
-                    prop_assert!(since.is_none_or(|since| now.since(since) <= PATIENCE));
+                    prop_assert!(since.is_none_or(|since| now.since(since) <= SEND_WAIT_MAX));
                 }
             }
             if let Some(at) = coalescer.poll_timeout() {
-                prop_assert!(at <= now + PATIENCE);
+                prop_assert!(at <= now + SEND_WAIT_MAX);
             }
             prop_assert_eq!(coalescer.poll_timeout().is_some(), waiting.iter().any(Option::is_some));
         }

@@ -35,7 +35,7 @@ pub struct Growing {
     wake: Arc<dyn Wake>,
     /// How often it was asked for as a whole, up to [`FREEZE_AT`].
     asked: AtomicU32,
-    frozen: OnceLock<Option<Arc<Held>>>,
+    frozen: OnceLock<Option<Arc<ObjectFile>>>,
     /// What fills it, where that pauses for readers and for memory.
     feeder: Option<Arc<dyn Feeder>>,
     /// Its number among those that wait for a connection to a server; 0 where it does not.
@@ -59,20 +59,20 @@ static FROZEN: AtomicUsize = AtomicUsize::new(0);
 
 /// An object's bytes in a file of their own, which is memory too.
 #[derive(Debug)]
-pub struct Held {
+pub struct ObjectFile {
     frozen: Frozen,
     _charge: Option<Charge>,
 }
 
-impl Held {
-    fn of(pieces: &[Bytes], memory: Option<&Memory>) -> Option<Held> {
+impl ObjectFile {
+    fn of(pieces: &[Bytes], memory: Option<&Memory>) -> Option<ObjectFile> {
         let is_room = FROZEN.fetch_add(1, Ordering::Relaxed) < FROZEN_MAX;
         let frozen = if is_room { Frozen::of(pieces.iter().map(|piece| &piece[..])).ok() } else { None };
         if frozen.is_none() {
             FROZEN.fetch_sub(1, Ordering::Relaxed);
         }
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
-        frozen.map(|frozen| Held { frozen, _charge: memory.map(|memory| memory.charge(bytes)) })
+        frozen.map(|frozen| ObjectFile { frozen, _charge: memory.map(|memory| memory.charge(bytes)) })
     }
 
     /// See [`Frozen::send`].
@@ -84,16 +84,16 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ObjectFile {
     fn drop(&mut self) {
         FROZEN.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The same bytes, for code that reads them as memory.
-struct Lent(Arc<Held>);
+struct MappedBytes(Arc<ObjectFile>);
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for MappedBytes {
     fn as_ref(&self) -> &[u8] {
         self.0.frozen.as_ref()
     }
@@ -212,26 +212,26 @@ impl Growing {
         self.lock().readers.count()
     }
 
-    pub(super) fn sit_down(&self, place: u64) -> usize {
-        self.lock().readers.sit_down(place)
+    pub(super) fn take_slot(&self, place: u64) -> usize {
+        self.lock().readers.take_slot(place)
     }
 
-    pub(super) fn leave_seat(&self, seat: usize) {
+    pub(super) fn leave_slot(&self, slot: usize) {
         let Shared { object, readers, .. } = &mut *self.lock();
-        let is_awaited = readers.leave(seat, object);
+        let is_awaited = readers.leave(slot, object);
         self.resume_if(is_awaited);
     }
 
     /// See [`Reading::look_or_wait`](super::Reading::look_or_wait).
-    pub(super) fn go_on(&self, seat: usize, (place, wants): (u64, u64)) {
+    pub(super) fn go_on(&self, slot: usize, (place, wants): (u64, u64)) {
         let Shared { object, readers, .. } = &mut *self.lock();
-        let is_awaited = readers.go_on(seat, place, wants, object);
+        let is_awaited = readers.go_on(slot, place, wants, object);
         self.resume_if(is_awaited);
     }
 
     /// See [`Reading::holds_others_up`](super::Reading::holds_others_up).
-    pub(super) fn is_held_up_by(&self, seat: usize) -> bool {
-        self.lock().readers.are_held_up_by(seat)
+    pub(super) fn is_held_up_by(&self, slot: usize) -> bool {
+        self.lock().readers.are_held_up_by(slot)
     }
 
     fn resume_if(&self, is_awaited: bool) {
@@ -327,7 +327,7 @@ impl Growing {
 
     /// The bytes of what is whole in a file of their own, where it is asked for often enough that this is worth it. Says that
     /// it is asked for once more.
-    pub fn frozen(&self) -> Option<Arc<Held>> {
+    pub fn frozen(&self) -> Option<Arc<ObjectFile>> {
         if let Some(frozen) = self.frozen.get() {
             return frozen.clone();
         }
@@ -337,17 +337,17 @@ impl Growing {
         self.frozen.get_or_init(|| self.freeze()).clone()
     }
 
-    fn freeze(&self) -> Option<Arc<Held>> {
+    fn freeze(&self) -> Option<Arc<ObjectFile>> {
         let mut pieces = Vec::new();
         let (is_worth_it, memory) = self.look(|object| {
             let count = object.read(0, u64::MAX, &mut pieces);
             let is_all_there = object.progress().is_whole && count == object.filled();
             (is_all_there && FREEZE_BYTES.contains(&count), object.memory().cloned())
         });
-        let held = Arc::new(if is_worth_it { Held::of(&pieces, memory.as_ref()) } else { None }?);
+        let file = Arc::new(if is_worth_it { ObjectFile::of(&pieces, memory.as_ref()) } else { None }?);
         // What it was made of is let go.
-        self.lock().object.lie_in(Bytes::from_owner(Lent(Arc::clone(&held))));
-        Some(held)
+        self.lock().object.lie_in(Bytes::from_owner(MappedBytes(Arc::clone(&file))));
+        Some(file)
     }
 
     /// Looks at the object.
@@ -497,12 +497,12 @@ mod tests {
         for _ in 0..FREEZE_AT {
             assert!(growing.frozen().is_none());
         }
-        let held = growing.frozen().unwrap();
-        assert!(Arc::ptr_eq(&held, &growing.frozen().unwrap()));
+        let file = growing.frozen().unwrap();
+        assert!(Arc::ptr_eq(&file, &growing.frozen().unwrap()));
         let mut pieces = Vec::new();
         growing.look(|object| object.read(0, u64::MAX, &mut pieces));
         assert_eq!(pieces.concat(), bytes);
-        assert_eq!(pieces[0].as_ptr(), held.frozen.as_ref().as_ptr(), "they are kept once");
+        assert_eq!(pieces[0].as_ptr(), file.frozen.as_ref().as_ptr(), "they are kept once");
         // What is small, or not whole, stays where it is.
         let small = Growing::new(Object::whole(Head::new("video/mp4"), Bytes::from_static(b"x")), woken);
         assert!((0..=FREEZE_AT + 1).all(|_| small.frozen().is_none()));

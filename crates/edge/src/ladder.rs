@@ -1,10 +1,10 @@
 //! The versions of one capture, told of together: one multivariant playlist, one manifest. Their objects are those of the
-//! versions' own shelves, so that players of one version by its own name and players that choose among all read the same
+//! versions' own stores, so that players of one version by its own name and players that choose among all read the same
 //! ones.
 
-use super::playlists::{Asked, Playlists, Told};
-use super::shelf::Neighbour;
-use super::{Found, Wake};
+use super::playlists::{PlaylistRequest, PlaylistSources, Playlists};
+use super::presentation_store::CaptureVersion;
+use super::{FoundObject, Wake};
 use glassline_delivery::playlist::{Object, Variant};
 use glassline_delivery::policy::StreamName;
 use glassline_media::Time;
@@ -19,14 +19,14 @@ pub struct Ladder {
 
 struct State {
     /// The best first.
-    versions: Vec<Neighbour>,
+    versions: Vec<CaptureVersion>,
     playlists: Playlists,
     /// When it was last looked which versions there are.
     looked: Option<Time>,
 }
 
 impl Ladder {
-    /// Of no version yet. `base_path` as for [`Shelf::new`](super::Shelf::new).
+    /// Of no version yet. `base_path` as for [`PresentationStore::new`](super::PresentationStore::new).
     pub fn new(wake: Arc<dyn Wake>, base_path: Arc<str>) -> Ladder {
         let playlists = Playlists::new(Arc::clone(&wake), Arc::clone(&base_path));
         Ladder { state: Mutex::new(State { versions: Vec::new(), playlists, looked: None }), wake, base_path }
@@ -52,13 +52,13 @@ impl Ladder {
     }
 
     /// These are the versions, the best first, as was found at `now`.
-    pub fn set_versions(self: &Arc<Ladder>, versions: Vec<Neighbour>, now: Time) {
+    pub fn set_versions(self: &Arc<Ladder>, versions: Vec<CaptureVersion>, now: Time) {
         for version in &versions {
-            version.shelf.belongs_to(self);
+            version.store.belongs_to(self);
         }
         let mut state = self.lock();
         state.looked = Some(now);
-        let is_same = |(old, new): (&Neighbour, &Neighbour)| Arc::ptr_eq(&old.shelf, &new.shelf);
+        let is_same = |(old, new): (&CaptureVersion, &CaptureVersion)| Arc::ptr_eq(&old.store, &new.store);
         if state.versions.len() != versions.len() || !state.versions.iter().zip(&versions).all(is_same) {
             state.versions = versions;
             state.change();
@@ -71,20 +71,20 @@ impl Ladder {
     }
 
     /// What a request for `object` with `query` comes to.
-    pub fn find(&self, object: Object, query: &str, now: Time) -> Found {
+    pub fn find(&self, object: Object, query: &str, now: Time) -> FoundObject {
         use Object::{Multivariant, NumberManifest, TimelineManifest, TransportMedia};
         let is_of_all = matches!(object, Multivariant | TransportMedia | NumberManifest | TimelineManifest);
         if !is_of_all {
-            return Found::Unknown;
+            return FoundObject::Unknown;
         }
-        let asked = match Asked::new(object, query) {
-            Ok(asked) => asked,
-            Err(why) => return Found::Bad(why),
+        let request = match PlaylistRequest::new(object, query) {
+            Ok(request) => request,
+            Err(why) => return FoundObject::Bad(why),
         };
         let mut state = self.lock();
-        state.versions.iter().for_each(|version| version.shelf.note_wanted(now));
+        state.versions.iter().for_each(|version| version.store.note_wanted(now));
         let State { versions, playlists, .. } = &mut *state;
-        with_variants(versions, &mut |told| playlists.find(asked.clone(), told))
+        with_variants(versions, &mut |sources| playlists.find(request.clone(), sources))
     }
 
     /// One of the versions has something new.
@@ -99,21 +99,21 @@ impl Ladder {
 impl State {
     fn change(&mut self) {
         let State { versions, playlists, .. } = self;
-        with_variants(versions, &mut |told| playlists.change(told));
+        with_variants(versions, &mut |sources| playlists.change(sources));
     }
 }
 
 /// Looks at all versions at once: each is kept from changing while the next ones are looked at.
-fn with_variants<T>(versions: &[Neighbour], look: &mut dyn FnMut(Told<'_>) -> T) -> T {
+fn with_variants<T>(versions: &[CaptureVersion], look: &mut dyn FnMut(PlaylistSources<'_>) -> T) -> T {
     fn descend<'a, T>(
-        versions: &'a [Neighbour],
+        versions: &'a [CaptureVersion],
         variants: &mut Vec<Variant<'a>>,
-        look: &mut dyn FnMut(Told<'_>) -> T,
+        look: &mut dyn FnMut(PlaylistSources<'_>) -> T,
     ) -> T {
         let Some((first, rest)) = versions.split_first() else {
-            return look(Told { variants, others: &[], transport: None });
+            return look(PlaylistSources { variants, others: &[], mpeg_ts: None });
         };
-        first.shelf.look(|presentation| {
+        first.store.look(|presentation| {
             let mut variants: Vec<Variant<'_>> = variants.clone();
             variants.push(Variant { base: &first.base, presentation });
             descend(rest, &mut variants, look)

@@ -1,13 +1,13 @@
 //! The edge: objects that are served while they fill.
 //!
 //! ```text
-//! relay's streams ─► packager ─► Shelf ──┐
-//!                                        ├─► Growing ─► relay's workers ─► waiting clients
-//! upstream servers ─► fetching ─► Cache ─┘
+//! relay's streams ─► packager ─► PresentationStore ─┐
+//!                                                   ├─► Growing ─► relay's workers ─► waiting clients
+//! upstream servers ─► fetching ─► Cache ────────────┘
 //!                                   ▲▼
 //!                                  Disk
 //! ```
-//! [`Growing`] joins `delivery::fill`'s object with the readers that wait for more of it; [`Shelf`] is one stream's
+//! [`Growing`] joins `delivery::fill`'s object with the readers that wait for more of it; [`PresentationStore`] is one stream's
 //! presentation, [`Ladder`] those of the versions of one capture, and [`Edge`] what was fetched from elsewhere, in memory and
 //! on a disk.
 #![forbid(unsafe_code)]
@@ -19,22 +19,22 @@ mod disk;
 mod fetch_mailbox;
 mod growing;
 mod ladder;
+mod mpeg_ts_segments;
 mod playlists;
+mod presentation_store;
 mod readers;
-mod shelf;
-mod transport;
 mod upstream;
 mod waits;
 
 pub use cache::CacheFigures;
 pub use disk::{DiskFigures, DiskSettings};
 pub use glassline_delivery::fill::CacheStatus;
-pub use growing::{Growing, Held, Reader, Wake};
+pub use growing::{Growing, ObjectFile, Reader, Wake};
 pub use ladder::Ladder;
-pub use playlists::Found;
+pub use mpeg_ts_segments::MissingSegment;
+pub use playlists::FoundObject;
+pub use presentation_store::{CaptureVersion, PresentationStore};
 pub use readers::Reading;
-pub use shelf::{Neighbour, Shelf};
-pub use transport::Missing;
 pub use upstream::{FetchFigures, FetcherError, UpstreamRoute, UpstreamSettings};
 pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 

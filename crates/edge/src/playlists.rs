@@ -20,11 +20,11 @@ const PLAYLIST_SECS: u64 = 1;
 /// Where players of DASH ask for the time, behind the folder in which this server's addresses lie.
 const TIME_PATH: &str = "/api/time?format=iso";
 /// A version of a capture that has nothing yet is waited for until another one has so many segments.
-const PATIENCE_SEGMENTS: usize = 3;
+const VERSION_WAIT_SEGMENTS: usize = 3;
 
 /// What a request for an object comes to.
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundObject {
     /// It is there, or will be.
     Object(Arc<Growing>),
     /// It was there, and is kept no longer.
@@ -37,20 +37,20 @@ pub enum Found {
     Busy,
 }
 
-/// What there is to tell.
+/// What playlists are rendered from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct PlaylistSources<'a> {
     /// The best first.
     pub(super) variants: &'a [Variant<'a>],
     /// How far others are, in media playlists.
     pub(super) others: &'a [Report],
     /// What is kept as segments of MPEG-TS; of several variants that is told in their own playlists.
-    pub(super) transport: Option<&'a RangeInclusive<u64>>,
+    pub(super) mpeg_ts: Option<&'a RangeInclusive<u64>>,
 }
 
 /// A playlist as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Asked {
+pub(super) struct PlaylistRequest {
     object: Object,
     /// The segment and the part that it is to have.
     from: Option<(u64, Option<u32>)>,
@@ -59,11 +59,11 @@ pub(super) struct Asked {
     carried: String,
 }
 
-impl Asked {
+impl PlaylistRequest {
     /// By a request for `object` with `query`; otherwise why that makes no sense.
-    pub(super) fn new(object: Object, query: &str) -> Result<Asked, String> {
+    pub(super) fn new(object: Object, query: &str) -> Result<PlaylistRequest, String> {
         let directives = Directives::of(Some(query)).map_err(|error| error.to_string())?;
-        Ok(Asked {
+        Ok(PlaylistRequest {
             object,
             from: directives.msn.map(|msn| (msn, directives.part)),
             skip: directives.skip,
@@ -77,8 +77,8 @@ impl Asked {
     }
 
     /// What becomes of it; `None`: there is no such playlist, and none is due.
-    fn decide(&self, told: Told<'_>) -> Option<Decision> {
-        let Told { variants, transport, .. } = told;
+    fn decide(&self, sources: PlaylistSources<'_>) -> Option<Decision> {
+        let PlaylistSources { variants, mpeg_ts, .. } = sources;
         let presentation = variants.first()?.presentation;
         match self.object {
             Object::Media(name) => match presentation.availability(self.object) {
@@ -92,7 +92,7 @@ impl Asked {
                 Some(if is_there { Decision::Now } else { Decision::Wait })
             }
             Object::TransportMedia if variants.len() == 1 => {
-                let is_there = transport.is_some() || presentation.is_ended();
+                let is_there = mpeg_ts.is_some() || presentation.is_ended();
                 Some(if is_there { Decision::Now } else { Decision::Wait })
             }
             _ => Some(if may_begin(variants) { Decision::Now } else { Decision::Wait }),
@@ -100,8 +100,8 @@ impl Asked {
     }
 
     /// `base_path` stands in front of what has to be an absolute address: players take it for one of their page.
-    fn render(&self, told: Told<'_>, base_path: &str) -> Option<String> {
-        let Told { variants, others, transport } = told;
+    fn render(&self, sources: PlaylistSources<'_>, base_path: &str) -> Option<String> {
+        let PlaylistSources { variants, others, mpeg_ts } = sources;
         let presentation = variants.first()?.presentation;
         let carried = Carried::of(Some(&self.carried));
         let mpd = |addressing| {
@@ -116,9 +116,9 @@ impl Asked {
             }
             Object::IFrames => hls::iframes(presentation, &carried),
             Object::TransportMedia if variants.len() == 1 => {
-                hls::transport(presentation, transport?.clone(), &carried)
+                hls::mpeg_ts(presentation, mpeg_ts?.clone(), &carried)
             }
-            Object::TransportMedia => hls::transport_variants(variants, &carried),
+            Object::TransportMedia => hls::mpeg_ts_variants(variants, &carried),
             Object::NumberManifest => mpd(Addressing::Number),
             Object::TimelineManifest => mpd(Addressing::Timeline),
             _ => None,
@@ -155,7 +155,7 @@ fn may_begin(variants: &[Variant<'_>]) -> bool {
         presentation.renditions().iter().map(|it| it.complete().count()).min().unwrap_or(0)
     };
     presentations().all(has_segments)
-        || presentations().any(|it| has_segments(it) && count(it) >= PATIENCE_SEGMENTS)
+        || presentations().any(|it| has_segments(it) && count(it) >= VERSION_WAIT_SEGMENTS)
 }
 
 /// The playlists of a presentation, or of several.
@@ -163,9 +163,9 @@ pub(super) struct Playlists {
     wake: Arc<dyn Wake>,
     base_path: Arc<str>,
     /// As they are now.
-    rendered: BTreeMap<Asked, Arc<Growing>>,
+    rendered: BTreeMap<PlaylistRequest, Arc<Growing>>,
     /// Those that are not due yet.
-    awaited: BTreeMap<Asked, Arc<Growing>>,
+    awaited: BTreeMap<PlaylistRequest, Arc<Growing>>,
 }
 
 impl Playlists {
@@ -174,30 +174,32 @@ impl Playlists {
     }
 
     /// What a request comes to.
-    pub(super) fn find(&mut self, asked: Asked, told: Told<'_>) -> Found {
-        match asked.decide(told) {
-            None => Found::Unknown,
+    pub(super) fn find(&mut self, request: PlaylistRequest, sources: PlaylistSources<'_>) -> FoundObject {
+        match request.decide(sources) {
+            None => FoundObject::Unknown,
             Some(Decision::BadRequest) => {
-                Found::Bad("the segment or part is too far ahead of what there is".to_owned())
+                FoundObject::Bad("the segment or part is too far ahead of what there is".to_owned())
             }
             Some(Decision::Now) => {
-                if let Some(growing) = self.rendered.get(&asked) {
-                    return Found::Object(Arc::clone(growing));
+                if let Some(growing) = self.rendered.get(&request) {
+                    return FoundObject::Object(Arc::clone(growing));
                 }
-                let Some(text) = asked.render(told, &self.base_path) else { return Found::Unknown };
-                let whole = Filling::whole(asked.head(&text), Bytes::from(text));
+                let Some(text) = request.render(sources, &self.base_path) else {
+                    return FoundObject::Unknown;
+                };
+                let whole = Filling::whole(request.head(&text), Bytes::from(text));
                 let growing = Growing::new(whole, Arc::clone(&self.wake));
                 if self.rendered.len() < AWAITED_MAX {
-                    self.rendered.insert(asked, Arc::clone(&growing));
+                    self.rendered.insert(request, Arc::clone(&growing));
                 }
-                Found::Object(growing)
+                FoundObject::Object(growing)
             }
             Some(Decision::Wait) => {
-                if self.awaited.len() >= AWAITED_MAX && !self.awaited.contains_key(&asked) {
-                    return Found::Busy;
+                if self.awaited.len() >= AWAITED_MAX && !self.awaited.contains_key(&request) {
+                    return FoundObject::Busy;
                 }
                 let new = || Growing::new(Filling::new(), Arc::clone(&self.wake));
-                Found::Object(Arc::clone(self.awaited.entry(asked).or_insert_with(new)))
+                FoundObject::Object(Arc::clone(self.awaited.entry(request).or_insert_with(new)))
             }
         }
     }
@@ -208,20 +210,21 @@ impl Playlists {
     }
 
     /// The presentation has changed: answers the requests that waited, where their playlists are due by now.
-    pub(super) fn change(&mut self, told: Told<'_>) {
+    pub(super) fn change(&mut self, sources: PlaylistSources<'_>) {
         self.rendered.clear();
-        let waits = |asked: &Asked| asked.decide(told) == Some(Decision::Wait);
-        let due: Vec<Asked> = self.awaited.keys().filter(|asked| !waits(asked)).cloned().collect();
-        for asked in due {
-            let Some(growing) = self.awaited.remove(&asked) else { continue };
-            match asked.render(told, &self.base_path) {
+        let waits = |request: &PlaylistRequest| request.decide(sources) == Some(Decision::Wait);
+        let due: Vec<PlaylistRequest> =
+            self.awaited.keys().filter(|request| !waits(request)).cloned().collect();
+        for request in due {
+            let Some(growing) = self.awaited.remove(&request) else { continue };
+            match request.render(sources, &self.base_path) {
                 Some(text) => {
                     growing.change(|object| {
-                        object.begin(asked.head(&text), None);
+                        object.begin(request.head(&text), None);
                         object.append(Bytes::from(text));
                         object.finish();
                     });
-                    self.rendered.insert(asked, growing);
+                    self.rendered.insert(request, growing);
                 }
                 None => growing.change(|object| object.fail(Failure::Ended)),
             }
@@ -234,7 +237,7 @@ impl Playlists {
         // Segments of the stream's own bytes are cut whatever is in them.
         let (kept, refused): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.awaited)
             .into_iter()
-            .partition(|(asked, _)| asked.object == Object::TransportMedia);
+            .partition(|(request, _)| request.object == Object::TransportMedia);
         self.awaited = kept;
         for growing in refused.into_values() {
             growing.change(|object| {

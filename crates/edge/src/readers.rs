@@ -17,7 +17,7 @@ pub(super) trait Feeder: Send + Sync {
 /// The readers of one object.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
-    /// Where each reads; `None`: a seat that is free.
+    /// Where each reads; `None`: a slot that is free.
     places: Vec<Option<u64>>,
     free: Vec<usize>,
     count: usize,
@@ -32,30 +32,30 @@ impl Readers {
         self.count
     }
 
-    pub(super) fn sit_down(&mut self, place: u64) -> usize {
+    pub(super) fn take_slot(&mut self, place: u64) -> usize {
         self.count += 1;
         self.furthest = self.furthest.max(place);
-        if let Some(seat) = self.free.pop() {
-            self.places[seat] = Some(place);
-            return seat;
+        if let Some(slot) = self.free.pop() {
+            self.places[slot] = Some(place);
+            return slot;
         }
         self.places.push(Some(place));
         self.places.len() - 1
     }
 
     /// Returns whether the feeder has to be resumed.
-    pub(super) fn leave(&mut self, seat: usize, object: &mut Object) -> bool {
-        self.places[seat] = None;
-        self.free.push(seat);
+    pub(super) fn leave(&mut self, slot: usize, object: &mut Object) -> bool {
+        self.places[slot] = None;
+        self.free.push(slot);
         self.count -= 1;
         self.slide_on(object);
         self.resume_at.take().is_some()
     }
 
-    /// The reader in `seat` is at `place`, and cannot go on before `wants`. Returns whether the feeder has to be resumed.
-    pub(super) fn go_on(&mut self, seat: usize, place: u64, wants: u64, object: &mut Object) -> bool {
+    /// The reader in `slot` is at `place`, and cannot go on before `wants`. Returns whether the feeder has to be resumed.
+    pub(super) fn go_on(&mut self, slot: usize, place: u64, wants: u64, object: &mut Object) -> bool {
         self.furthest = self.furthest.max(wants);
-        let before = self.places[seat].replace(place);
+        let before = self.places[slot].replace(place);
         if before != Some(place) {
             self.slide_on(object);
         }
@@ -69,9 +69,9 @@ impl Readers {
         self.resume_at = Some(place);
     }
 
-    /// Whether the object slides and others wait for the reader in `seat`.
-    pub(super) fn are_held_up_by(&self, seat: usize) -> bool {
-        let place = self.places[seat];
+    /// Whether the object slides and others wait for the reader in `slot`.
+    pub(super) fn are_held_up_by(&self, slot: usize) -> bool {
+        let place = self.places[slot];
         self.is_sliding
             && self.resume_at.is_some()
             && self.count > 1
@@ -99,7 +99,7 @@ impl Readers {
 /// A reader of an object: for as long as this lives the object is filled, as far as the reader has come and some way ahead.
 pub struct Reading {
     growing: Arc<Growing>,
-    seat: usize,
+    slot: usize,
 }
 
 impl fmt::Debug for Reading {
@@ -119,19 +119,19 @@ impl Deref for Reading {
 impl Reading {
     /// Reads from the begin of `growing`.
     pub fn new(growing: Arc<Growing>) -> Reading {
-        let seat = growing.sit_down(0);
-        Reading { growing, seat }
+        let slot = growing.take_slot(0);
+        Reading { growing, slot }
     }
 
     /// Reads whatever comes, at once, so that the whole object is fetched and kept.
     pub(super) fn of_all(growing: Arc<Growing>) -> Reading {
-        let seat = growing.sit_down(u64::MAX);
-        Reading { growing, seat }
+        let slot = growing.take_slot(u64::MAX);
+        Reading { growing, slot }
     }
 
     /// Whether memory is short, and others that read the object wait for this one.
     pub fn holds_others_up(&self) -> bool {
-        self.growing.is_held_up_by(self.seat)
+        self.growing.is_held_up_by(self.slot)
     }
 
     /// Looks at the object as `reader`, which has read what is before byte `place`, cannot go on before byte `wants` is
@@ -142,14 +142,14 @@ impl Reading {
         (place, wants): (u64, u64),
         look: impl FnOnce(&Object) -> Option<T>,
     ) -> Option<T> {
-        self.growing.go_on(self.seat, (place, wants));
+        self.growing.go_on(self.slot, (place, wants));
         self.growing.look_or_wait(reader, look)
     }
 }
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.growing.leave_seat(self.seat);
+        self.growing.leave_slot(self.slot);
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
         for _ in 0..10 {
             object.append(vec![7; 100_000].into());
         }
-        let (one, other) = (readers.sit_down(0), readers.sit_down(0));
+        let (one, other) = (readers.take_slot(0), readers.take_slot(0));
         readers.go_on(one, 700_000, 700_000, &mut object);
         assert_eq!(readers.standing(1_000_000).furthest, 700_000);
         readers.is_sliding = true;

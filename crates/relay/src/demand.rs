@@ -2,8 +2,8 @@
 //! pulled; some time after its last viewer has gone, the pull ends.
 
 use crate::hub::Hub;
+use crate::presentation_stores::is_version_of;
 use crate::pull::{Pull, PullTable};
-use crate::shelves::is_version_of;
 use glassline_delivery::fill::{Failure, Object};
 use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
@@ -137,7 +137,7 @@ impl Hub {
     /// Whether LL-HLS and LL-DASH of `name` are upstream servers' to give, though its bytes are here: one viewer of
     /// `/live/NAME.ts` is no reason to make anew what others follow, with other numbers. What is made here already goes on here.
     pub(super) fn is_presented_upstream(&self, name: &StreamName) -> bool {
-        self.demands.have(name) && !self.shelves.have(name)
+        self.demands.have(name) && !self.presentations.have(name)
     }
 
     /// What the next process needs of them.
@@ -176,20 +176,20 @@ impl Hub {
         let (now, pulls, settings) = (self.clock.now(), self.pulls(), self.settings());
         let mut ended = Vec::new();
         self.demands.lock().retain(|name, demand| {
-            let (live, shelf) = (self.streams.find(name), self.shelves.find(name));
+            let (live, store) = (self.streams.find(name), self.presentations.find(name));
             if live.as_ref().is_some_and(|live| live.viewers() > 0) {
                 demand.watched_at = now;
             }
             // Players of what is packaged here watch it, too.
-            let wanted_at = shelf.map_or(Time::ZERO, |shelf| shelf.wanted_at());
+            let wanted_at = store.map_or(Time::ZERO, |store| store.wanted_at());
             demand.watched_at = demand.watched_at.max(wanted_at);
             let status = pulls.status(name, now);
             let fails = status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }));
-            let patience = match live {
+            let timeout = match live {
                 Some(_) => settings.return_window.clamp(UNWATCHED_LEAST, UNWATCHED),
                 None => UNWATCHED,
             };
-            let is_over = (live.is_none() && fails) || now.since(demand.watched_at) > patience;
+            let is_over = (live.is_none() && fails) || now.since(demand.watched_at) > timeout;
             if is_over {
                 ended.push((name.clone(), live, Arc::clone(&demand.waiting)));
             }
@@ -206,7 +206,7 @@ impl Hub {
                 tracing::info!(stream = %name, "no client watches it: it is pulled no longer");
                 self.streams.end(&live);
             }
-            self.shelves.remove(&name);
+            self.presentations.remove(&name);
             waiting.change(|object| object.fail(Failure::Upstream));
         }
     }

@@ -267,7 +267,7 @@ pub(super) fn unpack(
             own_link.map(|index| Ok::<_, HandoverError>((index, descriptors.take()?))).transpose()?;
         let live = state.stream().and_then(|stream| lives.get(&stream));
         workers[worker % count]
-            .adopt(wire, |wire, seat| Connection::restore(state, wire, seat, live, own_link))?;
+            .adopt(wire, |wire, id| Connection::restore(state, wire, id, live, own_link))?;
     }
     let mut fetcher = Fetcher::new(Arc::clone(&hub) as Arc<dyn Sources>)?;
     hub.inherit_demands(state.demands);

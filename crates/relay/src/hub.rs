@@ -15,9 +15,9 @@ use crate::long_answers::LongAnswers;
 use crate::marking::Marker;
 use crate::memory;
 use crate::output::{Destinations, OutputTable};
+use crate::presentation_stores::PresentationStores;
 use crate::pull::{PullTable, Sources};
 use crate::roster::{Clients, Roster};
-use crate::shelves::Shelves;
 use crate::status::Totals;
 use crate::{ListenerRole, Settings, Site};
 use glassline_delivery::http1::Response;
@@ -53,7 +53,7 @@ pub struct Hub {
     pub(super) presence: Presence,
     pub(super) certificates: Arc<Certificates>,
     pub(super) marker: Marker,
-    pub(super) shelves: Shelves,
+    pub(super) presentations: PresentationStores,
     pub(super) demands: Demands,
     pub(super) ingests: Ingests,
     pub(super) long_answers: LongAnswers,
@@ -121,7 +121,7 @@ impl Hub {
             presence: Presence::default(),
             certificates: Arc::new(Certificates::new().map_err(io::Error::other)?),
             marker: Marker::default(),
-            shelves: Shelves::default(),
+            presentations: PresentationStores::default(),
             demands: Demands::default(),
             ingests: Ingests::default(),
             long_answers: LongAnswers::default(),
@@ -183,7 +183,7 @@ impl Hub {
         let outputs = self.outputs();
         for stream in &mut list {
             outputs.complete(stream);
-            self.shelves.complete(stream);
+            self.presentations.complete(stream);
         }
         list
     }
@@ -197,7 +197,7 @@ impl Hub {
             None => StreamStatus::absent(name, self.pulls().mux(name), Some(source?)),
         };
         self.outputs().complete(&mut status);
-        self.shelves.complete(&mut status);
+        self.presentations.complete(&mut status);
         Some(status)
     }
 
@@ -485,9 +485,9 @@ impl Observer for Hub {
     fn published(&self, live: &Arc<Live>) {
         let is_packaged_always = !self.settings().packaging.on_demand && live.mux.is_packaged();
         if is_packaged_always && !self.is_presented_upstream(&live.name) {
-            drop(self.shelf(&live.name));
+            drop(self.presentation_store(&live.name));
         }
-        if self.shelves.find(&live.name).is_some() {
+        if self.presentations.find(&live.name).is_some() {
             live.set_is_packaged(true);
         }
         self.demands.tell(&live.name);

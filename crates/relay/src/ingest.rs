@@ -17,7 +17,7 @@ use glassline_streams::counters::Counter;
 use glassline_streams::presence::Purpose;
 use glassline_streams::{ClaimError, PushError};
 use glassline_streams::{Claimant, Claimed};
-use glassline_streams::{Live, Seat};
+use glassline_streams::{ConnectionId, Live};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,10 +57,10 @@ struct Core {
     ingest: Ingest,
     /// The streams that it has the publisher slot of, by the numbers that [`Ingest`] gives them; `None` for one that it
     /// did not get, or has lost.
-    seats: Vec<Option<(Arc<Live>, u64)>>,
+    slots: Vec<Option<(Arc<Live>, u64)>>,
     /// All streams are versions, and there is none of the name itself.
     is_ladder: bool,
-    seat: Seat,
+    connection: ConnectionId,
     began: Time,
     last_bytes: Time,
     bytes: u64,
@@ -136,7 +136,7 @@ pub(super) struct Asking<'a> {
     pub(super) request: &'a Request,
     pub(super) address: IpAddr,
     pub(super) protocol: Protocol,
-    pub(super) seat: Seat,
+    pub(super) connection: ConnectionId,
     pub(super) meter: Option<Meter>,
     pub(super) take_over: bool,
 }
@@ -162,7 +162,7 @@ impl Ingests {
         now: Time,
         enter: impl FnOnce() -> Result<(), E>,
     ) -> Result<Arc<IngestSession>, E> {
-        let Asking { name, request, address, protocol, seat, meter, take_over } = asking;
+        let Asking { name, request, address, protocol, connection, meter, take_over } = asking;
         let owner = Owner { address: address.to_canonical(), credential: credential(request) };
         let mut sessions = self.lock();
         if let Some(session) = sessions.get(name).filter(|session| session.owner == owner)
@@ -176,7 +176,8 @@ impl Ingests {
             return Err(ClaimError::Taken { name: name.clone() }.into());
         }
         enter()?;
-        let claimant = Claimant { name, mux: Mux::MpegTs, seat: Some(seat), take_over, piece: None };
+        let claimant =
+            Claimant { name, mux: Mux::MpegTs, connection: Some(connection), take_over, piece: None };
         let Claimed { live, session, .. } = match hub.streams.claim(claimant) {
             Ok(claimed) => claimed,
             Err(error) => {
@@ -186,9 +187,9 @@ impl Ingests {
         };
         let core = Core {
             ingest: Ingest::new(),
-            seats: vec![Some((live, session))],
+            slots: vec![Some((live, session))],
             is_ladder: false,
-            seat,
+            connection,
             began: now,
             last_bytes: now,
             bytes: 0,
@@ -213,7 +214,7 @@ impl Ingests {
         if core.ended_before(how) {
             return;
         }
-        for (live, number) in core.seats.iter().flatten() {
+        for (live, number) in core.slots.iter().flatten() {
             live.release(*number, now);
             hub.streams.announce(live, None);
         }
@@ -271,10 +272,10 @@ fn add(sum: &mut Counters, more: Counters) {
 impl Core {
     /// Whether it has the publisher slot of the stream that was asked for; where that is a ladder, that of any version.
     fn holds(&self) -> bool {
-        let held = |seat: &Option<(Arc<Live>, u64)>| {
-            seat.as_ref().is_some_and(|(live, session)| live.is_held_by(*session))
+        let held = |slot: &Option<(Arc<Live>, u64)>| {
+            slot.as_ref().is_some_and(|(live, session)| live.is_held_by(*session))
         };
-        let needed = if self.is_ladder { &self.seats[..] } else { &self.seats[..1] };
+        let needed = if self.is_ladder { &self.slots[..] } else { &self.slots[..1] };
         self.standing().is_none() && needed.iter().any(held)
     }
 
@@ -416,19 +417,19 @@ impl IngestSession {
             match output {
                 Output::Begin { stream, version } => {
                     let name = format!("{}-{version}", self.name);
-                    let claimed = self.claim_version(&name, core.seat, hub);
+                    let claimed = self.claim_version(&name, core.connection, hub);
                     if let Err(reason) = &claimed {
                         tracing::warn!(peer = %self.owner.address, stream = name, %reason, "version refused");
                         core.ingest.refuse_stream(stream, &name, reason);
                     }
                     if stream > 0 {
-                        debug_assert_eq!(core.seats.len(), stream);
-                        core.seats.push(claimed.ok());
+                        debug_assert_eq!(core.slots.len(), stream);
+                        core.slots.push(claimed.ok());
                         continue;
                     }
                     // A ladder has its name to itself, and no stream of that name.
                     core.is_ladder = true;
-                    if let Some((live, session)) = std::mem::replace(&mut core.seats[0], claimed.ok())
+                    if let Some((live, session)) = std::mem::replace(&mut core.slots[0], claimed.ok())
                         && live.is_held_by(session)
                     {
                         live.give_way();
@@ -436,20 +437,20 @@ impl IngestSession {
                     }
                 }
                 Output::Seam { stream } => {
-                    let Some(Some((live, session))) = core.seats.get_mut(stream) else { continue };
+                    let Some(Some((live, session))) = core.slots.get_mut(stream) else { continue };
                     // Where the slot is lost, the next packets show it.
                     *session = live.begin_anew(*session, now).unwrap_or(*session);
                     hub.streams.announce(live, None);
                 }
                 Output::Packets { stream, bytes } => {
-                    let Some(Some((live, session))) = core.seats.get(stream) else { continue };
+                    let Some(Some((live, session))) = core.slots.get(stream) else { continue };
                     let (pushed, flushed) = live.push_all(*session, &bytes, now);
                     hub.streams.notify(live, flushed);
                     let Err(error) = pushed else { continue };
                     match error {
                         PushError::Evicted => {
                             let name = live.name.to_string();
-                            core.seats[stream] = None;
+                            core.slots[stream] = None;
                             core.ingest.refuse_stream(stream, &name, "another publisher has taken it over");
                             if !core.holds() {
                                 return Err(Over::Evicted);
@@ -466,7 +467,12 @@ impl IngestSession {
     }
 
     /// Takes the publisher slot of a further stream, where its publisher may publish that.
-    fn claim_version(&self, name: &str, seat: Seat, hub: &Hub) -> Result<(Arc<Live>, u64), String> {
+    fn claim_version(
+        &self,
+        name: &str,
+        connection: ConnectionId,
+        hub: &Hub,
+    ) -> Result<(Arc<Live>, u64), String> {
         let name = StreamName::parse(name).ok_or("the name is too long")?;
         let settings = hub.settings();
         let hosts = OwnHosts::of(hub, &settings);
@@ -478,7 +484,8 @@ impl IngestSession {
             .check(&asked, hub.clock.utc())
             .map_err(|refusal| access::explain(refusal, asked.action).1)?;
         let take_over = asks_to_take_over(&self.first);
-        let claimant = Claimant { name: &name, mux: Mux::MpegTs, seat: Some(seat), take_over, piece: None };
+        let claimant =
+            Claimant { name: &name, mux: Mux::MpegTs, connection: Some(connection), take_over, piece: None };
         let claimed = hub.streams.claim(claimant).map_err(|error| error.to_string())?;
         Ok((claimed.live, claimed.session))
     }
@@ -501,18 +508,18 @@ fn arm(core: &mut Core) -> Option<Time> {
 }
 
 impl Hub {
-    /// Ends the publishers of CMAF that are over, silent, or no longer have their seats. Called by one worker.
+    /// Ends the publishers of CMAF that are over, silent, or no longer have their slots. Called by one worker.
     pub(super) fn look_at_ingests(&self, now: Time) {
         let silence = self.settings().silence_timeout;
         let mut over = Vec::new();
         self.ingests.lock().retain(|_, session| {
             let core = session.lock();
-            let patience = silence + core.ingest.expected_quiet();
+            let timeout = silence + core.ingest.expected_quiet();
             let how = match core.standing() {
                 Some(over) => Some(over),
                 None if !core.holds() => Some(Over::Evicted),
                 None if core.ingest.is_over() => Some(Over::Ended),
-                None if now.since(core.last_bytes) >= patience => Some(Over::Silent),
+                None if now.since(core.last_bytes) >= timeout => Some(Over::Silent),
                 None => None,
             };
             drop(core);

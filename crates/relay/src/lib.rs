@@ -39,10 +39,10 @@ mod long_answers;
 mod marking;
 mod memory;
 mod packaging;
+mod presentation_stores;
 mod resting;
 mod roster;
 mod settings;
-mod shelves;
 mod status;
 #[cfg(test)]
 mod test_streams;

@@ -14,7 +14,7 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_edge::Wake;
 use glassline_io::containment::{Border, contain};
-use glassline_streams::Seat;
+use glassline_streams::ConnectionId;
 use glassline_streams::presence::subscriber;
 use std::io;
 use std::net::IpAddr;
@@ -52,7 +52,7 @@ pub(super) struct Client {
 struct Job {
     request: Box<Request>,
     client: Client,
-    seat: Seat,
+    connection: ConnectionId,
     answer: Weak<LongAnswer>,
     /// `None` of operators.
     place: Option<Place>,
@@ -107,13 +107,13 @@ impl LongAnswers {
         let _ = self.maker.set(maker);
     }
 
-    /// Has the answer to `request` made, for the connection at `seat`, which is woken when it is there. `None` where too many wait.
+    /// Has the answer to `request` made, for `connection`, which is woken when it is there. `None` where too many wait.
     pub(super) fn ask(
         &self,
         inboxes: &Arc<Inboxes>,
         request: &Request,
         client: Client,
-        seat: Seat,
+        connection: ConnectionId,
     ) -> Option<Arc<LongAnswer>> {
         let maker = self.maker.get()?;
         let place = if client.is_operator { None } else { Some(Place::take(&self.waiting, client.peer)?) };
@@ -126,7 +126,7 @@ impl LongAnswers {
         });
         let answer = Arc::new(LongAnswer::default());
         let request = Box::new(request.clone());
-        let job = Job { request, client, seat, answer: Arc::downgrade(&answer), place };
+        let job = Job { request, client, connection, answer: Arc::downgrade(&answer), place };
         queue.as_ref()?.try_send(job).ok()?;
         Some(answer)
     }
@@ -143,7 +143,7 @@ fn start(maker: &Arc<Maker>, inboxes: &Arc<Inboxes>) -> io::Result<SyncSender<Jo
 fn run(make: &Maker, inboxes: &Inboxes, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         // Its place is free when its answer is made.
-        let Job { request, client, seat, answer, place: _place } = job;
+        let Job { request, client, connection, answer, place: _place } = job;
         let Some(answer) = answer.upgrade() else { continue };
         let response = match contain(Border::Connection, || make(&request, client.door, client.peer)) {
             Ok(Some(response)) => response,
@@ -151,7 +151,7 @@ fn run(make: &Maker, inboxes: &Inboxes, jobs: &Receiver<Job>) {
             Err(_) => problem(500, "an internal fault", "See the server's log, and report it."),
         };
         *answer.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(response);
-        inboxes.wake(seat.worker, vec![seat.token]);
+        inboxes.wake(connection.worker, vec![connection.token]);
     }
 }
 
@@ -210,8 +210,8 @@ mod tests {
         is_operator: bool,
     ) -> Option<Arc<LongAnswer>> {
         let client = Client { door: ListenerRole::Shared, peer, is_operator };
-        let seat = Seat { worker: 1, token };
-        hub.long_answers.ask(&hub.inboxes, &request(path), client, seat)
+        let connection = ConnectionId { worker: 1, token };
+        hub.long_answers.ask(&hub.inboxes, &request(path), client, connection)
     }
 
     #[test]

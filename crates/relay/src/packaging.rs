@@ -1,22 +1,22 @@
 //! The packager's thread. It reads the streams that clients ask for as LL-HLS or LL-DASH, as an output does, and puts
-//! what it makes of each into its presentation store ([`Shelf`]).
+//! what it makes of each into its [`PresentationStore`].
 //!
 //! ```text
-//! request ─► worker ─► Shelf (new) ─ Package ─► thread "package"
-//! Live ─ news ─────────────────────────────────► Following ─► Shelf ─► Growing ─► clients that wait, on their workers
+//! request ─► worker ─► PresentationStore (new) ─ Package ─► thread "package"
+//! Live ─ news ─► Following ─► PresentationStore ─► Growing ─► clients that wait, on their workers
 //! ```
 //! A presentation begins when it is first asked for, with what the stream's backlog holds, and ends some time after it was last asked
 //! for, so that packaging costs nothing where no client uses it. Where `[package] on_demand` is off, it begins with its stream.
 
 use crate::hub::Hub;
 use crate::inboxes::Message;
+use crate::presentation_stores::is_version_of;
 use crate::settings::PackagingSettings;
-use crate::shelves::is_version_of;
 use bytes::Bytes;
 use glassline_delivery::packager::Guide;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, OffsetTime};
-use glassline_edge::{Ladder, Missing, Neighbour, Shelf, Wake};
+use glassline_edge::{CaptureVersion, Ladder, MissingSegment, PresentationStore, Wake};
 use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::Poller;
 use glassline_io::spool::Reader;
@@ -43,12 +43,12 @@ impl Hub {
     /// The versions of the capture `group`, all of which are packaged from now on; `None` where there are none.
     pub(super) fn ladder(&self, group: &StreamName) -> Option<Arc<Ladder>> {
         let now = self.clock.now();
-        let known = self.shelves.ladder(group);
+        let known = self.presentations.ladder(group);
         let is_fresh = |ladder: &Arc<Ladder>| ladder.looked().is_some_and(|at| now.since(at) < LOOK);
         if let Some(ladder) = known.filter(is_fresh) {
             return Some(ladder);
         }
-        let mut names = self.shelves.versions_of(group);
+        let mut names = self.presentations.versions_of(group);
         let packaged = self.versions_of(group).filter(|live| live.mux.is_packaged());
         names.extend(packaged.map(|live| live.name.clone()));
         names.sort_by_cached_key(|name| (name.version().map(|version| version.best_first()), name.clone()));
@@ -57,11 +57,12 @@ impl Hub {
             return None;
         }
         let wake = Arc::clone(&self.inboxes) as Arc<dyn Wake>;
-        let ladder =
-            self.shelves.ladder_or_begin(group, || Ladder::new(wake, self.settings().base_path.clone()));
+        let ladder = self
+            .presentations
+            .ladder_or_begin(group, || Ladder::new(wake, self.settings().base_path.clone()));
         let versions = names.into_iter().map(|name| {
-            let shelf = self.shelf(&name);
-            Neighbour::new(name, shelf)
+            let store = self.presentation_store(&name);
+            CaptureVersion::new(name, store)
         });
         ladder.set_versions(versions.collect(), now);
         Some(ladder)
@@ -75,25 +76,26 @@ impl Hub {
     }
 
     /// The presentation of the stream `name`, of which the packager is told where it has none yet.
-    pub(super) fn shelf(&self, name: &StreamName) -> Arc<Shelf> {
-        if let Some(shelf) = self.shelves.find(name) {
-            return shelf;
+    pub(super) fn presentation_store(&self, name: &StreamName) -> Arc<PresentationStore> {
+        if let Some(store) = self.presentations.find(name) {
+            return store;
         }
         let (settings, wake) = (self.settings(), Arc::clone(&self.inboxes) as Arc<dyn Wake>);
         let (presentation, base_path) = (settings.packaging.presentation, settings.base_path.clone());
         let mux = self.streams.find(name).map_or(Mux::default(), |live| live.mux);
-        let begin = || Shelf::new(mux, presentation, wake, base_path, self.clock.now(), self.clock.utc());
-        let (shelf, is_new) = self.shelves.find_or_begin(name, begin);
+        let begin =
+            || PresentationStore::new(mux, presentation, wake, base_path, self.clock.now(), self.clock.utc());
+        let (store, is_new) = self.presentations.find_or_begin(name, begin);
         if is_new {
             self.inboxes.send(self.inboxes.packager(), Message::Package(name.clone()));
         }
-        shelf
+        store
     }
 }
 
 /// A stream that a presentation is made of.
 struct Following {
-    shelf: Arc<Shelf>,
+    store: Arc<PresentationStore>,
     /// The stream; `None` while there is none.
     reader: Option<StreamReader>,
     /// When the bytes came that were there before it: a presentation tells when what is in it came, not when it was made.
@@ -177,9 +179,9 @@ impl Packaging {
         if contain(Border::Output, || act(self)).is_ok() {
             return;
         }
-        self.hub.shelves.remove(name);
+        self.hub.presentations.remove(name);
         let Some(following) = self.following.remove(name) else { return };
-        let _ = contain(Border::Output, || following.shelf.finish(self.hub.clock.utc()));
+        let _ = contain(Border::Output, || following.store.finish(self.hub.clock.utc()));
         if let Some(reader) = &following.reader {
             reader.live().set_is_packaged(false);
         }
@@ -191,14 +193,14 @@ impl Packaging {
 
     /// Begins to package the stream `name` into the presentation that is in the store.
     fn begin(&mut self, name: &StreamName) {
-        let Some(shelf) = self.hub.shelves.find(name) else { return };
-        if self.following.get(name).is_some_and(|following| Arc::ptr_eq(&following.shelf, &shelf)) {
+        let Some(store) = self.hub.presentations.find(name) else { return };
+        if self.following.get(name).is_some_and(|following| Arc::ptr_eq(&following.store, &store)) {
             return;
         }
         tracing::info!(stream = %name, "packaging begins");
         self.following.insert(
             name.clone(),
-            Following { shelf, reader: None, came: VecDeque::new(), stalls_at: None, newest: None },
+            Following { store, reader: None, came: VecDeque::new(), stalls_at: None, newest: None },
         );
         if let Some(live) = self.hub.streams.find(name) {
             self.follow(&live);
@@ -212,7 +214,7 @@ impl Packaging {
             return;
         }
         live.set_is_packaged(true);
-        following.shelf.begin(live.mux, self.hub.clock.utc());
+        following.store.begin(live.mux, self.hub.clock.utc());
         following.reader = Some(StreamReader::new(Arc::clone(live), Entering::Oldest));
         following.newest = Some(live.id);
         self.handle_news(live);
@@ -236,10 +238,10 @@ impl Packaging {
                 return self.follow(live);
             }
         }
-        if following.shelf.is_starting() {
+        if following.store.is_starting() {
             let guide = self.guide_for(&live.name);
             let Some(following) = self.following.get(&live.name) else { return };
-            following.shelf.follow(guide);
+            following.store.follow(guide);
         }
         let Some(following) = self.following.get_mut(&live.name) else { return };
         let (now, utc) = (self.hub.clock.now(), self.hub.clock.utc());
@@ -247,25 +249,25 @@ impl Packaging {
             tracing::warn!(stream = %live.name, %error, "cannot read a stream to package it");
             live.has_ended()
         });
-        following.stalls_at = following.shelf.patience().map(|patience| now + patience);
-        self.keep_transport(&live.name);
+        following.stalls_at = following.store.stall_timeout().map(|timeout| now + timeout);
+        self.keep_mpeg_ts(&live.name);
         let Some(following) = self.following.get_mut(&live.name) else { return };
         if has_all {
             following.reader = None;
-            following.shelf.finish(utc);
+            following.store.finish(utc);
         }
     }
 
     /// Makes the segments of MPEG-TS that are asked for, of what the stream keeps.
-    fn keep_transport(&mut self, name: &StreamName) {
-        let Some(Following { shelf, reader: Some(reader), .. }) = self.following.get(name) else { return };
+    fn keep_mpeg_ts(&mut self, name: &StreamName) {
+        let Some(Following { store, reader: Some(reader), .. }) = self.following.get(name) else { return };
         let idle = self.hub.settings().packaging.idle;
-        for Missing { segment, source } in shelf.missing_transport(self.hub.clock.now(), idle) {
-            let bytes = transport(reader.live(), source, &mut self.scratch).unwrap_or_else(|error| {
+        for MissingSegment { segment, source } in store.missing_mpeg_ts(self.hub.clock.now(), idle) {
+            let bytes = mpeg_ts_segment(reader.live(), source, &mut self.scratch).unwrap_or_else(|error| {
                 tracing::warn!(stream = %name, %error, "cannot read a stream to make segments of MPEG-TS of it");
                 None
             });
-            shelf.put_transport(segment, bytes);
+            store.put_mpeg_ts(segment, bytes);
         }
     }
 
@@ -273,7 +275,7 @@ impl Packaging {
     fn handle_stall(&mut self, name: &StreamName) {
         let Some(following) = self.following.get_mut(name) else { return };
         following.stalls_at = None;
-        following.shelf.handle_stall(self.hub.clock.utc());
+        following.store.handle_stall(self.hub.clock.utc());
     }
 
     /// Where another version of the stream's capture is that is being packaged.
@@ -281,7 +283,7 @@ impl Packaging {
         let group = name.version()?.group;
         let others =
             self.following.iter().filter(|(other, _)| *other != name && is_version_of(other, &group));
-        others.filter_map(|(_, following)| following.shelf.guide()).next()
+        others.filter_map(|(_, following)| following.store.guide()).next()
     }
 
     /// Ends the presentations that clients no longer ask for, and does what needs no news of a stream.
@@ -290,28 +292,28 @@ impl Packaging {
         let hub = &self.hub;
         self.following.retain(|name, following| {
             let lives = following.reader.is_some();
-            let is_wanted = now.since(following.shelf.wanted_at()) < idle || (lives && !on_demand);
+            let is_wanted = now.since(following.store.wanted_at()) < idle || (lives && !on_demand);
             if !is_wanted {
                 if let Some(reader) = &following.reader {
                     reader.live().set_is_packaged(false);
                 }
-                hub.shelves.remove(name);
-                following.shelf.finish(hub.clock.utc());
+                hub.presentations.remove(name);
+                following.store.finish(hub.clock.utc());
                 tracing::info!(stream = %name, "packaging ends: no client asks for it");
             }
             is_wanted
         });
         // Of a stream that stands still no news come, and its segments may be asked for all the same.
         for name in self.following.keys().cloned().collect::<Vec<_>>() {
-            self.of_stream(&name, |it| it.keep_transport(&name));
+            self.of_stream(&name, |it| it.keep_mpeg_ts(&name));
         }
-        self.hub.shelves.forget_ladders();
+        self.hub.presentations.forget_ladders();
         if !on_demand {
             // One that a fault has ended begins again.
             let lives = self.hub.streams.all().into_iter();
             for live in lives.filter(|live| live.mux.is_packaged() && !live.has_ended()) {
                 if !self.hub.is_presented_upstream(&live.name) {
-                    drop(self.hub.shelf(&live.name));
+                    drop(self.hub.presentation_store(&live.name));
                 }
             }
         }
@@ -320,9 +322,9 @@ impl Packaging {
     /// A stream has begun under the name of one that has ended: it gets a presentation of its own in place of that
     /// one's.
     fn begin_anew(&mut self, name: &StreamName) {
-        let Some(following) = self.following.get_mut(name).filter(|it| it.shelf.has_ended()) else { return };
-        self.hub.shelves.remove(name);
-        following.shelf = self.hub.shelf(name);
+        let Some(following) = self.following.get_mut(name).filter(|it| it.store.has_ended()) else { return };
+        self.hub.presentations.remove(name);
+        following.store = self.hub.presentation_store(name);
     }
 }
 
@@ -335,14 +337,14 @@ impl Following {
                 Next::Pending => return Ok(false),
                 Next::Ended if reader.is_at_seam() => {
                     // Another publisher's header is needed from here on.
-                    self.shelf.discontinuity(utc);
+                    self.store.discontinuity(utc);
                     *reader = StreamReader::new(Arc::clone(reader.live()), Entering::Oldest);
                     continue;
                 }
                 Next::Ended => return Ok(true),
                 Next::Entered { entry, .. } => {
                     self.came = reader.live().marks().into();
-                    self.shelf.push(&entry.prelude(false), utc, None);
+                    self.store.push(&entry.prelude(false), utc, None);
                     continue;
                 }
                 // What is still there of it is read.
@@ -359,14 +361,14 @@ impl Following {
             let at = reader.offset();
             match reader.read(scratch, end)? {
                 Some(count) => {
-                    self.shelf.push(&scratch[..count], came, Some(at));
-                    if let Some(words) = self.shelf.news_of_left_out() {
+                    self.store.push(&scratch[..count], came, Some(at));
+                    if let Some(words) = self.store.news_of_left_out() {
                         tracing::warn!(stream = %reader.live().name, "left out of LL-HLS and LL-DASH: {words}");
                     }
                 }
                 None => {
                     // It has fallen behind what is kept.
-                    self.shelf.discontinuity(utc);
+                    self.store.discontinuity(utc);
                     reader.lose_place();
                 }
             }
@@ -375,7 +377,7 @@ impl Following {
 }
 
 /// A segment of MPEG-TS out of what the stream keeps; `None` where that is gone.
-fn transport(live: &Live, source: Range<u64>, scratch: &mut [u8]) -> io::Result<Option<Bytes>> {
+fn mpeg_ts_segment(live: &Live, source: Range<u64>, scratch: &mut [u8]) -> io::Result<Option<Bytes>> {
     let Some(prelude) = live.prelude_at(source.start) else { return Ok(None) };
     let mut bytes = Vec::with_capacity(prelude.len() + (source.end - source.start) as usize);
     bytes.extend_from_slice(&prelude);
@@ -396,33 +398,33 @@ mod tests {
     use crate::test_streams::{hub, live};
 
     /// A packager without a thread, and the presentation of `stream`, which somebody has asked for.
-    fn packaging(stream: &Live) -> (Packaging, Arc<Shelf>) {
+    fn packaging(stream: &Live) -> (Packaging, Arc<PresentationStore>) {
         let hub = Arc::new(hub(Settings::default(), 1));
-        let shelf = hub.shelf(&stream.name);
+        let store = hub.presentation_store(&stream.name);
         let mut packaging = Packaging::new(&hub, Poller::new().expect("a poller"));
         packaging.begin(&stream.name);
-        (packaging, shelf)
+        (packaging, store)
     }
 
-    fn presentation_of(stream: &Live, packaging: &Packaging) -> Arc<Shelf> {
-        packaging.hub.shelves.find(&stream.name).expect("a presentation")
+    fn presentation_of(stream: &Live, packaging: &Packaging) -> Arc<PresentationStore> {
+        packaging.hub.presentations.find(&stream.name).expect("a presentation")
     }
 
     #[test]
     fn an_end_that_is_told_of_twice_is_one() {
         let (first, next) = (live(1, "a", 1), live(2, "a", 1));
-        let (mut packaging, shelf) = packaging(&first);
+        let (mut packaging, store) = packaging(&first);
         packaging.handle_news(&first);
-        assert!(!shelf.has_ended());
+        assert!(!store.has_ended());
         first.end();
         packaging.handle_news(&first);
         packaging.handle_news(&first);
-        assert!(shelf.has_ended() && Arc::ptr_eq(&presentation_of(&first, &packaging), &shelf));
+        assert!(store.has_ended() && Arc::ptr_eq(&presentation_of(&first, &packaging), &store));
 
         // The next stream of the name begins another, which news of the first do not end.
         packaging.handle_news(&next);
         let second = presentation_of(&next, &packaging);
-        assert!(!Arc::ptr_eq(&second, &shelf));
+        assert!(!Arc::ptr_eq(&second, &store));
         packaging.handle_news(&first);
         assert!(!second.has_ended() && Arc::ptr_eq(&presentation_of(&next, &packaging), &second));
         next.end();
@@ -435,9 +437,9 @@ mod tests {
     #[test]
     fn what_ended_before_it_was_looked_at_is_a_presentation_with_an_end() {
         let short = live(1, "a", 1);
-        let (mut packaging, shelf) = packaging(&short);
+        let (mut packaging, store) = packaging(&short);
         short.end();
         packaging.handle_news(&short);
-        assert!(shelf.has_ended() && Arc::ptr_eq(&presentation_of(&short, &packaging), &shelf));
+        assert!(store.has_ended() && Arc::ptr_eq(&presentation_of(&short, &packaging), &store));
     }
 }

@@ -17,7 +17,7 @@ use glassline_media::Time;
 use glassline_streams::Live;
 use glassline_streams::status::WhyCounts;
 use glassline_streams::telemetry::Audience;
-use packed::{PackedInfo, Told};
+use packed::{OptionalCount, PackedInfo};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,15 +73,15 @@ struct Entry {
     live: Arc<Live>,
     address: SocketAddr,
     joined: Time,
-    seen: Seen,
+    newest: Observation,
     anchor: Anchor,
-    rate_bps: Told,
+    rate_bps: OptionalCount,
     why: Why,
 }
 
-/// One look.
+/// What one look at a viewer showed.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct Observation {
     at: Time,
     info: PackedInfo,
     bytes_sent: u64,
@@ -100,10 +100,10 @@ struct Seen {
 struct Anchor {
     at: Time,
     bytes_sent: u64,
-    bytes_acked: Told,
-    busy_us: Told,
-    rwnd_limited_us: Told,
-    sndbuf_limited_us: Told,
+    bytes_acked: OptionalCount,
+    busy_us: OptionalCount,
+    rwnd_limited_us: OptionalCount,
+    sndbuf_limited_us: OptionalCount,
 }
 
 /// Rates and reasons are taken over this long, or a little more.
@@ -111,7 +111,7 @@ const ANCHOR_AGE: Duration = Duration::from_secs(1);
 /// For this long after a request for the viewers, workers look at more of them in a sweep.
 const ATTENTION: Duration = Duration::from_secs(10);
 
-impl Seen {
+impl Observation {
     fn sample(&self) -> Sample {
         Sample {
             at: self.at,
@@ -128,7 +128,7 @@ impl Seen {
 
     fn anchor(&self) -> Anchor {
         let PackedInfo { bytes_acked, busy_us, rwnd_limited_us, sndbuf_limited_us, .. } = self.info;
-        let Seen { at, bytes_sent, .. } = *self;
+        let Observation { at, bytes_sent, .. } = *self;
         Anchor { at, bytes_sent, bytes_acked, busy_us, rwnd_limited_us, sndbuf_limited_us }
     }
 }
@@ -148,53 +148,53 @@ impl Anchor {
 
 impl Entry {
     /// A viewer that was never looked at before.
-    fn new(token: u64, live: Arc<Live>, address: SocketAddr, joined: Time, seen: Seen) -> Entry {
+    fn new(token: u64, live: Arc<Live>, address: SocketAddr, joined: Time, newest: Observation) -> Entry {
         Entry {
             token,
             live,
             address,
             joined,
-            seen,
-            anchor: seen.anchor(),
+            newest,
+            anchor: newest.anchor(),
             rate_bps: None.into(),
             why: Why::Fine,
         }
     }
 
-    fn look(&mut self, seen: Seen) {
-        let again = seen.info.total_retrans.saturating_sub(self.seen.info.total_retrans);
+    fn look(&mut self, newest: Observation) {
+        let again = newest.info.total_retrans.saturating_sub(self.newest.info.total_retrans);
         self.live.counters.retransmitted.add(u64::from(again));
-        self.seen = seen;
-        let elapsed = seen.at.since(self.anchor.at);
+        self.newest = newest;
+        let elapsed = newest.at.since(self.anchor.at);
         if elapsed >= ANCHOR_AGE {
-            let bits = seen.bytes_sent.saturating_sub(self.anchor.bytes_sent) as f64 * 8.0;
+            let bits = newest.bytes_sent.saturating_sub(self.anchor.bytes_sent) as f64 * 8.0;
             self.rate_bps = Some((bits / elapsed.as_secs_f64()) as u64).into();
-            self.why = Why::of(&self.anchor.sample(), &seen.sample());
-            self.anchor = seen.anchor();
-        } else if seen.sample().behind < SLOW_FROM {
+            self.why = Why::of(&self.anchor.sample(), &newest.sample());
+            self.anchor = newest.anchor();
+        } else if newest.sample().behind < SLOW_FROM {
             self.why = Why::Fine;
         }
     }
 
     fn behind_ms(&self) -> Option<u32> {
-        self.seen.is_placed.then_some(self.seen.behind_ms)
+        self.newest.is_placed.then_some(self.newest.behind_ms)
     }
 
     fn client(&self, now: Time) -> Client {
-        let (seen, tcp) = (&self.seen, self.seen.info.unpack());
+        let (newest, tcp) = (&self.newest, self.newest.info.unpack());
         Client {
             address: self.address,
             stream: self.live.name.clone(),
             joined: now.since(self.joined),
-            bytes_sent: seen.bytes_sent,
+            bytes_sent: newest.bytes_sent,
             rate_bps: self.rate_bps.get(),
-            behind_bytes: seen.waiting_bytes + u64::from(tcp.notsent_bytes.unwrap_or(0)),
+            behind_bytes: newest.waiting_bytes + u64::from(tcp.notsent_bytes.unwrap_or(0)),
             behind: self.behind_ms().map(|ms| Duration::from_millis(ms.into())),
-            moved_forward: seen.moved_forward,
-            pace_bps: seen.sample().pace_bps,
+            moved_forward: newest.moved_forward,
+            pace_bps: newest.sample().pace_bps,
             tcp,
             why: self.why,
-            seen: now.since(seen.at),
+            seen: now.since(newest.at),
         }
     }
 }

@@ -104,8 +104,8 @@ mod tests {
         let hub = hub(Settings::default(), 2);
         let (settings, mut buffers) = (hub.settings(), TurnBuffers::new());
         let live = live(0, "a", 2);
-        live.viewer_sits(0);
-        live.viewer_sits(1);
+        live.viewer_comes_over(0);
+        live.viewer_comes_over(1);
         for _ in 0..2 {
             buffers.context(&hub, &settings, Allowance::new(true, 1), Time::ZERO).notify(&live, NEWS, 0);
         }

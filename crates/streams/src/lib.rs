@@ -30,7 +30,7 @@ pub mod telemetry;
 mod test_streams;
 mod threads;
 
-pub use live::{Claim, Flushed, Live, LiveState, PushError, Seat, THREADS_BESIDE};
+pub use live::{Claim, ConnectionId, Flushed, Live, LiveState, PushError, THREADS_BESIDE};
 pub use local_registry::LocalRegistry;
 pub use publish::Publisher;
 pub use registry::{ClaimError, Claimant, Claimed, FreeNames, Owner, Plan};

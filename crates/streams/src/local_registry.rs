@@ -86,8 +86,8 @@ impl Registry for LocalRegistry {
         now: Time,
         displaced: &mut Vec<Arc<Live>>,
     ) -> Result<Granted, ClaimError> {
-        let Claimant { name, mux, seat, take_over, piece } = claimant;
-        match self.owner(name).filter(|_| seat.is_some()) {
+        let Claimant { name, mux, connection, take_over, piece } = claimant;
+        match self.owner(name).filter(|_| connection.is_some()) {
             Some(Owner::Source) => return Err(ClaimError::Pulled { name: name.clone() }),
             Some(Owner::Encoder) => return Err(ClaimError::Inside { name: name.clone() }),
             None => {}
@@ -108,7 +108,7 @@ impl Registry for LocalRegistry {
             }
             None => self.begin(&mut lives, name, mux, now),
         };
-        match live.claim(seat, take_over, piece, now) {
+        match live.claim(connection, take_over, piece, now) {
             Claim::Taken => Err(ClaimError::Taken { name: name.clone() }),
             Claim::Granted { session, evicted, continued } => {
                 let left = other.as_ref().and_then(|other| other.give_way());
@@ -171,7 +171,7 @@ fn displace(lives: &mut Lives, plan: &dyn Plan) -> Option<Arc<Live>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::Seat;
+    use crate::live::ConnectionId;
     use crate::test_streams::{SETTINGS, live, name};
     use glassline_delivery::stream;
 
@@ -208,7 +208,7 @@ mod tests {
         displaced: Vec<Arc<Live>>,
     }
 
-    const SEAT: Seat = Seat { worker: 0, token: 3 };
+    const CONNECTION: ConnectionId = ConnectionId { worker: 0, token: 3 };
 
     impl House {
         fn new(max_streams: usize) -> House {
@@ -226,8 +226,13 @@ mod tests {
             at_ms: u64,
         ) -> Result<Granted, ClaimError> {
             let name = name(stream);
-            let mut claimant =
-                Claimant { name: &name, mux: Mux::MpegTs, seat: Some(SEAT), take_over: false, piece: None };
+            let mut claimant = Claimant {
+                name: &name,
+                mux: Mux::MpegTs,
+                connection: Some(CONNECTION),
+                take_over: false,
+                piece: None,
+            };
             change(&mut claimant);
             self.streams.claim(claimant, Time::from_millis(at_ms), &mut self.displaced)
         }
@@ -238,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_is_granted_once_unless_it_is_taken_over() {
+    fn a_publisher_slot_is_granted_once_unless_it_is_taken_over() {
         let mut house = House::new(8);
         let first = house.claim("a", |_| {}, 0).expect("a free name");
         assert_eq!((first.live.id, first.session, first.evicted), (0, 1, None));
         assert_eq!(house.claim("a", |_| {}, 1).unwrap_err(), ClaimError::Taken { name: name("a") });
         let second = house.claim("a", |claimant| claimant.take_over = true, 2).expect("taken over");
         assert!(Arc::ptr_eq(&first.live, &second.live));
-        assert_eq!((second.session, second.evicted), (2, Some(SEAT)));
+        assert_eq!((second.session, second.evicted), (2, Some(CONNECTION)));
         assert!(second.replaced.is_none());
         assert_eq!(house.streams.next_id(), 1);
     }
@@ -259,7 +264,7 @@ mod tests {
         let change = |claimant: &mut Claimant<'_>| (claimant.mux, claimant.take_over) = (Mux::Flv, true);
         let granted = house.claim("a", change, 2).expect("taken over");
         assert!(granted.replaced.is_some_and(|replaced| Arc::ptr_eq(&replaced, &first)));
-        assert_eq!(granted.evicted, Some(SEAT));
+        assert_eq!(granted.evicted, Some(CONNECTION));
         assert!(first.has_ended());
         let found = house.streams.find(&name("a")).expect("a stream");
         assert!(Arc::ptr_eq(&found, &granted.live));
@@ -269,7 +274,7 @@ mod tests {
     fn reserved_names_are_for_this_process_alone() {
         let mut house = House::with(Names { of_encoders: vec![name("a")], limit: 8 });
         assert_eq!(house.claim("a", |_| {}, 0).unwrap_err(), ClaimError::Inside { name: name("a") });
-        house.claim("a", |claimant| claimant.seat = None, 0).expect("a publisher inside");
+        house.claim("a", |claimant| claimant.connection = None, 0).expect("a publisher inside");
     }
 
     #[test]
@@ -285,7 +290,7 @@ mod tests {
         assert!(b.live.has_ended() && !a.live.has_ended());
         assert!(matches!(&house.displaced[..], [live] if Arc::ptr_eq(live, &b.live)));
         // Somebody watches the other one.
-        a.live.viewer_sits(0);
+        a.live.viewer_comes_over(0);
         assert_eq!(house.claim("d", |_| {}, 40).unwrap_err(), ClaimError::TooMany { limit: 2 });
         assert_eq!(house.displaced.len(), 1);
         // Nor is one ended that is subscribed to.

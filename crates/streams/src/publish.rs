@@ -28,7 +28,7 @@ impl Streams {
     /// # Errors
     /// Why the caller does not get the name.
     pub fn publish(self: &Arc<Self>, name: &StreamName, mux: Mux) -> Result<Publisher, ClaimError> {
-        let claimant = Claimant { name, mux, seat: None, take_over: false, piece: None };
+        let claimant = Claimant { name, mux, connection: None, take_over: false, piece: None };
         let Claimed { live, session, .. } = self.claim(claimant)?;
         Ok(Publisher::new(Arc::clone(self), live, session))
     }

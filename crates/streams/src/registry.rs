@@ -3,7 +3,7 @@
 //! Where a stream ends or begins, the threads that have viewers of it have to be told; [`Streams`](crate::Streams) does that, so
 //! that no registry knows threads.
 
-use crate::live::{Live, Seat};
+use crate::live::{ConnectionId, Live};
 use crate::pieces::{Continued, Piece};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{self, Mux};
@@ -159,8 +159,8 @@ pub struct Claimant<'a> {
     pub name: &'a StreamName,
     /// What it will send.
     pub mux: Mux,
-    /// Where its connection is; `None` inside this process, where sources and built-in encoders publish.
-    pub seat: Option<Seat>,
+    /// Its connection; `None` inside this process, where sources and built-in encoders publish.
+    pub connection: Option<ConnectionId>,
     /// Whether it asks to replace the publisher that has the slot, and a stream of another mux.
     pub take_over: bool,
     /// What it brings may be the next piece of its stream.
@@ -188,7 +188,7 @@ pub struct Granted {
     /// The stream of another mux that had the name and has ended.
     pub replaced: Option<Arc<Live>>,
     /// The publisher that has to go, which the caller tells it.
-    pub evicted: Option<Seat>,
+    pub evicted: Option<ConnectionId>,
     /// It is the next piece of what was sent before.
     pub continued: Option<Continued>,
 }

@@ -177,7 +177,7 @@ fn a_stream_that_goes_on_with_another_header_is_over_for_who_had_the_first() {
     let mut first = stage.reader(Entering::Newest);
     let given = take(&mut first, 64, at(0));
     assert_eq!((given.bytes, given.has_ended), ([flv_header(1), picture.clone()].concat(), false));
-    let session = stage.live.begin_anew(stage.session, at(10)).expect("it has the seat");
+    let session = stage.live.begin_anew(stage.session, at(10)).expect("it has the slot");
     let bytes = [flv_header(2), picture.clone()].concat();
     stage.live.push_all(session, &bytes, at(10)).0.expect("FLV");
     assert_eq!(take(&mut first, 64, at(10)), Given { has_ended: true, ..Given::default() });

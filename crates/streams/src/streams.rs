@@ -1,7 +1,7 @@
 //! The streams of a program, with what has to happen around them: where one begins, ends or gets another publisher, the threads
 //! that stay with it are told.
 
-use crate::live::{Flushed, Live, Seat};
+use crate::live::{ConnectionId, Flushed, Live};
 use crate::local_registry::LocalRegistry;
 use crate::registry::{ClaimError, Claimant, Claimed, Granted, Plan, Registry};
 use crate::stream_reader::{Entering, StreamReader};
@@ -107,7 +107,7 @@ impl Streams {
         if let Some(replaced) = replaced {
             self.announce(&replaced, None);
         }
-        if let Some(Seat { worker, token }) = evicted {
+        if let Some(ConnectionId { worker, token }) = evicted {
             self.threads.tell(worker, News::Evicted(token));
         }
         Ok(Claimed { live, session, continued })

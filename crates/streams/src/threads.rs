@@ -102,8 +102,8 @@ mod tests {
     fn news_go_once_to_each_thread_that_has_viewers() {
         let told = Told::new(3);
         let live = live(0, "a", 3);
-        live.viewer_sits(0);
-        live.viewer_sits(2);
+        live.viewer_comes_over(0);
+        live.viewer_comes_over(2);
         assert!(announce(&told, &live, Some(2)), "the caller serves its own");
         assert!(!announce(&told, &live, Some(2)), "and knows of it until it has looked");
         assert!(matches!(&told.take()[..], [(0, News::Flushed(news))] if Arc::ptr_eq(news, &live)));

@@ -249,15 +249,15 @@ fn segments_of_mpeg_ts_are_those_of_the_others() {
     let sources: Vec<_> = lead.iter().map(|segment| segment.source.clone().unwrap()).collect();
     assert_eq!(sources[0].start, 1, "the first unit");
     assert!(sources.windows(2).all(|pair| pair[0].end == pair[1].start), "without gap: {sources:?}");
-    let text = hls::transport(presentation, 1..=9, &Carried::of(Some("t=1"))).unwrap();
+    let text = hls::mpeg_ts(presentation, 1..=9, &Carried::of(Some("t=1"))).unwrap();
     assert!(text.contains("#EXT-X-MEDIA-SEQUENCE:1\n"), "{text}");
     assert_eq!(
         text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>(),
         ["ts/1.ts?t=1", "ts/2.ts?t=1"]
     );
-    assert_eq!(hls::transport(presentation, 7..=9, &Carried::default()), None);
+    assert_eq!(hls::mpeg_ts(presentation, 7..=9, &Carried::default()), None);
     let text =
-        hls::transport_variants(&[Variant { base: "../a/", presentation }], &Carried::default()).unwrap();
+        hls::mpeg_ts_variants(&[Variant { base: "../a/", presentation }], &Carried::default()).unwrap();
     assert!(
         text.contains("CODECS=\"avc1.42C00D,mp4a.40.2\"") && text.ends_with("\n../a/ts.m3u8\n"),
         "{text}"

@@ -4,7 +4,7 @@
 //! Closed (cannot be opened, or sends no TS) ─► Listening ─► Live ─► silent: Listening
 //! ```
 
-use super::seats::Seats;
+use super::publisher_slots::PublisherSlots;
 use super::table::{Note, Phase, PullEntry};
 use super::{PullContext, READS_A_TURN, Sources, token};
 use crate::log_throttle::LogThrottle;
@@ -44,7 +44,7 @@ pub(super) struct Datagrams {
     lock: SourceLock,
     policy: Policy,
     backoff: Backoff,
-    seats: Seats,
+    slots: PublisherSlots,
     state: State,
     generation: u32,
     received: u64,
@@ -90,7 +90,7 @@ impl Datagrams {
         policy: Policy,
         seed: u64,
     ) -> Datagrams {
-        let seats = Seats::new(server.streams(), &entry.names, entry.mux);
+        let slots = PublisherSlots::new(server.streams(), &entry.names, entry.mux);
         let UdpAddress { address, interface, sender } = address;
         let is_rtp = matches!(entry.source, Source::Rtp(_));
         Datagrams {
@@ -103,7 +103,7 @@ impl Datagrams {
             lock: SourceLock::new(),
             policy,
             backoff: Backoff::new(policy.retry_min, policy.retry_max, seed),
-            seats,
+            slots,
             state: State::Closed { until: Time::ZERO },
             generation: 0,
             received: 0,
@@ -117,7 +117,7 @@ impl Datagrams {
         let State::Open(open) = &self.state else { return None };
         let state = DatagramsState {
             note: self.note.clone(),
-            sessions: self.seats.sessions(),
+            sessions: self.slots.sessions(),
             rtp: self.rtp.clone(),
             is_rtp: self.is_rtp,
             lock: self.lock.clone(),
@@ -136,7 +136,7 @@ impl Datagrams {
         socket: OwnedFd,
         poller: &Poller,
     ) -> io::Result<()> {
-        if !self.seats.restore(&state.sessions) {
+        if !self.slots.restore(&state.sessions) {
             return Ok(());
         }
         self.generation = 1;
@@ -220,7 +220,7 @@ impl Datagrams {
     }
 
     fn leave(&mut self) {
-        self.seats.leave();
+        self.slots.release();
         self.lock.release();
         self.is_rtp = matches!(self.entry.source, Source::Rtp(_));
         if let Some(rtp) = &mut self.rtp {
@@ -304,8 +304,8 @@ impl Datagrams {
         if context.gathered.is_empty() {
             return Ok(());
         }
-        if !self.seats.are_taken() {
-            self.seats.take().map_err(|words| PullError::Refused(words).to_string())?;
+        if !self.slots.are_taken() {
+            self.slots.acquire().map_err(|words| PullError::Refused(words).to_string())?;
             self.note.sessions += 1;
             self.note.phase = Phase::Live;
             self.note.error = None;
@@ -315,7 +315,7 @@ impl Datagrams {
         }
         let (began, _) = open.live.unwrap_or((context.now, context.now));
         open.live = Some((began, context.now));
-        self.seats.push(context.gathered).map_err(|words| PullError::Refused(words).to_string())
+        self.slots.push(context.gathered).map_err(|words| PullError::Refused(words).to_string())
     }
 
     /// Closes the socket for a while.

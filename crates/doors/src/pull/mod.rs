@@ -8,7 +8,7 @@
 //! each upstream. Workers read the state of a source from its entry in the [`PullTable`].
 
 mod datagrams;
-mod seats;
+mod publisher_slots;
 mod table;
 mod upstream;
 

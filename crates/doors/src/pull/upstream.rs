@@ -1,6 +1,6 @@
 //! An HTTP upstream: the pure puller, its socket, its names.
 
-use super::seats::Seats;
+use super::publisher_slots::PublisherSlots;
 use super::table::{Note, Phase, PullEntry};
 use super::{LeftSocket, PullContext, READS_A_TURN, Resolved, Sources, token};
 use crate::log_throttle::LogThrottle;
@@ -32,7 +32,7 @@ pub(super) struct Upstream {
     entry: Arc<PullEntry>,
     note: Note,
     puller: Puller,
-    seats: Seats,
+    slots: PublisherSlots,
     link: Link,
     outgoing: Outgoing,
     generation: u32,
@@ -76,14 +76,14 @@ impl Upstream {
         policy: Policy,
         seed: u64,
     ) -> Upstream {
-        let seats = Seats::new(server.streams(), &entry.names, entry.mux);
+        let slots = PublisherSlots::new(server.streams(), &entry.names, entry.mux);
         let alternates = entry.alternates.clone();
         Upstream {
             index,
             entry,
             note: Note::default(),
             puller: Puller::new(url, policy, seed, server.clock().now()).with_alternates(alternates),
-            seats,
+            slots,
             link: Link::Closed,
             outgoing: Outgoing::default(),
             generation: 0,
@@ -111,7 +111,7 @@ impl Upstream {
         let state = UpstreamState {
             note: self.note.clone(),
             puller: self.puller.clone(),
-            sessions: self.seats.sessions(),
+            sessions: self.slots.sessions(),
             outgoing: self.outgoing.to_bytes(),
         };
         Some((state, socket))
@@ -132,7 +132,7 @@ impl Upstream {
         socket: OwnedFd,
         poller: &Poller,
     ) -> io::Result<()> {
-        if self.seats.restore(&state.sessions) {
+        if self.slots.restore(&state.sessions) {
             self.generation = 1;
             poller.add(&socket, token(self.index, self.generation), Watch::Edges)?;
             self.link = Link::Open(Wire::plain(Connection::from_descriptor(socket)));
@@ -229,7 +229,7 @@ impl Upstream {
                 self.puller.handle_end(context.now);
                 return Ok(false);
             }
-            let taken = take_bytes(&mut self.puller, &mut self.seats, &mut self.note, context, count);
+            let taken = take_bytes(&mut self.puller, &mut self.slots, &mut self.note, context, count);
             if let Err(words) = taken {
                 self.puller.handle_failure(PullError::Refused(words), context.now);
             }
@@ -294,7 +294,7 @@ impl Upstream {
         self.outgoing = Outgoing::default();
         self.addresses.clear();
         self.wanted = None;
-        self.seats.leave();
+        self.slots.release();
     }
 
     /// Starts a thread that resolves the wanted name, unless one is still busy: a resolver that hangs must not take
@@ -380,7 +380,7 @@ impl Upstream {
 /// Passes on what the first `count` bytes of the context's scratch say.
 fn take_bytes(
     puller: &mut Puller,
-    seats: &mut Seats,
+    slots: &mut PublisherSlots,
     note: &mut Note,
     context: &mut PullContext<'_>,
     count: usize,
@@ -390,11 +390,11 @@ fn take_bytes(
     puller.handle_bytes(bytes, context.now, &mut |event| match event {
         Event::Began { metacube, media_type } => {
             note.metacube = metacube;
-            taken = seats.take();
-            seats.call(media_type);
+            taken = slots.acquire();
+            slots.call(media_type);
         }
-        Event::Block { size, flags } if taken.is_ok() => taken = seats.begin_block(block(flags), size),
-        Event::Data(bytes) if taken.is_ok() => taken = seats.push(bytes),
+        Event::Block { size, flags } if taken.is_ok() => taken = slots.begin_block(block(flags), size),
+        Event::Data(bytes) if taken.is_ok() => taken = slots.push(bytes),
         Event::Metadata(Metadata::EncoderTimestamp(at)) => note.encoder_delay = delay(at, clock.utc()),
         Event::Block { .. } | Event::Data(_) | Event::Metadata(_) => {}
     });

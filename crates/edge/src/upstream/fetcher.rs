@@ -28,7 +28,7 @@ const WAKE: u64 = u64::MAX;
 const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);
 /// Fetches that are set aside in a turn of those that wait, since the servers that are left for them have no connection.
 const ASIDE_MAX: usize = 16;
-/// How often patience is looked after.
+/// How often time limits are checked.
 const SWEEP: Duration = Duration::from_millis(100);
 /// The same of the disk, while something is asked of it.
 const DISK_SWEEP: Duration = Duration::from_millis(25);

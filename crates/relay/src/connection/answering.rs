@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What a request for something of a stream's is answered with.
-enum Asked {
+enum StreamAnswer {
     /// The stream, without an end.
     Stream(Arc<Live>),
     /// An object that may still grow.
@@ -84,14 +84,14 @@ impl Connection {
         let reads = head_only || request.method == Method::Get;
         let response = match request.method {
             _ if is_live && reads => match self.find_live_object(&request, context) {
-                Ok(Asked::Stream(live)) => return self.watch(live, &request, context),
-                Ok(Asked::Object { reading, source, carries_token, or_here }) => {
+                Ok(StreamAnswer::Stream(live)) => return self.watch(live, &request, context),
+                Ok(StreamAnswer::Object { reading, source, carries_token, or_here }) => {
                     let handling = Handling { carries_token, or_here, is_own: false };
                     self.fetch(reading, source, request, handling, context.now);
                     return Ok(Became::Same);
                 }
-                Ok(Asked::Stages(response)) => response,
-                Ok(Asked::Later(begins)) => return self.await_stream(begins, request, context),
+                Ok(StreamAnswer::Stages(response)) => response,
+                Ok(StreamAnswer::Later(begins)) => return self.await_stream(begins, request, context),
                 Err(response) => response,
             },
             // It may publish, or its request would have been refused before its body.
@@ -126,14 +126,18 @@ impl Connection {
 
     /// What is at an address of streams: a stream, or a part of its presentation, here or at an upstream server, where the peer
     /// may watch it.
-    fn find_live_object(&self, request: &Request, context: &TurnContext<'_>) -> Result<Asked, Response> {
+    fn find_live_object(
+        &self,
+        request: &Request,
+        context: &TurnContext<'_>,
+    ) -> Result<StreamAnswer, Response> {
         if let Some((name, rest)) = StreamName::of_presentation_path(&request.path) {
             // Pages of others may read what became of a request for an object.
             let shared = |response| shared_with(context.settings, response);
             self.may_watch(&name, request, context).map_err(shared)?;
             if asks_for_stages(rest) {
                 return tell(&name, request, context)
-                    .map(|response| Asked::Stages(shared(response)))
+                    .map(|response| StreamAnswer::Stages(shared(response)))
                     .or_else(|response| self.find_upstream_or(response, &name, request, context));
             }
             if context.hub.is_presented_upstream(&name)
@@ -153,9 +157,9 @@ impl Connection {
         if context.hub.streams.find(&name).is_none()
             && let Some(begins) = context.hub.demand(&name, mux, context.now)
         {
-            return Ok(Asked::Later(begins));
+            return Ok(StreamAnswer::Later(begins));
         }
-        find_watched(&name, mux, context).map(Asked::Stream)
+        find_watched(&name, mux, context).map(StreamAnswer::Stream)
     }
 
     /// What is packaged here at `rest` of the presentation of the stream `name`.
@@ -165,14 +169,14 @@ impl Connection {
         rest: &str,
         request: &Request,
         context: &TurnContext<'_>,
-    ) -> Result<Asked, Response> {
+    ) -> Result<StreamAnswer, Response> {
         let growing = self.find_presented(name, rest, request, context)?;
         if request.method == Method::Get {
             self.note_fetched(name, rest, context);
         }
         // Its playlists are written with the viewer's query.
         let (reading, source) = (Reading::new(growing), ObjectSource::Packaged);
-        Ok(Asked::Object { reading, source, carries_token: false, or_here: false })
+        Ok(StreamAnswer::Object { reading, source, carries_token: false, or_here: false })
     }
 
     /// What upstream servers have of the presentation of the stream `name`. `None` as for [`find_upstream`].
@@ -181,14 +185,14 @@ impl Connection {
         name: &StreamName,
         request: &Request,
         context: &TurnContext<'_>,
-    ) -> Option<Result<Asked, Response>> {
+    ) -> Option<Result<StreamAnswer, Response>> {
         let found = find_upstream(request, self.peer.ip(), context)?;
         Some(found.map(|Upstream { reading, source, .. }| {
             let carries_token = context.settings.rules.of(name).watch.key.is_some();
             // What was refused a moment ago may be there by now.
             let is_fresh = source == ObjectSource::Upstream(CacheStatus::Miss);
             let or_here = is_fresh && context.hub.is_presented_upstream(name);
-            Asked::Object { reading, source, carries_token, or_here }
+            StreamAnswer::Object { reading, source, carries_token, or_here }
         }))
     }
 
@@ -199,7 +203,7 @@ impl Connection {
         name: &StreamName,
         request: &Request,
         context: &TurnContext<'_>,
-    ) -> Result<Asked, Response> {
+    ) -> Result<StreamAnswer, Response> {
         let found = if absent.status == 404 { self.find_fetched(name, request, context) } else { None };
         found.unwrap_or_else(|| Err(shared_with(context.settings, absent)))
     }
@@ -211,7 +215,7 @@ impl Connection {
             .ok_or_else(absent)
             .and_then(|(name, rest)| self.find_packaged(&name, rest, &request, context));
         match found {
-            Ok(Asked::Object { reading, source, carries_token, or_here }) => {
+            Ok(StreamAnswer::Object { reading, source, carries_token, or_here }) => {
                 let handling = Handling { carries_token, or_here, is_own: false };
                 self.fetch(reading, source, request, handling, context.now);
             }
@@ -260,7 +264,7 @@ impl Connection {
 
     pub(super) fn refuse_http(&mut self, error: &HttpError, context: &mut TurnContext<'_>) {
         tracing::debug!(peer = %self.peer, %error, "bad request");
-        self.leave_seat(context, "sent malformed HTTP");
+        self.release_slot(context, "sent malformed HTTP");
         self.leave_track(context);
         let words = "The request could not be read as HTTP/1.1; see the title for what is wrong with it.";
         self.refuse(problem(error.status(), &error.to_string(), words), context);

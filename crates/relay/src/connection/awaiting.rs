@@ -8,7 +8,7 @@ use glassline_delivery::http1::{Method, problem};
 use glassline_delivery::policy::StreamName;
 use glassline_edge::{Growing, Reader};
 use glassline_media::Time;
-use glassline_streams::Seat;
+use glassline_streams::ConnectionId;
 use std::io;
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ pub(super) struct Awaiting {
 
 impl Awaiting {
     /// Its peer is gone.
-    pub(super) fn leave(&self, seat: Seat) {
-        self.begins.leave(reader(seat));
+    pub(super) fn leave(&self, connection: ConnectionId) {
+        self.begins.leave(reader(connection));
     }
 }
 
-fn reader(seat: Seat) -> Reader {
-    Reader { thread: seat.worker, token: seat.token }
+fn reader(connection: ConnectionId) -> Reader {
+    Reader { thread: connection.worker, token: connection.token }
 }
 
 impl Connection {
@@ -51,8 +51,7 @@ impl Connection {
     pub(super) fn look_again(&mut self, context: &mut TurnContext<'_>) -> io::Result<Turn> {
         let Role::Awaiting(awaiting) = &self.role else { return Ok(Turn::Rests) };
         // It says that it waits before it looks: what changes from then on is told.
-        if awaiting.begins.look_or_wait(reader(self.seat), |object| object.is_over().then_some(())).is_some()
-        {
+        if awaiting.begins.look_or_wait(reader(self.id), |object| object.is_over().then_some(())).is_some() {
             self.refuse_awaiting(context);
             return Ok(Turn::Rests);
         }
@@ -60,7 +59,7 @@ impl Connection {
         if name.is_none_or(|name| context.hub.streams.find(&name).is_none()) {
             return Ok(Turn::Rests);
         }
-        awaiting.leave(self.seat);
+        awaiting.leave(self.id);
         let role = std::mem::replace(&mut self.role, Role::Exchange { request: None, body_bytes: 0 });
         let Role::Awaiting(awaiting) = role else { return Ok(Turn::Rests) };
         Ok(match self.answer(awaiting.request, context)? {
@@ -72,7 +71,7 @@ impl Connection {
     /// The stream does not come.
     pub(super) fn refuse_awaiting(&mut self, context: &mut TurnContext<'_>) {
         let Role::Awaiting(awaiting) = &self.role else { return };
-        awaiting.leave(self.seat);
+        awaiting.leave(self.id);
         let head_only = awaiting.request.method == Method::Head;
         let words = "No stream of this name is live here, and the upstream server has none, or did not send it in time.";
         let response = guarded(problem(404, "no such stream", words)).with_header("Retry-After", "1");

@@ -15,9 +15,9 @@ use glassline_delivery::playlist::rewrite::{
 };
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::telemetry::first_bytes::Begun;
-use glassline_edge::{Held, ObjectSource, Reader, Reading};
+use glassline_edge::{ObjectFile, ObjectSource, Reader, Reading};
 use glassline_media::Time;
-use glassline_streams::Seat;
+use glassline_streams::ConnectionId;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +102,7 @@ struct Body {
     /// Behind the last one; `None`: wherever the object ends.
     to: Option<u64>,
     /// Where the rest of it leaves from, if not from memory.
-    file: Option<Arc<Held>>,
+    file: Option<Arc<ObjectFile>>,
 }
 
 /// What a look at the object came to.
@@ -112,7 +112,7 @@ enum Step {
     /// Parts of the answer.
     Parts(Vec<Bytes>),
     /// The answer goes on with the bytes of this file, from one place to before another.
-    File(Arc<Held>, u64, u64),
+    File(Arc<ObjectFile>, u64, u64),
     /// All has left, this number of bytes of the object, with this status.
     Done { status: u16, bytes: u64 },
     /// It is answered otherwise.
@@ -145,8 +145,8 @@ impl Fetching {
     }
 
     /// Its peer is gone.
-    pub(super) fn leave(&self, seat: Seat) {
-        self.growing.leave(reader(seat));
+    pub(super) fn leave(&self, connection: ConnectionId) {
+        self.growing.leave(reader(connection));
     }
 
     /// The answer's status so far, and bytes of the object that have left.
@@ -166,8 +166,8 @@ impl Fetching {
         }
     }
 
-    fn step(&mut self, seat: Seat, settings: &Settings, now: Time) -> Step {
-        let Some(body) = &mut self.body else { return self.begin(seat, settings, now) };
+    fn step(&mut self, connection: ConnectionId, settings: &Settings, now: Time) -> Step {
+        let Some(body) = &mut self.body else { return self.begin(connection, settings, now) };
         let to = body.to.unwrap_or(u64::MAX);
         if body.at >= to {
             return Step::Done { status: body.status, bytes: body.at - body.from };
@@ -177,7 +177,7 @@ impl Fetching {
         }
         let mut pieces = Vec::new();
         let share = if body.file.is_some() { WITH_HEAD_BYTES } else { SHARE_BYTES };
-        let seen = self.growing.look_or_wait(reader(seat), (body.at, body.at), |object| {
+        let seen = self.growing.look_or_wait(reader(connection), (body.at, body.at), |object| {
             let count = object.read(body.at, to.min(body.at + share), &mut pieces);
             (count > 0 || object.is_over()).then(|| (count, object.failure()))
         });
@@ -205,11 +205,11 @@ impl Fetching {
 
     /// Begins the answer where the object has begun. Nothing is said before its first byte is there: until then it may
     /// still fail, and a status cannot be taken back.
-    fn begin(&mut self, seat: Seat, settings: &Settings, now: Time) -> Step {
+    fn begin(&mut self, connection: ConnectionId, settings: &Settings, now: Time) -> Step {
         let head_only = self.request.method == Method::Head;
         let is_to_be_whole = [self.token, self.coding].contains(&Change::WhenWhole);
         let least = if is_to_be_whole { PLAYLIST_BYTES_MAX as u64 } else { 0 };
-        let seen = self.growing.look_or_wait(reader(seat), (0, least), |object: &Object| {
+        let seen = self.growing.look_or_wait(reader(connection), (0, least), |object: &Object| {
             let has_begun = object.filled() > least || object.is_over();
             has_begun.then(|| object.progress())
         });
@@ -226,10 +226,10 @@ impl Fetching {
         if self.token != Change::Not {
             self.carry_token(&head, &progress);
             // What it has become, or will become once it is whole, is looked at anew.
-            return self.begin(seat, settings, now);
+            return self.begin(connection, settings, now);
         }
         if self.coding != Change::Not && self.code(&head, &progress) {
-            return self.begin(seat, settings, now);
+            return self.begin(connection, settings, now);
         }
         let selection = match head.status() {
             200 => Selection::of(&self.request, &progress),
@@ -364,8 +364,8 @@ impl Fetching {
     }
 }
 
-fn reader(seat: Seat) -> Reader {
-    Reader { thread: seat.worker, token: seat.token }
+fn reader(connection: ConnectionId) -> Reader {
+    Reader { thread: connection.worker, token: connection.token }
 }
 
 /// The answer where there will be no object.
@@ -462,11 +462,11 @@ impl Connection {
                 return Ok(if flushed { Turn::Again } else { Turn::Rests });
             }
             let (source, waits_since) = (fetching.source, fetching.waits_since());
-            let step = fetching.step(self.seat, context.settings, context.now);
+            let step = fetching.step(self.id, context.settings, context.now);
             if let (Some(since), false) = (waits_since, matches!(step, Step::Waits | Step::Here)) {
                 let wait = context.now.since(since);
                 context.hub.object_waits.record(source, wait);
-                context.hub.first_bytes.record(self.seat.worker, &fetching.begun(), wait, context.now);
+                context.hub.first_bytes.record(self.id.worker, &fetching.begun(), wait, context.now);
                 if let Some(asked) = &mut self.asked {
                     asked.first_byte(source, wait);
                 }
@@ -519,7 +519,7 @@ impl Connection {
                         fetching.or_here = false;
                         continue;
                     }
-                    fetching.leave(self.seat);
+                    fetching.leave(self.id);
                     let role =
                         std::mem::replace(&mut self.role, Role::Exchange { request: None, body_bytes: 0 });
                     if let Role::Fetching(fetching) = role {

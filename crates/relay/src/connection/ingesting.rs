@@ -76,7 +76,7 @@ impl Connection {
         let meter = meter.map(|limit| Meter::new(limit, context.now));
         let take_over = asks_to_take_over(request);
         let (address, protocol) = (self.peer.ip(), self.socket.protocol());
-        let asking = Asking { name, request, address, protocol, seat: self.seat, meter, take_over };
+        let asking = Asking { name, request, address, protocol, connection: self.id, meter, take_over };
         let entered = ingests
             .enter(context.hub, asking, context.now, || self.enter_as_publisher(context).map_err(Refusal));
         let session = entered.map_err(|Refusal(response)| {
@@ -168,11 +168,11 @@ impl Connection {
     pub(super) fn check_track(&mut self, context: &mut TurnContext<'_>) {
         let Role::Ingesting(ingesting) = &self.role else { return };
         let outcome = ingesting.session.outcome(ingesting.body);
-        let patience = match ingesting.bytes {
+        let timeout = match ingesting.bytes {
             0 => context.settings.http.body_time,
             _ => context.settings.http.body_time.max(context.settings.silence_timeout),
         };
-        let patience = patience + ingesting.session.expected_quiet();
+        let timeout = timeout + ingesting.session.expected_quiet();
         match outcome {
             Some(Ok(())) => {
                 self.leave_track(context);
@@ -183,7 +183,7 @@ impl Connection {
                 self.finish_answer(&guarded(response), false, context);
             }
             Some(Err(refused)) => self.refuse_track(&refused, context),
-            None if context.now.since(ingesting.last_bytes) >= patience => {
+            None if context.now.since(ingesting.last_bytes) >= timeout => {
                 context.hub.counters.timed_out.increment();
                 context.hub.counters.bodies_timed_out.increment();
                 self.leave_track(context);

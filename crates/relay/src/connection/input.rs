@@ -151,7 +151,7 @@ impl Connection {
                     && !meter.allow(data.len(), context.now)
                 {
                     let limit = meter.limit_bps();
-                    self.leave_seat(context, "sent more than it may");
+                    self.release_slot(context, "sent more than it may");
                     let title = format!("more than {limit} bit/s");
                     let words = "Send at a lower bit rate, or raise the stream's max_bitrate in the server's configuration.";
                     self.refuse(problem(429, &title, words), context);
@@ -160,7 +160,7 @@ impl Connection {
                 match publishing.live.push(publishing.session, data, context.now) {
                     Ok(news) => {
                         let flushed = Flushed { news, wake_at: None };
-                        context.notify(&publishing.live, flushed, self.seat.worker);
+                        context.notify(&publishing.live, flushed, self.id.worker);
                     }
                     Err(error) => self.refuse_push(&error, context),
                 }
@@ -236,7 +236,7 @@ impl Connection {
             Role::Watching(_) => self.end_viewer(context),
             Role::Publishing(_) => {
                 let whole = self.http.end().is_ok();
-                self.leave_seat(context, if whole { "ended" } else { "was cut off" });
+                self.release_slot(context, if whole { "ended" } else { "was cut off" });
                 let response = if whole { guarded(Response::new(204)) } else { cut_off() };
                 self.finish_answer(&response, false, context);
                 let _ = self.outgoing.flush(&mut self.socket)?;

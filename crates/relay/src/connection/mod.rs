@@ -36,7 +36,7 @@ use awaiting::Awaiting;
 use fetching::Fetching;
 use glassline_delivery::http1::server::{Request, Server};
 use glassline_media::Time;
-use glassline_streams::Seat;
+use glassline_streams::ConnectionId;
 use glassline_streams::presence::{Purpose, subscriber};
 use ingesting::Ingesting;
 use preparing::Preparing;
@@ -52,7 +52,7 @@ pub(crate) struct Connection {
     peer: SocketAddr,
     /// Whether it came in by an admin listener.
     is_admin: bool,
-    seat: Seat,
+    id: ConnectionId,
     http: Server,
     outgoing: Outgoing,
     waiting_input: Vec<u8>,
@@ -137,7 +137,7 @@ impl Connection {
         socket: Wire,
         peer: SocketAddr,
         is_admin: bool,
-        seat: Seat,
+        id: ConnectionId,
         settings: &Settings,
         now: Time,
     ) -> Connection {
@@ -149,7 +149,7 @@ impl Connection {
             socket,
             peer,
             is_admin,
-            seat,
+            id,
             http: Server::new(settings.http, now),
             outgoing: Outgoing::default(),
             waiting_input: Vec::new(),
@@ -173,7 +173,7 @@ impl Connection {
                 Role::Publishing(publishing) => publishing.bytes == 0,
                 Role::Ingesting(ingesting) => ingesting.bytes == 0,
                 Role::Reporting(_) | Role::Preparing(_) => true,
-                // Its patience is bounded by itself.
+                // Each of these has a time limit of its own.
                 Role::Watching(_) | Role::Fetching(_) | Role::Awaiting(_) | Role::Asked(_) => false,
                 Role::Draining { since } => since.is_none(),
             }
@@ -289,25 +289,25 @@ impl Connection {
         };
         if let Role::Publishing(publishing) = &self.role {
             let flushed = publishing.live.pause(context.now);
-            context.notify(&publishing.live, flushed, self.seat.worker);
+            context.notify(&publishing.live, flushed, self.id.worker);
         }
         turn
     }
 
     /// Gives back what it had in its stream or its object.
     fn leave_role(&mut self, context: &mut TurnContext<'_>) {
-        self.leave_seat(context, "was cut off");
+        self.release_slot(context, "was cut off");
         self.leave_track(context);
         if let Role::Watching(viewer) = &self.role {
-            viewer.live().viewer_leaves(self.seat.worker);
+            viewer.live().viewer_leaves(self.id.worker);
             viewer.live().watchers().leave(subscriber(self.peer.ip()), context.now);
             self.admission.leave(self.peer.ip(), context.hub);
         }
         if let Role::Awaiting(awaiting) = &self.role {
-            awaiting.leave(self.seat);
+            awaiting.leave(self.id);
         }
         if let Role::Fetching(fetching) = &self.role {
-            fetching.leave(self.seat);
+            fetching.leave(self.id);
         }
     }
 

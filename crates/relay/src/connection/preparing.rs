@@ -25,7 +25,7 @@ impl Connection {
         let (hub, peer) = (context.hub, self.peer.ip());
         let is_operator = hub.is_operator(door, peer, &request).is_ok();
         let client = Client { door, peer, is_operator };
-        match hub.long_answers.ask(&hub.inboxes, &request, client, self.seat) {
+        match hub.long_answers.ask(&hub.inboxes, &request, client, self.id) {
             Some(answer) => {
                 self.role = Role::Preparing(Box::new(Preparing { request, since: context.now, answer }));
             }

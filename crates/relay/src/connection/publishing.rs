@@ -53,7 +53,8 @@ impl Connection {
         self.enter_as_publisher(context)?;
         let take_over = asks_to_take_over(request);
         let piece = self.piece(request);
-        let claimant = Claimant { name: &name, mux, seat: Some(self.seat), take_over, piece: piece.as_ref() };
+        let claimant =
+            Claimant { name: &name, mux, connection: Some(self.id), take_over, piece: piece.as_ref() };
         let is_free = context.hub.ingests.make_way(&name, take_over, context.hub, context.now);
         let taken = ClaimError::Taken { name: name.clone() };
         let claimed = if is_free { context.hub.streams.claim(claimant) } else { Err(taken) };
@@ -100,13 +101,13 @@ impl Connection {
             if live.rest(*session, &ended, until, context.now) {
                 self.published_bytes = *bytes;
                 context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
-                context.notify(live, Flushed { news: true, wake_at: None }, self.seat.worker);
+                context.notify(live, Flushed { news: true, wake_at: None }, self.id.worker);
                 tracing::debug!(peer = %self.peer, stream = %live.name, bytes, "publisher's piece ended");
                 self.role = Role::Exchange { request: None, body_bytes: 0 };
                 return;
             }
         }
-        self.leave_seat(context, "ended");
+        self.release_slot(context, "ended");
     }
 
     /// Whether the peer may publish `name`.
@@ -163,17 +164,18 @@ impl Connection {
             PushError::Spool(_) => (507, "The server is out of memory for this stream; publish again later."),
         };
         tracing::warn!(peer = %self.peer, %error, "publisher refused");
-        self.leave_seat(context, "refused");
+        self.release_slot(context, "refused");
         self.refuse(problem(status, &error.to_string(), words), context);
     }
 
-    pub(super) fn leave_seat(&mut self, context: &mut TurnContext<'_>, how: &str) {
+    /// Gives the publisher slot up, if it has one. The log says `how` the publisher went.
+    pub(super) fn release_slot(&mut self, context: &mut TurnContext<'_>, how: &str) {
         if let Role::Publishing(publishing) = &self.role {
             let Publishing { live, session, began, bytes, .. } = &**publishing;
             self.published_bytes = *bytes;
             live.release(*session, context.now);
             context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
-            context.notify(live, Flushed { news: true, wake_at: None }, self.seat.worker);
+            context.notify(live, Flushed { news: true, wake_at: None }, self.id.worker);
             let seconds = in_seconds(context.now.since(*began));
             tracing::info!(peer = %self.peer, stream = %live.name, bytes, seconds, "publisher {how}");
             self.role = Role::Exchange { request: None, body_bytes: 0 };

@@ -13,7 +13,7 @@ use glassline_delivery::policy::Meter;
 use glassline_io::spool::LinkFile;
 use glassline_media::Time;
 use glassline_streams::presence::{Purpose, subscriber};
-use glassline_streams::{Live, Seat};
+use glassline_streams::{ConnectionId, Live};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -122,7 +122,7 @@ impl Connection {
     pub(crate) fn restore(
         state: ConnectionState,
         socket: Wire,
-        seat: Seat,
+        id: ConnectionId,
         live: Option<&Arc<Live>>,
         own_link: Option<(u64, OwnedFd)>,
     ) -> Option<Connection> {
@@ -130,7 +130,7 @@ impl Connection {
             RoleState::Exchange { request, body_bytes } => Role::Exchange { request, body_bytes },
             RoleState::Publishing { session, last_bytes, began, bytes, meter, .. } => {
                 let live = Arc::clone(live?);
-                if !live.reclaim(session, Some(seat)) {
+                if !live.reclaim(session, Some(id)) {
                     return None;
                 }
                 // What the publisher's requests have told stays with the other process.
@@ -148,7 +148,7 @@ impl Connection {
             socket,
             peer: state.peer,
             is_admin: state.is_admin,
-            seat,
+            id,
             http: state.http,
             outgoing: Outgoing::from(state.outgoing),
             waiting_input: state.waiting_input,
@@ -169,7 +169,7 @@ impl Connection {
         match &self.role {
             Role::Publishing(_) => hub.presence.count(address, Purpose::Publish, 0),
             Role::Watching(viewer) => {
-                viewer.live().viewer_sits(self.seat.worker);
+                viewer.live().viewer_comes_over(self.id.worker);
                 viewer.live().watchers().join(subscriber(address), hub.clock.now());
                 self.admission.come(address, hub);
             }

@@ -53,7 +53,7 @@ impl Connection {
                         context.hub.counters.bodies_timed_out.increment();
                     }
                     let words = "A publisher that sends nothing gives up its name; publish again when there is something to send.";
-                    self.leave_seat(context, "was silent and gave up its name");
+                    self.release_slot(context, "was silent and gave up its name");
                     self.refuse(problem(408, "nothing was sent for too long", words), context);
                     let _ = self.outgoing.flush(&mut self.socket);
                 }
@@ -76,7 +76,7 @@ impl Connection {
             Role::Fetching(fetching) => {
                 if fetching.waits_since().is_some_and(|since| now.since(since) >= settings.object_timeout) {
                     context.hub.counters.timed_out.increment();
-                    fetching.leave(self.seat);
+                    fetching.leave(self.id);
                     let words = "What was asked for did not come in time; read the playlist again.";
                     let response = problem(503, "it takes too long", words).with_header("Retry-After", "1");
                     self.finish_answer(&guarded(response), false, context);

@@ -13,7 +13,7 @@ use glassline_delivery::metacube::CONTENT_CODING;
 use glassline_delivery::playlist::Object;
 use glassline_delivery::policy::{AccessRequest, Action, Full, Refusal, StreamName};
 use glassline_delivery::stream::{Mux, Prebuffer};
-use glassline_edge::{Found, Growing};
+use glassline_edge::{FoundObject, Growing};
 use glassline_streams::Live;
 use glassline_streams::presence::{Purpose, subscriber};
 use serde::{Deserialize, Serialize};
@@ -99,11 +99,11 @@ impl Connection {
             let words = "Ask for index.m3u8 (LL-HLS) or manifest.mpd (LL-DASH); they name the rest.";
             problem(404, "no such object", words)
         })?;
-        let found = match context.hub.shelves.find(name) {
-            Some(shelf) => shelf.find(object, &request.query, context.now),
+        let found = match context.hub.presentations.find(name) {
+            Some(store) => store.find(object, &request.query, context.now),
             None => match find_live(name, context) {
                 Ok(live) if live.mux.is_packaged() => {
-                    context.hub.shelf(name).find(object, &request.query, context.now)
+                    context.hub.presentation_store(name).find(object, &request.query, context.now)
                 }
                 Ok(live) => {
                     let words =
@@ -121,21 +121,21 @@ impl Connection {
         };
         let wait = |response: Response| response.with_header("Retry-After", "1");
         match found {
-            Found::Object(growing) => Ok(growing),
-            Found::Gone => {
+            FoundObject::Object(growing) => Ok(growing),
+            FoundObject::Gone => {
                 Err(problem(410, "it is kept no longer", "Read the playlist again; it says what there is."))
             }
-            Found::Unknown => {
+            FoundObject::Unknown => {
                 let words =
                     "Nothing of this name is there or due. Read the playlist again; it says what there is.";
                 Err(problem(404, "no such object", words))
             }
-            Found::Bad(why) => Err(problem(
+            FoundObject::Bad(why) => Err(problem(
                 400,
                 &why,
                 "Read the playlist again without _HLS_ directives; it says what there is.",
             )),
-            Found::Busy => Err(wait(problem(503, "too many wait for playlists", "Try again shortly."))),
+            FoundObject::Busy => Err(wait(problem(503, "too many wait for playlists", "Try again shortly."))),
         }
     }
 
@@ -162,7 +162,7 @@ impl Connection {
         let bps = live.bitrate_bps(context.now);
         hub.presence.enter(address, Purpose::Watch, bps, |of_address, in_all| {
             policy.check_load(live.viewers(), of_address, in_all, bps)?;
-            live.viewer_joins(self.seat.worker);
+            live.viewer_joins(self.id.worker);
             Ok::<(), Full>(())
         })?;
         live.watchers().join(subscriber(address), context.now);

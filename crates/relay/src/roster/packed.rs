@@ -4,19 +4,19 @@ use glassline_io::tcp::Info;
 
 /// A number that may not have been told, in its own 8 bytes instead of 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Told(u64);
+pub(super) struct OptionalCount(u64);
 
-impl Told {
+impl OptionalCount {
     /// The number.
     pub(super) fn get(self) -> Option<u64> {
         (self.0 != u64::MAX).then_some(self.0)
     }
 }
 
-impl From<Option<u64>> for Told {
-    fn from(number: Option<u64>) -> Told {
+impl From<Option<u64>> for OptionalCount {
+    fn from(number: Option<u64>) -> OptionalCount {
         // No count of bytes or microseconds comes near it.
-        Told(number.unwrap_or(u64::MAX))
+        OptionalCount(number.unwrap_or(u64::MAX))
     }
 }
 
@@ -31,13 +31,13 @@ pub(super) struct PackedInfo {
     pub(super) total_retrans: u32,
     /// The highest number where it is not told.
     notsent_bytes: u32,
-    pacing_bps: Told,
-    delivery_bps: Told,
-    bytes_retrans: Told,
-    pub(super) bytes_acked: Told,
-    pub(super) busy_us: Told,
-    pub(super) rwnd_limited_us: Told,
-    pub(super) sndbuf_limited_us: Told,
+    pacing_bps: OptionalCount,
+    delivery_bps: OptionalCount,
+    bytes_retrans: OptionalCount,
+    pub(super) bytes_acked: OptionalCount,
+    pub(super) busy_us: OptionalCount,
+    pub(super) rwnd_limited_us: OptionalCount,
+    pub(super) sndbuf_limited_us: OptionalCount,
 }
 
 impl PackedInfo {

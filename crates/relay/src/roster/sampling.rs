@@ -1,7 +1,7 @@
 //! A worker's looks at its viewers' connections: some in each sweep, the others in the next ones.
 
 use super::packed::PackedInfo;
-use super::{Entry, Roster, Seen};
+use super::{Entry, Observation, Roster};
 use crate::connection::{Connection, Slot};
 use glassline_delivery::stream::OffsetTime;
 use glassline_delivery::telemetry::age_of;
@@ -49,7 +49,7 @@ impl Sampling {
                 entries.resize_with(slot + 1, || None);
             }
             match &mut entries[slot] {
-                Some(known) if known.token == entry.token => known.look(entry.seen),
+                Some(known) if known.token == entry.token => known.look(entry.newest),
                 place => *place = Some(Box::new(entry)),
             }
         }
@@ -77,7 +77,7 @@ fn look_at(
     let is_behind = position.is_placed && waiting_bytes + notsent > 0;
     let behind =
         if is_behind { age_of(marks, position.offset.saturating_sub(notsent), now) } else { Duration::ZERO };
-    let seen = Seen {
+    let newest = Observation {
         at: now,
         info: PackedInfo::new(info),
         bytes_sent: viewer.sent_bytes,
@@ -88,5 +88,5 @@ fn look_at(
         is_placed: position.is_placed,
         is_blocked: viewer.is_blocked(),
     };
-    Some(Entry::new(generation.into(), live, address, viewer.joined, seen))
+    Some(Entry::new(generation.into(), live, address, viewer.joined, newest))
 }

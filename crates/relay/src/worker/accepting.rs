@@ -6,7 +6,7 @@ use crate::wire::Wire;
 use glassline_delivery::http1::problem;
 use glassline_io::poll::Watch;
 use glassline_io::tcp::Connection as Socket;
-use glassline_streams::Seat;
+use glassline_streams::ConnectionId;
 use std::net::IpAddr;
 
 /// Connections accepted in a row; then others get their turn. On a core that is busy sending a turn may take a
@@ -77,9 +77,9 @@ impl Worker {
                 self.free.push(slot);
                 continue;
             }
-            let seat = Seat { worker: self.index, token };
+            let id = ConnectionId { worker: self.index, token };
             let now = self.hub.clock.now();
-            let connection = Connection::new(wire, peer, is_admin, seat, &self.settings, now);
+            let connection = Connection::new(wire, peer, is_admin, id, &self.settings, now);
             self.slots[slot as usize].connection = Some(Box::new(connection));
             self.connections += 1;
             fresh.push(token);

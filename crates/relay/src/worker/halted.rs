@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::wire::Wire;
 use glassline_io::poll::Watch;
 use glassline_io::tcp::Listener;
-use glassline_streams::Seat;
+use glassline_streams::ConnectionId;
 use std::io;
 use std::sync::Arc;
 
@@ -48,18 +48,18 @@ impl Worker {
         connections.for_each(|connection| connection.socket.take_leave());
     }
 
-    /// Takes a connection in that came from another process, made by `restore` for the seat that it is given. Returns
+    /// Takes a connection in that came from another process, made by `restore` for the id that it is given. Returns
     /// whether there is one.
     pub(in super::super) fn adopt(
         &mut self,
         wire: Wire,
-        restore: impl FnOnce(Wire, Seat) -> Option<Connection>,
+        restore: impl FnOnce(Wire, ConnectionId) -> Option<Connection>,
     ) -> io::Result<bool> {
         let slot = self.free_slot();
         let token = token(self.slots[slot].generation, slot as u32);
         self.poller.add(&wire, token, Watch::Edges)?;
         let is_apart = wire.is_apart();
-        let Some(mut connection) = restore(wire, Seat { worker: self.index, token }) else {
+        let Some(mut connection) = restore(wire, ConnectionId { worker: self.index, token }) else {
             self.free.push(slot as u32);
             return Ok(false);
         };

@@ -4,7 +4,7 @@ use super::{Worker, token};
 use crate::resting::Resting;
 use crate::turn::TurnBuffers;
 use glassline_media::Time;
-use glassline_streams::Seat;
+use glassline_streams::ConnectionId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,11 +64,11 @@ impl Worker {
 
     /// Closes the connection in `slot` after a panic in its turn, and ends what it has left half-written.
     pub(super) fn close_broken(&mut self, slot: usize) {
-        let seat = Seat { worker: self.index, token: token(self.slots[slot].generation, slot as u32) };
+        let id = ConnectionId { worker: self.index, token: token(self.slots[slot].generation, slot as u32) };
         self.close(slot);
         let now = self.hub.clock.now();
         for live in self.hub.streams.all() {
-            if live.release_seat(seat, now) {
+            if live.release_connection(id, now) {
                 self.hub.streams.announce(&live, None);
             }
         }

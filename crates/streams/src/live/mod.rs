@@ -7,7 +7,7 @@ mod status;
 
 pub use audiences::THREADS_BESIDE;
 pub use hand_over::LiveState;
-pub use publisher_slot::{Claim, Seat};
+pub use publisher_slot::{Claim, ConnectionId};
 
 use crate::counters::StreamCounters;
 use crate::pieces::{EndedPiece, Piece};
@@ -254,10 +254,10 @@ impl Live {
         self.holds_pictures_back.store(settings.flush != FlushPolicy::Frame, Ordering::Relaxed);
     }
 
-    /// The publisher of `session` has come from another process, with its connection at `seat` from now on. Returns
+    /// The publisher of `session` has come from another process, at `connection` from now on. Returns
     /// whether the slot is its.
-    pub fn reclaim(&self, session: u64, seat: Option<Seat>) -> bool {
-        self.lock().slot.reclaim(session, seat)
+    pub fn reclaim(&self, session: u64, connection: Option<ConnectionId>) -> bool {
+        self.lock().slot.reclaim(session, connection)
     }
 
     /// Frees the slot of a publisher that has not come over from the other process.
@@ -270,7 +270,13 @@ impl Live {
 
     /// Takes the publisher slot, if it is free or `take_over` is asked, or where `piece` is of the publisher that the
     /// slot is kept for between two pieces.
-    pub fn claim(&self, seat: Option<Seat>, take_over: bool, piece: Option<&Piece>, now: Time) -> Claim {
+    pub fn claim(
+        &self,
+        connection: Option<ConnectionId>,
+        take_over: bool,
+        piece: Option<&Piece>,
+        now: Time,
+    ) -> Claim {
         let mut core = self.lock();
         core.slot.settle(&self.name, now);
         if !take_over && !core.slot.is_free_for(piece) {
@@ -279,7 +285,7 @@ impl Live {
         // What another publisher left is whole as it is.
         self.flush(&mut core);
         let Core { stream, slot, .. } = &mut *core;
-        slot.grant(seat, piece, stream, now)
+        slot.grant(connection, piece, stream, now)
     }
 
     /// `piece` has ended: keeps the publisher slot until `until` for the next piece, if `session` still has it. Returns
@@ -297,7 +303,7 @@ impl Live {
 
     /// Ends the stream for another one under its name. Returns where its publisher is; the caller tells that to go, and
     /// the workers that there is news.
-    pub fn give_way(&self) -> Option<Seat> {
+    pub fn give_way(&self) -> Option<ConnectionId> {
         let mut core = self.lock();
         self.flush(&mut core);
         self.end();
@@ -313,10 +319,10 @@ impl Live {
         }
     }
 
-    /// Frees the slot of the publisher with its connection at `seat`, which could not do so itself. Returns whether
+    /// Frees the slot of the publisher at `connection`, which could not do so itself. Returns whether
     /// there was one; the caller then tells the workers.
-    pub fn release_seat(&self, seat: Seat, now: Time) -> bool {
-        let session = self.lock().slot.session_at(seat);
+    pub fn release_connection(&self, connection: ConnectionId, now: Time) -> bool {
+        let session = self.lock().slot.session_at(connection);
         session.inspect(|session| self.release(*session, now)).is_some()
     }
 
@@ -531,12 +537,12 @@ impl Live {
 
     /// A viewer has come to worker `worker`.
     pub fn viewer_joins(&self, worker: usize) {
-        self.viewer_sits(worker);
+        self.audiences.join(worker);
         self.counters.joined.increment();
     }
 
     /// The same for one that has joined already, in another process.
-    pub fn viewer_sits(&self, worker: usize) {
+    pub fn viewer_comes_over(&self, worker: usize) {
         self.audiences.join(worker);
     }
 

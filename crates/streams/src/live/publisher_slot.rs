@@ -7,9 +7,9 @@ use glassline_delivery::stream::Stream;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 
-/// Where a publisher's connection is, so that it can be told to go.
+/// Which connection, of all workers. A publisher is told by it to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct ConnectionId {
     /// Its worker.
     pub worker: usize,
     /// Its token there.
@@ -23,7 +23,7 @@ pub enum Claim {
         /// What it pushes under.
         session: u64,
         /// The publisher that had the slot before; the caller tells it to go.
-        evicted: Option<Seat>,
+        evicted: Option<ConnectionId>,
         /// It is the next piece of what was sent before.
         continued: Option<Continued>,
     },
@@ -35,9 +35,9 @@ pub enum Claim {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Holder {
     session: u64,
-    /// Where its connection is; processes do not tell each other.
+    /// Its connection; processes do not tell each other.
     #[serde(skip)]
-    seat: Option<Seat>,
+    connection: Option<ConnectionId>,
     /// Whether it is in this process.
     #[serde(skip)]
     is_here: bool,
@@ -75,12 +75,12 @@ impl PublisherSlot {
         (self.holder, self.sessions, self.gone_since)
     }
 
-    /// The publisher of `session` has come from another process, with its connection at `seat` from now on. Returns
+    /// The publisher of `session` has come from another process, at `connection` from now on. Returns
     /// whether the slot is its.
-    pub(super) fn reclaim(&mut self, session: u64, seat: Option<Seat>) -> bool {
+    pub(super) fn reclaim(&mut self, session: u64, connection: Option<ConnectionId>) -> bool {
         match &mut self.holder {
             Some(holder) if holder.session == session => {
-                (holder.seat, holder.is_here) = (seat, true);
+                (holder.connection, holder.is_here) = (connection, true);
                 true
             }
             _ => false,
@@ -92,9 +92,9 @@ impl PublisherSlot {
         self.holder.filter(|holder| !holder.is_here).map(|holder| holder.session)
     }
 
-    /// The session of the publisher with its connection at `seat`.
-    pub(super) fn session_at(&self, seat: Seat) -> Option<u64> {
-        self.holder.filter(|holder| holder.seat == Some(seat)).map(|holder| holder.session)
+    /// The session of the publisher at `connection`.
+    pub(super) fn session_at(&self, connection: ConnectionId) -> Option<u64> {
+        self.holder.filter(|holder| holder.connection == Some(connection)).map(|holder| holder.session)
     }
 
     /// Whether the publisher of `session` has it.
@@ -141,7 +141,7 @@ impl PublisherSlot {
     /// Gives the slot to a publisher, whatever publisher has it. What that one left has to be shown before.
     pub(super) fn grant(
         &mut self,
-        seat: Option<Seat>,
+        connection: Option<ConnectionId>,
         piece: Option<&Piece>,
         stream: &mut Stream,
         now: Time,
@@ -166,8 +166,8 @@ impl PublisherSlot {
         let since = self.holder.filter(|_| continued.is_some()).map_or(now, |holder| holder.since);
         let evicted = self
             .holder
-            .replace(Holder { session, seat, is_here: true, since, rests_until: None })
-            .and_then(|holder| holder.seat);
+            .replace(Holder { session, connection, is_here: true, since, rests_until: None })
+            .and_then(|holder| holder.connection);
         Claim::Granted { session, evicted, continued }
     }
 
@@ -182,7 +182,7 @@ impl PublisherSlot {
         let end = piece.from.saturating_add(piece.bytes);
         let (publisher, meter) = (piece.publisher.clone(), piece.meter);
         self.left = Some(LeftPiece { publisher, end, meter, until, count });
-        self.holder = (count > 1).then_some(Holder { seat: None, rests_until: Some(until), ..holder });
+        self.holder = (count > 1).then_some(Holder { connection: None, rests_until: Some(until), ..holder });
         self.gone_since = now;
         self.holder.is_some()
     }
@@ -204,8 +204,8 @@ impl PublisherSlot {
     }
 
     /// The stream has ended for another one under its name. Returns where its publisher is.
-    pub(super) fn vacate(&mut self) -> Option<Seat> {
-        self.holder.take().and_then(|holder| holder.seat)
+    pub(super) fn vacate(&mut self) -> Option<ConnectionId> {
+        self.holder.take().and_then(|holder| holder.connection)
     }
 
     /// A panic has ended the stream.

@@ -68,14 +68,17 @@ fn a_panic_under_the_lock_ends_the_stream_with_what_was_shown() {
 }
 
 #[test]
-fn the_seat_of_a_connection_that_has_gone_is_given_up() {
+fn the_slot_of_a_connection_that_has_gone_is_given_up() {
     let live = live(0, "a", 1);
-    let seat = Seat { worker: 0, token: 7 };
-    let Claim::Granted { session, .. } = live.claim(Some(seat), false, None, Time::ZERO) else {
+    let connection = ConnectionId { worker: 0, token: 7 };
+    let Claim::Granted { session, .. } = live.claim(Some(connection), false, None, Time::ZERO) else {
         panic!("nobody is here")
     };
-    assert!(!live.release_seat(Seat { worker: 1, token: 7 }, Time::ZERO) && live.is_held_by(session));
-    assert!(live.release_seat(seat, Time::ZERO) && !live.is_held_by(session));
+    assert!(
+        !live.release_connection(ConnectionId { worker: 1, token: 7 }, Time::ZERO)
+            && live.is_held_by(session)
+    );
+    assert!(live.release_connection(connection, Time::ZERO) && !live.is_held_by(session));
 }
 
 fn piece(program: &str, from: Option<u64>) -> Piece {
@@ -167,7 +170,7 @@ fn the_first_viewer_tells_when_a_picture_was_sent_and_an_upgrade_keeps_what_they
 }
 
 #[test]
-fn a_publisher_from_another_process_reclaims_its_seat_or_loses_it() {
+fn a_publisher_from_another_process_reclaims_its_slot_or_loses_it() {
     let live = live(0, "a", 1);
     let session = claimed(&live, Time::ZERO);
     live.counters.bytes_out.add(17);
@@ -194,7 +197,7 @@ fn a_publisher_from_another_process_reclaims_its_seat_or_loses_it() {
 fn viewers_of_all_workers_are_counted_and_outputs_are_not() {
     let live = live(0, "a", 2);
     live.viewer_joins(0);
-    live.viewer_sits(1);
+    live.viewer_comes_over(1);
     live.set_has_outputs(true);
     assert_eq!((live.viewers(), live.counters.joined.value()), (2, 1));
     assert_eq!(live.waits_since(), None);

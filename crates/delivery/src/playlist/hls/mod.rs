@@ -9,15 +9,15 @@
 
 mod iframes;
 mod media;
+mod mpeg_ts;
 mod multivariant;
 mod reload;
-mod transport;
 
 pub use iframes::iframes;
 pub use media::{MediaOptions, Report, media};
+pub use mpeg_ts::{mpeg_ts, mpeg_ts_variants};
 pub use multivariant::{language_of, multivariant};
 pub use reload::{BadDirective, Decision, Directives, decide};
-pub use transport::{transport, transport_variants};
 
 use super::Object;
 use super::date::date_time;

@@ -120,7 +120,7 @@ fn write_sound(out: &mut String, variant: &Ready<'_>, group: &Group<'_>, sound: 
 }
 
 /// Writes a variant with segments of MPEG-TS: pictures and sound in one. Returns whether there is something of it.
-pub(super) fn write_transport_stream(out: &mut String, variant: Variant<'_>, carried: &Carried) -> bool {
+pub(super) fn write_mpeg_ts(out: &mut String, variant: Variant<'_>, carried: &Carried) -> bool {
     let Some(ready) = Ready::of(variant, carried) else { return false };
     write_stream_tag(out, ready.lead, &ready.sounds);
     out.push('\n');

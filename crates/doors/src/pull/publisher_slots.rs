@@ -6,16 +6,16 @@ use glassline_streams::{Publisher, Streams};
 use std::sync::Arc;
 
 /// One upstream's streams: all have it, or none.
-pub(super) struct Seats {
+pub(super) struct PublisherSlots {
     streams: Arc<Streams>,
     names: Vec<StreamName>,
     mux: Mux,
     publishers: Vec<Publisher>,
 }
 
-impl Seats {
-    pub(super) fn new(streams: &Arc<Streams>, names: &[StreamName], mux: Mux) -> Seats {
-        Seats { streams: Arc::clone(streams), names: names.to_vec(), mux, publishers: Vec::new() }
+impl PublisherSlots {
+    pub(super) fn new(streams: &Arc<Streams>, names: &[StreamName], mux: Mux) -> PublisherSlots {
+        PublisherSlots { streams: Arc::clone(streams), names: names.to_vec(), mux, publishers: Vec::new() }
     }
 
     /// The sessions of the slots that are taken.
@@ -25,8 +25,8 @@ impl Seats {
 
     /// Takes the slots that another process had. Returns whether it got all of them.
     pub(super) fn restore(&mut self, sessions: &[u64]) -> bool {
-        let seats = self.names.iter().zip(sessions);
-        let publishers = seats.filter_map(|(name, session)| self.streams.restore_publisher(name, *session));
+        let slots = self.names.iter().zip(sessions);
+        let publishers = slots.filter_map(|(name, session)| self.streams.restore_publisher(name, *session));
         self.publishers = publishers.collect();
         let all = sessions.is_empty() || self.publishers.len() == self.names.len();
         if !all {
@@ -36,7 +36,7 @@ impl Seats {
     }
 
     /// Takes all slots. Fails, with none taken, in words for people.
-    pub(super) fn take(&mut self) -> Result<(), String> {
+    pub(super) fn acquire(&mut self) -> Result<(), String> {
         let taken: Result<Vec<_>, _> =
             self.names.iter().map(|name| self.streams.publish(name, self.mux)).collect();
         self.publishers = taken.map_err(|error| error.to_string())?;
@@ -68,7 +68,7 @@ impl Seats {
     }
 
     /// Gives the slots up; viewers wait for a while.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn release(&mut self) {
         self.publishers.clear();
     }
 

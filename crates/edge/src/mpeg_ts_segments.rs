@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A segment that is not kept yet, and where in the stream its bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingSegment {
     /// Its number.
     pub segment: u64,
     /// Its bytes, as offsets of the stream.
@@ -18,19 +18,21 @@ pub struct Missing {
 
 /// What is kept.
 #[derive(Default)]
-pub(super) struct Transport {
+pub(super) struct MpegTsSegments {
     kept: BTreeMap<u64, Arc<Growing>>,
     /// Segments before this one were asked for in vain: their bytes are gone.
     gone_before: u64,
 }
 
-impl Transport {
+impl MpegTsSegments {
     /// The segments that have to be made, the oldest first.
-    pub(super) fn missing(&self, presentation: &Presentation) -> Vec<Missing> {
+    pub(super) fn missing(&self, presentation: &Presentation) -> Vec<MissingSegment> {
         let Some(lead) = presentation.lead() else { return Vec::new() };
         let due = lead.complete().filter(|segment| segment.number >= self.gone_before);
         let missing = due.filter(|segment| !self.kept.contains_key(&segment.number));
-        missing.filter_map(|it| Some(Missing { segment: it.number, source: it.source.clone()? })).collect()
+        missing
+            .filter_map(|it| Some(MissingSegment { segment: it.number, source: it.source.clone()? }))
+            .collect()
     }
 
     /// The bytes of a segment; `None`: they are gone.

@@ -1,7 +1,7 @@
 //! A stream's presentation: what the packager makes of it, as objects that are read while they fill, and its playlists.
 
-use super::playlists::{Asked, Found, Playlists, Told};
-use super::transport::{Missing, Transport};
+use super::mpeg_ts_segments::{MissingSegment, MpegTsSegments};
+use super::playlists::{FoundObject, PlaylistRequest, PlaylistSources, Playlists};
 use super::{Growing, Ladder, Wake};
 use glassline_delivery::fill::{Bytes, Failure, Head, Object as Filling};
 use glassline_delivery::packager::{
@@ -20,25 +20,25 @@ use std::time::Duration;
 
 /// Another version of the same capture.
 #[derive(Clone, Debug)]
-pub struct Neighbour {
+pub struct CaptureVersion {
     /// Its stream.
     pub name: StreamName,
     /// The way from the playlists of others to its objects.
     pub(super) base: String,
     /// Its presentation.
-    pub shelf: Arc<Shelf>,
+    pub store: Arc<PresentationStore>,
 }
 
-impl Neighbour {
+impl CaptureVersion {
     /// The presentation of the stream `name`.
-    pub fn new(name: StreamName, shelf: Arc<Shelf>) -> Neighbour {
+    pub fn new(name: StreamName, store: Arc<PresentationStore>) -> CaptureVersion {
         let base = format!("../{name}/");
-        Neighbour { name, base, shelf }
+        CaptureVersion { name, base, store }
     }
 }
 
 /// A presentation that is made while it is read.
-pub struct Shelf {
+pub struct PresentationStore {
     contents: Mutex<Contents>,
     settings: Settings,
     /// When it began, in seconds of UTC.
@@ -47,7 +47,7 @@ pub struct Shelf {
     base_path: Arc<str>,
     wanted_at: AtomicU64,
     /// When its segments of MPEG-TS were last asked for, as nanoseconds; 0: they are not kept.
-    transport_wanted_at: AtomicU64,
+    mpeg_ts_wanted_at: AtomicU64,
     has_ended: AtomicBool,
     /// Tells its objects from those of the same names that another run of the server had.
     tag: String,
@@ -59,7 +59,7 @@ pub struct Shelf {
 /// The other versions of its capture. Nothing else is locked while this is.
 #[derive(Default)]
 struct Relations {
-    neighbours: Vec<(String, Weak<Shelf>)>,
+    versions: Vec<(String, Weak<PresentationStore>)>,
     ladder: Weak<Ladder>,
     /// The last part of its pictures that is complete.
     last: Option<Position>,
@@ -69,12 +69,12 @@ struct Contents {
     intake: Intake,
     objects: BTreeMap<Object, Arc<Growing>>,
     playlists: Playlists,
-    transport: Transport,
+    mpeg_ts: MpegTsSegments,
     /// The tracks that were told to be left out.
     told_left_out: Vec<LeftOut>,
 }
 
-impl Shelf {
+impl PresentationStore {
     /// An empty presentation of a stream in `mux`, asked for first at `now`. Its segments are numbered from a number that grows with `utc`, so that
     /// no cache takes those of two runs of a server for each other. `base_path` stands in front of addresses that have to be
     /// absolute: the folder in which clients find this server, or nothing.
@@ -85,17 +85,17 @@ impl Shelf {
         base_path: Arc<str>,
         now: Time,
         utc: Utc,
-    ) -> Shelf {
+    ) -> PresentationStore {
         let seconds = utc.as_nanos() / 1_000_000_000;
         let settings = settings.clamped();
-        Shelf {
+        PresentationStore {
             contents: Mutex::new(Contents::new(mux, settings, &wake, &base_path, seconds)),
             settings,
             epoch: seconds,
             wake,
             base_path,
             wanted_at: AtomicU64::new(now.as_nanos()),
-            transport_wanted_at: AtomicU64::new(0),
+            mpeg_ts_wanted_at: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             tag: format!("{seconds:x}"),
             keep_secs: settings.window.as_secs(),
@@ -107,12 +107,12 @@ impl Shelf {
         self.relations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `neighbour` is another version of the same capture: playlists tell how far it is.
-    pub fn meet(&self, neighbour: &Neighbour) {
+    /// `version` is another one of the same capture: playlists tell how far it is.
+    pub fn add_version(&self, version: &CaptureVersion) {
         let mut relations = self.relations();
-        relations.neighbours.retain(|(base, shelf)| *base != neighbour.base && shelf.strong_count() > 0);
-        relations.neighbours.push((neighbour.base.clone(), Arc::downgrade(&neighbour.shelf)));
-        relations.neighbours.sort_by(|one, other| one.0.cmp(&other.0));
+        relations.versions.retain(|(base, store)| *base != version.base && store.strong_count() > 0);
+        relations.versions.push((version.base.clone(), Arc::downgrade(&version.store)));
+        relations.versions.sort_by(|one, other| one.0.cmp(&other.0));
     }
 
     /// `ladder` is told of what is new here.
@@ -122,9 +122,9 @@ impl Shelf {
 
     /// How far the other versions are.
     fn reports(&self) -> Vec<Report> {
-        let neighbours = self.relations().neighbours.clone();
-        let told = neighbours.into_iter().filter_map(|(base, shelf)| {
-            let last = shelf.upgrade()?.relations().last?;
+        let versions = self.relations().versions.clone();
+        let told = versions.into_iter().filter_map(|(base, store)| {
+            let last = store.upgrade()?.relations().last?;
             Some(Report { base, last })
         });
         told.collect()
@@ -184,42 +184,42 @@ impl Shelf {
     }
 
     /// What a request for `object` with `query` comes to.
-    pub fn find(&self, object: Object, query: &str, now: Time) -> Found {
+    pub fn find(&self, object: Object, query: &str, now: Time) -> FoundObject {
         self.note_wanted(now);
         if matches!(object, Object::TransportMedia | Object::TransportSegment { .. }) {
-            self.transport_wanted_at.store(now.as_nanos().max(1), Ordering::Relaxed);
+            self.mpeg_ts_wanted_at.store(now.as_nanos().max(1), Ordering::Relaxed);
         }
         if object.is_playlist() {
-            let asked = match Asked::new(object, query) {
-                Ok(asked) => asked,
-                Err(why) => return Found::Bad(why),
+            let request = match PlaylistRequest::new(object, query) {
+                Ok(request) => request,
+                Err(why) => return FoundObject::Bad(why),
             };
             let reports = self.reports();
             let mut contents = self.lock();
             if object == Object::TransportMedia && contents.intake.mux() != Mux::MpegTs {
-                return Found::Unknown;
+                return FoundObject::Unknown;
             }
             if object != Object::TransportMedia
                 && let Some((head, body)) = contents.refusal()
             {
-                return Found::Object(Growing::new(Filling::whole(head, body), Arc::clone(&self.wake)));
+                return FoundObject::Object(Growing::new(Filling::whole(head, body), Arc::clone(&self.wake)));
             }
-            return contents.with_told(&reports, |playlists, told| playlists.find(asked, told));
+            return contents.with_sources(&reports, |playlists, sources| playlists.find(request, sources));
         }
         let mut contents = self.lock();
         if let Object::TransportSegment { segment } = object {
             return match contents.intake.presentation().availability(object) {
-                Availability::Gone => Found::Gone,
-                _ => contents.transport.find(segment).map_or(Found::Unknown, Found::Object),
+                Availability::Gone => FoundObject::Gone,
+                _ => contents.mpeg_ts.find(segment).map_or(FoundObject::Unknown, FoundObject::Object),
             };
         }
         match contents.intake.presentation().availability(object) {
             Availability::Exists => {
-                contents.objects.get(&object).cloned().map_or(Found::Unknown, Found::Object)
+                contents.objects.get(&object).cloned().map_or(FoundObject::Unknown, FoundObject::Object)
             }
-            Availability::Coming => Found::Object(self.object(&mut contents, object)),
-            Availability::Gone => Found::Gone,
-            Availability::Unknown => Found::Unknown,
+            Availability::Coming => FoundObject::Object(self.object(&mut contents, object)),
+            Availability::Gone => FoundObject::Gone,
+            Availability::Unknown => FoundObject::Unknown,
         }
     }
 
@@ -249,10 +249,10 @@ impl Shelf {
         self.change(|intake| intake.push(bytes, utc, at));
     }
 
-    /// The MPEG-TS segments that have to be made (see [`Shelf::put_transport`]), while clients have asked for such segments
+    /// The MPEG-TS segments that have to be made (see [`PresentationStore::put_mpeg_ts`]), while clients have asked for such segments
     /// within `idle`. Otherwise there are none, and those that are kept are dropped.
-    pub fn missing_transport(&self, now: Time, idle: Duration) -> Vec<Missing> {
-        let wanted_at = self.transport_wanted_at.load(Ordering::Relaxed);
+    pub fn missing_mpeg_ts(&self, now: Time, idle: Duration) -> Vec<MissingSegment> {
+        let wanted_at = self.mpeg_ts_wanted_at.load(Ordering::Relaxed);
         if wanted_at == 0 {
             return Vec::new();
         }
@@ -261,20 +261,20 @@ impl Shelf {
             return Vec::new();
         }
         if now.since(Time::from_nanos(wanted_at)) < idle {
-            return contents.transport.missing(contents.intake.presentation());
+            return contents.mpeg_ts.missing(contents.intake.presentation());
         }
-        self.transport_wanted_at.store(0, Ordering::Relaxed);
-        contents.transport.clear();
+        self.mpeg_ts_wanted_at.store(0, Ordering::Relaxed);
+        contents.mpeg_ts.clear();
         Vec::new()
     }
 
     /// The bytes of a segment of MPEG-TS; `None` where they are gone.
-    pub fn put_transport(&self, segment: u64, bytes: Option<Bytes>) {
+    pub fn put_mpeg_ts(&self, segment: u64, bytes: Option<Bytes>) {
         let reports = self.reports();
         let mut contents = self.lock();
         let head = self.head(Object::TransportSegment { segment });
-        contents.transport.put(segment, bytes, head, &self.wake);
-        contents.with_told(&reports, |playlists, told| playlists.change(told));
+        contents.mpeg_ts.put(segment, bytes, head, &self.wake);
+        contents.with_sources(&reports, |playlists, sources| playlists.change(sources));
     }
 
     /// Which tracks are left out, and why, as far as is known.
@@ -297,8 +297,8 @@ impl Shelf {
         self.change(|intake| intake.discontinuity(utc));
     }
 
-    /// How long after the last bytes [`Shelf::handle_stall`] is due; `None` where nothing is open.
-    pub fn patience(&self) -> Option<Duration> {
+    /// How long after the last bytes [`PresentationStore::handle_stall`] is due; `None` where nothing is open.
+    pub fn stall_timeout(&self) -> Option<Duration> {
         self.lock().intake.patience()
     }
 
@@ -330,7 +330,7 @@ impl Shelf {
             let last = contents.intake.presentation().rendition(RenditionName::Video);
             self.relations().last = last.and_then(Rendition::last_part);
             let reports = self.reports();
-            contents.with_told(&reports, |playlists, told| playlists.change(told));
+            contents.with_sources(&reports, |playlists, sources| playlists.change(sources));
         }
         if let Some((head, body)) = contents.refusal() {
             contents.playlists.refuse(&head, &body);
@@ -390,7 +390,7 @@ impl Shelf {
                 for object in parts.into_iter().chain([Object::Segment { rendition, segment }]) {
                     contents.objects.remove(&object);
                 }
-                contents.transport.expire(segment);
+                contents.mpeg_ts.expire(segment);
             }
             Event::InitExpires { rendition, number } => {
                 contents.objects.remove(&Object::Init { rendition, number });
@@ -441,16 +441,20 @@ impl Contents {
             intake: Intake::new(mux, settings).starting_at((epoch % 3600) as u32, first),
             objects: BTreeMap::new(),
             playlists: Playlists::new(Arc::clone(wake), Arc::clone(base_path)),
-            transport: Transport::default(),
+            mpeg_ts: MpegTsSegments::default(),
             told_left_out: Vec::new(),
         }
     }
 
     /// Does something with the playlists and what they tell.
-    fn with_told<T>(&mut self, others: &[Report], act: impl FnOnce(&mut Playlists, Told<'_>) -> T) -> T {
-        let transport = self.transport.range();
+    fn with_sources<T>(
+        &mut self,
+        others: &[Report],
+        act: impl FnOnce(&mut Playlists, PlaylistSources<'_>) -> T,
+    ) -> T {
+        let mpeg_ts = self.mpeg_ts.range();
         let variants = [Variant::alone(self.intake.presentation())];
-        act(&mut self.playlists, Told { variants: &variants, others, transport: transport.as_ref() })
+        act(&mut self.playlists, PlaylistSources { variants: &variants, others, mpeg_ts: mpeg_ts.as_ref() })
     }
 }
 
@@ -464,8 +468,8 @@ fn parts_of(rendition: RenditionName, segment: u64) -> RangeInclusive<Object> {
     Object::Part { rendition, segment, part: 0 }..=Object::Part { rendition, segment, part: u32::MAX }
 }
 
-impl std::fmt::Debug for Shelf {
+impl std::fmt::Debug for PresentationStore {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Shelf({} objects)", self.lock().objects.len())
+        write!(formatter, "PresentationStore({} objects)", self.lock().objects.len())
     }
 }

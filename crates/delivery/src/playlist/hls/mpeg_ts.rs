@@ -5,7 +5,7 @@ use super::super::Object;
 use super::super::date::{date_time, seconds};
 use super::super::query::Carried;
 use super::super::variant::Variant;
-use super::multivariant::write_transport_stream;
+use super::multivariant::write_mpeg_ts;
 use crate::packager::Presentation;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -14,11 +14,7 @@ use std::ops::RangeInclusive;
 const VERSION: u32 = 3;
 
 /// Renders the playlist of the segments with numbers in `kept`. `None` where there are none of these.
-pub fn transport(
-    presentation: &Presentation,
-    kept: RangeInclusive<u64>,
-    carried: &Carried,
-) -> Option<String> {
+pub fn mpeg_ts(presentation: &Presentation, kept: RangeInclusive<u64>, carried: &Carried) -> Option<String> {
     let is_kept = |number: u64| kept.contains(&number);
     let mut segments = presentation.lead()?.complete().filter(|segment| is_kept(segment.number)).peekable();
     let first = *segments.peek()?;
@@ -44,9 +40,8 @@ pub fn transport(
 
 /// Renders the multivariant playlist of such playlists: of a ladder's versions, the best first. `None` before there is a
 /// part of each rendition of one of them.
-pub fn transport_variants(variants: &[Variant<'_>], carried: &Carried) -> Option<String> {
+pub fn mpeg_ts_variants(variants: &[Variant<'_>], carried: &Carried) -> Option<String> {
     let mut out = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n");
-    let count =
-        variants.iter().filter(|variant| write_transport_stream(&mut out, **variant, carried)).count();
+    let count = variants.iter().filter(|variant| write_mpeg_ts(&mut out, **variant, carried)).count();
     (count > 0).then_some(out)
 }

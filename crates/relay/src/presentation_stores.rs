@@ -2,22 +2,22 @@
 
 use glassline_delivery::packager;
 use glassline_delivery::policy::StreamName;
-use glassline_edge::{Ladder, Neighbour, Shelf};
+use glassline_edge::{CaptureVersion, Ladder, PresentationStore};
 use glassline_streams::status::StreamStatus;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The presentations, by their streams' names, and the ladders, by those of their captures.
 #[derive(Default)]
-pub(super) struct Shelves {
-    shelves: RwLock<BTreeMap<StreamName, Arc<Shelf>>>,
+pub(super) struct PresentationStores {
+    stores: RwLock<BTreeMap<StreamName, Arc<PresentationStore>>>,
     ladders: RwLock<BTreeMap<StreamName, Arc<Ladder>>>,
 }
 
-impl Shelves {
+impl PresentationStores {
     /// The presentation of a stream.
-    pub(super) fn find(&self, name: &StreamName) -> Option<Arc<Shelf>> {
-        self.shelves.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    pub(super) fn find(&self, name: &StreamName) -> Option<Arc<PresentationStore>> {
+        self.stores.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// Whether there is a presentation of the stream, or one of the versions of the capture, `name`.
@@ -27,8 +27,8 @@ impl Shelves {
 
     /// The streams that have a presentation and are versions of the capture `group`.
     pub(super) fn versions_of(&self, group: &StreamName) -> Vec<StreamName> {
-        let shelves = self.shelves.read().unwrap_or_else(PoisonError::into_inner);
-        shelves.keys().filter(|name| is_version_of(name, group)).cloned().collect()
+        let stores = self.stores.read().unwrap_or_else(PoisonError::into_inner);
+        stores.keys().filter(|name| is_version_of(name, group)).cloned().collect()
     }
 
     pub(super) fn ladder(&self, group: &StreamName) -> Option<Arc<Ladder>> {
@@ -42,8 +42,8 @@ impl Shelves {
 
     /// Forgets ladders of which no version is left.
     pub(super) fn forget_ladders(&self) {
-        let shelves = self.shelves.read().unwrap_or_else(PoisonError::into_inner);
-        let has_versions = |group: &StreamName| shelves.keys().any(|name| is_version_of(name, group));
+        let stores = self.stores.read().unwrap_or_else(PoisonError::into_inner);
+        let has_versions = |group: &StreamName| stores.keys().any(|name| is_version_of(name, group));
         let mut ladders = self.ladders.write().unwrap_or_else(PoisonError::into_inner);
         ladders.retain(|group, _| has_versions(group));
     }
@@ -52,23 +52,23 @@ impl Shelves {
     pub(super) fn find_or_begin(
         &self,
         name: &StreamName,
-        begin: impl FnOnce() -> Shelf,
-    ) -> (Arc<Shelf>, bool) {
-        let mut shelves = self.shelves.write().unwrap_or_else(PoisonError::into_inner);
-        match shelves.get(name) {
-            Some(shelf) => (Arc::clone(shelf), false),
+        begin: impl FnOnce() -> PresentationStore,
+    ) -> (Arc<PresentationStore>, bool) {
+        let mut stores = self.stores.write().unwrap_or_else(PoisonError::into_inner);
+        match stores.get(name) {
+            Some(store) => (Arc::clone(store), false),
             None => {
-                let shelf = Arc::new(begin());
+                let store = Arc::new(begin());
                 if let Some(group) = name.version().map(|version| version.group) {
-                    let own = Neighbour::new(name.clone(), Arc::clone(&shelf));
-                    for (other, neighbour) in shelves.iter().filter(|(other, _)| is_version_of(other, &group))
+                    let own = CaptureVersion::new(name.clone(), Arc::clone(&store));
+                    for (other, its_store) in stores.iter().filter(|(other, _)| is_version_of(other, &group))
                     {
-                        neighbour.meet(&own);
-                        shelf.meet(&Neighbour::new(other.clone(), Arc::clone(neighbour)));
+                        its_store.add_version(&own);
+                        store.add_version(&CaptureVersion::new(other.clone(), Arc::clone(its_store)));
                     }
                 }
-                shelves.insert(name.clone(), Arc::clone(&shelf));
-                (shelf, true)
+                stores.insert(name.clone(), Arc::clone(&store));
+                (store, true)
             }
         }
     }
@@ -77,13 +77,13 @@ impl Shelves {
     /// of a stream that is not packaged yet.
     pub(super) fn complete(&self, status: &mut StreamStatus) {
         let found =
-            self.find(&status.name).map(|shelf| shelf.left_out()).filter(|left_out| !left_out.is_empty());
+            self.find(&status.name).map(|store| store.left_out()).filter(|left_out| !left_out.is_empty());
         status.left_out = found.unwrap_or_else(|| packager::left_out_of(&status.streams));
     }
 
     /// The presentation of the stream is that no longer.
     pub(super) fn remove(&self, name: &StreamName) {
-        self.shelves.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.stores.write().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 }
 
