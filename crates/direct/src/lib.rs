@@ -21,12 +21,14 @@
 
 mod channels;
 pub mod coded;
+mod decision;
 mod history;
 mod ladder;
 mod newest;
 mod receiver;
 mod send_loop;
 mod sender;
+mod settings;
 mod share;
 mod shown;
 mod size;
@@ -34,11 +36,11 @@ pub mod sound;
 pub mod wire;
 
 pub use channels::{REPORTS, SOUND, VIDEO, coded_options, report_options, sound_options, video_options};
+pub use decision::{Candidate, Choice, Conditions, Decision, Reason};
 pub use newest::Newest;
 pub use receiver::{Fate, Receiver, ReceiverCounters, Shown};
 pub use send_loop::{Coding, LinkAccess, Offered, SendError, SendLoop, SendStatus};
-pub use sender::{
-    Candidate, Choice, CodecMode, Conditions, Decision, Reason, Sender, SenderCounters, SenderSettings,
-};
+pub use sender::{Sender, SenderCounters};
+pub use settings::{CodecMode, SenderSettings};
 pub use share::{concerns_pictures, pictures_share};
 pub use size::CodedSize;

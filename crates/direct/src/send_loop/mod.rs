@@ -14,7 +14,9 @@ mod effort;
 
 use self::effort::Effort;
 use crate::channels::{REPORTS, VIDEO};
-use crate::sender::{Choice, Conditions, Decision, Sender, SenderCounters, SenderSettings};
+use crate::decision::{Choice, Conditions, Decision};
+use crate::sender::{Sender, SenderCounters};
+use crate::settings::SenderSettings;
 use crate::share::pictures_share;
 use crate::wire::WireError;
 use bytes::Bytes;
