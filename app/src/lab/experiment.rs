@@ -12,7 +12,7 @@ use crate::{failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_call::direct::{CodecMode, CodedSize, SenderSettings};
 use glassline_io::process::processors;
-use glassline_lab::experiment::{Cost, Outcome, Setup, Summary, run as run_experiment};
+use glassline_lab::experiment::{Cost, Outcome, Setup, SoundSummary, Summary, run as run_experiment};
 use glassline_media::quantity::{self, Bitrate, ByteRate};
 use glassline_studio::capture::{Deinterlace, Input, Length, Pictures};
 use glassline_studio::parallel::Threads;
@@ -44,7 +44,7 @@ Examples:
   glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p --peer webrtc-vp8
                                      WebRTC between two browsers over the same link
 
-Without --real-time the real sender, link, codec and receiver run, but packets, clocks and processors are modelled, so that
+Without --real-time the real send loop, link, codec and receiver run, but packets, clocks and processors are modelled, so that
 a run can be repeated exactly and does not depend on the machine. Delay is from capture to display; a picture that was
 never shown counts as shown with the next one that was (Fouladi et al., NSDI 2018). docs/direct.md has figures.";
 
@@ -100,6 +100,10 @@ pub(super) struct Args {
     /// Highest bit rate of the video
     #[arg(long, value_name = "RATE")]
     pub(super) bitrate: Option<Bitrate>,
+    /// Sound beside the pictures at this bit rate, in packets of 10 ms, as `glassline send` has it where the source has
+    /// sound [default: none]
+    #[arg(long, value_name = "RATE")]
+    audio_bitrate: Option<Bitrate>,
     /// Parity: a share while packets are being lost (25%), always (always:25%), or none
     #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = parse_parity)]
     pub(super) fec: Fec,
@@ -221,6 +225,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         rate,
         duration: args.duration.unwrap_or(DURATION),
         sender,
+        sound: args.audio_bitrate,
         controller: args.controller.0,
         parity: args.fec,
         probing_percent: args.probing,
@@ -271,6 +276,10 @@ fn table(summary: &Summary) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let decibels = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     let [finest, between, coarsest, none] = summary.chosen.map(percent);
+    let sound = summary.sound.map_or_else(String::new, |sound| {
+        let SoundSummary { sent, arrived, delay_p95_ms } = sound;
+        format!("sound                          {sent} messages sent, {arrived} arrived, p95 {delay_p95_ms:.1} ms\n")
+    });
     format!(
         "delay from capture to display  p50 {:.1}  p95 {:.1}  p99 {:.1}  max {:.1} ms\n\
          quality of what was shown      SSIM of luma {} dB; as Daala's tools compute it {} dB\n\
@@ -278,7 +287,8 @@ fn table(summary: &Summary) -> String {
          rate                           {:.2} Mbit/s of video; {} of what the way carries, packets and all\n\
          queue                          p50 {:.1}  p95 {:.1} ms; {} packets lost\n\
          chosen                         finest {finest}, between {between}, coarsest {coarsest}, none {none}\n\
-         states held                    sender {:.1} on average, {} at most; receiver {:.1} and {}\n",
+         states held                    sender {:.1} on average, {} at most; receiver {:.1} and {}\n\
+         {sound}",
         summary.delay_p50_ms,
         summary.delay_p95_ms,
         summary.delay_p99_ms,

@@ -32,12 +32,13 @@ const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stab
 pub(super) struct Options {
     /// Run the real `glassline send` and `glassline receive`, in real time, with packets over an emulated link (as
     /// root, or where user namespaces are allowed)
-    #[arg(long, conflicts_with_all = ["controller", "probing", "cost"])]
+    #[arg(long, conflicts_with_all = ["controller", "probing", "cost", "audio_bitrate"])]
     real_time: bool,
     /// Measure another system instead of Glassline, in real time: WebRTC between two browsers (Chromium) without
     /// windows
     #[arg(long, value_enum, value_name = "PEER", conflicts_with_all = [
-        "controller", "probing", "cost", "speed", "size", "candidates", "bitrate", "fec", "conventional", "decisions",
+        "controller", "probing", "cost", "audio_bitrate", "speed", "size", "candidates", "bitrate", "fec", "conventional",
+        "decisions",
     ])]
     peer: Option<Peer>,
     /// The browser; without it $CHROMIUM, or the first of chromium, chromium-browser, google-chrome-stable and

@@ -1,41 +1,33 @@
 //! The sending end: each picture is coded in some qualities, and the largest frame that fits the link's budget goes, or none.
 
+mod caution;
+mod pace;
+mod pending;
 mod resized;
 
-use self::resized::Sample;
+use self::caution::Caution;
+use self::pace::{Allowance, Skips};
+use self::pending::{Pending, told_size};
+use self::resized::{Resizing, Tried};
+use crate::decision::{Candidate, Choice, Conditions, Decision, Reason};
 use crate::history::{History, Taken};
 use crate::ladder::Ladder;
+use crate::settings::{CodecMode, SenderSettings};
 use crate::shown::Shown;
-use crate::size::{CodedSize, SizeControl};
 use crate::wire::{PictureHeader, Report, StateTag, WireError, no_stages};
-use bytes::Bytes;
 use glassline_codec::vp8::{
-    EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, Replace, Request, State, Updates, Workspace,
+    EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, Replace, Request, State, Updates,
     encode_candidates_in, encode_in,
 };
-use glassline_media::pixels::Scaler;
-use glassline_media::quantity::Bitrate;
 use glassline_media::{FrameRate, Picture, Size, Stamps, Time};
 use glassline_transport::link::{MessageId, Outcome};
 use std::time::Duration;
 
-/// After so many pictures in a row that were not sent, the smallest one goes, so that something comes back. (Salsify waits for
-/// four: measured on cellular traces, two less give the same quality and a shorter delay; fewer put pictures on the way that are
-/// hardly worth to be seen.)
-const SKIPS_MAX: u32 = 2;
-/// So many smallest pictures leave like that, one after the other; then each waits twice as long as the one before, up to this: a
-/// way that takes next to nothing would only be filled by them, and they would come seconds late.
-const SMALLEST_AT_PACE: u32 = 8;
-const SMALLEST_INTERVAL_MAX: Duration = Duration::from_millis(500);
 /// A picture may take so many times the time to the next one to leave. More fills the path better, and makes each picture later by
 /// as much; the next budget is smaller by what is still under way.
 const HORIZON: f64 = 1.35;
 /// A picture that needs no other may take so long to leave.
 const KEY_HORIZON: Duration = Duration::from_millis(100);
-/// Two losses within this time: the next are likely.
-const LOSSES_WITHIN: Duration = Duration::from_secs(2);
-/// For so long after them every picture is coded against one that the receiver has.
-const CAUTION: Duration = Duration::from_secs(1);
 /// From one long-term reference (golden frame) to the next, in pictures sent.
 const LONG_TERM_INTERVAL: u64 = 20;
 /// The least bytes that a search for a size aims at: below, the smallest frame is as good.
@@ -45,136 +37,12 @@ const SIZED_SHARE: f64 = 0.95;
 /// Of the time to the next picture, the share after which there is none for a search of a size, and for a comparison of sizes.
 const SEARCH_BEFORE: f64 = 0.15;
 const COMPARE_BEFORE: f64 = 0.6;
-/// Pictures' worth of bytes that a cap of the rate lets be saved up.
-const SAVED_PICTURES: f64 = 4.0;
 /// A picture is encoded for no less than this share of the budgets that the pictures before it had, of which so much of each counts:
 /// the budget grows while it is encoded.
 const LEAST_EXPECTED: f64 = 0.4;
 const USUAL_GAIN: f64 = 0.2;
 /// How often a conventional encoder is given another quantiser.
 const CONVENTIONAL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How the encoder is steered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CodecMode {
-    /// Picture by picture, by the budget.
-    #[default]
-    Functional,
-    /// As others do it: once a second a quantiser is searched that gives frames of the budget, and every picture is sent. For
-    /// comparisons.
-    Conventional,
-}
-
-/// What a sender is like.
-#[derive(Clone, Debug)]
-pub struct SenderSettings {
-    /// Names this run; any number that the runs before did not have.
-    pub epoch: u32,
-    /// Of the source.
-    pub frame_rate: FrameRate,
-    /// The encoder's speed against quality, 0 to 10, at the source's size. Smaller pictures are coded with more care in the same
-    /// time.
-    pub speed: u8,
-    /// In how many qualities a picture is coded, 1 to 6. More meet the budget better, for more processor time.
-    pub candidates: usize,
-    /// No more bits than this a second, whatever the network could take.
-    pub bitrate_max: Option<Bitrate>,
-    /// The finest quantiser index: a finer one costs bits and makes no visible difference.
-    pub finest: u8,
-    /// How the encoder is steered.
-    pub codec: CodecMode,
-    /// At which size pictures are coded.
-    pub size: CodedSize,
-}
-
-impl SenderSettings {
-    /// Of [`SenderSettings::speed`]: what a core does for 720p in a third of a picture's time.
-    pub const DEFAULT_SPEED: u8 = 4;
-
-    /// Settings for a source of this rate.
-    pub fn new(epoch: u32, frame_rate: FrameRate) -> SenderSettings {
-        SenderSettings {
-            epoch,
-            frame_rate,
-            speed: SenderSettings::DEFAULT_SPEED,
-            candidates: 4,
-            bitrate_max: None,
-            finest: 4,
-            codec: CodecMode::Functional,
-            size: CodedSize::Adaptive,
-        }
-    }
-}
-
-/// What is known of the way when a picture is encoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Conditions {
-    /// Bytes that the link would take now, asked about [`Sender::horizon`].
-    pub budget: u64,
-    /// How long the link has not been answered ([`Link::silence`](glassline_transport::link::Link::silence)).
-    pub silence: Duration,
-}
-
-/// One quality of a picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Quantiser index.
-    pub quantizer: u8,
-    /// Bytes of the message: the frame and what stands in front of it.
-    pub bytes: usize,
-}
-
-/// Why a candidate was chosen, or none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// It is the largest that fits.
-    Fits,
-    /// None fitted; a size was searched for.
-    Searched,
-    /// None fits, and too many pictures were not sent: the smallest goes.
-    Smallest,
-    /// None fits.
-    Skipped,
-    /// The encoder is steered conventionally: every picture goes.
-    Conventional,
-}
-
-/// What was decided of a picture.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
-    /// The picture's place among all that were offered, from 0.
-    pub slot: u64,
-    /// When it was captured.
-    pub captured: Time,
-    /// Its number, if it is sent.
-    pub number: Option<u64>,
-    /// The picture with the state that it was coded against; `None`: none.
-    pub source: Option<u64>,
-    /// Only states that the receiver has said it has were coded against.
-    pub careful: bool,
-    /// The size at which it was coded.
-    pub size: Size,
-    /// The budget before it was encoded, and after, bytes.
-    pub expected: u64,
-    /// The budget that decided.
-    pub budget: u64,
-    /// In which qualities it was encoded, finest first.
-    pub candidates: Vec<Candidate>,
-    /// Which one goes.
-    pub chosen: Option<usize>,
-    /// Why.
-    pub reason: Reason,
-}
-
-/// What becomes of an encoded picture.
-#[derive(Clone, Debug)]
-pub struct Choice {
-    /// What was decided, for logs and plots.
-    pub decision: Decision,
-    /// The message for channel [`VIDEO`](crate::VIDEO), if one goes. The caller then tells [`Sender::sent`] what the link calls
-    /// it.
-    pub message: Option<Bytes>,
-}
 
 /// Counts since the begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -201,73 +69,27 @@ pub struct SenderCounters {
     pub shown: u64,
 }
 
-struct Pending {
-    captured: Time,
-    passed: Stamps,
-    source: Option<u64>,
-    careful: bool,
-    expected: u64,
-    candidates: Vec<Encoded>,
-    /// As it is coded.
-    picture: Picture,
-    /// What it was coded against.
-    state: State,
-    /// The size of the state to code against, before that was resampled.
-    source_size: Option<Size>,
-    /// What the header says of sizes.
-    size: Option<Size>,
-    request: Request,
-}
-
-/// A cap of the rate: bytes that may be spent now.
-#[derive(Clone, Copy, Debug)]
-struct Allowance {
-    per_picture: f64,
-    left: f64,
-}
-
 /// Encodes pictures for the link and remembers what the receiver has of them.
 pub struct Sender {
     settings: SenderSettings,
     history: History,
     ladder: Ladder,
     workspace: EncodeWorkspace,
-    /// For states at another size.
-    frames: Workspace,
-    sizes: SizeControl,
-    scaler: Option<Scaler>,
+    resizing: Resizing,
     next: u64,
-    skips: u32,
-    /// Pictures that were sent although they did not fit since one has fitted, and when the next one may be.
-    smallest: u32,
-    smallest_from: Time,
+    skips: Skips,
     since_long_term: u64,
-    allowance: Option<Allowance>,
+    allowance: Allowance,
     /// The budgets that pictures had lately, bytes.
     usual_budget: f64,
-    losses: [Option<Time>; 2],
-    careful_until: Time,
+    caution: Caution,
     conventional: Option<(Time, u8)>,
     pending: Option<Pending>,
-    /// What is pending, as it was captured.
-    source: Option<Picture>,
-    /// What was sent last.
-    sample: Option<Sample>,
     /// Of the newest report: pictures that were shown, and that came.
     reported: (u64, u64),
     shown: Shown,
     held: u64,
     counters: SenderCounters,
-}
-
-/// What a header says of sizes ([`PictureHeader::size`]).
-fn told_size(state: Option<Size>, source: Size, coded: Size) -> Option<Size> {
-    match state {
-        // A key frame: the size at which to show it.
-        None => Some(source).filter(|source| *source != coded),
-        // Another frame's state is brought to this one's size.
-        Some(before) => Some(coded).filter(|coded| *coded != before),
-    }
 }
 
 impl std::fmt::Debug for Sender {
@@ -279,31 +101,22 @@ impl std::fmt::Debug for Sender {
 impl Sender {
     /// A sender that has sent nothing.
     pub fn new(settings: SenderSettings) -> Sender {
-        let per_picture = |rate: Bitrate| rate.bits_per_second() as f64 / 8.0 / settings.frame_rate.as_f64();
-        let allowance =
-            settings.bitrate_max.map(per_picture).map(|bytes| Allowance { per_picture: bytes, left: bytes });
-        let sizes = SizeControl::new(settings.size);
+        let allowance = Allowance::new(settings.bitrate_max, settings.frame_rate);
+        let resizing = Resizing::new(settings.size);
         Sender {
             settings,
             history: History::default(),
             ladder: Ladder::new(),
             workspace: EncodeWorkspace::new(),
-            frames: Workspace::new(),
-            sizes,
-            scaler: None,
+            resizing,
             next: 0,
-            skips: 0,
-            smallest: 0,
-            smallest_from: Time::ZERO,
+            skips: Skips::default(),
             since_long_term: 0,
             allowance,
             usual_budget: 0.0,
-            losses: [None; 2],
-            careful_until: Time::ZERO,
+            caution: Caution::default(),
             conventional: None,
             pending: None,
-            source: None,
-            sample: None,
             reported: (0, 0),
             shown: Shown::default(),
             held: 0,
@@ -383,28 +196,24 @@ impl Sender {
         parallel: &dyn Parallel,
     ) -> Result<(), EncodeError> {
         self.pending = None;
-        if let Some(allowance) = &mut self.allowance {
-            let most = SAVED_PICTURES * allowance.per_picture;
-            allowance.left = (allowance.left + allowance.per_picture).min(most);
-        }
+        self.allowance.begin_picture();
         // What is under way will have left when this picture is encoded.
         let floor = (self.usual_budget * LEAST_EXPECTED) as u64;
-        let expected = self.within_allowance(conditions.budget.max(floor));
-        let careful = now < self.careful_until || !conditions.silence.is_zero();
-        let is_same_source = self.sizes.begin(picture.size());
+        let expected = self.allowance.within(conditions.budget.max(floor));
+        let careful = self.caution.holds(now) || !conditions.silence.is_zero();
+        let is_same_source = self.resizing.begin(picture);
         let source = self.history.source(careful).filter(|_| is_same_source);
         let source = source.map(|(number, state)| (number, state.clone()));
         if source.is_none() {
-            self.sizes.begin_key(expected);
+            self.resizing.begin_key(expected);
         }
-        let coded = self.sizes.coded();
+        let coded = self.resizing.coded();
         let (number, state) = source.map_or((None, State::new()), |(number, state)| (Some(number), state));
         let request = self.request(number.is_none());
         let source_size = state.size();
         let size = told_size(source_size, picture.size(), coded);
-        let state = state.resampled(coded, &mut self.frames);
-        self.source = Some(picture.clone());
-        let picture = &self.scaled(picture, coded);
+        let state = self.resizing.resampled(&state);
+        let picture = &self.resizing.scaled(picture);
         let candidates = if number.is_none() {
             vec![self.encode_key(picture, &request, expected, parallel)?]
         } else {
@@ -444,31 +253,16 @@ impl Sender {
         Ok(())
     }
 
-    /// The picture at the size at which it is coded.
-    fn scaled(&mut self, picture: &Picture, coded: Size) -> Picture {
-        if picture.size() == coded {
-            return picture.clone();
-        }
-        match &mut self.scaler {
-            Some(scaler) if scaler.size() == coded => scaler.scale(picture),
-            scaler => scaler.insert(Scaler::new(coded)).scale(picture),
-        }
-    }
-
     /// At which size and speed the picture was encoded that [`Sender::choose`] decides on.
     pub fn pending_coding(&self) -> Option<(Size, u8)> {
         self.pending.as_ref().map(|pending| (pending.picture.size(), pending.request.speed))
-    }
-
-    fn within_allowance(&self, budget: u64) -> u64 {
-        self.allowance.map_or(budget, |allowance| budget.min(allowance.left.max(0.0) as u64))
     }
 
     fn request(&self, key: bool) -> Request {
         let long_term = self.since_long_term >= LONG_TERM_INTERVAL;
         let golden = if long_term { Replace::ByCurrent } else { Replace::Keep };
         let updates = Updates { golden, ..Updates::default() };
-        let speed = self.sizes.speed(self.settings.speed);
+        let speed = self.resizing.speed(self.settings.speed);
         Request { speed, key_frame: key, updates, ..Request::default() }
     }
 
@@ -545,7 +339,7 @@ impl Sender {
     ) -> Result<Option<Choice>, EncodeError> {
         let Some(mut pending) = self.pending.take() else { return Ok(None) };
         self.usual_budget += USUAL_GAIN * (budget as f64 - self.usual_budget);
-        let allowed = self.within_allowance(budget);
+        let allowed = self.allowance.within(budget);
         let mut head = self.head(&pending);
         let listed = |pending: &Pending, head: usize| -> Vec<Candidate> {
             let candidate = |encoded: &Encoded| Candidate {
@@ -574,7 +368,7 @@ impl Sender {
         } else if may_search && self.search(&mut pending, budget, head.len(), parallel)? {
             candidates = listed(&pending, head.len());
             (Some(candidates.len() - 1), Reason::Searched)
-        } else if self.skips >= SKIPS_MAX && pending.captured >= self.smallest_from
+        } else if self.skips.takes_smallest(pending.captured)
             || pending.source.is_none() && self.history.len() == 0 && self.next == 0
         {
             (smallest(&candidates), Reason::Smallest)
@@ -582,8 +376,15 @@ impl Sender {
             (None, Reason::Skipped)
         };
         if let Some(index) = chosen
-            && self.rescue(&mut pending, index, parallel)?
+            && let Some(factor) = self.resizing.rescue(
+                &mut pending,
+                index,
+                self.settings.speed,
+                &mut self.workspace,
+                parallel,
+            )?
         {
+            self.ladder.rescale(factor);
             head = self.head(&pending);
             candidates = listed(&pending, head.len());
         }
@@ -600,9 +401,8 @@ impl Sender {
             chosen,
             reason,
         };
-        self.note_smallest(reason, pending.captured);
+        self.skips.note(reason, pending.captured, self.interval());
         let Some(chosen) = chosen else {
-            self.skips += 1;
             self.counters.skipped += 1;
             return Ok(Some(Choice { decision, message: None }));
         };
@@ -614,7 +414,7 @@ impl Sender {
         header.write(&mut head);
         head.extend_from_slice(&encoded.bytes);
         self.commit(&pending, &encoded, head.len());
-        self.keep_sample(pending, encoded);
+        self.resizing.keep_sample(pending, encoded);
         Ok(Some(Choice { decision, message: Some(head.into()) }))
     }
 
@@ -665,24 +465,8 @@ impl Sender {
         }
     }
 
-    /// Keeps the pace of pictures that go although they do not fit.
-    fn note_smallest(&mut self, reason: Reason, captured: Time) {
-        match reason {
-            Reason::Smallest => {
-                self.smallest += 1;
-                let doublings = self.smallest.saturating_sub(SMALLEST_AT_PACE).min(8);
-                let pace = self.interval() * SKIPS_MAX;
-                let wait = (pace * (1 << doublings)).min(SMALLEST_INTERVAL_MAX.max(pace));
-                self.smallest_from = captured + if doublings == 0 { Duration::ZERO } else { wait };
-            }
-            Reason::Fits | Reason::Searched => (self.smallest, self.smallest_from) = (0, Time::ZERO),
-            Reason::Skipped | Reason::Conventional => {}
-        }
-    }
-
     /// The picture goes.
     fn commit(&mut self, pending: &Pending, encoded: &Encoded, bytes: usize) {
-        self.skips = 0;
         self.since_long_term = match pending.request.updates.golden {
             Replace::Keep if pending.source.is_some() => self.since_long_term + 1,
             _ => 0,
@@ -690,16 +474,30 @@ impl Sender {
         self.counters.sent += 1;
         self.counters.bytes += bytes as u64;
         self.counters.key += u64::from(pending.source.is_none());
-        if let Some(allowance) = &mut self.allowance {
-            allowance.left -= bytes as f64;
-        }
+        self.allowance.spend(bytes);
         self.history.push(self.next, encoded.state.clone(), pending.source);
         self.next += 1;
         if pending.source.is_some()
-            && let Some(factor) = self.sizes.sent(pending.captured, encoded.stats.quantizer)
+            && let Some(factor) = self.resizing.sent(pending.captured, encoded.stats.quantizer)
         {
             self.ladder.rescale(factor);
         }
+    }
+
+    /// Where it is time for it: encodes the picture that was sent last once more, at the next smaller or larger size, and takes
+    /// that size from the next picture on if it is nearer to the source. To be called when a picture has left and there is
+    /// time until the next one ([`Sender::may_compare`]): it takes as long as encoding a picture in two or three qualities.
+    /// Returns the size that was tried.
+    ///
+    /// # Errors
+    /// The picture cannot be encoded.
+    pub fn compare_sizes(&mut self, now: Time, parallel: &dyn Parallel) -> Result<Option<Size>, EncodeError> {
+        let tried = self.resizing.compare(now, self.settings.speed, &mut self.workspace, parallel)?;
+        let Some(Tried { size, factor }) = tried else { return Ok(None) };
+        if let Some(factor) = factor {
+            self.ladder.rescale(factor);
+        }
+        Ok(Some(size))
     }
 
     /// The link calls the message of the picture that was sent last so.
@@ -736,12 +534,7 @@ impl Sender {
             return;
         }
         self.counters.lost += 1;
-        self.losses = [self.losses[1], Some(now)];
-        if let [Some(before), Some(_)] = self.losses
-            && now.since(before) < LOSSES_WITHIN
-        {
-            self.careful_until = now + CAUTION;
-        }
+        self.caution.handle_loss(now);
     }
 
     /// Takes a message of channel [`REPORTS`](crate::REPORTS).
@@ -787,7 +580,7 @@ impl Sender {
 
     /// Whether pictures are coded against what the receiver is known to have alone, for losses of late.
     pub fn is_careful(&self, now: Time) -> bool {
-        now < self.careful_until
+        self.caution.holds(now)
     }
 
     /// How many pictures the receiver is behind what was sent, as far as it has said.

@@ -26,8 +26,8 @@ pub(super) struct Request {
         long,
         requires = "results",
         conflicts_with_all = [
-            "up", "down", "from", "delay", "queue", "loss", "reorder", "outage", "candidates", "bitrate", "fec", "controller",
-            "probing", "conventional", "cost", "slots", "decisions", "json",
+            "up", "down", "from", "delay", "queue", "loss", "reorder", "outage", "candidates", "bitrate", "audio_bitrate", "fec",
+            "controller", "probing", "conventional", "cost", "slots", "decisions", "json",
         ]
     )]
     paper: bool,

@@ -13,7 +13,7 @@ use crate::link::Link;
 use crate::link::session::{Served, Service};
 use glassline_codec::h264::x264;
 use glassline_direct::coded::{CodedCounters, CodedSender, KEY_PATIENCE, Unit};
-use glassline_direct::{REPORTS, VIDEO, coded_options};
+use glassline_direct::{REPORTS, VIDEO, coded_options, concerns_pictures, pictures_share};
 use glassline_io::clock::Clock;
 use glassline_media::quantity::Bitrate;
 use glassline_media::{Picture, Stage, Stamps, Ticks, Time};
@@ -276,7 +276,7 @@ impl CodedVideoSender {
             }
         }
         let budget = link.budget(VIDEO, HORIZON)?;
-        state.figures.budget = budget.saturating_sub(self.intake.sound_bytes_in(HORIZON));
+        state.figures.budget = pictures_share(budget, self.intake.sound_bytes_per_second(), HORIZON);
         state.figures.silence = link.silence()?;
         Ok(())
     }
@@ -508,9 +508,7 @@ impl Service for CodedVideoSender {
     }
 
     fn handle_event(&self, _: &Link, event: &Event) {
-        let is_ours =
-            matches!(event, Event::Finished { channel: VIDEO, .. } | Event::Connected { again: true });
-        if is_ours {
+        if concerns_pictures(event) {
             self.events.lock().expect(UNPOISONED).push(event.clone());
         }
     }

@@ -4,7 +4,6 @@ use super::mailbox::Mailbox;
 use glassline_media::{AudioBlock, Picture, Stamps, Ticks, Time};
 use glassline_studio::capture::{Accompaniment, Consumer, Error, FileAudio, Item, SoundInput};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Takes the sound that is captured with pictures.
 pub trait TakesSound: Send + Sync {
@@ -40,10 +39,9 @@ impl Intake {
         Intake { mailbox: Mailbox::default(), sound, file_audio: Accompaniment::default() }
     }
 
-    /// What sound will take of the way in so much time, bytes.
-    pub(super) fn sound_bytes_in(&self, time: Duration) -> u64 {
-        let rate = self.sound.as_ref().map_or(0, |sound| sound.bytes_per_second());
-        (rate as f64 * time.as_secs_f64()) as u64
+    /// What sound puts on the way, bytes a second.
+    pub(super) fn sound_bytes_per_second(&self) -> u64 {
+        self.sound.as_ref().map_or(0, |sound| sound.bytes_per_second())
     }
 
     pub(super) fn stop(&self) {

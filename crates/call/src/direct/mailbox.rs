@@ -1,6 +1,7 @@
 //! The newest picture of a source: a reader that is late finds no queue of old ones.
 
 use super::UNPOISONED;
+use glassline_direct::Newest;
 use glassline_media::{Picture, Stamps, Time};
 use glassline_studio::capture::Error;
 use std::sync::{Condvar, Mutex};
@@ -15,10 +16,8 @@ pub(super) struct Mailbox {
 
 #[derive(Default)]
 struct State {
-    picture: Option<(Picture, Stamps)>,
+    pictures: Newest<(Picture, Stamps)>,
     first: Option<Time>,
-    captured: u64,
-    replaced: u64,
     ended: Option<Result<(), Error>>,
     is_over: bool,
     stopped: bool,
@@ -38,7 +37,7 @@ impl Mailbox {
         let until = Instant::now() + timeout;
         let mut state = self.state.lock().expect(UNPOISONED);
         loop {
-            if let Some((picture, stamps)) = state.picture.take() {
+            if let Some((picture, stamps)) = state.pictures.take() {
                 return Taken::Picture(Box::new(picture), stamps);
             }
             if state.is_over || state.stopped {
@@ -56,8 +55,7 @@ impl Mailbox {
     pub(super) fn push(&self, picture: Picture, stamps: Stamps) -> bool {
         let mut state = self.state.lock().expect(UNPOISONED);
         state.first.get_or_insert(picture.captured);
-        state.captured += 1;
-        state.replaced += u64::from(state.picture.replace((picture, stamps)).is_some());
+        state.pictures.push((picture, stamps));
         self.changed.notify_all();
         !state.stopped
     }
@@ -82,9 +80,7 @@ impl Mailbox {
 
     /// Pictures that the source itself left out.
     pub(super) fn count_dropped(&self, pictures: u64) {
-        let mut state = self.state.lock().expect(UNPOISONED);
-        state.captured += pictures;
-        state.replaced += pictures;
+        self.state.lock().expect(UNPOISONED).pictures.count_dropped(pictures);
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -113,8 +109,7 @@ impl Mailbox {
 
     /// Pictures that came, and those of them that a newer one has replaced.
     pub(super) fn counts(&self) -> (u64, u64) {
-        let state = self.state.lock().expect(UNPOISONED);
-        (state.captured, state.replaced)
+        self.state.lock().expect(UNPOISONED).pictures.counts()
     }
 
     /// How the source ended, once.

@@ -7,15 +7,19 @@ use super::mailbox::Taken;
 use super::times::{TimeMeter, Times};
 use crate::link::Link;
 use crate::link::session::{Served, Service};
+use bytes::Bytes;
 use glassline_codec::vp8::Parallel;
+use glassline_direct::wire::WireError;
 use glassline_direct::{
-    Conditions, Decision, REPORTS, Sender, SenderCounters, SenderSettings, VIDEO, video_options,
+    Decision, LinkAccess, REPORTS, SendError, SendLoop, SendStatus, SenderCounters, SenderSettings, VIDEO,
+    concerns_pictures, video_options,
 };
 use glassline_io::clock::Clock;
-use glassline_media::{Picture, Size, Stage, Stamps, Time};
+use glassline_media::{Picture, Size, Stamps, Time};
 use glassline_studio::capture::{self, Format, Source};
 use glassline_studio::parallel::Threads;
-use glassline_transport::link::{Error as LinkError, Event, Fec, Options};
+use glassline_transport::link::{Error as LinkError, Event, Fec, MessageId, Options};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -23,16 +27,6 @@ use std::time::Duration;
 
 /// How long the loop waits for a picture before it looks whether the link is still there.
 const TICK: Duration = Duration::from_millis(100);
-/// Of the time between two pictures, the share that encoding may take before it is asked for fewer candidates, and below which
-/// for one more.
-const BUSY: f64 = 0.7;
-const IDLE: f64 = 0.4;
-/// A second candidate costs a third of the first one, and a picture that is not sent all of it.
-const LEAST_CANDIDATES: usize = 2;
-/// The fastest that the encoder is made where time is short with the fewest candidates.
-const FASTEST: u8 = 9;
-/// Candidates of the first pictures.
-const FIRST_CANDIDATES: usize = 2;
 
 /// What a sender is to do.
 #[derive(Clone, Debug)]
@@ -83,12 +77,9 @@ pub struct VideoSender {
     format: Format,
     state: Mutex<Running>,
     /// What happened to links since the last picture.
-    events: Mutex<Vec<Event>>,
+    events: Mutex<VecDeque<Event>>,
     threads: Threads,
     parity: Fec,
-    most_candidates: usize,
-    /// The speed that was asked for.
-    slowest: u8,
     observer: Option<Observer>,
     /// The link that came last is served.
     links: Latest,
@@ -96,16 +87,49 @@ pub struct VideoSender {
 }
 
 struct Running {
-    sender: Sender,
-    candidates: usize,
-    speed: u8,
-    /// The share of the time between pictures that encoding took lately.
-    load: f64,
-    budget: u64,
-    silence: Duration,
-    quantizer: Option<u8>,
-    size: Option<Size>,
+    pictures: SendLoop,
     encoding: TimeMeter,
+}
+
+/// The link as the send loop uses it, and what was put down of its events.
+struct Way<'a> {
+    link: &'a Link,
+    events: &'a Mutex<VecDeque<Event>>,
+    intake: &'a Intake,
+}
+
+impl LinkAccess for Way<'_> {
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.lock().expect(UNPOISONED).pop_front()
+    }
+
+    fn receive(&mut self, channel: u8) -> Result<Option<Bytes>, LinkError> {
+        self.link.receive_timeout(channel, Duration::ZERO)
+    }
+
+    fn budget(&mut self, _: Time, channel: u8, horizon: Duration) -> Result<u64, LinkError> {
+        self.link.budget(channel, horizon)
+    }
+
+    fn silence(&mut self, _: Time) -> Result<Duration, LinkError> {
+        self.link.silence()
+    }
+
+    fn send(&mut self, _: Time, channel: u8, message: Bytes) -> Result<MessageId, LinkError> {
+        let sent = self.link.try_send(channel, message);
+        if let Err(error) = &sent {
+            tracing::debug!(%error, "the link takes no picture");
+        }
+        sent
+    }
+
+    fn sound_bytes_per_second(&self) -> u64 {
+        self.intake.sound_bytes_per_second()
+    }
+
+    fn note_malformed(&mut self, error: &WireError) {
+        tracing::debug!(%error, "a report that is none");
+    }
 }
 
 impl VideoSender {
@@ -121,31 +145,17 @@ impl VideoSender {
         observer: Option<Observer>,
     ) -> io::Result<VideoSender> {
         let format = source.format();
-        let most_candidates = settings.sender.candidates;
-        // More once it has been seen that there is time.
-        let candidates = most_candidates.min(FIRST_CANDIDATES);
-        let speed = settings.sender.speed;
-        let settings = SendSettings { sender: SenderSettings { candidates, ..settings.sender }, ..settings };
         Ok(VideoSender {
             intake: Arc::new(Intake::new(sound.as_ref().map(|sound| Arc::clone(&sound.taker)))),
             source: Mutex::new(Some((source, sound))),
             format,
             state: Mutex::new(Running {
-                sender: Sender::new(settings.sender),
-                candidates,
-                speed,
-                load: 0.5,
-                budget: 0,
-                silence: Duration::ZERO,
-                quantizer: None,
-                size: None,
+                pictures: SendLoop::new(settings.sender),
                 encoding: TimeMeter::new(),
             }),
-            events: Mutex::new(Vec::new()),
+            events: Mutex::default(),
             threads: Threads::new(settings.threads)?,
             parity: settings.parity,
-            most_candidates,
-            slowest: speed,
             observer,
             links: Latest::default(),
             clock: Clock::new(),
@@ -166,18 +176,19 @@ impl VideoSender {
     pub fn statistics(&self) -> SendStatistics {
         let (captured, replaced) = self.intake.mailbox.counts();
         let mut state = self.state.lock().expect(UNPOISONED);
-        let (states, receiver_states) = state.sender.states();
+        let (states, receiver_states) = state.pictures.states();
+        let SendStatus { budget, silence, quantizer, size } = state.pictures.status();
         SendStatistics {
             captured,
             replaced,
-            counters: state.sender.counters(),
+            counters: state.pictures.counters(),
             states,
             receiver_states,
-            budget: state.budget,
-            quantizer: state.quantizer,
-            size: state.size,
-            candidates: state.candidates,
-            silence: state.silence,
+            budget,
+            quantizer,
+            size,
+            candidates: state.pictures.candidates(),
+            silence,
             encoding: state.encoding.take(),
         }
     }
@@ -191,121 +202,26 @@ impl VideoSender {
         thread::Builder::new().name("source".into()).spawn(move || source.run(&*intake)).map(drop)
     }
 
-    /// What pictures may take now: sound will want its part.
-    fn budget(&self, link: &Link, state: &Running) -> Result<u64, LinkError> {
-        let horizon = state.sender.horizon();
-        Ok(link.budget(VIDEO, horizon)?.saturating_sub(self.intake.sound_bytes_in(horizon)))
-    }
-
-    /// Takes what the receiver has said, and what the link has told of messages.
-    fn catch_up(&self, link: &Link, state: &mut Running) -> Result<(), LinkError> {
-        let now = self.clock.now();
-        let events = std::mem::take(&mut *self.events.lock().expect(UNPOISONED));
-        for event in events {
-            match event {
-                Event::Finished { message, outcome, .. } => {
-                    state.sender.handle_outcome(now, message, outcome);
-                }
-                Event::Connected { again: true } => state.sender.handle_reset(),
-                _ => {}
-            }
-        }
-        while let Some(report) = link.receive_timeout(REPORTS, Duration::ZERO)? {
-            if let Err(error) = state.sender.handle_report(now, &report) {
-                tracing::debug!(%error, "a report that is none");
-            }
-        }
-        Ok(())
-    }
-
-    /// Encodes a picture and sends what fits.
+    /// Encodes a picture and sends what fits. Between the steps of the loop passes the time that they take.
     fn offer(
         &self,
         link: &Link,
         state: &mut Running,
         picture: &Picture,
         stamps: Stamps,
-    ) -> Result<(), Failed> {
-        let begun = self.clock.now();
-        self.catch_up(link, state)?;
-        let silence = link.silence()?;
-        let budget = self.budget(link, state)?;
+    ) -> Result<(), SendError> {
         let parallel: &dyn Parallel = &self.threads;
-        state.sender.encode(begun, picture, Conditions { budget, silence }, parallel)?;
-        let encoded = self.clock.now();
-        self.catch_up(link, state)?;
-        let stamps = stamps.with(Stage::EncoderIn, begun).with(Stage::Encoded, encoded);
-        state.sender.stamp(stamps.rebased(Time::ZERO));
-        let queued = stamps.at(Stage::Queued).unwrap_or(begun);
-        let budget = self.budget(link, state)?;
-        (state.budget, state.silence) = (budget, silence);
-        let may_search = state.sender.may_search(encoded.since(queued));
-        let choice = state.sender.choose(budget, may_search, parallel)?;
-        let took = self.clock.now().since(queued);
-        if let Some(choice) = choice {
-            if let Some(message) = choice.message {
-                match link.try_send(VIDEO, message) {
-                    Ok(id) => state.sender.sent(id),
-                    Err(LinkError::Closed) => return Err(Failed::Link),
-                    Err(error) => {
-                        tracing::debug!(%error, "the link takes no picture");
-                        state.sender.not_sent(self.clock.now());
-                    }
-                }
-                let chosen = choice.decision.chosen.and_then(|chosen| choice.decision.candidates.get(chosen));
-                state.size = Some(choice.decision.size);
-                state.quantizer = chosen.map(|candidate| candidate.quantizer);
-            }
+        let way = &mut Way { link, events: &self.events, intake: &self.intake };
+        state.pictures.encode(self.clock.now(), picture, stamps, way, parallel)?;
+        state.pictures.choose(self.clock.now(), way, parallel)?;
+        if let Some(offered) = state.pictures.send(self.clock.now(), way)? {
             if let Some(observer) = &self.observer {
-                observer(&choice.decision, took);
+                observer(&offered.decision, offered.took);
             }
+            state.encoding.record(offered.took);
         }
-        state.encoding.record(took);
-        let spent = self.clock.now().since(begun);
-        if state.sender.may_compare(took) {
-            state.sender.compare_sizes(self.clock.now(), parallel)?;
-        }
-        self.adapt(state, spent.as_secs_f64() / self.format.rate.time_of(1).as_secs_f64());
+        state.pictures.rest(self.clock.now(), parallel)?;
         Ok(())
-    }
-
-    /// Fewer candidates where encoding takes too much of the time between two pictures, then a faster encoder; back where there is
-    /// room.
-    fn adapt(&self, state: &mut Running, share: f64) {
-        state.load += 0.1 * (share - state.load);
-        let least = LEAST_CANDIDATES.min(self.most_candidates);
-        if state.load > BUSY && state.candidates > least {
-            state.candidates -= 1;
-        } else if state.load > BUSY && state.speed < FASTEST {
-            state.speed += 1;
-        } else if state.load < IDLE && state.speed > self.slowest {
-            state.speed -= 1;
-        } else if state.load < IDLE && state.candidates < self.most_candidates {
-            state.candidates += 1;
-        } else {
-            return;
-        }
-        state.load = (BUSY + IDLE) / 2.0;
-        state.sender.set_candidates(state.candidates);
-        state.sender.set_speed(state.speed);
-    }
-}
-
-/// Why a picture could not be offered.
-enum Failed {
-    Link,
-    Encoder(io::Error),
-}
-
-impl From<LinkError> for Failed {
-    fn from(_: LinkError) -> Failed {
-        Failed::Link
-    }
-}
-
-impl From<glassline_codec::vp8::EncodeError> for Failed {
-    fn from(error: glassline_codec::vp8::EncodeError) -> Failed {
-        Failed::Encoder(io::Error::other(error))
     }
 }
 
@@ -324,7 +240,7 @@ impl Service for VideoSender {
             return Ok(served);
         }
         self.events.lock().expect(UNPOISONED).clear();
-        self.state.lock().expect(UNPOISONED).sender.handle_reset();
+        self.state.lock().expect(UNPOISONED).pictures.handle_reset();
         self.start_source()?;
         loop {
             match self.intake.mailbox.take(TICK) {
@@ -335,8 +251,8 @@ impl Service for VideoSender {
                     let mut state = self.state.lock().expect(UNPOISONED);
                     match self.offer(link, &mut state, &picture, stamps) {
                         Ok(()) => {}
-                        Err(Failed::Link) => return Ok(Served::ThisLink),
-                        Err(Failed::Encoder(error)) => return Err(error),
+                        Err(SendError::Link(_)) => return Ok(Served::ThisLink),
+                        Err(error) => return Err(io::Error::other(error)),
                     }
                 }
             }
@@ -344,10 +260,8 @@ impl Service for VideoSender {
     }
 
     fn handle_event(&self, _: &Link, event: &Event) {
-        let is_ours =
-            matches!(event, Event::Finished { channel: VIDEO, .. } | Event::Connected { again: true });
-        if is_ours {
-            self.events.lock().expect(UNPOISONED).push(event.clone());
+        if concerns_pictures(event) {
+            self.events.lock().expect(UNPOISONED).push_back(event.clone());
         }
     }
 

@@ -27,9 +27,6 @@ const WAITING_MAX: usize = 20;
 /// What a packet of speech counts on being lost beside it, percent: how much of its bits go to the one before.
 const SPEECH_LOSS_PERCENT: u8 = 10;
 
-/// What a message has beside its packets: its own head, the link's, UDP's and IP's.
-const HEADER_BYTES: u64 = 80;
-
 /// How sound is coded and sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SoundSettings {
@@ -82,8 +79,8 @@ pub struct SoundSender {
     has_complained: AtomicBool,
     clock: Clock,
     block_frames: usize,
-    /// Of packets, and of what stands before each on the way.
-    bytes_per_second: (u64, u64),
+    /// Of packets.
+    bytes_per_second: u64,
 }
 
 struct State {
@@ -117,7 +114,6 @@ impl SoundSender {
         let lag = coder.lookahead_samples() as u64 * 1_000_000_000 / u64::from(RATE_HZ);
         let units = (settings.frame.as_nanos() / FRAME_UNIT.as_nanos()) as u8;
         let numbering = Numbering::new(settings.redundancy, units, settings.channels, settings.speech);
-        let headers = HEADER_BYTES * u64::from(RATE_HZ) / frames as u64;
         let state = State {
             numbering,
             waiting: VecDeque::new(),
@@ -133,7 +129,7 @@ impl SoundSender {
             has_complained: AtomicBool::new(false),
             clock: Clock::new(),
             block_frames: frames,
-            bytes_per_second: (settings.bitrate.bits_per_second() / 8, headers),
+            bytes_per_second: settings.bitrate.bits_per_second() / 8,
         })
     }
 
@@ -201,8 +197,7 @@ impl TakesSound for SoundSender {
     }
 
     fn bytes_per_second(&self) -> u64 {
-        let repeats = self.state.lock().expect(UNPOISONED).numbering.repeats() as u64;
-        self.bytes_per_second.0 * (1 + repeats) + self.bytes_per_second.1
+        self.state.lock().expect(UNPOISONED).numbering.bytes_per_second(self.bytes_per_second)
     }
 }
 

@@ -1,8 +1,11 @@
-//! A picture that is encoded once more at another size, with as many bytes: because it would be beyond recognition as it is, or to
-//! see whether pictures had better be coded at that size.
+//! At which size pictures are encoded; and a picture that is encoded once more at another size, with as many bytes: because it would
+//! be beyond recognition as it is, or to see whether pictures had better be coded at that size.
 
-use super::{Pending, Sender, told_size};
-use glassline_codec::vp8::{EncodeError, Encoded, Parallel, Quality, Request, State, encode_in};
+use super::pending::{Pending, told_size};
+use crate::size::{CodedSize, SizeControl};
+use glassline_codec::vp8::{
+    EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, Request, State, Workspace, encode_in,
+};
 use glassline_media::measure::ssim::Ssim;
 use glassline_media::pixels::Scaler;
 use glassline_media::{Picture, Size, Time};
@@ -11,7 +14,7 @@ use glassline_media::{Picture, Size, Time};
 const RESCUE_SHARE: f64 = 0.8;
 
 /// A picture that was sent, for a comparison.
-pub(super) struct Sample {
+struct Sample {
     /// As it was captured.
     source: Picture,
     pending: Pending,
@@ -27,7 +30,80 @@ struct Resized {
     encoded: Encoded,
 }
 
-impl Sender {
+/// A comparison of sizes.
+pub(super) struct Tried {
+    /// The size that was tried.
+    pub(super) size: Size,
+    /// By how much the area of the next picture is another, where it is.
+    pub(super) factor: Option<f64>,
+}
+
+/// Brings pictures and states to the size at which they are coded, and keeps that size.
+pub(super) struct Resizing {
+    sizes: SizeControl,
+    /// For states at another size.
+    frames: Workspace,
+    scaler: Option<Scaler>,
+    /// The picture that is being encoded or waits for the choice, as it was captured.
+    source: Option<Picture>,
+    /// What was sent last.
+    sample: Option<Sample>,
+}
+
+impl Resizing {
+    pub(super) fn new(mode: CodedSize) -> Resizing {
+        Resizing {
+            sizes: SizeControl::new(mode),
+            frames: Workspace::new(),
+            scaler: None,
+            source: None,
+            sample: None,
+        }
+    }
+
+    /// A picture of the source comes; whether it has the size of those before.
+    pub(super) fn begin(&mut self, picture: &Picture) -> bool {
+        self.source = Some(picture.clone());
+        self.sizes.begin(picture.size())
+    }
+
+    /// A picture that needs no other comes next, and may take so many bytes.
+    pub(super) fn begin_key(&mut self, bytes: u64) {
+        self.sizes.begin_key(bytes);
+    }
+
+    /// The size at which pictures are coded now.
+    pub(super) fn coded(&self) -> Size {
+        self.sizes.coded()
+    }
+
+    /// The encoder's speed at that size, where this one is asked for at the source's.
+    pub(super) fn speed(&self, asked: u8) -> u8 {
+        self.sizes.speed(asked)
+    }
+
+    /// A picture of the source at that size.
+    pub(super) fn scaled(&mut self, picture: &Picture) -> Picture {
+        let coded = self.sizes.coded();
+        if picture.size() == coded {
+            return picture.clone();
+        }
+        match &mut self.scaler {
+            Some(scaler) if scaler.size() == coded => scaler.scale(picture),
+            scaler => scaler.insert(Scaler::new(coded)).scale(picture),
+        }
+    }
+
+    /// A state at that size.
+    pub(super) fn resampled(&mut self, state: &State) -> State {
+        state.resampled(self.sizes.coded(), &mut self.frames)
+    }
+
+    /// A picture was sent with this quantiser. Returns by how much the area of the next is another, where it changes.
+    pub(super) fn sent(&mut self, captured: Time, quantizer: u8) -> Option<f64> {
+        self.sizes.sent(captured, quantizer)
+    }
+
     /// Encodes `source` at `size` as `pending` was encoded at its own, with no more than so many bytes. `None`: not even the
     /// coarsest quantiser makes it so small.
     fn encode_at(
@@ -35,15 +111,16 @@ impl Sender {
         size: Size,
         source: &Picture,
         pending: &Pending,
-        bytes: usize,
+        (bytes, asked_speed): (usize, u8),
+        workspace: &mut EncodeWorkspace,
         parallel: &dyn Parallel,
     ) -> Result<Option<Resized>, EncodeError> {
         let state = pending.state.resampled(size, &mut self.frames);
         let picture = Scaler::new(size).scale(source);
         let quality = Quality::Bytes { target: bytes, never_above: true };
-        let speed = self.sizes.speed_at(size, self.settings.speed);
+        let speed = self.sizes.speed_at(size, asked_speed);
         let request = Request { quality, speed, ..pending.request };
-        match encode_in(&state, &picture, &request, &mut self.workspace, parallel) {
+        match encode_in(&state, &picture, &request, workspace, parallel) {
             Ok(encoded) => Ok(Some(Resized { picture, state, encoded })),
             Err(EncodeError::Target { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -52,30 +129,32 @@ impl Sender {
 
     /// Where the chosen candidate is so coarse that the picture can hardly be recognised, as at a cut on a narrow path: encodes
     /// the picture in as many bytes at a smaller size, and takes that instead if it is clearly nearer to the source. Returns
-    /// whether it does.
+    /// by how much the area of the next picture is another, if it does.
     pub(super) fn rescue(
         &mut self,
         pending: &mut Pending,
         chosen: usize,
+        asked_speed: u8,
+        workspace: &mut EncodeWorkspace,
         parallel: &dyn Parallel,
-    ) -> Result<bool, EncodeError> {
+    ) -> Result<Option<f64>, EncodeError> {
         let (quantizer, bytes) = {
             let Encoded { stats, bytes, .. } = &pending.candidates[chosen];
             (stats.quantizer, bytes.len())
         };
-        let Some(source) = self.source.clone() else { return Ok(false) };
-        let Some(size) = self.sizes.rescue(quantizer) else { return Ok(false) };
-        let resized = self.encode_at(size, &source, pending, bytes, parallel)?;
-        let Some(Resized { picture, state, encoded }) = resized else { return Ok(false) };
+        let Some(source) = self.source.clone() else { return Ok(None) };
+        let Some(size) = self.sizes.rescue(quantizer) else { return Ok(None) };
+        let resized = self.encode_at(size, &source, pending, (bytes, asked_speed), workspace, parallel)?;
+        let Some(Resized { picture, state, encoded }) = resized else { return Ok(None) };
         // What stands still in a picture is worth more than what is new in it, where its references are good.
         let ours = distortion(&source, &pending.candidates[chosen].picture);
         if distortion(&source, &encoded.picture) > RESCUE_SHARE * ours {
-            return Ok(false);
+            return Ok(None);
         }
-        self.ladder.rescale(self.sizes.rescued(size, encoded.stats.quantizer));
+        let factor = self.sizes.rescued(size, encoded.stats.quantizer);
         pending.size = told_size(pending.source_size, source.size(), size);
         (pending.candidates[chosen], pending.picture, pending.state) = (encoded, picture, state);
-        Ok(true)
+        Ok(Some(factor))
     }
 
     /// Keeps what was sent, where it is good for a comparison.
@@ -85,24 +164,23 @@ impl Sender {
         self.sample = source.map(|source| Sample { source, pending, encoded });
     }
 
-    /// Where it is time for it: encodes the picture that was sent last once more, at the next smaller or larger size, and takes
-    /// that size from the next picture on if it is nearer to the source. To be called when a picture has left and there is
-    /// time until the next one ([`Sender::may_compare`]): it takes as long as encoding a picture in two or three qualities.
-    /// Returns the size that was tried.
-    ///
-    /// # Errors
-    /// The picture cannot be encoded.
-    pub fn compare_sizes(&mut self, now: Time, parallel: &dyn Parallel) -> Result<Option<Size>, EncodeError> {
+    /// Compares the picture that was sent last with itself at the next smaller or larger size, where it is time for that
+    /// ([`Sender::compare_sizes`](crate::Sender::compare_sizes)).
+    pub(super) fn compare(
+        &mut self,
+        now: Time,
+        asked_speed: u8,
+        workspace: &mut EncodeWorkspace,
+        parallel: &dyn Parallel,
+    ) -> Result<Option<Tried>, EncodeError> {
         let Some(sample) = self.sample.take() else { return Ok(None) };
         let Some(size) = self.sizes.poll_comparison(now) else { return Ok(None) };
         let Sample { source, pending, encoded } = sample;
-        let other = self.encode_at(size, &source, &pending, encoded.bytes.len(), parallel)?;
+        let bytes = encoded.bytes.len();
+        let other = self.encode_at(size, &source, &pending, (bytes, asked_speed), workspace, parallel)?;
         let other = other.map_or(f64::INFINITY, |other| distortion(&source, &other.encoded.picture));
         let ours = distortion(&source, &encoded.picture);
-        if let Some(factor) = self.sizes.compared(now, ours, other) {
-            self.ladder.rescale(factor);
-        }
-        Ok(Some(size))
+        Ok(Some(Tried { size, factor: self.sizes.compared(now, ours, other) }))
     }
 }
 

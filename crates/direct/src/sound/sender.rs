@@ -1,6 +1,6 @@
 //! The sending end: numbers packets, and repeats the ones before while some are lost.
 
-use super::wire::{EARLIER_MAX, SoundHeader, SoundMessage};
+use super::wire::{EARLIER_MAX, FRAME_UNIT, SoundHeader, SoundMessage};
 use bytes::Bytes;
 use glassline_media::Utc;
 use glassline_transport::link::Outcome;
@@ -12,6 +12,8 @@ const MEMORY: f64 = 1.0 / 64.0;
 const REPEAT_ONE: f64 = 0.01;
 const REPEAT_TWO: f64 = 0.1;
 const REPEAT_NONE: f64 = 0.002;
+/// What a message has beside its packets: its own head, the link's, UDP's and IP's.
+const HEADER_BYTES: f64 = 80.0;
 
 /// How many packets each message repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,6 +97,14 @@ impl SoundSender {
     pub fn repeats(&self) -> usize {
         self.repeats
     }
+
+    /// What sound puts on the way now, bytes a second: packets that are coded at `coded_bytes_per_second`, those that are repeated, and
+    /// a header for each message.
+    pub fn bytes_per_second(&self, coded_bytes_per_second: u64) -> u64 {
+        let interval = FRAME_UNIT.as_secs_f64() * f64::from(self.frame.max(1));
+        coded_bytes_per_second.saturating_mul(1 + self.repeats as u64)
+            + (HEADER_BYTES / interval).round() as u64
+    }
 }
 
 #[cfg(test)]
@@ -120,8 +130,11 @@ mod tests {
             sender.handle_outcome(Outcome::Delivered);
         }
         assert_eq!(packets(&mut sender, 4).len(), 1);
+        // 64 kbit/s in packets of 10 ms, and 80 bytes of headers a hundred times a second.
+        assert_eq!(sender.bytes_per_second(8_000), 16_000);
         let mut always = SoundSender::new(Redundancy::Always(9), 4, 2, false);
         let counts: Vec<_> = (0..7).map(|byte| packets(&mut always, byte).len()).collect();
         assert_eq!(counts, [1, 2, 3, 4, 5, 5, 5]);
+        assert_eq!(always.bytes_per_second(8_000), 48_000);
     }
 }

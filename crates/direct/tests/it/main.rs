@@ -4,3 +4,4 @@
 
 mod corpus;
 mod join;
+mod send_loop;

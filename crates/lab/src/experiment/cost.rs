@@ -1,6 +1,6 @@
 //! What coding takes on the processor that is modelled.
 
-use glassline_direct::{CodecMode, SenderSettings};
+use glassline_direct::{CodecMode, Coding};
 use glassline_media::Size;
 use std::time::Duration;
 
@@ -61,9 +61,10 @@ impl Cost {
         Cost { processors, ..self }
     }
 
-    /// What a picture takes in all qualities that these settings ask for, coded at this size and speed.
-    pub(super) fn encoding(&self, sender: &SenderSettings, source: Size, coded: Size, speed: u8) -> Duration {
-        let codings = match (sender.codec, sender.candidates as u32) {
+    /// What a picture takes in all qualities that it is coded in, at the size and speed that it is coded at.
+    pub(super) fn encoding(&self, codec: CodecMode, source: Size, coding: Coding) -> Duration {
+        let Coding { size: coded, speed, candidates } = coding;
+        let codings = match (codec, candidates as u32) {
             (CodecMode::Conventional, _) => 1,
             (CodecMode::Functional, count @ 0..=2) => count.max(1),
             // The candidate of a given size takes about two codings more than its own.
@@ -86,9 +87,9 @@ impl Cost {
     }
 
     /// What a comparison with another size takes: a picture of a given size, and two that are brought to the source's and judged.
-    pub(super) fn comparison(&self, sender: &SenderSettings, source: Size, other: Size) -> Duration {
-        let one = SenderSettings { candidates: 1, ..sender.clone() };
-        self.encoding(&one, source, other, sender.speed)
+    pub(super) fn comparison(&self, source: Size, other: Size, speed: u8) -> Duration {
+        let one = Coding { size: other, speed, candidates: 1 };
+        self.encoding(CodecMode::Functional, source, one)
             + self.further * (2 * macroblocks(other))
             + (self.scale + self.judge) * (2 * macroblocks(source))
     }
@@ -109,28 +110,23 @@ fn macroblocks(size: Size) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::FrameRate;
 
     #[test]
     fn processors_code_qualities_side_by_side() {
-        let rate = FrameRate::new(30, 1).unwrap();
-        let sender = |candidates| SenderSettings { candidates, ..SenderSettings::new(1, rate) };
         let size = Size::new(1280, 720).unwrap();
+        let coding = |candidates| Coding { size, speed: 6, candidates };
         let micros = |processors, candidates| {
             let cost = Cost::default().with_processors(processors);
-            cost.encoding(&sender(candidates), size, size, 6).as_micros()
+            cost.encoding(CodecMode::Functional, size, coding(candidates)).as_micros()
         };
         assert_eq!([micros(1, 1), micros(1, 2), micros(1, 4)], [4_680, 6_300, 12_780]);
         assert_eq!([micros(2, 1), micros(2, 2), micros(2, 4)], [4_680, 4_680, 7_920]);
         // Others code each picture once.
-        let conventional = SenderSettings { codec: CodecMode::Conventional, ..sender(4) };
-        assert_eq!(Cost::default().encoding(&conventional, size, size, 6).as_micros(), 4_680);
+        assert_eq!(Cost::default().encoding(CodecMode::Conventional, size, coding(4)).as_micros(), 4_680);
         // A smaller picture is looked into for longer, and has to be scaled.
-        let small = Size::new(640, 360).unwrap();
-        assert!(
-            Cost::default().encoding(&sender(4), size, small, 2)
-                < Cost::default().encoding(&sender(4), size, size, 6)
-        );
-        assert_eq!(Cost::default().scaled(2.0).encoding(&sender(1), size, size, 6).as_micros(), 9_360);
+        let small = Coding { size: Size::new(640, 360).unwrap(), speed: 2, candidates: 4 };
+        let functional = |cost: Cost, coding| cost.encoding(CodecMode::Functional, size, coding).as_micros();
+        assert!(functional(Cost::default(), small) < functional(Cost::default(), coding(4)));
+        assert_eq!(functional(Cost::default().scaled(2.0), coding(1)), 9_360);
     }
 }

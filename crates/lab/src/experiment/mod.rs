@@ -1,5 +1,5 @@
-//! Direct video over an emulated network in virtual time: the real codec, the real link, the real sender and receiver; only
-//! packets, clocks and processors are modelled. A run repeats exactly, and takes as long as coding its pictures does.
+//! Direct video over an emulated network in virtual time: the real codec, the real link, the send loop that `send` runs
+//! (`direct::SendLoop`) and the real receiver; only packets, clocks and processors are modelled. A run repeats exactly, and takes as long as coding its pictures does.
 //!
 //! * [`Setup`]: network, sender, time that coding takes ([`Cost`]).
 //! * [`run`]: goes through it; [`Outcome`] has what came of each picture, and [`Summary`] the figures.
@@ -13,11 +13,12 @@ mod outcome;
 pub mod paper;
 mod record;
 mod run;
+mod sound;
 mod traffic;
 mod world;
 
 pub use cost::Cost;
-pub use outcome::{Outcome, Slot, Summary};
+pub use outcome::{Outcome, Slot, SoundSummary, Summary};
 pub use record::{Pictures, Record, Settings};
 pub use run::{ExperimentError, Setup, run};
 

@@ -64,6 +64,19 @@ pub struct Outcome {
     pub(crate) counters: SenderCounters,
     /// States that both ends held, on average and at most.
     pub(crate) states: [(f64, u64); 2],
+    /// Of the sound, where there was some.
+    pub(crate) sound: Option<SoundSummary>,
+}
+
+/// The figures of an experiment's sound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SoundSummary {
+    /// Messages that were sent.
+    pub sent: u64,
+    /// Of them, those that came.
+    pub arrived: u64,
+    /// How old those were when they came, ms: the 95th percentile.
+    pub delay_p95_ms: f64,
 }
 
 /// The figures of an experiment.
@@ -112,6 +125,9 @@ pub struct Summary {
     pub sender_states: (f64, u64),
     /// States that the receiver held.
     pub receiver_states: (f64, u64),
+    /// Of the sound, where there was some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sound: Option<SoundSummary>,
 }
 
 fn ms(time: Duration) -> f64 {
@@ -174,6 +190,7 @@ impl Outcome {
             chosen: [finest, between, coarsest, self.counters.skipped as f64 / encoded],
             sender_states: self.states[0],
             receiver_states: self.states[1],
+            sound: self.sound,
         }
     }
 }

@@ -3,17 +3,20 @@
 use super::comparison::{self, Comparison};
 use super::cost::Cost;
 use super::outcome::{Outcome, Slot};
+use super::sound::Sound;
 use super::traffic::Traffic;
 use super::world::World;
+use bytes::Bytes;
 use glassline_codec::vp8::{EncodeError, Limits, Parallel};
 use glassline_direct::{
-    Conditions, Decision, Fate, REPORTS, Reason, Receiver, Sender, SenderSettings, VIDEO, report_options,
-    video_options,
+    Fate, LinkAccess, Newest, Offered, REPORTS, Reason, Receiver, SOUND, SendError, SendLoop, SenderSettings,
+    VIDEO, report_options, sound_options, video_options,
 };
 use glassline_media::measure::CompareError;
-use glassline_media::{FrameRate, Picture, Time, Utc};
+use glassline_media::quantity::Bitrate;
+use glassline_media::{FrameRate, Picture, Stage, Stamps, Time, Utc};
 use glassline_transport::emulator::{End, Figures, LinkConfig, OPPORTUNITY_BYTES, Service};
-use glassline_transport::link::{Controller, Event, Fec};
+use glassline_transport::link::{Controller, Error as LinkError, Event, Fec, MessageId};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use thiserror::Error;
@@ -38,8 +41,10 @@ pub struct Setup {
     pub rate: FrameRate,
     /// How long pictures are captured.
     pub duration: Duration,
-    /// The sender.
+    /// The sender. Its loop adapts candidates and speed to what coding takes ([`SendLoop::new`]).
     pub sender: SenderSettings,
+    /// The bit rate of sound beside the pictures, in packets of 10 ms; `None`: the source has none.
+    pub sound: Option<Bitrate>,
     /// What decides the link's rate.
     pub controller: Controller,
     /// Parity of pictures.
@@ -71,6 +76,15 @@ pub enum ExperimentError {
     Source(Box<dyn std::error::Error + Send + Sync>),
 }
 
+impl From<SendError> for ExperimentError {
+    fn from(error: SendError) -> ExperimentError {
+        match error {
+            SendError::Encode(error) => ExperimentError::Encode(error),
+            other => ExperimentError::Network(other.into()),
+        }
+    }
+}
+
 /// The receiving end.
 struct Receiving {
     receiver: Receiver,
@@ -92,6 +106,40 @@ struct Running<'a> {
     figures: Figures,
     traffic: Traffic,
     comparisons: Vec<Comparison>,
+    sound: Option<Sound>,
+}
+
+/// The near end's link as the send loop uses it. An experiment goes on where that has ended: nothing of it comes then.
+struct Near<'a> {
+    world: &'a mut World,
+    sound_bytes_per_second: u64,
+}
+
+impl LinkAccess for Near<'_> {
+    fn poll_event(&mut self) -> Option<Event> {
+        self.world.events.pop_front()
+    }
+
+    fn receive(&mut self, channel: u8) -> Result<Option<Bytes>, LinkError> {
+        Ok(self.world.link(End::Near).and_then(|link| link.receive(channel)))
+    }
+
+    fn budget(&mut self, now: Time, channel: u8, horizon: Duration) -> Result<u64, LinkError> {
+        Ok(self.world.link(End::Near).map_or(0, |link| link.budget(now, channel, horizon)))
+    }
+
+    fn silence(&mut self, now: Time) -> Result<Duration, LinkError> {
+        Ok(self.world.link(End::Near).map_or(Duration::ZERO, |link| link.silence(now)))
+    }
+
+    fn send(&mut self, now: Time, channel: u8, message: Bytes) -> Result<MessageId, LinkError> {
+        let sent = self.world.link(End::Near).and_then(|link| link.send(now, channel, message).ok());
+        sent.ok_or(LinkError::NotOpen { channel })
+    }
+
+    fn sound_bytes_per_second(&self) -> u64 {
+        self.sound_bytes_per_second
+    }
 }
 
 impl<'a> Running<'a> {
@@ -111,8 +159,14 @@ impl<'a> Running<'a> {
             figures: Figures::new(world.now()),
             traffic: Traffic::new(world.now(), setup.rate, slots),
             comparisons: Vec::new(),
+            sound: setup.sound.map(|rate| Sound::new(rate, world.now(), world.now() + setup.duration)),
             world,
         }
+    }
+
+    fn near(&mut self) -> Near<'_> {
+        let sound_bytes_per_second = self.sound.as_ref().map_or(0, Sound::bytes_per_second);
+        Near { world: &mut self.world, sound_bytes_per_second }
     }
 
     /// Lets everything happen up to `until`.
@@ -120,7 +174,8 @@ impl<'a> Running<'a> {
         loop {
             let due = self.receiving.reports.front().map(|(at, _)| *at);
             let timeout = self.receiving.receiver.poll_timeout();
-            let next = [due, timeout].into_iter().flatten().min().map_or(until, |at| at.min(until));
+            let sound = self.sound.as_ref().and_then(Sound::poll_timeout);
+            let next = [due, timeout, sound].into_iter().flatten().min().map_or(until, |at| at.min(until));
             let next = next.max(self.world.now());
             let arrived = self.world.step(next);
             while let Some(event) = self.world.network.link_mut(End::Near).poll_event() {
@@ -131,6 +186,7 @@ impl<'a> Running<'a> {
                 self.receive()?;
             }
             let now = self.world.now();
+            self.send_sound(now);
             self.receiving.receiver.handle_timeout(now);
             self.poll_report(now);
             while self.receiving.reports.front().is_some_and(|(at, _)| *at <= now) {
@@ -146,6 +202,18 @@ impl<'a> Running<'a> {
         }
     }
 
+    /// Sends the sound that is there by now, and takes what the link says of what was sent before.
+    fn send_sound(&mut self, now: Time) {
+        let Some(sound) = &mut self.sound else { return };
+        self.world.events.retain(|event| !sound.handle_event(event));
+        while let Some(message) = sound.poll_message(now) {
+            if let Some(link) = self.world.link(End::Near) {
+                // What the link does not take is lost, as on the way.
+                let _ = link.send(now, SOUND, message);
+            }
+        }
+    }
+
     fn poll_report(&mut self, at: Time) {
         if let Some(report) = self.receiving.receiver.poll_report() {
             self.receiving.reports.push_back((at, report));
@@ -154,6 +222,11 @@ impl<'a> Running<'a> {
 
     fn receive(&mut self) -> Result<(), ExperimentError> {
         let now = self.world.now();
+        if let Some(sound) = &mut self.sound {
+            while let Some(message) = self.world.link(End::Far).and_then(|link| link.receive(SOUND)) {
+                sound.handle_message(now, &message);
+            }
+        }
         while let Some(received) = self.world.link(End::Far).and_then(|link| link.receive_message(VIDEO)) {
             let Ok(fate) = self.receiving.receiver.handle(now, &received.bytes) else { continue };
             if let Fate::Shown(pictures) = fate {
@@ -186,6 +259,7 @@ impl<'a> Running<'a> {
         self.outcome.queue_p50 = self.figures.queue_delay().quantile(0.5);
         self.outcome.queue_p95 = self.figures.queue_delay().quantile(0.95);
         self.outcome.dropped_packets = link.counters().dropped().packets;
+        self.outcome.sound = self.sound.as_mut().map(Sound::summary);
         self.outcome
     }
 }
@@ -206,48 +280,34 @@ pub fn run(
     })
     .map_err(ExperimentError::Network)?;
     connect(&mut world, setup)?;
-    let mut next = picture().map_err(ExperimentError::Source)?;
+    let mut first = Some(picture().map_err(ExperimentError::Source)?);
     let slots = (setup.duration.as_secs_f64() * setup.rate.as_f64()).round() as u64;
     let (start, carried) = (world.now(), carried_bytes(&world));
     let mut running = Running::new(world, setup, slots, parallel);
-    let mut sender = Sender::new(setup.sender.clone());
+    let mut pictures = SendLoop::new(setup.sender.clone());
+    let mut newest = Newest::default();
     // The encoder's.
     let mut busy = start;
     let mut held = Held::default();
     for number in 0..slots {
-        if number > 0 {
-            next = picture().map_err(ExperimentError::Source)?;
-        }
+        let next = first.take().map_or_else(&mut picture, Ok);
+        let mut next = next.map_err(ExperimentError::Source)?;
         let captured = start + setup.rate.time_of(number);
         running.outcome.slots.push(Slot::new(captured));
         progress(number, slots);
+        next.captured = captured;
+        next.captured_utc = Some(Utc::from_nanos(1_000_000_000 + captured.as_nanos()));
+        newest.push((number as usize, next));
         // A newer one is there when the encoder is free again.
         if busy > start + setup.rate.time_of(number + 1) {
             continue;
         }
-        next.captured = captured;
-        next.captured_utc = Some(Utc::from_nanos(1_000_000_000 + captured.as_nanos()));
         running.go_on(captured.max(busy))?;
         running.traffic.note(running.outcome.slots.len(), running.world.network.link(End::Near).is_on());
-        let (decision, message, took) = encode(&mut running, &mut sender, &next, setup)?;
-        busy = running.world.now() + took;
-        running.go_on(busy)?;
-        if let (Some(message), Some(name)) = (message, decision.number) {
-            let now = running.world.now();
-            running.outcome.slots[number as usize].bytes = Some(message.len());
-            running.sent.insert(name, (number as usize, next.clone()));
-            match running.world.link(End::Near).map(|link| link.send(now, VIDEO, message)) {
-                Some(Ok(id)) => sender.sent(id),
-                _ => sender.not_sent(now),
-            }
-            if sender.may_compare(now.since(captured))
-                && let Some(size) = sender.compare_sizes(now, parallel)?
-            {
-                busy += setup.cost.comparison(&setup.sender, next.size(), size);
-            }
+        if let Some((slot, next)) = newest.take() {
+            busy = offer(&mut running, &mut pictures, slot, &next, setup)?;
         }
-        running.outcome.decisions.push(decision);
-        held.add([sender.states().0, running.receiving.receiver.states()]);
+        held.add([pictures.states().0, running.receiving.receiver.states()]);
     }
     let end = start + setup.duration;
     running.go_on(end.max(busy))?;
@@ -257,7 +317,7 @@ pub fn run(
     let mut outcome = running.finish(&setup.up.service);
     outcome.carried_bytes = carried;
     outcome.capacity_bytes = capacity(&setup.up, start, setup.duration);
-    outcome.counters = sender.counters();
+    outcome.counters = pictures.counters();
     outcome.states = held.figures();
     Ok(outcome)
 }
@@ -300,58 +360,42 @@ fn connect(world: &mut World, setup: &Setup) -> Result<(), ExperimentError> {
         None => Err(ExperimentError::NoLink),
     };
     open(End::Near, VIDEO, video_options(setup.parity))?;
+    if setup.sound.is_some() {
+        open(End::Near, SOUND, sound_options())?;
+    }
     open(End::Far, REPORTS, report_options())
 }
 
-/// What the sender is told before it encodes and before it chooses.
-fn catch_up(running: &mut Running<'_>, sender: &mut Sender) {
-    let now = running.world.now();
-    for event in std::mem::take(&mut running.world.events) {
-        match event {
-            Event::Finished { channel: VIDEO, message, outcome } => {
-                sender.handle_outcome(now, message, outcome);
-            }
-            Event::Connected { again: true } => sender.handle_reset(),
-            _ => {}
-        }
-    }
-    while let Some(report) = running.world.link(End::Near).and_then(|link| link.receive(REPORTS)) {
-        // Our own receiver's: it is one.
-        let _ = sender.handle_report(now, &report);
-    }
-}
-
-fn budget(running: &mut Running<'_>, sender: &Sender) -> Conditions {
-    let (now, horizon) = (running.world.now(), sender.horizon());
-    running.world.link(End::Near).map_or(Conditions::default(), |link| Conditions {
-        budget: link.budget(now, VIDEO, horizon),
-        silence: link.silence(now),
-    })
-}
-
-/// Encodes a picture and decides, by the budget once it is encoded. Time goes on meanwhile; what is left of it is returned: that of
-/// a search.
-fn encode(
+/// Has a picture encoded and sends what fits, while time goes on by what each step takes. Returns until when the encoder is busy.
+fn offer(
     running: &mut Running<'_>,
-    sender: &mut Sender,
+    pictures: &mut SendLoop,
+    slot: usize,
     picture: &Picture,
     setup: &Setup,
-) -> Result<(Decision, Option<bytes::Bytes>, Duration), ExperimentError> {
-    let parallel = running.parallel;
-    catch_up(running, sender);
-    let conditions = budget(running, sender);
+) -> Result<Time, ExperimentError> {
+    let (parallel, cost) = (running.parallel, setup.cost);
+    let stamps = Stamps::captured_at(picture.captured).with(Stage::Queued, picture.captured);
     let begun = running.world.now();
-    sender.encode(begun, picture, conditions, parallel)?;
-    let (coded, speed) = sender.pending_coding().unwrap_or((picture.size(), setup.sender.speed));
-    let took = setup.cost.encoding(&setup.sender, picture.size(), coded, speed);
-    running.go_on(begun + took)?;
-    catch_up(running, sender);
-    let now = budget(running, sender);
-    let choice = sender.choose(now.budget, sender.may_search(took), parallel)?;
-    let Some(choice) = choice else { unreachable!("a picture was encoded") };
-    let searched = choice.decision.reason == Reason::Searched;
-    let more = if searched { setup.cost.searching(coded) } else { Duration::ZERO };
-    Ok((choice.decision, choice.message, more))
+    pictures.encode(begun, picture, stamps, &mut running.near(), parallel)?;
+    let Some(coding) = pictures.coding() else { unreachable!("a picture was encoded") };
+    running.go_on(begun + cost.encoding(setup.sender.codec, picture.size(), coding))?;
+    let now = running.world.now();
+    let chosen = pictures.choose(now, &mut running.near(), parallel)?;
+    if chosen.is_some_and(|decision| decision.reason == Reason::Searched) {
+        running.go_on(now + cost.searching(coding.size))?;
+    }
+    let now = running.world.now();
+    let offered = pictures.send(now, &mut running.near()).map_err(SendError::from)?;
+    let Some(Offered { decision, bytes, .. }) = offered else { unreachable!("it was decided") };
+    running.outcome.slots[slot].bytes = bytes;
+    if let Some(name) = decision.number {
+        running.sent.insert(name, (slot, picture.clone()));
+    }
+    running.outcome.decisions.push(decision);
+    let speed = pictures.speed();
+    let tried = pictures.rest(now, parallel)?;
+    Ok(now + tried.map_or(Duration::ZERO, |size| cost.comparison(picture.size(), size, speed)))
 }
 
 fn carried_bytes(world: &World) -> u64 {

@@ -3,6 +3,7 @@
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Network};
 use glassline_transport::link::{Credentials, Endpoint, Event, Key, Link, LinkId, Path, Settings};
+use std::collections::VecDeque;
 
 /// The near end connects to the far one.
 pub(super) struct World {
@@ -10,7 +11,7 @@ pub(super) struct World {
     ends: [Endpoint; 2],
     links: [Option<LinkId>; 2],
     /// What the near end was told.
-    pub(super) events: Vec<Event>,
+    pub(super) events: VecDeque<Event>,
     buffer: Vec<u8>,
 }
 
@@ -32,7 +33,7 @@ impl World {
         let mut ends = [Endpoint::new(near, seed_of(1)), Endpoint::new(far, seed_of(2))];
         let path = Path { remote: network.address(End::Far), via: 0 };
         let id = ends[0].connect(Time::ZERO, path)?;
-        Ok(World { network, ends, links: [Some(id), None], events: Vec::new(), buffer: Vec::new() })
+        Ok(World { network, ends, links: [Some(id), None], events: VecDeque::new(), buffer: Vec::new() })
     }
 
     pub(super) fn now(&self) -> Time {
@@ -92,7 +93,7 @@ impl World {
 
     fn take_events(&mut self) {
         while let Some((_, event)) = self.ends[0].poll_event() {
-            self.events.push(event);
+            self.events.push_back(event);
         }
         while let Some((id, event)) = self.ends[1].poll_event() {
             if let Event::Connected { .. } = event {

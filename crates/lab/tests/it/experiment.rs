@@ -4,6 +4,7 @@ use glassline_codec::vp8::Serial;
 use glassline_direct::SenderSettings;
 use glassline_lab::experiment::{Cost, Outcome, Setup, Summary, run};
 use glassline_media::measure::pattern::Pattern;
+use glassline_media::quantity::Bitrate;
 use glassline_media::{FrameRate, Picture, Size, Time, Utc};
 use glassline_transport::emulator::{LinkConfig, Loss, OutageEffect, OutageTimes, Queue, Reorder};
 use glassline_transport::link::{Controller, Fec};
@@ -28,6 +29,7 @@ fn setup(up: LinkConfig, seconds: u64) -> Setup {
         rate: rate(),
         duration: Duration::from_secs(seconds),
         sender: SenderSettings { candidates: 3, ..SenderSettings::new(1, rate()) },
+        sound: None,
         controller: Controller::Adaptive,
         parity: Fec::WhenLossy(25),
         probing_percent: 0,
@@ -143,6 +145,41 @@ fn salsifys_controller_and_a_fixed_rate_work_too() {
         let (_, summary) = tried(&Setup { controller, ..setup(link(1_500_000), 6) });
         assert!(summary.shown > 120 && summary.delay_p95_ms < 250.0, "{controller:?}: {summary:?}");
     }
+}
+
+#[test]
+fn encoding_adapts_to_a_slow_processor_as_that_of_the_program_does() {
+    // At the speed that was asked for two qualities take 53 of 40 ms, and three 77.
+    let slow = Setup { cost: Cost::default().scaled(80.0), ..setup(link(1_500_000), 10) };
+    let (outcome, _) = tried(&slow);
+    let (begun, half) = (outcome.slots[0].captured, Duration::from_secs(5));
+    let later: Vec<_> = outcome.decisions.iter().filter(|made| made.captured.since(begun) >= half).collect();
+    assert!(later.len() >= 118, "{} of 125 pictures were encoded", later.len());
+    assert!(later.iter().all(|made| made.candidates.len() <= 3), "two, and one that was searched for");
+    // With time to spare there are as many as were asked for.
+    let (outcome, _) = tried(&setup(link(1_500_000), 2));
+    assert_eq!(outcome.decisions.iter().skip(1).map(|made| made.candidates.len()).min(), Some(2));
+    assert!(outcome.decisions[10..].iter().all(|made| made.candidates.len() >= 3));
+}
+
+#[test]
+fn sound_takes_its_share_and_comes_in_time() {
+    let plain = setup(link(600_000), 8);
+    let with_sound = Setup { sound: Some(Bitrate::from_bits_per_second(64_000)), ..plain.clone() };
+    let ((without, plain), (with, summary)) = (tried(&plain), tried(&with_sound));
+    let sound = summary.sound.unwrap();
+    assert!(plain.sound.is_none() && sound.sent == 800, "{sound:?}");
+    assert!(sound.arrived >= 795, "{sound:?}");
+    // The way, and a picture that was there before it and fills the path for 1.35 times its interval.
+    assert!(sound.delay_p95_ms < 20.0 + 54.0 + 10.0, "{sound:?}");
+    // Pictures are smaller by what sound takes, 128 kbit/s with its headers, and no later for it.
+    let budgets = |outcome: &Outcome| {
+        let all: Vec<u64> = outcome.decisions.iter().skip(50).map(|made| made.budget).collect();
+        all.iter().sum::<u64>() as f64 / all.len() as f64
+    };
+    assert!(budgets(&with) < budgets(&without) - 300.0, "{} {}", budgets(&with), budgets(&without));
+    assert!(summary.delay_p95_ms < plain.delay_p95_ms + 15.0, "{summary:?}, not {plain:?}");
+    assert!(summary.shown >= 190, "{summary:?}");
 }
 
 #[test]

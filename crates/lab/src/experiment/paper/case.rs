@@ -291,6 +291,7 @@ impl Case {
                 codec: self.scheme.codec(),
                 ..SenderSettings::new(1, options.rate)
             },
+            sound: None,
             controller: self.scheme.controller(),
             parity: Fec::WhenLossy(PARITY_PERCENT),
             probing_percent: 0,

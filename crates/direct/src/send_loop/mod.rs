@@ -1,0 +1,326 @@
+//! The send loop of direct video: when the link is asked what it takes, what is encoded for that and sent, and how much is done for
+//! each picture.
+//!
+//! ```text
+//! Newest::take ─► encode ── time of encoding ──► choose ── time of a search ──► send ─► rest: sizes compared, effort adapted
+//!                   ▲ events, reports, budget      ▲ events, reports, budget      │
+//!                   └──────────────────────────────┴── LinkAccess ◄── VIDEO ──────┘
+//! ```
+//! `call::direct` runs it on a link's handle and by the machine's clock, `lab::experiment` on an emulated network in virtual time: the
+//! caller lets the time pass that encoding takes, and says with each call what time it is. The loop acts when there is a picture, so
+//! it has no deadline of its own.
+
+mod effort;
+
+use self::effort::Effort;
+use crate::channels::{REPORTS, VIDEO};
+use crate::decision::{Choice, Conditions, Decision};
+use crate::sender::{Sender, SenderCounters};
+use crate::settings::SenderSettings;
+use crate::share::pictures_share;
+use crate::wire::WireError;
+use bytes::Bytes;
+use glassline_codec::vp8::{EncodeError, Parallel};
+use glassline_media::{FrameRate, Picture, Size, Stage, Stamps, Time};
+use glassline_transport::link::{Error as LinkError, Event, MessageId};
+use std::time::Duration;
+use thiserror::Error;
+
+/// A link as the loop uses it, however its caller holds it.
+pub trait LinkAccess {
+    /// The oldest event that was not taken yet. Those that [`concerns_pictures`](crate::concerns_pictures) says nothing of
+    /// may be left out.
+    fn poll_event(&mut self) -> Option<Event>;
+
+    /// The oldest message of a channel that was not taken yet; does not wait for one.
+    ///
+    /// # Errors
+    /// The link is gone.
+    fn receive(&mut self, channel: u8) -> Result<Option<Bytes>, LinkError>;
+
+    /// Bytes that the link takes now on a channel and that leave within `horizon`
+    /// ([`Link::budget`](glassline_transport::link::Link::budget)).
+    ///
+    /// # Errors
+    /// The link is gone.
+    fn budget(&mut self, now: Time, channel: u8, horizon: Duration) -> Result<u64, LinkError>;
+
+    /// How long the link has not been answered ([`Link::silence`](glassline_transport::link::Link::silence)).
+    ///
+    /// # Errors
+    /// The link is gone.
+    fn silence(&mut self, now: Time) -> Result<Duration, LinkError>;
+
+    /// Sends a message, without waiting for room.
+    ///
+    /// # Errors
+    /// [`LinkError::Closed`] where the link is gone; any other where it takes this message not.
+    fn send(&mut self, now: Time, channel: u8, message: Bytes) -> Result<MessageId, LinkError>;
+
+    /// Bytes a second that sound puts on the link beside the pictures
+    /// ([`SoundSender::bytes_per_second`](crate::sound::SoundSender::bytes_per_second)); zero without sound.
+    fn sound_bytes_per_second(&self) -> u64;
+
+    /// A message came on channel [`REPORTS`] that is no report. For logs.
+    fn note_malformed(&mut self, _error: &WireError) {}
+}
+
+/// Why a picture could not be sent.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The link is gone.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The picture cannot be encoded.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}
+
+/// What was made of a picture.
+#[derive(Clone, Debug)]
+pub struct Offered {
+    /// What was decided.
+    pub decision: Decision,
+    /// From being handed over to the choice.
+    pub took: Duration,
+    /// Bytes of the message; `None`: none was sent, or the link has not taken it.
+    pub bytes: Option<usize>,
+}
+
+/// What the loop knows now, for figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendStatus {
+    /// What pictures could take when it was asked last, bytes.
+    pub budget: u64,
+    /// How long the link had not been answered then.
+    pub silence: Duration,
+    /// The quantiser of the picture that was sent last.
+    pub quantizer: Option<u8>,
+    /// The size at which it was coded.
+    pub size: Option<Size>,
+}
+
+/// How the picture is encoded that waits for [`SendLoop::choose`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coding {
+    /// At which size.
+    pub size: Size,
+    /// The encoder's speed against quality, 0 to 10.
+    pub speed: u8,
+    /// In how many qualities, as far as it is not a key frame.
+    pub candidates: usize,
+}
+
+/// How far the picture is that is under way.
+enum Progress {
+    /// There is none.
+    Idle,
+    Encoded {
+        begun: Time,
+        silence: Duration,
+        stamps: Stamps,
+    },
+    Chosen {
+        begun: Time,
+        queued: Time,
+        choice: Choice,
+    },
+    /// It has left, or does not leave.
+    Sent {
+        begun: Time,
+        took: Duration,
+    },
+}
+
+/// Sends pictures on a link, one after the other: for each are called, in this order, [`SendLoop::encode`], [`SendLoop::choose`],
+/// [`SendLoop::send`] and [`SendLoop::rest`]. A call out of its turn does nothing.
+pub struct SendLoop {
+    sender: Sender,
+    effort: Effort,
+    frame_rate: FrameRate,
+    progress: Progress,
+    status: SendStatus,
+}
+
+impl std::fmt::Debug for SendLoop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SendLoop").field("sender", &self.sender).field("effort", &self.effort).finish()
+    }
+}
+
+impl SendLoop {
+    /// A loop that has sent nothing. [`SenderSettings::candidates`] are the most, and [`SenderSettings::speed`] the slowest: the loop
+    /// begins with two candidates, and adapts both to the time that encoding takes.
+    pub fn new(settings: SenderSettings) -> SendLoop {
+        let effort = Effort::new(settings.candidates, settings.speed);
+        let frame_rate = settings.frame_rate;
+        SendLoop {
+            sender: Sender::new(SenderSettings { candidates: effort.candidates(), ..settings }),
+            effort,
+            frame_rate,
+            progress: Progress::Idle,
+            status: SendStatus::default(),
+        }
+    }
+
+    /// Another link is there, or the receiver has begun anew: it has none of our states.
+    pub fn handle_reset(&mut self) {
+        self.sender.handle_reset();
+    }
+
+    /// Takes what the link has told of messages and what the receiver has said.
+    fn catch_up(&mut self, now: Time, link: &mut impl LinkAccess) -> Result<(), LinkError> {
+        while let Some(event) = link.poll_event() {
+            match event {
+                Event::Finished { channel: VIDEO, message, outcome } => {
+                    self.sender.handle_outcome(now, message, outcome);
+                }
+                Event::Connected { again: true } => self.sender.handle_reset(),
+                _ => {}
+            }
+        }
+        while let Some(report) = link.receive(REPORTS)? {
+            if let Err(error) = self.sender.handle_report(now, &report) {
+                link.note_malformed(&error);
+            }
+        }
+        Ok(())
+    }
+
+    /// What pictures may take now, bytes.
+    fn budget(&self, now: Time, link: &mut impl LinkAccess) -> Result<u64, LinkError> {
+        let horizon = self.sender.horizon();
+        Ok(pictures_share(link.budget(now, VIDEO, horizon)?, link.sound_bytes_per_second(), horizon))
+    }
+
+    /// Encodes a picture (I420) for what the link takes now. `stamps` are those up to its being handed over
+    /// ([`Stage::Queued`]). A picture before it that was not sent yet is forgotten.
+    ///
+    /// # Errors
+    /// The link is gone, or the picture cannot be encoded.
+    pub fn encode(
+        &mut self,
+        now: Time,
+        picture: &Picture,
+        stamps: Stamps,
+        link: &mut impl LinkAccess,
+        parallel: &dyn Parallel,
+    ) -> Result<(), SendError> {
+        self.progress = Progress::Idle;
+        self.catch_up(now, link)?;
+        let silence = link.silence(now)?;
+        let budget = self.budget(now, link)?;
+        self.sender.encode(now, picture, Conditions { budget, silence }, parallel)?;
+        self.progress = Progress::Encoded { begun: now, silence, stamps: stamps.with(Stage::EncoderIn, now) };
+        Ok(())
+    }
+
+    /// How the picture was encoded that waits for [`SendLoop::choose`], for a model of what that takes.
+    pub fn coding(&self) -> Option<Coding> {
+        let (size, speed) = self.sender.pending_coding()?;
+        Some(Coding { size, speed, candidates: self.effort.candidates() })
+    }
+
+    /// The picture is encoded, `now`: decides what goes of it, by what the link takes now. Where nothing fits and there is time, a
+    /// frame that fits is searched for, which takes time once more.
+    ///
+    /// # Errors
+    /// The link is gone, or the search fails.
+    pub fn choose(
+        &mut self,
+        now: Time,
+        link: &mut impl LinkAccess,
+        parallel: &dyn Parallel,
+    ) -> Result<Option<&Decision>, SendError> {
+        let Progress::Encoded { begun, silence, stamps } = self.progress else { return Ok(None) };
+        self.progress = Progress::Idle;
+        self.catch_up(now, link)?;
+        let stamps = stamps.with(Stage::Encoded, now);
+        self.sender.stamp(stamps.rebased(Time::ZERO));
+        let queued = stamps.at(Stage::Queued).unwrap_or(begun);
+        let budget = self.budget(now, link)?;
+        (self.status.budget, self.status.silence) = (budget, silence);
+        let may_search = self.sender.may_search(now.since(queued));
+        let Some(choice) = self.sender.choose(budget, may_search, parallel)? else { return Ok(None) };
+        self.progress = Progress::Chosen { begun, queued, choice };
+        Ok(match &self.progress {
+            Progress::Chosen { choice, .. } => Some(&choice.decision),
+            _ => None,
+        })
+    }
+
+    /// The choice is made, `now`: sends what was chosen, if anything.
+    ///
+    /// # Errors
+    /// The link is gone.
+    pub fn send(&mut self, now: Time, link: &mut impl LinkAccess) -> Result<Option<Offered>, LinkError> {
+        let progress = std::mem::replace(&mut self.progress, Progress::Idle);
+        let Progress::Chosen { begun, queued, choice: Choice { decision, message } } = progress else {
+            self.progress = progress;
+            return Ok(None);
+        };
+        let mut bytes = None;
+        if let Some(message) = message {
+            let length = message.len();
+            match link.send(now, VIDEO, message) {
+                Ok(id) => {
+                    self.sender.sent(id);
+                    bytes = Some(length);
+                }
+                Err(LinkError::Closed) => return Err(LinkError::Closed),
+                Err(_) => self.sender.not_sent(now),
+            }
+            let chosen = decision.chosen.and_then(|chosen| decision.candidates.get(chosen));
+            self.status.size = Some(decision.size);
+            self.status.quantizer = chosen.map(|candidate| candidate.quantizer);
+        }
+        let took = now.since(queued);
+        self.progress = Progress::Sent { begun, took };
+        Ok(Some(Offered { decision, took, bytes }))
+    }
+
+    /// Nothing is left to do for the picture, `now`: uses the time until the next one to find out whether another size is better,
+    /// and takes account of the time that this one took. Returns the size that was tried.
+    ///
+    /// # Errors
+    /// The picture cannot be encoded at the other size.
+    pub fn rest(&mut self, now: Time, parallel: &dyn Parallel) -> Result<Option<Size>, EncodeError> {
+        let Progress::Sent { begun, took } = self.progress else { return Ok(None) };
+        self.progress = Progress::Idle;
+        let may_compare = self.sender.may_compare(took);
+        let tried = if may_compare { self.sender.compare_sizes(now, parallel)? } else { None };
+        // The comparison is made with time that is left: it asks for no less effort.
+        let interval = self.frame_rate.time_of(1).as_secs_f64();
+        if self.effort.handle_share(now.since(begun).as_secs_f64() / interval) {
+            self.sender.set_candidates(self.effort.candidates());
+            self.sender.set_speed(self.effort.speed());
+        }
+        Ok(tried)
+    }
+
+    /// Counts since the begin.
+    pub fn counters(&self) -> SenderCounters {
+        self.sender.counters()
+    }
+
+    /// States that are held here, and at the receiver as it said last.
+    pub fn states(&self) -> (usize, u64) {
+        self.sender.states()
+    }
+
+    /// What is known now.
+    pub fn status(&self) -> SendStatus {
+        self.status
+    }
+
+    /// In how many qualities the next pictures are encoded.
+    pub fn candidates(&self) -> usize {
+        self.effort.candidates()
+    }
+
+    /// The encoder's speed against quality for the next pictures, 0 to 10, at the source's size.
+    pub fn speed(&self) -> u8 {
+        self.effort.speed()
+    }
+}

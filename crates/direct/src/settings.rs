@@ -1,0 +1,57 @@
+//! What a sender is told.
+
+use crate::size::CodedSize;
+use glassline_media::FrameRate;
+use glassline_media::quantity::Bitrate;
+
+/// How the encoder is steered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CodecMode {
+    /// Picture by picture, by the budget.
+    #[default]
+    Functional,
+    /// As others do it: once a second a quantiser is searched that gives frames of the budget, and every picture is sent. For
+    /// comparisons.
+    Conventional,
+}
+
+/// What a sender is like.
+#[derive(Clone, Debug)]
+pub struct SenderSettings {
+    /// Names this run; any number that the runs before did not have.
+    pub epoch: u32,
+    /// Of the source.
+    pub frame_rate: FrameRate,
+    /// The encoder's speed against quality, 0 to 10, at the source's size. Smaller pictures are coded with more care in the same
+    /// time.
+    pub speed: u8,
+    /// In how many qualities a picture is coded, 1 to 6. More meet the budget better, for more processor time.
+    pub candidates: usize,
+    /// No more bits than this a second, whatever the network could take.
+    pub bitrate_max: Option<Bitrate>,
+    /// The finest quantiser index: a finer one costs bits and makes no visible difference.
+    pub finest: u8,
+    /// How the encoder is steered.
+    pub codec: CodecMode,
+    /// At which size pictures are coded.
+    pub size: CodedSize,
+}
+
+impl SenderSettings {
+    /// Of [`SenderSettings::speed`]: what a core does for 720p in a third of a picture's time.
+    pub const DEFAULT_SPEED: u8 = 4;
+
+    /// Settings for a source of this rate.
+    pub fn new(epoch: u32, frame_rate: FrameRate) -> SenderSettings {
+        SenderSettings {
+            epoch,
+            frame_rate,
+            speed: SenderSettings::DEFAULT_SPEED,
+            candidates: 4,
+            bitrate_max: None,
+            finest: 4,
+            codec: CodecMode::Functional,
+            size: CodedSize::Adaptive,
+        }
+    }
+}
