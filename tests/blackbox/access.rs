@@ -123,7 +123,9 @@ fn a_publisher_that_sends_too_much_is_refused() {
     );
     let taken = server.count("stage", "bytes_in");
     assert!(taken <= 312_500, "{taken} bytes were taken");
-    until("the publisher slot to be free", || server.stream("stage").is_none_or(|stream| stream["live"] == false));
+    until("the publisher slot to be free", || {
+        server.stream("stage").is_none_or(|stream| stream["live"] == false)
+    });
 }
 
 #[test]

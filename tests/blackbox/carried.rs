@@ -167,7 +167,9 @@ fn viewers_stay_where_a_publisher_returns_with_its_header_and_go_where_it_does_n
     let (mut viewer, mut publisher) = (None, None);
     for session in 0..3u32 {
         drop(publisher.take());
-        until("the publisher slot to be free", || server.stream("a").is_none_or(|stream| stream["live"] == false));
+        until("the publisher slot to be free", || {
+            server.stream("a").is_none_or(|stream| stream["live"] == false)
+        });
         let mut next = publish(server.address(), "/live/a.flv");
         next.write_all(&[header(7), group(session * 5)].concat()).unwrap();
         expected.extend(group(session * 5));
@@ -182,7 +184,9 @@ fn viewers_stay_where_a_publisher_returns_with_its_header_and_go_where_it_does_n
     }
     let mut viewer = viewer.unwrap();
     drop(publisher);
-    until("the publisher slot to be free", || server.stream("a").is_none_or(|stream| stream["live"] == false));
+    until("the publisher slot to be free", || {
+        server.stream("a").is_none_or(|stream| stream["live"] == false)
+    });
     let mut other = publish(server.address(), "/live/a.flv");
     other.write_all(&[header(8), group(0)].concat()).unwrap();
     let mut rest = Vec::new();
