@@ -16,6 +16,7 @@ use glassline_lab::load::live::{
     Labels, LiveReport, LiveTally, Protocol, Settings, Viewers, upstream_fetches,
 };
 use glassline_lab::load::{Progress, Target, Viewers as Counts};
+use glassline_lab::report::live as drawing;
 use glassline_media::{Choice, quantity};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -242,7 +243,7 @@ fn arguments(args: &Args, protocol: Protocol, index: usize) -> Vec<String> {
 fn finish(args: &Args, report: &LiveReport) -> Result<()> {
     if let Some(file) = &args.report {
         let is_picture = file.extension().is_some_and(|ending| ending == "svg");
-        let text = if is_picture { report.svg() } else { report.page() };
+        let text = if is_picture { drawing::draw(report) } else { drawing::page(report) };
         std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
     }
     let text = match args.json {

@@ -1,12 +1,13 @@
 //! The analysis itself: bytes and their arrival in, figures out. No clock, no socket, no file.
 
 use super::age::WallClock;
-use super::budget::{Budget, RelayStages};
+use super::budget::Budget;
 use super::check::CheckReport;
 use super::clock::ClockTrack;
 use super::report::{
     AudioVideo, Errors, PidReport, ProgramReport, Report, SCHEMA, StreamReport, TimeToFirst,
 };
+use super::stages::RelayStages;
 use super::stream::StreamTrack;
 use super::warnings;
 use crate::samples::Samples;

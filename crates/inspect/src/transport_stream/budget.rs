@@ -5,12 +5,11 @@
 //! lies between two machines is as right as their clocks, and what cannot be is unknown and counted.
 
 use super::age::WallClock;
-use crate::distribution::Distribution;
+use super::budget_figures::{BudgetReport, Figures, StepReport, ms};
+use super::stages::{RelayStages, SENDER_LAST, Waiting};
 use crate::samples::Samples;
-use glassline_media::bitstream::h264::{self, NalType, Sei};
-use glassline_media::stamps::{ClockAccuracy, Record};
-use glassline_media::{Stage, Stamps, Time, Utc};
-use serde::{Deserialize, Serialize, Serializer};
+use glassline_media::stamps::ClockAccuracy;
+use glassline_media::{Stage, Stamps, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -18,147 +17,6 @@ use std::time::Duration;
 const SETTLE: Duration = Duration::from_secs(1);
 /// As many pictures as a server tells of.
 const KEPT_PICTURES: usize = 1200;
-/// The sender's last stage, which only the next picture tells.
-const SENDER_LAST: Stage = Stage::Sent;
-
-/// The budget at this end.
-#[derive(Clone, Debug, Serialize)]
-pub struct BudgetReport {
-    /// Pictures that were looked at: whole, behind the first second, and followed by another one.
-    pub pictures: u64,
-    /// Those that say when they were captured.
-    pub with_capture_time: u64,
-    /// Those with the sender's stages, too. All figures are of these, or, where there are none, of those that say their
-    /// capture.
-    pub with_stages: u64,
-    /// Those of these of which the server says when it passed them on; where there are some, all figures are of these.
-    pub with_relay: u64,
-    /// The parts of the way, in order; empty where nothing is known.
-    pub steps: Vec<StepReport>,
-    /// From capture to here, in milliseconds.
-    pub total_ms: Option<Distribution>,
-    /// From the encoder's queue to the first packet, in milliseconds, where the sender says it.
-    pub first_packet_ms: Option<Distribution>,
-    /// Pictures that came before their sender says that it had sent, or captured, them.
-    pub from_the_future: u64,
-    /// By how much at most they did, in milliseconds.
-    pub future_ms_max: Option<f64>,
-    /// By which clock arrivals are told: "server" or "local".
-    pub clock: &'static str,
-    /// How wrong that clock may be, in milliseconds, where it was asked for over the network.
-    pub clock_uncertainty_ms: Option<f64>,
-    /// What the sender says of its own clock: "unknown", "unsynchronised" or "synchronised".
-    pub sender_clock: &'static str,
-    /// How wrong that may be by its own estimate, in milliseconds.
-    pub sender_clock_uncertainty_ms: Option<f64>,
-    /// What a reader should know, in sentences.
-    pub notes: Vec<String>,
-    /// How long pictures took in all, in milliseconds, for plots.
-    #[serde(skip)]
-    pub totals_ms: Vec<f64>,
-}
-
-/// How long a part of the way took.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct StepReport {
-    /// The stage at which it began.
-    #[serde(serialize_with = "name")]
-    pub from: Stage,
-    /// The stage at which it ended.
-    #[serde(serialize_with = "name")]
-    pub to: Stage,
-    /// How long it took, in milliseconds.
-    pub ms: Distribution,
-}
-
-fn name<S: Serializer>(stage: &Stage, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(stage.name())
-}
-
-/// Figures of one kind of pictures.
-#[derive(Clone, Debug, Default)]
-struct Figures {
-    /// By the stage at the end and the one at the start, so that they stand in the order of the way. Milliseconds.
-    steps: BTreeMap<(Stage, Stage), Samples>,
-    total: Samples,
-    first_packet: Samples,
-}
-
-impl Figures {
-    fn push(&mut self, stamps: &Stamps) {
-        for step in stamps.budget() {
-            self.steps.entry((step.to, step.from)).or_default().push(ms(step.time));
-        }
-        if let Some(total) = stamps.between(Stage::Captured, Stage::Received) {
-            self.total.push(ms(total));
-        }
-        if let Some(first) = stamps.between(Stage::Queued, Stage::FirstSent) {
-            self.first_packet.push(ms(first));
-        }
-    }
-}
-
-fn ms(time: Duration) -> f64 {
-    time.as_nanos() as f64 / 1e6
-}
-
-/// A picture that waits for the next one.
-#[derive(Clone, Copy, Debug)]
-pub struct Waiting {
-    /// When it was captured, if it says so.
-    pub captured: Option<Utc>,
-    record: Option<Record>,
-    /// When the socket gave its last byte.
-    pub received: Time,
-}
-
-impl Waiting {
-    /// The picture of an access unit; the socket gave its last byte at `received`.
-    pub fn of(data: &[u8], received: Time) -> Waiting {
-        let head = h264::nals(data).take_while(|nal| !nal.kind().is_slice());
-        let said = head.filter(|nal| nal.kind() == NalType::Sei).find_map(|nal| {
-            let sei = Sei::parse(nal.payload());
-            Some((sei.capture_utc()?, sei.stamp_record()))
-        });
-        let (captured, record) = said.unzip();
-        Waiting { captured, record: record.flatten(), received }
-    }
-
-    /// What `next` says of this picture's later stages, if it is the one behind it.
-    pub fn told_by(&self, next: &Waiting) -> Option<Stamps> {
-        let staged = self.record?.with_next(self.captured?, &next.record?, next.captured?)?;
-        Some(staged).filter(|stamps| stamps.between(Stage::Captured, SENDER_LAST).is_some())
-    }
-}
-
-/// When a server passed a picture on, as it says itself (`GET /live/NAME/stages.json`): microseconds after
-/// [`RelayStages::captured_us`], by its wall clock. What is unknown is absent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct RelayStages {
-    /// The picture's capture in whole microseconds, as it stands in the stream.
-    pub captured_us: u64,
-    /// It had the last byte.
-    pub relay_received: Option<i64>,
-    /// Its viewers could have it.
-    pub relay_flushed: Option<i64>,
-    /// The first of them had been sent it.
-    pub relay_sent: Option<i64>,
-}
-
-impl RelayStages {
-    /// The stages with when each was passed, as nanoseconds of the wall clock.
-    fn all(&self) -> impl Iterator<Item = (Stage, i128)> {
-        let captured = i128::from(self.captured_us);
-        let stages = [
-            (Stage::RelayReceived, self.relay_received),
-            (Stage::RelayFlushed, self.relay_flushed),
-            (Stage::RelaySent, self.relay_sent),
-        ];
-        stages.into_iter().filter_map(move |(stage, after)| {
-            Some((stage, captured.checked_add(i128::from(after?))?.checked_mul(1000)?))
-        })
-    }
-}
 
 /// A picture that the server may say something of.
 #[derive(Clone, Copy, Debug)]
@@ -400,9 +258,10 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use glassline_media::Utc;
     use glassline_media::bitstream::h264::sei::{USER_DATA_UNREGISTERED, write_message};
-    use glassline_media::bitstream::h264::{write_capture, write_capture_utc_nal};
-    use glassline_media::stamps::Previous;
+    use glassline_media::bitstream::h264::{self, write_capture, write_capture_utc_nal};
+    use glassline_media::stamps::{Previous, Record};
     use proptest::prelude::*;
 
     const UTC_AT_ZERO: u64 = 1_700_000_000_000_000_000;

@@ -12,9 +12,11 @@
 mod age;
 mod analysis;
 mod budget;
+mod budget_figures;
 mod check;
 mod clock;
 mod report;
+mod stages;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -22,9 +24,10 @@ mod warnings;
 
 pub use age::{AgeReport, WallClock};
 pub use analysis::{Analysis, Kind};
-pub use budget::{BudgetReport, RelayStages, StepReport, Waiting};
+pub use budget_figures::{BudgetReport, StepReport};
 pub use check::{Buffers, CheckReport, RuleReport};
 pub use report::{
     AudioReport, AudioVideo, ClockReport, Errors, FlightReport, Jitter, PidReport, ProgramReport, Report,
     SCHEMA, StreamReport, TimeToFirst, VideoReport,
 };
+pub use stages::{RelayStages, Waiting};

@@ -1,7 +1,7 @@
 //! What `probe` found. `--json` writes exactly this; docs/probe.md explains each key, and a test compares them.
 
 use super::age::AgeReport;
-use super::budget::BudgetReport;
+use super::budget_figures::BudgetReport;
 use super::check::CheckReport;
 use crate::distribution::Distribution;
 use crate::flight::Figures;

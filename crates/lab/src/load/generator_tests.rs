@@ -1,3 +1,5 @@
+use super::super::pace::Limit;
+use super::super::settings::Check;
 use super::super::stamped::Source;
 use super::*;
 use glassline_delivery::http1::body::{LAST_CHUNK, write_chunk};

@@ -16,14 +16,16 @@ pub mod live;
 pub mod objects;
 mod pace;
 mod report;
+mod settings;
 pub mod stamped;
 mod tally;
 mod target;
 mod viewer;
 
 pub use feed::{Feed, plain};
-pub use generator::{Check, Load, Progress, Settings};
+pub use generator::{Load, Progress};
 pub use pace::Limit;
 pub use report::{Percentiles, Report};
+pub use settings::{Check, Settings};
 pub use tally::{Spread, Tally, Viewers, Window};
 pub use target::Target;

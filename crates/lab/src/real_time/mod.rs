@@ -15,6 +15,7 @@
 pub(crate) mod browser;
 mod cdp;
 mod clip;
+mod field;
 mod floor;
 mod matching;
 mod ours;
@@ -25,8 +26,9 @@ mod score;
 mod scratch;
 
 pub use clip::Clip;
+pub use field::{RealTime, Testbed};
 pub use floor::floor_p95;
 pub use ours::Direct;
 pub use peer::{Codec, Webrtc};
-pub use run::{Measured, RealTime, Setup, Testbed, Who, run};
+pub use run::{Measured, Setup, Who, run};
 pub use scratch::Scratch;

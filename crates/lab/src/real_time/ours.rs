@@ -4,9 +4,9 @@
 //! by one clock: both pipes are part of the delay.
 
 use super::clip::Clip;
+use super::field::{AFTER, CONNECT, Field, Run, Way};
 use super::matching::{Seen, matched};
 use super::process::Program;
-use super::run::{AFTER, CONNECT, Field, Run, Way};
 use super::score::Judge;
 use crate::link::Report;
 use anyhow::{Context, Result, ensure};

@@ -7,9 +7,9 @@
 
 use super::browser::Browser;
 use super::clip::Clip;
+use super::field::{AFTER, CONNECT, Field, Run, Way};
 use super::matching::{Matched, Seen, matched};
 use super::process::Watch;
-use super::run::{AFTER, CONNECT, Field, Run, Way};
 use super::score::Judge;
 use anyhow::{Context, Result, ensure};
 use base64::Engine;

@@ -1,14 +1,9 @@
 //! The picture of chunks' delays, and the page around it.
 
-use crate::load::live::LiveReport;
+use crate::load::live::{LiveReport, STEPS_MS};
 use glassline_inspect::report::svg::{Anchor, STYLE, Scale, Svg, ceiling, escape};
 use std::fmt::Write as _;
 
-/// Below which delays are counted together, milliseconds; what is longer is in the last bar.
-pub(crate) const STEPS_MS: &[f64] = &[
-    1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0, 150.0, 200.0, 300.0, 500.0,
-    700.0, 1e3, 1.5e3, 2e3, 3e3, 5e3, 7e3, 10e3,
-];
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 460.0;
 const LEFT: f64 = 80.0;
@@ -16,8 +11,8 @@ const RIGHT: f64 = WIDTH - 40.0;
 const TOP: f64 = 130.0;
 const BOTTOM: f64 = 380.0;
 
-/// Draws an SVG file.
-pub(crate) fn draw(report: &LiveReport) -> String {
+/// Draws the chunks' delays, as an SVG file.
+pub fn draw(report: &LiveReport) -> String {
     let title = format!("{} viewers of {}", report.playing, report.protocol);
     let verdict = verdict(report);
     let mut svg = Svg::new(WIDTH, HEIGHT, &title, &verdict);
@@ -68,8 +63,8 @@ fn verdict(report: &LiveReport) -> String {
     }
 }
 
-/// A page of HTML with all in it.
-pub(crate) fn page(report: &LiveReport) -> String {
+/// A page of HTML with the picture and the table.
+pub fn page(report: &LiveReport) -> String {
     let url = escape(&report.url);
     let mut out = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     let _ = writeln!(
@@ -81,4 +76,31 @@ pub(crate) fn page(report: &LiveReport) -> String {
         escape(&report.table())
     );
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::live::{Labels, LiveTally};
+    use std::time::Duration;
+
+    fn report(tally: &LiveTally) -> LiveReport {
+        let labels = Labels {
+            url: "http://h/<x>.m3u8".into(),
+            protocol: "hls",
+            wanted: 2,
+            latency: Duration::from_secs(1),
+            upstream_fetches: None,
+        };
+        LiveReport::new(tally, labels)
+    }
+
+    #[test]
+    fn a_page_is_whole_whatever_its_url_is_and_however_little_came() {
+        let mut tally = LiveTally { playing: 2, chunks: 2, ..LiveTally::default() };
+        [20, 1200].into_iter().for_each(|ms| tally.chunk_delay.record_time(Duration::from_millis(ms)));
+        let page = page(&report(&tally));
+        assert!(page.contains("&lt;x&gt;") && page.contains("<svg") && page.ends_with("</html>\n"), "{page}");
+        assert!(draw(&report(&LiveTally::default())).ends_with("</svg>\n"), "of nothing, too");
+    }
 }

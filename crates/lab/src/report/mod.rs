@@ -2,5 +2,5 @@
 
 pub mod experiment;
 pub mod link;
-pub(crate) mod live;
+pub mod live;
 mod panel;

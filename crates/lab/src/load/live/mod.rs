@@ -16,6 +16,7 @@ mod viewers;
 pub use chunks::{Chunk, Chunks};
 pub use dash::{Manifest, Template};
 pub use hls::{Item, Media, Playlist};
+pub(crate) use report::STEPS_MS;
 pub use report::{Labels, LiveReport, upstream_fetches};
 pub use tally::LiveTally;
 pub use viewers::{Protocol, Settings, Viewers};

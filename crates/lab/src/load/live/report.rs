@@ -1,8 +1,7 @@
-//! The figures of viewers of segmented video: JSON for programs, a table for people, a picture and a page.
+//! The figures of viewers of segmented video: JSON for programs, a table for people. [`report::live`](crate::report::live) draws them.
 
 use super::LiveTally;
 use crate::load::report::{Failure, Percentiles, heads, line, percentiles, rate};
-use crate::report::live as drawing;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -92,6 +91,11 @@ pub struct LiveReport {
     pub delays: Vec<(f64, u64)>,
 }
 
+/// Below which delays are counted together, milliseconds; what is longer is in the last of [`LiveReport::delays`].
+pub(crate) const STEPS_MS: &[f64] = &[
+    1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0, 150.0, 200.0, 300.0, 500.0,
+    700.0, 1e3, 1.5e3, 2e3, 3e3, 5e3, 7e3, 10e3,
+];
 /// Above this share of its core the load may be what is measured.
 const SATURATED: f64 = 0.9;
 
@@ -133,7 +137,7 @@ impl LiveReport {
             bytes: tally.bytes,
             load_cpu_share: share,
             notes: notes(tally, share),
-            delays: tally.chunk_delay.steps(drawing::STEPS_MS),
+            delays: tally.chunk_delay.steps(STEPS_MS),
         }
     }
 
@@ -176,16 +180,6 @@ impl LiveReport {
             line(&mut out, "note", note);
         }
         out
-    }
-
-    /// A picture of the chunks' delays, as an SVG file.
-    pub fn svg(&self) -> String {
-        drawing::draw(self)
-    }
-
-    /// A page of HTML with the picture and the table.
-    pub fn page(&self) -> String {
-        drawing::page(self)
     }
 }
 
@@ -243,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn table_page_and_json_say_what_matters() {
+    fn table_and_json_say_what_matters() {
         let mut tally =
             LiveTally { begun: 2, playing: 2, chunks: 3, stalls: 1, seconds: 2.0, ..LiveTally::default() };
         [20, 30, 1200]
@@ -257,8 +251,6 @@ mod tests {
         }
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!((&json["schema"], &json["join_ms"]), (&1.into(), &serde_json::Value::Null));
-        let page = report.page();
-        assert!(page.contains("&lt;x&gt;") && page.contains("<svg") && page.ends_with("</html>\n"), "{page}");
         assert_eq!(report.delays.iter().map(|(_, count)| count).sum::<u64>(), 3);
     }
 
@@ -269,7 +261,6 @@ mod tests {
         tally.fail("answered 404");
         let report = report(&tally);
         assert!(!report.is_right() && report.notes.len() == 3 && report.table().contains("1 × answered 404"));
-        assert!(report.svg().ends_with("</svg>\n"), "of nothing, too");
     }
 
     #[test]
