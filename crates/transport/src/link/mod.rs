@@ -13,6 +13,7 @@
 //! A link may have two paths ([`Endpoint::add_path`]): each a session of its own below one set of channels.
 
 mod channel;
+mod content;
 mod endpoint;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -21,6 +22,8 @@ mod random;
 mod ranges;
 mod received;
 mod recovery;
+mod reordering;
+mod rtt;
 pub mod secure;
 mod state;
 mod steps;

@@ -14,18 +14,14 @@ use glassline_media::quantity::ByteRate;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::channel::send::{Row, Written};
+use super::content::Content;
 use super::ranges::Ranges;
 use super::received::{divided, max_delay};
+use super::reordering::Reordering;
+use super::rtt::Rtt;
 use super::steps::step;
 use super::wire::frame::Ack;
 
-/// Packets that must be acknowledged after one for it to be lost (RFC 9002 §6.1.1), on a path that keeps their order,
-const PACKET_THRESHOLD: u64 = 3;
-/// and on one that has been seen to change it, at most.
-const PACKET_THRESHOLD_MAX: u64 = 64;
-/// After so many losses in a row that were none of order, the path keeps it (RFC 8985 §6.2 step 4).
-const ORDERLY_LOSSES: u32 = 16;
 /// The least time that is worth a timer (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
 /// Probes of a silent path come so often at first, so that one that is back is noticed soon,
@@ -41,67 +37,17 @@ const TRAIN_TIME: Duration = Duration::from_millis(3);
 const MAX_REMEMBERED: usize = 1 << 15;
 /// A packet under way of so many bytes is remembered on top.
 const LARGE_PACKET: u64 = 1000;
-/// Before a round trip was measured (RFC 9002 §6.2.2 takes 333 ms; links are shorter).
-const INITIAL_RTT: Duration = Duration::from_millis(100);
-
-/// What a packet carried that must not be forgotten if it is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
-    /// A part of a message.
-    Data { channel: u8, part: Written },
-    /// The same, sent on another path too.
-    Duplicate { channel: u8, part: Written },
-    /// Whole messages in a row.
-    Row { channel: u8, row: Row },
-    /// OPEN of a channel.
-    Open(u8),
-    /// CONSUMED of a channel.
-    Consumed(u8),
-    /// CANCEL of a message.
-    Cancel(u8, u64),
-    /// SKIPPED of a channel.
-    Skipped(u8),
-    /// An ACK up to this number.
-    Ack(u64),
-    /// A datagram of so many bytes, sent to see whether it gets through.
-    SizeProbe(u16),
-}
-
-impl Content {
-    /// Takes in a part of the same message that lies right beside this one, or the messages before or after a row. An
-    /// acknowledgement of many packets of a large message, or of many small ones, is one step then.
-    #[inline]
-    fn join(&mut self, other: Content) -> bool {
-        if let (Content::Row { channel, row }, Content::Row { channel: other, row: next }) =
-            (&mut *self, other)
-        {
-            return *channel == other && row.join(next);
-        }
-        let (Content::Data { channel, part }, Content::Data { channel: other, part: next }) = (self, other)
-        else {
-            return false;
-        };
-        let same = *channel == other && part.message == next.message && !part.parity && !next.parity;
-        let before = next.end() == part.offset;
-        if !same || !before && part.end() != next.offset {
-            return false;
-        }
-        part.offset = part.offset.min(next.offset);
-        part.length = part.length.saturating_add(next.length);
-        true
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Flying,
+    InFlight,
     /// Neither asks for an acknowledgement nor counts as under way.
-    Silent,
+    NonAckEliciting,
     Acked,
     /// Others were acknowledged and it was not.
     Lost,
     /// The path was away, and it is not waited for.
-    GivenUp,
+    Abandoned,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -116,44 +62,6 @@ struct Sent {
     delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
-}
-
-/// The round-trip time (RFC 9002 §5).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rtt {
-    pub(crate) smoothed: Duration,
-    pub(crate) variation: Duration,
-    pub(crate) latest: Duration,
-    pub(crate) least: Duration,
-    measured: bool,
-}
-
-impl Rtt {
-    fn new() -> Rtt {
-        let smoothed = INITIAL_RTT;
-        Rtt {
-            smoothed,
-            variation: divided(smoothed, 2),
-            latest: smoothed,
-            least: Duration::MAX,
-            measured: false,
-        }
-    }
-
-    pub(crate) fn update(&mut self, latest: Duration, ack_delay: Duration) {
-        self.latest = latest;
-        self.least = self.least.min(latest);
-        if !self.measured {
-            (self.smoothed, self.variation, self.measured) = (latest, divided(latest, 2), true);
-            return;
-        }
-        let delay = ack_delay.min(max_delay(self.smoothed));
-        let is_longer = latest >= self.least.saturating_add(delay);
-        let adjusted = if is_longer { latest.saturating_sub(delay) } else { latest };
-        let difference = self.smoothed.abs_diff(adjusted);
-        self.variation = divided(self.variation.saturating_mul(3).saturating_add(difference), 4);
-        self.smoothed = divided(self.smoothed.saturating_mul(7).saturating_add(adjusted), 8);
-    }
 }
 
 /// What an acknowledgement told about the path; input to the capacity's estimate.
@@ -219,42 +127,6 @@ fn rate_of(bytes: u64, time: Duration) -> ByteRate {
     let nanos = time.as_nanos().max(1);
     let rate = u128::from(bytes).saturating_mul(1_000_000_000).checked_div(nanos).unwrap_or_default();
     ByteRate::from_bytes_per_second(u64::try_from(rate).unwrap_or(u64::MAX))
-}
-
-/// By how much a path changes the order of packets, learned from those that were deemed lost and came late (as RACK's window,
-/// RFC 8985 §6.2 step 4).
-#[derive(Clone, Copy, Debug)]
-struct Reordering {
-    /// Packets that must be acknowledged after one for it to be lost.
-    packets: u64,
-    /// How much longer than usual one is waited for.
-    time: Duration,
-    /// Times that something was deemed lost since one came late.
-    losses: u32,
-}
-
-impl Default for Reordering {
-    fn default() -> Reordering {
-        Reordering { packets: PACKET_THRESHOLD, time: Duration::ZERO, losses: 0 }
-    }
-}
-
-impl Reordering {
-    /// A packet that was deemed lost came after as many as `behind` later ones.
-    fn handle_late(&mut self, behind: u64, rtt: &Rtt) {
-        self.packets = self.packets.max(behind.saturating_add(1)).min(PACKET_THRESHOLD_MAX);
-        let more = divided(rtt.least.min(rtt.smoothed), 4);
-        self.time = self.time.saturating_add(more).min(rtt.smoothed);
-        self.losses = 0;
-    }
-
-    /// Something was deemed lost.
-    fn handle_loss(&mut self) {
-        self.losses = self.losses.saturating_add(1);
-        if self.losses >= ORDERLY_LOSSES {
-            *self = Reordering::default();
-        }
-    }
 }
 
 /// The acknowledgement names a packet that was never sent.
@@ -398,7 +270,7 @@ impl Recovery {
         self.packets.push_back(Sent {
             at: now,
             bytes,
-            state: if eliciting { State::Flying } else { State::Silent },
+            state: if eliciting { State::InFlight } else { State::NonAckEliciting },
             contents: self.contents_base.saturating_add(self.contents.len() as u64),
             count: u32::try_from(contents.len()).unwrap_or(u32::MAX),
             app_limited: unacked_from < self.app_limited_until,
@@ -486,8 +358,8 @@ impl Recovery {
         let Some(index) = self.index(number) else { return };
         let Some(&packet) = self.packets.get(index) else { return };
         let bytes = u64::from(packet.bytes);
-        if packet.state != State::Silent {
-            if packet.state == State::Flying {
+        if packet.state != State::NonAckEliciting {
+            if packet.state == State::InFlight {
                 self.land(&packet);
             } else if packet.state == State::Lost {
                 self.reordering.handle_late(largest.saturating_sub(number), &self.rtt);
@@ -500,7 +372,7 @@ impl Recovery {
             newest.get_or_insert(packet);
         }
         if number == largest {
-            let asked = packet.state != State::Silent;
+            let asked = packet.state != State::NonAckEliciting;
             sample.rtt = asked.then(|| now - packet.at);
             sample.largest_sent_at = Some(packet.at);
         }
@@ -549,7 +421,7 @@ impl Recovery {
             let number = self.flying_from;
             let Some(index) = self.index(number) else { break };
             let Some(&packet) = self.packets.get(index) else { break };
-            if packet.state != State::Flying {
+            if packet.state != State::InFlight {
                 self.flying_from = number.saturating_add(1);
                 continue;
             }
@@ -582,13 +454,13 @@ impl Recovery {
         while let Some(&packet) = self.packets.front() {
             let over = match packet.state {
                 State::Acked => true,
-                State::Lost | State::GivenUp | State::Silent => packet.at + late < now,
-                State::Flying => false,
+                State::Lost | State::Abandoned | State::NonAckEliciting => packet.at + late < now,
+                State::InFlight => false,
             };
             if !over && self.packets.len() <= most {
                 break;
             }
-            if packet.state == State::Flying {
+            if packet.state == State::InFlight {
                 self.land(&packet);
                 self.settle(&packet, false);
             }
@@ -663,8 +535,8 @@ impl Recovery {
             if packet.at + age > now {
                 break;
             }
-            if packet.state == State::Flying {
-                self.packets[index].state = State::GivenUp;
+            if packet.state == State::InFlight {
+                self.packets[index].state = State::Abandoned;
                 self.given_up = self.given_up.max(packet.bytes);
                 self.land(&packet);
                 bytes = bytes.saturating_add(packet.bytes.into());

@@ -1,4 +1,5 @@
 use super::*;
+use crate::link::reordering::{ORDERLY_LOSSES, PACKET_THRESHOLD, PACKET_THRESHOLD_MAX};
 use crate::link::steps;
 use crate::link::wire::frame::{Frame, write_ack};
 use crate::link::wire::varint::Reader;

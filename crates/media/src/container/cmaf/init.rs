@@ -1,7 +1,8 @@
 //! The initialisation: `ftyp` and a `moov` without samples (ISO/IEC 14496-12 §8.2, §8.8).
 
 use super::boxes::{Fields, full, plain};
-use super::track::{Media, Track, write_sample_entry};
+use super::sample_entry::write_sample_entry;
+use super::track::{Media, Track};
 use std::ops::Range;
 
 /// What kind of thing the boxes are for.

@@ -19,6 +19,7 @@ mod init;
 mod live_tests;
 mod read;
 mod record;
+mod sample_entry;
 mod segment;
 #[cfg(test)]
 mod tests;

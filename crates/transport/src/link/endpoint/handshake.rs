@@ -4,6 +4,7 @@ use crate::counter::count;
 use glassline_media::Time;
 use std::time::Duration;
 
+use super::pending::{Attempt, Pending, Replaced};
 use super::{AtWork, Endpoint, MAX_ANSWERS, PeerId, Route, Slot};
 use crate::link::secure::gate::GATE;
 use crate::link::secure::noise::{Credentials, Handshake};
@@ -11,11 +12,10 @@ use crate::link::state::session::{Agreed, Session};
 use crate::link::state::{Link, Standing};
 use crate::link::wire::packet::{self, CONNECT_SIZE, Connect, ConnectionId, MAX_TOKEN, prologue};
 use crate::link::wire::parameters::{Parameters, REFUSED_NAME};
-use crate::link::{Bonding, CloseCode, CloseReason, Ecn, Error, Event, Path, Random, Settings, Transmit};
+use crate::link::{Bonding, CloseCode, CloseReason, Ecn, Error, Event, Path, Random, Settings};
 
 /// The first wait for an answer to a Connect; each further one is twice as long, up to [`LAST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(150);
-const LAST_WAIT: Duration = Duration::from_secs(1);
 /// How long a peer has for its first data packet.
 const PENDING_LIFE: Duration = Duration::from_secs(4);
 /// However often it repeats its Connect.
@@ -40,61 +40,6 @@ const REPLACED: &str = "another process of the same name or key has connected fr
 const NAME_TAKEN: &str = "another peer of the same name or key answers";
 /// The most Retries that one attempt follows; it ignores further ones.
 const MAX_RETRIES: u32 = 3;
-
-/// Our attempt to connect.
-pub(super) struct Attempt {
-    handshake: Handshake,
-    noise: Vec<u8>,
-    pub(super) local: ConnectionId,
-    path: Path,
-    datagram: Vec<u8>,
-    next_at: Time,
-    wait: Duration,
-    pub(super) gives_up: Time,
-    sent_at: Option<Time>,
-    sent: u32,
-    retries: u32,
-}
-
-impl Attempt {
-    pub(super) fn next_timeout(&self) -> Time {
-        self.next_at.min(self.gives_up)
-    }
-
-    pub(super) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
-        if self.next_at > now {
-            return None;
-        }
-        self.next_at = now + self.wait;
-        self.wait = self.wait.saturating_mul(2).min(LAST_WAIT);
-        self.sent_at = Some(now);
-        self.sent = self.sent.saturating_add(1);
-        out.extend_from_slice(&self.datagram);
-        Some(Transmit { path: self.path, bytes: out.len(), segment_bytes: out.len(), ecn: Ecn::NotCapable })
-    }
-}
-
-/// A peer's handshake that we have answered.
-pub(super) struct Pending {
-    session: Option<Session>,
-    path: Path,
-    noise: Vec<u8>,
-    accept: Vec<u8>,
-    peer: PeerId,
-    /// Its Connect bore a good token: it is where it says that it is.
-    is_proven: bool,
-    pub(super) expires: Time,
-    answered_at: Time,
-    answers: u32,
-}
-
-/// A session that another process of the same peer has replaced.
-pub(super) struct Replaced {
-    session: Session,
-    code: CloseCode,
-    pub(super) expires: Time,
-    next_at: Time,
-}
 
 /// What becomes of a Connect that is no repeated one.
 enum Admission {

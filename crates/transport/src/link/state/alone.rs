@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::Link;
 use super::session::CHALLENGE_SIZE;
-use crate::link::recovery::{Content, MAX_PROBE_GAP};
+use crate::link::content::Content;
+use crate::link::recovery::MAX_PROBE_GAP;
 use crate::link::wire::frame::Frame;
 use crate::link::wire::packet::{TAG, write_data_header};
 use crate::link::{Ecn, Path, Transmit};

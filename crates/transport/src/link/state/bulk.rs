@@ -6,7 +6,7 @@ use glassline_media::Time;
 use super::Link;
 use super::outbound::BURST;
 use super::room::Windows;
-use crate::link::recovery::Content;
+use crate::link::content::Content;
 use crate::link::wire::packet::{DATA_OVERHEAD, write_data_header};
 
 impl Link {

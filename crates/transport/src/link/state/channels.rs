@@ -6,7 +6,7 @@ use super::room::Leftovers;
 use super::{Link, Settings};
 use crate::link::channel::receive::Receiver;
 use crate::link::channel::send::{Announced, MAX_AHEAD, Sender};
-use crate::link::recovery::Content;
+use crate::link::content::Content;
 use crate::link::{Event, MAX_CHANNELS, Options};
 
 /// The channels of a link, in both directions.

@@ -7,7 +7,7 @@ use super::room::Windows;
 use super::session::Session;
 use super::{Link, Standing, nanos};
 use crate::link::channel::send::{Conditions, Sender};
-use crate::link::recovery::Content;
+use crate::link::content::Content;
 use crate::link::wire::frame::{DATA_HEAD, Frame};
 use crate::link::wire::packet::{DATA_HEADER, DATA_OVERHEAD, TAG, write_data_header};
 use crate::link::{Copies, MAX_BATCH, MAX_SEGMENTS, Transmit};

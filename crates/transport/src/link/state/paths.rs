@@ -13,7 +13,8 @@ use std::time::Duration;
 use super::session::{Agreed, Session};
 use super::{Link, rounded_down};
 use crate::link::channel::send::Written;
-use crate::link::recovery::{Content, Sample};
+use crate::link::content::Content;
+use crate::link::recovery::Sample;
 use crate::link::wire::packet::ConnectionId;
 use crate::link::{Event, Path};
 
