@@ -36,8 +36,11 @@ pub struct Settings {
     pub duration_ms: u64,
     /// What all chance follows from.
     pub seed: u64,
-    /// The encoder's speed.
+    /// The encoder's speed: the slowest.
     pub speed: u8,
+    /// How candidates and speed follow the time that coding takes; empty in results of labs in which they did not.
+    #[serde(default)]
+    pub effort: String,
     /// Of the program.
     pub version: String,
 }
@@ -58,6 +61,7 @@ impl Settings {
             duration_ms: setup.duration.as_millis() as u64,
             seed: options.seed,
             speed: options.speed,
+            effort: format!("up to {} candidates, as time allows", setup.sender.candidates),
             version: version.to_owned(),
         }
     }
@@ -160,5 +164,10 @@ pub(crate) mod tests {
         assert_eq!((&read.settings, &read.pictures.delay_ms), (&record.settings, &record.pictures.delay_ms));
         assert_eq!(serde_json::to_string(&read).unwrap(), text);
         assert!(read.settings.video.contains("1280x720"), "{:?}", read.settings);
+        // One of a lab that did not adapt to the time that coding takes is read, and is no result of these settings.
+        let effort = format!("\"effort\":\"{}\",", record.settings.effort);
+        assert!(text.contains(&effort), "{text}");
+        let earlier: Record = serde_json::from_str(&text.replace(&effort, "")).unwrap();
+        assert_ne!(earlier.settings, record.settings);
     }
 }
