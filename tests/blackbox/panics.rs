@@ -140,7 +140,7 @@ fn a_thousand_panics_of_connections_and_some_of_workers_cost_other_viewers_nothi
     let log = server.process.output();
     assert!(log.contains("a test asks for a panic of this connection"), "{log}");
     let has_frames =
-        |line: &str| line.contains("backtrace=") && line.contains("relay/src/connection/mod.rs:");
+        |line: &str| line.contains("backtrace=") && line.contains("relay/src/connection/input.rs:");
     assert!(log.lines().any(has_frames), "a place's first panic is told with where it came from: {log}");
     let told = log.lines().filter(|line| line.contains("panic: ")).count();
     assert!(told < 60, "{told} lines tell of 1,000 panics");
