@@ -4,6 +4,7 @@ mod rate_control;
 pub mod x264;
 #[cfg(feature = "x264")]
 mod x264_ffi;
+mod x264_interface;
 mod x264_library;
 mod x264_settings;
 // Only the library fills it.

@@ -10,7 +10,8 @@
 //! [`CodecError::NotBuiltIn`].
 
 use super::rate_control;
-use super::x264_library::{self, Handle, Input, Numbers};
+use super::x264_interface::{Input, Numbers};
+use super::x264_library::{self, Handle};
 use super::x264_settings::{CODEC, check_bitrate, checked_preset, failed};
 use super::x264_slices::Collector;
 use crate::CodecError;

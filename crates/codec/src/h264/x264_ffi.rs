@@ -1,7 +1,7 @@
 //! The boundary to `x264_shim.c`: everything unsafe about libx264 stands here, behind a type that keeps its rules.
 #![allow(unsafe_code)]
 
-use super::x264_library::{Input, Numbers, Output};
+use super::x264_interface::{Input, Numbers, Output};
 use super::x264_slices::{Collector, Head};
 use glassline_media::bitstream::h264::NalType;
 use std::ffi::{CStr, CString, c_char, c_void};

@@ -1,6 +1,6 @@
 //! What an encoder is opened with, and what of it is refused.
 
-use super::x264_library::Numbers;
+use super::x264_interface::Numbers;
 use crate::CodecError;
 use glassline_media::pixels::FieldOrder;
 use glassline_media::{Colour, FrameRate, Size};
