@@ -5,7 +5,7 @@ use glassline_media::container::webm::demux::{Demuxer, Event};
 
 /// Frames that are named to be of AAC have a header more, those of tracks with stripped headers 256 bytes, and key frames their sets
 /// again: so many times may units be larger.
-const GROWTH: usize = 1 << 16;
+const GROWTH: usize = 1 << 14;
 
 /// An EBML header, a segment of unknown size, and tracks of H.264 (1), Opus (2), AAC (3), MP3 (4) and AV1 (5).
 #[rustfmt::skip]

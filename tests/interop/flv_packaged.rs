@@ -124,7 +124,7 @@ fn all_of_ffmpegs_matroska_is_in_hls_and_dash() {
     ] {
         if !encoders.contains(encoder) {
             skip(test, &format!("FFmpeg lacks {encoder}"));
-            return;
+            continue;
         }
         let scratch = Scratch::new("matroska-packaged");
         let file = scratch.file("a.mkv");

@@ -27,7 +27,8 @@ pub mod demux;
 mod tag;
 mod track;
 
-use super::split::{Boundary, Error, HEADER_MAX_BYTES, Walk};
+use super::boundary::{Boundary, Error, HEADER_MAX_BYTES};
+use super::walk::Walk;
 use serde::{Deserialize, Serialize};
 
 const AUDIO: u8 = 8;

@@ -19,6 +19,9 @@ use crate::time::Ticks;
 use bytes::Bytes;
 use std::borrow::Cow;
 
+/// Longer configurations are none: each key frame gets the parameter sets of the configuration.
+const RECORD_MAX_BYTES: usize = 16 << 10;
+
 /// A track, as its container says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Track {
@@ -100,11 +103,20 @@ impl Frames {
         Frames { why: Some(why), ..Frames::new(None, Body::LeftOut) }
     }
 
+    /// Of pictures in Annex B form that bring their parameter sets, as browsers record H.264; nothing is read of other codecs.
+    pub(super) fn annex_b(codec: Option<Codec>) -> Option<Frames> {
+        let codec = codec.filter(|codec| matches!(codec, Codec::H264 | Codec::H265))?;
+        Some(Frames::new(Some(codec), Body::Samples(SampleForm::annex_b(codec))))
+    }
+
     /// What the configuration `record` says of frames of `codec`; `None` where it is cut off.
     pub(super) fn configured(codec: Option<Codec>, record: &[u8]) -> Option<Frames> {
         let Some(codec @ (Codec::H264 | Codec::H265 | Codec::Av1 | Codec::Aac | Codec::Opus)) = codec else {
             return Frames::unconfigured(codec, &[]);
         };
+        if record.len() > RECORD_MAX_BYTES {
+            return Some(Frames::left_out("its configuration is longer than 16 KiB"));
+        }
         // RFC 7845 §5.1; behind its name it is what MP4 has.
         let stripped = if codec == Codec::Opus { record.strip_prefix(b"OpusHead")? } else { record };
         if stripped.is_empty() && codec != Codec::Av1 {

@@ -1,5 +1,6 @@
 //! Containers: how coded units and pictures lie in a file or on the wire.
 
+mod boundary;
 pub mod cmaf;
 pub mod flv;
 mod frames;
@@ -10,6 +11,7 @@ pub mod ogg;
 pub mod split;
 pub mod tracks;
 pub mod ts;
+mod walk;
 pub mod wav;
 pub mod webm;
 pub mod y4m;

@@ -18,7 +18,8 @@
     )
 )]
 
-use super::split::{Boundary, Error, Walk};
+use super::boundary::{Boundary, Error};
+use super::walk::Walk;
 use serde::{Deserialize, Serialize};
 
 const PAGE_HEAD_BYTES: usize = 27;

@@ -1,11 +1,20 @@
 //! A walk over elements, each a head of few bytes and a payload that is passed over, in any chop.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
-use super::{Error, HEADER_MAX_BYTES};
+use super::boundary::{Error, HEADER_MAX_BYTES};
 use serde::{Deserialize, Serialize};
 
 /// Where a scanner is: in an element's head, which is gathered, or in its payload, which is passed over.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(in crate::container) struct Walk {
+pub(super) struct Walk {
     head: Vec<u8>,
     /// Bytes of the payload that are still to come.
     left: u64,
@@ -17,7 +26,7 @@ pub(in crate::container) struct Walk {
 
 impl Walk {
     /// Gathers the element's first `count` bytes; whether they are there. `count` may grow from call to call.
-    pub(in crate::container) fn gather(&mut self, input: &mut &[u8], count: usize) -> bool {
+    pub(super) fn gather(&mut self, input: &mut &[u8], count: usize) -> bool {
         let lacking = count.saturating_sub(self.head.len());
         let (part, rest) = input.split_at(lacking.min(input.len()));
         self.head.extend_from_slice(part);
@@ -27,12 +36,12 @@ impl Walk {
     }
 
     /// What was gathered.
-    pub(in crate::container) fn head(&self) -> &[u8] {
+    pub(super) fn head(&self) -> &[u8] {
         &self.head
     }
 
     /// Says that the element goes on for `bytes` behind what was gathered; `keep` asks for all of its bytes.
-    pub(in crate::container) fn expect(&mut self, bytes: u64, keep: bool) -> Result<(), Error> {
+    pub(super) fn expect(&mut self, bytes: u64, keep: bool) -> Result<(), Error> {
         let all = bytes.saturating_add(self.head.len() as u64);
         if keep && all > HEADER_MAX_BYTES as u64 {
             return Err(Error::HeaderTooLong { found: all });
@@ -43,7 +52,7 @@ impl Walk {
     }
 
     /// Passes over the payload; whether all of it was there.
-    pub(in crate::container) fn pass(&mut self, input: &mut &[u8]) -> bool {
+    pub(super) fn pass(&mut self, input: &mut &[u8]) -> bool {
         let count = usize::try_from(self.left).unwrap_or(usize::MAX).min(input.len());
         let (part, rest) = input.split_at(count);
         if let Some(kept) = &mut self.kept {
@@ -56,19 +65,19 @@ impl Walk {
     }
 
     /// The element is over, and the next one begins. Gives its bytes, where they were asked for.
-    pub(in crate::container) fn next(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn next(&mut self) -> Option<Vec<u8>> {
         self.head.clear();
         self.start = self.position;
         self.kept.take()
     }
 
     /// The offset of the element's first byte.
-    pub(in crate::container) fn start(&self) -> u64 {
+    pub(super) fn start(&self) -> u64 {
         self.start
     }
 
     /// The offset behind all that was taken.
-    pub(in crate::container) fn position(&self) -> u64 {
+    pub(super) fn position(&self) -> u64 {
         self.position
     }
 }

@@ -1,6 +1,7 @@
 use super::{BEGINS, CONTINUES};
+use crate::container::boundary::{Error, HEADER_MAX_BYTES};
+use crate::container::split::Container;
 use crate::container::split::testing::{split, whole};
-use crate::container::split::{Container, Error, HEADER_MAX_BYTES};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

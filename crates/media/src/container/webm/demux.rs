@@ -30,8 +30,8 @@ use super::{
 };
 use crate::Stamps;
 use crate::access_unit::AccessUnit;
+use crate::container::boundary::HEADER_MAX_BYTES;
 use crate::container::frames::{Coded, Coming, Taken};
-use crate::container::split::HEADER_MAX_BYTES;
 use crate::time::Ticks;
 use std::collections::VecDeque;
 
@@ -93,16 +93,6 @@ pub enum DemuxError {
         /// Where it begins, from the first byte.
         at: u64,
     },
-    /// A header that is longer than what is kept.
-    #[error("element {id:x} of {found} bytes at byte {at}, expected at most {HEADER_MAX_BYTES}")]
-    TooLong {
-        /// Its ID.
-        id: u32,
-        /// The length that it claims.
-        found: u64,
-        /// Where it begins, from the first byte.
-        at: u64,
-    },
 }
 
 /// What went by and what went wrong.
@@ -140,6 +130,8 @@ pub struct Demuxer {
     /// Where the present element begins.
     element_at: u64,
     began: bool,
+    /// Where the present cluster ends, if it says so.
+    cluster_end: Option<u64>,
     failed: Option<DemuxError>,
     blocks: Blocks,
 }
@@ -263,8 +255,14 @@ impl Demuxer {
         if !std::mem::replace(&mut self.began, true) && id != EBML {
             return Err(DemuxError::Magic { found: id });
         }
+        if id == CLUSTER && self.cluster_end.is_some_and(|end| at < end) {
+            // None stands in another one.
+            self.state = State::Skip(size);
+            return if size == UNKNOWN { Err(DemuxError::UnknownSize { id, at }) } else { Ok(()) };
+        }
         if matches!(id, SEGMENT | CLUSTER) {
             // What is in it follows.
+            self.cluster_end = (id == CLUSTER && size != UNKNOWN).then(|| self.taken.saturating_add(size));
             return Ok(());
         }
         if size == UNKNOWN {
@@ -280,7 +278,7 @@ impl Demuxer {
             Ok(0) if !is_wanted => State::Head,
             Ok(bytes) if is_wanted && size <= most && bytes > 0 => State::Payload { id, bytes },
             _ if size == 0 => State::Head,
-            _ if matches!(id, TRACKS | INFO) => return Err(DemuxError::TooLong { id, found: size, at }),
+            // The first ones are refused with the header; what was told holds.
             _ => {
                 if is_wanted {
                     count(&mut self.blocks.counters.damaged_blocks);
@@ -397,7 +395,7 @@ fn take_frame(
     counters: &mut Counters,
 ) -> bool {
     let joined;
-    let data = if known.prefix.is_empty() {
+    let data = if known.prefix.is_empty() || frame.is_empty() {
         frame
     } else {
         joined = [&known.prefix[..], frame].concat();

@@ -177,6 +177,20 @@ fn tracks_say_why_they_are_left_out_and_default_ones_come_first() {
 }
 
 #[test]
+fn h264_of_browsers_brings_its_parameter_sets() {
+    let sets = [0, 0, 0, 1, 0x67, 0x42, 0xC0, 0x0D, 0xD9, 0, 0, 0, 1, 0x68, 0xCE, 6, 0xE2];
+    let key = [&sets[..], &[0, 0, 0, 1, 0x65, 0x88, 0x84, 0, 1]].concat();
+    let avc = [number(0xD7, 1 << 20), number(0x83, 1), element(0x86, b"V_MPEG4/ISO/AVC")];
+    // The number of the track, the time, the flags.
+    let block = [&[0x30, 0, 0][..], &[0, 0, 0x80], &key].concat();
+    let wire = [header(&[entry(&avc)]), cluster(0, &[element(SIMPLE_BLOCK, &block)])].concat();
+    let (events, ..) = demuxed(&wire, 11);
+    let [Track { number, codec: Some(Codec::H264), .. }] = tracks(&events) else { panic!("{events:?}") };
+    let Event::AccessUnit { track, unit, .. } = &events[1] else { panic!("a unit") };
+    assert!(unit.random_access && track == number && unit.data.ends_with(&key[4..]));
+}
+
+#[test]
 fn what_is_no_webm_is_refused_and_what_contradicts_itself_is_counted() {
     let refused = |wire: &[u8]| demuxed(wire, 3).2.expect("refused");
     assert_eq!(refused(b"OggS\0\x02"), DemuxError::Magic { found: 0x4F67 });
@@ -185,8 +199,11 @@ fn what_is_no_webm_is_refused_and_what_contradicts_itself_is_counted() {
     assert_eq!(refused(&[&head[..], &[0x00]].concat()), DemuxError::Element { found: 0, at });
     let endless = [&head[..], &[0xA3, 0xFF, 1]].concat();
     assert_eq!(refused(&endless), DemuxError::UnknownSize { id: SIMPLE_BLOCK, at });
-    let tracks = [&element(EBML, &[])[..], &TRACKS.to_be_bytes(), &[0x08, 0xFF, 0xFF, 0xFF, 0xFF]].concat();
-    assert!(matches!(refused(&tracks), DemuxError::TooLong { id: TRACKS, .. }));
+    // A cluster in another one is passed over, and with it what is in it.
+    let nested = element(CLUSTER, &[number(TIMESTAMP, 0), element(CLUSTER, &[0; 9])].concat());
+    let behind = cluster(7, &[simple(1, 0, 0x80, &[TOC])]);
+    let (events, _, failed) = demuxed(&[head.clone(), nested, behind].concat(), 6);
+    assert_eq!((units(&events), failed), (vec![(1, 7)], None));
     // Nothing is taken behind an error.
     let (events, ..) = demuxed(&[endless, cluster(0, &[simple(1, 0, 0x80, &[TOC, 1])])].concat(), 9);
     assert_eq!(units(&events), []);

@@ -23,7 +23,8 @@ pub(super) mod ebml;
 mod reorder;
 mod tracks;
 
-use super::split::{Boundary, Error, RECORD_MAX_BYTES, Walk};
+use super::boundary::{Boundary, Error, RECORD_MAX_BYTES};
+use super::walk::Walk;
 use ebml::UNKNOWN;
 use serde::{Deserialize, Serialize};
 

@@ -7,6 +7,11 @@ use std::collections::VecDeque;
 /// Of so many pictures that may be ahead of one that is shown earlier, more than any profile allows.
 const DEPTH_MAX: usize = 16;
 
+/// Pictures that are further apart than this are not reordered: there was a pause, or another time begins.
+const APART: i64 = 2 * Ticks::RATE as i64;
+/// What waits at the beginning, at most.
+const HELD_MAX_BYTES: usize = 16 << 20;
+
 /// Gives each picture the decoding time that follows from the order in which pictures come: with `depth` pictures that may be ahead,
 /// the earliest of the last `depth` + 1 presentation times. The first `depth` pictures wait for the next ones, since their decoding
 /// times lie before all presentation times.
@@ -17,7 +22,9 @@ pub(super) struct Reorder {
     recent: VecDeque<i64>,
     /// Pictures of the beginning.
     held: Vec<(u64, Coming)>,
+    held_bytes: usize,
     has_begun: bool,
+    /// The decoding time of the last picture.
     last: i64,
 }
 
@@ -28,17 +35,24 @@ impl Reorder {
 
     /// Takes the next picture, of the block that begins `at`; gives those that have a decoding time.
     pub(super) fn push(&mut self, at: u64, mut picture: Coming, give: &mut dyn FnMut(u64, Coming)) {
+        if self.has_begun {
+            let since = picture.pts.0.saturating_sub(self.last);
+            if since.saturating_abs() > APART {
+                *self = Reorder::new(self.depth);
+            } else if since < 0 {
+                // More pictures are ahead than was said.
+                *self = Reorder::new(self.depth.saturating_add(1));
+            }
+        }
         if self.depth == 0 {
+            (self.has_begun, self.last) = (true, picture.pts.0);
             picture.dts = picture.pts;
             return give(at, picture);
         }
-        if self.has_begun && picture.pts.0 <= self.last {
-            // It belongs to another time, or more pictures are ahead than was said.
-            *self = Reorder::new(self.depth);
-        }
         if !self.has_begun {
+            self.held_bytes = self.held_bytes.saturating_add(picture.data.len());
             self.held.push((at, picture));
-            if self.held.len() > self.depth {
+            if self.held.len() > self.depth || self.held_bytes > HELD_MAX_BYTES {
                 self.flush(give);
             }
             return;
@@ -55,6 +69,7 @@ impl Reorder {
     /// Gives what waits: no other picture comes for it, or enough have come.
     pub(super) fn flush(&mut self, give: &mut dyn FnMut(u64, Coming)) {
         let held = std::mem::take(&mut self.held);
+        self.held_bytes = 0;
         let mut times: Vec<i64> = held.iter().map(|(_, picture)| picture.pts.0).collect();
         times.sort_unstable();
         let (Some(&first), Some(&last)) = (times.first(), times.last()) else { return };
@@ -103,6 +118,17 @@ mod tests {
         let steps = decoded(2, &pyramid);
         assert!(steps.windows(2).all(|pair| pair[0] < pair[1]), "{steps:?}");
         assert_eq!(steps[2..], [0, 3600, 7200, 10_800, 14_400, 18_000, 21_600]);
+    }
+
+    #[test]
+    fn pictures_are_decoded_close_to_when_they_are_shown_also_behind_a_pause() {
+        let (before, behind) = ([0, 7200, 3600], [2_000_000, 2_007_200, 2_003_600]);
+        let times = decoded(1, &[before, behind].concat());
+        assert_eq!(times[3..], [1_992_800, 2_000_000, 2_003_600]);
+        // Of more pictures ahead than the parameter sets say.
+        let learnt = decoded(0, &[0, 3600, 14_400, 7200, 10_800, 28_800, 18_000, 21_600]);
+        assert_eq!(learnt.len(), 8);
+        assert!(learnt[4..].windows(2).all(|pair| pair[0] < pair[1]), "{learnt:?}");
     }
 
     #[test]

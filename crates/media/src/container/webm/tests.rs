@@ -1,5 +1,6 @@
+use crate::container::boundary::{Error, HEADER_MAX_BYTES, RECORD_MAX_BYTES};
+use crate::container::split::Container;
 use crate::container::split::testing::{Told, split, whole};
-use crate::container::split::{Container, Error, HEADER_MAX_BYTES, RECORD_MAX_BYTES};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

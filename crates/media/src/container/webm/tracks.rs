@@ -48,12 +48,10 @@ pub(super) struct Known {
 pub(super) fn read(payload: &[u8]) -> Vec<Known> {
     let entries = children(payload).filter(|(id, _)| *id == TRACK_ENTRY).take(TRACKS_MAX);
     let mut tracks: Vec<Known> = Vec::new();
-    for (_, entry) in entries {
+    for (index, (_, entry)) in (0u16..).zip(entries) {
         // Of two with one number, blocks are of the first.
-        if let Some(known) = track(entry)
-            && tracks
-                .iter()
-                .all(|other| other.number != known.number && other.track.number != known.track.number)
+        if let Some(known) = track(entry, index)
+            && tracks.iter().all(|other| other.number != known.number)
         {
             tracks.push(known);
         }
@@ -62,7 +60,8 @@ pub(super) fn read(payload: &[u8]) -> Vec<Known> {
     tracks
 }
 
-fn track(entry: &[u8]) -> Option<Known> {
+/// `index`: in the order of the header.
+fn track(entry: &[u8], index: u16) -> Option<Known> {
     let field = |wanted: u32| children(entry).find(|(id, _)| *id == wanted).map(|(_, payload)| payload);
     let value = |wanted: u32| field(wanted).and_then(unsigned);
     let number = value(TRACK_NUMBER).filter(|number| *number > 0)?;
@@ -78,7 +77,8 @@ fn track(entry: &[u8]) -> Option<Known> {
         (None, _) => Frames::left_out("its frames are compressed or encrypted"),
         (_, Some(record)) => Frames::configured(codec, record)
             .unwrap_or_else(|| Frames::left_out("its configuration (CodecPrivate) is cut off")),
-        (_, None) => Frames::unconfigured(codec, &[])
+        (_, None) => Frames::annex_b(codec)
+            .or_else(|| Frames::unconfigured(codec, &[]))
             .unwrap_or_else(|| Frames::left_out("its configuration (CodecPrivate) is missing")),
     };
     let why = match value(TRACK_TYPE) {
@@ -87,8 +87,8 @@ fn track(entry: &[u8]) -> Option<Known> {
         _ => Some("it is neither pictures nor sound"),
     };
     let track = Track {
-        // Numbers of more than 16 bits are allowed, and no muxer gives them.
-        number: u16::try_from(number).ok()?,
+        // Numbers of more than 16 bits are allowed; the last ones are given to such tracks.
+        number: u16::try_from(number).unwrap_or(u16::MAX.saturating_sub(index)),
         kind,
         codec: frames.codec,
         format: Cow::Owned(webm_name(id)),
@@ -141,7 +141,7 @@ fn audio_codec(id: &[u8]) -> Option<Codec> {
     match id {
         b"A_OPUS" => Some(Codec::Opus),
         b"A_MPEG/L3" | b"A_MPEG/L2" | b"A_MPEG/L1" => Some(Codec::MpegAudio),
-        b"A_AC3" => Some(Codec::Ac3),
+        b"A_AC3" | b"A_AC3/BSID9" | b"A_AC3/BSID10" => Some(Codec::Ac3),
         b"A_EAC3" => Some(Codec::EAc3),
         // Older names say the object type instead of a configuration (draft-ietf-cellar-codec §4.4).
         _ if id == b"A_AAC" || id.starts_with(b"A_AAC/") => Some(Codec::Aac),

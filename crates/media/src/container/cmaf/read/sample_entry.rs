@@ -48,7 +48,7 @@ pub(in crate::container) enum Form {
 /// How NAL units lie in samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::container) struct NalForm {
-    /// Bytes of the length in front of each, 1 to 4.
+    /// Bytes of the length in front of each, 1 to 4; 0 where they lie behind start codes.
     pub(super) length_bytes: usize,
     /// The parameter sets of the sample entry, in Annex B form.
     pub(super) sets: Vec<u8>,
@@ -78,6 +78,18 @@ impl Form {
                 Ok(parse_aac(record).map_or((Form::Other, None), |(form, media)| (form, Some(media))))
             }
             _ => Ok((Form::Other, None)),
+        }
+    }
+}
+
+impl Form {
+    /// The form of pictures of H.264 or H.265 in Annex B form, which bring their parameter sets; [`Form::Other`] of other codecs.
+    pub(in crate::container) fn annex_b(codec: Codec) -> Form {
+        let form = NalForm { length_bytes: 0, sets: Vec::new() };
+        match codec {
+            Codec::H264 => Form::H264(form),
+            Codec::H265 => Form::H265(form),
+            _ => Form::Other,
         }
     }
 }

@@ -125,8 +125,12 @@ impl Form {
         sample: &[u8],
         is_sync: bool,
     ) -> Result<(Vec<u8>, bool), Unfit> {
-        let nals = |form: &NalForm| {
-            split(sample, form.length_bytes).ok_or(Unfit("a NAL unit that is cut off", "whole ones"))
+        let nals = |form: &NalForm| match form.length_bytes {
+            // They lie behind start codes.
+            0 => Ok(h264::nals(sample).collect()),
+            length_bytes => {
+                split(sample, length_bytes).ok_or(Unfit("a NAL unit that is cut off", "whole ones"))
+            }
         };
         Ok(match self {
             Form::H264(form) => {
