@@ -133,6 +133,10 @@ fn all_of_ffmpegs_matroska_is_in_hls_and_dash() {
             inputs.split(' ').chain(coding.split(' ')).chain(["-f", "matroska", file.as_str()]).collect();
         let made = run("ffmpeg", &made, 120);
         assert_eq!(made.status, Some(0), "{coding}: {}", made.stderr);
+        // FFmpeg 5.1 moves sound by its CodecDelay with each copy: what is sent counts.
+        let sent = scratch.file("sent.mkv");
+        let copy = ["-v", "error", "-i", &file, "-c", "copy", "-f", form, "-live", "1", &sent];
+        assert_eq!(run("ffmpeg", &copy, 60).status, Some(0));
         let server = server(&scratch);
         let mut command = Command::new("ffmpeg");
         command
@@ -141,7 +145,7 @@ fn all_of_ffmpegs_matroska_is_in_hls_and_dash() {
         let mut publisher = Running::start(&mut command);
         until("pictures", || get(server.address(), "/live/a/index.m3u8").status == 200);
         assert!(publisher.wait().success(), "{}", publisher.output());
-        expect_all(&server, &file);
+        expect_all(&server, &sent);
         assert_eq!(server.metrics().sum("glassline_panics_total", "") as u64, 0);
     }
 }
