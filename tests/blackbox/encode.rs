@@ -63,12 +63,24 @@ fn contents_with(bytes: &[u8], cut_off: u64) -> Contents {
     contents
 }
 
+/// When the unit that begins in a packet is decoded.
+fn stamp_of(packet: &Packet<'_>) -> Option<u64> {
+    let pes = packet.unit_start.then(|| PesHeader::parse(packet.payload).ok()).flatten()?;
+    pes.dts.or(pes.pts)
+}
+
 /// Continuity of every PID; the tables before each key frame and every 100 ms; the clock never behind.
 fn check_packets(bytes: &[u8]) {
     let mut checker = ContinuityChecker::new();
     let (mut clock, mut newest, mut tables_at): (Option<Pcr>, Option<u64>, Option<u64>) = (None, None, None);
     let (mut since_tables, mut tables_came) = (usize::MAX, false);
     let (mut pmt_pid, mut longest) = (0, 0);
+    let both = packets(bytes).filter_map(|packet| {
+        let packet = Packet::parse(packet).ok()?;
+        Some(stamp_of(&packet)?.saturating_sub(packet.pcr()?.base()))
+    });
+    // Where the clock would have run back it stands still, which makes it less.
+    let ahead = both.max().unwrap_or(0);
     for (number, packet) in packets(bytes).enumerate() {
         let packet = Packet::parse(packet).unwrap_or_else(|error| panic!("packet {number}: {error}"));
         let verdict = checker.check(&packet);
@@ -79,11 +91,12 @@ fn check_packets(bytes: &[u8]) {
             pmt_pid = u16::from_be_bytes([section[10] & 0x1F, section[11]]);
         } else if packet.pid == pmt_pid && pmt_pid != 0 {
             (tables_came, since_tables) = (true, 0);
-        } else if packet.unit_start
-            && let Some(stamp) = PesHeader::parse(packet.payload).ok().and_then(|pes| pes.dts.or(pes.pts))
-        {
-            // By the newest stamp of any stream: a picture that a busy machine has late is older than the sound before it.
-            let now = newest.map_or(stamp, |newest| newest.max(stamp));
+        }
+        // By the newest clock or stamp, whichever is later: a picture that a busy machine has late is older than the sound before it, and
+        // tables that come by time, with a clock, are ahead of what is late. Stamps are ahead of the clock by the time in the buffer.
+        let stamp = stamp_of(&packet).map(|stamp| stamp.saturating_sub(ahead));
+        if let Some(time) = packet.pcr().map(Pcr::base).or(stamp) {
+            let now = newest.map_or(time, |newest| newest.max(time));
             newest = Some(now);
             if std::mem::take(&mut tables_came) {
                 tables_at = Some(now);

@@ -39,8 +39,9 @@ pub fn undisturbed<T>(measure: impl Fn() -> T) -> T {
         let is_over = AtomicBool::new(false);
         let (measured, longest) = std::thread::scope(|scope| {
             let watch = scope.spawn(|| longest_standstill(&is_over));
+            let ends_watch = SetWhenDropped(&is_over);
             let measured = measure();
-            is_over.store(true, Ordering::Release);
+            drop(ends_watch);
             (measured, watch.join().expect("it looks at a clock alone"))
         });
         if longest < STANDSTILL {
@@ -49,6 +50,15 @@ pub fn undisturbed<T>(measure: impl Fn() -> T) -> T {
         eprintln!("the machine stood still for {longest:?}: measured again");
     }
     panic!("this machine stands still all the time: nothing can be measured on it");
+}
+
+/// Sets a flag, also where a panic drops it: the scope above waits for its thread.
+struct SetWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// A thread that sleeps for a moment and comes back this late shows that none of this machine's did anything.
@@ -76,4 +86,15 @@ pub fn at_once(one: impl FnOnce(), other: impl FnOnce() + Send) {
         scope.spawn(other);
         one();
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_while_it_is_measured_fails() {
+        let measured = std::panic::catch_unwind(|| undisturbed(|| -> () { panic!("nothing was there") }));
+        assert!(measured.is_err());
+    }
 }
