@@ -247,11 +247,12 @@ fn peak_bytes(id: u32) -> u64 {
 #[test]
 fn frames_of_any_size_are_looked_at_without_memory_for_them() {
     let folder = Scratch::new("raw_probe_large");
+    // An address of its own: a port that is free is another test's a moment later.
     let port = free_port();
     let sdp = folder.write(
         "large.sdp",
         format!(
-            "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\nm=video {port} RTP/AVP 96\r\nc=IN IP4 127.0.0.1\r\n\
+            "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\nm=video {port} RTP/AVP 96\r\nc=IN IP4 127.66.2.1\r\n\
              a=rtpmap:96 raw/90000\r\na=fmtp:96 sampling=RGB; width=16384; height=16384; exactframerate=60; depth=16; \
              colorimetry=BT709\r\n"
         ),
@@ -259,7 +260,7 @@ fn frames_of_any_size_are_looked_at_without_memory_for_them() {
     let target = format!("rtp:{sdp}");
     let mut probe =
         Running::start(Command::new(GLASSLINE).args(["probe", &target, "--duration", "1h", "--log", "info"]));
-    until("the socket", || UdpSocket::bind(("127.0.0.1", port)).is_err());
+    until("the socket", || UdpSocket::bind(("127.66.2.1", port)).is_err());
     // One frame would take 1.6 GB.
     let taken = peak_bytes(probe.id());
     probe.signal("INT");
