@@ -54,11 +54,12 @@ fn expect_all(server: &Server, file: &str) {
     let begins = pictures.first().copied().unwrap();
     // Sound in front of the first picture is left out.
     let sound: Vec<f64> = sound.into_iter().filter(|at| *at >= begins - ROUNDED_S).collect();
-    let expected = decoded(file, "0:v");
+    // Of AC-3 the playlist has a variant more, without sound, for players that lack it.
+    let expected = decoded(file, "0:v:0");
     assert_eq!(expected.len(), pictures.len());
     for name in ["index.m3u8", "manifest.mpd", "timeline.mpd"] {
         let url = server.url(&format!("/live/a/{name}"));
-        assert_eq!(decoded(&url, "0:v"), expected, "{url}");
+        assert_eq!(decoded(&url, "0:v:0"), expected, "{url}");
         for (stream, expected) in [("v:0", &pictures), ("a:0", &sound)] {
             let found = times(&url, stream);
             assert_eq!(found.len(), expected.len(), "{url}, {stream}");

@@ -4,6 +4,7 @@ use super::*;
 use crate::load::Target;
 use crate::load::exchange::{Ends, Exchange};
 use crate::load::objects::{Followers, Repeat, Shape};
+use glassline_test_support::wait::until;
 use std::net::SocketAddr;
 use std::thread;
 
@@ -70,7 +71,9 @@ fn fixed_objects_come_again_and_again() {
 fn refusals_are_counted() {
     beside_origin(|address, _, _, served| {
         let mut load = Exchange::new(Repeat::new(2, Bytes::new(10), 10), ends(address), 2).unwrap();
-        load.run(Duration::from_millis(50)).unwrap();
-        assert!(load.crowd().figures().failures > 0 && served.misses.load(Ordering::Relaxed) > 0);
+        until("a refusal", || {
+            load.run(Duration::from_millis(50)).unwrap();
+            load.crowd().figures().failures > 0 && served.misses.load(Ordering::Relaxed) > 0
+        });
     });
 }
