@@ -151,6 +151,39 @@ fn all_of_ffmpegs_matroska_is_in_hls_and_dash() {
     }
 }
 
+#[test]
+fn gstreamers_matroska_is_in_hls_and_dash() {
+    let test = "gstreamers_matroska_is_in_hls_and_dash";
+    if !have(test, &["ffmpeg", "ffprobe", "gst-launch-1.0"]) {
+        return;
+    }
+    let scratch = Scratch::new("gstreamer-matroska");
+    let (file, sent) = (scratch.file("a.mkv"), scratch.file("sent.mkv"));
+    let made = "-v error -f lavfi -i testsrc2=size=320x180:rate=25 -f lavfi -i sine=sample_rate=48000 -t 4 -g 25 \
+                -c:v libx264 -preset veryfast -bf 2 -c:a aac -f matroska";
+    let made: Vec<&str> = made.split_whitespace().chain([file.as_str()]).collect();
+    assert_eq!(run("ffmpeg", &made, 60).status, Some(0));
+    let pipeline = format!(
+        "-q filesrc location={file} ! matroskademux name=d d.video_0 ! queue ! h264parse ! m. \
+         d.audio_0 ! queue ! aacparse ! m. matroskamux name=m streamable=true ! filesink location={sent}"
+    );
+    let muxed = run("gst-launch-1.0", &pipeline.split_whitespace().collect::<Vec<_>>(), 60);
+    if muxed.status != Some(0) {
+        skip(test, &format!("GStreamer lacks an element: {}", muxed.stderr));
+        return;
+    }
+    let server = server(&scratch);
+    let bytes = std::fs::read(&sent).unwrap();
+    let mut publisher = publish(server.address(), "/live/a.webm");
+    // In two halves: what there is of it is asked for while it is live.
+    let (first, rest) = bytes.split_at(bytes.len() / 2);
+    publisher.write_all(first).unwrap();
+    until("pictures", || get(server.address(), "/live/a/index.m3u8").status == 200);
+    publisher.write_all(rest).unwrap();
+    drop(publisher);
+    expect_all(&server, &sent);
+}
+
 /// A tag of Enhanced RTMP.
 fn tag(kind: u8, time_ms: i64, parts: &[&[u8]]) -> Vec<u8> {
     let payload = parts.concat();

@@ -169,13 +169,17 @@ impl FromStr for NamedInput {
 impl NamedInput {
     /// The same in a configuration in `folder`, to which a file's name is relative.
     fn in_folder(self, folder: &Path) -> NamedInput {
-        let input = match self.input {
-            Input::File(file) => Input::File(folder.join(file)),
-            Input::Decoded(film) => Input::Decoded(folder.join(film.path).into()),
-            _ => return self,
-        };
-        let text = input.path().map_or(self.text, |path| path.display().to_string());
-        NamedInput { text, input }
+        match self.input {
+            Input::File(file) => {
+                let file = folder.join(file);
+                NamedInput { text: file.display().to_string(), input: Input::File(file) }
+            }
+            Input::Decoded(film) => {
+                let film = folder.join(film.path);
+                NamedInput { text: format!("file:{}", film.display()), input: Input::Decoded(film.into()) }
+            }
+            _ => self,
+        }
     }
 }
 
@@ -274,7 +278,7 @@ mod tests {
         // Its name may look like another kind of input.
         let film = input("file:udp:film.mkv");
         assert_eq!(film.input.path(), Some(Path::new("/etc/glassline/udp:film.mkv")));
-        assert!(matches!(film.input, Input::Decoded(_)));
+        assert_eq!(film.text.parse(), Ok(film.input));
         assert_eq!(input("test:320x180@25"), "test:320x180@25".parse().unwrap());
         let sound = |text: &str| {
             let audio_in = Some(text.parse().unwrap());

@@ -31,22 +31,6 @@ impl<T> DropPolicy<T> for KeepAll {
     }
 }
 
-/// Keeps the newest item alone.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct KeepNewest {
-    /// Items that a newer one has replaced.
-    pub replaced: u64,
-}
-
-impl<T> DropPolicy<T> for KeepNewest {
-    fn admit(&mut self, waiting: &mut VecDeque<T>, item: T) -> Option<T> {
-        self.replaced += waiting.len() as u64;
-        waiting.clear();
-        waiting.push_back(item);
-        None
-    }
-}
-
 /// What came out of [`Queue::take`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken<T> {
@@ -183,20 +167,9 @@ impl<T, P: DropPolicy<T>, E> Queue<T, P, E> {
         self.lock().is_stopped
     }
 
-    /// Whether no item comes any more: the producer has ended, or the queue was stopped.
-    pub fn has_ended(&self) -> bool {
-        self.lock().is_over()
-    }
-
     /// Waits until something has changed, or for so long.
     pub fn wait(&self, timeout: Duration) {
         drop(self.changed.wait_timeout(self.lock(), timeout));
-    }
-
-    /// Waits while `is_awaited`, and not beyond the end.
-    pub fn wait_while(&self, mut is_awaited: impl FnMut(&mut P) -> bool) {
-        let waits = |state: &mut State<T, P, E>| !state.is_over() && is_awaited(&mut state.policy);
-        drop(self.changed.wait_while(self.lock(), waits));
     }
 
     /// Wakes what waits: something that it looks at has changed outside of the queue.
@@ -239,7 +212,7 @@ mod tests {
         for number in 0..100 {
             assert_eq!(queue.take(None), Taken::Item(1000 + number));
         }
-        assert_eq!((queue.take(None), queue.has_ended()), (Taken::End, true));
+        assert_eq!(queue.take(None), Taken::End);
         assert_eq!((queue.take_end(), queue.take_end()), (Some(Err("the source is gone")), None));
         thread.join().unwrap();
     }
@@ -256,30 +229,17 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_replaces_what_waits() {
-        let queue: Queue<u32, KeepNewest> = Queue::new(KeepNewest::default());
+    fn what_waits_comes_before_the_end() {
+        let queue: Queue<u32, KeepAll> = Queue::default();
         assert_eq!(queue.take(Some(Duration::from_millis(1))), Taken::Timeout);
-        assert!(queue.push(1) && queue.push(2) && queue.push(3));
-        assert_eq!(queue.look(|waiting, policy| (waiting.len(), policy.replaced)), (1, 2));
-        queue.end(Ok(()));
-        // What waits comes before the end, and what is pushed behind it is not wanted.
-        assert_eq!((queue.take(None), queue.take(None)), (Taken::Item(3), Taken::End));
-        assert!(!queue.push(4));
-    }
-
-    #[test]
-    fn a_wait_ends_with_what_it_is_for_and_with_the_queue() {
-        let queue: Arc<Queue<u32, KeepNewest>> = Arc::new(Queue::new(KeepNewest::default()));
-        let waiting = Arc::clone(&queue);
-        let thread = std::thread::spawn(move || {
-            waiting.wait_while(|policy| policy.replaced == 0);
-            waiting.look(|_, policy| policy.replaced)
-        });
         assert!(queue.push(1) && queue.push(2));
-        assert_eq!(thread.join().unwrap(), 1);
-        let waiting = Arc::clone(&queue);
-        let thread = std::thread::spawn(move || waiting.wait_while(|_| true));
-        queue.stop();
-        thread.join().unwrap();
+        queue.end(Ok(()));
+        assert_eq!(queue.look(|waiting, _| waiting.len()), 2);
+        assert_eq!(
+            (queue.take(None), queue.take(None), queue.take(None)),
+            (Taken::Item(1), Taken::Item(2), Taken::End)
+        );
+        // What is pushed behind the end is not wanted.
+        assert!(!queue.push(3));
     }
 }

@@ -162,22 +162,12 @@ impl Intake {
             }
             Some(Demuxer::Flv(demuxer)) => {
                 while let Some(event) = demuxer.poll() {
-                    match event {
-                        flv::Event::Tracks(tracks) => announce(packager, tracks, now, *reached),
-                        flv::Event::AccessUnit { track, at, unit } => {
-                            packager.push(track, &unit, now, origin.wrapping_add(at));
-                        }
-                    }
+                    take(packager, event, *origin, now, *reached);
                 }
             }
             Some(Demuxer::WebM(demuxer)) => {
                 while let Some(event) = demuxer.poll() {
-                    match event {
-                        webm::Event::Tracks(tracks) => announce(packager, tracks, now, *reached),
-                        webm::Event::AccessUnit { track, at, unit } => {
-                            packager.push(track, &unit, now, origin.wrapping_add(at));
-                        }
-                    }
+                    take(packager, event, *origin, now, *reached);
                 }
             }
             None => {}
@@ -185,9 +175,17 @@ impl Intake {
     }
 }
 
-fn announce(packager: &mut Packager, tracks: Vec<flv::Track>, now: Utc, reached: u64) {
-    let tracks: Vec<Announced> = tracks.into_iter().map(Announced::from).collect();
-    packager.handle_streams(&tracks, now, reached);
+/// Takes what was found in a container of frames, of which byte 0 is at `origin` in the stream.
+fn take(packager: &mut Packager, event: flv::Event, origin: u64, now: Utc, reached: u64) {
+    match event {
+        flv::Event::Tracks(tracks) => {
+            let tracks: Vec<Announced> = tracks.into_iter().map(Announced::from).collect();
+            packager.handle_streams(&tracks, now, reached);
+        }
+        flv::Event::AccessUnit { track, at, unit } => {
+            packager.push(track, &unit, now, origin.wrapping_add(at));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 use super::cmaf::{SampleForm, Unfit};
 use super::tracks::Kind;
 use super::ts::units::{Splitter, Unit};
-use crate::access_unit::Codec;
+use crate::access_unit::{AccessUnit, Codec};
 use crate::bitstream::aac_config::HeAac;
 use crate::bitstream::{self, adts};
 use crate::time::Ticks;
@@ -39,6 +39,26 @@ pub struct Track {
     pub language: Option<[u8; 3]>,
     /// That AAC is HE-AAC, where its configuration says so.
     pub he_aac: Option<HeAac>,
+}
+
+/// What a demultiplexer found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The tracks from here on: of FLV video first, of WebM those that are marked as default.
+    Tracks(Vec<Track>),
+    /// An access unit of a track that was told.
+    AccessUnit {
+        /// The track's number.
+        track: u16,
+        /// Where its tag or block begins, in bytes from the first.
+        at: u64,
+        /// The unit, in the form that [`Codec`] names.
+        unit: AccessUnit,
+    },
+}
+
+pub(super) fn count(counter: &mut u64) {
+    *counter = counter.saturating_add(1);
 }
 
 /// A frame as it came.

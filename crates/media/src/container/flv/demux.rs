@@ -22,7 +22,7 @@
 )]
 
 pub use super::track::{AUDIO_TRACK, VIDEO_TRACK};
-pub use crate::container::frames::Track;
+pub use crate::container::frames::{Event, Track};
 
 use super::tag::{self, Format, Packet};
 use super::track::Known;
@@ -31,7 +31,7 @@ use super::{
 };
 use crate::Stamps;
 use crate::access_unit::AccessUnit;
-use crate::container::frames::{Coded, Coming, Taken};
+use crate::container::frames::{Coded, Coming, Taken, count};
 use crate::container::tracks::Kind;
 use crate::time::Ticks;
 use std::collections::VecDeque;
@@ -48,22 +48,6 @@ const ROOM_BYTES: usize = 1 << 20;
 /// Flags of the file header: there is video, there is audio (E.2).
 const HAS_VIDEO: u8 = 1;
 const HAS_AUDIO: u8 = 4;
-
-/// What the demuxer found.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// The tracks from here on: video first. There are two at most, and two that are left out.
-    Tracks(Vec<Track>),
-    /// An access unit of a track that was told.
-    AccessUnit {
-        /// The track's number.
-        track: u16,
-        /// Where its tag begins, in bytes from the first.
-        at: u64,
-        /// The unit, in the form that [`Codec`](crate::Codec) names.
-        unit: AccessUnit,
-    },
-}
 
 /// Why bytes are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -157,10 +141,6 @@ struct Tracks {
     /// Units that wait for the tracks.
     held: VecDeque<Event>,
     counters: Counters,
-}
-
-fn count(counter: &mut u64) {
-    *counter = counter.saturating_add(1);
 }
 
 impl Demuxer {

@@ -17,7 +17,7 @@ mod ogg;
 mod webm;
 
 pub(super) use flv::{audio_name as flv_audio_name, video_name as flv_video_name};
-pub(super) use webm::name as webm_name;
+pub(super) use webm::{CODEC_ID, CODEC_PRIVATE, name as webm_name};
 
 use super::split::Container;
 use crate::picture::Size;

@@ -1,15 +1,15 @@
 //! WebM and Matroska (RFC 9559): the `Tracks` element, and the codec registry's names (draft-ietf-cellar-codec).
 
 use super::{Kind, TRACKS_MAX, Track, avc_codec_string, shown};
-use crate::container::webm::ebml::{children, head, unsigned};
+use crate::container::webm::ebml::{children, head, text, unsigned};
 use crate::picture::Size;
 
 const SEGMENT: u32 = 0x1853_8067;
 const TRACKS: u32 = 0x1654_AE6B;
 const TRACK_ENTRY: u32 = 0xAE;
 const TRACK_TYPE: u32 = 0x83;
-const CODEC_ID: u32 = 0x86;
-const CODEC_PRIVATE: u32 = 0x63A2;
+pub(in crate::container) const CODEC_ID: u32 = 0x86;
+pub(in crate::container) const CODEC_PRIVATE: u32 = 0x63A2;
 const VIDEO: u32 = 0xE0;
 const PIXEL_WIDTH: u32 = 0xB0;
 const PIXEL_HEIGHT: u32 = 0xBA;
@@ -39,7 +39,7 @@ fn track(entry: &[u8]) -> Option<Track> {
         Some(2) => Kind::Audio,
         _ => Kind::Other,
     };
-    let mut track = Track::new(kind, name(field(CODEC_ID)?));
+    let mut track = Track::new(kind, name(text(field(CODEC_ID)?)));
     if let Some(video) = field(VIDEO) {
         let side = |wanted: u32| {
             let found = children(video).find(|(id, _)| *id == wanted);

@@ -20,7 +20,7 @@
     )
 )]
 
-pub use crate::container::frames::Track;
+pub use crate::container::frames::{Event, Track};
 
 use super::ebml::{self, UNKNOWN, children, unsigned};
 use super::tracks::{self, Known};
@@ -31,7 +31,7 @@ use super::{
 use crate::Stamps;
 use crate::access_unit::AccessUnit;
 use crate::container::boundary::HEADER_MAX_BYTES;
-use crate::container::frames::{Coded, Coming, Taken};
+use crate::container::frames::{Coded, Coming, Taken, count};
 use crate::time::Ticks;
 use std::collections::VecDeque;
 
@@ -50,22 +50,6 @@ const HEAD_MAX_BYTES: usize = 12;
 const LACING: u8 = 0x06;
 const XIPH: u8 = 0x02;
 const FIXED_SIZE: u8 = 0x04;
-
-/// What the demuxer found.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// The tracks from here on: those that are marked as default first.
-    Tracks(Vec<Track>),
-    /// An access unit of a track that was told.
-    AccessUnit {
-        /// The track's number.
-        track: u16,
-        /// Where its block begins, in bytes from the first.
-        at: u64,
-        /// The unit, in the form that [`Codec`](crate::Codec) names.
-        unit: AccessUnit,
-    },
-}
 
 /// Why bytes are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -152,10 +136,6 @@ impl Default for Blocks {
         let (tracks, events) = Default::default();
         Blocks { scale_nanos: SCALE_NANOS, cluster: 0, tracks, events, counters: Counters::default() }
     }
-}
-
-fn count(counter: &mut u64) {
-    *counter = counter.saturating_add(1);
 }
 
 impl Demuxer {

@@ -177,6 +177,17 @@ fn tracks_say_why_they_are_left_out_and_default_ones_come_first() {
 }
 
 #[test]
+fn strings_may_end_with_a_zero_byte() {
+    let fields = [number(0xD7, 1), number(0x83, 2), element(0x86, b"A_OPUS\0"), element(0x63A2, OPUS_HEAD)];
+    let entry = entry(&[&fields[..], &[element(0x22_B59C, b"deu\0")]].concat());
+    let (events, ..) = demuxed(&header(&[entry]), 4);
+    let [track] = tracks(&events) else { panic!("one track") };
+    assert_eq!((track.codec, track.language, &*track.format), (Some(Codec::Opus), Some(*b"deu"), "Opus"));
+    assert_eq!(super::super::check_doc_type(&element(0x4282, b"matroska\0"), 0), Ok(()));
+    assert!(super::super::check_doc_type(&element(0x4282, b"matroskas"), 0).is_err());
+}
+
+#[test]
 fn h264_of_browsers_brings_its_parameter_sets() {
     let sets = [0, 0, 0, 1, 0x67, 0x42, 0xC0, 0x0D, 0xD9, 0, 0, 0, 1, 0x68, 0xCE, 6, 0xE2];
     let key = [&sets[..], &[0, 0, 0, 1, 0x65, 0x88, 0x84, 0, 1]].concat();

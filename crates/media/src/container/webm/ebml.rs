@@ -50,3 +50,8 @@ pub(in crate::container) fn children(mut payload: &[u8]) -> impl Iterator<Item =
 pub(in crate::container) fn unsigned(payload: &[u8]) -> Option<u64> {
     (payload.len() <= 8).then(|| payload.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
+
+/// A string: a zero byte ends it (RFC 8794 §7.4), as GStreamer writes them.
+pub(in crate::container) fn text(payload: &[u8]) -> &[u8] {
+    payload.split(|byte| *byte == 0).next().unwrap_or_default()
+}

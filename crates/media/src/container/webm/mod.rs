@@ -336,7 +336,7 @@ impl Scanner {
 }
 
 fn check_doc_type(payload: &[u8], at: u64) -> Result<(), Error> {
-    let doc_type = ebml::children(payload).find(|(id, _)| *id == DOC_TYPE).map(|(_, name)| name);
+    let doc_type = ebml::children(payload).find(|(id, _)| *id == DOC_TYPE).map(|(_, name)| ebml::text(name));
     match doc_type {
         Some(b"webm" | b"matroska") => Ok(()),
         other => {

@@ -1,19 +1,17 @@
 //! The `Tracks` element (RFC 9559 §5.1.4) for taking a stream apart: which tracks there are, and how their frames become units.
 
-use super::ebml::{children, unsigned};
+use super::ebml::{children, text, unsigned};
 use super::reorder::Reorder;
 use super::{TRACK_ENTRY, TRACK_NUMBER, TRACK_TYPE, TRACKS_MAX, VIDEO};
 use crate::access_unit::Codec;
 use crate::container::frames::{Frames, Track};
-use crate::container::tracks::{Kind, webm_name};
+use crate::container::tracks::{CODEC_ID, CODEC_PRIVATE, Kind, webm_name};
 use std::borrow::Cow;
 
 const AUDIO: u64 = 2;
 const SUBTITLE: u64 = 17;
 const FLAG_ENABLED: u32 = 0xB9;
 const FLAG_DEFAULT: u32 = 0x88;
-const CODEC_ID: u32 = 0x86;
-const CODEC_PRIVATE: u32 = 0x63A2;
 const CODEC_DELAY: u32 = 0x56AA;
 const DEFAULT_DURATION: u32 = 0x23_E383;
 const LANGUAGE: u32 = 0x22_B59C;
@@ -65,7 +63,7 @@ fn track(entry: &[u8], index: u16) -> Option<Known> {
     let field = |wanted: u32| children(entry).find(|(id, _)| *id == wanted).map(|(_, payload)| payload);
     let value = |wanted: u32| field(wanted).and_then(unsigned);
     let number = value(TRACK_NUMBER).filter(|number| *number > 0)?;
-    let id = field(CODEC_ID)?;
+    let id = text(field(CODEC_ID)?);
     let (kind, codec) = match value(TRACK_TYPE) {
         Some(VIDEO) => (Kind::Video, video_codec(id)),
         Some(AUDIO) => (Kind::Audio, audio_codec(id)),
@@ -124,7 +122,7 @@ fn stripped(entry: &[u8]) -> Option<&[u8]> {
 
 /// Of three letters in lower case. "und" says nothing.
 fn language(code: &[u8]) -> Option<[u8; 3]> {
-    let code: [u8; 3] = code.try_into().ok()?;
+    let code: [u8; 3] = text(code).try_into().ok()?;
     (code.iter().all(u8::is_ascii_lowercase) && code != *b"und").then_some(code)
 }
 
