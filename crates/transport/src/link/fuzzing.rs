@@ -5,7 +5,7 @@ use super::channel::compression::{Packer, Unpacker};
 use super::endpoint::handshake::own_parameters;
 use super::secure::noise::Secrets;
 use super::state::Link;
-use super::state::session::Agreed;
+use super::state::path::{Agreed, PathState};
 use super::wire::packet::ConnectionId;
 use super::{Compression, Dictionary, Key, Path, Random, Settings, Transmit};
 use bytes::Bytes;
@@ -31,8 +31,9 @@ impl Linked {
             rtt: None,
             random: Random::new([3; 32]),
         };
+        let path = PathState::new(now, agreed, &settings);
         let mut link = Link::new(settings);
-        link.establish(now, agreed);
+        link.establish(now, path);
         Linked(link)
     }
 

@@ -64,6 +64,14 @@ struct Sent {
     first_sent_at: Time,
 }
 
+/// A rate of delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    pub(crate) rate: ByteRate,
+    /// Whether the application had too little to send, so that the path may carry more.
+    pub(crate) app_limited: bool,
+}
+
 /// What an acknowledgement told about the path; input to the capacity's estimate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
@@ -72,16 +80,20 @@ pub(crate) struct Sample {
     /// Bytes newly deemed lost, and when the newest packet of them was sent.
     pub(crate) lost_bytes: u64,
     pub(crate) lost_sent_at: Option<Time>,
-    /// Packets newly acknowledged and newly deemed lost.
-    pub(crate) packets: (u64, u64),
+    /// Packets newly acknowledged.
+    pub(crate) acked_packets: u64,
+    /// Packets newly deemed lost.
+    pub(crate) lost_packets: u64,
     /// Of those acknowledged, packets that had been deemed lost: they were overtaken.
     pub(crate) late_packets: u64,
-    /// The largest of either, bytes.
-    pub(crate) largest: (u32, u32),
+    /// The largest packet newly acknowledged, bytes.
+    pub(crate) largest_acked: u32,
+    /// The largest packet newly deemed lost, bytes.
+    pub(crate) largest_lost: u32,
     /// When the largest newly acknowledged packet was sent.
     pub(crate) largest_sent_at: Option<Time>,
-    /// The rate of delivery over about the last round trip, and whether the application had too little to send.
-    pub(crate) rate: Option<(ByteRate, bool)>,
+    /// The rate of delivery over about the last round trip.
+    pub(crate) delivery: Option<Delivery>,
     /// The rate at which packets came that had left one right after the other, however little there was to send.
     pub(crate) train_rate: Option<ByteRate>,
     /// The round trip that was measured.
@@ -333,10 +345,11 @@ impl Recovery {
             }
             // Only of the largest number is told when it came.
             let received_us = sample.rtt.map(|_| ack.received_us);
-            let (packets, bytes) = (sample.packets.0, sample.acked_bytes);
+            let (packets, bytes) = (sample.acked_packets, sample.acked_bytes);
             sample.train_rate = self.acked_train.rate(&packet, received_us, packets, bytes);
             if interval >= self.rtt.least.min(Duration::from_millis(1)) {
-                sample.rate = Some((rate_of(delivered, interval), packet.app_limited));
+                sample.delivery =
+                    Some(Delivery { rate: rate_of(delivered, interval), app_limited: packet.app_limited });
             }
         }
         self.retire(now);
@@ -367,8 +380,8 @@ impl Recovery {
             }
             self.delivered = self.delivered.saturating_add(bytes);
             sample.acked_bytes = sample.acked_bytes.saturating_add(bytes);
-            sample.packets.0 = sample.packets.0.saturating_add(1);
-            sample.largest.0 = sample.largest.0.max(packet.bytes);
+            sample.acked_packets = sample.acked_packets.saturating_add(1);
+            sample.largest_acked = sample.largest_acked.max(packet.bytes);
             newest.get_or_insert(packet);
         }
         if number == largest {
@@ -412,7 +425,7 @@ impl Recovery {
     fn detect_losses(&mut self, now: Time, sample: &mut Sample) {
         self.loss_at = Time::NEVER;
         let Some(largest) = self.largest_acked else { return };
-        let (delay, before) = (self.loss_delay(), sample.packets.1);
+        let (delay, before) = (self.loss_delay(), sample.lost_packets);
         let end = largest.min(self.end());
         self.flying_from = self.flying_from.max(self.base);
         // What is not under way is not looked at again.
@@ -431,8 +444,8 @@ impl Recovery {
                 self.land(&packet);
                 sample.lost_bytes = sample.lost_bytes.saturating_add(packet.bytes.into());
                 sample.lost_sent_at = Some(packet.at);
-                sample.packets.1 = sample.packets.1.saturating_add(1);
-                sample.largest.1 = sample.largest.1.max(packet.bytes);
+                sample.lost_packets = sample.lost_packets.saturating_add(1);
+                sample.largest_lost = sample.largest_lost.max(packet.bytes);
                 self.settle(&packet, false);
                 self.flying_from = number.saturating_add(1);
             } else {
@@ -440,7 +453,7 @@ impl Recovery {
                 break;
             }
         }
-        if sample.packets.1 > before {
+        if sample.lost_packets > before {
             self.reordering.handle_loss();
         }
     }

@@ -24,13 +24,16 @@ fn three_later_ones_make_a_loss_and_time_makes_the_others() {
     let mut recovery = flying(6);
     let sample = acknowledge(&mut recovery, Time::from_millis(100), &[(4, 4)]);
     assert_eq!(recovery.lost, [Content::Open(0), Content::Open(1)]);
-    assert_eq!((sample.packets, sample.acked_bytes, recovery.in_flight()), ((1, 2), 1000, 3000));
+    assert_eq!(
+        (sample.acked_packets, sample.lost_packets, sample.acked_bytes, recovery.in_flight()),
+        (1, 2, 1000, 3000)
+    );
     assert_eq!(sample.rtt, Some(Duration::from_millis(96)));
     recovery.lost.clear();
     let at = recovery.next_timeout();
     assert_eq!(at, Time::from_millis(2) + Duration::from_millis(96) * 9 / 8);
     let (sample, probe) = recovery.handle_timeout(at);
-    assert_eq!((recovery.lost.clone(), sample.packets.1, probe), (vec![Content::Open(2)], 1, false));
+    assert_eq!((recovery.lost.clone(), sample.lost_packets, probe), (vec![Content::Open(2)], 1, false));
 }
 
 #[test]
@@ -91,11 +94,11 @@ fn the_delivery_rate_is_that_of_the_path() {
         let now = Time::from_millis(step * 10);
         if step >= 5 {
             let sample = acknowledge(&mut recovery, now, &[(0, step - 5)]);
-            rate = sample.rate.or(rate);
+            rate = sample.delivery.or(rate);
         }
         recovery.handle_sent(now, step, 1000, true, &[]);
     }
-    let rate = rate.unwrap().0.bytes_per_second();
+    let rate = rate.unwrap().rate.bytes_per_second();
     assert!((90_000..=110_000).contains(&rate), "{rate}");
 }
 
@@ -131,7 +134,10 @@ fn what_leaves_in_a_row_is_measured_by_itself_however_long_the_pause_before() {
             let sample = recovery.handle_ack(came + Duration::from_millis(50), &ack).unwrap();
             let expected = (packet >= 2).then(|| ByteRate::from_bytes_per_second(500_000));
             assert_eq!(sample.train_rate, expected, "row {row}, packet {packet}");
-            assert!(sample.rate.is_none_or(|rate| rate.1), "row {row}: the pauses are the application's");
+            assert!(
+                sample.delivery.is_none_or(|delivery| delivery.app_limited),
+                "row {row}: the pauses are the application's"
+            );
         }
         now = began + Duration::from_secs(1);
     }
@@ -175,12 +181,12 @@ fn a_path_that_changes_the_order_is_given_time_until_it_keeps_it() {
     acknowledge(&mut recovery, now, &[(1, 5)]);
     assert_eq!(recovery.lost, [Content::Open(0)]);
     let late = acknowledge(&mut recovery, now, &[(0, 5)]);
-    assert_eq!((late.late_packets, late.packets), (1, (1, 0)));
+    assert_eq!((late.late_packets, late.acked_packets, late.lost_packets), (1, 1, 0));
     recovery.lost.clear();
     // The next one that is as late is no loss, by number or by time.
     now += Duration::from_millis(1);
     let sample = acknowledge(&mut recovery, now, &[(7, 11)]);
-    assert_eq!((sample.packets.1, recovery.lost.len()), (0, 0));
+    assert_eq!((sample.lost_packets, recovery.lost.len()), (0, 0));
     acknowledge(&mut recovery, now, &[(6, 11)]);
     // One that is later still teaches that, up to a bound.
     acknowledge(&mut recovery, now, &[(13, 150)]);

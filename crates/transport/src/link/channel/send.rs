@@ -164,6 +164,11 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
+    /// Whether the channel's options are known to the peer; they are told with its data until then.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.announced == Announced::Yes
+    }
+
     pub(crate) fn new(id: u8, options: Options) -> Sender {
         Sender {
             id,

@@ -8,7 +8,7 @@ use super::pending::{Attempt, Pending, Replaced};
 use super::{AtWork, Endpoint, MAX_ANSWERS, PeerId, Route, Slot};
 use crate::link::secure::gate::GATE;
 use crate::link::secure::noise::{Credentials, Handshake};
-use crate::link::state::session::{Agreed, Session};
+use crate::link::state::path::{Agreed, PathState};
 use crate::link::state::{Link, Standing};
 use crate::link::wire::packet::{self, CONNECT_SIZE, Connect, ConnectionId, MAX_TOKEN, prologue};
 use crate::link::wire::parameters::{Parameters, REFUSED_NAME};
@@ -29,11 +29,11 @@ const OCCUPANT_SILENCE: Duration = Duration::from_secs(1);
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest such time, before the chance.
 const LAST_BACKOFF: Duration = Duration::from_secs(30);
-/// For how long the other end of a session that was replaced is told so when it sends something.
+/// For how long the other end of a path that was replaced is told so when it sends something.
 const REPLACED_LIFE: Duration = Duration::from_secs(30);
 /// It is told so no more often than this.
 const REPLACED_GAP: Duration = Duration::from_millis(50);
-/// The most such sessions.
+/// The most such paths.
 const MAX_REPLACED: usize = 64;
 /// What they are told.
 const REPLACED: &str = "another process of the same name or key has connected from the same machine";
@@ -173,16 +173,16 @@ impl Endpoint {
         slot.refusals = 0;
         let Some(link) = &mut slot.link else { return };
         let is_same = link.instance().is_some() && link.instance() == agreed.instance;
+        let mut path = PathState::new(now, agreed, &self.settings);
+        // The listener takes us for real with our first data packet.
+        path.probe = true;
         if link.is_up() && is_same {
-            link.join_agreed(now, agreed);
+            link.join(now, path);
         } else if link.is_kept() && is_same {
-            link.go_on_agreed(now, agreed);
-            link.knock();
+            link.resume(now, path);
         } else {
             // The first path, or the listener has restarted since it answered on the other one.
-            link.establish(now, agreed);
-            // The listener takes us for real with our first data packet.
-            link.knock();
+            link.establish(now, path);
         }
         self.routes.insert(to, Route::Link(slot_number(index)));
         self.collect(now, slot_number(index));
@@ -330,7 +330,7 @@ impl Endpoint {
             random: self.random.fork(),
         };
         let pending = Pending {
-            session: (!is_taken).then(|| Session::new(now, agreed, &self.settings)),
+            path_state: (!is_taken).then(|| PathState::new(now, agreed, &self.settings)),
             path: from,
             noise: connect.noise.to_vec(),
             accept: accept.clone(),
@@ -373,7 +373,7 @@ impl Endpoint {
         let goes_on = |link: &&Link| link.is_up() || link.is_kept();
         let links = links.filter_map(|slot| slot.link.as_ref().filter(goes_on)?.instance());
         let pending = self.pending.values().filter(|pending| pending.peer == *peer);
-        let pending = pending.filter_map(|pending| pending.session.as_ref()?.instance);
+        let pending = pending.filter_map(|pending| pending.path_state.as_ref()?.instance);
         let known = links.chain(pending).find(|instance| instance[0] == asked);
         known.map_or_else(|| u64::from_be_bytes(self.random.array()), |instance| instance[1])
     }
@@ -381,22 +381,22 @@ impl Endpoint {
     /// A data packet for a handshake that is half done: if it opens, the peer is real and not a replay.
     pub(super) fn handle_first_data(&mut self, now: Time, from: Path, to: ConnectionId, datagram: &mut [u8]) {
         let Some(pending) = self.pending.get_mut(&to) else { return };
-        let Some(session) = &mut pending.session else { return };
-        if !session.opener.would_open(datagram) {
+        let Some(path) = &mut pending.path_state else { return };
+        if !path.opener.would_open(datagram) {
             return count(&mut self.counters.refused, 1);
         }
         let Some(mut pending) = self.pending.remove(&to) else { return };
-        let Some(mut session) = pending.session.take() else { return };
+        let Some(mut path) = pending.path_state.take() else { return };
         // Others may have come meanwhile.
-        if self.ask_occupant(now, &pending.peer, &session.peer) {
-            return self.say_farewell(now, vec![session], CloseCode::NameTaken, NAME_TAKEN);
+        if self.ask_occupant(now, &pending.peer, &path.peer) {
+            return self.say_farewell(now, vec![path], CloseCode::NameTaken, NAME_TAKEN);
         }
         if pending.answers == 1 {
-            session.recovery.rtt.update(now - pending.answered_at, Duration::ZERO);
+            path.recovery.rtt.update(now - pending.answered_at, Duration::ZERO);
         }
-        // The session's path stays the one that the Accept went to: only the end that got it can have sent this packet,
+        // The address stays the one that the Accept went to: only the end that got it can have sent this packet,
         // but another machine may have forwarded it from an address that is not the peer's.
-        // The peer's older link, if there is one, goes on with this session.
+        // The peer's older link, if there is one, goes on with this path.
         let known = self.slots.iter().position(|slot| {
             let goes_on = slot.link.as_ref().is_some_and(|link| !link.is_over());
             goes_on && slot.peer.as_ref() == Some(&pending.peer)
@@ -416,19 +416,19 @@ impl Endpoint {
         slot.peer = Some(pending.peer);
         let Some(link) = &mut slot.link else { return };
         let mut replaced = Vec::new();
-        let is_same = link.instance().is_some() && link.instance() == session.instance;
+        let is_same = link.instance().is_some() && link.instance() == path.instance;
         // The peer has given its only path up before we have noticed any silence.
-        let is_back = link.is_up() && is_same && link.has_only_path(session.second);
+        let is_back = link.is_up() && is_same && link.has_only_path(path.second);
         if is_same && (link.is_kept() || is_back && link.suspend(now, CloseReason::TimedOut)) {
-            link.go_on(now, session);
+            link.resume(now, path);
         } else if is_same && link.is_up() {
-            link.join(now, session);
+            link.join(now, path);
         } else {
-            let is_of_one_boot = session.peer.boot.is_some() && link.peer_boot() == session.peer.boot;
+            let is_of_one_boot = path.peer.boot.is_some() && link.peer_boot() == path.peer.boot;
             if link.is_up() && is_of_one_boot {
-                replaced = link.take_sessions();
+                replaced = link.take_path_states();
             }
-            link.resume(now, session);
+            link.establish(now, path);
         }
         self.say_farewell(now, replaced, CloseCode::Replaced, REPLACED);
         self.collect(now, index);
@@ -437,26 +437,26 @@ impl Endpoint {
         self.gather(index);
     }
 
-    /// Tells the owner of sessions that no link has any more why that is, and again when it sends something.
-    fn say_farewell(&mut self, now: Time, sessions: Vec<Session>, code: CloseCode, words: &str) {
-        for mut session in sessions {
-            let (local, path) = (session.local, session.path);
+    /// Tells the peer of paths that no link has any more why that is, and again when it sends something.
+    fn say_farewell(&mut self, now: Time, paths: Vec<PathState>, code: CloseCode, words: &str) {
+        for mut path in paths {
+            let local = path.local;
             if self.answers.len() < MAX_ANSWERS {
-                self.answers.push_back((path, session.write_close(code, words)));
+                self.answers.push_back((path.address, path.write_close(code, words)));
             }
             self.routes.remove(&local);
             if self.replaced.len() < MAX_REPLACED {
                 self.routes.insert(local, Route::Replaced);
                 let (expires, next_at) = (now + REPLACED_LIFE, now + REPLACED_GAP);
-                self.replaced.insert(local, Replaced { session, expires, next_at, code });
+                self.replaced.insert(local, Replaced { path, expires, next_at, code });
             }
         }
     }
 
-    /// A data packet for a session that was replaced: its owner has not heard of that.
+    /// A data packet for a path that was replaced: its peer has not heard of that.
     pub(super) fn handle_replaced(&mut self, now: Time, from: Path, to: ConnectionId, datagram: &mut [u8]) {
         let Some(replaced) = self.replaced.get_mut(&to) else { return };
-        if !replaced.session.opener.would_open(datagram) {
+        if !replaced.path.opener.would_open(datagram) {
             return count(&mut self.counters.refused, 1);
         }
         if replaced.next_at > now || self.answers.len() >= MAX_ANSWERS {
@@ -464,9 +464,9 @@ impl Endpoint {
         }
         replaced.next_at = now + REPLACED_GAP;
         let words = if replaced.code == CloseCode::Replaced { REPLACED } else { NAME_TAKEN };
-        let close = replaced.session.write_close(replaced.code, words);
+        let close = replaced.path.write_close(replaced.code, words);
         // No more than came.
-        if close.len() <= datagram.len() || from == replaced.session.path {
+        if close.len() <= datagram.len() || from == replaced.path.address {
             self.answers.push_back((from, close));
         }
     }
@@ -492,9 +492,9 @@ impl Endpoint {
     pub(super) fn handle_reset(&mut self, now: Time, of: ConnectionId, token: [u8; 16]) {
         let lost = self.slots.iter().position(|slot| {
             // All bytes are compared whatever the first ones are: time tells nothing about the token.
-            slot.link.iter().flat_map(Link::sessions).any(|session| {
-                session.remote == of
-                    && session.peer.reset.is_some_and(|reset| {
+            slot.link.iter().flat_map(Link::path_states).any(|path| {
+                path.remote == of
+                    && path.peer.reset.is_some_and(|reset| {
                         reset.iter().zip(&token).fold(0, |difference, (one, two)| difference | (one ^ two))
                             == 0
                     })

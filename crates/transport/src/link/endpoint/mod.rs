@@ -87,7 +87,7 @@ enum PeerId {
 enum Route {
     Link(u32),
     Pending,
-    /// A session that another process of the same peer has replaced.
+    /// A path that another process of the same peer has replaced.
     Replaced,
 }
 
@@ -348,7 +348,7 @@ impl Endpoint {
             let Some(index) = most.map(|most| most.0) else { return };
             self.at_work = AtWork::Link(index);
             if let Some(link) = &mut self.slots[index as usize].link {
-                link.give_way(now);
+                link.end_for_room(now);
             }
             self.collect(now, index);
             self.memory = self.held_bytes();
@@ -497,9 +497,9 @@ impl Endpoint {
             let again = !slot.targets[0].is_empty() && self.settings.reconnect && link.is_wanted();
             let is_kept = link.is_kept();
             if again && !is_kept {
-                link.forget_session();
+                link.restart();
             } else if !again {
-                link.drop_sessions();
+                link.drop_paths();
             }
             link.take_dropped().iter().for_each(|local| _ = self.routes.remove(local));
             slot.attempts = [Vec::new(), Vec::new()];

@@ -1,8 +1,8 @@
-//! Handshakes that are under way at either end, and sessions that another process has replaced.
+//! Handshakes that are under way at either end, and paths that another process has replaced.
 
 use super::PeerId;
 use crate::link::secure::noise::Handshake;
-use crate::link::state::session::Session;
+use crate::link::state::path::PathState;
 use crate::link::wire::packet::ConnectionId;
 use crate::link::{CloseCode, Ecn, Path, Transmit};
 use glassline_media::Time;
@@ -46,7 +46,8 @@ impl Attempt {
 
 /// A peer's handshake that we have answered.
 pub(super) struct Pending {
-    pub(super) session: Option<Session>,
+    /// The path that it gives; none where the peer is refused.
+    pub(super) path_state: Option<PathState>,
     pub(super) path: Path,
     pub(super) noise: Vec<u8>,
     pub(super) accept: Vec<u8>,
@@ -58,9 +59,9 @@ pub(super) struct Pending {
     pub(super) answers: u32,
 }
 
-/// A session that another process of the same peer has replaced.
+/// A path that another process of the same peer has replaced.
 pub(super) struct Replaced {
-    pub(super) session: Session,
+    pub(super) path: PathState,
     pub(super) code: CloseCode,
     pub(super) expires: Time,
     pub(super) next_at: Time,

@@ -1,6 +1,6 @@
 //! The largest datagram that a path carries, found by probes (RFC 8899, DPLPMTUD).
 //!
-//! A session asks [`Mtu::poll`] for the size of a probe, tells what became of it and which sizes get through, and sends
+//! A path asks [`Mtu::poll`] for the size of a probe, tells what became of it and which sizes get through, and sends
 //! no datagram larger than [`Mtu::size`]. No ICMP is needed.
 
 use glassline_media::Time;

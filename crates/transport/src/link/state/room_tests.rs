@@ -3,6 +3,7 @@ use crate::link::channel::MESSAGE_COST;
 use crate::link::fuzzing::Linked;
 use crate::link::wire::frame::{Data, Frame};
 use crate::link::{Compression, Credentials, Options, Path};
+use bytes::Bytes;
 
 const PATH: Path = Path {
     remote: std::net::SocketAddr::V4(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 7000)),
@@ -51,7 +52,7 @@ fn what_a_peer_has_packed_takes_what_it_carried_until_it_is_taken() {
         // The peer restarts again and again: what it has left stays packed.
         for taken in 1..5 {
             let link = far.link();
-            link.forget_session();
+            link.restart();
             assert_eq!(link.memory(), (100 - taken) * cost);
             assert_eq!(link.receive(0).unwrap(), vec![0; 16 << 20]);
         }
@@ -63,7 +64,7 @@ fn what_earlier_sessions_left_is_bounded_with_all_that_messages_take() {
     let settings = Settings { window_bytes: 100_000, ..Settings::new(Credentials::Insecure) };
     let mut far = linked(settings);
     for _ in 0..50 {
-        far.link().forget_session();
+        far.link().restart();
         let options = Options { max_size: 1000, ..Options::default() }.on_the_wire();
         assert!(handle(&mut far, &[Frame::Open { channel: 0, options }]));
         for message in 0..700 {

@@ -1,4 +1,4 @@
-//! Figures of a link.
+//! Figures of a link and of its paths.
 #![cfg_attr(
     not(test),
     deny(
@@ -10,7 +10,7 @@
 )]
 
 use crate::counter::count;
-use crate::link::Ecn;
+use crate::link::{Ecn, Path};
 use glassline_media::quantity::ByteRate;
 use std::time::Duration;
 
@@ -68,4 +68,25 @@ impl LinkStatistics {
         count(&mut self.sent_packets, packets as u64);
         count(&mut self.sent_bytes, bytes as u64);
     }
+}
+
+/// Measures of one path of a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathStatistics {
+    /// Where it leads.
+    pub path: Path,
+    /// Whether it is the link's second one.
+    pub second: bool,
+    /// Whether messages go over it now.
+    pub carries: bool,
+    /// Whether it does not answer.
+    pub silent: bool,
+    /// The smoothed round trip.
+    pub rtt: Duration,
+    /// The share of our packets that are lost, smoothed.
+    pub loss: f64,
+    /// What the path carries as far as is known.
+    pub bandwidth: ByteRate,
+    /// The largest datagram that it is known to carry, bytes.
+    pub datagram_bytes: u16,
 }

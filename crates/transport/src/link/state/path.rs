@@ -1,4 +1,5 @@
-//! What a link has from its handshake until it is lost or replaced: keys, numbers, the path and its estimate.
+//! The state of one path of a link, from the handshake on it until it is lost or replaced: keys, packet numbers, recovery,
+//! capacity, marks and datagram size (RFC 9000 §9, RFC 9002).
 
 use glassline_media::Time;
 use std::collections::VecDeque;
@@ -7,9 +8,10 @@ use std::time::Duration;
 
 use super::marking::Marking;
 use super::mtu::{BASE, Mtu};
-use super::paths::Health;
 use super::rounded_down;
-use crate::capacity::{Arrival, Capacity};
+use super::statistics::PathStatistics;
+use crate::capacity::{Arrival, Capacity, Controller};
+use crate::counter::count;
 use crate::link::channel::send::Written;
 use crate::link::received::Received;
 use crate::link::recovery::Recovery;
@@ -69,11 +71,26 @@ const LEAST_PADDING_GAP: Duration = Duration::from_millis(100);
 /// The most challenges that wait for their answers to leave.
 pub(crate) const MAX_RESPONSES: usize = 4;
 
-pub(crate) struct Session {
+/// How a path answers. It is not the probe timer that tells: each packet that leaves puts that off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// In time.
+    Well,
+    /// Not in time.
+    Late,
+    /// Not at all.
+    Silent,
+}
+
+/// A path is silent when it has not answered for so much longer than the probe timeout.
+const SILENT_AFTER: Duration = Duration::from_millis(100);
+
+pub(crate) struct PathState {
     pub(crate) local: ConnectionId,
     pub(crate) remote: ConnectionId,
     pub(crate) peer: Parameters,
-    pub(crate) path: Path,
+    /// Where it leads.
+    pub(crate) address: Path,
     /// The origin of the times in our acknowledgements.
     pub(crate) epoch: Time,
     pub(crate) sealer: Sealer,
@@ -142,8 +159,8 @@ pub(crate) struct Session {
     pub(crate) dictionary: Option<Arc<Dictionary>>,
 }
 
-impl Session {
-    pub(crate) fn new(now: Time, agreed: Agreed, settings: &Settings) -> Session {
+impl PathState {
+    pub(crate) fn new(now: Time, agreed: Agreed, settings: &Settings) -> PathState {
         let mtu = Mtu::new(now, agreed.peer.max_datagram.min(settings.datagram_bytes));
         let datagram = usize::from(mtu.size());
         let mut recovery = Recovery::new(now);
@@ -154,11 +171,11 @@ impl Session {
         }
         let dictionary = settings.dictionary.clone();
         let dictionary = dictionary.filter(|dictionary| agreed.peer.dictionary == Some(dictionary.id()));
-        Session {
+        PathState {
             local: agreed.local,
             remote: agreed.remote,
             peer: agreed.peer,
-            path: agreed.path,
+            address: agreed.path,
             epoch: now,
             sealer: Sealer::new(agreed.secrets.send),
             opener: Opener::new(agreed.secrets.receive),
@@ -202,7 +219,7 @@ impl Session {
         }
     }
 
-    /// A datagram with CLOSE alone, for a session that no link has any more.
+    /// A datagram with CLOSE alone, for a path that no link has any more.
     pub(crate) fn write_close(&mut self, code: CloseCode, reason: &str) -> Vec<u8> {
         let mut out = Vec::new();
         write_data_header(self.remote, self.sealer.key_phase(), self.sealer.next_number(), &mut out);
@@ -280,4 +297,116 @@ impl Session {
     pub(crate) fn rtt(&self) -> Duration {
         self.recovery.rtt.smoothed
     }
+
+    /// Whether the path does not answer.
+    pub(super) fn is_silent(&self) -> bool {
+        self.health == Health::Silent
+    }
+
+    /// Whether all that was asked has been answered in time so far.
+    pub(super) fn is_well(&self) -> bool {
+        self.health == Health::Well
+    }
+
+    /// When it is late, and when it is silent, if nothing is answered until then.
+    pub(super) fn health_timeouts(&self) -> HealthTimeouts {
+        let late = self.unanswered_since.map_or(Time::NEVER, |since| since + self.recovery.probe_time());
+        let silent = if late == Time::NEVER { late } else { late + SILENT_AFTER };
+        HealthTimeouts { late, silent }
+    }
+
+    /// Updates its health; `true` if it was well and is not any more.
+    pub(super) fn examine(&mut self, now: Time) -> bool {
+        let before = self.health;
+        let timeouts = self.health_timeouts();
+        self.health = match () {
+            () if timeouts.silent <= now => Health::Silent,
+            () if timeouts.late <= now => Health::Late,
+            () => Health::Well,
+        };
+        if before == Health::Silent && !self.is_silent() {
+            self.well_since = now;
+        }
+        before == Health::Well && !self.is_well()
+    }
+
+    /// When its health changes though nothing came.
+    pub(super) fn next_health_timeout(&self) -> Time {
+        let timeouts = self.health_timeouts();
+        match self.health {
+            Health::Well => timeouts.late,
+            Health::Late => timeouts.silent,
+            Health::Silent => Time::NEVER,
+        }
+    }
+
+    /// How long nothing that was sent has been answered, beyond the time that answers take; zero where answers come, or nothing
+    /// is under way.
+    pub(super) fn silence(&self, now: Time) -> Duration {
+        let since = self.unanswered_since.map_or(Duration::ZERO, |since| now.since(since));
+        since.saturating_sub(self.recovery.probe_time())
+    }
+
+    /// What is left of an estimate, 1 to 0: of one that is as old again as answers take, a half.
+    pub(super) fn freshness(&self, now: Time) -> f64 {
+        if matches!(self.capacity.controller(), Controller::Fixed(_)) {
+            return 1.0;
+        }
+        let (usual, silence) = (self.recovery.probe_time(), self.silence(now));
+        usual.as_secs_f64() / usual.saturating_add(silence).as_secs_f64().max(1e-9)
+    }
+
+    /// Its measures; `carries` is whether messages go over it now.
+    pub(super) fn statistics(&self, carries: bool) -> PathStatistics {
+        PathStatistics {
+            path: self.address,
+            second: self.second,
+            carries,
+            silent: self.is_silent(),
+            rtt: self.rtt(),
+            loss: self.loss,
+            bandwidth: self.capacity.bandwidth(),
+            datagram_bytes: self.mtu.size(),
+        }
+    }
+
+    /// The newest packet came from another address: the peer may have moved, or another machine forwards its packets.
+    pub(super) fn handle_other_address(&mut self, now: Time, address: Path, size: usize) {
+        match &mut self.candidate {
+            Some(candidate) if candidate.path == address => count(&mut candidate.received, size as u64),
+            _ => {
+                let challenge = self.random.array();
+                let received = size as u64;
+                self.candidate =
+                    Some(Candidate { path: address, challenge, received, sent: 0, next_at: now });
+            }
+        }
+    }
+
+    /// The peer has answered the CHALLENGE that was sent to an address: it is the path's address from now on (RFC 9000
+    /// §9.3). Gives it; nothing where no such challenge is under way.
+    pub(super) fn handle_response(&mut self, now: Time, data: [u8; 8]) -> Option<Path> {
+        let candidate = self.candidate.take_if(|candidate| candidate.challenge == data)?;
+        let moved = self.address.remote.ip() != candidate.path.remote.ip();
+        self.address = candidate.path;
+        if moved {
+            self.handle_new_path(now);
+        }
+        // What was sent to the old address since it went is lost; it need not be waited for.
+        self.probe = true;
+        Some(candidate.path)
+    }
+
+    /// The peer asks whether we are at the address that it has sent a CHALLENGE to.
+    pub(super) fn handle_challenge(&mut self, from: Path, data: [u8; 8]) {
+        self.responses.truncate(MAX_RESPONSES - 1);
+        self.responses.push((from, data));
+    }
+}
+
+/// See [`PathState::health_timeouts`].
+#[derive(Clone, Copy)]
+pub(super) struct HealthTimeouts {
+    pub(super) late: Time,
+    pub(super) silent: Time,
 }
