@@ -9,7 +9,7 @@
 //! 0x74 │ sequence counter, 2 bytes │ checksum: all bytes add up to 0 modulo 256             footer (§5.7)
 //! ```
 
-use super::Packet;
+use super::{Kind, Packet};
 use glassline_media::FrameRate;
 use thiserror::Error;
 
@@ -237,6 +237,13 @@ pub struct Cdp {
     /// Counts packets, modulo 65,536.
     pub sequence: u16,
     triplets: Vec<Triplet>,
+}
+
+impl Packet {
+    /// Its captions, where it is a caption distribution packet, or why it is none.
+    pub fn captions(&self) -> Option<Result<Cdp, CdpError>> {
+        (self.kind() == Kind::Cea708).then(|| Cdp::parse(&self.data().collect::<Vec<_>>()))
+    }
 }
 
 impl Cdp {

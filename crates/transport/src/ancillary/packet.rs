@@ -1,6 +1,6 @@
 //! One ANC packet (ST 291-1 §6, RFC 8331 §2.1).
 
-use super::{Cdp, CdpError, Error, LINE_ANY, OFFSET_ANY, TimeCode};
+use super::{Error, LINE_ANY, OFFSET_ANY};
 use std::fmt;
 
 /// User data words of a packet at most.
@@ -143,16 +143,6 @@ impl Packet {
     /// The low 8 bits of its user data words.
     pub fn data(&self) -> impl ExactSizeIterator<Item = u8> + '_ {
         self.words.iter().map(|word| low(*word))
-    }
-
-    /// Its time code, if it is one that makes sense.
-    pub fn time_code(&self) -> Option<TimeCode> {
-        (self.kind() == Kind::TimeCode).then(|| TimeCode::parse(&self.words))?
-    }
-
-    /// Its captions, where it is a caption distribution packet, or why it is none.
-    pub fn captions(&self) -> Option<Result<Cdp, CdpError>> {
-        (self.kind() == Kind::Cea708).then(|| Cdp::parse(&self.data().collect::<Vec<_>>()))
     }
 
     /// Words with a wrong parity among identifiers, count and user data. User data of 10 bits have no parity; no sender

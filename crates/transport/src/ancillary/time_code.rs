@@ -1,6 +1,6 @@
 //! Ancillary time code (ST 12-2), which carries the time code of ST 12-1.
 
-use super::Packet;
+use super::{Kind, Packet};
 use glassline_media::FrameRate;
 use std::fmt;
 use std::str::FromStr;
@@ -110,6 +110,13 @@ impl TimeCode {
             *word |= (self.source.bits() >> index & 1) << 3;
         }
         Packet::new(0x60, 0x60, &data)
+    }
+}
+
+impl Packet {
+    /// Its time code, if it is one that makes sense.
+    pub fn time_code(&self) -> Option<TimeCode> {
+        (self.kind() == Kind::TimeCode).then(|| TimeCode::parse(self.words()))?
     }
 }
 

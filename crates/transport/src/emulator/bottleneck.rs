@@ -5,7 +5,8 @@
 
 use super::config::{Discipline, Queue, Service};
 use super::event::Event;
-use super::link::{Delivered, Flow, Record};
+use super::packets::{Delivered, Flow};
+use super::record::Record;
 use super::trace::{Cursor, OPPORTUNITY_BYTES, Trace};
 use glassline_media::Time;
 use std::collections::VecDeque;

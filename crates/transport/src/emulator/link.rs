@@ -11,40 +11,13 @@ use super::bottleneck::Bottleneck;
 use super::config::{ConfigError, LinkConfig, Loss, OutageEffect, Service, check_loss};
 use super::event::{DropReason, Event};
 use super::outage::Switch;
+use super::packets::{Delivered, Flow};
 use super::random::Random;
+use super::record::Record;
 use glassline_media::Time;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::time::Duration;
-
-/// A packet that has reached the link's end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivered<T> {
-    /// When it did.
-    pub at: Time,
-    /// When it had been pushed.
-    pub arrived: Time,
-    /// Its size, the link's overhead counted.
-    pub bytes: u32,
-    /// What was pushed.
-    pub packet: T,
-}
-
-/// Packets, and their bytes with the link's overhead.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flow {
-    /// How many.
-    pub packets: u64,
-    /// Of all of them.
-    pub bytes: u64,
-}
-
-impl Flow {
-    fn add(&mut self, packets: u64, bytes: u64) {
-        self.packets += packets;
-        self.bytes += bytes;
-    }
-}
 
 /// What has happened on a link since its start. `arrived + duplicated = delivered + dropped + held`, always.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,31 +119,6 @@ impl<T> PartialOrd for Flying<T> {
 impl<T> Ord for Flying<T> {
     fn cmp(&self, other: &Flying<T>) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
-    }
-}
-
-/// Events that wait to be polled; they are recorded only once the caller has asked for them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Record {
-    wanted: bool,
-    events: VecDeque<Event>,
-    missed: u64,
-}
-
-/// Events that may wait; later ones are counted only.
-const MAX_EVENTS: usize = 1 << 20;
-
-impl Record {
-    pub(super) fn is_wanted(&self) -> bool {
-        self.wanted && self.events.len() < MAX_EVENTS
-    }
-
-    pub(super) fn add(&mut self, event: Event) {
-        if self.is_wanted() {
-            self.events.push_back(event);
-        } else if self.wanted {
-            self.missed += 1;
-        }
     }
 }
 
@@ -331,17 +279,17 @@ impl<T: Clone> Link<T> {
 
     /// Has events recorded from now on, for [`Link::poll_event`].
     pub fn record_events(&mut self) {
-        self.record.wanted = true;
+        self.record.begin();
     }
 
     /// The next recorded event. Up to 2²⁰ wait.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.record.events.pop_front()
+        self.record.pop()
     }
 
     /// Events that found too many waiting, and are not told.
     pub fn missed_events(&self) -> u64 {
-        self.record.missed
+        self.record.missed()
     }
 
     /// Has everything happen that is due up to `now`; [`Link::poll`] does so itself.

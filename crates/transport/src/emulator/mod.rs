@@ -19,7 +19,9 @@ mod figures;
 mod link;
 mod network;
 mod outage;
+mod packets;
 mod random;
+mod record;
 mod trace;
 
 pub use config::{
@@ -27,8 +29,9 @@ pub use config::{
 };
 pub use event::{DropReason, Event};
 pub use figures::{Bin, Figures, Spread};
-pub use link::{Counters, Delivered, Flow, Link};
+pub use link::{Counters, Link};
 pub use network::{Datagram, Delivery, End, Network, NetworkCounters};
+pub use packets::{Delivered, Flow};
 pub use random::Random;
 pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};
 
