@@ -2,7 +2,7 @@
 
 use super::frame::Geometry;
 use super::header::FrameHeader;
-use super::modes::{Macroblock, Mode, Reference};
+use super::macroblock::{Macroblock, Mode, Reference};
 use super::simd::Kernels;
 use super::state::{Filter, Segmentation};
 

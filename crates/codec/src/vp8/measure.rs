@@ -194,7 +194,7 @@ pub(crate) fn plane_sse(
 
 #[cfg(test)]
 mod tests {
-    use super::super::modes::Mode;
+    use super::super::macroblock::Mode;
     use super::*;
 
     #[test]

@@ -40,6 +40,7 @@ mod frame;
 mod header;
 mod limits;
 mod loop_filter;
+mod macroblock;
 mod measure;
 mod modes;
 mod motion;
@@ -57,6 +58,7 @@ mod state;
 mod tables;
 mod tokens;
 mod transform;
+mod vector;
 mod workspace;
 
 pub use decode::{Decoded, decode, decode_in};

@@ -1,50 +1,9 @@
 //! Motion vectors: what the neighbours suggest, and how a vector is read (RFC 6386 §16.3, §16.4 and §17).
 
 use super::bool_coder::BoolDecoder;
-use super::modes::{Macroblock, Mode, Split};
+use super::macroblock::{Macroblock, Mode, Reference, Split};
 use super::tables::modes::{SPLIT, SUB_VECTOR};
-
-/// A motion vector in quarters of a luma sample, which are eighths of a chroma sample.
-///
-/// Both components in one number, so that vectors are copied and compared as a whole.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Vector(u32);
-
-impl Vector {
-    pub(crate) const ZERO: Vector = Vector(0);
-
-    #[inline(always)]
-    pub(crate) const fn new(row: i16, column: i16) -> Vector {
-        Vector((row as u16 as u32) << 16 | column as u16 as u32)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn row(self) -> i16 {
-        (self.0 >> 16) as i16
-    }
-
-    #[inline(always)]
-    pub(crate) const fn column(self) -> i16 {
-        self.0 as i16
-    }
-
-    #[inline(always)]
-    fn plus(self, row: i16, column: i16) -> Vector {
-        // A stream that walks out of 16 bits is senseless, but no reason to panic.
-        Vector::new(self.row().wrapping_add(row), self.column().wrapping_add(column))
-    }
-
-    #[inline(always)]
-    fn inverted(self) -> Vector {
-        Vector::new(self.row().wrapping_neg(), self.column().wrapping_neg())
-    }
-}
-
-impl std::fmt::Debug for Vector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Vector({} down, {} right)", self.row(), self.column())
-    }
-}
+use super::vector::Vector;
 
 /// How far vectors that are taken from neighbours may point, in quarter samples: one macroblock beyond the picture.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +50,7 @@ impl Suggested {
     /// Looks at the macroblocks above, to the left, and above to the left of one that is predicted from `reference`.
     #[inline(always)]
     pub(crate) fn new(
-        current: super::modes::Reference,
+        current: Reference,
         above: &Macroblock,
         left: &Macroblock,
         above_left: &Macroblock,
@@ -240,7 +199,7 @@ pub(crate) fn chroma_vector(vectors: [Vector; 4], full_pixel: bool) -> Vector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vp8::modes::Reference;
+    use crate::vp8::macroblock::Reference;
 
     fn inter(row: i16, column: i16) -> Macroblock {
         Macroblock {

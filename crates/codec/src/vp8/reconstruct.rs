@@ -1,7 +1,7 @@
 //! From modes and coefficients to samples, macroblock by macroblock.
 
 use super::frame::Geometry;
-use super::modes::{Macroblock, Mode, Reference};
+use super::macroblock::{Macroblock, Mode, Reference};
 use super::predict::inter;
 use super::predict::intra::{self, ABOVE, Edges, LEFT, SubblockEdges};
 use super::simd::Kernels;

@@ -1,7 +1,7 @@
 //! Memory that frames are decoded in, used again from frame to frame.
 
 use super::frame::{Frame, Geometry, Unfinished};
-use super::modes::Macroblock;
+use super::macroblock::Macroblock;
 use super::reconstruct::TopLines;
 use super::simd::encode::EncodeKernels;
 use super::simd::{self, Kernels};

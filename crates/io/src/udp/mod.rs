@@ -14,13 +14,15 @@ mod messages;
 mod port;
 mod receiver;
 mod sender;
+mod settings;
 mod socket;
 mod stamps;
 
 pub use inbox::Inbox;
 pub use port::{Arrival, Arrivals, Local, Port};
-pub use receiver::{Receiver, Settings};
+pub use receiver::Receiver;
 pub use sender::{Route, Sender};
+pub use settings::Settings;
 pub use socket::Granted;
 
 use rustix::net::netdevice;

@@ -1,26 +1,16 @@
 //! UDP in: datagrams to an address of ours, to a multicast group from anybody, or from one sender alone.
 
 use super::inbox::Inbox;
+use super::settings::Settings;
 use super::socket;
 use socket2::Socket;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Room in the kernel for datagrams that were not read yet. At 50 Mbit/s it lasts for more than a second; the
 /// kernel gives less where `net.core.rmem_max` is lower and we may not override it.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
-
-/// What is received.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Our own address, or a multicast group's, which is joined. `[::]` takes IPv4 too.
-    pub address: SocketAddr,
-    /// The network interface at which a group is joined; the routing table chooses without one.
-    pub interface: Option<String>,
-    /// The one sender from which datagrams to the group are received (source-specific multicast).
-    pub sender: Option<IpAddr>,
-}
 
 /// A non-blocking socket that datagrams come to. Others may receive the same group at the same port.
 #[derive(Debug)]

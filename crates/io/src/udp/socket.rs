@@ -1,7 +1,7 @@
 //! Sockets that datagrams come to: bound, joined to their group, and with room for datagrams that wait to be read. And
 //! what other sockets have in common with them.
 
-use super::receiver::Settings;
+use super::settings::Settings;
 use super::{interface_index, storage};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt;

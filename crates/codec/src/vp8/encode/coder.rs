@@ -1,43 +1,26 @@
 //! One picture, encoded once or in several qualities.
 
 use super::filter_choice;
-use super::frame::{Job, Layer, Store};
-use super::parallel::Parallel;
+use super::frame;
+use super::job::Job;
 use super::quantization::{Quantization, Quantizations};
 use super::rate::{BlockCosts, ModeCosts};
 use super::segments::Segments;
-use super::size_target;
-use super::source::Source;
 use super::speed::Tools;
+use super::store::{Layer, Store};
+use super::task::Task;
 use super::tokens::{Counts, NO_COUNTS};
 use super::write::{self, Field, Partitions, Written};
-use super::{EncodeError, Encoded, Quality, Replace, Request, Stats};
-use crate::vp8::frame::{Frame, Geometry, Unfinished};
+use super::{EncodeError, Encoded, Replace, Stats};
+use crate::vp8::frame::{Frame, Unfinished};
 use crate::vp8::header::{FrameHeader, KeyTag, Lasting, Quantizer, Update};
 use crate::vp8::loop_filter::{Area, LoopFilter};
-use crate::vp8::modes::{Macroblock, Mode, Reference};
+use crate::vp8::macroblock::{Macroblock, Mode, Reference};
 use crate::vp8::next_state::next;
-use crate::vp8::simd::Kernels;
-use crate::vp8::simd::encode::EncodeKernels;
 use crate::vp8::state::{Inner, State};
 use crate::vp8::workspace::Workspace;
 use glassline_media::Colour;
 use std::sync::Arc;
-
-/// What all encodings of one picture have in common.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Task<'a> {
-    pub(crate) geometry: Geometry,
-    pub(crate) source: Source<'a>,
-    /// What is predicted from, unless it is a key frame.
-    pub(crate) inner: Option<&'a Inner>,
-    pub(crate) references: &'a [Reference],
-    pub(crate) key: bool,
-    pub(crate) request: &'a Request,
-    pub(crate) parallel: &'a dyn Parallel,
-    pub(crate) kernels: &'static Kernels,
-    pub(crate) encode_kernels: &'static EncodeKernels,
-}
 
 /// How coarsely a frame is coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,49 +81,6 @@ impl<'a> Coder<'a> {
         }
     }
 
-    /// Encodes in each of `qualities`. The one in the middle comes first and decides for all, that of the quantisers where there
-    /// are some; quantisers are coded all at once, and sizes are searched for from what they gave.
-    pub(crate) fn candidates(&mut self, qualities: &[Quality]) -> Result<Vec<Encoded>, EncodeError> {
-        let mut order: Vec<usize> = (0..qualities.len()).collect();
-        order.sort_by_key(|&at| match qualities[at] {
-            Quality::Quantizer(index) => usize::from(index),
-            // Small is coarse.
-            Quality::Bytes { target, .. } => usize::from(size_target::guess(target, &self.task)),
-        });
-        let is_quantizer = |&at: &usize| matches!(qualities[at], Quality::Quantizer(_));
-        order.sort_by_key(|at| !is_quantizer(at));
-        let quantizers = order.iter().filter(|at| is_quantizer(at)).count();
-        let together = if quantizers > 0 { quantizers } else { order.len() };
-        let middle = together / 2;
-        order[..(middle + 1).min(together)].reverse();
-        let settings = order.iter().filter_map(|&at| match qualities[at] {
-            Quality::Quantizer(index) => Some(Setting::new(index)),
-            Quality::Bytes { .. } => None,
-        });
-        let settings: Vec<Setting> = settings.collect();
-        let mut passes = Vec::new().into_iter();
-        let mut encoded: Vec<Option<Encoded>> = vec![None; qualities.len()];
-        let mut known = Vec::with_capacity(quantizers);
-        for (number, &at) in order.iter().enumerate() {
-            let pass = match qualities[at] {
-                Quality::Quantizer(_) => {
-                    if number == 0 {
-                        passes = self.passes(&settings).into_iter();
-                    }
-                    passes.next()
-                }
-                Quality::Bytes { target, never_above } => {
-                    Some(size_target::search(self, target, never_above, &known)?)
-                }
-            };
-            encoded[at] = pass.map(|pass| self.finish(pass)).transpose()?;
-            if let (Quality::Quantizer(index), Some(encoded)) = (qualities[at], &encoded[at]) {
-                known.push((index, encoded.bytes.len()));
-            }
-        }
-        Ok(encoded.into_iter().flatten().collect())
-    }
-
     /// Makes the next pass decide anew.
     pub(crate) fn forget_decisions(&mut self) {
         self.decided = false;
@@ -166,7 +106,7 @@ impl<'a> Coder<'a> {
     }
 
     /// Codes the macroblocks in several settings, the first of which decides, if that is not done yet.
-    fn passes(&mut self, settings: &[Setting]) -> Vec<Pass> {
+    pub(crate) fn passes(&mut self, settings: &[Setting]) -> Vec<Pass> {
         let task = &self.task;
         if !self.decided {
             self.segments = Segments::new(task, settings[0].index);
@@ -202,7 +142,7 @@ impl<'a> Coder<'a> {
             let planes = pass.unfinished.planes_mut();
             Layer { quantizations, planes, counts: &mut pass.counts }
         });
-        job.run(self.store, &mut layers.collect::<Vec<_>>(), self.decided, task.parallel);
+        frame::run(&job, self.store, &mut layers.collect::<Vec<_>>(), self.decided, task.parallel);
         self.decided = true;
         passes
     }
@@ -240,7 +180,7 @@ impl<'a> Coder<'a> {
     }
 
     /// Filters and writes one of the passes that were run last.
-    fn finish(&mut self, pass: Pass) -> Result<Encoded, EncodeError> {
+    pub(crate) fn finish(&mut self, pass: Pass) -> Result<Encoded, EncodeError> {
         let Pass { setting, mut unfinished, counts, layer } = pass;
         self.store.show(&self.task.geometry, layer);
         let task = self.task;

@@ -1,6 +1,6 @@
 //! How a macroblock is predicted.
 
-use super::frame::Job;
+use super::job::Job;
 use super::motion_search::{self, Search};
 use super::quantization::Quantization;
 use super::rate::{self, Cost, intra_index};
@@ -8,12 +8,13 @@ use super::reference::ReferencePlane;
 use super::residue::Coding;
 use super::split::Cutter;
 use super::subblocks::{Choice, Tile};
+use crate::vp8::macroblock::{Macroblock, Mode, Reference, Split};
 use crate::vp8::measure::Shape;
 use crate::vp8::modes::SQUARE_MODES;
-use crate::vp8::modes::{Macroblock, Mode, Reference, Split};
-use crate::vp8::motion::{Bounds, Suggested, Vector};
+use crate::vp8::motion::{Bounds, Suggested};
 use crate::vp8::reconstruct::Reconstruction;
 use crate::vp8::tables::modes::MODE_CONTEXTS;
+use crate::vp8::vector::Vector;
 
 /// What saying that a macroblock is intra, or which reference it is predicted from, costs about: intra, last,
 /// golden, altref.

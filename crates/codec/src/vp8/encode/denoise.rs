@@ -21,9 +21,9 @@ use super::{EncodeError, EncodeWorkspace, Serial, check_picture};
 use crate::vp8::frame::{Frame, Geometry};
 use crate::vp8::header::Lasting;
 use crate::vp8::measure::Shape;
-use crate::vp8::motion::Vector;
 use crate::vp8::simd::Kernels;
 use crate::vp8::simd::encode::EncodeKernels;
+use crate::vp8::vector::Vector;
 use filter::{Level, SAMPLES};
 use glassline_media::Picture;
 

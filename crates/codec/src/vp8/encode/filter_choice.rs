@@ -1,6 +1,6 @@
 //! How strongly a frame is filtered: tried on a part of it.
 
-use super::coder::Task;
+use super::task::Task;
 use super::write::Field;
 use crate::vp8::header::{FrameHeader, Lasting};
 use crate::vp8::loop_filter::{Area, LoopFilter};

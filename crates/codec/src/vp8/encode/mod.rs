@@ -7,11 +7,14 @@
 //! makes bytes, while `filter_choice` sets the loop filter. `segments` may be finer than their
 //! frame. `speed` says what a speed level switches. `denoise` takes noise out of pictures beforehand.
 
+mod candidates;
 mod coder;
 mod decision;
 pub(crate) mod denoise;
 mod filter_choice;
 mod frame;
+mod job;
+mod lanes;
 mod motion_search;
 mod parallel;
 mod probabilities;
@@ -25,22 +28,25 @@ mod size_target;
 mod source;
 mod speed;
 mod split;
+mod store;
 mod subblocks;
+mod task;
 pub(crate) mod tokens;
 mod write;
 
 use super::frame::{Frame, Geometry};
-use super::modes::Reference;
+use super::macroblock::Reference;
 use super::simd::Kernels;
 use super::simd::encode::EncodeKernels;
 use super::state::{Inner, State};
 use super::workspace::Workspace;
-use coder::{Coder, Task};
+use coder::Coder;
 pub use denoise::{Denoise, Denoised, denoise, denoise_in};
-use frame::Store;
 use glassline_media::{Picture, PixelFormat, Size};
 pub use parallel::{Parallel, Serial};
 use source::{Padding, Source};
+use store::Store;
+use task::Task;
 use thiserror::Error;
 
 /// The quality, or the size, that a frame is encoded for.
@@ -332,7 +338,7 @@ fn encode_with(
         kernels,
         encode_kernels,
     };
-    Coder::new(task, frames, store).candidates(qualities)
+    candidates::candidates(&mut Coder::new(task, frames, store), qualities)
 }
 
 fn check(picture: &Picture, request: &Request, qualities: &[Quality]) -> Result<Geometry, EncodeError> {

@@ -4,8 +4,8 @@ use super::rate::{Cost, MAX_COMPONENT, ModeCosts};
 use super::reference::ReferencePlane;
 use super::speed::Tools;
 use crate::vp8::measure::Shape;
-use crate::vp8::motion::Vector;
 use crate::vp8::simd::encode::EncodeKernels;
+use crate::vp8::vector::Vector;
 
 /// A vector, how far the block that it points to is from the source, and the same with the price of its bits.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,13 @@
 //! What bits cost: tables made from the probabilities that a frame starts from, in 256ths of a bit.
 
 use crate::vp8::bool_coder::{Path, paths};
-use crate::vp8::modes::{B_TREE, BMode, KEY_Y_TREE, Mode, UV_TREE, Y_TREE};
-use crate::vp8::motion::{SHORT_TREE, Vector};
+use crate::vp8::macroblock::{BMode, Mode};
+use crate::vp8::modes::{B_TREE, KEY_Y_TREE, UV_TREE, Y_TREE};
+use crate::vp8::motion::SHORT_TREE;
 use crate::vp8::state::Probabilities;
 use crate::vp8::tables::modes::{B_MODE, KEY_B_MODE, KEY_UV_MODE, KEY_Y_MODE};
 use crate::vp8::tokens::LARGE;
+use crate::vp8::vector::Vector;
 
 /// 256ths of a bit.
 pub(crate) type Cost = u32;

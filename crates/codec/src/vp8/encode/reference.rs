@@ -1,8 +1,8 @@
 //! A plane of a reference frame, as motion search sees it: blocks anywhere, beyond the picture's edges as well.
 
 use crate::vp8::frame::{Frame, Geometry};
-use crate::vp8::motion::Vector;
 use crate::vp8::simd::Kernels;
+use crate::vp8::vector::Vector;
 
 /// Bytes of a line of gathered samples.
 const GATHERED_STRIDE: usize = 32;

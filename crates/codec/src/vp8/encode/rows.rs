@@ -5,11 +5,13 @@
 //! whatever runs the tasks. What a row needs of the one above comes in pieces through a channel, so that no two tasks
 //! look at the same memory.
 
-use super::frame::{Job, Lane, Layer, Scratch, Store};
+use super::job::Job;
+use super::lanes::{Lane, Scratch};
 use super::parallel::{Parallel, share};
 use super::quantization::Quantizations;
+use super::store::{Layer, Store};
 use super::tokens::{Collector, Counts, NO_COUNTS, Token};
-use crate::vp8::modes::Macroblock;
+use crate::vp8::macroblock::Macroblock;
 use crate::vp8::reconstruct::{TopLines, last_lines};
 use crate::vp8::tokens::Context;
 use std::sync::Mutex;
@@ -46,7 +48,7 @@ struct RowLayer<'a> {
     coded: &'a mut [bool],
 }
 
-/// As [`Job::run`], on as many tasks as `parallel` runs at a time. `store` is reset.
+/// As [`frame::run`](super::frame::run), on as many tasks as `parallel` runs at a time. `store` is reset.
 pub(crate) fn run(
     job: &Job<'_>,
     store: &mut Store,

@@ -1,6 +1,6 @@
 //! Segments: macroblocks that are quantised more finely than their frame (RFC 6386 §9.3).
 
-use super::coder::Task;
+use super::task::Task;
 use crate::vp8::measure::Shape;
 use crate::vp8::quantizer::ac_factor;
 use crate::vp8::state::{Inner, Segmentation};

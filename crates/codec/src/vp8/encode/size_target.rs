@@ -1,7 +1,8 @@
 //! A frame of a certain size: one analysis, coded again with other quantisers until the size is right.
 
 use super::EncodeError;
-use super::coder::{Coder, Pass, Setting, Task};
+use super::coder::{Coder, Pass, Setting};
+use super::task::Task;
 use crate::vp8::header::Quantizer;
 use crate::vp8::quantizer::Factors;
 

@@ -5,12 +5,13 @@ use super::rate::{self, ModeCosts};
 use super::reference::ReferencePlane;
 use super::speed::Tools;
 use super::write::split_cost;
+use crate::vp8::macroblock::{Macroblock, Mode, Reference, Split};
 use crate::vp8::measure::Shape;
-use crate::vp8::modes::{Macroblock, Mode, Reference, Split};
-use crate::vp8::motion::{Vector, sub_context};
+use crate::vp8::motion::sub_context;
 use crate::vp8::simd::Kernels;
 use crate::vp8::simd::encode::EncodeKernels;
 use crate::vp8::tables::modes::SUB_VECTOR;
+use crate::vp8::vector::Vector;
 
 /// What cutting a macroblock depends on.
 pub(crate) struct Cutter<'a> {

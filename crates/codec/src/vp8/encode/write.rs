@@ -6,16 +6,16 @@ use super::tokens::{Counts, Token};
 use crate::vp8::bool_coder::BoolEncoder;
 use crate::vp8::frame::Geometry;
 use crate::vp8::header::{FrameHeader, Lasting, Update};
-use crate::vp8::modes::{
-    B_TREE, KEY_Y_TREE, Macroblock, Mode, Reference, SEGMENT_TREE, Split, UV_TREE, Y_TREE,
-};
-use crate::vp8::motion::{Bounds, SHORT_TREE, Suggested, Vector, sub_context};
+use crate::vp8::macroblock::{Macroblock, Mode, Reference, Split};
+use crate::vp8::modes::{B_TREE, KEY_Y_TREE, SEGMENT_TREE, UV_TREE, Y_TREE};
+use crate::vp8::motion::{Bounds, SHORT_TREE, Suggested, sub_context};
 use crate::vp8::simd::encode::EncodeKernels;
 use crate::vp8::state::{Filter, Probabilities, Segmentation};
 use crate::vp8::tables::coefficients;
 use crate::vp8::tables::modes::{
     B_MODE, KEY_B_MODE, KEY_UV_MODE, KEY_Y_MODE, MODE_CONTEXTS, SPLIT, SUB_VECTOR, UPDATE_VECTOR,
 };
+use crate::vp8::vector::Vector;
 
 /// All macroblocks of a frame with a line of those outside above them, and one to the left of each row.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,10 @@
 //! the few blocks that need one get their samples gathered.
 
 use crate::vp8::frame::{Frame, Geometry};
-use crate::vp8::modes::{Macroblock, Mode, Split};
-use crate::vp8::motion::{Vector, chroma_vector};
+use crate::vp8::macroblock::{Macroblock, Mode, Split};
+use crate::vp8::motion::chroma_vector;
 use crate::vp8::simd::{Copy, Kernels, SubPel, SubPelTwo};
+use crate::vp8::vector::Vector;
 
 /// The six taps for each eighth of a sample (§18.3).
 pub(crate) const SIX_TAP: [[i8; 6]; 8] = [

@@ -2,7 +2,7 @@
 //!
 //! Beyond the picture's left edge all samples are 129, above it 127, and so is the corner of the first row.
 
-use crate::vp8::modes::{BMode, Mode};
+use crate::vp8::macroblock::{BMode, Mode};
 
 /// Samples of the column to the left of the picture.
 pub(crate) const LEFT: u8 = 129;

@@ -4,7 +4,8 @@
 //! same bits, which `tests` checks for all of them. This module alone may use `unsafe`.
 
 use super::loop_filter::{self, EdgeFilters};
-use super::modes::{Macroblock, ModeReader};
+use super::macroblock::Macroblock;
+use super::modes::ModeReader;
 use super::predict::inter;
 use super::tokens::{self, ReadMacroblock};
 use super::transform;

@@ -27,7 +27,7 @@ mod room;
 
 pub use room::{Batch, MESSAGES_MAX, PIECES_MAX, Received, Room};
 
-use super::receiver::Settings;
+use super::settings::Settings;
 use super::{Granted, control, socket};
 use rustix::event::{PollFd, PollFlags};
 use socket2::Socket;

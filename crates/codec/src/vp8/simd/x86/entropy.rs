@@ -3,7 +3,8 @@
 
 use crate::vp8::bool_coder::{BoolDecoder, BoolEncoder};
 use crate::vp8::encode::tokens::{self as encode_tokens, Token};
-use crate::vp8::modes::{Macroblock, ModeReader};
+use crate::vp8::macroblock::Macroblock;
+use crate::vp8::modes::ModeReader;
 use crate::vp8::quantizer::Factors;
 use crate::vp8::tables::coefficients::CoefficientProbs;
 use crate::vp8::tokens::{self, Coefficients, Context, Ends};
