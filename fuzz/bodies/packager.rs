@@ -2,7 +2,7 @@
 //! publisher returns (0: never). Events come in the order that players rely on, any chop gives the same objects, and every
 //! playlist can be written at any end.
 
-use glassline_delivery::packager::{Event, Intake, RenditionName, Settings};
+use glassline_delivery::packager::{Demultiplexer, Event, Packager, RenditionName, Settings};
 use glassline_delivery::playlist::hls::{self, MediaOptions};
 use glassline_delivery::playlist::{Carried, Variant, dash};
 use glassline_delivery::stream::Mux;
@@ -32,7 +32,8 @@ struct Open {
 }
 
 fn packaged(wire: &[u8], chop: usize, returns: u8) -> Objects {
-    let mut intake = Intake::new(Mux::MpegTs, Settings::default()).starting_at(1, 1000);
+    let mut demux = Demultiplexer::new(Mux::MpegTs);
+    let mut packager = Packager::new(Settings::default()).starting_at(1, 1000);
     let (mut objects, mut open) = (Objects::default(), BTreeMap::new());
     let (before, behind) = match usize::from(returns) * 188 {
         0 => (wire, None),
@@ -41,28 +42,38 @@ fn packaged(wire: &[u8], chop: usize, returns: u8) -> Objects {
     let mut at = 0;
     for (number, part) in [Some(before), behind].into_iter().flatten().enumerate() {
         if number > 0 {
-            intake.discontinuity(NOW);
-            take(&mut intake, &mut objects, &mut open);
+            demux.begin(Mux::MpegTs);
+            packager.discontinuity(NOW, demux.reached());
+            take(&mut packager, &mut objects, &mut open);
         }
         for bytes in part.chunks(chop.min(part.len().max(1))) {
-            intake.push(bytes, NOW, Some(at));
+            demux.push(bytes, Some(at));
             at += bytes.len() as u64;
-            take(&mut intake, &mut objects, &mut open);
+            hand_over(&mut demux, &mut packager);
+            take(&mut packager, &mut objects, &mut open);
         }
     }
-    intake.finish(NOW);
-    assert!(take(&mut intake, &mut objects, &mut open), "the end is told");
+    demux.finish();
+    hand_over(&mut demux, &mut packager);
+    packager.finish(NOW, demux.reached());
+    assert!(take(&mut packager, &mut objects, &mut open), "the end is told");
     for (rendition, open) in &open {
         assert!(open.segment.is_none() && open.part.is_none(), "{rendition:?} ends with all that it began");
     }
-    write_playlists(&intake, &open);
+    write_playlists(&packager, &open);
     objects
 }
 
+fn hand_over(demux: &mut Demultiplexer, packager: &mut Packager) {
+    while let Some(input) = demux.poll() {
+        packager.handle_input(input, NOW, demux.reached());
+    }
+}
+
 /// Takes the events that there are. Returns whether the end was among them.
-fn take(intake: &mut Intake, objects: &mut Objects, open: &mut BTreeMap<RenditionName, Open>) -> bool {
+fn take(packager: &mut Packager, objects: &mut Objects, open: &mut BTreeMap<RenditionName, Open>) -> bool {
     let mut has_ended = false;
-    while let Some(event) = intake.poll() {
+    while let Some(event) = packager.poll() {
         assert!(!has_ended || matches!(event, Event::Expires { .. } | Event::InitExpires { .. }));
         match event {
             Event::Init { rendition, number, bytes } => {
@@ -109,8 +120,8 @@ fn take(intake: &mut Intake, objects: &mut Objects, open: &mut BTreeMap<Renditio
     has_ended
 }
 
-fn write_playlists(intake: &Intake, open: &BTreeMap<RenditionName, Open>) {
-    let presentation = intake.presentation();
+fn write_playlists(packager: &Packager, open: &BTreeMap<RenditionName, Open>) {
+    let presentation = packager.presentation();
     let variants = [Variant::alone(presentation)];
     let carried = Carried::default();
     let _ = hls::multivariant(&variants, &carried);

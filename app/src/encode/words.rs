@@ -6,7 +6,7 @@ use anyhow::Error;
 use glassline_io::capture::CaptureError;
 use glassline_media::FrameRate;
 use glassline_studio::capture;
-use glassline_studio::encode::sound::SoundError;
+use glassline_studio::encode::sound_error::SoundError;
 use glassline_studio::encode::{self, ControlError, LadderError, MuxRateError};
 use glassline_studio::output::{Error as OutputError, PushFailure, TargetError};
 use std::path::Path;

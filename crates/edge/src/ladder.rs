@@ -3,12 +3,12 @@
 //! ones.
 
 use super::playlists::{PlaylistRequest, PlaylistSources, Playlists};
-use super::presentation_store::CaptureVersion;
+use super::presentation_store::{CaptureVersion, VersionObserver};
 use super::{FoundObject, Wake};
 use glassline_delivery::playlist::{Object, Variant};
 use glassline_delivery::policy::StreamName;
 use glassline_media::Time;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// The versions of one capture.
 pub struct Ladder {
@@ -54,7 +54,8 @@ impl Ladder {
     /// These are the versions, the best first, as was found at `now`.
     pub fn set_versions(self: &Arc<Ladder>, versions: Vec<CaptureVersion>, now: Time) {
         for version in &versions {
-            version.store.belongs_to(self);
+            let observer: Weak<Ladder> = Arc::downgrade(self);
+            version.store.set_observer(observer);
         }
         let mut state = self.lock();
         state.looked = Some(now);
@@ -86,9 +87,10 @@ impl Ladder {
         let State { versions, playlists, .. } = &mut *state;
         with_variants(versions, &mut |sources| playlists.find(request.clone(), sources))
     }
+}
 
-    /// One of the versions has something new.
-    pub(super) fn tell(&self) {
+impl VersionObserver for Ladder {
+    fn handle_change(&self) {
         let mut state = self.lock();
         if !state.playlists.are_idle() {
             state.change();

@@ -23,6 +23,7 @@ mod mpeg_ts_segments;
 mod playlists;
 mod presentation_store;
 mod readers;
+mod reading;
 mod upstream;
 mod waits;
 
@@ -34,7 +35,7 @@ pub use ladder::Ladder;
 pub use mpeg_ts_segments::MissingSegment;
 pub use playlists::FoundObject;
 pub use presentation_store::{CaptureVersion, PresentationStore};
-pub use readers::Reading;
+pub use reading::Reading;
 pub use upstream::{FetchFigures, FetcherError, UpstreamRoute, UpstreamSettings};
 pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 

@@ -2,10 +2,11 @@
 
 use super::mpeg_ts_segments::{MissingSegment, MpegTsSegments};
 use super::playlists::{FoundObject, PlaylistRequest, PlaylistSources, Playlists};
-use super::{Growing, Ladder, Wake};
+use super::{Growing, Wake};
 use glassline_delivery::fill::{Bytes, Failure, Head, Object as Filling};
 use glassline_delivery::packager::{
-    Availability, Event, Guide, Intake, LeftOut, Position, Presentation, Rendition, RenditionName, Settings,
+    Availability, Demultiplexer, Event, Guide, Input, LeftOut, Packager, Position, Presentation, Rendition,
+    RenditionName, Settings,
 };
 use glassline_delivery::playlist::hls::Report;
 use glassline_delivery::playlist::{Object, Variant};
@@ -54,19 +55,28 @@ pub struct PresentationStore {
     /// How long an object is worth keeping, in seconds.
     keep_secs: u64,
     relations: Mutex<Relations>,
+    /// Locked before the contents, and never by what answers a request: taking bytes apart holds no answer up.
+    demux: Mutex<Demultiplexer>,
+}
+
+/// Is told that one version of a capture has something new.
+pub(super) trait VersionObserver: Send + Sync {
+    /// Called without a lock of the version.
+    fn handle_change(&self);
 }
 
 /// The other versions of its capture. Nothing else is locked while this is.
 #[derive(Default)]
 struct Relations {
     versions: Vec<(String, Weak<PresentationStore>)>,
-    ladder: Weak<Ladder>,
+    observer: Option<Weak<dyn VersionObserver>>,
     /// The last part of its pictures that is complete.
     last: Option<Position>,
 }
 
 struct Contents {
-    intake: Intake,
+    mux: Mux,
+    packager: Packager,
     objects: BTreeMap<Object, Arc<Growing>>,
     playlists: Playlists,
     mpeg_ts: MpegTsSegments,
@@ -100,6 +110,7 @@ impl PresentationStore {
             tag: format!("{seconds:x}"),
             keep_secs: settings.window.as_secs(),
             relations: Mutex::default(),
+            demux: Mutex::new(Demultiplexer::new(mux)),
         }
     }
 
@@ -115,9 +126,9 @@ impl PresentationStore {
         relations.versions.sort_by(|one, other| one.0.cmp(&other.0));
     }
 
-    /// `ladder` is told of what is new here.
-    pub(super) fn belongs_to(&self, ladder: &Arc<Ladder>) {
-        self.relations().ladder = Arc::downgrade(ladder);
+    /// `observer` is told of what is new here, in place of the one before it.
+    pub(super) fn set_observer(&self, observer: Weak<dyn VersionObserver>) {
+        self.relations().observer = Some(observer);
     }
 
     /// How far the other versions are.
@@ -132,12 +143,12 @@ impl PresentationStore {
 
     /// Whether an epoch may begin with what comes next, which may then join another version's.
     pub fn is_starting(&self) -> bool {
-        self.lock().intake.is_starting()
+        self.lock().packager.is_starting()
     }
 
     /// The next epoch joins that of `other`.
     pub fn follow(&self, other: Option<Guide>) {
-        self.lock().intake.follow(other);
+        self.lock().packager.follow(other);
     }
 
     /// Where a version that begins now can join this one.
@@ -157,7 +168,7 @@ impl PresentationStore {
             growing.change(|object| object.fail(Failure::Fault));
         }
         contents.playlists.end();
-        let mux = contents.intake.mux();
+        let mux = contents.mux;
         *contents = Contents::new(mux, self.settings, &self.wake, &self.base_path, self.epoch);
         self.contents.clear_poison();
         contents
@@ -175,7 +186,7 @@ impl PresentationStore {
 
     /// Looks at what there is to play.
     pub fn look<T>(&self, look: impl FnOnce(&Presentation) -> T) -> T {
-        look(self.lock().intake.presentation())
+        look(self.lock().packager.presentation())
     }
 
     /// Notes that something of it is asked for.
@@ -196,7 +207,7 @@ impl PresentationStore {
             };
             let reports = self.reports();
             let mut contents = self.lock();
-            if object == Object::TransportMedia && contents.intake.mux() != Mux::MpegTs {
+            if object == Object::TransportMedia && contents.mux != Mux::MpegTs {
                 return FoundObject::Unknown;
             }
             if object != Object::TransportMedia
@@ -208,12 +219,12 @@ impl PresentationStore {
         }
         let mut contents = self.lock();
         if let Object::TransportSegment { segment } = object {
-            return match contents.intake.presentation().availability(object) {
+            return match contents.packager.presentation().availability(object) {
                 Availability::Gone => FoundObject::Gone,
                 _ => contents.mpeg_ts.find(segment).map_or(FoundObject::Unknown, FoundObject::Object),
             };
         }
-        match contents.intake.presentation().availability(object) {
+        match contents.packager.presentation().availability(object) {
             Availability::Exists => {
                 contents.objects.get(&object).cloned().map_or(FoundObject::Unknown, FoundObject::Object)
             }
@@ -238,15 +249,18 @@ impl PresentationStore {
 
     /// The stream of which it is made begins, in this mux.
     pub fn begin(&self, mux: Mux, utc: Utc) {
-        if self.lock().intake.mux() != mux {
-            self.change(|intake| intake.begin(mux, utc));
+        let mut demux = self.demux();
+        if demux.mux() != mux {
+            self.begin_anew(&mut demux, mux, utc);
         }
     }
 
     /// Takes bytes of the stream, which came at `utc`.
     /// They begin at `at` in it; `None`: they are put in front of it.
     pub fn push(&self, bytes: &[u8], utc: Utc, at: Option<u64>) {
-        self.change(|intake| intake.push(bytes, utc, at));
+        let mut demux = self.demux();
+        demux.push(bytes, at);
+        self.hand_over(&mut demux, utc, |_| ());
     }
 
     /// The MPEG-TS segments that have to be made (see [`PresentationStore::put_mpeg_ts`]), while clients have asked for such segments
@@ -257,11 +271,11 @@ impl PresentationStore {
             return Vec::new();
         }
         let contents = &mut *self.lock();
-        if contents.intake.mux() != Mux::MpegTs {
+        if contents.mux != Mux::MpegTs {
             return Vec::new();
         }
         if now.since(Time::from_nanos(wanted_at)) < idle {
-            return contents.mpeg_ts.missing(contents.intake.presentation());
+            return contents.mpeg_ts.missing(contents.packager.presentation());
         }
         self.mpeg_ts_wanted_at.store(0, Ordering::Relaxed);
         contents.mpeg_ts.clear();
@@ -279,38 +293,44 @@ impl PresentationStore {
 
     /// Which tracks are left out, and why, as far as is known.
     pub fn left_out(&self) -> Vec<LeftOut> {
-        self.lock().intake.left_out().to_vec()
+        self.lock().packager.left_out().to_vec()
     }
 
     /// Which tracks are left out, and why, for people; `None` where that is nothing new.
     pub fn news_of_left_out(&self) -> Option<String> {
         let mut contents = self.lock();
-        if contents.told_left_out == contents.intake.left_out() {
+        if contents.told_left_out == contents.packager.left_out() {
             return None;
         }
-        contents.told_left_out = contents.intake.left_out().to_vec();
-        Some(words_of(contents.intake.mux(), &contents.told_left_out)).filter(|words| !words.is_empty())
+        contents.told_left_out = contents.packager.left_out().to_vec();
+        Some(words_of(contents.mux, &contents.told_left_out)).filter(|words| !words.is_empty())
     }
 
     /// What comes next does not follow what came.
     pub fn discontinuity(&self, utc: Utc) {
-        self.change(|intake| intake.discontinuity(utc));
+        let mut demux = self.demux();
+        let mux = demux.mux();
+        self.begin_anew(&mut demux, mux, utc);
     }
 
     /// How long after the last bytes [`PresentationStore::handle_stall`] is due; `None` where nothing is open.
     pub fn stall_timeout(&self) -> Option<Duration> {
-        self.lock().intake.patience()
+        self.lock().packager.stall_timeout()
     }
 
     /// Nothing has come for that long: parts that are open end.
     pub fn handle_stall(&self, utc: Utc) {
-        self.change(|intake| intake.handle_stall(utc));
+        self.change(|contents| contents.packager.handle_stall(utc));
     }
 
     /// The stream has ended: what is there is all.
     pub fn finish(&self, utc: Utc) {
         self.has_ended.store(true, Ordering::Release);
-        self.change(|intake| intake.finish(utc));
+        let mut demux = self.demux();
+        demux.finish();
+        let reached = demux.reached();
+        self.hand_over(&mut demux, utc, |packager| packager.finish(utc, reached));
+        drop(demux);
         let mut contents = self.lock();
         for growing in contents.objects.values() {
             growing.change(|object| object.fail(Failure::Ended));
@@ -318,16 +338,47 @@ impl PresentationStore {
         contents.playlists.end();
     }
 
-    fn change(&self, change: impl FnOnce(&mut Intake)) {
+    fn demux(&self) -> MutexGuard<'_, Demultiplexer> {
+        self.demux.lock().unwrap_or_else(|poisoned| {
+            // A panic has left it half-way through a unit: what was made of the stream ends.
+            let mut demux = poisoned.into_inner();
+            *demux = Demultiplexer::new(demux.mux());
+            let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(self.end_broken(contents));
+            self.demux.clear_poison();
+            demux
+        })
+    }
+
+    fn begin_anew(&self, demux: &mut Demultiplexer, mux: Mux, utc: Utc) {
+        demux.begin(mux);
+        self.change(|contents| {
+            contents.mux = mux;
+            contents.packager.discontinuity(utc, demux.reached());
+        });
+    }
+
+    /// Packages what was found in the stream, and then does what `after` says.
+    fn hand_over(&self, demux: &mut Demultiplexer, utc: Utc, after: impl FnOnce(&mut Packager)) {
+        let found: Vec<Input> = std::iter::from_fn(|| demux.poll()).collect();
+        self.change(|contents| {
+            for input in found {
+                contents.packager.handle_input(input, utc, demux.reached());
+            }
+            after(&mut contents.packager);
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Contents)) {
         let mut contents = self.lock();
-        change(&mut contents.intake);
+        change(&mut contents);
         let mut is_other = false;
-        while let Some(event) = contents.intake.poll() {
+        while let Some(event) = contents.packager.poll() {
             is_other |= !matches!(event, Event::Chunk { .. });
             self.apply(&mut contents, event);
         }
         if is_other {
-            let last = contents.intake.presentation().rendition(RenditionName::Video);
+            let last = contents.packager.presentation().rendition(RenditionName::Video);
             self.relations().last = last.and_then(Rendition::last_part);
             let reports = self.reports();
             contents.with_sources(&reports, |playlists, sources| playlists.change(sources));
@@ -337,9 +388,9 @@ impl PresentationStore {
         }
         drop(contents);
         // Without a lock here: it looks at all of its versions.
-        let ladder = if is_other { self.relations().ladder.upgrade() } else { None };
-        if let Some(ladder) = ladder {
-            ladder.tell();
+        let observer = if is_other { self.relations().observer.clone() } else { None };
+        if let Some(observer) = observer.and_then(|observer| observer.upgrade()) {
+            observer.handle_change();
         }
     }
 
@@ -412,11 +463,11 @@ impl Contents {
     /// The answer with playlists where nothing can be played: which tracks there are, and why none of them is taken
     /// (RFC 9457).
     fn refusal(&self) -> Option<(Head, Bytes)> {
-        if !self.intake.takes_nothing() {
+        if !self.packager.takes_nothing() {
             return None;
         }
-        let left_out = self.intake.left_out();
-        let mux = self.intake.mux();
+        let left_out = self.packager.left_out();
+        let mux = self.mux;
         let told = words_of(mux, left_out);
         let told = if told.is_empty() { "the program has no pictures and no sound".to_owned() } else { told };
         let body = serde_json::json!({
@@ -438,7 +489,8 @@ impl Contents {
         Contents {
             // The epoch's number is that of the discontinuity, too: players index by it, so that it must be small. What
             // is kept under its name is not kept for an hour.
-            intake: Intake::new(mux, settings).starting_at((epoch % 3600) as u32, first),
+            mux,
+            packager: Packager::new(settings).starting_at((epoch % 3600) as u32, first),
             objects: BTreeMap::new(),
             playlists: Playlists::new(Arc::clone(wake), Arc::clone(base_path)),
             mpeg_ts: MpegTsSegments::default(),
@@ -453,7 +505,7 @@ impl Contents {
         act: impl FnOnce(&mut Playlists, PlaylistSources<'_>) -> T,
     ) -> T {
         let mpeg_ts = self.mpeg_ts.range();
-        let variants = [Variant::alone(self.intake.presentation())];
+        let variants = [Variant::alone(self.packager.presentation())];
         act(&mut self.playlists, PlaylistSources { variants: &variants, others, mpeg_ts: mpeg_ts.as_ref() })
     }
 }

@@ -1,11 +1,6 @@
 //! Where the readers of an object are: how far it may fill ahead of them, and what of it all have read.
 
-use super::Growing;
-use super::growing::Reader;
 use glassline_delivery::fill::{Object, Standing};
-use std::fmt;
-use std::ops::Deref;
-use std::sync::Arc;
 
 /// Fills objects, and pauses while an object is far enough ahead of its readers or memory is short.
 pub(super) trait Feeder: Send + Sync {
@@ -93,63 +88,6 @@ impl Readers {
         let slowest = if self.is_sliding { self.slowest(filled) } else { 0 };
         let Readers { count, furthest, is_sliding, .. } = *self;
         Standing { filled, readers: count, slowest, furthest, is_sliding }
-    }
-}
-
-/// A reader of an object: for as long as this lives the object is filled, as far as the reader has come and some way ahead.
-pub struct Reading {
-    growing: Arc<Growing>,
-    slot: usize,
-}
-
-impl fmt::Debug for Reading {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.growing.fmt(formatter)
-    }
-}
-
-impl Deref for Reading {
-    type Target = Arc<Growing>;
-
-    fn deref(&self) -> &Arc<Growing> {
-        &self.growing
-    }
-}
-
-impl Reading {
-    /// Reads from the begin of `growing`.
-    pub fn new(growing: Arc<Growing>) -> Reading {
-        let slot = growing.take_slot(0);
-        Reading { growing, slot }
-    }
-
-    /// Reads whatever comes, at once, so that the whole object is fetched and kept.
-    pub(super) fn of_all(growing: Arc<Growing>) -> Reading {
-        let slot = growing.take_slot(u64::MAX);
-        Reading { growing, slot }
-    }
-
-    /// Whether memory is short, and others that read the object wait for this one.
-    pub fn holds_others_up(&self) -> bool {
-        self.growing.is_held_up_by(self.slot)
-    }
-
-    /// Looks at the object as `reader`, which has read what is before byte `place`, cannot go on before byte `wants` is
-    /// there, and waits from now on if `look` returns `None`.
-    pub fn look_or_wait<T>(
-        &self,
-        reader: Reader,
-        (place, wants): (u64, u64),
-        look: impl FnOnce(&Object) -> Option<T>,
-    ) -> Option<T> {
-        self.growing.go_on(self.slot, (place, wants));
-        self.growing.look_or_wait(reader, look)
-    }
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        self.growing.leave_slot(self.slot);
     }
 }
 

@@ -1,6 +1,6 @@
-use super::super::testing::{BEGUN, aac, other_key, picture};
+use super::super::testing::{BEGUN, Intake, aac, other_key, picture};
 use super::*;
-use crate::packager::{Kind, RenditionName};
+use crate::packager::{Event, Kind, LeftOut, RenditionName, Settings};
 use glassline_media::AccessUnit;
 use glassline_media::bitstream::h264::{self, NalType};
 use std::time::Duration;
@@ -93,15 +93,15 @@ fn flv_goes_in_as_bytes() {
     assert_eq!(events, packaged(&body, usize::MAX).1, "any chop gives the same");
     assert_eq!((ends(&events, RenditionName::Video), ends(&events, RenditionName::Audio(1))), (3, 3));
     assert_eq!(events.last(), Some(&Event::Ended));
-    assert!(intake.left_out().is_empty() && !intake.takes_nothing());
-    let video = intake.presentation().rendition(RenditionName::Video).unwrap();
+    assert!(intake.packager.left_out().is_empty() && !intake.packager.takes_nothing());
+    let video = intake.packager.presentation().rendition(RenditionName::Video).unwrap();
     let segments: Vec<_> = video.complete().collect();
     assert_eq!(segments[0].duration_time(), Duration::from_secs(2));
     // Segments begin where their key frames' tags do.
     let source = segments[1].source.clone().unwrap();
     let is_key = |at: u64| body[at as usize] == 9 && body[at as usize + 11] == 0x17;
     assert!(is_key(source.start) && segments[0].source == Some(0..source.start));
-    let sound = intake.presentation().rendition(RenditionName::Audio(1)).unwrap();
+    let sound = intake.packager.presentation().rendition(RenditionName::Audio(1)).unwrap();
     assert!(matches!(sound.track().unwrap().kind, Kind::Audio { channels: 2, .. }));
 }
 
@@ -109,7 +109,7 @@ fn flv_goes_in_as_bytes() {
 fn times_of_flv_that_wrap_go_on_in_the_same_epoch() {
     let (intake, events) = packaged(&body(150, u32::MAX - 3000), 777);
     assert_eq!((ends(&events, RenditionName::Video), ends(&events, RenditionName::Audio(1))), (3, 3));
-    assert_eq!(intake.presentation().epochs().count(), 1);
+    assert_eq!(intake.packager.presentation().epochs().count(), 1);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn another_sequence_header_begins_an_epoch_at_its_key_frame() {
     });
     let rest: Vec<u8> = rest.collect::<Vec<_>>().concat();
     let (intake, _) = packaged(&[body(100, 0), avc_header(&other_key(0)), rest].concat(), 999);
-    let epochs: Vec<_> = intake.presentation().epochs().collect();
+    let epochs: Vec<_> = intake.packager.presentation().epochs().collect();
     assert_eq!(epochs.len(), 2);
     assert_eq!(epochs[1].start - epochs[0].start, Duration::from_secs(4));
 }
@@ -129,14 +129,15 @@ fn another_sequence_header_begins_an_epoch_at_its_key_frame() {
 fn tracks_of_flv_that_are_not_packaged_are_named() {
     let mut intake = Intake::new(Mux::Flv, Settings::default());
     intake.push(&[FILE_HEADER, &tag(9, 0, &[0x14, 1, 2]), &tag(8, 0, &[0xb2, 1])].concat(), BEGUN, None);
-    assert!(intake.takes_nothing());
-    let named: Vec<_> = intake.left_out().iter().map(|left| (left.pid, left.codec.to_string())).collect();
+    assert!(intake.packager.takes_nothing());
+    let named: Vec<_> =
+        intake.packager.left_out().iter().map(|left| (left.pid, left.codec.to_string())).collect();
     assert_eq!(named, [(9, "VP6".to_owned()), (8, "Speex".to_owned())]);
     // Sound alone is packaged.
-    intake.discontinuity(BEGUN);
+    intake.begin(Mux::Flv, BEGUN);
     intake.push(&[FILE_HEADER, &tag(9, 0, &[0x14, 1, 2]), &tag(8, 0, AAC_HEADER)].concat(), BEGUN, None);
     (0..200).for_each(|index| intake.push(&sound(index * 64 / 3), BEGUN, None));
-    assert!(!intake.takes_nothing() && intake.left_out().len() == 1);
+    assert!(!intake.packager.takes_nothing() && intake.packager.left_out().len() == 1);
     assert!(ends(&poll(&mut intake), RenditionName::Audio(1)) > 0);
 }
 
@@ -147,11 +148,11 @@ fn a_stream_may_come_back_in_another_mux() {
     intake.begin(Mux::Flv, BEGUN);
     intake.push(&prelude(), BEGUN, None);
     intake.push(&body(60, 0), BEGUN, Some(5000));
-    assert_eq!((intake.mux(), ends(&poll(&mut intake), RenditionName::Video)), (Mux::Flv, 1));
+    assert_eq!((intake.demux.mux(), ends(&poll(&mut intake), RenditionName::Video)), (Mux::Flv, 1));
     // Of a mux that is carried alone there is nothing to play.
     let mut carried = Intake::new(Mux::Ogg, Settings::default());
     carried.push(b"OggS", BEGUN, Some(0));
     carried.finish(BEGUN);
     assert_eq!(poll(&mut carried), [Event::Ended]);
-    assert_eq!(carried.left_out(), &[] as &[LeftOut]);
+    assert_eq!(carried.packager.left_out(), &[] as &[LeftOut]);
 }

@@ -14,10 +14,10 @@ mod announced;
 mod choice;
 mod clock;
 mod cues;
+mod demux;
 mod event;
 mod follower;
 mod guide;
-mod intake;
 mod lane;
 mod output;
 mod presentation;
@@ -28,9 +28,9 @@ mod start;
 mod steady;
 
 pub use announced::Announced;
+pub use demux::{Demultiplexer, Input};
 pub use event::Event;
 pub use guide::Guide;
-pub use intake::Intake;
 pub use presentation::{
     Availability, Bandwidth, Epoch, KeyFrame, Kind, Part, Position, Presentation, Rendition, Segment,
     SegmentLength, TrackInfo,
@@ -167,6 +167,14 @@ impl Packager {
     /// with the other's, and a packager that is new numbers them and its epoch alike.
     pub fn follow(&mut self, guide: Option<Guide>) {
         self.guide = guide;
+    }
+
+    /// Takes what was found in a stream's bytes, which came at `now`; `reached` is behind the last of them. Poll afterwards.
+    pub fn handle_input(&mut self, input: Input, now: Utc, reached: u64) {
+        match input {
+            Input::Tracks(tracks) => self.handle_streams(&tracks, now, reached),
+            Input::Unit { track, unit, at } => self.push(track, &unit, now, at),
+        }
     }
 
     /// The program is this from now on, `at` this place of the source: see [`Packager::handle_streams`].
@@ -354,7 +362,7 @@ impl Packager {
     }
 
     /// How long after the last unit [`Packager::handle_stall`] is due: three times a part's time; `None` where no part is open.
-    pub fn patience(&self) -> Option<Duration> {
+    pub fn stall_timeout(&self) -> Option<Duration> {
         let Stage::Running(running) = &self.stage else { return None };
         running.has_open_part().then(|| self.presentation.settings().part * STALLED_PARTS)
     }

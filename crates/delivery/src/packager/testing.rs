@@ -1,6 +1,7 @@
 //! Streams with known properties, and a check of what the packager gives.
 
-use super::{Event, Packager, RenditionName, Settings};
+use super::{Demultiplexer, Event, Packager, RenditionName, Settings};
+use crate::stream::Mux;
 use bytes::Bytes;
 use glassline_media::bitstream::{self, h264};
 use glassline_media::container::ts::Program;
@@ -328,6 +329,44 @@ pub(crate) fn feed(checked: &mut Checked, from_picture: i64, pictures: i64, keys
                 checked.push(SOUND, &aac(60, sound * 1024 * 90_000 / 48_000));
             }
             sound += 1;
+        }
+    }
+}
+
+/// A demultiplexer in front of a packager.
+pub(crate) struct Intake {
+    pub(crate) demux: Demultiplexer,
+    pub(crate) packager: Packager,
+}
+
+impl Intake {
+    pub(crate) fn new(mux: Mux, settings: Settings) -> Intake {
+        Intake { demux: Demultiplexer::new(mux), packager: Packager::new(settings) }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8], now: Utc, at: Option<u64>) {
+        self.demux.push(bytes, at);
+        self.hand_over(now);
+    }
+
+    pub(crate) fn begin(&mut self, mux: Mux, now: Utc) {
+        self.demux.begin(mux);
+        self.packager.discontinuity(now, self.demux.reached());
+    }
+
+    pub(crate) fn finish(&mut self, now: Utc) {
+        self.demux.finish();
+        self.hand_over(now);
+        self.packager.finish(now, self.demux.reached());
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Event> {
+        self.packager.poll()
+    }
+
+    fn hand_over(&mut self, now: Utc) {
+        while let Some(input) = self.demux.poll() {
+            self.packager.handle_input(input, now, self.demux.reached());
         }
     }
 }

@@ -387,17 +387,17 @@ fn an_open_part_ends_where_nothing_comes() {
         parts.collect::<Vec<_>>()
     };
     assert_eq!(durations(&checked), [5]);
-    assert_eq!(checked.packager.patience(), Some(Duration::from_millis(600)));
+    assert_eq!(checked.packager.stall_timeout(), Some(Duration::from_millis(600)));
     checked.packager.handle_stall(BEGUN);
     checked.drain();
     assert_eq!(durations(&checked), [5, 2]);
-    assert_eq!(checked.packager.patience(), None);
+    assert_eq!(checked.packager.stall_timeout(), None);
     // What comes afterwards goes on in the next part.
     for index in 7..13 {
         checked.push(VIDEO, &picture(false, 100, index * PICTURE));
     }
     assert_eq!(durations(&checked), [5, 2, 5]);
-    assert!(checked.packager.patience().is_some());
+    assert!(checked.packager.stall_timeout().is_some());
     crate::playlist::check::all(checked.packager.presentation());
 }
 
@@ -459,7 +459,7 @@ fn a_transport_stream_goes_in_as_bytes() {
         muxer.write(&picture(index % 50 == 0, 500, 90_000 + index * PICTURE), &mut bytes).unwrap();
         muxer.write(&aac(80, 90_000 + index * PICTURE), &mut bytes).unwrap();
     }
-    let mut intake = Intake::new(crate::stream::Mux::MpegTs, Settings::default());
+    let mut intake = testing::Intake::new(crate::stream::Mux::MpegTs, Settings::default());
     bytes.chunks(1000).for_each(|chunk| intake.push(chunk, BEGUN, None));
     intake.finish(BEGUN);
     let events: Vec<Event> = std::iter::from_fn(|| intake.poll()).collect();
@@ -470,7 +470,7 @@ fn a_transport_stream_goes_in_as_bytes() {
     };
     assert_eq!((ends(RenditionName::Video), ends(RenditionName::Audio(1))), (3, 3));
     assert_eq!(events.last(), Some(&Event::Ended));
-    let sound = intake.presentation().rendition(RenditionName::Audio(1)).unwrap().track().unwrap();
+    let sound = intake.packager.presentation().rendition(RenditionName::Audio(1)).unwrap().track().unwrap();
     assert!(
         matches!(sound.kind, Kind::Audio { channels: 2, language: Some(language), .. } if language == *b"deu")
     );

@@ -3,7 +3,7 @@
 
 use super::super::cache::Begun;
 use super::super::fetch_mailbox::FetchMailbox;
-use super::super::readers::Reading as Reader;
+use super::super::reading::Reading as Reader;
 use super::super::{Cache, Growing};
 use super::claims::Claim;
 use super::directory::{Directory, Unread};

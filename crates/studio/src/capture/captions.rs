@@ -89,16 +89,19 @@ impl Iterator for CaptionReader {
     }
 }
 
-/// Whether there are captions in the pictures of the film's first minute. Its packets are searched, not decoded: about as fast as
-/// the file is read. What cannot be read has none.
-pub(super) fn has_captions(file: &FfmpegInput, codec: Option<&str>) -> bool {
-    if !codec.is_some_and(|codec| CODECS.contains(&codec)) {
-        return false;
+impl FfmpegInput {
+    /// Whether there are closed captions in the pictures of its first minute. Its packets are searched, not decoded: about as
+    /// fast as the file is read. What cannot be read has none.
+    #[must_use]
+    pub fn has_captions(&self) -> bool {
+        if !self.codec().is_some_and(|codec| CODECS.contains(&codec)) {
+            return false;
+        }
+        let mut command = Command::new("ffmpeg");
+        command.args(["-nostdin", "-hide_banner", "-loglevel", "error", "-i"]).arg(self.url());
+        command.args(["-map", self.video(), "-c", "copy", "-t", SEARCHED, "-f", "data", "pipe:1"]);
+        self.start(command).is_ok_and(|decoder| is_signed(decoder.take(SEARCHED_BYTES)))
     }
-    let mut command = Command::new("ffmpeg");
-    command.args(["-nostdin", "-hide_banner", "-loglevel", "error", "-i"]).arg(file.url());
-    command.args(["-map", file.video(), "-c", "copy", "-t", SEARCHED, "-f", "data", "pipe:1"]);
-    file.start(command).is_ok_and(|decoder| is_signed(decoder.take(SEARCHED_BYTES)))
 }
 
 /// Whether one of [`SIGNS`] is in it.

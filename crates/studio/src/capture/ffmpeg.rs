@@ -12,7 +12,7 @@
 //! is not.
 
 use super::tracks::{self, Kind};
-use super::{Error, Film, Result, Tracks, captions};
+use super::{Error, Film, Result, Tracks};
 use glassline_io::child::without_capabilities;
 use glassline_media::pixels::Converter;
 use glassline_media::{Chroma, Colour, PixelFormat, Size};
@@ -231,11 +231,9 @@ impl FfmpegInput {
         self.time_code.as_deref()
     }
 
-    /// Whether there are closed captions in the pictures of its first minute, which are searched for. Cost: of reading that
-    /// minute.
-    #[must_use]
-    pub fn has_captions(&self) -> bool {
-        captions::has_captions(self, self.codec.as_deref())
+    /// FFmpeg's name of its pictures' codec.
+    pub(super) fn codec(&self) -> Option<&str> {
+        self.codec.as_deref()
     }
 
     /// The same film with a list of children of its own: ending the children of one leaves those of the other running.

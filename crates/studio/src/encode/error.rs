@@ -1,6 +1,6 @@
 //! Why a stream cannot be encoded.
 
-use super::sound::SoundError;
+use super::sound_error::SoundError;
 use crate::{capture, output};
 use glassline_codec::CodecError;
 use glassline_delivery::policy::StreamName;

@@ -29,6 +29,7 @@ mod request;
 mod session_tests;
 mod settings;
 pub mod sound;
+pub mod sound_error;
 mod stall;
 mod stats;
 mod supervisor;

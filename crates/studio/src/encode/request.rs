@@ -2,7 +2,8 @@
 
 use super::ladder::Rendition;
 use super::settings::Settings;
-use super::sound::{Audio, Settings as SoundSettings, SoundError};
+use super::sound::{Audio, Settings as SoundSettings};
+use super::sound_error::SoundError;
 use crate::capture::{AudioIn, Deinterlace, Input, Length, RawFormat, TONE_CHANNELS};
 use glassline_media::quantity::Bitrate;
 use std::time::Duration;
