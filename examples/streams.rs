@@ -9,7 +9,7 @@
 //! ```
 //! Each reader has a thread of its own, which sleeps until it is woken.
 
-use glassline_delivery::packager::{self, Event, Intake};
+use glassline_delivery::packager::{self, Demultiplexer, Event, Packager};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Backlog, FlushPolicy, Mux, Pacing, Prebuffer, Settings};
 use glassline_io::clock::Clock;
@@ -125,29 +125,43 @@ fn count_units(subscription: Subscription, bell: &Bell) -> io::Result<BTreeMap<u
 /// Writes a file for each rendition. Returns the files with their lengths.
 fn package(mut subscription: Subscription, bell: &Bell, folder: &Path) -> io::Result<BTreeMap<String, u64>> {
     std::fs::create_dir_all(folder)?;
-    let mut intake = Intake::new(Mux::MpegTs, packager::Settings::default());
+    let mut demux = Demultiplexer::new(Mux::MpegTs);
+    let mut packager = Packager::new(packager::Settings::default());
     let mut files = BTreeMap::<String, File>::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
         let at = subscription.offset();
         match subscription.read(&mut buffer)? {
-            Read::Entered { prelude, .. } => intake.push(&prelude, utc(), None),
-            Read::Bytes(count) => intake.push(&buffer[..count], utc(), Some(at)),
-            Read::FellBehind => intake.discontinuity(utc()),
+            Read::Entered { prelude, .. } => demux.push(&prelude, None),
+            Read::Bytes(count) => demux.push(&buffer[..count], Some(at)),
+            Read::FellBehind => {
+                demux.begin(Mux::MpegTs);
+                packager.discontinuity(utc(), demux.reached());
+            }
             Read::Pending => bell.wait(),
             Read::Ended => {
-                intake.finish(utc());
-                write(&mut intake, folder, &mut files)?;
+                demux.finish();
+                hand_over(&mut demux, &mut packager);
+                packager.finish(utc(), demux.reached());
+                write(&mut packager, folder, &mut files)?;
                 let lengths = files.into_iter().map(|(name, file)| Ok((name, file.metadata()?.len())));
                 return lengths.collect();
             }
         }
-        write(&mut intake, folder, &mut files)?;
+        hand_over(&mut demux, &mut packager);
+        write(&mut packager, folder, &mut files)?;
     }
 }
 
-fn write(intake: &mut Intake, folder: &Path, files: &mut BTreeMap<String, File>) -> io::Result<()> {
-    while let Some(event) = intake.poll() {
+/// Packages what was found in the bytes.
+fn hand_over(demux: &mut Demultiplexer, packager: &mut Packager) {
+    while let Some(input) = demux.poll() {
+        packager.handle_input(input, utc(), demux.reached());
+    }
+}
+
+fn write(packager: &mut Packager, folder: &Path, files: &mut BTreeMap<String, File>) -> io::Result<()> {
+    while let Some(event) = packager.poll() {
         let (Event::Init { rendition, bytes, .. } | Event::Chunk { rendition, bytes, .. }) = event else {
             continue;
         };

@@ -75,7 +75,7 @@ impl Hall {
         let address = SocketAddr::from_abstract_name(&self.name).expect("a short name");
         let stream = UnixStream::connect_addr(&address).expect("the meeting is open");
         let channel = self.meeting.accept().expect("somebody has come");
-        channel.set_patience(Duration::from_secs(10)).expect("a socket");
+        channel.set_timeouts(Duration::from_secs(10)).expect("a socket");
         (stream, channel)
     }
 
@@ -84,7 +84,7 @@ impl Hall {
         let sender = Channel::connect(&self.name).expect("the meeting is open");
         let receiver = self.meeting.accept().expect("somebody has come");
         for channel in [&sender, &receiver] {
-            channel.set_patience(Duration::from_secs(10)).expect("a socket");
+            channel.set_timeouts(Duration::from_secs(10)).expect("a socket");
         }
         (receiver, sender)
     }

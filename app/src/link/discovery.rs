@@ -159,16 +159,16 @@ impl Wanted {
     }
 
     /// The listener's address. Waits until the listener is found, and logs from time to time that it is not. An error
-    /// after `patience`, `None` once it `is_stopped`.
+    /// after `timeout`, `None` once it `is_stopped`.
     pub(super) fn find(
         &self,
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
         mut is_stopped: impl FnMut() -> bool,
     ) -> Result<Option<SocketAddr>> {
         let begin = Instant::now();
         let mut stopped = false;
         loop {
-            let left = patience.map_or(SAY_EVERY, |patience| patience.saturating_sub(begin.elapsed()));
+            let left = timeout.map_or(SAY_EVERY, |timeout| timeout.saturating_sub(begin.elapsed()));
             let found = self.look(left.min(SAY_EVERY), || {
                 stopped = stopped || is_stopped();
                 stopped
@@ -177,7 +177,7 @@ impl Wanted {
                 return Ok(found);
             }
             let what = format!("no listener announces itself as {:?} here", self.name);
-            if patience.is_some_and(|patience| patience <= begin.elapsed()) {
+            if timeout.is_some_and(|timeout| timeout <= begin.elapsed()) {
                 return Err(failure::failed(what, "`glassline link discover` lists those that do"));
             }
             tracing::warn!("{what}; `glassline link discover` lists those that do; trying again");

@@ -61,7 +61,7 @@ fn connect(name: &str) -> io::Result<Channel> {
 /// Checks a process that has connected to the socket. Returns the channel if the process may take over and asks for
 /// it.
 pub(super) fn receive(mut channel: Channel) -> Result<Channel> {
-    channel.set_patience(MESSAGE_TIMEOUT)?;
+    channel.set_timeouts(MESSAGE_TIMEOUT)?;
     let (user, process) = channel.peer()?;
     if user != 0 && user != own_user() {
         let user = privileges::name(user);
@@ -110,7 +110,7 @@ impl HandoverState {
         loop {
             tries -= 1;
             let mut channel = connect(&name).map_err(no_server)?;
-            channel.set_patience(MESSAGE_TIMEOUT)?;
+            channel.set_timeouts(MESSAGE_TIMEOUT)?;
             let (user, process) = channel.peer()?;
             if user != 0 && user != own_user() {
                 let user = privileges::name(user);

@@ -13,7 +13,7 @@
 //! * [`stream`]: a live stream as an endless file: offsets, entry points, backlog.
 //! * [`packager`]: access units become the segments and parts of LL-HLS and LL-DASH.
 //! * [`playlist`]: playlists, manifests and the names of their objects.
-//! * [`path`]: how much of it may leave for a viewer at once.
+//! * [`burst_limiter`]: how much of it may leave for a viewer at once.
 //! * [`policy`]: which clients may publish and watch, and under what names.
 //! * [`telemetry`]: what operators are told: how far behind viewers are, why, and how it was.
 //!
@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod burst_limiter;
 pub mod coalesce;
 pub mod fill;
 pub mod http1;
@@ -28,7 +29,6 @@ pub mod ingest;
 pub mod metacube;
 pub mod output;
 pub mod packager;
-pub mod path;
 pub mod playlist;
 pub mod policy;
 pub mod pull;

@@ -12,7 +12,7 @@ const STATES_MAX: usize = 40;
 /// Pictures that wait for one before them, at most.
 const WAITING_MAX: usize = 4;
 /// How long a picture waits for its source before the sender is told that the source is missing: packets overtake each other.
-const LACKING_PATIENCE: Duration = Duration::from_millis(4);
+const MISSING_TIMEOUT: Duration = Duration::from_millis(4);
 
 /// Of a sender that does not say how many pictures it gives a second.
 const ASSUMED_RATE: FrameRate = match FrameRate::new(30, 1) {
@@ -351,7 +351,7 @@ impl Run {
 
     fn poll_timeout(&self) -> Option<Time> {
         let untold = self.waiting.values().filter(|waiting| !waiting.is_told);
-        untold.map(|waiting| waiting.since + LACKING_PATIENCE).min()
+        untold.map(|waiting| waiting.since + MISSING_TIMEOUT).min()
     }
 
     fn report(&self) -> Report {

@@ -122,11 +122,11 @@ impl TlsEnd {
         }
     }
 
-    fn take_turn(&mut self, scratch: &mut [u8], patience: Duration, now: Time) -> Turn {
+    fn take_turn(&mut self, scratch: &mut [u8], timeout: Duration, now: Time) -> Turn {
         // From the peer first: its part of the handshake, without which nothing goes to it.
         let passed = self.bring_in(scratch).and_then(|more| Ok(self.bring_out(scratch, now)? | more));
         match passed {
-            Ok(_) if self.is_over(patience, now) => Turn::Over,
+            Ok(_) if self.is_over(timeout, now) => Turn::Over,
             Ok(true) => Turn::Again,
             Ok(false) => Turn::Rests,
             Err(error) => {
@@ -230,11 +230,11 @@ impl TlsEnd {
         }
     }
 
-    fn is_over(&self, patience: Duration, now: Time) -> bool {
+    fn is_over(&self, timeout: Duration, now: Time) -> bool {
         match self.has_said_all {
             Some(since) => self.peer_has_ended || now.since(since) >= DRAIN_TIME,
             None if self.is_ending && self.session.is_handshaking() => true,
-            None => self.is_abandoned && now.since(self.last_progress) >= patience,
+            None => self.is_abandoned && now.since(self.last_progress) >= timeout,
         }
     }
 }
@@ -255,13 +255,13 @@ struct Shared {
 
 impl DrainingTls {
     /// Goes on with `groups`, each on a thread, until their last connection is over, or `bound` has passed.
-    /// A peer that takes nothing for `patience` of what the other process has left for it is given up.
-    pub fn start(groups: Vec<Vec<TlsEnd>>, clock: Clock, bound: Duration, patience: Duration) -> DrainingTls {
+    /// A peer that takes nothing for `timeout` of what the other process has left for it is given up.
+    pub fn start(groups: Vec<Vec<TlsEnd>>, clock: Clock, bound: Duration, timeout: Duration) -> DrainingTls {
         let shared = Arc::new(Shared::default());
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
         let until = clock.now() + bound;
         for (index, group) in groups.into_iter().filter(|group| !group.is_empty()).enumerate() {
-            let kept = Keeper::new(group, Arc::clone(&shared), clock, until, patience);
+            let kept = Keeper::new(group, Arc::clone(&shared), clock, until, timeout);
             let started = kept.and_then(|(keeper, waker)| {
                 wakers.push(waker);
                 let thread = std::thread::Builder::new().name(format!("tls-{index}"));
@@ -301,7 +301,7 @@ struct Keeper {
     shared: Arc<Shared>,
     clock: Clock,
     until: Time,
-    patience: Duration,
+    timeout: Duration,
     poller: Poller,
     waker: Waker,
     /// By half their tokens, which are not given again.
@@ -316,7 +316,7 @@ impl Keeper {
         shared: Arc<Shared>,
         clock: Clock,
         until: Time,
-        patience: Duration,
+        timeout: Duration,
     ) -> io::Result<(Keeper, Waker)> {
         let poller = Poller::new()?;
         let waker = Waker::new(&poller, WAKE)?;
@@ -328,7 +328,7 @@ impl Keeper {
         let ends = ends.into_iter().map(Some).collect();
         let (again, scratch) = (Vec::new(), vec![0; 2 * READ_BYTES_MIN]);
         let handle = waker.clone();
-        Ok((Keeper { shared, clock, until, patience, poller, waker, ends, again, scratch }, handle))
+        Ok((Keeper { shared, clock, until, timeout, poller, waker, ends, again, scratch }, handle))
     }
 
     fn run(mut self) {
@@ -368,7 +368,7 @@ impl Keeper {
                 break;
             }
             for slot in 0..self.ends.len() {
-                if self.ends[slot].as_ref().is_some_and(|end| end.is_over(self.patience, now)) {
+                if self.ends[slot].as_ref().is_some_and(|end| end.is_over(self.timeout, now)) {
                     self.close(slot);
                 }
             }
@@ -392,7 +392,7 @@ impl Keeper {
 
     fn turn(&mut self, slot: usize) {
         let Some(end) = self.ends.get_mut(slot).and_then(Option::as_mut) else { return };
-        match end.take_turn(&mut self.scratch, self.patience, self.clock.now()) {
+        match end.take_turn(&mut self.scratch, self.timeout, self.clock.now()) {
             Turn::Rests => {}
             Turn::Again => self.again.push(slot),
             Turn::Over => self.close(slot),

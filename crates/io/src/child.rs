@@ -139,11 +139,11 @@ impl Orphans {
         Ok(Orphans(()))
     }
 
-    /// Has all children of this process end, and theirs: asks by SIGTERM, and kills what is left after `patience`. Of programs that
+    /// Has all children of this process end, and theirs: asks by SIGTERM, and kills what is left after `timeout`. Of programs that
     /// this process started itself the end must have been waited for. Returns how many programs were running.
-    pub fn end(&self, patience: Duration) -> usize {
+    pub fn end(&self, timeout: Duration) -> usize {
         const STEP: Duration = Duration::from_millis(10);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut known = Vec::new();
         loop {
             // What one of them leaves behind comes to us when that has ended.

@@ -102,7 +102,7 @@ impl Wire {
 }
 
 /// Connects to `host`, a name or an IP number without brackets, over TLS where there is a `connector`. **Blocks** for the
-/// name's resolution, and then for at most `patience` for each of its addresses until one answers, and for the handshake:
+/// name's resolution, and then for at most `timeout` for each of its addresses until one answers, and for the handshake:
 /// for threads that have nothing else to do.
 ///
 /// # Errors
@@ -111,14 +111,14 @@ pub fn connect(
     host: &str,
     port: u16,
     connector: Option<&Connector>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Wire, Refused> {
     let mut failure = io::Error::new(ErrorKind::NotFound, "the name has no address");
     for peer in resolve(host, port).map_err(Refused::plain)? {
-        match reach(peer, patience) {
+        match reach(peer, timeout) {
             Ok((socket, poller)) => {
                 return match connector {
-                    Some(connector) => shake_hands(socket, &poller, connector, host, patience),
+                    Some(connector) => shake_hands(socket, &poller, connector, host, timeout),
                     None => Ok(Wire::Plain(socket)),
                 };
             }
@@ -129,11 +129,11 @@ pub fn connect(
 }
 
 /// A connected socket, and what watches it.
-fn reach(peer: SocketAddr, patience: Duration) -> io::Result<(Connection, Poller)> {
+fn reach(peer: SocketAddr, timeout: Duration) -> io::Result<(Connection, Poller)> {
     let (poller, mut ready) = (Poller::new()?, Vec::new());
     let socket = Connection::connect_from(peer, None, None)?;
     poller.add(&socket, 0, Watch::Edges)?;
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     loop {
         poller.wait(Some(left(deadline)?), &mut ready)?;
         if ready.iter().any(|event| event.writable || event.closed) {
@@ -154,12 +154,12 @@ fn shake_hands(
     poller: &Poller,
     connector: &Connector,
     host: &str,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Wire, Refused> {
     let by_tls = |error| Refused { error, by_tls: true };
     let mut session = connector.connect(host).map_err(|error| by_tls(io::Error::other(error)))?;
     let (mut ready, mut into) = (Vec::new(), vec![0; READ_BYTES_MIN]);
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     session.flush(&socket).map_err(Refused::plain)?;
     while session.is_handshaking() {
         match session.read(&socket, &mut into) {

@@ -48,7 +48,7 @@ impl Meeting {
     }
 }
 
-/// A connection to the other process. Calls block, for as long as [`Channel::set_patience`] says.
+/// A connection to the other process. Calls block, for as long as [`Channel::set_timeouts`] says.
 #[derive(Debug)]
 pub struct Channel(UnixStream);
 
@@ -62,9 +62,9 @@ impl Channel {
     }
 
     /// Fails with `WouldBlock` what takes longer than this.
-    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        self.0.set_read_timeout(Some(patience))?;
-        self.0.set_write_timeout(Some(patience))
+    pub fn set_timeouts(&self, timeout: Duration) -> io::Result<()> {
+        self.0.set_read_timeout(Some(timeout))?;
+        self.0.set_write_timeout(Some(timeout))
     }
 
     /// The user that runs the other process, and its process id.
@@ -147,7 +147,7 @@ mod tests {
         let one = Channel::connect(&name).unwrap();
         let other = meeting.accept().unwrap();
         for channel in [&one, &other] {
-            channel.set_patience(Duration::from_secs(10)).unwrap();
+            channel.set_timeouts(Duration::from_secs(10)).unwrap();
         }
         (one, other, meeting)
     }

@@ -22,13 +22,13 @@ pub struct Bounds {
     pub max_bytes: u64,
     /// A file that does not end within this time is refused. A disk that hangs is not bounded by it: a read of a regular
     /// file cannot be given up.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Default for Bounds {
     /// 1 MiB and 5 s. PEM files of a few certificates have some thousands of bytes, long configurations some ten thousand.
     fn default() -> Bounds {
-        Bounds { max_bytes: 1 << 20, patience: Duration::from_secs(5) }
+        Bounds { max_bytes: 1 << 20, timeout: Duration::from_secs(5) }
     }
 }
 
@@ -76,13 +76,13 @@ pub enum SmallFileError {
     #[error(
         "{} did not come to its end within {} s ({bytes} bytes came); write its content into a file and name that",
         .file.display(),
-        .patience.as_secs_f64()
+        .timeout.as_secs_f64()
     )]
     TooSlow {
         /// The file.
         file: PathBuf,
-        /// The bound, [`Bounds::patience`].
-        patience: Duration,
+        /// The bound, [`Bounds::timeout`].
+        timeout: Duration,
         /// What was read until then.
         bytes: usize,
     },
@@ -145,7 +145,7 @@ impl<'a> SmallFile<'a> {
         let file = File::from(open(path, flags, Mode::empty()).map_err(unreadable)?);
         // What has the name by now may be something else.
         let is_regular = checked(fstat(&file).map_err(unreadable)?.st_mode)?;
-        Ok(SmallFile { file, path, is_regular, bounds, deadline: Instant::now() + bounds.patience })
+        Ok(SmallFile { file, path, is_regular, bounds, deadline: Instant::now() + bounds.timeout })
     }
 
     /// Reads it to its end. The bytes are overwritten when they are dropped.
@@ -196,14 +196,13 @@ impl<'a> SmallFile<'a> {
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let SmallFile { path, bounds: Bounds { patience, .. }, .. } = *self;
-                return Err(SmallFileError::TooSlow { file: path.into(), patience, bytes: read_before });
+                let SmallFile { path, bounds: Bounds { timeout, .. }, .. } = *self;
+                return Err(SmallFileError::TooSlow { file: path.into(), timeout, bytes: read_before });
             }
             // A FIFO without a writer reads as one at its end, but is not ready before it has had one.
             if !self.is_regular {
-                let timeout =
-                    Timespec::try_from(left).map_err(|error| unreadable(io::Error::other(error)))?;
-                match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&timeout)) {
+                let wait = Timespec::try_from(left).map_err(|error| unreadable(io::Error::other(error)))?;
+                match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&wait)) {
                     Ok(0) | Err(rustix::io::Errno::INTR) => continue,
                     other => other.map_err(|error| unreadable(error.into()))?,
                 };
@@ -242,7 +241,7 @@ mod tests {
     use std::io::Write;
     use std::thread;
 
-    const SHORT: Bounds = Bounds { max_bytes: 1 << 20, patience: Duration::from_millis(200) };
+    const SHORT: Bounds = Bounds { max_bytes: 1 << 20, timeout: Duration::from_millis(200) };
 
     struct Folder(PathBuf);
 
@@ -311,8 +310,7 @@ mod tests {
                 while fifo.write_all(&[b'a'; 4096]).is_ok() {}
             }
         });
-        let error =
-            read_within(&path, Accept::AnyFile, Bounds { patience: Duration::from_secs(60), ..SHORT });
+        let error = read_within(&path, Accept::AnyFile, Bounds { timeout: Duration::from_secs(60), ..SHORT });
         assert!(matches!(error, Err(SmallFileError::TooLong { .. })), "{error:?}");
         writer.join().unwrap();
     }
@@ -339,7 +337,7 @@ mod tests {
             let path = path.clone();
             move || fs::write(path, b"key").unwrap()
         });
-        let bounds = Bounds { patience: Duration::from_secs(60), ..SHORT };
+        let bounds = Bounds { timeout: Duration::from_secs(60), ..SHORT };
         assert_eq!(read_within(&path, Accept::AnyFile, bounds).unwrap(), b"key");
         writer.join().unwrap();
         let link = folder.0.join("link");

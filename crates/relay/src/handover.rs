@@ -87,14 +87,14 @@ struct Ends<'a> {
 
 /// What stays in this process once all else is taken over: TLS sessions, with our ends for their plain bytes.
 #[derive(Default)]
-pub(super) struct Staying {
+pub(super) struct RemainingTls {
     /// By worker and slot.
     connections: Vec<(usize, usize, Socket)>,
     /// By the source's number.
     sources: Vec<(usize, Socket)>,
 }
 
-impl Staying {
+impl RemainingTls {
     /// Takes the TLS out of `threads`, for each worker a group of connections.
     pub(super) fn part(self, threads: &mut Threads) -> Vec<Vec<TlsEnd>> {
         let mut groups: Vec<Vec<TlsEnd>> = threads.workers.iter().map(|_| Vec::new()).collect();
@@ -118,7 +118,7 @@ pub(super) fn pack(
     hub: &Hub,
     threads: &Threads,
     deliver: impl FnOnce(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>,
-) -> io::Result<Staying> {
+) -> io::Result<RemainingTls> {
     let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
     for (listen, listener) in threads.workers.iter().flat_map(Worker::listeners) {
         listeners.push((listen.clone(), listener.local_address()?));
@@ -163,7 +163,7 @@ pub(super) fn pack(
     };
     let slots = slots.into_iter().zip(ends).map(|((worker, slot), ends)| (worker, slot, ends.plain));
     let sources = source_sockets.into_iter().filter_map(|(index, socket)| Some((index, socket.into_ours()?)));
-    Ok(Staying { connections: slots.filter_map(made).collect(), sources: sources.collect() })
+    Ok(RemainingTls { connections: slots.filter_map(made).collect(), sources: sources.collect() })
 }
 
 /// The connections of `workers`, their descriptors, and which worker's slots they are in.

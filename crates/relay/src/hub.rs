@@ -35,7 +35,7 @@ use glassline_media::Time;
 use glassline_streams::counters::{HandedCounts, UnknownCounts};
 use glassline_streams::presence::{Presence, Purpose};
 use glassline_streams::status::StreamStatus;
-use glassline_streams::{ClaimError, Live, News, Observer, Publisher, Streams};
+use glassline_streams::{AcquireError, Live, News, Observer, Publisher, Streams};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
@@ -388,7 +388,7 @@ impl Hub {
     ///
     /// # Errors
     /// Why the caller does not get the name.
-    pub fn publish(&self, name: &StreamName) -> Result<Publisher, ClaimError> {
+    pub fn publish(&self, name: &StreamName) -> Result<Publisher, AcquireError> {
         self.streams.publish(name, Mux::MpegTs)
     }
 

@@ -15,8 +15,8 @@ use glassline_delivery::stream::Mux;
 use glassline_media::Time;
 use glassline_streams::counters::Counter;
 use glassline_streams::presence::Purpose;
-use glassline_streams::{ClaimError, PushError};
-use glassline_streams::{Claimant, Claimed};
+use glassline_streams::{AcquireError, PushError};
+use glassline_streams::{Acquired, SlotRequest};
 use glassline_streams::{ConnectionId, Live};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -155,7 +155,7 @@ impl Ingests {
 
     /// The publisher that the request `asking` belongs to. A new one takes the publisher slot, after `enter` has
     /// allowed one publisher more.
-    pub(super) fn enter<E: From<ClaimError>>(
+    pub(super) fn enter<E: From<AcquireError>>(
         &self,
         hub: &Hub,
         asking: Asking<'_>,
@@ -173,13 +173,13 @@ impl Ingests {
         if let Some(session) = sessions.get(name).filter(|_| !take_over)
             && session.lock().holds()
         {
-            return Err(ClaimError::Taken { name: name.clone() }.into());
+            return Err(AcquireError::Taken { name: name.clone() }.into());
         }
         enter()?;
-        let claimant =
-            Claimant { name, mux: Mux::MpegTs, connection: Some(connection), take_over, piece: None };
-        let Claimed { live, session, .. } = match hub.streams.claim(claimant) {
-            Ok(claimed) => claimed,
+        let slot_request =
+            SlotRequest { name, mux: Mux::MpegTs, connection: Some(connection), take_over, piece: None };
+        let Acquired { live, session, .. } = match hub.streams.acquire(slot_request) {
+            Ok(acquired) => acquired,
             Err(error) => {
                 hub.presence.leave(address, Purpose::Publish, 0);
                 return Err(error.into());
@@ -417,22 +417,22 @@ impl IngestSession {
             match output {
                 Output::Begin { stream, version } => {
                     let name = format!("{}-{version}", self.name);
-                    let claimed = self.claim_version(&name, core.connection, hub);
-                    if let Err(reason) = &claimed {
+                    let acquired = self.acquire_version(&name, core.connection, hub);
+                    if let Err(reason) = &acquired {
                         tracing::warn!(peer = %self.owner.address, stream = name, %reason, "version refused");
                         core.ingest.refuse_stream(stream, &name, reason);
                     }
                     if stream > 0 {
                         debug_assert_eq!(core.slots.len(), stream);
-                        core.slots.push(claimed.ok());
+                        core.slots.push(acquired.ok());
                         continue;
                     }
                     // A ladder has its name to itself, and no stream of that name.
                     core.is_ladder = true;
-                    if let Some((live, session)) = std::mem::replace(&mut core.slots[0], claimed.ok())
+                    if let Some((live, session)) = std::mem::replace(&mut core.slots[0], acquired.ok())
                         && live.is_held_by(session)
                     {
-                        live.give_way();
+                        live.end_replaced();
                         hub.streams.announce(&live, None);
                     }
                 }
@@ -467,7 +467,7 @@ impl IngestSession {
     }
 
     /// Takes the publisher slot of a further stream, where its publisher may publish that.
-    fn claim_version(
+    fn acquire_version(
         &self,
         name: &str,
         connection: ConnectionId,
@@ -484,10 +484,15 @@ impl IngestSession {
             .check(&asked, hub.clock.utc())
             .map_err(|refusal| access::explain(refusal, asked.action).1)?;
         let take_over = asks_to_take_over(&self.first);
-        let claimant =
-            Claimant { name: &name, mux: Mux::MpegTs, connection: Some(connection), take_over, piece: None };
-        let claimed = hub.streams.claim(claimant).map_err(|error| error.to_string())?;
-        Ok((claimed.live, claimed.session))
+        let slot_request = SlotRequest {
+            name: &name,
+            mux: Mux::MpegTs,
+            connection: Some(connection),
+            take_over,
+            piece: None,
+        };
+        let acquired = hub.streams.acquire(slot_request).map_err(|error| error.to_string())?;
+        Ok((acquired.live, acquired.session))
     }
 }
 

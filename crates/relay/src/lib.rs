@@ -78,7 +78,7 @@ use glassline_io::small_file::Accept;
 use glassline_io::tcp::Listener;
 use glassline_io::tls::TlsError;
 use glassline_media::quantity::in_seconds;
-use glassline_streams::{ClaimError, Publisher};
+use glassline_streams::{AcquireError, Publisher};
 use handover::Inherited;
 use hub::Phase;
 use packaging::Packaging;
@@ -404,7 +404,7 @@ impl Relay {
     }
 
     /// Publishes a stream of MPEG-TS from inside this process.
-    pub fn publish(&self, name: &StreamName) -> Result<Publisher, ClaimError> {
+    pub fn publish(&self, name: &StreamName) -> Result<Publisher, AcquireError> {
         self.hub.publish(name)
     }
 

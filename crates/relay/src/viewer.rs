@@ -11,7 +11,7 @@ pub(super) use state::ViewerState;
 use crate::blocks::Blocks;
 use crate::outgoing::Outgoing;
 use crate::wire::Wire;
-use glassline_delivery::path::{LEAST_BURST_BYTES, Look, Path, Schedule};
+use glassline_delivery::burst_limiter::{BurstLimiter, BurstSchedule, LEAST_BURST_BYTES, TcpSample};
 use glassline_delivery::policy::{Moves, SlowPolicy};
 use glassline_delivery::stream::{Entry, Mux, Prebuffer};
 use glassline_io::spool::{LinkFile, Piece, Sent};
@@ -34,9 +34,9 @@ pub(super) struct Viewer {
     last_progress: Time,
     slow: SlowPolicy,
     moves: Moves,
-    path: Path,
+    burst_limiter: BurstLimiter,
     /// When bursts may leave, where it is paced.
-    schedule: Schedule,
+    burst_schedule: BurstSchedule,
     /// Whether its worker comes back to it then.
     pub(super) is_expected: bool,
     pub(super) sent_bytes: u64,
@@ -88,8 +88,8 @@ impl Viewer {
             last_progress: now,
             slow,
             moves: Moves::default(),
-            path: Path::new(0),
-            schedule: Schedule::default(),
+            burst_limiter: BurstLimiter::new(0),
+            burst_schedule: BurstSchedule::default(),
             is_expected: false,
             sent_bytes: 0,
             joined: now,
@@ -139,32 +139,34 @@ impl Viewer {
         if self.live().pace_bps() == 0 {
             return None;
         }
-        if self.live().paces_all() { Some(LEAST_BURST_BYTES) } else { self.path.burst_bytes() }
+        if self.live().paces_all() { Some(LEAST_BURST_BYTES) } else { self.burst_limiter.burst_bytes() }
     }
 
     /// When its next burst may leave, where it is paced and has had the last one; nothing may leave before.
     pub(super) fn waits_until(&self, affordable: bool, now: Time) -> Option<Time> {
-        let next = self.schedule.next();
+        let next = self.burst_schedule.next();
         let waits = now < next && affordable && self.burst_bytes().is_some();
         waits.then_some(next)
     }
 
     /// When the next burst may leave, where it is paced.
     pub(super) fn next_burst(&self) -> Time {
-        self.schedule.next()
+        self.burst_schedule.next()
     }
 
     /// Bytes that may leave now: a burst, or what came due while its worker was busy.
     fn allowed_bytes(&self, affordable: bool, now: Time) -> u64 {
         match self.burst_bytes().filter(|_| affordable) {
-            Some(burst) => burst * self.schedule.bursts(self.path.interval(self.live().pace_bps()), now),
+            Some(burst) => {
+                burst * self.burst_schedule.bursts(self.burst_limiter.interval(self.live().pace_bps()), now)
+            }
             None => u64::MAX,
         }
     }
 
     /// Looks at its path, where that would tell something, so that it gets longer bursts if the path takes them.
     pub(super) fn try_path(&mut self, connection: &Connection, now: Time) {
-        if self.path.wants_look(now)
+        if self.burst_limiter.wants_sample(now)
             && let Ok(info) = connection.info()
         {
             self.look_at_path(&info, now);
@@ -174,13 +176,13 @@ impl Viewer {
     /// Takes what the kernel tells of its connection.
     pub(super) fn look_at_path(&mut self, info: &Info, now: Time) {
         let micros = |time: u32| Duration::from_micros(time.into());
-        let look = Look {
+        let sample = TcpSample {
             rtt: micros(info.rtt_us),
             deviation: micros(info.rttvar_us),
             min_rtt: info.min_rtt_us.map(micros),
             retransmitted: info.total_retrans.saturating_sub(info.dsack_dups.unwrap_or(0)),
         };
-        if self.path.look(look, now) {
+        if self.burst_limiter.handle_sample(sample, now) {
             tracing::debug!(stream = %self.live().name, "a viewer's path has lost something; paced from now on");
         }
     }
@@ -189,11 +191,11 @@ impl Viewer {
     fn note_burst(&mut self, bytes: u64, affordable: bool, now: Time) {
         let Some(burst) = self.burst_bytes().filter(|_| bytes > 0) else { return };
         // One that could not be paced shows what the path takes, too.
-        self.path.sent(bytes, now);
+        self.burst_limiter.sent(bytes, now);
         self.live().counters.unpaced.add(u64::from(bytes > burst));
         if affordable {
-            let interval = self.path.interval(self.live().pace_bps());
-            self.schedule.sent(bytes as f64 / burst as f64, interval, now);
+            let interval = self.burst_limiter.interval(self.live().pace_bps());
+            self.burst_schedule.sent(bytes as f64 / burst as f64, interval, now);
         }
     }
 
@@ -214,7 +216,7 @@ impl Viewer {
         // What comes before the stream leaves with its first burst.
         self.note_burst(bytes + waiting.saturating_sub(self.outgoing.len()) as u64, affordable, now);
         if matches!(fed, Ok(Fed::Paced)) {
-            self.schedule.wait();
+            self.burst_schedule.wait();
         }
         fed
     }
@@ -404,7 +406,7 @@ mod tests {
     use super::*;
     use glassline_delivery::policy::StreamName;
     use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
-    use glassline_streams::Claim;
+    use glassline_streams::Acquisition;
     use glassline_test_support::ts::Source;
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
@@ -420,7 +422,7 @@ mod tests {
         };
         let name = StreamName::parse("a").expect("a name");
         let live = Arc::new(Live::new(0, name, Mux::MpegTs, settings, 1, Time::ZERO));
-        let Claim::Granted { session, .. } = live.claim(None, false, None, Time::ZERO) else {
+        let Acquisition::Granted { session, .. } = live.acquire(None, false, None, Time::ZERO) else {
             panic!("it is free")
         };
         let mut source = Source::default();

@@ -1,7 +1,7 @@
 //! What a stream is while it runs: which there are, what publishes them, what reads them.
 //!
 //! ```text
-//! Streams::publish, claim ─► Registry ─► Live: delivery::stream + io::spool ─┬─► StreamReader: viewers, outputs, packager
+//! Streams::publish, acquire ─► Registry ─► Live: delivery::stream + io::spool ─┬─► StreamReader: viewers, outputs, packager
 //!       (a door's publisher, or one of this process)     │                   └─► Subscription: bytes, access units
 //!                                                        └─► Threads, wakers: there is news
 //! ```
@@ -30,10 +30,10 @@ pub mod telemetry;
 mod test_streams;
 mod threads;
 
-pub use live::{Claim, ConnectionId, Flushed, Live, LiveState, PushError, THREADS_BESIDE};
+pub use live::{Acquisition, ConnectionId, Flushed, Live, LiveState, PushError, THREADS_BESIDE};
 pub use local_registry::LocalRegistry;
 pub use publish::Publisher;
-pub use registry::{ClaimError, Claimant, Claimed, FreeNames, Owner, Plan};
+pub use registry::{AcquireError, Acquired, FreeNames, Owner, Plan, SlotRequest};
 pub use stream_reader::{Entering, Next, Place, ReaderState, StreamReader};
 pub use streams::{Observer, Streams};
 pub use subscription::{Read, Subscription, Unit, Units};

@@ -1,7 +1,7 @@
 //! The registry of the streams of one process.
 
-use crate::live::{Claim, Live};
-use crate::registry::{ClaimError, Claimant, Granted, Owner, Plan, Registry};
+use crate::live::{Acquisition, Live};
+use crate::registry::{AcquireError, Granted, Owner, Plan, Registry, SlotRequest};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
 use glassline_media::Time;
@@ -80,16 +80,16 @@ impl Registry for LocalRegistry {
         own.filter(|live| !live.has_ended()).cloned().collect()
     }
 
-    fn claim(
+    fn acquire(
         &self,
-        claimant: Claimant<'_>,
+        slot_request: SlotRequest<'_>,
         now: Time,
         displaced: &mut Vec<Arc<Live>>,
-    ) -> Result<Granted, ClaimError> {
-        let Claimant { name, mux, connection, take_over, piece } = claimant;
+    ) -> Result<Granted, AcquireError> {
+        let SlotRequest { name, mux, connection, take_over, piece } = slot_request;
         match self.owner(name).filter(|_| connection.is_some()) {
-            Some(Owner::Source) => return Err(ClaimError::Pulled { name: name.clone() }),
-            Some(Owner::Encoder) => return Err(ClaimError::Inside { name: name.clone() }),
+            Some(Owner::Source) => return Err(AcquireError::Pulled { name: name.clone() }),
+            Some(Owner::Encoder) => return Err(AcquireError::Inside { name: name.clone() }),
             None => {}
         }
         let mut lives = self.lock();
@@ -99,19 +99,19 @@ impl Registry for LocalRegistry {
             former => (former, None),
         };
         if let Some(other) = other.as_ref().filter(|_| !take_over) {
-            return Err(ClaimError::OtherMux { name: name.clone(), mux: other.mux });
+            return Err(AcquireError::OtherMux { name: name.clone(), mux: other.mux });
         }
         let live = match same {
             Some(live) => live,
             None if !lives.contains_key(name) && !make_room(&mut lives, &*self.plan, displaced) => {
-                return Err(ClaimError::TooMany { limit: self.plan.max_streams() });
+                return Err(AcquireError::TooMany { limit: self.plan.max_streams() });
             }
             None => self.begin(&mut lives, name, mux, now),
         };
-        match live.claim(connection, take_over, piece, now) {
-            Claim::Taken => Err(ClaimError::Taken { name: name.clone() }),
-            Claim::Granted { session, evicted, continued } => {
-                let left = other.as_ref().and_then(|other| other.give_way());
+        match live.acquire(connection, take_over, piece, now) {
+            Acquisition::Taken => Err(AcquireError::Taken { name: name.clone() }),
+            Acquisition::Granted { session, evicted, continued } => {
+                let left = other.as_ref().and_then(|other| other.end_replaced());
                 Ok(Granted { live, session, replaced: other, evicted: evicted.or(left), continued })
             }
         }
@@ -219,22 +219,22 @@ mod tests {
             House { streams: LocalRegistry::new(Arc::new(names)), displaced: Vec::new() }
         }
 
-        fn claim(
+        fn acquire(
             &mut self,
             stream: &str,
-            change: impl FnOnce(&mut Claimant<'_>),
+            change: impl FnOnce(&mut SlotRequest<'_>),
             at_ms: u64,
-        ) -> Result<Granted, ClaimError> {
+        ) -> Result<Granted, AcquireError> {
             let name = name(stream);
-            let mut claimant = Claimant {
+            let mut slot_request = SlotRequest {
                 name: &name,
                 mux: Mux::MpegTs,
                 connection: Some(CONNECTION),
                 take_over: false,
                 piece: None,
             };
-            change(&mut claimant);
-            self.streams.claim(claimant, Time::from_millis(at_ms), &mut self.displaced)
+            change(&mut slot_request);
+            self.streams.acquire(slot_request, Time::from_millis(at_ms), &mut self.displaced)
         }
 
         fn names(&self) -> Vec<String> {
@@ -245,10 +245,10 @@ mod tests {
     #[test]
     fn a_publisher_slot_is_granted_once_unless_it_is_taken_over() {
         let mut house = House::new(8);
-        let first = house.claim("a", |_| {}, 0).expect("a free name");
+        let first = house.acquire("a", |_| {}, 0).expect("a free name");
         assert_eq!((first.live.id, first.session, first.evicted), (0, 1, None));
-        assert_eq!(house.claim("a", |_| {}, 1).unwrap_err(), ClaimError::Taken { name: name("a") });
-        let second = house.claim("a", |claimant| claimant.take_over = true, 2).expect("taken over");
+        assert_eq!(house.acquire("a", |_| {}, 1).unwrap_err(), AcquireError::Taken { name: name("a") });
+        let second = house.acquire("a", |slot_request| slot_request.take_over = true, 2).expect("taken over");
         assert!(Arc::ptr_eq(&first.live, &second.live));
         assert_eq!((second.session, second.evicted), (2, Some(CONNECTION)));
         assert!(second.replaced.is_none());
@@ -258,11 +258,13 @@ mod tests {
     #[test]
     fn a_name_has_one_mux_at_a_time() {
         let mut house = House::new(8);
-        let first = house.claim("a", |_| {}, 0).expect("a free name").live;
-        let error = house.claim("a", |claimant| claimant.mux = Mux::Flv, 1).unwrap_err();
-        assert_eq!(error, ClaimError::OtherMux { name: name("a"), mux: Mux::MpegTs });
-        let change = |claimant: &mut Claimant<'_>| (claimant.mux, claimant.take_over) = (Mux::Flv, true);
-        let granted = house.claim("a", change, 2).expect("taken over");
+        let first = house.acquire("a", |_| {}, 0).expect("a free name").live;
+        let error = house.acquire("a", |slot_request| slot_request.mux = Mux::Flv, 1).unwrap_err();
+        assert_eq!(error, AcquireError::OtherMux { name: name("a"), mux: Mux::MpegTs });
+        let change = |slot_request: &mut SlotRequest<'_>| {
+            (slot_request.mux, slot_request.take_over) = (Mux::Flv, true)
+        };
+        let granted = house.acquire("a", change, 2).expect("taken over");
         assert!(granted.replaced.is_some_and(|replaced| Arc::ptr_eq(&replaced, &first)));
         assert_eq!(granted.evicted, Some(CONNECTION));
         assert!(first.has_ended());
@@ -273,40 +275,40 @@ mod tests {
     #[test]
     fn reserved_names_are_for_this_process_alone() {
         let mut house = House::with(Names { of_encoders: vec![name("a")], limit: 8 });
-        assert_eq!(house.claim("a", |_| {}, 0).unwrap_err(), ClaimError::Inside { name: name("a") });
-        house.claim("a", |claimant| claimant.connection = None, 0).expect("a publisher inside");
+        assert_eq!(house.acquire("a", |_| {}, 0).unwrap_err(), AcquireError::Inside { name: name("a") });
+        house.acquire("a", |slot_request| slot_request.connection = None, 0).expect("a publisher inside");
     }
 
     #[test]
     fn the_stream_that_waits_longest_makes_room() {
         let mut house = House::new(2);
-        let a = house.claim("a", |_| {}, 0).expect("room");
-        let b = house.claim("b", |_| {}, 0).expect("room");
-        assert_eq!(house.claim("c", |_| {}, 1).unwrap_err(), ClaimError::TooMany { limit: 2 });
+        let a = house.acquire("a", |_| {}, 0).expect("room");
+        let b = house.acquire("b", |_| {}, 0).expect("room");
+        assert_eq!(house.acquire("c", |_| {}, 1).unwrap_err(), AcquireError::TooMany { limit: 2 });
         b.live.release(b.session, Time::from_millis(10));
         a.live.release(a.session, Time::from_millis(20));
-        house.claim("c", |_| {}, 30).expect("b makes room");
+        house.acquire("c", |_| {}, 30).expect("b makes room");
         assert_eq!(house.names(), ["a", "c"]);
         assert!(b.live.has_ended() && !a.live.has_ended());
         assert!(matches!(&house.displaced[..], [live] if Arc::ptr_eq(live, &b.live)));
         // Somebody watches the other one.
         a.live.viewer_comes_over(0);
-        assert_eq!(house.claim("d", |_| {}, 40).unwrap_err(), ClaimError::TooMany { limit: 2 });
+        assert_eq!(house.acquire("d", |_| {}, 40).unwrap_err(), AcquireError::TooMany { limit: 2 });
         assert_eq!(house.displaced.len(), 1);
         // Nor is one ended that is subscribed to.
         a.live.viewer_leaves(0);
         let subscriber = a.live.subscribers.add(std::task::Waker::noop().clone());
-        assert_eq!(house.claim("d", |_| {}, 50).unwrap_err(), ClaimError::TooMany { limit: 2 });
+        assert_eq!(house.acquire("d", |_| {}, 50).unwrap_err(), AcquireError::TooMany { limit: 2 });
         a.live.subscribers.remove(&subscriber);
-        house.claim("d", |_| {}, 60).expect("a makes room");
+        house.acquire("d", |_| {}, 60).expect("a makes room");
     }
 
     #[test]
     fn descriptors_are_given_up_by_streams_without_publisher_and_viewers() {
         let mut house = House::new(64);
-        let _kept = house.claim("kept", |_| {}, 0).expect("room");
+        let _kept = house.acquire("kept", |_| {}, 0).expect("room");
         for number in 0..20 {
-            let granted = house.claim(&format!("gone{number}"), |_| {}, 0).expect("room");
+            let granted = house.acquire(&format!("gone{number}"), |_| {}, 0).expect("room");
             granted.live.release(granted.session, Time::from_millis(number));
         }
         let given = house.streams.give_up_descriptors();
@@ -319,7 +321,7 @@ mod tests {
     #[test]
     fn an_abandoned_stream_ends_when_its_window_is_over() {
         let mut house = House::new(8);
-        let granted = house.claim("a", |_| {}, 0).expect("room");
+        let granted = house.acquire("a", |_| {}, 0).expect("room");
         let mut source = glassline_test_support::ts::Source::default();
         let bytes = [source.tables(), source.picture(true, 3)].concat();
         granted.live.push(granted.session, &bytes, Time::ZERO).expect("a transport stream");
@@ -335,11 +337,11 @@ mod tests {
     #[test]
     fn what_has_ended_is_not_found_and_its_name_is_free() {
         let mut house = House::new(1);
-        let first = house.claim("a", |_| {}, 0).expect("room").live;
+        let first = house.acquire("a", |_| {}, 0).expect("room").live;
         first.end();
         assert!(house.streams.find(&name("a")).is_none());
         assert_eq!(house.names(), ["a"], "until the next sweep");
-        let second = house.claim("a", |_| {}, 1).expect("the name is free").live;
+        let second = house.acquire("a", |_| {}, 1).expect("the name is free").live;
         assert!(!Arc::ptr_eq(&first, &second));
         assert_eq!((second.id, house.streams.next_id()), (1, 2));
     }

@@ -21,12 +21,12 @@ pub trait Registry: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Why the caller does not get the name.
-    fn claim(
+    fn acquire(
         &self,
-        claimant: Claimant<'_>,
+        slot_request: SlotRequest<'_>,
         now: Time,
         displaced: &mut Vec<Arc<Live>>,
-    ) -> Result<Granted, ClaimError>;
+    ) -> Result<Granted, AcquireError>;
 
     /// The stream `name`, if it has not ended.
     fn find(&self, name: &StreamName) -> Option<Arc<Live>>;
@@ -59,7 +59,7 @@ pub trait Registry: fmt::Debug + Send + Sync {
 
 /// Why a name cannot be published under.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum ClaimError {
+pub enum AcquireError {
     /// Another publisher has it.
     #[error("stream {name:?} has a publisher already")]
     Taken {
@@ -154,7 +154,7 @@ impl Plan for FreeNames {
 
 /// A request for a publisher slot.
 #[derive(Clone, Copy, Debug)]
-pub struct Claimant<'a> {
+pub struct SlotRequest<'a> {
     /// Of which stream.
     pub name: &'a StreamName,
     /// What it will send.
@@ -169,7 +169,7 @@ pub struct Claimant<'a> {
 
 /// A publisher's slot that was granted; all threads that stay with the stream were told.
 #[derive(Debug)]
-pub struct Claimed {
+pub struct Acquired {
     /// The stream.
     pub live: Arc<Live>,
     /// What the publisher pushes under.

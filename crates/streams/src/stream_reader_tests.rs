@@ -1,5 +1,5 @@
 use super::*;
-use crate::test_streams::{SETTINGS, claimed, live, name};
+use crate::test_streams::{SETTINGS, acquired, live, name};
 use glassline_delivery::stream::{self, Backlog, Mux};
 use glassline_test_support::ts::Source;
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ impl Stage {
         let backlog = Backlog { time: Duration::from_secs(60), bytes: backlog_bytes };
         let settings = stream::Settings { backlog, ..SETTINGS };
         let live = Arc::new(Live::new(0, name("a"), mux, settings, 1, Time::ZERO));
-        let session = claimed(&live, Time::ZERO);
+        let session = acquired(&live, Time::ZERO);
         Stage { live, session, source: Source::default() }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::live::{ConnectionId, Flushed, Live};
 use crate::local_registry::LocalRegistry;
-use crate::registry::{ClaimError, Claimant, Claimed, Granted, Plan, Registry};
+use crate::registry::{AcquireError, Acquired, Granted, Plan, Registry, SlotRequest};
 use crate::stream_reader::{Entering, StreamReader};
 use crate::subscription::Subscription;
 use crate::threads::{self, News, Threads};
@@ -90,16 +90,16 @@ impl Streams {
         self.registry.beginning_with(prefix)
     }
 
-    /// Takes the publisher's slot of the stream `claimant.name`, which begins if there is none, and tells all that stay with it. One
-    /// of another mux is replaced where `claimant.take_over` asks for it.
+    /// Takes the publisher's slot of the stream `slot_request.name`, which begins if there is none, and tells all that stay with it. One
+    /// of another mux is replaced where `slot_request.take_over` asks for it.
     ///
     /// # Errors
     /// Why the caller does not get the name.
-    pub fn claim(&self, claimant: Claimant<'_>) -> Result<Claimed, ClaimError> {
+    pub fn acquire(&self, slot_request: SlotRequest<'_>) -> Result<Acquired, AcquireError> {
         let mut displaced = Vec::new();
-        let claimed = self.registry.claim(claimant, self.clock.now(), &mut displaced);
+        let acquired = self.registry.acquire(slot_request, self.clock.now(), &mut displaced);
         self.tell_displaced(&displaced);
-        let Granted { live, session, replaced, evicted, continued } = claimed?;
+        let Granted { live, session, replaced, evicted, continued } = acquired?;
         if let Some(observer) = self.observer() {
             observer.published(&live);
         }
@@ -110,7 +110,7 @@ impl Streams {
         if let Some(ConnectionId { worker, token }) = evicted {
             self.threads.tell(worker, News::Evicted(token));
         }
-        Ok(Claimed { live, session, continued })
+        Ok(Acquired { live, session, continued })
     }
 
     /// A reader of the stream `name`, which enters where `entering` says; `None` where there is no such stream now. `waker` is woken
@@ -213,11 +213,11 @@ mod tests {
         let one = streams.publish(&name("one"), Mux::MpegTs).unwrap();
         assert!(matches!(
             streams.publish(&name("two"), Mux::MpegTs).map(drop),
-            Err(ClaimError::TooMany { limit: 1 })
+            Err(AcquireError::TooMany { limit: 1 })
         ));
         assert!(matches!(
             streams.publish(&name("one"), Mux::MpegTs).map(drop),
-            Err(ClaimError::Taken { .. })
+            Err(AcquireError::Taken { .. })
         ));
         assert_eq!(seen.take(), ["published one"]);
         drop(one);
@@ -235,16 +235,16 @@ mod tests {
     }
 
     impl Registry for Shared {
-        fn claim(
+        fn acquire(
             &self,
-            claimant: Claimant<'_>,
+            slot_request: SlotRequest<'_>,
             now: Time,
             displaced: &mut Vec<Arc<Live>>,
-        ) -> Result<Granted, ClaimError> {
-            if *claimant.name == self.elsewhere {
-                return Err(ClaimError::Taken { name: self.elsewhere.clone() });
+        ) -> Result<Granted, AcquireError> {
+            if *slot_request.name == self.elsewhere {
+                return Err(AcquireError::Taken { name: self.elsewhere.clone() });
             }
-            self.local.claim(claimant, now, displaced)
+            self.local.acquire(slot_request, now, displaced)
         }
 
         fn find(&self, name: &StreamName) -> Option<Arc<Live>> {
@@ -293,7 +293,7 @@ mod tests {
         let registry = Arc::clone(&shared) as Arc<dyn Registry>;
         let streams = Arc::new(Streams::with_registry(registry, Arc::new(NoThreads), Clock::new()));
         let refused = streams.publish(&name("there"), Mux::MpegTs).map(drop);
-        assert_eq!(refused.unwrap_err(), ClaimError::Taken { name: name("there") });
+        assert_eq!(refused.unwrap_err(), AcquireError::Taken { name: name("there") });
         let mut here = streams.publish(&name("here"), Mux::MpegTs).unwrap();
         let live = streams.find(&name("here")).unwrap();
         assert_eq!(streams.all().len(), 1);

@@ -1,6 +1,6 @@
 //! Streams for the unit tests of this room.
 
-use crate::live::{Claim, Live};
+use crate::live::{Acquisition, Live};
 use crate::registry::FreeNames;
 use crate::streams::Streams;
 use crate::threads::NoThreads;
@@ -29,10 +29,10 @@ pub(crate) fn live(id: u64, stream: &str, workers: usize) -> Arc<Live> {
 }
 
 /// Gives the free slot of `live` to a publisher inside this process. Returns its session.
-pub(crate) fn claimed(live: &Live, now: Time) -> u64 {
-    match live.claim(None, false, None, now) {
-        Claim::Granted { session, .. } => session,
-        Claim::Taken => panic!("the slot is taken"),
+pub(crate) fn acquired(live: &Live, now: Time) -> u64 {
+    match live.acquire(None, false, None, now) {
+        Acquisition::Granted { session, .. } => session,
+        Acquisition::Taken => panic!("the slot is taken"),
     }
 }
 

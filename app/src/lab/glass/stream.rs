@@ -35,9 +35,9 @@ pub(super) fn ours(args: &Args, target: &str) -> Result<Measured> {
 /// Measures a stream that FFmpeg opens. Only decoded pictures are seen.
 pub(super) fn by_ffmpeg(args: &Args, target: &str) -> Result<Measured> {
     let clock = here();
-    let (patience, time) = (OPENING + args.duration, SETTLE + args.duration);
-    let decoder = Decoder::open(target, patience, time, Sights::new(clock))?;
-    decoder.listen(patience, time);
+    let (timeout, time) = (OPENING + args.duration, SETTLE + args.duration);
+    let decoder = Decoder::open(target, timeout, time, Sights::new(clock))?;
+    decoder.listen(timeout, time);
     let (sights, complaints) = decoder.finish().with_context(|| format!("cannot measure {target}"))?;
     let opened = Opened { source: target, by: "ffmpeg", units: None };
     Measured::new(opened, clock, sights, None, &complaints, Vec::new())

@@ -127,7 +127,7 @@ impl Args {
                 other => other,
             },
             stall: self.stall,
-            patience: self.timeout,
+            timeout: self.timeout,
             repeat: self.repeat,
         }
     }

@@ -172,7 +172,7 @@ fn watch(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&Progress) -> Result<()>,
 ) -> Result<LiveTally> {
-    let ends = Ends { target: target.clone(), trust, sources: args.source.clone(), patience: args.timeout };
+    let ends = Ends { target: target.clone(), trust, sources: args.source.clone(), timeout: args.timeout };
     let ramp = args.ramp.rate(args.viewers).min(1e6);
     let settings =
         Settings { url: target.url().clone(), protocol, viewers: args.viewers, ramp, latency: args.latency };

@@ -37,7 +37,7 @@ pub(crate) struct Outcome {
 /// Where clients connect to. The system chooses the ports: one that is bound to an address would not be had again until
 /// the connections of the run before are forgotten.
 pub(crate) fn ends(address: SocketAddr) -> Ends {
-    Ends { target: Target::at(address, "/"), trust: None, sources: Vec::new(), patience: ANSWER_TIMEOUT }
+    Ends { target: Target::at(address, "/"), trust: None, sources: Vec::new(), timeout: ANSWER_TIMEOUT }
 }
 
 /// Starts the cache and measures it for `window`, once all clients are connected.

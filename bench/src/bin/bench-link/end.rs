@@ -107,9 +107,9 @@ pub(crate) fn come_up(carrier: &mut dyn Carrier) -> Result<()> {
 }
 
 /// Waits until all that was handed over has arrived, and ends the connection.
-pub(crate) fn finish(carrier: &mut dyn Carrier, patience: Duration) -> Result<()> {
+pub(crate) fn finish(carrier: &mut dyn Carrier, timeout: Duration) -> Result<()> {
     let begin = Instant::now();
-    while !carrier.is_idle() && !carrier.is_closed() && begin.elapsed() < patience {
+    while !carrier.is_idle() && !carrier.is_closed() && begin.elapsed() < timeout {
         carrier.drive(Duration::from_millis(1))?;
     }
     Ok(())

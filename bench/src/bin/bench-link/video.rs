@@ -154,9 +154,9 @@ pub(crate) fn write_result(file: &Path, value: &Value) -> Result<()> {
 }
 
 /// Waits for a result and reads it.
-pub(crate) fn read_result(file: &Path, patience: Duration) -> Result<Value> {
+pub(crate) fn read_result(file: &Path, timeout: Duration) -> Result<Value> {
     let begin = Instant::now();
-    while !file.exists() && begin.elapsed() < patience {
+    while !file.exists() && begin.elapsed() < timeout {
         std::thread::sleep(Duration::from_millis(20));
     }
     let text = fs::read_to_string(file).with_context(|| format!("no result {}", file.display()))?;

@@ -41,7 +41,7 @@ impl Case {
     pub(crate) fn settings(self, target: Target) -> Settings {
         let checked = (CHECKED_BPS / self.bitrate.max(1)) as usize;
         let check = if checked >= self.viewers { Check::All } else { Check::Sample(checked.max(1)) };
-        Settings { ramp: 4000.0, patience: ANSWER_TIMEOUT, check, ..Settings::new(target, self.viewers) }
+        Settings { ramp: 4000.0, timeout: ANSWER_TIMEOUT, check, ..Settings::new(target, self.viewers) }
     }
 }
 

@@ -12,7 +12,7 @@ use super::mailbox::Taken;
 use crate::link::Link;
 use crate::link::session::{Served, Service};
 use glassline_codec::h264::x264;
-use glassline_direct::coded::{CodedCounters, CodedSender, KEY_PATIENCE, Unit};
+use glassline_direct::coded::{CodedCounters, CodedSender, KEY_REQUEST_TIMEOUT, Unit};
 use glassline_direct::{REPORTS, VIDEO, coded_options, concerns_pictures, pictures_share};
 use glassline_io::clock::Clock;
 use glassline_media::quantity::Bitrate;
@@ -117,7 +117,8 @@ impl Units {
             }
         }
         // A stream may have no key frames.
-        let is_late = state.waits_since.is_some_and(|since| item.captured.since(since) >= KEY_PATIENCE);
+        let is_late =
+            state.waits_since.is_some_and(|since| item.captured.since(since) >= KEY_REQUEST_TIMEOUT);
         let goes_on = item.piece.key || is_late && !item.piece.continues;
         state.waits_for_key &= !goes_on;
         if state.waits_for_key {
@@ -294,7 +295,7 @@ impl CodedVideoSender {
             tracing::warn!(
                 "no key frame and no recovery point has come for {} s since pictures were lost: it goes on without, and \
                  pictures are damaged until the encoder has refreshed them",
-                KEY_PATIENCE.as_secs()
+                KEY_REQUEST_TIMEOUT.as_secs()
             );
         }
         match link.try_send(VIDEO, message) {
@@ -564,7 +565,7 @@ mod tests {
             units.push(item(number, number == 0));
         }
         assert_eq!(taken(&units), [] as [u64; 0]);
-        let due = WAITING_MAX as u64 + KEY_PATIENCE.as_millis() as u64;
+        let due = WAITING_MAX as u64 + KEY_REQUEST_TIMEOUT.as_millis() as u64;
         for number in due - 3..due + 3 {
             units.push(item(number, false));
         }

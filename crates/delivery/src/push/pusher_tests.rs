@@ -166,15 +166,15 @@ fn a_slow_server_misses_pictures_and_goes_on_at_a_key_frame() {
 
 #[test]
 fn a_server_that_takes_nothing_is_given_up_after_a_while() {
-    for (policy, patience) in [(Policy::LIVE, 5_000), (Policy::FILE, 10_000)] {
+    for (policy, timeout) in [(Policy::LIVE, 5_000), (Policy::FILE, 10_000)] {
         let mut pusher = connected(policy);
         pusher.push(b"KEY", true, true, at(0));
         pusher.handle_sent(1, at(100));
-        assert_eq!(pusher.poll_timeout(), Some(at(100 + patience)));
-        pusher.handle_timeout(at(100 + patience));
+        assert_eq!(pusher.poll_timeout(), Some(at(100 + timeout)));
+        pusher.handle_timeout(at(100 + timeout));
         // What it said meanwhile would tell more.
-        assert_eq!(pusher.poll_timeout(), Some(at(2_100 + patience)));
-        pusher.handle_timeout(at(2_100 + patience));
+        assert_eq!(pusher.poll_timeout(), Some(at(2_100 + timeout)));
+        pusher.handle_timeout(at(2_100 + timeout));
         assert_eq!(lost(&mut pusher).0, "the server takes nothing of the stream");
     }
     let mut finishing = connected(Policy::FILE);

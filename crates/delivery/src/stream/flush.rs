@@ -45,7 +45,7 @@ const LONGEST_INTERVAL: Duration = Duration::from_millis(500);
 
 impl FlushPolicy {
     /// The longest that a byte waits for others to leave with.
-    fn patience(self) -> Duration {
+    fn longest_wait(self) -> Duration {
         match self {
             FlushPolicy::Frame => FRAME_WAITS,
             FlushPolicy::Balanced => Duration::from_millis(30),
@@ -176,13 +176,13 @@ impl Flush {
     /// arrivals scatter, and a picture that comes too late to leave in time must not be waited for.
     fn is_late_by_the_next_picture(&self) -> bool {
         let (Some(since), Some(next)) = (self.waiting_since, self.pictures.next()) else { return false };
-        next + self.policy.patience() / 10 > since + self.policy.patience()
+        next + self.policy.longest_wait() / 10 > since + self.policy.longest_wait()
     }
 
     /// By when what waits has to leave.
     fn latest(&self, now: Time) -> Option<Time> {
         let since = self.waiting_since?;
-        let latest = since + self.policy.patience();
+        let latest = since + self.policy.longest_wait();
         if self.policy != FlushPolicy::Frame {
             return Some(latest);
         }
@@ -316,10 +316,10 @@ mod tests {
             let mut at = 0;
             let bursts: Vec<_> = gaps.into_iter().map(|(gap, bytes, burst)| { at += gap; (at, bytes, burst) }).collect();
             let left = play(policy, &bursts);
-            let patience = policy.patience().as_millis() as u64;
+            let longest = policy.longest_wait().as_millis() as u64;
             for (came, ..) in bursts {
                 let leaves = left.iter().find(|&&left| left >= came).expect("all of it leaves");
-                prop_assert!(leaves - came <= patience, "{came} left at {leaves} of {left:?}");
+                prop_assert!(leaves - came <= longest, "{came} left at {leaves} of {left:?}");
             }
         }
     }

@@ -6,12 +6,12 @@
 //!                  └◄ one was lost or replaced (receipts) ◄─────┴ lacking: channel REPORTS
 //! ```
 //! Of these there is no other state to code against, so that what the link does not take is missing until the next key frame:
-//! an encoder that can be asked for one is ([`CodedSender::wants_key`]). A stream that has none goes on after [`KEY_PATIENCE`].
+//! an encoder that can be asked for one is ([`CodedSender::wants_key`]). A stream that has none goes on after [`KEY_REQUEST_TIMEOUT`].
 
 mod receiver;
 mod sender;
 mod wire;
 
 pub use receiver::{CodedReceiver, ReceivedUnit};
-pub use sender::{CodedCounters, CodedSender, KEY_PATIENCE, Unit};
+pub use sender::{CodedCounters, CodedSender, KEY_REQUEST_TIMEOUT, Unit};
 pub use wire::{UnitHeader, is_unit};

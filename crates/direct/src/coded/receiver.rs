@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Units that wait for one before them, at most.
 const WAITING_MAX: usize = 64;
 /// For so long a unit waits for the one that it needs: it is being sent again.
-const PATIENCE: Duration = Duration::from_millis(300);
+const FRAME_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// A unit that can be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl CodedReceiver {
     /// When the caller has to call [`CodedReceiver::handle_timeout`], if at all.
     pub fn poll_timeout(&self) -> Option<Time> {
         let waiting = self.runs().flat_map(|run| run.waiting.values());
-        waiting.map(|(_, _, since)| *since + PATIENCE).min()
+        waiting.map(|(_, _, since)| *since + FRAME_TIMEOUT).min()
     }
 
     /// Time has passed: what waits for too long is given up, and the sender is told.
@@ -165,7 +165,7 @@ impl Run {
         let before = self.waiting.len();
         let mut lacking = None;
         self.waiting.retain(|number, (header, _, since)| {
-            let stays = *since + PATIENCE > now;
+            let stays = *since + FRAME_TIMEOUT > now;
             if !stays {
                 lacking = header.needs.map(|source| LackingPicture { number: *number, source });
             }

@@ -13,7 +13,7 @@ use std::time::Duration;
 const UNDER_WAY_MAX: usize = 1024;
 /// After a loss a key frame or a recovery point is waited for so long. A stream that has none then goes on with damaged
 /// pictures, which its intra refresh heals, if it has one.
-pub const KEY_PATIENCE: Duration = Duration::from_secs(2);
+pub const KEY_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An access unit, or the rest of one.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub struct CodedCounters {
     pub dropped: u64,
     /// Units that were lost, or that a newer one replaced.
     pub lost: u64,
-    /// Times that the stream went on after a loss without a key frame, since none had come for [`KEY_PATIENCE`].
+    /// Times that the stream went on after a loss without a key frame, since none had come for [`KEY_REQUEST_TIMEOUT`].
     pub resumed: u64,
     /// Units that were shown, as receivers say.
     pub shown: u64,
@@ -168,7 +168,7 @@ impl CodedSender {
     fn resumption(&mut self, unit: &Unit) -> Option<u64> {
         let since = *self.waits_since.get_or_insert(unit.captured);
         let waited = unit.captured.as_micros().saturating_sub(since.as_micros());
-        if !unit.reference || unit.continues || u128::from(waited) < KEY_PATIENCE.as_micros() {
+        if !unit.reference || unit.continues || u128::from(waited) < KEY_REQUEST_TIMEOUT.as_micros() {
             return None;
         }
         let decodable = self.decodable?;

@@ -381,7 +381,7 @@ mod tests {
     use glassline_delivery::output::Destination;
     use glassline_delivery::policy::StreamName;
     use glassline_delivery::stream::{self, Backlog, FlushPolicy, Prebuffer};
-    use glassline_streams::Claim;
+    use glassline_streams::Acquisition;
     use glassline_test_support::ts::Source;
     use std::net::UdpSocket;
 
@@ -392,7 +392,7 @@ mod tests {
             stream::Settings { backlog, flush: FlushPolicy::Frame, pacing, prebuffer: Prebuffer::NONE };
         let name = StreamName::parse("a").expect("a name");
         let live = Arc::new(Live::new(0, name, Mux::MpegTs, settings, 1, Time::ZERO));
-        let Claim::Granted { session, .. } = live.claim(None, false, None, Time::ZERO) else {
+        let Acquisition::Granted { session, .. } = live.acquire(None, false, None, Time::ZERO) else {
             panic!("nobody is here")
         };
         (live, session)

@@ -98,7 +98,7 @@ impl Datagrams {
             entry,
             note: Note::default(),
             settings: Settings { address, interface, sender },
-            rtp: is_rtp.then(|| Depacketizer::new(patience(policy))),
+            rtp: is_rtp.then(|| Depacketizer::new(rtp_settings(policy))),
             is_rtp,
             lock: SourceLock::new(),
             policy,
@@ -155,7 +155,7 @@ impl Datagrams {
     pub(super) fn reconfigure(&mut self, policy: Policy) {
         self.policy = policy;
         if let Some(rtp) = &mut self.rtp {
-            rtp.reconfigure(patience(policy));
+            rtp.reconfigure(rtp_settings(policy));
         }
         self.backoff.reconfigure(policy.retry_min, policy.retry_max);
     }
@@ -271,7 +271,7 @@ impl Datagrams {
                 let is_first = open.live.is_none() && context.gathered.is_empty();
                 if is_first && !self.is_rtp && is_surely_rtp(datagram) {
                     self.is_rtp = true;
-                    self.rtp.get_or_insert_with(|| Depacketizer::new(patience(self.policy)));
+                    self.rtp.get_or_insert_with(|| Depacketizer::new(rtp_settings(self.policy)));
                 }
                 let mut gather = |packets: &[u8]| context.gathered.extend_from_slice(packets);
                 match self.rtp.as_mut().filter(|_| self.is_rtp) {
@@ -373,7 +373,7 @@ fn takes_bare(lock: &mut SourceLock, from: Origin, datagram: &[u8], now: Time) -
     true
 }
 
-fn patience(policy: Policy) -> rtp::Settings {
+fn rtp_settings(policy: Policy) -> rtp::Settings {
     rtp::Settings { window: policy.reorder, ..rtp::Settings::default() }
 }
 

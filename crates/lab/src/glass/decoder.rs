@@ -77,17 +77,17 @@ impl<L: Look> Decoder<L> {
     }
 
     /// Starts FFmpeg on what it opens itself: an address of any kind that it knows, a pipe's path, or `-`, this process's
-    /// standard input. The first picture has to come within `patience`; it is needed for `time` from then on
+    /// standard input. The first picture has to come within `timeout`; it is needed for `time` from then on
     /// ([`listen`](Decoder::listen)).
     ///
     /// # Errors
     /// Where it, or a thread, cannot be started.
-    pub fn open(target: &str, patience: Duration, time: Duration, look: L) -> Result<Decoder<L>> {
+    pub fn open(target: &str, timeout: Duration, time: Duration, look: L) -> Result<Decoder<L>> {
         let target = if target == "-" { "pipe:0" } else { target };
         let mut command = Command::new("ffmpeg");
         command.args(OPENING.split_whitespace()).arg(target).args(GIVING.split_whitespace());
         command.stdin(if target == "pipe:0" { Stdio::inherit() } else { Stdio::null() });
-        Decoder::run(&mut command, patience + time, look)
+        Decoder::run(&mut command, timeout + time, look)
     }
 
     /// Starts FFmpeg on a file, all of which it decodes: [`finish`](Decoder::finish) waits for that, an hour at most.
@@ -117,9 +117,9 @@ impl<L: Look> Decoder<L> {
         let has_hung = Arc::new(AtomicBool::new(false));
         let hung = Arc::clone(&has_hung);
         // What is listened to may begin late, by as much as it lasts.
-        let patience = time * 2 + GRACE;
+        let timeout = time * 2 + GRACE;
         thread::Builder::new().name("guard".to_owned()).spawn(move || {
-            if ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+            if ended.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout) {
                 hung.store(true, Ordering::Relaxed);
                 kill(&watched);
             }
@@ -128,10 +128,10 @@ impl<L: Look> Decoder<L> {
         Ok(Decoder { child, has_hung, input, first, pictures, complaints, _guard: guard, unit: Vec::new() })
     }
 
-    /// Waits until pictures have come for `time`, the first of them within `patience`, and ends it then. Returns earlier where
+    /// Waits until pictures have come for `time`, the first of them within `timeout`, and ends it then. Returns earlier where
     /// it ends by itself.
-    pub fn listen(&self, patience: Duration, time: Duration) {
-        if self.first.recv_timeout(patience).is_ok() {
+    pub fn listen(&self, timeout: Duration, time: Duration) {
+        if self.first.recv_timeout(timeout).is_ok() {
             // Nothing more is said: it waits for the time, or for the end of the pictures.
             let _ = self.first.recv_timeout(time);
         }

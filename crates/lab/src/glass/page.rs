@@ -69,7 +69,7 @@ struct State {
 }
 
 impl Page {
-    /// Opens the page and looks at it for `time` from the first barcode on, which has to be there within `patience`.
+    /// Opens the page and looks at it for `time` from the first barcode on, which has to be there within `timeout`.
     ///
     /// # Errors
     /// Where the browser or the page cannot be opened, where no barcode comes in time (the error says what the page
@@ -77,7 +77,7 @@ impl Page {
     pub fn watch(
         &self,
         clock: WallClock,
-        patience: Duration,
+        timeout: Duration,
         time: Duration,
         signals: &Signals,
     ) -> Result<Sights> {
@@ -91,14 +91,14 @@ impl Page {
         if let Some(error) = answer["errorText"].as_str() {
             bail!("the browser cannot open {}: {error}", self.url);
         }
-        watch.until("the page", patience, || {
+        watch.until("the page", timeout, || {
             let expression = "location.href !== 'about:blank' && typeof glasslineLab === 'object'";
             Ok(browser.run(expression, &watch).ok().filter(|there| *there == json!(true)))
         })?;
         let behind_ms = Page::clock(&mut browser, &watch)?;
         browser.run(&format!("glasslineLab.start({})", self.layouts()), &watch)?;
         let mut sights = Sights::new(clock);
-        let until = Clock.now() + patience;
+        let until = Clock.now() + timeout;
         let mut end = None;
         while end.is_none_or(|end| Clock.now() < end) {
             watch.pause(TAKE)?;

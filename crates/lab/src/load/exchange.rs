@@ -64,7 +64,7 @@ pub struct Ends {
     /// Addresses to connect from, in turn; the system's choice where there are none.
     pub sources: Vec<IpAddr>,
     /// A request without a word of its answer after this time has failed.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// Where a connection stands.
@@ -405,11 +405,11 @@ impl<C: Crowd> Exchange<C> {
         for index in 0..self.slots.len() {
             let slot = &mut self.slots[index];
             let begun = slot.link.as_ref().is_some_and(|link| link.state == State::Answered);
-            let late = |since: Time| self.now.since(since) >= self.ends.patience;
+            let late = |since: Time| self.now.since(since) >= self.ends.timeout;
             if !begun && slot.request.as_ref().is_some_and(|(_, since)| late(*since)) {
                 slot.link = None;
                 slot.generation = slot.generation.wrapping_add(1);
-                let reason = format!("no answer within {} s", self.ends.patience.as_secs_f64());
+                let reason = format!("no answer within {} s", self.ends.timeout.as_secs_f64());
                 self.fail(index, &reason);
             }
         }

@@ -434,8 +434,8 @@ impl Load {
             let Some(viewer) = &slot.viewer else { continue };
             unlimited += u64::from(viewer.pace.is_none() && viewer.state == State::Receiving);
             let token = token(slot, index);
-            if viewer.unanswered(now).is_some_and(|wait| wait >= self.settings.patience) {
-                let wait = self.settings.patience.as_secs_f64();
+            if viewer.unanswered(now).is_some_and(|wait| wait >= self.settings.timeout) {
+                let wait = self.settings.timeout.as_secs_f64();
                 self.end(index, Ending::Refused(format!("no answer within {wait} s")));
             } else if viewer.state != State::Connecting && viewer.is_idle_since(before) {
                 self.read(token);

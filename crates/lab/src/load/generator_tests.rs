@@ -159,7 +159,7 @@ fn who_gets_no_answer_is_refused() {
     // The kernel takes the connections; nobody reads them.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let settings = settings(listener.local_addr().unwrap(), 2);
-    let tally = run(Settings { patience: Duration::from_millis(100), ..settings });
+    let tally = run(Settings { timeout: Duration::from_millis(100), ..settings });
     assert_eq!((tally.viewers.refused, tally.reasons["no answer within 0.1 s"]), (2, 2));
 }
 

@@ -41,7 +41,7 @@ pub struct Settings {
     /// A viewer that gets nothing for longer has stalled.
     pub stall: Duration,
     /// A viewer that has no answer after this time is refused.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Ask again for a body that was read to its end.
     pub repeat: bool,
 }
@@ -65,7 +65,7 @@ impl Settings {
             slow: None,
             check: Check::All,
             stall: Duration::from_millis(500),
-            patience: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             repeat: false,
         }
     }

@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// How long a browser may take to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Signals are looked for this often meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -74,7 +74,7 @@ impl Browser {
             OF_OUR_PAGE.iter().map(OsString::from).chain(more.iter().cloned()).collect();
         let mut browser = Browser::launch(program, name, scratch, &arguments)?;
         browser.open(&format!("file://{}", page.display()), watch)?;
-        watch.until("the browser's page", PATIENCE, || {
+        watch.until("the browser's page", START_TIMEOUT, || {
             // A page that is being loaded has no such thing, or is gone with its answer.
             Ok(browser.run("typeof lab === 'object'", watch).ok().filter(|there| *there == json!(true)))
         })?;
@@ -121,7 +121,7 @@ impl Browser {
         if self.input.write_all(&call).and_then(|()| self.input.flush()).is_err() {
             return Err(self.gone());
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + START_TIMEOUT;
         loop {
             match self.messages.recv_timeout(LOOK) {
                 Ok(Ok(Message::Answer { id, result })) if id == self.calls => {
@@ -133,7 +133,7 @@ impl Browser {
             }
             watch.pause(Duration::ZERO)?;
             if Instant::now() > until {
-                bail!("the browser does not answer {method} within {} s", PATIENCE.as_secs());
+                bail!("the browser does not answer {method} within {} s", START_TIMEOUT.as_secs());
             }
         }
     }

@@ -61,8 +61,8 @@ impl Program {
     }
 
     /// Waits for its end.
-    pub(super) fn finish(&mut self, patience: Duration, watch: &Watch<'_>) -> Result<()> {
-        let until = Instant::now() + patience;
+    pub(super) fn finish(&mut self, timeout: Duration, watch: &Watch<'_>) -> Result<()> {
+        let until = Instant::now() + timeout;
         loop {
             if let Some(status) = self.child.try_wait().context("cannot wait for a program")? {
                 ensure!(status.success(), "{} ended with {status}: {}", self.name, self.last_words());
@@ -111,19 +111,19 @@ impl<'a> Watch<'a> {
     /// Waits until `found` gives something, which `what` names.
     ///
     /// # Errors
-    /// Where that takes longer than `patience`, where `found` fails, or a signal asks for the end.
+    /// Where that takes longer than `timeout`, where `found` fails, or a signal asks for the end.
     pub(crate) fn until<T>(
         &self,
         what: &str,
-        patience: Duration,
+        timeout: Duration,
         mut found: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let until = Instant::now() + patience;
+        let until = Instant::now() + timeout;
         loop {
             if let Some(value) = found()? {
                 return Ok(value);
             }
-            ensure!(Instant::now() < until, "waited {} s in vain for {what}", patience.as_secs());
+            ensure!(Instant::now() < until, "waited {} s in vain for {what}", timeout.as_secs());
             self.pause(STEP)?;
         }
     }

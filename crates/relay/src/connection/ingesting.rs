@@ -9,7 +9,7 @@ use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::ingest::{Ended, PATH_MAX_BYTES, Target};
 use glassline_delivery::policy::{Meter, StreamName};
 use glassline_media::Time;
-use glassline_streams::ClaimError;
+use glassline_streams::AcquireError;
 use std::sync::Arc;
 
 /// A request that brings CMAF.
@@ -37,9 +37,9 @@ pub(super) enum Put {
 /// An answer that refuses, out of what may be the reason.
 struct Refusal(Response);
 
-impl From<ClaimError> for Refusal {
-    fn from(error: ClaimError) -> Refusal {
-        Refusal(super::publishing::claim_refusal(&error))
+impl From<AcquireError> for Refusal {
+    fn from(error: AcquireError) -> Refusal {
+        Refusal(super::publishing::publish_refusal(&error))
     }
 }
 

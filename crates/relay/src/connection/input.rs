@@ -214,7 +214,7 @@ impl Connection {
             }
             self.role = Role::Ingesting(Box::new(ingesting));
         } else if publishes && put.is_none() {
-            match self.claim(&request, context) {
+            match self.acquire(&request, context) {
                 Ok(publishing) => {
                     if request.expects_continue() {
                         self.outgoing.push(CONTINUE);

@@ -10,10 +10,10 @@ use glassline_delivery::http1::{Response, access, content_range_start, problem};
 use glassline_delivery::policy::{AccessRequest, Action, Load, Meter, StreamName};
 use glassline_delivery::stream::Mux;
 use glassline_media::Time;
-use glassline_streams::ClaimError;
+use glassline_streams::AcquireError;
 use glassline_streams::pieces::{EndedPiece, Piece, Publisher};
 use glassline_streams::presence::Purpose;
-use glassline_streams::{Claimant, Claimed};
+use glassline_streams::{Acquired, SlotRequest};
 use glassline_streams::{Flushed, Live, PushError};
 use std::sync::Arc;
 
@@ -40,7 +40,11 @@ pub(super) struct PieceInHand {
 }
 
 impl Connection {
-    pub(super) fn claim(&self, request: &Request, context: &TurnContext<'_>) -> Result<Publishing, Response> {
+    pub(super) fn acquire(
+        &self,
+        request: &Request,
+        context: &TurnContext<'_>,
+    ) -> Result<Publishing, Response> {
         let Some((name, mux)) = StreamName::of_live_path(&request.path) else {
             return Err(problem(
                 404,
@@ -53,15 +57,15 @@ impl Connection {
         self.enter_as_publisher(context)?;
         let take_over = asks_to_take_over(request);
         let piece = self.piece(request);
-        let claimant =
-            Claimant { name: &name, mux, connection: Some(self.id), take_over, piece: piece.as_ref() };
+        let slot_request =
+            SlotRequest { name: &name, mux, connection: Some(self.id), take_over, piece: piece.as_ref() };
         let is_free = context.hub.ingests.make_way(&name, take_over, context.hub, context.now);
-        let taken = ClaimError::Taken { name: name.clone() };
-        let claimed = if is_free { context.hub.streams.claim(claimant) } else { Err(taken) };
-        let Claimed { live, session, continued } = claimed.map_err(|error| {
+        let taken = AcquireError::Taken { name: name.clone() };
+        let acquired = if is_free { context.hub.streams.acquire(slot_request) } else { Err(taken) };
+        let Acquired { live, session, continued } = acquired.map_err(|error| {
             context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
             tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");
-            claim_refusal(&error)
+            publish_refusal(&error)
         })?;
         match continued {
             Some(_) => tracing::debug!(peer = %self.peer, stream = %name, "publisher goes on"),
@@ -199,23 +203,23 @@ impl Connection {
 }
 
 /// The answer to a publisher that does not get the slot.
-pub(super) fn claim_refusal(error: &ClaimError) -> Response {
+pub(super) fn publish_refusal(error: &AcquireError) -> Response {
     let (status, words) = match error {
-        ClaimError::Taken { .. } => {
+        AcquireError::Taken { .. } => {
             (409, "Wait until the other publisher ends, choose another name, or replace it: ?takeover=1.")
         }
-        ClaimError::OtherMux { .. } => (
+        AcquireError::OtherMux { .. } => (
             409,
             "A name has one mux at a time: wait until its stream has ended (return_window after its \
              publisher), choose another name, or replace it: ?takeover=1.",
         ),
-        ClaimError::Pulled { .. } => {
+        AcquireError::Pulled { .. } => {
             (409, "Choose another name; the server's configuration gives this one a source.")
         }
-        ClaimError::Inside { .. } => {
+        AcquireError::Inside { .. } => {
             (409, "Choose another name; the server's configuration has an encoder for this one.")
         }
-        ClaimError::TooMany { .. } => {
+        AcquireError::TooMany { .. } => {
             (503, "End a stream, or raise [publish] max_streams in the server's configuration.")
         }
     };

@@ -3,7 +3,7 @@
 use super::Viewer;
 use crate::blocks::Blocks;
 use crate::outgoing::Outgoing;
-use glassline_delivery::path::{Path, Schedule};
+use glassline_delivery::burst_limiter::{BurstLimiter, BurstSchedule};
 use glassline_delivery::policy::{Moves, SlowPolicy};
 use glassline_delivery::stream::Prebuffer;
 use glassline_media::Time;
@@ -25,7 +25,8 @@ pub(crate) struct ViewerState {
     last_progress: Time,
     slow: SlowPolicy,
     moves: Moves,
-    path: Path,
+    #[serde(rename = "path")]
+    burst_limiter: BurstLimiter,
     moved_forward: u32,
     sent_bytes: u64,
     joined: Time,
@@ -65,7 +66,7 @@ impl Viewer {
             last_progress: self.last_progress,
             slow: self.slow,
             moves: self.moves.clone(),
-            path: self.path,
+            burst_limiter: self.burst_limiter,
             moved_forward: times_moved,
             sent_bytes: self.sent_bytes,
             joined: self.joined,
@@ -93,8 +94,8 @@ impl Viewer {
             last_progress: state.last_progress,
             slow: state.slow,
             moves: state.moves,
-            path: state.path,
-            schedule: Schedule::default(),
+            burst_limiter: state.burst_limiter,
+            burst_schedule: BurstSchedule::default(),
             is_expected: false,
             sent_bytes: state.sent_bytes,
             joined: state.joined,

@@ -13,8 +13,7 @@ use glassline_relay::{Hub, ListenerRole, Relay, Site};
 use glassline_studio::capture::{self, Input, Length};
 use glassline_studio::encode::{
     EncoderRequest, Encoding, Ended, Error, Keyint, NotControlled, Request, Settings, SoundRequest,
-    Supervisor,
-    sound::{Audio, SoundError},
+    Supervisor, sound::Audio, sound_error::SoundError,
 };
 use glassline_studio::output::{self, Credentials, Demand, Opener, Output, Outputs, Packets, State, Target};
 use std::collections::BTreeMap;
@@ -25,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Long enough for any machine; nothing waits for it when all is well.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A folder of a test's own, which is gone with it.
 struct Folder(PathBuf);
@@ -130,7 +129,7 @@ fn keys(video: &[AccessUnit]) -> Vec<usize> {
 }
 
 fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !done() {
         assert!(Instant::now() < deadline, "waited in vain for: {what}");
         std::thread::yield_now();
@@ -340,7 +339,7 @@ fn a_pushed_stream_is_watched_and_its_end_is_told() {
     let running = std::thread::spawn(move || encoding.run(vec![Box::new(outputs)]).result);
     until("the stream", || bytes_in(&relay) > 0);
     let mut viewer = TcpStream::connect(address).unwrap();
-    viewer.set_read_timeout(Some(PATIENCE)).unwrap();
+    viewer.set_read_timeout(Some(TIMEOUT)).unwrap();
     write!(viewer, "GET /live/a.ts HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut got = vec![0; 20_000];
     viewer.read_exact(&mut got).unwrap();

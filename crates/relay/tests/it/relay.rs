@@ -37,7 +37,7 @@ fn is_long(request: &Request) -> bool {
 }
 
 /// Long enough for any machine; nothing waits for it when all is well.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn local() -> Listen {
     "127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()
@@ -55,7 +55,7 @@ fn relay() -> Relay {
 
 fn connect(relay: &Relay) -> TcpStream {
     let stream = TcpStream::connect(relay.addresses()[0]).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.set_nodelay(true).unwrap();
     stream
 }
@@ -90,7 +90,7 @@ fn answer(stream: &mut TcpStream) -> String {
 }
 
 fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !done() {
         assert!(Instant::now() < deadline, "waited in vain for: {what}");
         std::thread::yield_now();
@@ -330,7 +330,7 @@ fn who_falls_behind_is_moved_to_a_key_frame_and_told() {
     // Now it reads on, while the stream goes on slowly.
     let mut got = Vec::new();
     slow.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut after_move = 0;
     while after_move < 100 {
         assert!(Instant::now() < deadline, "never moved forward after {} bytes", got.len());

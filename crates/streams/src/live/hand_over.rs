@@ -1,7 +1,7 @@
 //! A stream as one process leaves it to the next: [`LiveState`], and the memory files of its bytes beside it.
 
 use super::audiences::Audiences;
-use super::publisher_slot::{Holder, PublisherSlot};
+use super::publisher_slot::{PublisherSession, PublisherSlot};
 use super::{Core, Live};
 use crate::counters::{HandedCounts, StreamCounters};
 use crate::subscribers::Subscribers;
@@ -39,7 +39,7 @@ pub struct LiveState {
     spool: spool::Settings,
     head: u64,
     first_link: u64,
-    holder: Option<Holder>,
+    holder: Option<PublisherSession>,
     sessions: u64,
     gone_since: Time,
 }

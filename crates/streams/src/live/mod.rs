@@ -7,7 +7,7 @@ mod status;
 
 pub use audiences::THREADS_BESIDE;
 pub use hand_over::LiveState;
-pub use publisher_slot::{Claim, ConnectionId};
+pub use publisher_slot::{Acquisition, ConnectionId};
 
 use crate::counters::StreamCounters;
 use crate::pieces::{EndedPiece, Piece};
@@ -270,17 +270,17 @@ impl Live {
 
     /// Takes the publisher slot, if it is free or `take_over` is asked, or where `piece` is of the publisher that the
     /// slot is kept for between two pieces.
-    pub fn claim(
+    pub fn acquire(
         &self,
         connection: Option<ConnectionId>,
         take_over: bool,
         piece: Option<&Piece>,
         now: Time,
-    ) -> Claim {
+    ) -> Acquisition {
         let mut core = self.lock();
         core.slot.settle(&self.name, now);
         if !take_over && !core.slot.is_free_for(piece) {
-            return Claim::Taken;
+            return Acquisition::Taken;
         }
         // What another publisher left is whole as it is.
         self.flush(&mut core);
@@ -303,7 +303,7 @@ impl Live {
 
     /// Ends the stream for another one under its name. Returns where its publisher is; the caller tells that to go, and
     /// the workers that there is news.
-    pub fn give_way(&self) -> Option<ConnectionId> {
+    pub fn end_replaced(&self) -> Option<ConnectionId> {
         let mut core = self.lock();
         self.flush(&mut core);
         self.end();

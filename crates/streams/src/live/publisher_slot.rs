@@ -16,8 +16,8 @@ pub struct ConnectionId {
     pub token: u64,
 }
 
-/// What a claim of the publisher slot came to.
-pub enum Claim {
+/// What asking for the publisher slot came to.
+pub enum Acquisition {
     /// The caller has it.
     Granted {
         /// What it pushes under.
@@ -33,7 +33,7 @@ pub enum Claim {
 
 /// The publisher that has the slot.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Holder {
+pub(super) struct PublisherSession {
     session: u64,
     /// Its connection; processes do not tell each other.
     #[serde(skip)]
@@ -50,11 +50,11 @@ pub(super) struct Holder {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct PublisherSlot {
-    holder: Option<Holder>,
+    holder: Option<PublisherSession>,
     /// The last request of the present publisher, or of the last one, has ended as a piece does.
     left: Option<LeftPiece>,
     /// How many publishers had come when the present one's request began.
-    sessions_at_claim: u64,
+    sessions_at_acquisition: u64,
     sessions: u64,
     gone_since: Time,
 }
@@ -66,12 +66,16 @@ impl PublisherSlot {
     }
 
     /// As another process has left it ([`PublisherSlot::handed`]).
-    pub(super) fn restore(holder: Option<Holder>, sessions: u64, gone_since: Time) -> PublisherSlot {
-        PublisherSlot { holder, left: None, sessions_at_claim: 0, sessions, gone_since }
+    pub(super) fn restore(
+        holder: Option<PublisherSession>,
+        sessions: u64,
+        gone_since: Time,
+    ) -> PublisherSlot {
+        PublisherSlot { holder, left: None, sessions_at_acquisition: 0, sessions, gone_since }
     }
 
     /// What the next process needs of it: the publisher, how many sessions there were, and since when there is none.
-    pub(super) fn handed(&self) -> (Option<Holder>, u64, Time) {
+    pub(super) fn handed(&self) -> (Option<PublisherSession>, u64, Time) {
         (self.holder, self.sessions, self.gone_since)
     }
 
@@ -129,7 +133,7 @@ impl PublisherSlot {
 
     /// Whether it is free, or kept for the publisher of `piece` between two pieces.
     pub(super) fn is_free_for(&self, piece: Option<&Piece>) -> bool {
-        let rests = |holder: Holder| holder.rests_until.is_some();
+        let rests = |holder: PublisherSession| holder.rests_until.is_some();
         self.holder.is_none_or(|holder| rests(holder) && self.left_by(piece).is_some())
     }
 
@@ -145,7 +149,7 @@ impl PublisherSlot {
         piece: Option<&Piece>,
         stream: &mut Stream,
         now: Time,
-    ) -> Claim {
+    ) -> Acquisition {
         let left = self.left_by(piece).cloned();
         self.sessions += 1;
         let session = self.sessions;
@@ -162,27 +166,28 @@ impl PublisherSlot {
             stream.begin_session(now);
         }
         self.left = None;
-        self.sessions_at_claim = stream.counters().sessions;
+        self.sessions_at_acquisition = stream.counters().sessions;
         let since = self.holder.filter(|_| continued.is_some()).map_or(now, |holder| holder.since);
         let evicted = self
             .holder
-            .replace(Holder { session, connection, is_here: true, since, rests_until: None })
+            .replace(PublisherSession { session, connection, is_here: true, since, rests_until: None })
             .and_then(|holder| holder.connection);
-        Claim::Granted { session, evicted, continued }
+        Acquisition::Granted { session, evicted, continued }
     }
 
     /// `piece` has ended: keeps the slot until `until` for the next piece. Returns whether it is kept. Nothing shows that
     /// others follow the first piece: after that the slot is free. What was sent has to be shown before.
     pub(super) fn rest(&mut self, piece: &EndedPiece<'_>, stream: &Stream, until: Time, now: Time) -> bool {
         let Some(holder) = self.holder else { return false };
-        let has_gone_on = stream.counters().sessions == self.sessions_at_claim;
+        let has_gone_on = stream.counters().sessions == self.sessions_at_acquisition;
         // Its packets may have shown that it is the first piece of another publisher.
         let before = if has_gone_on { piece.before } else { 0 };
         let count = before.saturating_add(1);
         let end = piece.from.saturating_add(piece.bytes);
         let (publisher, meter) = (piece.publisher.clone(), piece.meter);
         self.left = Some(LeftPiece { publisher, end, meter, until, count });
-        self.holder = (count > 1).then_some(Holder { connection: None, rests_until: Some(until), ..holder });
+        self.holder =
+            (count > 1).then_some(PublisherSession { connection: None, rests_until: Some(until), ..holder });
         self.gone_since = now;
         self.holder.is_some()
     }

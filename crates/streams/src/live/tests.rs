@@ -1,6 +1,6 @@
 use super::*;
 use crate::pieces::Publisher;
-use crate::test_streams::{claimed, live, name};
+use crate::test_streams::{acquired, live, name};
 use glassline_delivery::stream::{Backlog, FlushPolicy};
 use glassline_delivery::telemetry::stages::{PassedPicture, RelayFigures};
 use glassline_io::containment::contain;
@@ -20,7 +20,7 @@ fn each_deadline_is_answered_once() {
     let at = Time::from_millis;
     let name = StreamName::parse("a").expect("a name");
     let live = Live::new(0, name, Mux::MpegTs, settings, 1, at(0));
-    let Claim::Granted { session, .. } = live.claim(None, false, None, at(0)) else {
+    let Acquisition::Granted { session, .. } = live.acquire(None, false, None, at(0)) else {
         panic!("nobody is here")
     };
     let mut source = Source::default();
@@ -45,7 +45,7 @@ fn each_deadline_is_answered_once() {
 #[test]
 fn a_panic_under_the_lock_ends_the_stream_with_what_was_shown() {
     let live = live(0, "a", 1);
-    let session = claimed(&live, Time::ZERO);
+    let session = acquired(&live, Time::ZERO);
     let mut source = Source::default();
     let bytes = [source.tables(), source.picture(true, 3)].concat();
     live.push(session, &bytes, Time::ZERO).expect("a transport stream");
@@ -62,7 +62,7 @@ fn a_panic_under_the_lock_ends_the_stream_with_what_was_shown() {
     assert!(!live.take_broken(), "and told once");
     assert!(live.has_ended() && !live.is_held_by(session));
     assert!(matches!(live.push(session, &bytes, Time::ZERO), Err(PushError::Evicted)));
-    assert_eq!(live.give_way(), None);
+    assert_eq!(live.end_replaced(), None);
     assert_eq!(live.chain.head(), shown, "what was half written is never shown");
     assert!(live.newest_entry().is_none());
 }
@@ -71,7 +71,7 @@ fn a_panic_under_the_lock_ends_the_stream_with_what_was_shown() {
 fn the_slot_of_a_connection_that_has_gone_is_given_up() {
     let live = live(0, "a", 1);
     let connection = ConnectionId { worker: 0, token: 7 };
-    let Claim::Granted { session, .. } = live.claim(Some(connection), false, None, Time::ZERO) else {
+    let Acquisition::Granted { session, .. } = live.acquire(Some(connection), false, None, Time::ZERO) else {
         panic!("nobody is here")
     };
     assert!(
@@ -89,37 +89,39 @@ fn piece(program: &str, from: Option<u64>) -> Piece {
 #[test]
 fn pieces_of_one_publisher_are_one_session_and_keep_its_name() {
     let live = live(0, "a", 1);
-    let claim = |piece: &Piece, now| match live.claim(None, false, Some(piece), now) {
-        Claim::Granted { session, continued, .. } => Some((session, continued.map(|it| (it.count, it.from)))),
-        Claim::Taken => None,
+    let acquire = |piece: &Piece, now| match live.acquire(None, false, Some(piece), now) {
+        Acquisition::Granted { session, continued, .. } => {
+            Some((session, continued.map(|it| (it.count, it.from))))
+        }
+        Acquisition::Taken => None,
     };
     let (at, own, other) = (Time::from_millis, piece("own", None), piece("other", None));
     let rest = |session, bytes, before, now: Time| {
         let piece = EndedPiece { publisher: &own.publisher, from: 0, bytes, before, meter: None };
         live.rest(session, &piece, now + Duration::from_secs(5), now)
     };
-    let (session, continued) = claim(&own, at(0)).expect("a free name");
+    let (session, continued) = acquire(&own, at(0)).expect("a free name");
     assert_eq!(continued, None);
-    assert!(claim(&own, at(0)).is_none(), "it has not ended");
+    assert!(acquire(&own, at(0)).is_none(), "it has not ended");
     assert!(!rest(session, 376, 0, at(10)));
     // One piece does not show that others follow: anybody may come. Here the next one does.
-    let (session, continued) = claim(&piece("own", Some(376)), at(20)).expect("its own name");
+    let (session, continued) = acquire(&piece("own", Some(376)), at(20)).expect("its own name");
     assert_eq!(continued, Some((1, 376)));
     assert!(rest(session, 1000, 1, at(30)));
     assert!(live.status(at(31)).live, "it goes on");
-    assert!(claim(&other, at(31)).is_none(), "the name is kept for it");
+    assert!(acquire(&other, at(31)).is_none(), "the name is kept for it");
     assert!(!live.is_abandoned(Duration::ZERO, at(31)));
     // It says another place: it has lost something, or was started again.
-    let (session, continued) = claim(&piece("own", Some(1001)), at(40)).expect("its own name");
+    let (session, continued) = acquire(&piece("own", Some(1001)), at(40)).expect("its own name");
     assert_eq!((continued, live.status(at(40)).sessions), (None, 2));
     assert!(rest(session, 2000, 1, at(50)));
     // Without a place its packets have to show it.
-    let (session, continued) = claim(&own, at(60)).expect("its own name");
+    let (session, continued) = acquire(&own, at(60)).expect("its own name");
     assert_eq!(continued, Some((2, 2000)));
     assert!(rest(session, 2500, 2, at(70)));
     // It does not come again.
-    assert!(claim(&other, at(5070)).is_none());
-    let (session, continued) = claim(&other, at(5071)).expect("it was given up");
+    assert!(acquire(&other, at(5070)).is_none());
+    let (session, continued) = acquire(&other, at(5071)).expect("it was given up");
     assert_eq!((continued, live.status(at(5071)).sessions), (None, 3));
     live.release(session, at(5080));
     assert!(!live.status(at(5080)).live);
@@ -128,7 +130,7 @@ fn pieces_of_one_publisher_are_one_session_and_keep_its_name() {
 #[test]
 fn a_push_of_all_there_is_does_what_a_push_and_a_pause_do() {
     let live = live(0, "a", 1);
-    let session = claimed(&live, Time::ZERO);
+    let session = acquired(&live, Time::ZERO);
     let mut source = Source::default();
     let bytes = [source.tables(), source.picture(true, 3)].concat();
     let (pushed, flushed) = live.push_all(session, &bytes, Time::ZERO);
@@ -144,7 +146,7 @@ fn a_push_of_all_there_is_does_what_a_push_and_a_pause_do() {
 fn the_first_viewer_tells_when_a_picture_was_sent_and_an_upgrade_keeps_what_they_add_up_to() {
     let live = live(0, "a", 1);
     let clock = Clock::new();
-    let session = claimed(&live, clock.now());
+    let session = acquired(&live, clock.now());
     for (_, unit) in synthetic::intra_refresh_units() {
         let before = live.chain.head();
         live.push_all(session, &unit, clock.now()).0.expect("a transport stream");
@@ -172,7 +174,7 @@ fn the_first_viewer_tells_when_a_picture_was_sent_and_an_upgrade_keeps_what_they
 #[test]
 fn a_publisher_from_another_process_reclaims_its_slot_or_loses_it() {
     let live = live(0, "a", 1);
-    let session = claimed(&live, Time::ZERO);
+    let session = acquired(&live, Time::ZERO);
     live.counters.bytes_out.add(17);
     let restore = || {
         let (state, links) = live.state();
@@ -186,11 +188,11 @@ fn a_publisher_from_another_process_reclaims_its_slot_or_loses_it() {
     assert!(!next.reclaim(session + 1, None), "another session's");
     assert!(next.reclaim(session, None));
     next.release_absent(Time::ZERO);
-    assert!(matches!(next.claim(None, false, None, Time::ZERO), Claim::Taken));
+    assert!(matches!(next.acquire(None, false, None, Time::ZERO), Acquisition::Taken));
     let next = restore();
     next.release_absent(Time::ZERO);
     assert!(!next.reclaim(session, None));
-    assert_eq!(claimed(&next, Time::ZERO), session + 1);
+    assert_eq!(acquired(&next, Time::ZERO), session + 1);
 }
 
 #[test]
@@ -213,7 +215,7 @@ const BY_POSITION: &[u8] = include_bytes!("../recorded/live-by-position.msgpack"
 fn a_stream_of_an_earlier_version_goes_on_with_its_counts() {
     let state: LiveState = rmp_serde::from_slice(BY_POSITION).expect("it is understood");
     let before = live(7, "recorded", 1);
-    let session = claimed(&before, Time::from_millis(5));
+    let session = acquired(&before, Time::from_millis(5));
     let mut source = Source::default();
     let bytes = [source.tables(), source.picture(true, 3)].concat();
     before.push(session, &bytes, Time::from_millis(10)).expect("a transport stream");

@@ -8,7 +8,7 @@ use std::time::Duration;
 const STEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Room must have been there this long before a step back.
 const STEP_BACK_AFTER: Duration = Duration::from_secs(10);
-/// A step back that did not hold doubles the patience up to this.
+/// A step back that did not hold doubles the timeout up to this.
 const STEP_BACK_AFTER_MAX: Duration = Duration::from_secs(300);
 /// A picture that takes less than this share of its time leaves room for a slower preset.
 const ROOM: f64 = 0.5;
@@ -24,7 +24,7 @@ pub(super) struct Adapt {
     stepped: Time,
     /// Since when nothing was dropped and there was room.
     calm_since: Time,
-    patience: Duration,
+    timeout: Duration,
     stepped_back: bool,
 }
 
@@ -40,7 +40,7 @@ impl Adapt {
             dropped: 0,
             stepped: now,
             calm_since: now,
-            patience: STEP_BACK_AFTER,
+            timeout: STEP_BACK_AFTER,
             stepped_back: false,
         }
     }
@@ -54,12 +54,12 @@ impl Adapt {
         }
         if drops && self.at > 0 && now.since(self.stepped) >= STEP_INTERVAL {
             if self.stepped_back {
-                self.patience = (self.patience * 2).min(STEP_BACK_AFTER_MAX);
+                self.timeout = (self.timeout * 2).min(STEP_BACK_AFTER_MAX);
             }
             self.stepped_back = false;
             return Some(self.step(self.at - 1, now));
         }
-        if self.at + 1 < self.presets.len() && now.since(self.calm_since) >= self.patience {
+        if self.at + 1 < self.presets.len() && now.since(self.calm_since) >= self.timeout {
             self.stepped_back = true;
             return Some(self.step(self.at + 1, now));
         }

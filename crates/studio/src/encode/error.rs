@@ -8,7 +8,7 @@ use glassline_io::containment::Panicked;
 use glassline_media::FrameRate;
 use glassline_media::container::ts;
 use glassline_media::quantity::Bitrate;
-use glassline_streams::ClaimError;
+use glassline_streams::AcquireError;
 use std::io;
 use thiserror::Error;
 
@@ -55,7 +55,7 @@ pub enum Error {
         /// The stream's.
         stream: StreamName,
         /// Why.
-        error: ClaimError,
+        error: AcquireError,
     },
     /// A fault of this program's own has ended it.
     #[error(transparent)]

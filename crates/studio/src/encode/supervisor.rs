@@ -313,7 +313,7 @@ impl Encoder {
     /// Opens the input and encodes until it ends, fails or is told to stop.
     fn encode(&self, streams: &Arc<Streams>) -> Result<()> {
         let EncoderRequest { request, streams: names, .. } = self.request().clone();
-        // The names are claimed when all else is there: until then another publisher keeps the one that it has.
+        // The names are acquired when all else is there: until then another publisher keeps the one that it has.
         let encoding = Encoding::open(&request, Clock::new())?;
         for (&index, &bitrate) in &self.lock().bitrates {
             encoding.controls().set_bitrate(index, bitrate)?;
@@ -323,8 +323,8 @@ impl Encoder {
         }
         let mut outputs: Vec<Box<dyn Output>> = Vec::new();
         for name in &names {
-            let claimed = streams.publish(name, Mux::MpegTs);
-            let publisher = claimed.map_err(|error| Error::Publish { stream: name.clone(), error })?;
+            let acquired = streams.publish(name, Mux::MpegTs);
+            let publisher = acquired.map_err(|error| Error::Publish { stream: name.clone(), error })?;
             outputs.push(Box::new(RelayOutput::new(publisher)));
         }
         {

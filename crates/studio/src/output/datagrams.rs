@@ -132,7 +132,7 @@ impl Output for DatagramOutput {
         line.status.check_whole(line.state.is_poisoned())?;
         let mut state = line.lock();
         let now = line.registration.now();
-        let unit = state.frame(packets.bytes, now, now + line.patience());
+        let unit = state.frame(packets.bytes, now, now + line.timeout());
         state.waiting.push_back(unit);
         if state.waiting.len() == 1 {
             line.send(&mut state, now);
@@ -171,7 +171,7 @@ impl Line {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         if self.liveness.live { LIVE_WAIT } else { FILE_WAIT }
     }
 

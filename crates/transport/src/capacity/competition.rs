@@ -113,7 +113,7 @@ impl Competition {
 
     /// A router has marked packets. Other flows get such marks too and may react to them: so the link gives up its held
     /// share, and its window falls as at a loss.
-    pub(super) fn give_way(&mut self, now: Time, feedback: &Feedback) {
+    pub(super) fn handle_congestion_mark(&mut self, now: Time, feedback: &Feedback) {
         if self.firm.is_some() {
             self.listen(now, feedback);
         }

@@ -497,7 +497,7 @@ impl Capacity {
         if round.marked > 0 {
             self.roomy_rounds = 0;
             if let Some(competition) = &mut self.competition {
-                competition.give_way(now, feedback);
+                competition.handle_congestion_mark(now, feedback);
             }
         }
     }

@@ -90,11 +90,11 @@ impl Received {
             return asked_at;
         }
         let spacing = divided(rtt, 16).min(Duration::from_millis(4));
-        let patience = max_delay(rtt);
+        let timeout = max_delay(rtt);
         if self.asked >= 2 {
-            asked_at.max(self.acked_at + spacing).min(asked_at + patience)
+            asked_at.max(self.acked_at + spacing).min(asked_at + timeout)
         } else {
-            asked_at + patience
+            asked_at + timeout
         }
     }
 

@@ -37,7 +37,7 @@ fn beside_origin(with: impl FnOnce(SocketAddr, Timeline, Bytes, &Served)) {
 
 fn ends(address: SocketAddr) -> Ends {
     let target = Target::at(address, "/");
-    Ends { target, trust: None, sources: Vec::new(), patience: Duration::from_secs(5) }
+    Ends { target, trust: None, sources: Vec::new(), timeout: Duration::from_secs(5) }
 }
 
 #[test]

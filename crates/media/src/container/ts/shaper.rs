@@ -74,14 +74,14 @@ impl TransportBuffer {
         TransportBuffer { leak_bps, level: 0, place: 0, empty: 0 }
     }
 
-    /// Lets leave what does before `place`. Returns whether there is room for the packet there; `patience`: after so many places
+    /// Lets leave what does before `place`. Returns whether there is room for the packet there; `longest`: after so many places
     /// it has to be empty.
-    fn advance_to(&mut self, place: u64, mux_bps: u64, patience: u64) -> bool {
+    fn advance_to(&mut self, place: u64, mux_bps: u64, longest: u64) -> bool {
         let Some(leak) = self.pass(place) else { return true };
         let after = self.level + PACKET_BYTES as i128 * i128::from(mux_bps) - leak;
         // A little less than the buffer holds, for what the clock's references are rounded.
         let fits = after <= (TRANSPORT_BYTES as i128 - 4) * i128::from(mux_bps);
-        fits && (self.level == 0 || place - self.empty < patience)
+        fits && (self.level == 0 || place - self.empty < longest)
     }
 
     /// Lets leave what does before `place`; tells how much a packet's time takes away.
@@ -293,10 +293,10 @@ impl Shaper {
 
     /// Null packets, and what is due meanwhile, until the video's transport buffer takes a packet.
     fn wait_for_room(&mut self, out: &mut Vec<u8>) {
-        let patience = self.within(EMPTY_INTERVAL);
+        let longest = self.within(EMPTY_INTERVAL);
         // To be late is worse than to overrun a buffer.
         while self.place < self.deadline
-            && !self.video.advance_to(self.place, self.settings.mux_rate_bps, patience)
+            && !self.video.advance_to(self.place, self.settings.mux_rate_bps, longest)
         {
             self.append(&NULL_PACKET, out);
             self.put_due(out);

@@ -167,7 +167,7 @@ fn record(mut receiver: Receiver, mut writer: Writer, limits: Limits, counts: &C
     let mut media = MediaTime::default();
     let mut passed = Passed { began: Instant::now(), first: None, newest: None };
     let reason = loop {
-        match receiver.next(passed.patience(limits)) {
+        match receiver.next(passed.longest_wait(limits)) {
             Ok(None) => {
                 if let Some(reason) = passed.end(limits, Instant::now()) {
                     break reason;
@@ -228,7 +228,7 @@ impl Passed {
     }
 
     /// How long a frame is waited for before the limits are looked at.
-    fn patience(&self, limits: Limits) -> Duration {
+    fn longest_wait(&self, limits: Limits) -> Duration {
         let all = [limits.length.filter(|_| self.first.is_some()), limits.silence];
         all.into_iter().flatten().fold(STOP_CHECK_INTERVAL, Duration::min)
     }

@@ -452,7 +452,7 @@ impl Receiver {
     }
 
     /// How long an incomplete message may hold up complete ones; `None` for ever.
-    fn patience(&self) -> Option<Duration> {
+    fn timeout(&self) -> Option<Duration> {
         let time = self.own_receive_time.or(self.options.max_receive_time);
         time.or((!self.options.reliable).then_some(Duration::ZERO))
     }
@@ -469,9 +469,9 @@ impl Receiver {
             return Time::NEVER;
         }
         let Some((message, (_, since))) = self.waiting.first_key_value() else { return Time::NEVER };
-        let Some(patience) = self.patience() else { return Time::NEVER };
+        let Some(timeout) = self.timeout() else { return Time::NEVER };
         let before = self.parts.first_key_value().filter(|part| part.0 < message);
-        before.map_or(*since, |part| part.1.since.min(*since)) + patience
+        before.map_or(*since, |part| part.1.since.min(*since)) + timeout
     }
 
     /// Goes on to the next complete message if the one before it has had its time. `true`: there is something to take.

@@ -68,10 +68,10 @@ proptest! {
     /// Whatever comes: bounds hold and nothing panics.
     #[test]
     fn no_data_breaks_it(
-        reliable in any::<bool>(), ordered in any::<bool>(), patience in prop::option::of(0u64..20),
+        reliable in any::<bool>(), ordered in any::<bool>(), timeout in prop::option::of(0u64..20),
         steps in prop::collection::vec((0u64..70_000, 0u32..12_000, 0u32..12_000, 0usize..200, 0u8..6), 0..200),
     ) {
-        let mut receiver = receiver(reliable, ordered, patience.map(Duration::from_millis));
+        let mut receiver = receiver(reliable, ordered, timeout.map(Duration::from_millis));
         let bytes = [0; 200];
         for (step, (message, total, offset, length, action)) in steps.into_iter().enumerate() {
             let now = Time::from_millis(step as u64);

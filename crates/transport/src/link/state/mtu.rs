@@ -131,8 +131,8 @@ impl Mtu {
         Some(common.unwrap_or(half))
     }
 
-    /// The size of the probe that is to leave at `now`, of which one answer is waited for until `patience` has passed.
-    pub(crate) fn poll(&mut self, now: Time, patience: Duration) -> Option<u16> {
+    /// The size of the probe that is to leave at `now`, of which one answer is waited for until `timeout` has passed.
+    pub(crate) fn poll(&mut self, now: Time, timeout: Duration) -> Option<u16> {
         if self.flying.is_some() || self.next_at > now {
             return None;
         }
@@ -144,7 +144,7 @@ impl Mtu {
             self.next_at = Time::NEVER;
             return None;
         };
-        self.flying = Some((size, now + patience));
+        self.flying = Some((size, now + timeout));
         Some(size)
     }
 

@@ -22,8 +22,8 @@ const FLAT: Duration = Duration::from_micros(500);
 const ROUND_TRIPS: u32 = 2;
 /// Not sooner in any case: a timer's step.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-/// Looks in a row without a step; from then on they are far between.
-const EAGER_LOOKS: u8 = 32;
+/// Samples in a row without a step; from then on they are far between.
+const EAGER_SAMPLES: u8 = 32;
 const SELDOM: Duration = Duration::from_secs(1);
 /// A loss is believed when nothing has told for so long that there was none.
 const CONFIRMED: Duration = Duration::from_millis(200);
@@ -37,9 +37,9 @@ const TICK: Duration = Duration::from_micros(250);
 /// bursts would not give it back.
 const LONGEST_LATENESS: Duration = Duration::from_millis(20);
 
-/// What the kernel tells (`TCP_INFO`, tcp(7)).
+/// A sample of what the kernel tells of a connection (`TCP_INFO`, tcp(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct TcpSample {
     /// The smoothed round trip (RFC 6298).
     pub rtt: Duration,
     /// Its mean deviation.
@@ -51,7 +51,7 @@ pub struct Look {
     pub retransmitted: u32,
 }
 
-impl Look {
+impl TcpSample {
     /// Whether no burst has waited in a queue.
     fn is_flat(&self) -> bool {
         self.min_rtt.is_some_and(|least| {
@@ -61,28 +61,28 @@ impl Look {
     }
 }
 
-/// What is known of a path.
+/// Limits the bursts of one connection by what is known of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Path {
+pub struct BurstLimiter {
     /// Steps taken so far.
     step: u8,
-    /// Looks since the last one.
+    /// Samples since the last one.
     looks: u8,
     /// Times that something was lost.
     losses: u8,
     retransmitted: u32,
     /// Since when more was sent again than is known of, if it was: that it had arrived may be told later.
     suspected_at: Option<Time>,
-    /// When the path may be looked at next.
+    /// When the path may be sampled next.
     not_before: Time,
     /// When a burst left that was longer than those before and has not been judged.
     burst_at: Option<Time>,
 }
 
-impl Path {
+impl BurstLimiter {
     /// A path of which nothing is known but that `retransmitted` segments were sent again already.
-    pub fn new(retransmitted: u32) -> Path {
-        Path {
+    pub fn new(retransmitted: u32) -> BurstLimiter {
+        BurstLimiter {
             step: 0,
             looks: 0,
             losses: 0,
@@ -117,42 +117,42 @@ impl Path {
         }
     }
 
-    /// Whether a look would tell something now. Cheap; a look is a system call.
-    pub fn wants_look(&self, now: Time) -> bool {
+    /// Whether a sample would tell something now. Cheap; a sample is a system call.
+    pub fn wants_sample(&self, now: Time) -> bool {
         self.burst_at.is_some_and(|at| now >= at + LEAST_WAIT) && now >= self.not_before
     }
 
-    /// Takes a look. To be called where one is wanted, and now and then for a path that is proven, too. Returns whether
+    /// Takes a sample. To be called where one is wanted, and now and then for a path that is proven, too. Returns whether
     /// something was lost that was not known of.
-    pub fn look(&mut self, look: Look, now: Time) -> bool {
-        if look.retransmitted > self.retransmitted {
+    pub fn handle_sample(&mut self, sample: TcpSample, now: Time) -> bool {
+        if sample.retransmitted > self.retransmitted {
             let since = *self.suspected_at.get_or_insert(now);
-            if now.since(since) < CONFIRMED.max(look.rtt * ROUND_TRIPS) {
+            if now.since(since) < CONFIRMED.max(sample.rtt * ROUND_TRIPS) {
                 return false;
             }
             let distrust = DISTRUST * 2u32.pow(u32::from(self.losses.min(5)));
-            *self = Path {
+            *self = BurstLimiter {
                 losses: self.losses.saturating_add(1),
                 not_before: now + distrust.min(LONGEST_DISTRUST),
-                ..Path::new(look.retransmitted)
+                ..BurstLimiter::new(sample.retransmitted)
             };
             return true;
         }
-        (self.retransmitted, self.suspected_at) = (look.retransmitted, None);
+        (self.retransmitted, self.suspected_at) = (sample.retransmitted, None);
         let Some(at) = self.burst_at.filter(|_| !self.is_proven() && now >= self.not_before) else {
             return false;
         };
-        let answered = at + look.rtt * ROUND_TRIPS;
+        let answered = at + sample.rtt * ROUND_TRIPS;
         if now < answered {
             self.not_before = answered;
             return false;
         }
         self.burst_at = None;
-        if look.is_flat() {
+        if sample.is_flat() {
             (self.step, self.looks) = (self.step + 1, 0);
         } else {
             self.looks = self.looks.saturating_add(1);
-            if self.looks >= EAGER_LOOKS {
+            if self.looks >= EAGER_SAMPLES {
                 self.not_before = now + SELDOM;
             }
         }
@@ -165,13 +165,13 @@ impl Path {
 /// A sender has others to serve and comes late. Bursts that were due meanwhile leave together then, or a fast stream would
 /// get less than its rate for as long as its path is paced.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Schedule {
+pub struct BurstSchedule {
     next: Time,
     /// Whether there was more to send when the last burst had left: only then is a late burst late by the sender's fault.
     is_waiting: bool,
 }
 
-impl Schedule {
+impl BurstSchedule {
     /// When the next burst may leave, on a grid that all connections share.
     pub fn next(&self) -> Time {
         Time::from_nanos(self.next.as_nanos().next_multiple_of(TICK.as_nanos() as u64))
@@ -182,7 +182,7 @@ impl Schedule {
         if self.is_waiting { now.since(self.next).min(LONGEST_LATENESS) } else { Duration::ZERO }
     }
 
-    /// How many bursts may leave at `now`, one each `interval`; not to be asked before [`Schedule::next`].
+    /// How many bursts may leave at `now`, one each `interval`; not to be asked before [`BurstSchedule::next`].
     pub fn bursts(&self, interval: Duration, now: Time) -> u64 {
         1 + (self.lateness(now).as_nanos() / interval.as_nanos().max(1)) as u64
     }
@@ -209,37 +209,42 @@ mod tests {
         Duration::from_micros(micros)
     }
 
-    fn look(rtt: u64, deviation: u64, retransmitted: u32) -> Look {
-        Look { rtt: micros(rtt), deviation: micros(deviation), min_rtt: Some(micros(100)), retransmitted }
+    fn sample(rtt: u64, deviation: u64, retransmitted: u32) -> TcpSample {
+        TcpSample {
+            rtt: micros(rtt),
+            deviation: micros(deviation),
+            min_rtt: Some(micros(100)),
+            retransmitted,
+        }
     }
 
     #[test]
     fn an_empty_path_is_proven_burst_by_burst() {
-        let (mut path, mut now, mut bursts) = (Path::new(3), Time::ZERO, Vec::new());
+        let (mut path, mut now, mut bursts) = (BurstLimiter::new(3), Time::ZERO, Vec::new());
         while let Some(burst) = path.burst_bytes() {
             bursts.push(burst);
             path.sent(burst / 2, now);
-            assert!(!path.wants_look(now + micros(5000)), "a burst like the last one's shows nothing");
+            assert!(!path.wants_sample(now + micros(5000)), "a burst like the last one's shows nothing");
             path.sent(burst / 2 + 1, now);
-            assert!(!path.wants_look(now));
+            assert!(!path.wants_sample(now));
             now += micros(3900);
-            assert!(path.wants_look(now));
-            assert!(!path.look(look(150, 40, 3), now));
+            assert!(path.wants_sample(now));
+            assert!(!path.handle_sample(sample(150, 40, 3), now));
         }
         assert_eq!(bursts, [7240, 14_480, 28_960, 57_920]);
         assert!(path.is_proven());
         // It is trusted until something is lost, and then for long no more.
-        assert!(!path.look(look(90_000, 40_000, 3), now) && path.is_proven());
+        assert!(!path.handle_sample(sample(90_000, 40_000, 3), now) && path.is_proven());
         for (losses, distrust) in [(4, 30), (5, 60), (6, 120)] {
-            assert!(!path.look(look(150, 40, losses), now));
+            assert!(!path.handle_sample(sample(150, 40, losses), now));
             now += Duration::from_millis(200);
-            assert!(path.look(look(150, 40, losses), now));
+            assert!(path.handle_sample(sample(150, 40, losses), now));
             assert_eq!(path.burst_bytes(), Some(LEAST_BURST_BYTES));
             path.sent(LEAST_BURST_BYTES, now);
-            assert!(!path.wants_look(now + Duration::from_secs(distrust - 1)));
+            assert!(!path.wants_sample(now + Duration::from_secs(distrust - 1)));
             now += Duration::from_secs(distrust);
-            assert!(path.wants_look(now));
-            path.look(look(150, 40, losses), now);
+            assert!(path.wants_sample(now));
+            path.handle_sample(sample(150, 40, losses), now);
             assert_eq!(path.burst_bytes(), Some(2 * LEAST_BURST_BYTES));
         }
     }
@@ -247,7 +252,7 @@ mod tests {
     /// Sends at a burst each 400 µs what it is let, and comes back at each of these moments. Returns how many bursts left at each.
     fn bursts_at(moments: &[u64]) -> Vec<u64> {
         let interval = micros(400);
-        let mut schedule = Schedule::default();
+        let mut schedule = BurstSchedule::default();
         let sent = moments.iter().map(|at| {
             let now = Time::from_millis(1000) + micros(*at);
             if now < schedule.next() {
@@ -273,7 +278,7 @@ mod tests {
 
     #[test]
     fn who_had_nothing_to_send_was_not_late() {
-        let (mut schedule, interval) = (Schedule::default(), micros(400));
+        let (mut schedule, interval) = (BurstSchedule::default(), micros(400));
         let now = Time::from_millis(1000);
         assert_eq!(schedule.bursts(interval, now), 1);
         schedule.sent(0.5, interval, now);
@@ -283,37 +288,37 @@ mod tests {
 
     #[test]
     fn what_had_arrived_before_it_was_sent_again_was_not_lost() {
-        let mut path = Path::new(0);
+        let mut path = BurstLimiter::new(0);
         path.step = STEPS;
-        assert!(!path.look(look(150, 40, 1), Time::from_millis(0)));
-        assert!(!path.look(look(150, 40, 0), Time::from_millis(100)));
-        assert!(!path.look(look(150, 40, 1), Time::from_millis(300)) && path.is_proven());
-        assert!(path.look(look(150, 40, 1), Time::from_millis(500)) && !path.is_proven());
+        assert!(!path.handle_sample(sample(150, 40, 1), Time::from_millis(0)));
+        assert!(!path.handle_sample(sample(150, 40, 0), Time::from_millis(100)));
+        assert!(!path.handle_sample(sample(150, 40, 1), Time::from_millis(300)) && path.is_proven());
+        assert!(path.handle_sample(sample(150, 40, 1), Time::from_millis(500)) && !path.is_proven());
     }
 
     #[test]
     fn acknowledgements_that_may_not_have_come_prove_nothing() {
-        let mut path = Path::new(0);
+        let mut path = BurstLimiter::new(0);
         path.sent(LEAST_BURST_BYTES, Time::ZERO);
-        let far = Look { min_rtt: Some(micros(40_000)), ..look(40_000, 100, 0) };
-        path.look(far, Time::from_millis(79));
+        let far = TcpSample { min_rtt: Some(micros(40_000)), ..sample(40_000, 100, 0) };
+        path.handle_sample(far, Time::from_millis(79));
         assert_eq!(path.burst_bytes(), Some(LEAST_BURST_BYTES));
-        path.look(far, Time::from_millis(80));
+        path.handle_sample(far, Time::from_millis(80));
         assert_eq!(path.burst_bytes(), Some(2 * LEAST_BURST_BYTES));
-        let mut silent = Path::new(0);
+        let mut silent = BurstLimiter::new(0);
         silent.sent(LEAST_BURST_BYTES, Time::ZERO);
-        silent.look(Look { min_rtt: None, ..far }, Time::from_millis(80));
+        silent.handle_sample(TcpSample { min_rtt: None, ..far }, Time::from_millis(80));
         assert_eq!(silent.burst_bytes(), Some(LEAST_BURST_BYTES));
     }
 
     #[test]
     fn a_path_that_stays_long_is_asked_seldom() {
-        let (mut path, mut now, mut looks) = (Path::new(0), Time::ZERO, 0);
+        let (mut path, mut now, mut looks) = (BurstLimiter::new(0), Time::ZERO, 0);
         while now < Time::from_millis(20_000) {
             path.sent(LEAST_BURST_BYTES, now);
-            if path.wants_look(now) {
+            if path.wants_sample(now) {
                 looks += 1;
-                path.look(look(5000, 0, 0), now);
+                path.handle_sample(sample(5000, 0, 0), now);
             }
             now += micros(4000);
         }
@@ -360,15 +365,15 @@ mod tests {
             let mut line = Line {
                 bps: megabits * 1e6, queue: (megabits * 1e6 / 8.0 * 0.004).max(30_000.0) as u64, base, free_at: 0.0, srtt: base, deviation: base / 2.0, lost: 0,
             };
-            let (mut path, mut waiting, mut now) = (Path::new(0), 400_000u64, Time::ZERO);
+            let (mut path, mut waiting, mut now) = (BurstLimiter::new(0), 400_000u64, Time::ZERO);
             let mut next_picture = Time::ZERO;
             for picture in 0..1000u64 {
                 while now < next_picture {
-                    if path.wants_look(now) {
+                    if path.wants_sample(now) {
                         let duration = Duration::from_secs_f64;
                         let min_rtt = Some(micros(base_us));
-                        path.look(
-                            Look { rtt: duration(line.srtt), deviation: duration(line.deviation), min_rtt, retransmitted: line.lost },
+                        path.handle_sample(
+                            TcpSample { rtt: duration(line.srtt), deviation: duration(line.deviation), min_rtt, retransmitted: line.lost },
                             now,
                         );
                     }
