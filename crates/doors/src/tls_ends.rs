@@ -14,7 +14,7 @@
 //! connections here.
 
 use glassline_io::clock::Clock;
-use glassline_io::poll::{Poller, Waker, Watch};
+use glassline_io::poll::{Poller, Waker, Wakeup, Watch};
 use glassline_io::tcp::Connection as Socket;
 use glassline_io::tls::{READ_BYTES_MIN, Received, Session};
 use glassline_media::Time;
@@ -239,6 +239,15 @@ impl TlsEnd {
     }
 }
 
+/// Why the thread goes on though nothing has become ready.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    /// A connection has more to read or to send than it got a turn for.
+    Unfinished,
+    /// Time limits are checked.
+    Sweep,
+}
+
 /// TLS that goes on for the process that has taken over, on threads of its own.
 #[derive(Debug)]
 pub struct DrainingTls {
@@ -335,8 +344,11 @@ impl Keeper {
         let (mut ready, mut next_sweep, mut are_told) = (Vec::new(), Time::ZERO, false);
         while self.ends.iter().any(Option::is_some) {
             let now = self.clock.now();
-            let wait = if self.again.is_empty() { next_sweep.since(now) } else { Duration::ZERO };
-            if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
+            let mut wakeup = Wakeup::NEVER.or(Reason::Sweep, next_sweep);
+            if !self.again.is_empty() {
+                wakeup = wakeup.or(Reason::Unfinished, now);
+            }
+            if let Err(error) = self.poller.wait_until(&wakeup, now, &mut ready) {
                 tracing::error!(%error, "epoll failed; connections over TLS end");
                 break;
             }

@@ -1,12 +1,13 @@
 //! Readiness: epoll, edge-triggered, and a waker that ends a wait from another thread.
 
+use glassline_media::Time;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::Timespec;
-use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 /// What became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +89,42 @@ impl Poller {
     }
 }
 
+/// When an event loop has to go on though nothing becomes ready, and why: the first of what its parts ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wakeup<R> {
+    /// When; [`Time::NEVER`] where nothing is due.
+    pub at: Time,
+    /// Why; `None` where nothing is due.
+    pub reason: Option<R>,
+}
+
+impl<R> Wakeup<R> {
+    /// Nothing is due.
+    pub const NEVER: Wakeup<R> = Wakeup { at: Time::NEVER, reason: None };
+
+    /// This one, or `reason` where that is due before it.
+    #[inline]
+    #[must_use]
+    pub fn or(self, reason: R, at: Time) -> Wakeup<R> {
+        if at < self.at { Wakeup { at, reason: Some(reason) } } else { self }
+    }
+}
+
+impl Poller {
+    /// As [`Poller::wait`], until something is due at the latest. The log has the reason at its level of traces.
+    pub fn wait_until<R: fmt::Debug>(
+        &self,
+        wakeup: &Wakeup<R>,
+        now: Time,
+        ready: &mut Vec<Event>,
+    ) -> io::Result<()> {
+        let timeout = (wakeup.at != Time::NEVER).then(|| wakeup.at.since(now));
+        self.wait(timeout, ready)?;
+        tracing::trace!(ready = ready.len(), ?timeout, reason = ?wakeup.reason, "an event loop goes on");
+        Ok(())
+    }
+}
+
 /// Ends a [`Poller::wait`] from any thread. Cloned handles wake the same poller.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<OwnedFd>);
@@ -116,6 +153,18 @@ impl Waker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_of_several_times_says_why_a_loop_goes_on() {
+        let at = Time::from_millis;
+        let wakeup = Wakeup::NEVER.or("sweep", at(300)).or("flush", at(20)).or("later", at(20));
+        assert_eq!(wakeup, Wakeup { at: at(20), reason: Some("flush") });
+        assert_eq!(Wakeup::NEVER.or("never", Time::NEVER).reason, None);
+        let (poller, mut ready) = (Poller::new().unwrap(), Vec::new());
+        // What was due before is no reason to wait.
+        poller.wait_until(&wakeup, at(1_000_000), &mut ready).unwrap();
+        assert!(ready.is_empty());
+    }
 
     #[test]
     fn a_wake_from_another_thread_ends_a_wait() {

@@ -31,6 +31,36 @@ impl<T> DropPolicy<T> for KeepAll {
     }
 }
 
+/// Keeps the last items, up to a number: what is older than they would come too late.
+#[derive(Clone, Copy, Debug)]
+pub struct KeepLast {
+    max: usize,
+    /// Items that came.
+    pub came: u64,
+    /// Those of them that newer ones have replaced.
+    pub replaced: u64,
+}
+
+impl KeepLast {
+    /// Keeps `max` items, which is 1 or more.
+    #[must_use]
+    pub const fn new(max: usize) -> KeepLast {
+        KeepLast { max, came: 0, replaced: 0 }
+    }
+}
+
+impl<T> DropPolicy<T> for KeepLast {
+    fn admit(&mut self, waiting: &mut VecDeque<T>, item: T) -> Option<T> {
+        self.came += 1;
+        waiting.push_back(item);
+        while waiting.len() > self.max {
+            waiting.pop_front();
+            self.replaced += 1;
+        }
+        None
+    }
+}
+
 /// What came out of [`Queue::take`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken<T> {
@@ -167,6 +197,24 @@ impl<T, P: DropPolicy<T>, E> Queue<T, P, E> {
         self.lock().is_stopped
     }
 
+    /// Whether no other item will come, or none is wanted.
+    pub fn is_over(&self) -> bool {
+        self.lock().is_over()
+    }
+
+    /// Waits until `look` gives something; `None` where no other item will come before that.
+    pub fn wait_for<R>(&self, mut look: impl FnMut(&mut VecDeque<T>, &mut P) -> Option<R>) -> Option<R> {
+        let mut state = self.lock();
+        loop {
+            let State { waiting, policy, .. } = &mut *state;
+            let found = look(waiting, policy);
+            if found.is_some() || state.is_over() {
+                return found;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// Waits until something has changed, or for so long.
     pub fn wait(&self, timeout: Duration) {
         drop(self.changed.wait_timeout(self.lock(), timeout));
@@ -226,6 +274,26 @@ mod tests {
         queue.stop();
         thread.join().unwrap();
         assert_eq!((queue.take(None), queue.push(1), queue.is_stopped()), (Taken::End, false, true));
+    }
+
+    #[test]
+    fn the_last_items_are_kept_and_the_replaced_ones_are_counted() {
+        let queue: Queue<u32, KeepLast> = Queue::new(KeepLast::new(2));
+        (0..5).for_each(|number| assert!(queue.push(number)));
+        assert_eq!(queue.look(|_, policy| (policy.came, policy.replaced)), (5, 3));
+        assert_eq!((queue.take(None), queue.take(None)), (Taken::Item(3), Taken::Item(4)));
+    }
+
+    #[test]
+    fn what_is_waited_for_is_seen_when_it_comes_and_the_end_is_no_reason_to_wait_on() {
+        let queue: Arc<Queue<u32, KeepAll>> = Arc::default();
+        let waiting = Arc::clone(&queue);
+        let thread = std::thread::spawn(move || waiting.wait_for(|waiting, _| waiting.get(1).copied()));
+        assert!(queue.push(7) && queue.push(8));
+        assert_eq!(thread.join().unwrap(), Some(8));
+        queue.end(Ok(()));
+        assert!(queue.is_over());
+        assert_eq!(queue.wait_for(|waiting, _| waiting.get(2).copied()), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, OffsetTime};
 use glassline_edge::{CaptureVersion, Ladder, MissingSegment, PresentationStore, Wake};
 use glassline_io::containment::{Border, contain, inject};
-use glassline_io::poll::Poller;
+use glassline_io::poll::{Poller, Wakeup};
 use glassline_io::spool::Reader;
 use glassline_media::{Time, Utc};
 use glassline_streams::Live;
@@ -106,6 +106,15 @@ struct Following {
     newest: Option<u64>,
 }
 
+/// Why the thread goes on though no stream has news.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    /// Presentations that no client asks for are looked for.
+    Look,
+    /// Nothing has come of a stream that has an open part.
+    Stall,
+}
+
 /// What the thread has.
 pub(super) struct Packaging {
     hub: Arc<Hub>,
@@ -143,9 +152,9 @@ impl Packaging {
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
         while self.hub.is_running() {
             let stalls = self.following.values().filter_map(|following| following.stalls_at);
-            let next = stalls.fold(self.next_look, Time::min);
-            let wait = next.since(self.hub.clock.now());
-            if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
+            let wakeup = Wakeup::NEVER.or(Reason::Look, self.next_look);
+            let wakeup = stalls.fold(wakeup, |wakeup, at| wakeup.or(Reason::Stall, at));
+            if let Err(error) = self.poller.wait_until(&wakeup, self.hub.clock.now(), &mut ready) {
                 tracing::error!(%error, "epoll failed; nothing is packaged any more");
                 break;
             }

@@ -21,7 +21,7 @@ use audiences::Audiences;
 use glassline_delivery::coalesce::Chosen;
 use glassline_io::batch::BATCH_SENDS;
 use glassline_io::containment::{Border, contain, inject_armed};
-use glassline_io::poll::{Event, Poller};
+use glassline_io::poll::{Event, Poller, Wakeup};
 use glassline_media::Time;
 use glassline_streams::News;
 use listeners::Listeners;
@@ -35,6 +35,23 @@ use std::time::Duration;
 const SWEEP: Duration = Duration::from_millis(250);
 /// About how long publishers wait at most while other connections are served.
 const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Why the worker goes on though nothing has become ready.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    /// A connection has more to read or to send than it got a turn for.
+    Unfinished,
+    /// Time limits are checked.
+    Sweep,
+    /// The next burst of a paced viewer may leave.
+    PacedSend,
+    /// A viewer has waited long enough for several pictures in one send.
+    LateSend,
+    /// A publisher of CMAF has a time limit.
+    Ingest,
+    /// Bytes of a stream have waited long enough for others to leave with.
+    Flush,
+}
 
 pub(super) struct Worker {
     hub: Arc<Hub>,
@@ -138,14 +155,7 @@ impl Worker {
         while self.hub.is_running() {
             inject_armed(Border::Worker);
             let now = self.hub.clock.now();
-            let paced = self.paced.peek().map_or(self.next_sweep, |Reverse((at, _))| *at);
-            let ingests = self.buffers.ingests_due.iter().map(|(at, _)| *at);
-            let due = self.buffers.due.iter().map(|(at, _)| *at).chain(ingests);
-            let late = self.audiences.next_late_send().unwrap_or(self.next_sweep);
-            let next = due.fold(self.next_sweep.min(paced).min(late), Time::min);
-            let rests = self.again.is_empty() && self.unfinished.is_empty() && self.buffers.news.is_empty();
-            let wait = if rests { next.since(now) } else { Duration::ZERO };
-            if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
+            if let Err(error) = self.poller.wait_until(&self.next_wakeup(now), now, &mut ready) {
                 tracing::error!(worker = self.index, %error, "epoll failed; the worker ends");
                 break;
             }
@@ -167,6 +177,20 @@ impl Worker {
                 self.next_sweep = now + SWEEP;
             }
         }
+    }
+
+    fn next_wakeup(&self, now: Time) -> Wakeup<Reason> {
+        if !(self.again.is_empty() && self.unfinished.is_empty() && self.buffers.news.is_empty()) {
+            return Wakeup { at: now, reason: Some(Reason::Unfinished) };
+        }
+        let paced = self.paced.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
+        let wakeup = Wakeup::NEVER
+            .or(Reason::Sweep, self.next_sweep)
+            .or(Reason::PacedSend, paced)
+            .or(Reason::LateSend, self.audiences.next_late_send().unwrap_or(Time::NEVER));
+        let ingests = self.buffers.ingests_due.iter();
+        let wakeup = ingests.fold(wakeup, |wakeup, (at, _)| wakeup.or(Reason::Ingest, *at));
+        self.buffers.due.iter().fold(wakeup, |wakeup, (at, _)| wakeup.or(Reason::Flush, *at))
     }
 
     fn free_slot(&mut self) -> usize {

@@ -15,6 +15,7 @@ use glassline_codec::h264::x264;
 use glassline_direct::coded::{CodedCounters, CodedSender, KEY_REQUEST_TIMEOUT, Unit};
 use glassline_direct::{REPORTS, VIDEO, coded_options, concerns_pictures, pictures_share};
 use glassline_io::clock::Clock;
+use glassline_io::queue::{self, DropPolicy, Queue};
 use glassline_media::quantity::Bitrate;
 use glassline_media::{Picture, Stage, Stamps, Ticks, Time};
 use glassline_studio::capture::{self, CodedInput, CodedItem};
@@ -22,9 +23,9 @@ use glassline_studio::capture::{Format, Source};
 use glassline_transport::link::{Error as LinkError, Event, Options};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long the loop waits for a picture before it looks whether the link is still there.
 const TICK: Duration = Duration::from_millis(100);
@@ -75,89 +76,39 @@ struct Running {
 }
 
 /// Units that were captured and wait for the link's thread.
-#[derive(Default)]
-struct Units {
-    state: Mutex<Waiting>,
-    changed: Condvar,
-}
+type Units = Queue<CodedItem, WholeGroups, capture::Error>;
 
-#[derive(Default)]
-struct Waiting {
-    items: VecDeque<CodedItem>,
+/// Drops units where [`WAITING_MAX`] wait, so that what is left can be decoded. The source does not wait: a full queue means that
+/// the link's thread is about a second late. Then everything before the newest waiting key frame is dropped; without one,
+/// everything up to the next key frame. Units after a gap would be decoded wrongly.
+#[derive(Debug, Default)]
+struct WholeGroups {
     /// Some were left out.
     waits_for_key: bool,
     /// When the first of them was captured.
     waits_since: Option<Time>,
-    ended: Option<Result<(), capture::Error>>,
-    is_over: bool,
-    stopped: bool,
 }
 
-/// What came out of [`Units::take`].
-enum Next {
-    Unit(Box<CodedItem>),
-    Nothing,
-    End,
-}
-
-impl Units {
-    /// Takes a unit in; false where no more are wanted. The source does not wait: a full queue means that the link's thread
-    /// is about a second late. Then everything before the newest waiting key frame is dropped; without one, everything up to
-    /// the next key frame. Units after a gap would be decoded wrongly.
-    fn push(&self, item: CodedItem) -> bool {
-        let mut state = self.state.lock().expect(UNPOISONED);
-        if state.items.len() >= WAITING_MAX {
-            match state.items.iter().rposition(|item| item.piece.key && !item.piece.continues) {
-                Some(newest @ 1..) => drop(state.items.drain(..newest)),
+impl DropPolicy<CodedItem> for WholeGroups {
+    fn admit(&mut self, waiting: &mut VecDeque<CodedItem>, item: CodedItem) -> Option<CodedItem> {
+        if waiting.len() >= WAITING_MAX {
+            match waiting.iter().rposition(|item| item.piece.key && !item.piece.continues) {
+                Some(newest @ 1..) => drop(waiting.drain(..newest)),
                 _ => {
-                    state.items.clear();
-                    state.waits_for_key = true;
-                    state.waits_since = Some(item.captured);
+                    waiting.clear();
+                    self.waits_for_key = true;
+                    self.waits_since = Some(item.captured);
                 }
             }
         }
         // A stream may have no key frames.
-        let is_late =
-            state.waits_since.is_some_and(|since| item.captured.since(since) >= KEY_REQUEST_TIMEOUT);
+        let is_late = self.waits_since.is_some_and(|since| item.captured.since(since) >= KEY_REQUEST_TIMEOUT);
         let goes_on = item.piece.key || is_late && !item.piece.continues;
-        state.waits_for_key &= !goes_on;
-        if state.waits_for_key {
-            return !state.stopped;
+        self.waits_for_key &= !goes_on;
+        if !self.waits_for_key {
+            waiting.push_back(item);
         }
-        state.items.push_back(item);
-        self.changed.notify_all();
-        !state.stopped
-    }
-
-    fn take(&self, timeout: Duration) -> Next {
-        let until = Instant::now() + timeout;
-        let mut state = self.state.lock().expect(UNPOISONED);
-        loop {
-            if let Some(item) = state.items.pop_front() {
-                return Next::Unit(Box::new(item));
-            }
-            if state.is_over || state.stopped {
-                return Next::End;
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Next::Nothing;
-            }
-            state = self.changed.wait_timeout(state, left).expect(UNPOISONED).0;
-        }
-    }
-
-    /// Whether no other unit will come.
-    fn has_ended(&self) -> bool {
-        let state = self.state.lock().expect(UNPOISONED);
-        state.is_over || state.stopped
-    }
-
-    fn end(&self, ended: Result<(), capture::Error>) {
-        let mut state = self.state.lock().expect(UNPOISONED);
-        state.ended = Some(ended);
-        state.is_over = true;
-        self.changed.notify_all();
+        None
     }
 }
 
@@ -210,15 +161,13 @@ impl CodedVideoSender {
 
     /// Takes no more pictures: the session may end.
     pub fn stop(&self) {
-        self.units.state.lock().expect(UNPOISONED).stopped = true;
-        self.units.changed.notify_all();
+        self.units.stop();
         self.intake.stop();
     }
 
     /// How the input ended, once, if it has.
     pub fn take_end(&self) -> Option<Result<(), capture::Error>> {
-        let of_units = self.units.state.lock().expect(UNPOISONED).ended.take();
-        of_units.or_else(|| self.intake.mailbox.take_end())
+        self.units.take_end().or_else(|| self.intake.mailbox.take_end())
     }
 
     /// Figures now.
@@ -472,9 +421,8 @@ impl Service for CodedVideoSender {
 
     fn serve(&self, link: &Link) -> io::Result<Served> {
         let turn = self.links.begin();
-        if let Err(served) = self
-            .links
-            .wait_connected(turn, link, || self.units.has_ended() || self.intake.mailbox.has_ended())
+        if let Err(served) =
+            self.links.wait_connected(turn, link, || self.units.is_over() || self.intake.mailbox.has_ended())
         {
             return Ok(served);
         }
@@ -486,11 +434,11 @@ impl Service for CodedVideoSender {
                 return Ok(Served::ThisLink);
             }
             match &self.feed {
-                Feed::Coded(_) => match self.units.take(TICK) {
-                    Next::End => return Ok(Served::All),
-                    Next::Nothing => {}
-                    Next::Unit(item) => {
-                        if self.offer(link, *item).is_err() {
+                Feed::Coded(_) => match self.units.take(Some(TICK)) {
+                    queue::Taken::End => return Ok(Served::All),
+                    queue::Taken::Timeout => {}
+                    queue::Taken::Item(item) => {
+                        if self.offer(link, item).is_err() {
                             return Ok(Served::ThisLink);
                         }
                     }
@@ -537,9 +485,9 @@ mod tests {
     }
 
     fn taken(units: &Units) -> Vec<u64> {
-        std::iter::from_fn(|| match units.take(Duration::ZERO) {
-            Next::Unit(item) => Some(item.captured.as_nanos() / 1_000_000),
-            Next::Nothing | Next::End => None,
+        std::iter::from_fn(|| match units.take(Some(Duration::ZERO)) {
+            queue::Taken::Item(item) => Some(item.captured.as_nanos() / 1_000_000),
+            queue::Taken::Timeout | queue::Taken::End => None,
         })
         .collect()
     }

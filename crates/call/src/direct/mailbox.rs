@@ -1,26 +1,27 @@
 //! The newest picture of a source: a reader that is late finds no queue of old ones.
 
-use super::UNPOISONED;
-use glassline_direct::Newest;
+use glassline_io::queue::{self, DropPolicy, KeepLast, Queue};
 use glassline_media::{Picture, Stamps, Time};
 use glassline_studio::capture::Error;
-use std::sync::{Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+type Captured = (Picture, Stamps);
 
 /// Holds one picture.
-#[derive(Default)]
-pub(super) struct Mailbox {
-    state: Mutex<State>,
-    changed: Condvar,
+pub(super) struct Mailbox(Queue<Captured, NewestPicture, Error>);
+
+/// Keeps the newest picture, and remembers when the first one was captured.
+struct NewestPicture {
+    last: KeepLast,
+    first: Option<Time>,
 }
 
-#[derive(Default)]
-struct State {
-    pictures: Newest<(Picture, Stamps)>,
-    first: Option<Time>,
-    ended: Option<Result<(), Error>>,
-    is_over: bool,
-    stopped: bool,
+impl DropPolicy<Captured> for NewestPicture {
+    fn admit(&mut self, waiting: &mut VecDeque<Captured>, item: Captured) -> Option<Captured> {
+        self.first.get_or_insert(item.0.captured);
+        self.last.admit(waiting, item)
+    }
 }
 
 /// What came out of [`Mailbox::take`].
@@ -31,90 +32,73 @@ pub(super) enum Taken {
     End,
 }
 
+impl Default for Mailbox {
+    fn default() -> Mailbox {
+        Mailbox(Queue::new(NewestPicture { last: KeepLast::new(1), first: None }))
+    }
+}
+
 impl Mailbox {
     /// The newest picture; waits for one.
     pub(super) fn take(&self, timeout: Duration) -> Taken {
-        let until = Instant::now() + timeout;
-        let mut state = self.state.lock().expect(UNPOISONED);
-        loop {
-            if let Some((picture, stamps)) = state.pictures.take() {
-                return Taken::Picture(Box::new(picture), stamps);
-            }
-            if state.is_over || state.stopped {
-                return Taken::End;
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Taken::Nothing;
-            }
-            state = self.changed.wait_timeout(state, left).expect(UNPOISONED).0;
+        match self.0.take(Some(timeout)) {
+            queue::Taken::Item((picture, stamps)) => Taken::Picture(Box::new(picture), stamps),
+            queue::Taken::Timeout => Taken::Nothing,
+            queue::Taken::End => Taken::End,
         }
     }
 
     /// Puts a picture in; false where no more are wanted.
     pub(super) fn push(&self, picture: Picture, stamps: Stamps) -> bool {
-        let mut state = self.state.lock().expect(UNPOISONED);
-        state.first.get_or_insert(picture.captured);
-        state.pictures.push((picture, stamps));
-        self.changed.notify_all();
-        !state.stopped
+        self.0.push((picture, stamps))
     }
 
     /// The first picture was captured then, and goes another way.
     pub(super) fn begin(&self, captured: Time) {
-        let mut state = self.state.lock().expect(UNPOISONED);
-        if state.first.is_none() {
-            state.first = Some(captured);
-            self.changed.notify_all();
-        }
+        self.0.look(|_, policy| _ = policy.first.get_or_insert(captured));
+        self.0.wake();
     }
 
     /// Waits for the first picture and tells when it was captured; `None` where there will be none.
     pub(super) fn first_picture(&self) -> Option<Time> {
-        let mut state = self.state.lock().expect(UNPOISONED);
-        while state.first.is_none() && !state.is_over && !state.stopped {
-            state = self.changed.wait(state).expect(UNPOISONED);
-        }
-        state.first
+        self.0.wait_for(|_, policy| policy.first)
     }
 
     /// Pictures that the source itself left out.
     pub(super) fn count_dropped(&self, pictures: u64) {
-        self.state.lock().expect(UNPOISONED).pictures.count_dropped(pictures);
+        self.0.look(|_, policy| {
+            policy.last.came += pictures;
+            policy.last.replaced += pictures;
+        });
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        self.state.lock().expect(UNPOISONED).stopped
+        self.0.is_stopped()
     }
 
     /// Whether no other picture will come.
     pub(super) fn has_ended(&self) -> bool {
-        let state = self.state.lock().expect(UNPOISONED);
-        state.is_over || state.stopped
+        self.0.is_over()
     }
 
     /// No other picture will come.
     pub(super) fn end(&self, ended: Result<(), Error>) {
-        let mut state = self.state.lock().expect(UNPOISONED);
-        state.ended = Some(ended);
-        state.is_over = true;
-        self.changed.notify_all();
+        self.0.end(ended);
     }
 
     /// No more pictures are wanted.
     pub(super) fn stop(&self) {
-        self.state.lock().expect(UNPOISONED).stopped = true;
-        self.changed.notify_all();
+        self.0.stop();
     }
 
     /// Pictures that came, and those of them that a newer one has replaced.
     pub(super) fn counts(&self) -> (u64, u64) {
-        self.state.lock().expect(UNPOISONED).pictures.counts()
+        self.0.look(|_, policy| (policy.last.came, policy.last.replaced))
     }
 
     /// How the source ended, once.
     pub(super) fn take_end(&self) -> Option<Result<(), Error>> {
-        self.state.lock().expect(UNPOISONED).ended.take()
+        self.0.take_end()
     }
 }
 

@@ -11,14 +11,14 @@ use glassline_codec::audio::{RATE_HZ, opus};
 use glassline_direct::sound::{FRAME_UNIT, Redundancy, SoundSender as Numbering};
 use glassline_direct::{SOUND, sound_options};
 use glassline_io::clock::Clock;
+use glassline_io::queue::{KeepLast, Queue, Taken};
 use glassline_media::quantity::Bitrate;
 use glassline_media::{AudioBlock, Stage, Time, Utc};
 use glassline_transport::link::{Error as LinkError, Event, Options, Outcome};
-use std::collections::VecDeque;
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long the loop waits for a packet before it looks whether the link is still there.
 const TICK: Duration = Duration::from_millis(100);
@@ -74,7 +74,8 @@ pub struct SoundSender {
     /// What decoded sound lags behind.
     lag: Duration,
     state: Mutex<State>,
-    changed: Condvar,
+    /// Packets with when they are heard, for the link's thread.
+    waiting: Queue<(Bytes, Utc), KeepLast>,
     links: Latest,
     has_complained: AtomicBool,
     clock: Clock,
@@ -85,8 +86,6 @@ pub struct SoundSender {
 
 struct State {
     numbering: Numbering,
-    waiting: VecDeque<(Bytes, Utc)>,
-    stopped: bool,
     statistics: SoundSendStatistics,
 }
 
@@ -114,17 +113,12 @@ impl SoundSender {
         let lag = coder.lookahead_samples() as u64 * 1_000_000_000 / u64::from(RATE_HZ);
         let units = (settings.frame.as_nanos() / FRAME_UNIT.as_nanos()) as u8;
         let numbering = Numbering::new(settings.redundancy, units, settings.channels, settings.speech);
-        let state = State {
-            numbering,
-            waiting: VecDeque::new(),
-            stopped: false,
-            statistics: SoundSendStatistics::default(),
-        };
+        let state = State { numbering, statistics: SoundSendStatistics::default() };
         Ok(SoundSender {
             coder: Mutex::new(coder),
             lag: Duration::from_nanos(lag),
             state: Mutex::new(state),
-            changed: Condvar::new(),
+            waiting: Queue::new(KeepLast::new(WAITING_MAX)),
             links: Latest::default(),
             has_complained: AtomicBool::new(false),
             clock: Clock::new(),
@@ -146,21 +140,16 @@ impl SoundSender {
 
     /// The messages of the packets that wait; `None`: there will be none.
     fn take(&self) -> Option<Vec<Bytes>> {
-        let until = Instant::now() + TICK;
-        let mut state = self.state.lock().expect(UNPOISONED);
-        while state.waiting.is_empty() && !state.stopped {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            state = self.changed.wait_timeout(state, left).expect(UNPOISONED).0;
-        }
-        if state.stopped {
-            return None;
-        }
-        let State { numbering, waiting, statistics, .. } = &mut *state;
+        let first = match self.waiting.take(Some(TICK)) {
+            Taken::Item(packet) => packet,
+            Taken::Timeout => return Some(Vec::new()),
+            Taken::End => return None,
+        };
+        let more = self.waiting.look(|waiting, _| std::mem::take(waiting));
+        let State { numbering, statistics } = &mut *self.state.lock().expect(UNPOISONED);
+        let packets = std::iter::once(first).chain(more);
         let messages: Vec<Bytes> =
-            waiting.drain(..).map(|(packet, captured)| numbering.message(packet, captured)).collect();
+            packets.map(|(packet, captured)| numbering.message(packet, captured)).collect();
         statistics.bytes += messages.iter().map(|message| message.len() as u64).sum::<u64>();
         Some(messages)
     }
@@ -178,22 +167,16 @@ impl TakesSound for SoundSender {
                 return;
             }
         };
-        let mut state = self.state.lock().expect(UNPOISONED);
+        self.state.lock().expect(UNPOISONED).statistics.packets += units.len() as u64;
         for unit in units {
             let captured = unit.stamps.at(Stage::Captured).unwrap_or(block.captured);
             let heard = Time::from_nanos(captured.as_nanos().saturating_sub(self.lag.as_nanos() as u64));
-            state.waiting.push_back((unit.data, self.clock.utc_at(heard)));
-            state.statistics.packets += 1;
-            if state.waiting.len() > WAITING_MAX {
-                state.waiting.pop_front();
-            }
+            self.waiting.push((unit.data, self.clock.utc_at(heard)));
         }
-        self.changed.notify_all();
     }
 
     fn stop(&self) {
-        self.state.lock().expect(UNPOISONED).stopped = true;
-        self.changed.notify_all();
+        self.waiting.stop();
     }
 
     fn bytes_per_second(&self) -> u64 {
@@ -215,7 +198,7 @@ impl Service for SoundSender {
         if let Err(served) = self.links.wait_connected(turn, link, || false) {
             return Ok(served);
         }
-        self.state.lock().expect(UNPOISONED).waiting.clear();
+        self.waiting.look(|waiting, _| waiting.clear());
         loop {
             // The peer that came last is served.
             if self.links.is_over(turn, link) {

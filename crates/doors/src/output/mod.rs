@@ -23,8 +23,7 @@ use glassline_delivery::output::Destination;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Pacing;
 use glassline_io::containment::{Border, contain, inject};
-use glassline_io::poll::Poller;
-use glassline_media::Time;
+use glassline_io::poll::{Poller, Wakeup};
 use glassline_streams::Live;
 use std::io;
 use std::sync::Arc;
@@ -86,6 +85,13 @@ impl Sending {
     }
 }
 
+/// Why the thread goes on though no stream has news.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    /// The output of this number has something to send, or a time limit.
+    Output(#[expect(dead_code, reason = "the log shows it")] usize),
+}
+
 /// What the thread has.
 pub struct Feeder {
     server: Arc<dyn Destinations>,
@@ -145,8 +151,11 @@ impl Feeder {
         let (mut ready, mut news) = (Vec::new(), Vec::new());
         while self.server.is_running() {
             let now = self.server.clock().now();
-            let next = self.feeds.iter().map(Feed::poll_timeout).min().unwrap_or(Time::NEVER);
-            if let Err(error) = self.poller.wait(Some(next.since(now)), &mut ready) {
+            let feeds = self.feeds.iter().enumerate();
+            let wakeup = feeds.fold(Wakeup::NEVER, |wakeup, (index, feed)| {
+                wakeup.or(Reason::Output(index), feed.poll_timeout())
+            });
+            if let Err(error) = self.poller.wait_until(&wakeup, now, &mut ready) {
                 tracing::error!(%error, "epoll failed; nothing is sent to outputs any more");
                 break;
             }

@@ -22,7 +22,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream::Mux;
 use glassline_io::containment::{Border, contain, inject};
-use glassline_io::poll::{Event, Poller, Waker};
+use glassline_io::poll::{Event, Poller, Waker, Wakeup};
 use glassline_io::small_file::Accept;
 use glassline_io::tcp::Connection as Socket;
 use glassline_io::tls::{Connector, Roots, Session, TlsError};
@@ -94,6 +94,15 @@ const WAKE: u64 = u64::MAX;
 const READ_BYTES: usize = 256 << 10;
 /// Reads of one socket in a row; then others get their turn.
 const READS_A_TURN: usize = 16;
+
+/// Why the thread goes on though nothing has become ready.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    /// A connection has more to read or to send than it got a turn for.
+    Unfinished,
+    /// A source has a time limit, or its next attempt is due.
+    Source,
+}
 
 /// The thread that pulls, seen from outside.
 pub struct Pulling {
@@ -368,9 +377,11 @@ impl Fetcher {
         let mut next_timeout = Time::ZERO;
         while self.server.is_running() {
             let now = self.server.clock().now();
-            let wait =
-                if self.again.is_empty() { next_timeout.since(now) } else { std::time::Duration::ZERO };
-            if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
+            let mut wakeup = Wakeup::NEVER.or(Reason::Source, next_timeout);
+            if !self.again.is_empty() {
+                wakeup = wakeup.or(Reason::Unfinished, now);
+            }
+            if let Err(error) = self.poller.wait_until(&wakeup, now, &mut ready) {
                 tracing::error!(%error, "epoll failed; nothing is pulled any more");
                 break;
             }

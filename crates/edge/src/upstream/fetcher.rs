@@ -11,7 +11,7 @@ use super::{FetchCounters, UpstreamSettings};
 use glassline_delivery::fill::{Failure, Object, Pace};
 use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, contain};
-use glassline_io::poll::{Poller, Waker, Watch};
+use glassline_io::poll::{Poller, Waker, Wakeup, Watch};
 use glassline_io::process;
 use glassline_io::small_file::Accept;
 use glassline_io::tcp::Connection;
@@ -39,6 +39,17 @@ const UNREAD_GRACE: Duration = Duration::from_secs(1);
 const RETURNED_BYTES_MIN: u64 = 8 << 20;
 /// Requests for one object at most.
 const ATTEMPTS_MAX: usize = 8;
+
+/// Why the thread goes on though nothing has become ready.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    /// A connection has more to read or to send than it got a turn for.
+    Unfinished,
+    /// Time limits are checked.
+    Sweep,
+    /// The disk may have given an object.
+    Disk,
+}
 
 /// What the thread has.
 pub(crate) struct Fetcher {
@@ -135,10 +146,15 @@ impl Fetcher {
         let mut next_sweep = Time::ZERO;
         while !self.ends.load(Ordering::Acquire) {
             let now = self.clock.now();
-            let sweep =
-                if self.disk.as_ref().is_some_and(|disk| disk.is_awaited()) { DISK_SWEEP } else { SWEEP };
-            let wait = if self.again.is_empty() { next_sweep.since(now).min(sweep) } else { Duration::ZERO };
-            if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
+            let awaits_disk = self.disk.as_ref().is_some_and(|disk| disk.is_awaited());
+            let mut wakeup = Wakeup::NEVER.or(Reason::Sweep, next_sweep.min(now + SWEEP));
+            if awaits_disk {
+                wakeup = wakeup.or(Reason::Disk, now + DISK_SWEEP);
+            }
+            if !self.again.is_empty() {
+                wakeup = wakeup.or(Reason::Unfinished, now);
+            }
+            if let Err(error) = self.poller.wait_until(&wakeup, now, &mut ready) {
                 tracing::error!(%error, "epoll failed; nothing is fetched from upstream servers any more");
                 break;
             }

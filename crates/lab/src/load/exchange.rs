@@ -16,7 +16,7 @@ use glassline_delivery::http1::client::{Client, Event, Head, Request};
 use glassline_delivery::http1::{Limits, Method};
 use glassline_io::client::Wire;
 use glassline_io::clock::Clock;
-use glassline_io::poll::{self, Poller, Watch};
+use glassline_io::poll::{self, Poller, Wakeup, Watch};
 use glassline_io::tls::{Connector, READ_BYTES_MIN};
 use glassline_media::Time;
 use std::cmp::Reverse;
@@ -99,6 +99,19 @@ struct Slot {
     wake: Option<Time>,
 }
 
+/// Why the loop goes on though nothing has become ready.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    /// A connection has more to read or to send than it got a turn for.
+    Unfinished,
+    /// Its time is over.
+    End,
+    /// A client's next request is due.
+    Request,
+    /// Time limits are checked.
+    Sweep,
+}
+
 /// All connections of a crowd.
 #[derive(Debug)]
 pub struct Exchange<C> {
@@ -174,9 +187,15 @@ impl<C: Crowd> Exchange<C> {
                 return Ok(());
             }
             let due = self.timers.peek().map_or(Time::NEVER, |Reverse((time, _))| *time);
-            let next = if self.again.is_empty() { end.min(due).min(self.swept + SWEEP) } else { self.now };
+            let mut wakeup = Wakeup::NEVER
+                .or(Reason::End, end)
+                .or(Reason::Request, due)
+                .or(Reason::Sweep, self.swept + SWEEP);
+            if !self.again.is_empty() {
+                wakeup = wakeup.or(Reason::Unfinished, self.now);
+            }
             let mut ready = std::mem::take(&mut self.ready);
-            self.poller.wait(Some(next.since(self.now)), &mut ready)?;
+            self.poller.wait_until(&wakeup, self.now, &mut ready)?;
             self.now = self.clock.now();
             for event in &ready {
                 self.handle(event);

@@ -14,7 +14,7 @@ use super::viewer::{Ending, State, Terms, Viewer, refused};
 use anyhow::{Context, Result};
 use glassline_io::client::Wire;
 use glassline_io::clock::Clock;
-use glassline_io::poll::{Event, Poller, Watch};
+use glassline_io::poll::{Event, Poller, Wakeup, Watch};
 use glassline_io::process::thread_cpu_time;
 use glassline_io::tcp::Connection;
 use glassline_io::tls::{Connector, READ_BYTES_MIN};
@@ -80,6 +80,25 @@ struct Slot {
     viewer: Option<Viewer>,
     /// Tells events of the slot's viewer from those of one before.
     generation: u32,
+}
+
+/// Why the loop goes on though nothing has become ready.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    /// A connection has more to read or to send than it got a turn for.
+    Unfinished,
+    /// Its time is over.
+    End,
+    /// The source's next frame is due.
+    Frame,
+    /// A viewer that pauses goes on.
+    Pause,
+    /// Time limits are checked.
+    Sweep,
+    /// The next viewer joins.
+    Join,
+    /// The next viewer leaves and comes back.
+    Churn,
 }
 
 /// Many viewers, and where wanted the source.
@@ -199,9 +218,12 @@ impl Load {
             if self.now >= end {
                 return Ok(());
             }
-            let next = if self.again.is_empty() { end.min(self.next_due()) } else { self.now };
+            let mut wakeup = self.next_wakeup().or(Reason::End, end);
+            if !self.again.is_empty() {
+                wakeup = wakeup.or(Reason::Unfinished, self.now);
+            }
             let mut ready = std::mem::take(&mut self.ready);
-            self.poller.wait(Some(next.since(self.now)), &mut ready)?;
+            self.poller.wait_until(&wakeup, self.now, &mut ready)?;
             self.now = self.clock.now();
             for event in &ready {
                 self.handle(event)?;
@@ -215,11 +237,14 @@ impl Load {
         }
     }
 
-    fn next_due(&self) -> Time {
-        let frame = self.feeder.as_ref().map_or(Time::NEVER, Feeder::due);
+    fn next_wakeup(&self) -> Wakeup<Reason> {
         let paused = self.paused.peek().map_or(Time::NEVER, |Reverse((time, _))| *time);
-        let sweep = self.swept + SWEEP;
-        frame.min(paused).min(sweep).min(self.next_join()).min(self.next_churn())
+        Wakeup::NEVER
+            .or(Reason::Frame, self.feeder.as_ref().map_or(Time::NEVER, Feeder::due))
+            .or(Reason::Pause, paused)
+            .or(Reason::Sweep, self.swept + SWEEP)
+            .or(Reason::Join, self.next_join())
+            .or(Reason::Churn, self.next_churn())
     }
 
     fn next_join(&self) -> Time {

@@ -11,7 +11,7 @@
 use super::{Error, Result};
 use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, contain};
-use glassline_io::poll::{Poller, Waker, Watch};
+use glassline_io::poll::{Poller, Waker, Wakeup, Watch};
 use glassline_media::Time;
 use std::collections::BTreeMap;
 use std::io;
@@ -30,6 +30,13 @@ pub(super) trait Endpoint: Send + Sync {
     /// When [`Endpoint::handle_ready`] has something to do next; `None` where it waits for nothing. Code that makes this time
     /// earlier has to call [`Registration::wake`].
     fn poll_timeout(&self) -> Option<Time>;
+}
+
+/// Why the thread goes on though no socket has become ready.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    /// The endpoint of this token has a time limit.
+    Endpoint(#[expect(dead_code, reason = "the log shows it")] u64),
 }
 
 /// The thread; ends when this is dropped.
@@ -134,13 +141,14 @@ impl Shared {
         let mut ready = Vec::new();
         while !self.over.load(Ordering::Relaxed) {
             let now = self.clock.now();
-            let times = self.all().into_iter().filter_map(|(token, endpoint)| {
-                let mut time = None;
-                self.serve(token, || time = endpoint.poll_timeout());
-                time
-            });
-            let next = times.min();
-            if let Err(error) = self.poller.wait(next.map(|next| next.since(now)), &mut ready) {
+            let mut wakeup = Wakeup::NEVER;
+            for (token, endpoint) in self.all() {
+                self.serve(token, || {
+                    let at = endpoint.poll_timeout().unwrap_or(Time::NEVER);
+                    wakeup = wakeup.or(Reason::Endpoint(token), at);
+                });
+            }
+            if let Err(error) = self.poller.wait_until(&wakeup, now, &mut ready) {
                 tracing::error!(%error, "epoll failed; what sockets do not take at once is lost from now on");
                 return;
             }
