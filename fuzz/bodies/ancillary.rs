@@ -44,7 +44,7 @@ pub fn run(data: &[u8]) {
             let head = [0, 0, l0, l1, *count, *one & 0xC0, 0, 0];
             datagram = [&header.write()[..], &head, bytes].concat();
         }
-        let _ = receiver.handle_datagram(&datagram, (from, now), &mut out);
+        let _ = receiver.handle_datagram(&datagram, from, now, &mut out);
         if let Ok(packet) = rtp::Packet::parse(&datagram)
             && let Ok(payload) = Payload::parse(packet.payload)
         {

@@ -46,7 +46,7 @@ pub fn run(data: &[u8]) {
             };
             datagram = [&header.write(), bytes].concat();
         }
-        let _ = receiver.handle_datagram(&datagram, (from, now), &mut out);
+        let _ = receiver.handle_datagram(&datagram, from, now, &mut out);
         assert!(
             receiver.poll_timeout().is_none_or(|due| due > now),
             "a deadline that has passed is answered"

@@ -32,7 +32,7 @@ pub fn run(data: &[u8]) {
             datagram = [&header.write(), bytes].concat();
         }
         taken += datagram.len();
-        let _ = receiver.handle_datagram(&datagram, (from, now), &mut |payload| given += payload.len());
+        let _ = receiver.handle_datagram(&datagram, from, now, &mut |payload| given += payload.len());
         let deadline = receiver.poll_timeout();
         assert!(deadline.is_none_or(|due| due > now), "a deadline that has passed is answered");
     }

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Found::Frame(frame) => {
                 let rate = input.rate().context("no header")?;
                 let outlet = Outlet { output: &mut output, scaler: scaler.as_mut(), rate };
-                decoder.frame(&frame, outlet, (&mut report, args.strict)).with_context(reads)?;
+                decoder.frame(&frame, outlet, &mut report, args.strict).with_context(reads)?;
             }
             Found::Lost { bytes } => report.losses.passed_over(bytes),
             Found::Cut { bytes } => report.losses.cut(bytes),
@@ -143,7 +143,8 @@ impl Decoder {
         &mut self,
         frame: &ivf::Frame,
         outlet: Outlet<'_>,
-        (report, is_strict): (&mut Report, bool),
+        report: &mut Report,
+        is_strict: bool,
     ) -> Result<()> {
         let before = Clock.now();
         let number = report.frames;

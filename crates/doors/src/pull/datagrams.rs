@@ -278,7 +278,7 @@ impl Datagrams {
                     None if takes_bare(&mut self.lock, from, datagram, context.now) => gather(datagram),
                     None => {}
                     Some(rtp) => {
-                        let taken = rtp.handle_datagram(datagram, (from, context.now), &mut gather);
+                        let taken = rtp.handle_datagram(datagram, from, context.now, &mut gather);
                         refusal = taken.err().or(refusal);
                     }
                 }

@@ -86,10 +86,11 @@ impl Depacketizer {
     pub fn handle_datagram(
         &mut self,
         datagram: &[u8],
-        (from, now): (Origin, Time),
+        from: Origin,
+        now: Time,
         out: &mut dyn FnMut(Received),
     ) -> Result<(), Error> {
-        let taken = self.take(datagram, (from, now), out);
+        let taken = self.take(datagram, from, now, out);
         self.counters.refused = self.counters.refused.saturating_add(u64::from(taken.is_err()));
         taken
     }
@@ -97,7 +98,8 @@ impl Depacketizer {
     fn take(
         &mut self,
         datagram: &[u8],
-        (from, now): (Origin, Time),
+        from: Origin,
+        now: Time,
         out: &mut dyn FnMut(Received),
     ) -> Result<(), Error> {
         let packet = rtp::Packet::parse(datagram)?;
@@ -114,7 +116,7 @@ impl Depacketizer {
             self.scratch.extend(packet.payload);
         }
         let counters = &mut self.counters;
-        self.reorder.push(&header, &self.scratch, (from, now), &mut |held| give_out(counters, held, out));
+        self.reorder.push(&header, &self.scratch, from, now, &mut |held| give_out(counters, held, out));
         parsed.map(|_| ())
     }
 

@@ -136,7 +136,7 @@ fn a_frames_packets_come_in_order_and_the_last_one_is_marked() {
     let mut got = Vec::new();
     for bytes in &sent {
         receiver
-            .handle_datagram(bytes, (Origin::default(), Time::from_millis(1)), &mut |received| {
+            .handle_datagram(bytes, Origin::default(), Time::from_millis(1), &mut |received| {
                 got.push(received);
             })
             .unwrap();
@@ -166,7 +166,7 @@ fn what_is_wrong_is_counted() {
     sent[2].pop();
     let mut count = 0;
     let mut take =
-        |bytes: &[u8]| receiver.handle_datagram(bytes, (Origin::default(), Time::ZERO), &mut |_| count += 1);
+        |bytes: &[u8]| receiver.handle_datagram(bytes, Origin::default(), Time::ZERO, &mut |_| count += 1);
     take(&sent[0]).unwrap();
     take(&sent[1]).unwrap();
     assert!(matches!(take(&sent[2]), Err(Error::Length { .. })));

@@ -38,7 +38,8 @@ impl Depacketizer {
     pub fn handle_datagram(
         &mut self,
         datagram: &[u8],
-        (from, now): (Origin, Time),
+        from: Origin,
+        now: Time,
         out: &mut dyn FnMut(&[u8]),
     ) -> Result<(), Error> {
         let parsed = Packet::parse(datagram).and_then(|packet| match packet.header.payload_type {
@@ -47,7 +48,7 @@ impl Depacketizer {
         });
         let taken = parsed.and_then(|packet| {
             let checked = check(packet.payload);
-            self.reorder.push(&packet.header, checked.unwrap_or_default(), (from, now), out);
+            self.reorder.push(&packet.header, checked.unwrap_or_default(), from, now, out);
             checked
         });
         match taken {
@@ -201,7 +202,7 @@ mod tests {
             assert_eq!(header.timestamp, 0x1234_5678 + number * 1800);
             assert_eq!((header.sequence, header.ssrc), (0xFFFF_u16.wrapping_add(number as u16), ssrc));
             receiver
-                .handle_datagram(&datagram, (Origin::default(), at), &mut |payload| bytes += payload.len())
+                .handle_datagram(&datagram, Origin::default(), at, &mut |payload| bytes += payload.len())
                 .unwrap();
         }
         assert_eq!((bytes, receiver.counters().lost, receiver.refused()), (3 * 1316, 0, 0));
@@ -227,18 +228,18 @@ mod tests {
 
     #[test]
     fn what_others_send_is_refused_and_says_nothing_of_the_source() {
-        let from = |address: &str| (Origin::of(address.parse().ok()), Time::from_millis(1));
+        let (from, now) = (|address: &str| Origin::of(address.parse().ok()), Time::from_millis(1));
         let (source, other) = (from("10.0.0.5:5004"), from("10.0.0.9:5004"));
         let mut sender = Packetizer::new(7);
         let mut receiver = Depacketizer::new(Settings::default());
-        assert!(receiver.handle_datagram(&[0; 500], other, &mut |_| {}).is_err());
+        assert!(receiver.handle_datagram(&[0; 500], other, now, &mut |_| {}).is_err());
         assert_eq!(receiver.refused_bytes_in_a_row(), 500, "nothing is listened to yet");
-        receiver.handle_datagram(&datagram(&mut sender, 1, Time::ZERO), source, &mut |_| {}).unwrap();
+        receiver.handle_datagram(&datagram(&mut sender, 1, Time::ZERO), source, now, &mut |_| {}).unwrap();
         for _ in 0..1_000 {
-            assert!(receiver.handle_datagram(&[0; 1_316], other, &mut |_| {}).is_err());
+            assert!(receiver.handle_datagram(&[0; 1_316], other, now, &mut |_| {}).is_err());
         }
         assert_eq!((receiver.refused(), receiver.refused_bytes_in_a_row()), (1_001, 0));
-        assert!(receiver.handle_datagram(&[0; 188], source, &mut |_| {}).is_err());
+        assert!(receiver.handle_datagram(&[0; 188], source, now, &mut |_| {}).is_err());
         assert_eq!(receiver.refused_bytes_in_a_row(), 188);
     }
 
@@ -248,7 +249,7 @@ mod tests {
         let mut receiver = Depacketizer::new(Settings::default());
         let mut out = Vec::new();
         let mut take = |bytes: &[u8]| {
-            receiver.handle_datagram(bytes, (Origin::default(), Time::ZERO), &mut |payload| {
+            receiver.handle_datagram(bytes, Origin::default(), Time::ZERO, &mut |payload| {
                 out.push(payload.len());
             })
         };

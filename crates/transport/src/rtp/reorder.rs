@@ -187,7 +187,8 @@ impl Reorder {
         &mut self,
         header: &Header,
         payload: &[u8],
-        (from, now): (Origin, Time),
+        from: Origin,
+        now: Time,
         out: &mut dyn FnMut(&[u8]),
     ) {
         count(&mut self.counters.received, 1);
@@ -201,7 +202,7 @@ impl Reorder {
         let Some(distance) = session.distance(header) else {
             // A second count beside one that goes on is of no use, whichever SSRC it bears.
             if self.lock.may_renumber(now) {
-                self.consider((header, payload), (from, now), out);
+                self.consider(header, payload, from, now, out);
             } else {
                 count(&mut self.counters.stray, 1);
             }
@@ -246,8 +247,10 @@ impl Reorder {
     /// A packet of no session that is known.
     fn consider(
         &mut self,
-        (header, payload): (&Header, &[u8]),
-        (from, now): (Origin, Time),
+        header: &Header,
+        payload: &[u8],
+        from: Origin,
+        now: Time,
         out: &mut dyn FnMut(&[u8]),
     ) {
         let Some((first, first_payload)) = self.candidate.replace((*header, payload.to_vec())) else {

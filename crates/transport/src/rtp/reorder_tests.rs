@@ -23,7 +23,7 @@ impl Bench {
         let header = Header { marker: false, payload_type: 33, sequence, timestamp: 0, ssrc };
         let out = &mut self.out;
         let mut keep = |payload: &[u8]| out.push(u32::from_be_bytes(payload.try_into().unwrap()));
-        self.reorder.push(&header, &number.to_be_bytes(), (from, Time::from_millis(at_ms)), &mut keep);
+        self.reorder.push(&header, &number.to_be_bytes(), from, Time::from_millis(at_ms), &mut keep);
     }
 
     fn timeout(&mut self, at_ms: u64) {

@@ -131,7 +131,7 @@ impl LiveSound for RtpSound {
             let mut push = |block| blocks.push(&block, samples);
             // The depacketizer counts what it refuses; a log line for each would help no user.
             let origin = Origin { path, address: datagram.from };
-            let _ = depacketizer.handle_datagram(datagram.bytes, (origin, datagram.at), &mut push);
+            let _ = depacketizer.handle_datagram(datagram.bytes, origin, datagram.at, &mut push);
         });
         taken.map_err(|error| Error::Receive { addresses: self.addresses.clone(), error })?;
         let now = self.clock.now();

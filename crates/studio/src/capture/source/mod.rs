@@ -356,12 +356,12 @@ impl Source {
         let mut outlet = Outlet { consumer, clock, wall, rate, number: 0, last: None, again: false };
         match kind {
             Kind::Test { sound } => {
-                run_test(format, sound, (begin, length), &outlet);
+                run_test(format, sound, begin, length, &outlet);
                 Ok(())
             }
             Kind::Y4m { mut stream, mut prepare, paced } => {
                 if paced {
-                    paced::run(&mut stream, &mut prepare, (begin, length), &mut outlet)
+                    paced::run(&mut stream, &mut prepare, begin, length, &mut outlet)
                 } else {
                     run_unpaced(&mut stream, &mut prepare, length, &mut outlet)
                 }
@@ -428,12 +428,7 @@ impl Outlet<'_> {
 
 /// The test pattern acts as a camera that opens its shutter exactly at the frame rate: a picture's capture time is when it
 /// was due, and what drawing and waking cost counts as delay.
-fn run_test(
-    format: Format,
-    sound: Option<usize>,
-    (begin, length): (Option<Time>, Length),
-    outlet: &Outlet<'_>,
-) {
+fn run_test(format: Format, sound: Option<usize>, begin: Option<Time>, length: Length, outlet: &Outlet<'_>) {
     let Outlet { consumer, clock, wall, .. } = outlet;
     let clock = *clock;
     let rate = format.rate;

@@ -45,7 +45,8 @@ fn bytes_of(picture: &Picture) -> usize {
 pub(super) fn run(
     stream: &mut Y4m,
     prepare: &mut Prepare,
-    (begin, length): (Option<Time>, Length),
+    begin: Option<Time>,
+    length: Length,
     outlet: &mut Outlet<'_>,
 ) -> Result<()> {
     let reads_ahead = stream.is_stdin();

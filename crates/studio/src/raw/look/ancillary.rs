@@ -1,8 +1,9 @@
 //! A flow of ancillary data: which kinds there are, time code, captions.
 
+use super::super::datagrams::Datagram;
 use super::Clocks;
 use super::audio::merged;
-use super::path::Path;
+use super::path::{Came, Path};
 use super::report::{AncillaryReport, KindReport, Merged, Spread};
 use crate::raw::described;
 use glassline_io::clock::Clock;
@@ -13,7 +14,6 @@ use glassline_transport::rtp;
 use glassline_transport::rtp::source::Origin;
 use glassline_transport::sdp::{Ancillary, Flow};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Kinds and lines that are listed; a sender may send any.
@@ -102,18 +102,15 @@ impl AncillarySeen {
         }
     }
 
-    pub(super) fn take(
-        &mut self,
-        path: usize,
-        bytes: &[u8],
-        (at, drops, from): (Time, u32, Option<SocketAddr>),
-    ) {
+    pub(super) fn take(&mut self, path: usize, datagram: Datagram<'_>) {
+        let Datagram { bytes, at, drops, from } = datagram;
+        let came = Came { bytes: bytes.len(), at, drops, from };
         let origin = Origin { path, address: from };
         let Some(path) = self.paths.get_mut(path) else { return };
-        let is_of_stream = path.push(bytes, (bytes.len(), at, drops, from), true).is_some();
+        let is_of_stream = path.push(bytes, came, true).is_some();
         let found = &mut self.found;
         let taken =
-            self.depacketizer.handle_datagram(bytes, (origin, at), &mut |received| found.push(&received));
+            self.depacketizer.handle_datagram(bytes, origin, at, &mut |received| found.push(&received));
         if is_of_stream && taken.is_err() {
             path.refuse_payload();
         }

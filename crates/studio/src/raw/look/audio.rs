@@ -1,7 +1,8 @@
 //! A flow of sound: packets, levels, clock.
 
+use super::super::datagrams::Datagram;
 use super::Clocks;
-use super::path::Path;
+use super::path::{Came, Path};
 use super::report::{AudioReport, Merged, Spread};
 use crate::raw::described;
 use glassline_io::clock::Clock;
@@ -11,7 +12,6 @@ use glassline_transport::rtp::pcm::{Block, Depacketizer, Depth, Format, Settings
 use glassline_transport::rtp::source::Origin;
 use glassline_transport::rtp::{self, Packet};
 use glassline_transport::sdp::{Audio, Flow};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// What is found of a flow of sound.
@@ -100,21 +100,18 @@ impl AudioSeen {
         })
     }
 
-    pub(super) fn take(
-        &mut self,
-        path: usize,
-        bytes: &[u8],
-        (at, drops, from): (Time, u32, Option<SocketAddr>),
-    ) {
+    pub(super) fn take(&mut self, path: usize, datagram: Datagram<'_>) {
+        let Datagram { bytes, at, drops, from } = datagram;
+        let came = Came { bytes: bytes.len(), at, drops, from };
         let origin = Origin { path, address: from };
         let Some(path) = self.paths.get_mut(path) else { return };
-        let Some(seen) = path.push(bytes, (bytes.len(), at, drops, from), false) else {
+        let Some(seen) = path.push(bytes, came, false) else {
             // It is counted there too.
-            let _ = self.depacketizer.handle_datagram(bytes, (origin, at), &mut |_| {});
+            let _ = self.depacketizer.handle_datagram(bytes, origin, at, &mut |_| {});
             return;
         };
         let levels = &mut self.levels;
-        let taken = self.depacketizer.handle_datagram(bytes, (origin, at), &mut |block| levels.push(&block));
+        let taken = self.depacketizer.handle_datagram(bytes, origin, at, &mut |block| levels.push(&block));
         if taken.is_err() {
             path.refuse_payload();
             return;

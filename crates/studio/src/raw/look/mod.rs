@@ -22,7 +22,7 @@ pub use report::{
     SocketReport, Spread, StrangerReport, TimingReport, VideoReport,
 };
 
-use super::datagrams::Datagrams;
+use super::datagrams::{Datagram, Datagrams};
 use super::described::{self, Options};
 use ancillary::AncillarySeen;
 use audio::AudioSeen;
@@ -32,7 +32,6 @@ use glassline_media::{FrameRate, Time};
 use glassline_transport::sdp::{Description, Flow, Media};
 use path::Path;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -218,10 +217,10 @@ impl Data {
         }
     }
 
-    fn take(&mut self, path: usize, bytes: &[u8], arrival: (Time, u32, Option<SocketAddr>)) {
+    fn take(&mut self, path: usize, datagram: Datagram<'_>) {
         match self {
-            Data::Audio(seen) => seen.take(path, bytes, arrival),
-            Data::Ancillary(seen) => seen.take(path, bytes, arrival),
+            Data::Audio(seen) => seen.take(path, datagram),
+            Data::Ancillary(seen) => seen.take(path, datagram),
         }
     }
 
@@ -261,10 +260,7 @@ impl DataLook {
             while !ending.load(Ordering::Relaxed) {
                 let due = locked(&shared).poll_timeout();
                 let wait = due.map_or(RECEIVE_TIMEOUT, |due| due.since(clock.now())).min(RECEIVE_TIMEOUT);
-                let mut take = |path: usize, datagram: super::datagrams::Datagram<'_>| {
-                    let super::datagrams::Datagram { bytes, at, drops, from } = datagram;
-                    locked(&shared).take(path, bytes, (at, drops, from));
-                };
+                let mut take = |path: usize, datagram: Datagram<'_>| locked(&shared).take(path, datagram);
                 if let Err(error) = datagrams.receive(wait, &mut take) {
                     *locked(&failing) = Some(error.to_string());
                     return;

@@ -17,6 +17,18 @@ const PADDING: u8 = 0x20;
 /// Payload types, and senders, that are named at most.
 const NAMED_MAX: usize = 8;
 
+/// How a datagram came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Came {
+    /// Its size.
+    pub(super) bytes: usize,
+    pub(super) at: Time,
+    /// Datagrams that the kernel had dropped before it.
+    pub(super) drops: u32,
+    /// Its source address.
+    pub(super) from: Option<SocketAddr>,
+}
+
 /// What is counted of a path.
 #[derive(Debug)]
 pub(super) struct Path {
@@ -60,15 +72,10 @@ impl Path {
         }
     }
 
-    /// Takes a datagram of `bytes` bytes, of which `head` is the beginning; `None` where it is not of the stream.
-    /// The others are when it came, what the kernel had dropped before, and its source address.
+    /// Takes a datagram of which `head` is the beginning; `None` where it is not of the stream.
     /// `is_extended`: its payload begins with the high half of its sequence number.
-    pub(super) fn push<'a>(
-        &mut self,
-        head: &'a [u8],
-        (bytes, at, drops, from): (usize, Time, u32, Option<SocketAddr>),
-        is_extended: bool,
-    ) -> Option<Seen<'a>> {
+    pub(super) fn push<'a>(&mut self, head: &'a [u8], came: Came, is_extended: bool) -> Option<Seen<'a>> {
+        let Came { bytes, at, drops, from } = came;
         self.datagrams += 1;
         self.bytes += bytes as u64;
         self.kernel_drops = drops;
@@ -163,6 +170,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn came(bytes: usize, at: Time, drops: u32, from: Option<SocketAddr>) -> Came {
+        Came { bytes, at, drops, from }
+    }
+
     fn packet(sequence: u16, payload_type: u8) -> Vec<u8> {
         let header = Header { marker: false, payload_type, sequence, timestamp: 0, ssrc: 7 };
         [&header.write()[..], &[0; 100]].concat()
@@ -172,7 +183,7 @@ mod tests {
     fn what_is_of_the_stream_is_told_from_what_is_not() {
         let mut path = Path::new(96, 90_000, SourceLock::new());
         let mut push = |bytes: &[u8], millis| {
-            path.push(bytes, (bytes.len(), Time::from_millis(millis), 3, None), false).is_some()
+            path.push(bytes, came(bytes.len(), Time::from_millis(millis), 3, None), false).is_some()
         };
         assert!(push(&packet(1, 96), 0) && push(&packet(3, 96), 1_000));
         assert!(!push(&packet(4, 97), 1_000) && !push(&packet(4, 33), 1_000) && !push(&packet(5, 97), 1_000));
@@ -191,11 +202,11 @@ mod tests {
         for number in 0..100u16 {
             let at = Time::from_millis(10 * u64::from(number));
             let bytes = packet(number, 96);
-            assert!(path.push(&bytes, (bytes.len(), at, 0, address(5, 5_004)), false).is_some());
+            assert!(path.push(&bytes, came(bytes.len(), at, 0, address(5, 5_004)), false).is_some());
             for port in 0..3 {
                 let foreign = packet(number.wrapping_mul(500), 96);
                 let from = address(9, 6_000 + number * 3 + port);
-                assert!(path.push(&foreign, (foreign.len(), at, 0, from), false).is_none());
+                assert!(path.push(&foreign, came(foreign.len(), at, 0, from), false).is_none());
             }
         }
         let report = path.report();
@@ -208,7 +219,7 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), is_extended: bool) {
             let mut path = Path::new(96, 90_000, SourceLock::new());
-            let seen = path.push(&bytes, (bytes.len(), Time::ZERO, 0, None), is_extended);
+            let seen = path.push(&bytes, came(bytes.len(), Time::ZERO, 0, None), is_extended);
             prop_assert!(seen.is_none_or(|seen| seen.rtp_bytes + seen.payload.len() == bytes.len()));
         }
     }

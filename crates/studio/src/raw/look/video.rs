@@ -1,7 +1,7 @@
 //! A flow of video: a receiver of it, and a tap that sees each packet of each path.
 
 use super::frames::Frames;
-use super::path::Path;
+use super::path::{Came, Path};
 use super::report::{Merged, PathReport, Range, Spread, VideoReport};
 use super::{Clocks, Settings, locked};
 use crate::raw::described;
@@ -70,9 +70,11 @@ impl Tap for SharedTap {
 impl Seen {
     fn see(&mut self, path: usize, message: &Message<'_>) {
         let Some(VideoPath { path, frames, evenness }) = self.paths.get_mut(path) else { return };
-        let Some(seen) =
-            path.push(message.head, (message.bytes, message.at, message.drops, message.from), true)
-        else {
+        let Some(seen) = path.push(
+            message.head,
+            Came { bytes: message.bytes, at: message.at, drops: message.drops, from: message.from },
+            true,
+        ) else {
             return;
         };
         let header = seen.raw_video();

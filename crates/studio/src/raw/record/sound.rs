@@ -147,7 +147,7 @@ impl SoundRecording {
         datagrams.receive(due.min(STOP_CHECK_INTERVAL), &mut |path, datagram| {
             let origin = Origin { path, address: datagram.from };
             // What is refused is counted.
-            let _ = depacketizer.handle_datagram(datagram.bytes, (origin, datagram.at), &mut write);
+            let _ = depacketizer.handle_datagram(datagram.bytes, origin, datagram.at, &mut write);
         })?;
         let now = self.clock.now();
         if depacketizer.poll_timeout().is_some_and(|due| due <= now) {

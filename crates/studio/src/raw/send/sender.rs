@@ -256,7 +256,7 @@ impl RawSender {
         let now = clock.now();
         let stamps = Stamps::new(now, clock.utc_at(now));
         let first = stamps.next_on_grid(now + START, rate);
-        let timing = timing(&input, &settings, (first, rate), is_live);
+        let timing = timing(&input, &settings, first, rate, is_live);
         let looped = settings.looped;
         let mut sounding =
             sound.map(|sound| (sound, Arc::new(SoundQueue::new(Room::new(source.rate.time_of(1))))));
@@ -371,7 +371,7 @@ fn spawn<T: Send + 'static>(
 }
 
 /// When frames begin.
-fn timing(input: &OpenInput, settings: &Settings, (first, rate): (Time, FrameRate), is_live: bool) -> Timing {
+fn timing(input: &OpenInput, settings: &Settings, first: Time, rate: FrameRate, is_live: bool) -> Timing {
     match input {
         _ if settings.rate == Rate::Unlimited => Timing::Unlimited,
         // A whole period keeps to the grid.

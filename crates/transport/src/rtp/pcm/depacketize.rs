@@ -102,10 +102,11 @@ impl Depacketizer {
     pub fn handle_datagram(
         &mut self,
         datagram: &[u8],
-        (from, now): (Origin, Time),
+        from: Origin,
+        now: Time,
         out: &mut dyn FnMut(Block),
     ) -> Result<(), Error> {
-        let taken = self.take(datagram, (from, now), out);
+        let taken = self.take(datagram, from, now, out);
         count(&mut self.refused, taken.is_err().into());
         taken
     }
@@ -113,7 +114,8 @@ impl Depacketizer {
     fn take(
         &mut self,
         datagram: &[u8],
-        (from, now): (Origin, Time),
+        from: Origin,
+        now: Time,
         out: &mut dyn FnMut(Block),
     ) -> Result<(), Error> {
         if datagram.len() > DATAGRAM_BYTES_MAX {
@@ -133,7 +135,7 @@ impl Depacketizer {
             self.scratch.extend(packet.payload);
         }
         let player = &mut self.player;
-        self.reorder.push(&header, &self.scratch, (from, now), &mut |held| player.play(held, out));
+        self.reorder.push(&header, &self.scratch, from, now, &mut |held| player.play(held, out));
         if is_whole { Ok(()) } else { Err(Error::Payload { found, frame }) }
     }
 

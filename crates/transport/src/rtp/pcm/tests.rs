@@ -113,7 +113,7 @@ fn a_lost_packet_is_silence_and_time_does_not_slip() {
     let mut out = Vec::new();
     for (index, datagram) in sent.iter().enumerate().filter(|(index, _)| ![3, 4].contains(index)) {
         receiver
-            .handle_datagram(datagram, (Origin::default(), at(index)), &mut |block| out.push(block))
+            .handle_datagram(datagram, Origin::default(), at(index), &mut |block| out.push(block))
             .unwrap();
     }
     assert_eq!(out.len(), 3, "the gap is waited for");
@@ -146,7 +146,7 @@ fn a_stamp_that_jumps_begins_anew_without_silence() {
         for datagram in datagrams(&mut sender, &block(stereo(), ramp(96))) {
             let mut count =
                 |block: Block| silent += u32::from(block.is_silence) * block.audio.frames() as u32;
-            receiver.handle_datagram(&datagram, (Origin::default(), at(index)), &mut count).unwrap();
+            receiver.handle_datagram(&datagram, Origin::default(), at(index), &mut count).unwrap();
         }
     }
     assert_eq!((silent, receiver.counters().jumps, receiver.counters().silence), (48_000, 2, 48_000));
@@ -159,7 +159,7 @@ fn stamps_that_leap_make_no_more_silence_than_time_passes() {
     for index in 0..100 {
         sender.skip(20_000);
         for datagram in datagrams(&mut sender, &block(stereo(), ramp(96))) {
-            receiver.handle_datagram(&datagram, (Origin::default(), at(index)), &mut |_| {}).unwrap();
+            receiver.handle_datagram(&datagram, Origin::default(), at(index), &mut |_| {}).unwrap();
         }
     }
     let counters = receiver.counters();
@@ -173,7 +173,7 @@ fn what_is_no_sound_is_refused_and_counted() {
     let mut samples = 0;
     let mut take = |bytes: &[u8]| {
         receiver
-            .handle_datagram(bytes, (Origin::default(), at(0)), &mut |block| samples += block.audio.frames())
+            .handle_datagram(bytes, Origin::default(), at(0), &mut |block| samples += block.audio.frames())
     };
     take(&sent[0]).unwrap();
     assert_eq!(take(&sent[1][..299]), Err(Error::Payload { found: 287, frame: 6 }));
@@ -223,7 +223,7 @@ proptest! {
             lost[index] = fates[index % 600] == 1 && index > 0 && index + 1 < sent.len();
             for _ in 0..1 + u8::from(fates[index % 600] == 2) {
                 if !lost[index] {
-                    receiver.handle_datagram(&sent[index], (Origin::default(), at(now)), &mut |block| got.push(block)).unwrap();
+                    receiver.handle_datagram(&sent[index], Origin::default(), at(now), &mut |block| got.push(block)).unwrap();
                 }
             }
         }
@@ -246,7 +246,7 @@ proptest! {
         for (wait, bytes) in datagrams {
             now += Duration::from_micros(u64::from(wait));
             let bytes = [&[0x80, 97][..], &bytes].concat();
-            let _ = receiver.handle_datagram(&bytes, (Origin::default(), now), &mut |block| assert!(block.audio.frames() > 0));
+            let _ = receiver.handle_datagram(&bytes, Origin::default(), now, &mut |block| assert!(block.audio.frames() > 0));
         }
         receiver.flush(&mut |_| {});
     }
