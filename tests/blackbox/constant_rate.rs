@@ -3,9 +3,9 @@
 
 use crate::commands::assert_fails;
 use crate::{GLASSLINE, glassline};
+use glassline_measure::pattern::Pattern;
 use glassline_media::container::ts::{PACKET_BYTES, Packet, Pcr};
 use glassline_media::container::y4m;
-use glassline_media::measure::pattern::Pattern;
 use glassline_media::{FrameRate, Size, Time, Utc};
 use glassline_test_support::program::{Scratch, run};
 use glassline_test_support::wait::PATIENCE;

@@ -4,9 +4,9 @@
 //! twice, is the same for all pictures, so that medians find it on any machine.
 
 use crate::{GLASSLINE, have, serve};
+use glassline_measure::barcode;
 use glassline_media::Utc;
 use glassline_media::container::{cmaf, y4m};
-use glassline_media::measure::barcode;
 use glassline_test_support::http::get;
 use glassline_test_support::program::{Outcome, Running, Scratch, Server, run};
 use glassline_test_support::wait::{until, until_some};

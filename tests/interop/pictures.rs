@@ -1,7 +1,7 @@
 //! Pictures that a foreign decoder gave, and what their barcodes say.
 
+use glassline_measure::barcode;
 use glassline_media::container::y4m::Reader;
-use glassline_media::measure::barcode;
 use glassline_test_support::http::read_once;
 use std::io::Read;
 

@@ -1,10 +1,10 @@
 //! Sound in our streams, as FFmpeg decodes it: every bit of LPCM, and lip sync of each codec.
 
 use crate::{GLASSLINE, have};
+use glassline_measure::barcode;
+use glassline_measure::pattern::Pattern;
+use glassline_measure::tone::{self, Tone};
 use glassline_media::container::y4m::{self, Reader};
-use glassline_media::measure::barcode;
-use glassline_media::measure::pattern::Pattern;
-use glassline_media::measure::tone::{self, Tone};
 use glassline_media::{FrameRate, Picture, Size, Time, Utc};
 use glassline_test_support::program::{Outcome, Scratch, run};
 use glassline_test_support::{has_library, skip};

@@ -2,12 +2,12 @@
 
 use crate::vlc::{self, Statistics};
 use crate::{GLASSLINE, have, pictures};
+use glassline_measure::pattern::Pattern;
 use glassline_media::bitstream::h264::{NalType, Sei, nals};
 use glassline_media::container::ts::packet::packets;
 use glassline_media::container::ts::pes::PesHeader;
 use glassline_media::container::ts::{ContinuityChecker, Packet, Pcr};
 use glassline_media::container::y4m;
-use glassline_media::measure::pattern::Pattern;
 use glassline_media::{FrameRate, Size, Time, Utc};
 use glassline_test_support::program::{Scratch, run};
 use glassline_test_support::wait::at_once;

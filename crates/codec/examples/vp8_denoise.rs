@@ -13,8 +13,8 @@ use clip::{cpu_seconds, read};
 use glassline_codec::vp8::{
     Denoise, Denoised, EncodeWorkspace, Plan, Quality, Request, Serial, State, denoise_in, encode_in,
 };
+use glassline_measure::psnr::SquaredError;
 use glassline_media::Picture;
-use glassline_media::measure::psnr::SquaredError;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

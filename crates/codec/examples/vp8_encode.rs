@@ -11,9 +11,9 @@ mod clip;
 
 use clip::{cpu_seconds, read};
 use glassline_codec::vp8::{EncodeWorkspace, Quality, Request, Serial, State, encode_in};
+use glassline_measure::psnr::SquaredError;
 use glassline_media::FrameRate;
 use glassline_media::container::ivf;
-use glassline_media::measure::psnr::SquaredError;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -3,9 +3,9 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an example reads a file")]
 
 use glassline_codec::vp8::{Encoder, EncoderSettings, RateSettings, Serial, StreamQuality};
+use glassline_measure::psnr::SquaredError;
+use glassline_measure::ssim::{self, Ssim};
 use glassline_media::container::y4m::Reader;
-use glassline_media::measure::psnr::SquaredError;
-use glassline_media::measure::ssim::{self, Ssim};
 use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

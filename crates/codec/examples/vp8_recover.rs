@@ -4,7 +4,7 @@
 //! `vp8_recover`: a frame in twenty is lost on the way. Pictures are the test pattern's.
 
 use glassline_codec::vp8::{Limits, Request, State, StateHash, decode, encode};
-use glassline_media::measure::pattern::Pattern;
+use glassline_measure::pattern::Pattern;
 use glassline_media::{FrameRate, Size, Time, Utc};
 
 /// How many frames it takes until the sender knows what the receiver holds.

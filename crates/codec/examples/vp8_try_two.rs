@@ -4,8 +4,8 @@
 //! `vp8_try_two [BYTES]`: with so many bytes a picture, 6000 if nothing is said. Pictures are the test pattern's.
 
 use glassline_codec::vp8::{Encoded, Quality, Request, State, encode_candidates};
-use glassline_media::measure::pattern::Pattern;
-use glassline_media::measure::psnr::SquaredError;
+use glassline_measure::pattern::Pattern;
+use glassline_measure::psnr::SquaredError;
 use glassline_media::{FrameRate, Size, Time, Utc};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

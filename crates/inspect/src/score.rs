@@ -1,11 +1,11 @@
 //! How good pictures are that went through a codec: pairs of reference and distorted pictures in, PSNR and SSIM of
 //! each and of all out.
 
+use glassline_measure::CompareError;
+use glassline_measure::daala_ssim::DaalaSsim;
+use glassline_measure::psnr::SquaredError;
+use glassline_measure::ssim::{self, Ssim};
 use glassline_media::Picture;
-use glassline_media::measure::CompareError;
-use glassline_media::measure::daala_ssim::DaalaSsim;
-use glassline_media::measure::psnr::SquaredError;
-use glassline_media::measure::ssim::{self, Ssim};
 use serde::Serialize;
 
 /// Takes pairs of pictures in their order.
@@ -37,7 +37,7 @@ pub struct Figures {
     pub ssim_y_db: Option<f64>,
     /// −10 · log10(1 − `ssim`).
     pub ssim_db: Option<f64>,
-    /// SSIM of luma as the tools of Daala compute it ([`glassline_media::measure::daala_ssim`]); not to be compared with the others.
+    /// SSIM of luma as the tools of Daala compute it ([`glassline_measure::daala_ssim`]); not to be compared with the others.
     pub ssim_daala_y: Option<f64>,
     /// −10 · log10(1 − `ssim_daala_y`).
     pub ssim_daala_y_db: Option<f64>,

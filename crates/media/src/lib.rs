@@ -1,5 +1,5 @@
 //! Glassline's nouns: time, pictures, access units, audio, the stamps that they carry; bitstreams and
-//! containers that hold them; the measurements made on them.
+//! containers that hold them.
 //!
 //! Pure: bytes, pictures and `now` come in, bytes and pictures go out. Every other room builds on this one
 //! and this one on none.
@@ -13,7 +13,6 @@ pub mod audio;
 pub mod bitstream;
 pub mod choice;
 pub mod container;
-pub mod measure;
 pub mod picture;
 pub mod pixels;
 pub mod printable;

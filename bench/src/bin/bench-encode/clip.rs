@@ -3,8 +3,8 @@
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use glassline_io::clock::Clock;
+use glassline_measure::pattern::Pattern;
 use glassline_media::container::y4m;
-use glassline_media::measure::pattern::Pattern;
 use glassline_media::{FrameRate, Size, Time, Utc};
 use std::fmt;
 use std::fs::File;

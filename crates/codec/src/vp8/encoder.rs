@@ -164,7 +164,7 @@ mod tests {
     use super::super::encode::Serial;
     use super::super::{Limits, decode};
     use super::*;
-    use glassline_media::measure::pattern::Pattern;
+    use glassline_measure::pattern::Pattern;
     use glassline_media::{PixelFormat, Size, Time, Utc};
     use std::time::Duration;
 

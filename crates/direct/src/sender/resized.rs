@@ -6,7 +6,7 @@ use crate::size::{CodedSize, SizeControl};
 use glassline_codec::vp8::{
     EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, Request, State, Workspace, encode_in,
 };
-use glassline_media::measure::ssim::Ssim;
+use glassline_measure::ssim::Ssim;
 use glassline_media::pixels::Scaler;
 use glassline_media::{Picture, Size, Time};
 

@@ -6,8 +6,8 @@ use glassline_direct::wire::{DecodedPicture, LackingPicture, Report, StateTag};
 use glassline_direct::{
     Choice, CodecMode, CodedSize, Conditions, Fate, Reason, Receiver, Sender, SenderSettings, Shown,
 };
-use glassline_media::measure::pattern::Pattern;
-use glassline_media::measure::psnr::SquaredError;
+use glassline_measure::pattern::Pattern;
+use glassline_measure::psnr::SquaredError;
 use glassline_media::pixels::Scaler;
 use glassline_media::quantity::Bitrate;
 use glassline_media::{FrameRate, Picture, Size, Time, Utc};

@@ -5,7 +5,7 @@ use glassline_codec::vp8::{Limits, Serial};
 use glassline_direct::{
     Fate, LinkAccess, Newest, Offered, REPORTS, Reason, Receiver, SendError, SendLoop, SenderSettings, VIDEO,
 };
-use glassline_media::measure::pattern::Pattern;
+use glassline_measure::pattern::Pattern;
 use glassline_media::{Chroma, FrameRate, Picture, PixelFormat, Size, Stage, Stamps, Time, Utc};
 use glassline_transport::link::{Error as LinkError, Event, MessageId, Outcome};
 use std::collections::VecDeque;

@@ -2,10 +2,10 @@
 
 use super::outcome::Outcome;
 use glassline_codec::vp8::Parallel;
+use glassline_measure::CompareError;
+use glassline_measure::daala_ssim::DaalaSsim;
+use glassline_measure::ssim::Ssim;
 use glassline_media::Picture;
-use glassline_media::measure::CompareError;
-use glassline_media::measure::daala_ssim::DaalaSsim;
-use glassline_media::measure::ssim::Ssim;
 use glassline_media::pixels::Scaler;
 
 /// A picture that was shown, and the reference that it is compared with.

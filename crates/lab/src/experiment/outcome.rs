@@ -1,9 +1,9 @@
 //! What came of an experiment's pictures.
 
 use glassline_direct::{Decision, SenderCounters};
+use glassline_measure::daala_ssim::DaalaSsim;
+use glassline_measure::ssim::{Ssim, decibels};
 use glassline_media::Time;
-use glassline_media::measure::daala_ssim::DaalaSsim;
-use glassline_media::measure::ssim::{Ssim, decibels};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

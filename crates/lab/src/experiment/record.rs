@@ -3,8 +3,8 @@
 use super::outcome::{Outcome, Summary};
 use super::paper::{Case, Options};
 use super::run::Setup;
+use glassline_measure::ssim::decibels;
 use glassline_media::Size;
-use glassline_media::measure::ssim::decibels;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use glassline_direct::{
     Fate, LinkAccess, Newest, Offered, REPORTS, Reason, Receiver, SOUND, SendError, SendLoop, SenderSettings,
     VIDEO, report_options, sound_options, video_options,
 };
-use glassline_media::measure::CompareError;
+use glassline_measure::CompareError;
 use glassline_media::quantity::Bitrate;
 use glassline_media::{FrameRate, Picture, Stage, Stamps, Time, Utc};
 use glassline_transport::emulator::{End, Figures, LinkConfig, OPPORTUNITY_BYTES, Service};

@@ -2,7 +2,7 @@
 
 use super::{Look, SETTLE, age_ms};
 use glassline_inspect::{Distribution, Samples};
-use glassline_media::measure::barcode;
+use glassline_measure::barcode;
 use glassline_media::{Picture, Time, Utc};
 use serde::Serialize;
 
@@ -114,7 +114,7 @@ impl Look for Ages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::measure::barcode::{Barcode, Read};
+    use glassline_measure::barcode::{Barcode, Read};
     use glassline_media::{PixelFormat, Size};
 
     const START: u64 = 1_700_000_000_000_000;

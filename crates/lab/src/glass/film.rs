@@ -3,7 +3,7 @@
 
 use super::Look;
 use glassline_inspect::{Distribution, Samples};
-use glassline_media::measure::barcode::{Barcode, COLUMNS, ROWS};
+use glassline_measure::barcode::{Barcode, COLUMNS, ROWS};
 use glassline_media::{Picture, Time, Utc};
 
 /// Sides of cells that are looked for, in samples of the film.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use glassline_inspect::transport_stream::WallClock;
 use glassline_io::child::Signals;
 use glassline_io::clock::Clock;
-use glassline_media::measure::barcode::{Read, layout};
+use glassline_measure::barcode::{Read, layout};
 use glassline_media::{Size, Time};
 use serde::Deserialize;
 use serde_json::{Value, json};

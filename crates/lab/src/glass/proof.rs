@@ -7,7 +7,7 @@
 use super::{Ages, Look, Seen, age_ms};
 use glassline_inspect::transport_stream::{StepReport, Waiting, WallClock};
 use glassline_inspect::{Distribution, Samples};
-use glassline_media::measure::barcode;
+use glassline_measure::barcode;
 use glassline_media::{Picture, Stage, Stamps, Time, Utc};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 
 use super::scratch::Scratch;
 use anyhow::{Context, Result, ensure};
+use glassline_measure::barcode::{self, Barcode, Layout};
 use glassline_media::container::y4m::{self, Header};
-use glassline_media::measure::barcode::{self, Barcode, Layout};
 use glassline_media::{Chroma, FrameRate, Picture, PixelFormat, Size, Time, Utc};
 use std::fs::File;
 use std::io::{BufWriter, Write};

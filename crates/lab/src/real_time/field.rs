@@ -10,8 +10,8 @@ use crate::link::{DirectionSettings, Emulation, Ends, Networks, Report, Settings
 use anyhow::{Context, Result};
 use glassline_direct::SenderCounters;
 use glassline_io::tun::Tun;
+use glassline_measure::ssim::Ssim;
 use glassline_media::Size;
-use glassline_media::measure::ssim::Ssim;
 use glassline_transport::emulator::{Bin, Figures, LinkConfig, Service};
 use serde::Serialize;
 use serde_json::Value;

@@ -16,7 +16,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use glassline_direct::SenderCounters;
 use glassline_io::clock::Clock;
-use glassline_media::measure::barcode::{Barcode, COLUMNS, ROWS};
+use glassline_measure::barcode::{Barcode, COLUMNS, ROWS};
 use glassline_media::{Size, Time};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 use super::clip::{Clip, mono};
 use super::matching::Matched;
 use anyhow::{Context, Result};
+use glassline_measure::ssim::Ssim;
 use glassline_media::Size;
-use glassline_media::measure::ssim::Ssim;
 use glassline_media::pixels::Scaler;
 
 /// Judges pictures that were kept.

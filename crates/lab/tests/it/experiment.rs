@@ -3,7 +3,7 @@
 use glassline_codec::vp8::Serial;
 use glassline_direct::SenderSettings;
 use glassline_lab::experiment::{Cost, Outcome, Setup, Summary, run};
-use glassline_media::measure::pattern::Pattern;
+use glassline_measure::pattern::Pattern;
 use glassline_media::quantity::Bitrate;
 use glassline_media::{FrameRate, Picture, Size, Time, Utc};
 use glassline_transport::emulator::{LinkConfig, Loss, OutageEffect, OutageTimes, Queue, Reorder};

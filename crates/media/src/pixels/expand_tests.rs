@@ -1,7 +1,7 @@
 use super::*;
 use crate::picture::{FieldOrder, Size};
+use crate::pixels::Converter;
 use crate::pixels::reference::{Samples, drawn, levels, noise, packed, padded, samples};
-use crate::pixels::{Converter, Packer};
 use proptest::prelude::*;
 
 const CHROMAS: [Chroma; 5] = [Chroma::Mono, Chroma::Yuv420, Chroma::Yuv411, Chroma::Yuv422, Chroma::Yuv444];
@@ -86,25 +86,6 @@ fn lines_of_chroma_stay_in_their_field() {
     assert_eq!(column(&Expander::new(to).expand(picture.clone())), [0, 0, 10, 10, 20, 20]);
     picture.fields = Some(FieldOrder::TopFirst);
     assert_eq!(column(&Expander::new(to).expand(picture)), [0, 10, 0, 10, 20, 10]);
-}
-
-#[test]
-fn a_pattern_can_be_had_in_every_format_of_uncompressed_video() {
-    let rate = crate::FrameRate::new(25, 1).unwrap();
-    let mut pattern = crate::measure::pattern::Pattern::new(Size::new(320, 180).unwrap(), rate);
-    let picture = pattern.draw(3, crate::Time::ZERO, crate::Utc::from_micros(77));
-    let code = crate::measure::barcode::read(&picture);
-    assert!(code.top_left.is_some());
-    for chroma in [Chroma::Mono, Chroma::Yuv420, Chroma::Yuv422, Chroma::Yuv444, Chroma::Rgb] {
-        for depth_bits in [8, 10, 12, 16] {
-            let format = PixelFormat::pgroups(chroma, depth_bits).unwrap();
-            let out = Expander::new(format).expand(picture.clone());
-            assert_eq!(crate::measure::barcode::read(&out), code, "{chroma:?} {depth_bits}");
-            let sent = Packer::new().pack(&out).unwrap();
-            let back = Converter::new().convert(sent, Scan::Progressive);
-            assert_eq!(crate::measure::barcode::read(&back), code, "{chroma:?} {depth_bits}");
-        }
-    }
 }
 
 proptest! {

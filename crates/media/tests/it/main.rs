@@ -1,10 +1,9 @@
-//! The media room from outside: containers beside FFmpeg and over arbitrary chops, pictures through an encoder,
-//! corpora. One program, so that what the tests share is compiled and linked once.
+//! The media room from outside: containers beside FFmpeg and over arbitrary chops, corpora. One program, so that what the
+//! tests share is compiled and linked once.
 
 mod cmaf_ffmpeg;
 mod corpus;
 mod flv_ffmpeg;
-mod pattern_through_h264;
 mod split_ffmpeg;
 mod ts_clock;
 mod ts_conformance;

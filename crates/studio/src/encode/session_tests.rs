@@ -8,10 +8,10 @@ use super::*;
 use crate::capture::{Consumer, Format, Item, Length, Source};
 use crate::output::{self, Demand, Output, Packets};
 use glassline_io::clock::Clock;
+use glassline_measure::pattern::Pattern;
 use glassline_media::bitstream::h264::{NalType, Sei, nals};
 use glassline_media::container::ts::packet::packets;
 use glassline_media::container::ts::{Demuxer, Event, PACKET_BYTES, Packet};
-use glassline_media::measure::pattern::Pattern;
 use glassline_media::quantity::Bitrate;
 use glassline_media::{
     AccessUnit, AudioBlock, Codec, Colour, FrameRate, Size, Stage, Stamps, Ticks, Time, Utc,

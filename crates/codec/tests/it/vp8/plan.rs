@@ -5,7 +5,7 @@ use super::samples;
 use glassline_codec::vp8::{
     Encoded, Limits, Plan, Quality, Request, Role, State, decode, encode, encode_candidates,
 };
-use glassline_media::measure::pattern::Pattern;
+use glassline_measure::pattern::Pattern;
 use glassline_media::{FrameRate, Picture, Size, Time, Utc};
 
 /// A picture whose left half moves with `shift`, and whose right half stands.

@@ -2,9 +2,9 @@
 //! cost more than rounding without being seen here.
 
 use glassline_codec::vp8::{Encoder, EncoderSettings, Serial, StreamQuality};
+use glassline_measure::pattern::Pattern;
+use glassline_measure::psnr::SquaredError;
 use glassline_media::container::y4m;
-use glassline_media::measure::pattern::Pattern;
-use glassline_media::measure::psnr::SquaredError;
 use glassline_media::{FrameRate, Picture, Size, Time, Utc};
 use glassline_test_support::{has_program, shared, skip};
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
 //! Rate control with the encoder itself: what a decoder's buffer sees.
 
 use glassline_codec::vp8::{Encoder, EncoderSettings, RateSettings, Serial, StreamQuality};
-use glassline_media::measure::pattern::Pattern;
+use glassline_measure::pattern::Pattern;
 use glassline_media::{FrameRate, Size, Time, Utc};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 use super::*;
+use glassline_measure::barcode::{Barcode, Read};
 use glassline_media::bitstream::h264::sei::{USER_DATA_UNREGISTERED, write_message};
 use glassline_media::bitstream::h264::{write_capture, write_capture_utc_nal};
-use glassline_media::measure::barcode::{Barcode, Read};
 use glassline_media::stamps::{ClockAccuracy, Previous, Record};
 
 const UTC_AT_ZERO: u64 = 1_700_000_000_000_000_000;

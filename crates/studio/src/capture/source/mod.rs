@@ -23,8 +23,8 @@ use super::{Consumer, Error, FfmpegInput, Input, Item, Result, SOUND_RATE_HZ, TO
 use glassline_io::capture::Capture;
 use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, contain};
-use glassline_media::measure::pattern::Pattern;
-use glassline_media::measure::tone::Tone;
+use glassline_measure::pattern::Pattern;
+use glassline_measure::tone::Tone;
 use glassline_media::pixels::FieldOrder;
 use glassline_media::{
     Colour, FrameRate, Picture, PixelFormat, Size, Stage, Stamps, Ticks, Time, Utc, choice,

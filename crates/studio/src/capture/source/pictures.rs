@@ -4,7 +4,7 @@ use super::prepare::Prepare;
 use super::stream::Y4m;
 use super::{Deinterlace, Format, Length};
 use crate::capture::{Children, Error, FfmpegInput, Input, Result};
-use glassline_media::measure::pattern::Pattern;
+use glassline_measure::pattern::Pattern;
 use glassline_media::{Colour, Picture, PixelFormat, Time, Utc};
 use std::collections::VecDeque;
 

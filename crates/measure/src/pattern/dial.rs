@@ -1,7 +1,7 @@
 //! The dial: a hand that sweeps round once a second, with a tail that fades.
 
 use super::canvas::{Area, Mask, Yuv, blend};
-use crate::picture::Picture;
+use glassline_media::picture::Picture;
 use std::f32::consts::TAU;
 
 /// Steps of the hand in a turn.

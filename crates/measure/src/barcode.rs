@@ -37,9 +37,9 @@
 //! between the darkest and the brightest cell of the code, so that a change of range does no harm; where they
 //! are less than 32 (of 255) apart there is no code. The check must hold.
 
-use crate::picture::{Chroma, Picture, Size};
-use crate::time::Utc;
 use crc::{CRC_16_IBM_3740, Crc};
+use glassline_media::picture::{Chroma, Picture, Size};
+use glassline_media::time::Utc;
 
 /// Cells in a row.
 pub const COLUMNS: u32 = 20;
@@ -233,8 +233,8 @@ fn value_of(sample: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::PixelFormat;
-    use crate::time::Time;
+    use glassline_media::picture::PixelFormat;
+    use glassline_media::time::Time;
     use proptest::prelude::*;
 
     fn size(width: u32, height: u32) -> Size {

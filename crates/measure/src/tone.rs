@@ -3,8 +3,8 @@
 //! The beep sounds exactly while the test pattern flashes ([`flashes`]): together they show lip sync. A gap or a
 //! click in the note shows lost sound.
 
-use crate::audio::AudioBlock;
-use crate::time::{Time, Utc};
+use glassline_media::audio::AudioBlock;
+use glassline_media::time::{Time, Utc};
 use std::f64::consts::TAU;
 
 /// How long flash and beep last, from each full UTC second on, in nanoseconds.

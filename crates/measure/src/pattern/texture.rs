@@ -4,7 +4,7 @@
 //! scene does, and costs us a copy.
 
 use super::canvas::{Area, rgb};
-use crate::picture::Picture;
+use glassline_media::picture::Picture;
 use std::f32::consts::TAU;
 
 /// A texture that repeats in both directions; lines are longer than a period by the width of the picture, so

@@ -2,9 +2,9 @@
 
 use super::canvas::Area;
 use super::font;
-use crate::measure::barcode;
-use crate::picture::Size;
-use crate::time::FrameRate;
+use crate::barcode;
+use glassline_media::picture::Size;
+use glassline_media::time::FrameRate;
 
 pub(super) const TITLE: &str = "GLASSLINE";
 const CLOCK: &str = "00:00:00.000";

@@ -1,6 +1,6 @@
 //! What two pictures need to have in common so that they can be compared sample by sample.
 
-use crate::picture::{Picture, PixelFormat, Size};
+use glassline_media::picture::{Picture, PixelFormat, Size};
 use thiserror::Error;
 
 /// Refuses pictures that have no samples in common, or are not in planes.
@@ -59,15 +59,11 @@ pub enum CompareError {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::picture::Chroma;
-    use crate::time::Time;
+    use glassline_media::picture::Chroma;
+    use glassline_media::time::Time;
 
     /// A picture in 4:2:0 with the samples that `of` (plane, x, y) gives.
-    pub(in crate::measure) fn picture(
-        width: u32,
-        height: u32,
-        of: impl Fn(usize, usize, usize) -> u8,
-    ) -> Picture {
+    pub(crate) fn picture(width: u32, height: u32, of: impl Fn(usize, usize, usize) -> u8) -> Picture {
         let mut picture = Picture::new(PixelFormat::I420, Size::new(width, height).unwrap(), Time::ZERO);
         for (index, plane) in picture.planes_mut().iter_mut().enumerate() {
             for (y, line) in plane.lines_mut().enumerate() {
@@ -78,7 +74,7 @@ pub(super) mod tests {
     }
 
     /// The same of more bits.
-    pub(in crate::measure) fn deep_picture(
+    pub(crate) fn deep_picture(
         depth_bits: u8,
         (width, height): (u32, u32),
         of: impl Fn(usize, usize, usize) -> u16,

@@ -11,7 +11,7 @@
 //! decibels ([`super::ssim::decibels`]) are made of their mean.
 
 use super::compare::{self, CompareError};
-use crate::picture::{Picture, Plane};
+use glassline_media::picture::{Picture, Plane};
 
 /// The sum of a window's weights in one direction.
 const WEIGHT: f64 = 256.0;
@@ -249,8 +249,8 @@ fn weigh_columns(column: &[f32], weights: &[f32]) -> [f32; LANES] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::compare::tests::{deep_picture, picture};
-    use crate::measure::ssim::decibels;
+    use crate::compare::tests::{deep_picture, picture};
+    use crate::ssim::decibels;
     use proptest::prelude::*;
 
     /// The definition, window by window in exact arithmetic, from weights that are given.

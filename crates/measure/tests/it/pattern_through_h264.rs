@@ -1,9 +1,9 @@
 //! The test pattern through a real encoder at 500 kbit/s: the barcodes have to survive.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, clippy::unwrap_used)]
 
+use glassline_measure::barcode::{self, Barcode};
+use glassline_measure::pattern::Pattern;
 use glassline_media::container::y4m;
-use glassline_media::measure::barcode::{self, Barcode};
-use glassline_media::measure::pattern::Pattern;
 use glassline_media::{FrameRate, Size, Time, Utc};
 use glassline_test_support::{has_program, skip};
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::measure::barcode;
+use crate::barcode;
 use proptest::prelude::*;
 
 const RATE: FrameRate = FrameRate::new(30, 1).unwrap();

@@ -10,7 +10,7 @@
 //! In decibels it is −10 · log10(1 − SSIM): 1 is infinite, 0.99 is 20 dB.
 
 use super::compare::{self, CompareError};
-use crate::picture::{Picture, Plane};
+use glassline_media::picture::{Picture, Plane};
 
 /// Samples of a side of the blocks that windows are put together from.
 const BLOCK: usize = 4;
@@ -174,7 +174,7 @@ fn of_window<T: Copy + Into<u64>>(blocks: [Sums<T>; 4], Constants { c1, c2 }: Co
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::compare::tests::{deep_picture, picture};
+    use crate::compare::tests::{deep_picture, picture};
     use proptest::prelude::*;
 
     #[test]

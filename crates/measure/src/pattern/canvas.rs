@@ -1,6 +1,6 @@
 //! Drawing into an 8-bit 4:2:0 picture: rectangles and masks, cut off at its edges.
 
-use crate::picture::Picture;
+use glassline_media::picture::Picture;
 
 /// A colour in BT.709, limited range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //! With a file name as argument it writes two seconds of 1280×720 as y4m there instead, to be looked at.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use glassline_measure::pattern::Pattern;
 use glassline_media::container::y4m;
-use glassline_media::measure::pattern::Pattern;
 use glassline_media::{FrameRate, Size, Time, Utc};
 use std::time::Instant;
 

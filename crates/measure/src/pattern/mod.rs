@@ -29,10 +29,10 @@ mod texture;
 
 use super::barcode::Barcode;
 use super::tone;
-use crate::picture::{Colour, Picture, PixelFormat, Size};
-use crate::time::{FrameRate, Time, Utc};
 use canvas::{Area, Mask, Yuv, blend, copy, fill, rgb};
 use dial::Dial;
+use glassline_media::picture::{Colour, Picture, PixelFormat, Size};
+use glassline_media::time::{FrameRate, Time, Utc};
 use layout::Layout;
 use std::collections::BTreeMap;
 use texture::Texture;

@@ -4,7 +4,7 @@
 //! filter `psnr` has it (its `average`), not the mean of decibels.
 
 use super::compare::{self, CompareError};
-use crate::picture::Picture;
+use glassline_media::picture::Picture;
 
 /// Sums of squared differences over any number of pictures of one size and depth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +86,7 @@ fn of_deep_line(one: &[u8], other: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::compare::tests::{deep_picture, picture};
+    use crate::compare::tests::{deep_picture, picture};
 
     #[test]
     fn it_is_the_textbooks() {
