@@ -23,6 +23,8 @@ mod mpeg_ts_segments;
 mod playlists;
 mod presentation_store;
 mod readers;
+#[cfg(test)]
+mod testing;
 mod upstream;
 mod waits;
 
