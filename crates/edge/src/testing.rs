@@ -2,11 +2,16 @@
 
 use super::cache::{Cache, Job, Unfinished};
 use super::readers::Feeder;
-use super::{Growing, Wake};
+use super::{FoundObject, Growing, PresentationStore, Wake};
 use glassline_delivery::fill::{Freshness, Head, Object, Via};
 use glassline_delivery::http1::server::{Event, Server};
 use glassline_delivery::http1::{Headers, Limits};
-use glassline_media::Time;
+use glassline_delivery::packager::Settings;
+use glassline_delivery::stream::Mux;
+use glassline_media::access_unit::{AccessUnit, Codec};
+use glassline_media::container::ts::{MuxSettings, Muxer};
+use glassline_media::stamps::Stamps;
+use glassline_media::{Ticks, Time, Utc};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -120,6 +125,94 @@ pub(crate) fn fields(lines: &str) -> Headers {
     let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
     match server.next(&mut wire.as_bytes(), Time::ZERO) {
         Ok(Some(Event::Request(request))) => request.headers,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Parameter sets of pictures of 320x240, 25 a second.
+const SETS: [&[u8]; 2] = [
+    &[
+        0x67, 0x42, 0xc0, 0x0d, 0xd9, 0x01, 0x41, 0x9f, 0x9f, 0x01, 0x10, 0x00, 0x00, 0x03, 0x00, 0x10, 0x00,
+        0x00, 0x03, 0x03, 0x20, 0xf1, 0x42, 0xa4, 0x80,
+    ],
+    &[0x68, 0xcb, 0x83, 0xcb, 0x20],
+];
+
+/// Pictures in a segment of the streams below.
+pub(crate) const KEY_EVERY: u64 = 25;
+/// Pictures in a part.
+pub(crate) const PART_EVERY: u64 = 5;
+/// When the streams below begin, in seconds of UTC. Their segments last a second, so that it is also the number of the first.
+pub(crate) const BEGUN_SECS: u64 = 1_800_000_000;
+
+/// Segments of a second in five parts, kept for six seconds.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        segment: Duration::from_secs(1),
+        part: Duration::from_millis(200),
+        window: Duration::from_secs(6),
+    }
+}
+
+/// When a picture of this number comes.
+pub(crate) fn utc(number: u64) -> Utc {
+    Utc::from_nanos(BEGUN_SECS * 1_000_000_000 + number * 40_000_000)
+}
+
+/// A stream in MPEG-TS of 25 pictures a second, a key frame each second, which goes into a presentation.
+pub(crate) struct Stream {
+    muxer: Muxer,
+    /// Its bytes so far.
+    pub(crate) bytes: Vec<u8>,
+    next: u64,
+}
+
+impl Stream {
+    pub(crate) fn new() -> Stream {
+        let settings = MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() };
+        Stream { muxer: Muxer::new(settings).unwrap(), bytes: Vec::new(), next: 0 }
+    }
+
+    /// Pushes pictures until so many have come.
+    pub(crate) fn push_until(&mut self, store: &PresentationStore, count: u64) {
+        while self.next < count {
+            let from = self.bytes.len();
+            self.muxer.write(&picture(self.next), &mut self.bytes).unwrap();
+            store.push(&self.bytes[from..], utc(self.next), Some(from as u64));
+            self.next += 1;
+        }
+    }
+
+    /// The next pictures before this one do not come.
+    pub(crate) fn skip_until(&mut self, number: u64) {
+        self.next = number;
+    }
+}
+
+fn picture(number: u64) -> AccessUnit {
+    let is_key = number.is_multiple_of(KEY_EVERY);
+    let slice = if is_key { [0x65, 0x88] } else { [0x41, 0x9a] };
+    let nals = SETS.into_iter().filter(|_| is_key).chain([&slice[..]]);
+    let mut data = vec![0, 0, 0, 1, 9, 0xf0];
+    nals.for_each(|nal| data.extend([&[0, 0, 0, 1], nal].concat()));
+    data.resize(300, 7);
+    let pts = Ticks(90_000 + number as i64 * 3600);
+    let stamps = Stamps::default();
+    AccessUnit { codec: Codec::H264, data: data.into(), pts, dts: pts, random_access: is_key, stamps }
+}
+
+/// A presentation of a stream of MPEG-TS, and what its readers are woken by.
+pub(crate) fn store() -> (Arc<PresentationStore>, Arc<Woken>) {
+    let woken = Arc::new(Woken::default());
+    let base = Arc::from("/base");
+    let store = PresentationStore::new(Mux::MpegTs, settings(), woken.as_wake(), base, at(1), utc(0));
+    (Arc::new(store), woken)
+}
+
+/// The object that a request comes to.
+pub(crate) fn found(found: FoundObject) -> Arc<Growing> {
+    match found {
+        FoundObject::Object(growing) => growing,
         other => panic!("{other:?}"),
     }
 }
