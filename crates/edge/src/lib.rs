@@ -25,6 +25,8 @@ mod presentation_store;
 mod readers;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod upstream;
 mod waits;
 

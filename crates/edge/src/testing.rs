@@ -12,7 +12,8 @@ use glassline_media::access_unit::{AccessUnit, Codec};
 use glassline_media::container::ts::{MuxSettings, Muxer};
 use glassline_media::stamps::Stamps;
 use glassline_media::{Ticks, Time, Utc};
-use std::net::{IpAddr, Ipv4Addr};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -214,5 +215,87 @@ pub(crate) fn found(found: FoundObject) -> Arc<Growing> {
     match found {
         FoundObject::Object(growing) => growing,
         other => panic!("{other:?}"),
+    }
+}
+
+/// What an origin of the tests answers.
+pub(crate) struct Answer {
+    wire: Vec<u8>,
+    keeps: bool,
+}
+
+impl Answer {
+    /// These bytes; then the connection waits for the next request.
+    pub(crate) fn keeps(wire: Vec<u8>) -> Answer {
+        Answer { wire, keeps: true }
+    }
+
+    /// These bytes; then the connection ends.
+    pub(crate) fn ends(wire: Vec<u8>) -> Answer {
+        Answer { wire, keeps: false }
+    }
+}
+
+/// What answers a request of this number, which counts from 0 over all connections.
+type Answers = dyn Fn(usize, &str) -> Answer + Send + Sync;
+
+/// A server on this machine that answers as it is told, and writes down what it was asked.
+pub(crate) struct Origin {
+    pub(crate) url: String,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    answers: Box<Answers>,
+    requests: Mutex<Vec<String>>,
+    connections: AtomicUsize,
+}
+
+impl Origin {
+    pub(crate) fn start(answers: impl Fn(usize, &str) -> Answer + Send + Sync + 'static) -> Origin {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (answers, requests, connections) = (Box::new(answers), Mutex::default(), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { answers, requests, connections });
+        let theirs = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                let (connection, shared) = (connection.unwrap(), Arc::clone(&theirs));
+                shared.connections.fetch_add(1, Ordering::SeqCst);
+                std::thread::spawn(move || serve(connection, &shared));
+            }
+        });
+        Origin { url, shared }
+    }
+
+    /// The requests that have come, as they were written.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.shared.requests.lock().unwrap().clone()
+    }
+
+    /// How many connections there were.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+}
+
+fn serve(mut connection: TcpStream, shared: &Shared) {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while connection.read(&mut byte).is_ok_and(|count| count == 1) {
+        head.push(byte[0]);
+        if !head.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let request = String::from_utf8(std::mem::take(&mut head)).unwrap();
+        let number = {
+            let mut requests = shared.requests.lock().unwrap();
+            requests.push(request.clone());
+            requests.len() - 1
+        };
+        let answer = (shared.answers)(number, &request);
+        // A client that has gone is none of the origin's business.
+        if connection.write_all(&answer.wire).is_err() || !answer.keeps {
+            return;
+        }
     }
 }
