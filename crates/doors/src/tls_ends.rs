@@ -407,3 +407,7 @@ impl Keeper {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "tls_ends_tests.rs"]
+mod tests;
