@@ -237,7 +237,7 @@ fn a_job_that_is_dropped_fails_its_object_and_frees_its_key() {
 }
 
 #[test]
-fn a_job_whose_object_is_over_changes_nothing_when_it_goes() {
+fn a_job_changes_nothing_when_it_goes_behind_the_end_of_its_object() {
     let (cache, _) = cache(1 << 20);
     let (_reading, _, wanted) = ask(&cache, "/a", 0);
     let growing = wanted.unwrap().value;

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_whose_bytes_are_gone_is_not_asked_for_again_nor_any_before_it() {
+    fn a_segment_that_has_lost_its_bytes_is_not_asked_for_again_nor_any_before_it() {
         let mut segments = kept(&[BEGUN_SECS]);
         put(&mut segments, BEGUN_SECS + 1, None);
         assert_eq!(missing(&segments, 4 * KEY_EVERY + 1), [2, 3]);

@@ -88,7 +88,7 @@ fn a_hinted_part_is_waited_for_and_its_reader_is_woken_by_its_head_and_its_first
     stream.push_until(&store, PART_EVERY + 1);
     assert_eq!(woken.take(), [(3, vec![9])]);
     assert_eq!(filled(&hinted), (402, false));
-    assert!(Arc::ptr_eq(&hinted, &get(&store, part(0, 1))), "all who ask read the same one");
+    assert!(Arc::ptr_eq(&hinted, &get(&store, part(0, 1))), "all that ask read the same one");
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn what_lasts_is_written_and_what_is_old_before_long_is_not() {
 }
 
 #[test]
-fn a_file_whose_object_was_answered_anew_with_less_is_removed() {
+fn a_file_is_removed_when_its_object_was_answered_anew_with_less() {
     let mut bench = Bench::new(1 << 20);
     bench.write("/a", tagged(b"hello".to_vec()), freshness(HOUR, 0, 0));
     offer(&bench, &whole(&bench, "/a", tagged(b"other".to_vec())), 1);

@@ -261,3 +261,49 @@ fn what_is_asked_for_when_the_thread_ends_fails() {
     assert_eq!(reading.look(Object::failure), Some(Failure::Upstream));
     assert!(!bench.disk.is_awaited());
 }
+
+#[test]
+fn a_head_that_is_longer_than_nearly_all_is_read_too() {
+    for length in [3900, 4096, 60_000] {
+        let mut bench = Bench::new(1 << 20);
+        let head = Head::new("video/mp4").with("Content-Disposition", &"x".repeat(length));
+        let object = Object::whole(head.clone(), Bytes::from_static(b"hello"));
+        bench.write("/a", object, freshness(HOUR, 0, 0));
+        let mut reads = reads(&bench);
+        let reading = ask(&mut bench, &mut reads, "/a");
+        read_all(&mut bench, &mut reads);
+        assert_eq!(text(&reading), "hello", "{length}");
+        assert_eq!(reading.look(|object| object.progress()).head.as_deref(), Some(&head), "{length}");
+    }
+}
+
+#[test]
+fn a_file_that_says_of_itself_that_its_head_is_longer_than_it_is_is_damaged() {
+    let mut bench = Bench::new(1 << 20);
+    bench.write("/a", tagged(b"hello".to_vec()), freshness(HOUR, 0, 0));
+    // The lengths of key and head fit together, and not to the file.
+    bench.spoil("/a", |file| {
+        for at in [8, 52] {
+            let length = u32::from_be_bytes(file[at..at + 4].try_into().unwrap()) + 30_000;
+            file[at..at + 4].copy_from_slice(&length.to_be_bytes());
+        }
+    });
+    let mut reads = reads(&bench);
+    let _reading = ask(&mut bench, &mut reads, "/a");
+    assert_eq!((bench.fetched().len(), bench.disk.figures().damaged, bench.files().len()), (1, 1, 0));
+}
+
+#[test]
+fn something_else_in_a_files_place_is_an_error_and_not_read() {
+    let mut bench = Bench::new(1 << 20);
+    bench.write("/a", tagged(b"hello".to_vec()), freshness(HOUR, 0, 0));
+    let path = bench.path("/a");
+    let elsewhere = bench.directory.path().join("elsewhere");
+    std::fs::rename(&path, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+    let mut reads = reads(&bench);
+    let _reading = ask(&mut bench, &mut reads, "/a");
+    let figures = bench.disk.figures();
+    assert_eq!((bench.fetched().len(), figures.errors, figures.damaged, figures.objects), (1, 1, 0, 0));
+    assert!(elsewhere.exists() && !path.is_symlink(), "the link alone is removed");
+}

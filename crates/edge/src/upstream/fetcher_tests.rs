@@ -1,4 +1,4 @@
-use super::super::super::testing::{Answer, Origin, client, text};
+use super::super::super::testing::{Answer, Origin, client, job, plain, text};
 use super::super::super::{CacheStatus, Edge, Reading, UpstreamSettings};
 use super::super::FetchFigures;
 use super::*;
@@ -245,7 +245,7 @@ fn an_old_object_that_still_holds_is_given_again_without_its_bytes_coming_twice(
         0 => Answer::keeps(ok("ETag: \"7\"\r\nCache-Control: max-age=0, stale-if-error=60\r\n", "hello")),
         _ => {
             assert!(request.contains("\r\nIf-None-Match: \"7\"\r\n"), "{request}");
-            Answer::keeps(b"HTTP/1.1 304 x\r\nETag: \"7\"\r\nCache-Control: max-age=60\r\n\r\n".to_vec())
+            Answer::keeps(NOT_MODIFIED.as_bytes().to_vec())
         }
     });
     let edge = start(settings(&[&origin.url]));
@@ -405,4 +405,55 @@ fn authorities_that_cannot_be_read_are_an_error_of_the_start() {
     let begun = Edge::start(with_tls, Arc::new(Unheard), Clock::new(), 1);
     assert!(matches!(begun.err(), Some(FetcherError::Tls(_))));
     drop(start(UpstreamSettings { ca, ..settings(&["http://origin.example"]) }));
+}
+
+/// It has the length of what still holds, and no body (RFC 9110 §8.6).
+const NOT_MODIFIED: &str =
+    "HTTP/1.1 304 x\r\nETag: \"7\"\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\n";
+
+#[test]
+fn an_old_object_that_may_be_given_no_longer_is_not_given_where_its_server_fails() {
+    let origin = Origin::start(|_, _| Answer::keeps(b"HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n".to_vec()));
+    let edge = start(settings(&[&origin.url]));
+    let now = edge.clock.now();
+    for (target, old_until, expected) in [
+        ("/long", now + Duration::from_secs(600), Ok("old".to_owned())),
+        ("/over", now, Err(Failure::Upstream)),
+    ] {
+        let (reading, ..) = edge.cache.find(target, now);
+        let old = edge.cache.fresh();
+        old.change(|object| *object = Object::whole(plain(), b"old"[..].into()));
+        let job = Job { old: Some(old), old_until, ..job(&edge.cache, target, &reading) };
+        edge.mailbox.send(Box::new(job));
+        assert_eq!(end(&reading), expected, "{target}");
+    }
+}
+
+#[test]
+fn a_client_that_joins_a_fetch_which_waits_brings_it_its_turn() {
+    let (release, held) = std::sync::mpsc::channel();
+    let held = std::sync::Mutex::new(held);
+    let origin = Origin::start(move |_, _| {
+        held.lock().unwrap().recv().unwrap();
+        Answer::keeps(ok("", "x"))
+    });
+    let edge = start(UpstreamSettings { connections: 1, ..settings(&[&origin.url]) });
+    let first = find_for(&edge, "/1a", 1).0;
+    until("the first request", || origin.requests().len() == 1);
+    let waits = |reading: &Reading| reading.ticket().load(Ordering::Acquire) != 0;
+    let mut readings = vec![first];
+    for (target, asker) in [("/1b", 1), ("/1c", 1), ("/1d", 1)] {
+        readings.push(find_for(&edge, target, asker).0);
+        until("it to wait", || readings.last().is_some_and(waits));
+    }
+    let (joined, status) = find_for(&edge, "/1d", 2);
+    assert_eq!(status, CacheStatus::Joined);
+    // What follows in the mailbox is taken up behind that.
+    readings.extend([joined, find_for(&edge, "/3a", 3).0]);
+    until("the last one to wait", || readings.last().is_some_and(waits));
+    (0..5).for_each(|_| release.send(()).unwrap());
+    readings.iter().for_each(|reading| assert_eq!(end(reading), Ok("x".into())));
+    let requests = origin.requests();
+    let order: Vec<&str> = requests.iter().filter_map(|request| request.split(' ').nth(1)).collect();
+    assert_eq!(order, ["/1a", "/1b", "/1d", "/3a", "/1c"]);
 }
