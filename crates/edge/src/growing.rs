@@ -528,7 +528,8 @@ mod tests {
 
     #[test]
     fn a_reader_is_woken_by_the_head_by_bytes_by_the_end_and_by_a_failure_alike() {
-        let changes: [(&str, fn(&mut Object)); 4] = [
+        type Change = fn(&mut Object);
+        let changes: [(&str, Change); 4] = [
             ("head", |object| object.begin(plain(), None)),
             ("bytes", |object| object.append(Bytes::from_static(b"x"))),
             ("end", Object::finish),

@@ -34,7 +34,7 @@ impl Bench {
     pub(super) fn new(bytes: u64) -> Bench {
         let scratch = Scratch::new("disk-bench");
         let settings =
-            DiskSettings { directory: scratch.path().join("kept"), bytes, timeout: Duration::from_secs(1) };
+            DiskSettings { directory: scratch.path().join("kept"), bytes, timeout: Duration::from_secs(600) };
         let servers: [Url; 1] = ["http://origin.example/base/".parse().unwrap()];
         let disk = Disk::new(settings, 64 << 20, std::iter::once(&servers[..]));
         let clock = Clock::new();

@@ -135,7 +135,8 @@ fn what_has_begun_and_can_be_continued_by_no_server_fails() {
 /// Every way in which a file can be spoiled before its first block is given.
 #[test]
 fn a_file_that_is_no_whole_one_of_this_version_is_dropped_and_its_object_fetched() {
-    let spoils: [(&str, fn(&mut Vec<u8>)); 8] = [
+    type Spoil = fn(&mut Vec<u8>);
+    let spoils: [(&str, Spoil); 8] = [
         ("empty", |file| file.clear()),
         ("cut in its head", |file| file.truncate(40)),
         ("cut in its block", |file| file.truncate(file.len() - 1)),
@@ -205,7 +206,7 @@ fn what_a_fetch_has_taken_over_is_read_no_further() {
     bench.write("/a", tagged(pattern(2 * BLOCK_BYTES)), freshness(HOUR, 0, 0));
     let mut reads = reads(&bench);
     let reading = ask(&mut bench, &mut reads, "/a");
-    let late = bench.clock.now() + Duration::from_secs(1);
+    let late = bench.clock.now() + bench.disk.settings.timeout;
     assert_eq!(bench.disk.take_overdue(late).len(), 1);
     read_all(&mut bench, &mut reads);
     assert_eq!((reading.look(Object::filled), bench.fetched().len()), (0, 0));
@@ -240,7 +241,7 @@ fn an_object_that_is_ahead_of_its_reader_rests_until_that_goes_on() {
     let filled = reading.look(Object::filled);
     assert!((filled as usize) < ahead && !reads.is_empty() && !reads.is_busy());
     assert_eq!(
-        bench.disk.take_overdue(bench.clock.now() + Duration::from_secs(60)).len(),
+        bench.disk.take_overdue(bench.clock.now() + bench.disk.settings.timeout * 2).len(),
         0,
         "the disk is not late"
     );

@@ -47,7 +47,7 @@ fn a_file_has_its_name_behind_the_last_block_alone() {
     let mut writing = bench.begin("/a", object, freshness(HOUR, 0, 0), bench.clock.utc());
     let unfinished = format!("{}.{}.tmp", bench.name("/a"), std::process::id());
     for block in 0..3 {
-        assert_eq!(bench.files(), [unfinished.clone()], "{block}");
+        assert_eq!(bench.files(), [unfinished.as_str()], "{block}");
         assert!(!lock(&bench.disk.index).has(bench.name("/a")));
         writing = writing.and_then(|writing| writing.go_on(&mut bench.directory));
     }

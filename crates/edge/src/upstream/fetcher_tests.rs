@@ -13,8 +13,11 @@ impl super::super::super::Wake for Unheard {
     fn wake(&self, _: usize, _: Vec<u64>) {}
 }
 
+/// No machine is so slow that a server seems to be silent.
 fn settings(servers: &[&str]) -> UpstreamSettings {
-    UpstreamSettings::new(servers.iter().map(|url| url.parse().unwrap()).collect())
+    let (connect_timeout, silence_timeout) = (Duration::from_secs(600), Duration::from_secs(600));
+    let settings = UpstreamSettings::new(servers.iter().map(|url| url.parse().unwrap()).collect());
+    UpstreamSettings { connect_timeout, silence_timeout, ..settings }
 }
 
 fn start(settings: UpstreamSettings) -> Edge {
