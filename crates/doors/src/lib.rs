@@ -16,6 +16,10 @@ mod log_throttle;
 pub mod outgoing;
 pub mod output;
 pub mod pull;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod testing_tls;
 pub mod tls_ends;
 pub mod wire;
 

@@ -61,4 +61,47 @@ mod tests {
         assert_eq!(fail(good_after), (false, true));
         assert_eq!(fail(Duration::ZERO), (true, true));
     }
+
+    #[test]
+    fn the_first_second_fourth_and_eighth_time_are_told() {
+        let mut log_throttle = LogThrottle::default();
+        let told: Vec<u32> = (1..=17).filter(|_| log_throttle.should_log("refused")).collect();
+        assert_eq!(told, [1, 2, 4, 8, 16]);
+    }
+
+    #[test]
+    fn sayings_count_apart_but_for_their_figures() {
+        let mut log_throttle = LogThrottle::default();
+        assert!(log_throttle.should_log("no packet for 5 s"));
+        assert!(log_throttle.should_log("the name has no address"));
+        assert!(log_throttle.should_log("no packet for 60 s"), "the second of its kind");
+        assert!(!log_throttle.should_log("no packet for 7 s"), "the third");
+        assert!(log_throttle.should_log("the name has no address"));
+    }
+
+    #[test]
+    fn kinds_that_are_made_up_anew_each_time_take_no_memory() {
+        let mut log_throttle = LogThrottle::default();
+        let mut letters = String::new();
+        for _ in 0..1000 {
+            letters.push('x');
+            assert!(log_throttle.should_log(&letters), "each is the first of its kind");
+            assert!(log_throttle.said.len() <= SAYINGS);
+        }
+    }
+
+    #[test]
+    fn a_source_that_was_good_for_long_enough_is_told_of_anew() {
+        let (mut log_throttle, good_after) = (LogThrottle::default(), Duration::from_secs(5));
+        let end = |log_throttle: &mut LogThrottle, live_for: u64| {
+            log_throttle.begin(Time::from_millis(1000));
+            log_throttle.end("lost", good_after, Time::from_millis(1000 + live_for))
+        };
+        assert_eq!([4999, 4999, 4999].map(|millis| end(&mut log_throttle, millis)), [true, true, false]);
+        assert!(end(&mut log_throttle, 5000));
+        // Without having sent again, its next failures are told as before.
+        let fail =
+            |log_throttle: &mut LogThrottle| log_throttle.end("lost", good_after, Time::from_millis(99_000));
+        assert_eq!([fail(&mut log_throttle), fail(&mut log_throttle)], [true, false]);
+    }
 }

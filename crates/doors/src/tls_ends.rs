@@ -419,3 +419,7 @@ impl Keeper {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "tls_ends_tests.rs"]
+mod tests;

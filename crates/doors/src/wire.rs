@@ -233,3 +233,7 @@ impl AsFd for Wire {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

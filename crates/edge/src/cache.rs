@@ -253,3 +253,7 @@ impl Cache {
         CacheFigures { requests, objects, bytes, evicted, held_bytes: self.memory.bytes() }
     }
 }
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

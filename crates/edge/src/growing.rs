@@ -378,29 +378,13 @@ impl Growing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::readers::Reading;
+    use super::super::testing::{Resumed, Woken, bytes, fields, plain, text};
     use super::*;
     use glassline_delivery::fill::Head;
     use glassline_io::containment::{Border, contain};
-
-    #[derive(Default)]
-    struct Woken(Mutex<Vec<(usize, Vec<u64>)>>);
-
-    impl Wake for Woken {
-        fn wake(&self, thread: usize, readers: Vec<u64>) {
-            self.0.lock().unwrap().push((thread, readers));
-        }
-    }
-
-    fn fields(lines: &str) -> Headers {
-        use glassline_delivery::http1::Limits;
-        use glassline_delivery::http1::server::{Event, Server};
-        let wire = format!("GET / HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
-        let mut server = Server::new(Limits::DEFAULT, glassline_media::Time::ZERO);
-        match server.next(&mut wire.as_bytes(), glassline_media::Time::ZERO) {
-            Ok(Some(Event::Request(request))) => request.headers,
-            other => panic!("{other:?}"),
-        }
-    }
+    use glassline_io::tcp::Connection;
+    use proptest::prelude::*;
 
     #[test]
     fn a_text_is_made_smaller_once_for_all_who_ask_for_that() {
@@ -461,7 +445,7 @@ mod tests {
         });
         assert!(torn.is_err());
         assert_eq!(growing.look(|object| object.progress().failure), Some(Failure::Fault));
-        assert_eq!(*woken.0.lock().unwrap(), [(1, vec![4])]);
+        assert_eq!(woken.take(), [(1, vec![4])]);
         // It goes on as any object that has failed.
         assert_eq!(growing.waiting(), 0);
     }
@@ -482,10 +466,10 @@ mod tests {
             object.begin(Head::new("video/mp4"), None);
             object.append(Bytes::from_static(b"ab"));
         });
-        assert_eq!(*woken.0.lock().unwrap(), [(0, vec![9]), (1, vec![4, 5])]);
+        assert_eq!(woken.take(), [(0, vec![9]), (1, vec![4, 5])]);
         assert_eq!(growing.look_or_wait(reader(0, 9), more), Some(2));
         growing.change(Object::finish);
-        assert_eq!(woken.0.lock().unwrap().len(), 2, "nobody waited any more");
+        assert_eq!(woken.take(), [], "no reader waited any more");
     }
 
     #[test]
@@ -506,5 +490,385 @@ mod tests {
         // What is small, or not whole, stays where it is.
         let small = Growing::new(Object::whole(Head::new("video/mp4"), Bytes::from_static(b"x")), woken);
         assert!((0..=FREEZE_AT + 1).all(|_| small.frozen().is_none()));
+    }
+    fn growing() -> (Arc<Growing>, Arc<Woken>) {
+        let woken = Arc::new(Woken::default());
+        (Growing::new(Object::new(), Arc::clone(&woken) as Arc<dyn Wake>), woken)
+    }
+
+    fn begin(growing: &Growing) {
+        growing.change(|object| object.begin(plain(), None));
+    }
+
+    fn append(growing: &Growing, bytes: &'static [u8]) {
+        growing.change(|object| object.append(Bytes::from_static(bytes)));
+    }
+
+    const READER: Reader = Reader { thread: 0, token: 1 };
+
+    #[test]
+    fn a_reader_that_sees_something_does_not_wait() {
+        let (growing, wakes) = growing();
+        append(&growing, b"ab");
+        assert_eq!(growing.look_or_wait(READER, |object| Some(object.filled())), Some(2));
+        assert_eq!(growing.waiting(), 0);
+        append(&growing, b"c");
+        assert_eq!(wakes.take(), []);
+    }
+
+    #[test]
+    fn a_reader_that_comes_late_reads_from_the_begin() {
+        let (growing, _) = growing();
+        begin(&growing);
+        append(&growing, b"early ");
+        append(&growing, b"and late");
+        growing.change(Object::finish);
+        assert_eq!(text(&growing), "early and late");
+    }
+
+    #[test]
+    fn a_reader_is_woken_by_the_head_by_bytes_by_the_end_and_by_a_failure_alike() {
+        type Change = fn(&mut Object);
+        let changes: [(&str, Change); 4] = [
+            ("head", |object| object.begin(plain(), None)),
+            ("bytes", |object| object.append(Bytes::from_static(b"x"))),
+            ("end", Object::finish),
+            ("failure", |object| object.fail(Failure::Upstream)),
+        ];
+        for (what, change) in changes {
+            let (growing, wakes) = growing();
+            growing.look_or_wait(READER, |_| None::<()>);
+            growing.change(change);
+            assert_eq!(wakes.take(), [(0, vec![1])], "{what}");
+            assert_eq!(growing.waiting(), 0, "{what}: it waits again when it has looked again");
+        }
+    }
+
+    #[test]
+    fn a_change_gives_what_it_makes() {
+        let (growing, _) = growing();
+        assert_eq!(growing.change(|object| object.filled() + 7), 7);
+    }
+
+    #[test]
+    fn a_reader_that_has_left_is_not_woken() {
+        let (growing, wakes) = growing();
+        let other = Reader { thread: 2, token: 1 };
+        for reader in [READER, other] {
+            growing.look_or_wait(reader, |_| None::<()>);
+        }
+        growing.leave(READER);
+        growing.leave(Reader { thread: 7, token: 7 });
+        append(&growing, b"x");
+        assert_eq!(wakes.take(), [(2, vec![1])]);
+    }
+
+    #[test]
+    fn a_wake_is_called_without_a_lock_so_that_it_may_look() {
+        struct Looks(Mutex<Option<Arc<Growing>>>, AtomicU64);
+        impl Wake for Looks {
+            fn wake(&self, _: usize, _: Vec<u64>) {
+                let growing = self.0.lock().unwrap().clone().unwrap();
+                self.1.store(growing.look(Object::filled), Ordering::SeqCst);
+            }
+        }
+        let looks = Arc::new(Looks(Mutex::default(), AtomicU64::new(0)));
+        let growing = Growing::new(Object::new(), Arc::clone(&looks) as Arc<dyn Wake>);
+        *looks.0.lock().unwrap() = Some(Arc::clone(&growing));
+        growing.look_or_wait(READER, |_| None::<()>);
+        append(&growing, b"abc");
+        assert_eq!(looks.1.load(Ordering::SeqCst), 3);
+        *looks.0.lock().unwrap() = None;
+    }
+
+    #[test]
+    fn readers_of_threads_read_all_that_a_writer_writes_meanwhile() {
+        struct Unparks(Vec<std::thread::Thread>);
+        impl Wake for Unparks {
+            fn wake(&self, thread: usize, _: Vec<u64>) {
+                self.0[thread].unpark();
+            }
+        }
+        let (give, take): (Vec<_>, Vec<_>) =
+            (0..2).map(|_| std::sync::mpsc::channel::<Arc<Growing>>()).unzip();
+        let readers: Vec<_> = take
+            .into_iter()
+            .enumerate()
+            .map(|(thread, growing)| {
+                std::thread::spawn(move || {
+                    let growing = growing.recv().unwrap();
+                    let (mut got, mut pieces) = (Vec::new(), Vec::new());
+                    loop {
+                        let reader = Reader { thread, token: 0 };
+                        let at = got.len() as u64;
+                        let seen = growing.look_or_wait(reader, |object| {
+                            let count = object.read(at, u64::MAX, &mut pieces);
+                            (count > 0 || object.is_over()).then(|| object.is_over() && count == 0)
+                        });
+                        got.extend(pieces.drain(..).flatten());
+                        match seen {
+                            Some(true) => return got,
+                            Some(false) => {}
+                            None => std::thread::park_timeout(glassline_test_support::wait::PATIENCE),
+                        }
+                    }
+                })
+            })
+            .collect();
+        let wake = Unparks(readers.iter().map(|reader| reader.thread().clone()).collect());
+        let growing = Growing::new(Object::new(), Arc::new(wake) as Arc<dyn Wake>);
+        give.iter().for_each(|give| give.send(Arc::clone(&growing)).unwrap());
+        begin(&growing);
+        let written: Vec<u8> = (0..20_000u32).map(|at| at as u8).collect();
+        for run in written.chunks(97) {
+            growing.change(|object| object.append(Bytes::copy_from_slice(run)));
+        }
+        growing.change(Object::finish);
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), written);
+        }
+    }
+
+    #[test]
+    fn an_object_without_a_feeder_does_not_miss_one() {
+        let (growing, _) = growing();
+        let reading = Reading::new(Arc::clone(&growing));
+        let full = Budget { bytes_max: 1, held_bytes: 1 };
+        assert_eq!(growing.pace(full, 0), Pace::WaitForRoom);
+        reading.look_or_wait(READER, (0, 0), |_| Some(()));
+        drop(reading);
+        assert_eq!(growing.readers(), 0);
+    }
+
+    #[test]
+    fn what_is_held_counts_where_the_object_does_and_what_is_beside_it_wakes_alike() {
+        let memory = Memory::default();
+        let wakes = Arc::new(Woken::default());
+        let feeder = Arc::new(Resumed::default());
+        let fed = Growing::fed(memory.clone(), Arc::clone(&wakes) as Arc<dyn Wake>, feeder);
+        assert_eq!(memory.bytes(), OVERHEAD_BYTES);
+        let held = fed.hold(vec![1; 500]);
+        assert_eq!((memory.bytes(), held.len()), (OVERHEAD_BYTES + 500, 500));
+        let beside = fed.beside(Object::new());
+        beside.look_or_wait(READER, |_| None::<()>);
+        beside.change(Object::finish);
+        assert_eq!(wakes.take(), [(0, vec![1])]);
+        assert!(*fed != *beside && *fed == *fed, "they are two objects");
+        drop((held, beside, fed));
+        assert_eq!(memory.bytes(), 0);
+        // Without one that counts, nothing does.
+        let (plain, _) = growing();
+        assert_eq!(plain.hold(vec![7; 3]), &[7, 7, 7][..]);
+    }
+
+    #[test]
+    fn a_coded_text_counts_in_the_memory_of_the_plain_one() {
+        let memory = Memory::default();
+        let object = Object::counted(memory.clone());
+        let growing = Growing::new(object, Arc::new(Woken::default()) as Arc<dyn Wake>);
+        growing.change(|object| {
+            object.begin(plain().with("Vary", "Accept-Encoding"), None);
+            object.append(memory.hold(vec![b'a'; 4000]));
+            object.finish();
+        });
+        assert_eq!(memory.bytes(), 4000);
+        let coded = growing.coded(&fields("Accept-Encoding: gzip\r\n"), Effort::Shared).unwrap();
+        assert_eq!(memory.bytes(), 4000 + coded.look(Object::filled));
+    }
+
+    #[test]
+    fn a_failed_text_comes_in_no_coding() {
+        let (growing, _) = growing();
+        growing.change(|object| {
+            object.begin(plain().with("Vary", "Accept-Encoding"), None);
+            object.append(Bytes::from(vec![b'a'; 4000]));
+            object.fail(Failure::Upstream);
+        });
+        assert!(growing.coded(&fields("Accept-Encoding: gzip\r\n"), Effort::Shared).is_none());
+    }
+
+    #[test]
+    fn a_coding_changes_a_strong_tag_a_weak_one_and_nothing_that_is_no_tag() {
+        let coded = |tag: &str| {
+            let head = coded_head(&plain().with("ETag", tag), Coding::Gzip);
+            head.field("etag").unwrap().to_owned()
+        };
+        assert_eq!(coded("\"1\""), "\"1-gzip\"");
+        assert_eq!(coded("W/\"1\""), "W/\"1-gzip\"");
+        assert_eq!(coded("unquoted"), "unquoted");
+        let other = coded_head(&Head::of_status(200).with("X-Note", "\"quoted\""), Coding::Brotli);
+        assert_eq!(other.lines(), "X-Note: \"quoted\"\r\nContent-Encoding: br\r\n");
+    }
+
+    #[test]
+    fn a_head_says_that_it_comes_in_codings_where_it_may_and_does_not_say_so_yet() {
+        let vary = |head: Head| {
+            let told = told_of_codings(head);
+            let values: Vec<String> = told
+                .fields()
+                .filter(|(name, _)| name.eq_ignore_ascii_case("vary"))
+                .map(|(_, value)| value.to_owned())
+                .collect();
+            values.join("; ")
+        };
+        assert_eq!(vary(plain()), "Accept-Encoding");
+        assert_eq!(vary(plain().with("vary", "Origin, accept-encoding")), "Origin, accept-encoding");
+        assert_eq!(vary(plain().with("Vary", "Origin")), "Origin; Accept-Encoding");
+        assert_eq!(vary(plain().with("Content-Encoding", "gzip")), "");
+        assert_eq!(vary(plain().with("Cache-Control", "public, No-Transform")), "");
+        assert_eq!(vary(plain().with("Cache-Control", "no-transformer")), "Accept-Encoding");
+        assert_eq!(vary(Head::of_status(404)), "");
+    }
+
+    #[test]
+    fn what_is_too_small_too_large_or_in_part_gone_lies_in_no_file() {
+        let asked = |object: Object| {
+            let growing = Growing::new(object, Arc::new(Woken::default()) as Arc<dyn Wake>);
+            growing.asked.store(FREEZE_AT, Ordering::Relaxed);
+            growing.frozen().is_some()
+        };
+        let whole = |count: u64| Object::whole(plain(), Bytes::from(vec![3; count as usize]));
+        let (least, most) = (*FREEZE_BYTES.start(), *FREEZE_BYTES.end());
+        assert_eq!(
+            [least - 1, least, most, most + 1].map(|count| asked(whole(count))),
+            [false, true, true, false]
+        );
+        let mut growing = Object::new();
+        growing.begin(plain(), None);
+        growing.append(vec![0; 1 << 20].into());
+        assert!(!asked(growing.clone()), "it is not whole");
+        growing.append(vec![0; 1 << 20].into());
+        growing.finish();
+        growing.trim(1 << 20);
+        assert!(!asked(growing), "its begin is gone");
+    }
+
+    #[test]
+    fn a_file_sends_the_bytes_of_a_range_to_a_socket() {
+        let object = Object::whole(plain(), (0..100_000u32).map(|at| at as u8).collect::<Vec<_>>().into());
+        let file = ObjectFile::of(&[Bytes::from(bytes(&object))], None).unwrap();
+        let (one, other) = Connection::pair(1 << 17).unwrap();
+        assert_eq!(file.send(&one, 70_000, 70_010).unwrap(), Some(10));
+        let mut got = [0; 64];
+        assert_eq!(other.read(&mut got).unwrap(), Some(10));
+        let expected: Vec<u8> = (70_000..70_010u32).map(|at| at as u8).collect();
+        assert_eq!(got[..10], expected);
+    }
+
+    #[test]
+    fn a_file_counts_as_memory_until_the_last_hold_on_it_goes() {
+        let memory = Memory::default();
+        let growing =
+            Growing::new(Object::counted(memory.clone()), Arc::new(Woken::default()) as Arc<dyn Wake>);
+        growing.change(|object| {
+            object.begin(plain(), None);
+            object.append(memory.hold(vec![9; 80_000]));
+            object.finish();
+        });
+        growing.asked.store(FREEZE_AT, Ordering::Relaxed);
+        let file = growing.frozen().unwrap();
+        assert_eq!(memory.bytes(), 80_000, "it is kept once");
+        drop(growing);
+        assert_eq!(memory.bytes(), 80_000);
+        drop(file);
+        assert_eq!(memory.bytes(), 0);
+    }
+
+    #[test]
+    fn a_panic_while_it_is_looked_at_fails_it_too() {
+        let (growing, _) = growing();
+        begin(&growing);
+        append(&growing, b"abc");
+        let torn = contain(Border::Exchange, || growing.look(|_| panic!("a test's")));
+        assert!(torn.is_err());
+        let progress = growing.look(Object::progress);
+        assert_eq!((progress.failure, progress.head, progress.filled), (Some(Failure::Fault), None, 0));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Begin(Option<u64>),
+        Append(Vec<u8>),
+        Finish,
+        Fail,
+        Wait(usize, u64),
+        Leave(usize, u64),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            2 => prop::option::of(0u64..200).prop_map(Step::Begin),
+            8 => prop::collection::vec(any::<u8>(), 0..40).prop_map(Step::Append),
+            1 => Just(Step::Finish),
+            1 => Just(Step::Fail),
+            6 => (0usize..3, 0u64..4).prop_map(|(thread, token)| Step::Wait(thread, token)),
+            2 => (0usize..3, 0u64..4).prop_map(|(thread, token)| Step::Leave(thread, token)),
+        ];
+        prop::collection::vec(step, 0..50)
+    }
+
+    proptest! {
+        /// It holds the bytes that a plain vector does, and each change wakes exactly the readers that wait, each thread once.
+        #[test]
+        fn it_fills_like_a_vector_and_wakes_exactly_those_that_wait(steps in steps()) {
+            let (growing, wakes) = growing();
+            let (mut all, mut announced, mut has_head) = (Vec::new(), None, false);
+            let (mut is_whole, mut has_failed) = (false, false);
+            let mut waiting = BTreeSet::new();
+            for step in steps {
+                let is_over = is_whole || has_failed;
+                let is_change = !matches!(step, Step::Wait(..) | Step::Leave(..));
+                match step {
+                    Step::Begin(total) => {
+                        growing.change(|object| object.begin(plain(), total));
+                        if !has_head && !has_failed {
+                            (has_head, announced) = (true, total);
+                        }
+                    }
+                    Step::Append(run) => {
+                        growing.change(|object| object.append(Bytes::copy_from_slice(&run)));
+                        let end = (all.len() + run.len()) as u64;
+                        if !is_over && announced.is_some_and(|total| end > total) {
+                            has_failed = true;
+                        } else if !is_over {
+                            all.extend_from_slice(&run);
+                        }
+                    }
+                    Step::Finish => {
+                        growing.change(Object::finish);
+                        let is_short = announced.is_some_and(|total| (all.len() as u64) < total);
+                        has_failed |= is_short && !is_whole;
+                        is_whole |= !has_failed;
+                    }
+                    Step::Fail => {
+                        growing.change(|object| object.fail(Failure::Upstream));
+                        has_failed |= !is_whole;
+                    }
+                    Step::Wait(thread, token) => {
+                        growing.look_or_wait(Reader { thread, token }, |_| None::<()>);
+                        waiting.insert((thread, token));
+                    }
+                    Step::Leave(thread, token) => {
+                        growing.leave(Reader { thread, token });
+                        waiting.remove(&(thread, token));
+                    }
+                }
+                let mut expected = Vec::<(usize, Vec<u64>)>::new();
+                if is_change {
+                    for (thread, token) in std::mem::take(&mut waiting) {
+                        match expected.last_mut() {
+                            Some((last, tokens)) if *last == thread => tokens.push(token),
+                            _ => expected.push((thread, vec![token])),
+                        }
+                    }
+                }
+                prop_assert_eq!(wakes.take(), expected);
+                prop_assert_eq!(growing.waiting(), waiting.len());
+                let progress = growing.look(Object::progress);
+                prop_assert_eq!(growing.look(bytes), all.clone());
+                prop_assert_eq!((progress.is_whole, progress.failure.is_some()), (is_whole, has_failed));
+                prop_assert_eq!(progress.head.is_some(), has_head);
+            }
+        }
     }
 }

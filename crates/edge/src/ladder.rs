@@ -129,3 +129,7 @@ impl std::fmt::Debug for Ladder {
         write!(formatter, "Ladder({} versions)", self.lock().versions.len())
     }
 }
+
+#[cfg(test)]
+#[path = "ladder_tests.rs"]
+mod tests;

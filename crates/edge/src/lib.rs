@@ -24,6 +24,10 @@ mod playlists;
 mod presentation_store;
 mod readers;
 mod reading;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod upstream;
 mod waits;
 

@@ -255,3 +255,7 @@ impl Playlists {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "playlists_tests.rs"]
+mod tests;

@@ -525,3 +525,7 @@ impl std::fmt::Debug for PresentationStore {
         write!(formatter, "PresentationStore({} objects)", self.lock().objects.len())
     }
 }
+
+#[cfg(test)]
+#[path = "presentation_store_tests.rs"]
+mod tests;

@@ -97,4 +97,37 @@ mod tests {
         assert_eq!(counts.sum, Duration::from_micros(9_502_001));
         assert_eq!(waits.counts(ObjectSource::Packaged), WaitCounts::default());
     }
+    #[test]
+    fn each_source_has_its_own_place_and_name() {
+        for (at, source) in ObjectSource::ALL.into_iter().enumerate() {
+            assert_eq!(source.index(), at);
+        }
+        let names = ObjectSource::ALL.map(ObjectSource::name);
+        assert_eq!(names, ["packaged", "hit", "stale", "joined", "disk", "miss"]);
+    }
+
+    #[test]
+    fn a_wait_is_counted_at_the_first_edge_that_it_does_not_exceed() {
+        for (at, edge) in WAIT_EDGES_MS.into_iter().enumerate() {
+            let waits = Waits::default();
+            waits.record(ObjectSource::Packaged, Duration::from_millis(edge));
+            waits.record(ObjectSource::Packaged, Duration::from_millis(edge) + Duration::from_micros(1));
+            let mut expected = [0; WAIT_EDGES_MS.len() + 1];
+            (expected[at], expected[at + 1]) = (1, 1);
+            assert_eq!(waits.counts(ObjectSource::Packaged).counts, expected, "{edge}");
+        }
+    }
+
+    #[test]
+    fn a_wait_of_one_source_is_none_of_another() {
+        let waits = Waits::default();
+        for (times, source) in ObjectSource::ALL.into_iter().enumerate() {
+            (0..times).for_each(|_| waits.record(source, Duration::from_micros(1500)));
+        }
+        for (times, source) in ObjectSource::ALL.into_iter().enumerate() {
+            let WaitCounts { counts, sum } = waits.counts(source);
+            assert_eq!((counts[1], counts.iter().sum::<u64>()), (times as u64, times as u64));
+            assert_eq!(sum, Duration::from_micros(1500 * times as u64));
+        }
+    }
 }

@@ -92,4 +92,73 @@ mod tests {
         // RFC 6761 §6.4.
         assert!(find(&mut ResolvedAddress::default(), "udp://none.invalid:5000", now).is_err());
     }
+
+    /// The resolver's answer, as if it had just come.
+    fn answered(found: io::Result<Vec<&str>>) -> Option<Receiver<io::Result<Vec<SocketAddr>>>> {
+        let (answers, answer) = channel();
+        let addresses = found.map(|all| all.iter().map(|address| address.parse().unwrap()).collect());
+        answers.send(addresses).unwrap();
+        Some(answer)
+    }
+
+    fn named(options: &str) -> Destination {
+        Destination::parse_unresolved(&format!("udp://decoder.example:5000{options}")).expect("a destination")
+    }
+
+    #[test]
+    fn each_time_that_a_name_is_resolved_another_of_its_addresses_is_used() {
+        let (mut resolved, name, mut now) = (ResolvedAddress::default(), named(""), Time::from_millis(1000));
+        let mut used = Vec::new();
+        for _ in 0..3 {
+            resolved.resolving = answered(Ok(vec!["192.0.2.1:5000", "192.0.2.2:5000"]));
+            let address = resolved.find(&name, now).unwrap();
+            assert_eq!(resolved.find(&name, now + (STAYS - Duration::from_nanos(1))).unwrap(), address);
+            used.extend(address);
+            now += STAYS;
+        }
+        assert_eq!(
+            used,
+            ["192.0.2.1:5000", "192.0.2.2:5000", "192.0.2.1:5000"].map(|it| it.parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn an_address_of_the_other_ip_version_than_the_source_is_not_used() {
+        let both = || answered(Ok(vec!["[2001:db8::1]:5000", "192.0.2.1:5000"]));
+        let found = |options| {
+            let mut resolved = ResolvedAddress { resolving: both(), ..ResolvedAddress::default() };
+            resolved.find(&named(options), Time::ZERO).unwrap().unwrap()
+        };
+        assert_eq!(found("?source=127.0.0.1"), "192.0.2.1:5000".parse().unwrap());
+        assert_eq!(found("?source=::1"), "[2001:db8::1]:5000".parse().unwrap());
+        assert_eq!(found(""), "[2001:db8::1]:5000".parse().unwrap());
+        let resolving = answered(Ok(vec!["[2001:db8::1]:5000"]));
+        let mut none = ResolvedAddress { resolving, ..ResolvedAddress::default() };
+        let error = none.find(&named("?source=127.0.0.1"), Time::ZERO).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (io::ErrorKind::NotFound, "the name has no such address")
+        );
+    }
+
+    #[test]
+    fn a_resolver_that_fails_or_dies_is_an_error_and_is_asked_again() {
+        let mut resolved = ResolvedAddress::default();
+        resolved.resolving = answered(Err(io::ErrorKind::TimedOut.into()));
+        let error = resolved.find(&named(""), Time::ZERO).unwrap_err();
+        assert!(error.kind() == io::ErrorKind::TimedOut && resolved.resolving.is_none());
+        resolved.resolving = Some(channel().1);
+        let error = resolved.find(&named(""), Time::ZERO).unwrap_err();
+        assert_eq!(error.to_string(), "the name was not resolved");
+        assert!(resolved.resolving.is_none() && resolved.found.is_none());
+    }
+
+    #[test]
+    fn while_a_name_is_being_resolved_there_is_no_address_and_no_second_thread() {
+        let (answers, answer) = channel();
+        let mut resolved = ResolvedAddress { resolving: Some(answer), ..ResolvedAddress::default() };
+        assert_eq!(resolved.find(&named(""), Time::ZERO).unwrap(), None);
+        answers.send(Ok(vec!["192.0.2.1:5000".parse().unwrap()])).unwrap();
+        assert_eq!(resolved.find(&named(""), Time::ZERO).unwrap(), Some("192.0.2.1:5000".parse().unwrap()));
+    }
 }

@@ -210,3 +210,7 @@ impl Feeder {
         live.set_has_outputs(is_wanted);
     }
 }
+
+#[cfg(test)]
+#[path = "output_tests.rs"]
+mod tests;

@@ -104,3 +104,7 @@ impl OutputTable {
         stream.outputs = of_stream.map(|entry| entry.status()).collect();
     }
 }
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

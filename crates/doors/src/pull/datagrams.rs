@@ -381,3 +381,7 @@ fn counts(rtp: &Depacketizer) -> RtpCounts {
     let rtp::Counters { received, lost, reordered, late, duplicate, stray, restarts } = rtp.counters();
     RtpCounts { received, lost, reordered, late, duplicate, refused: rtp.refused() + stray, restarts }
 }
+
+#[cfg(test)]
+#[path = "datagrams_tests.rs"]
+mod tests;

@@ -7,6 +7,8 @@
 //! Streams that name the same source share one upstream. Names are resolved on threads of their own, one at most for
 //! each upstream. Workers read the state of a source from its entry in the [`PullTable`].
 
+#[cfg(test)]
+mod bench;
 mod datagrams;
 mod publisher_slots;
 mod table;
@@ -495,3 +497,7 @@ impl Fetcher {
         self.broken.iter().map(|(at, _)| *at).min().unwrap_or(Time::NEVER)
     }
 }
+
+#[cfg(test)]
+#[path = "pull_tests.rs"]
+mod tests;

@@ -76,3 +76,7 @@ impl PublisherSlots {
         !self.publishers.is_empty()
     }
 }
+
+#[cfg(test)]
+#[path = "publisher_slots_tests.rs"]
+mod tests;

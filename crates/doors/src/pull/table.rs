@@ -219,4 +219,105 @@ mod tests {
         assert_eq!(status("a").unwrap().url, "http://h/x");
         assert_eq!(status("d"), None);
     }
+
+    fn pull(name: &str, source: &str) -> Pull {
+        Pull {
+            name: StreamName::parse(name).unwrap(),
+            source: Source::parse(source).unwrap(),
+            alternates: Vec::new(),
+            mux: None,
+            ca: None,
+        }
+    }
+
+    fn name(text: &str) -> StreamName {
+        StreamName::parse(text).unwrap()
+    }
+
+    #[test]
+    fn an_entry_stays_with_what_was_noted_while_nothing_about_it_changes() {
+        let former =
+            PullTable::new(&[pull("a", "http://h/x"), pull("b", "http://h/y")], &PullTable::default());
+        let note = Note { sessions: 7, phase: Phase::Live, ..Note::default() };
+        former.iter().for_each(|entry| entry.post(&note));
+        let more = [pull("b", "http://h/y"), pull("a", "http://h/x"), pull("c", "http://h/y")];
+        let table = PullTable::new(&more, &former);
+        let sessions = |text: &str| table.status(&name(text), Time::ZERO).unwrap().sessions;
+        // One of b has another stream now.
+        assert_eq!((sessions("a"), sessions("b"), sessions("c")), (7, 0, 0));
+        assert!(table.iter().any(|entry| former.iter().any(|known| Arc::ptr_eq(entry, known))));
+    }
+
+    #[test]
+    fn each_thing_that_makes_a_source_another_one_is_looked_at() {
+        let one = pull("a", "https://h/x");
+        let table = PullTable::new(std::slice::from_ref(&one), &PullTable::default());
+        let is_kept = |other: Pull| {
+            let other = PullTable::new(&[other], &table);
+            other.iter().zip(table.iter()).all(|(new, old)| Arc::ptr_eq(new, old))
+        };
+        assert!(is_kept(one.clone()));
+        assert!(is_kept(Pull { mux: Some(Mux::MpegTs), ..one.clone() }), "that is what it is anyway");
+        for other in [
+            Pull { name: name("b"), ..one.clone() },
+            Pull { source: Source::parse("https://h/y").unwrap(), ..one.clone() },
+            Pull { alternates: vec!["https://i/x".parse().unwrap()], ..one.clone() },
+            Pull { mux: Some(Mux::Flv), ..one.clone() },
+            Pull { ca: Some("a.pem".into()), ..one.clone() },
+        ] {
+            assert!(!is_kept(other.clone()), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_given_twice_keeps_its_first_source() {
+        let table =
+            PullTable::new(&[pull("a", "http://h/x.flv"), pull("a", "http://h/y")], &PullTable::default());
+        assert_eq!((table.iter().count(), table.mux(&name("a"))), (1, Mux::Flv));
+        assert!(table.has(&name("a")) && !table.has(&name("b")) && !table.is_empty());
+        assert_eq!(table.mux(&name("b")), Mux::MpegTs);
+        assert!(PullTable::default().is_empty());
+    }
+
+    #[test]
+    fn a_status_tells_what_was_noted_by_the_clock_of_now() {
+        let alternates = vec!["http://u:p@second/x?key=1".parse().unwrap()];
+        let with_alternate = Pull { alternates, ..pull("a", "http://first/x") };
+        let table = PullTable::new(&[with_alternate], &PullTable::default());
+        let status = || table.status(&name("a"), Time::from_millis(1000)).unwrap();
+        assert_eq!((status().state, status().url.as_str()), (SourceState::Connecting, "http://first/x"));
+        let entry = table.iter().next().unwrap();
+        let error = Some("cannot connect".to_owned());
+        let retry_at = Some(Time::from_millis(1250));
+        entry.post(&Note {
+            phase: Phase::Waiting { retry_at },
+            error,
+            failures: 3,
+            turn: 1,
+            ..Note::default()
+        });
+        let retry_in = Some(Duration::from_millis(250));
+        assert_eq!((status().state, status().failures), (SourceState::Waiting { retry_in }, 3));
+        assert_eq!(
+            (status().url.as_str(), status().error.as_deref()),
+            ("http://second/x?…", Some("cannot connect"))
+        );
+        entry.post(&Note { phase: Phase::Waiting { retry_at: None }, turn: 9, ..Note::default() });
+        assert_eq!(status().state, SourceState::Waiting { retry_in: None });
+        assert_eq!(status().url, "http://first/x", "a number of no server is the source's");
+    }
+
+    #[test]
+    fn pulled_streams_are_listed_also_while_they_are_away() {
+        let table =
+            PullTable::new(&[pull("c", "http://h/x"), pull("a", "http://h/x.flv")], &PullTable::default());
+        let mut streams = vec![
+            StreamStatus::absent(&name("b"), Mux::WebM, None),
+            StreamStatus::absent(&name("c"), Mux::MpegTs, None),
+        ];
+        table.complete(&mut streams, Time::ZERO);
+        let told: Vec<(&str, Mux, bool)> =
+            streams.iter().map(|it| (it.name.as_str(), it.mux, it.source.is_some())).collect();
+        assert_eq!(told, [("a", Mux::Flv, true), ("b", Mux::WebM, false), ("c", Mux::MpegTs, true)]);
+    }
 }

@@ -417,3 +417,7 @@ fn delay(at: Utc, now: Utc) -> Option<Duration> {
     let delay = Duration::from_nanos(now.as_nanos().checked_sub(at.as_nanos())?);
     (delay <= PLAUSIBLE_DELAY).then_some(delay)
 }
+
+#[cfg(test)]
+#[path = "upstream_tests.rs"]
+mod tests;

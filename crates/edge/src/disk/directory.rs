@@ -177,3 +177,66 @@ fn read_head(file: &File) -> Result<(FileHead, OpenSeal, usize), Unread> {
     }
     Err(Unread::Damaged(FileError::Lengths))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::bench::{Bench, tagged};
+    use super::*;
+    use crate::testing::freshness;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_directory_is_made_with_all_above_it_for_its_user_alone() {
+        let bench = Bench::new(1 << 20);
+        let mode = fs::metadata(bench.directory.path()).unwrap().permissions().mode();
+        assert_eq!((mode & 0o777, bench.directory.is_open()), (0o700, true));
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_an_error_and_nothing_is_written_for_a_while() {
+        let mut bench = Bench::new(1 << 20);
+        fs::remove_dir(bench.directory.path()).unwrap();
+        fs::write(bench.directory.path(), "something else").unwrap();
+        bench.restart(1 << 20);
+        assert!(bench.directory.open().is_none());
+        assert!(!bench.directory.is_open() && bench.directory.rests());
+        assert_eq!(bench.disk.figures().errors, 1);
+    }
+
+    #[test]
+    fn files_of_two_processes_have_two_names_while_they_are_written_and_one_behind_that() {
+        let bench = Bench::new(1 << 20);
+        let name = Name::of("a");
+        assert_eq!(bench.directory.path_of(name), bench.directory.path().join(format!("{name}.obj")));
+        let unfinished = format!("{name}.{}.tmp", std::process::id());
+        assert_eq!(bench.directory.unfinished_path_of(name), bench.directory.path().join(unfinished));
+    }
+
+    #[test]
+    fn a_file_that_is_gone_already_is_removed_without_an_error() {
+        let mut bench = Bench::new(1 << 20);
+        bench.write("/a", tagged(b"hello".to_vec()), freshness(3600, 0, 0));
+        fs::remove_file(bench.path("/a")).unwrap();
+        let name = bench.name("/a");
+        bench.directory.remove(name);
+        assert_eq!((bench.disk.figures().objects, bench.disk.figures().errors), (0, 0));
+    }
+
+    #[test]
+    fn errors_of_the_system_are_told_apart_from_damage() {
+        let of = |kind: ErrorKind| Unread::from(io::Error::from(kind));
+        assert!(matches!(of(ErrorKind::NotFound), Unread::Gone));
+        assert!(matches!(of(ErrorKind::UnexpectedEof), Unread::Damaged(FileError::Short { .. })));
+        assert!(matches!(of(ErrorKind::PermissionDenied), Unread::System(_)));
+    }
+
+    #[test]
+    fn a_directory_that_works_again_says_so_once() {
+        let mut bench = Bench::new(1 << 20);
+        bench.directory.complain(&io::ErrorKind::StorageFull.into());
+        bench.directory.complain(&io::ErrorKind::StorageFull.into());
+        assert!(bench.directory.fails);
+        bench.write("/a", tagged(b"hello".to_vec()), freshness(3600, 0, 0));
+        assert!(!bench.directory.fails && bench.disk.figures().errors == 2);
+    }
+}

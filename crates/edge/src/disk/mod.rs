@@ -9,8 +9,12 @@
 //! for last, room in the memory is made at once, and what is written is what comes from upstream servers, once. What is old
 //! before long is not worth it: playlists, refusals, answers that say so.
 
+#[cfg(test)]
+mod bench;
 mod claims;
 mod directory;
+#[cfg(test)]
+mod disk_tests;
 mod files;
 mod purging;
 mod reading;

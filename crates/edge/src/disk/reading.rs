@@ -263,3 +263,7 @@ impl Reads {
         self.fetch_claimed(reading.claim, directory);
     }
 }
+
+#[cfg(test)]
+#[path = "reading_tests.rs"]
+mod tests;

@@ -124,3 +124,7 @@ fn end(directory: &mut Directory) {
         tracing::info!(%directory, objects, bytes, "the cache's files of an earlier run are used again");
     }
 }
+
+#[cfg(test)]
+#[path = "scanning_tests.rs"]
+mod tests;

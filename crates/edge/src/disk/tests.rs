@@ -1,4 +1,4 @@
-//! A disk that hangs.
+//! A disk behind a whole edge: one that hangs, is purged, begins anew, or refuses.
 
 use super::super::{CacheStatus, Edge, Reading, UpstreamSettings, Wake};
 use super::files::gate;
@@ -186,4 +186,55 @@ fn what_is_asked_for_after_a_purge_is_kept_also_where_the_purge_waits() {
     until("both purges", || lock(&disk.purges).is_empty());
     until("the second file", || edge.disk_figures().unwrap().written == 2);
     assert_eq!((edge.disk_figures().unwrap().objects, asked.load(Ordering::SeqCst)), (1, 2));
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_leaves_the_memory_at_work() {
+    let (url, asked) = origin();
+    let scratch = Scratch::new("no-directory");
+    let directory = scratch.path().join("kept");
+    std::fs::write(&directory, "a file where a directory has to be").unwrap();
+    let mut settings = UpstreamSettings::new(vec![url.parse().unwrap()]);
+    settings.disk = Some(DiskSettings { directory, bytes: 1 << 20, timeout: Duration::from_secs(600) });
+    let clock = Clock::new();
+    let edge = Edge::start(settings, Arc::new(Nobody), clock, 1).unwrap();
+    wait_for(&find(&edge, clock).0);
+    until("the object to be skipped", || edge.disk_figures().is_some_and(|figures| figures.skipped == 1));
+    assert_eq!(find(&edge, clock).1, CacheStatus::Hit);
+    let figures = edge.disk_figures().unwrap();
+    assert_eq!((figures.objects, figures.written, figures.errors), (0, 0, 1));
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_restart_gives_what_lies_in_files_and_fetches_what_is_damaged() {
+    let (url, asked) = origin();
+    let scratch = Scratch::new("restart");
+    let directory = scratch.path().join("kept");
+    let mut settings = UpstreamSettings::new(vec![url.parse().unwrap()]);
+    let timeout = Duration::from_secs(600);
+    settings.disk = Some(DiskSettings { directory: directory.clone(), bytes: 1 << 20, timeout });
+    let clock = Clock::new();
+    let start = || Edge::start(settings.clone(), Arc::new(Nobody), clock, 1).unwrap();
+    let edge = start();
+    for path in ["/a.m4s", "/b.m4s"] {
+        wait_for(&find_at(&edge, clock, path).0);
+    }
+    until("two files", || edge.disk_figures().is_some_and(|figures| figures.written == 2));
+    drop(edge);
+    let name = glassline_delivery::fill::disk::Name::of(&format!("{url}/b.m4s"));
+    let file = directory.join(format!("{name}.obj"));
+    let mut bytes = std::fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let edge = start();
+    until("the files to be found", || edge.disk_figures().is_some_and(|figures| figures.objects == 2));
+    for path in ["/a.m4s", "/b.m4s"] {
+        let (reading, status) = find_at(&edge, clock, path);
+        assert_eq!(status, CacheStatus::Disk, "{path}");
+        wait_for(&reading);
+    }
+    let figures = edge.disk_figures().unwrap();
+    assert_eq!((figures.read, figures.damaged, asked.load(Ordering::SeqCst)), (1, 1, 3));
+    until("the damaged one to be written anew", || edge.disk_figures().unwrap().written == 1);
 }

@@ -107,3 +107,7 @@ impl Writing {
         Ok(true)
     }
 }
+
+#[cfg(test)]
+#[path = "writing_tests.rs"]
+mod tests;

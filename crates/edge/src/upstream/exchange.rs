@@ -273,3 +273,7 @@ impl Exchange {
         self.client.end().is_ok() && self.download.download.is_whole()
     }
 }
+
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+mod tests;

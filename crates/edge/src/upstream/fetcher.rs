@@ -611,3 +611,7 @@ pub enum FetcherError {
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
+
+#[cfg(test)]
+#[path = "fetcher_tests.rs"]
+mod tests;

@@ -205,3 +205,7 @@ impl Line {
 pub(super) fn token(slot: usize, generation: u32) -> u64 {
     u64::from(generation) << 32 | (slot as u64 & 0xFFFF_FFFF)
 }
+
+#[cfg(test)]
+#[path = "line_tests.rs"]
+mod tests;

@@ -148,3 +148,7 @@ impl Server {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

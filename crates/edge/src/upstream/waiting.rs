@@ -70,3 +70,7 @@ impl Waiting {
         std::mem::take(&mut self.fetches).into_values()
     }
 }
+
+#[cfg(test)]
+#[path = "waiting_tests.rs"]
+mod tests;
