@@ -38,4 +38,26 @@ mod tests {
         settings.upstream = None;
         assert_eq!(budget_bytes(&settings, 2000) >> 20, 461);
     }
+
+    #[test]
+    fn the_streams_with_the_longest_backlogs_are_the_ones_that_count() {
+        use glassline_delivery::policy::StreamName;
+        use glassline_delivery::stream::Backlog;
+        let mut settings = Settings { max_streams: 2, ..Settings::default() };
+        let before = budget_bytes(&settings, 0);
+        let backlog = Backlog { bytes: settings.stream.backlog.bytes + 1000, ..settings.stream.backlog };
+        let long = glassline_delivery::stream::Settings { backlog, ..settings.stream };
+        for name in ["a", "b", "c"] {
+            settings.streams.insert(StreamName::parse(name).unwrap(), long);
+        }
+        assert_eq!(budget_bytes(&settings, 0), before + 2 * 1000, "two streams at once, whichever they are");
+        assert_eq!(budget_bytes(&settings, 3) - budget_bytes(&settings, 0), 3 * (64 << 10));
+    }
+
+    #[test]
+    fn a_sum_that_is_too_large_is_the_largest_there_is() {
+        let mut settings = Settings::default();
+        settings.stream.backlog.bytes = u64::MAX;
+        assert_eq!(budget_bytes(&settings, usize::MAX), u64::MAX);
+    }
 }

@@ -149,3 +149,20 @@ fn a_wait_for_the_next_send_is_no_longer_than_it_may_be() {
     let late = audiences.next_late_send().unwrap();
     assert!(late <= Time::from_millis(380) + Duration::from_millis(100), "{late:?}");
 }
+
+#[test]
+fn of_those_that_are_served_the_ones_that_have_waited_come_first() {
+    let (mut audiences, live) = (Audiences::default(), live(1, "a", 1));
+    (0..24).for_each(|token| audiences.join(Arc::clone(&live), token));
+    let mut mixed = 0;
+    for at in 0..30 {
+        let chosen = audiences.news(&live, 1.5, Time::from_millis(at * 20)).unwrap();
+        let waited: Vec<_> = order(&mut audiences, 1, chosen)
+            .into_iter()
+            .map(|token| chosen.has_waited(token as u32))
+            .collect();
+        assert!(waited.is_sorted_by(|one, other| one >= other), "{waited:?}");
+        mixed += u32::from(waited.contains(&true) && waited.contains(&false));
+    }
+    assert!(mixed > 10, "both kinds are served together in {mixed} of 30 rounds");
+}
