@@ -534,3 +534,7 @@ impl Hub {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "ingest_tests.rs"]
+mod tests;

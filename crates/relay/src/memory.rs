@@ -45,12 +45,16 @@ mod tests {
         use glassline_delivery::stream::Backlog;
         let mut settings = Settings { max_streams: 2, ..Settings::default() };
         let before = budget_bytes(&settings, 0);
-        let backlog = Backlog { bytes: settings.stream.backlog.bytes + 1000, ..settings.stream.backlog };
-        let long = glassline_delivery::stream::Settings { backlog, ..settings.stream };
-        for name in ["a", "b", "c"] {
-            settings.streams.insert(StreamName::parse(name).unwrap(), long);
-        }
-        assert_eq!(budget_bytes(&settings, 0), before + 2 * 1000, "two streams at once, whichever they are");
+        let mut keep = |name: &str, bytes| {
+            let backlog = Backlog { bytes, ..settings.stream.backlog };
+            let own = glassline_delivery::stream::Settings { backlog, ..settings.stream };
+            settings.streams.insert(StreamName::parse(name).unwrap(), own);
+        };
+        let all = Settings::default().stream.backlog.bytes;
+        keep("a", all - 1000);
+        keep("b", all - 1000);
+        keep("c", all + 5000);
+        assert_eq!(budget_bytes(&settings, 0), before + 4000, "of three streams two are there at once");
         assert_eq!(budget_bytes(&settings, 3) - budget_bytes(&settings, 0), 3 * (64 << 10));
     }
 
