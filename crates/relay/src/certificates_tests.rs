@@ -28,6 +28,12 @@ fn files_that_have_changed_are_read_again_and_others_are_not() {
     let before = Looked::at(&files);
     certificates.look(&files);
     assert!(*certificates.looked.lock().unwrap() == before, "they are as they were");
+    // What is shown meanwhile would be replaced if they were read.
+    Identity::new(&["other.example"]).write(&folder, "other");
+    let other = Fresh::read(&[self::files(&folder, "other")], Accept::RegularFile).expect("good files");
+    certificates.show(Fresh { looked: before, ..other });
+    certificates.look(&files);
+    assert!(certificates.have_name("other.example"));
     Identity::new(&["second.example"]).write(&folder, "server");
     certificates.look(&files);
     assert!(certificates.have_name("second.example") && !certificates.have_name("first.example"));
