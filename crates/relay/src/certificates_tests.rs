@@ -4,6 +4,8 @@ use glassline_test_support::tls::Identity;
 use glassline_test_support::wait::until;
 
 const EVERY: Duration = Duration::from_secs(60);
+/// So long that its files differ in size from those before, however coarse the times of files are.
+const SECOND: &str = "second.server.with.a.name.that.is.rather.long.example";
 
 fn files(folder: &Scratch, name: &str) -> CertificateFiles {
     let [chain, key] = ["pem", "key"].map(|ending| folder.file(&format!("{name}.{ending}")).into());
@@ -34,9 +36,9 @@ fn files_that_have_changed_are_read_again_and_others_are_not() {
     certificates.show(Fresh { looked: before, ..other });
     certificates.look(&files);
     assert!(certificates.have_name("other.example"));
-    Identity::new(&["second.example"]).write(&folder, "server");
+    Identity::new(&[SECOND]).write(&folder, "server");
     certificates.look(&files);
-    assert!(certificates.have_name("second.example") && !certificates.have_name("first.example"));
+    assert!(certificates.have_name(SECOND) && !certificates.have_name("first.example"));
 }
 
 #[test]
@@ -61,9 +63,9 @@ fn a_file_that_has_gone_and_comes_back_is_noticed_both_times() {
     assert!(Looked::at(&files) != *certificates.looked.lock().unwrap());
     certificates.look(&files);
     assert!(certificates.have_name("first.example"));
-    Identity::new(&["second.example"]).write(&folder, "server");
+    Identity::new(&[SECOND]).write(&folder, "server");
     certificates.look(&files);
-    assert!(certificates.have_name("second.example"));
+    assert!(certificates.have_name(SECOND));
 }
 
 #[test]
@@ -74,12 +76,12 @@ fn files_are_looked_at_when_their_time_has_come_and_not_before() {
     let next = |certificates: &Certificates| *certificates.next_look.lock().unwrap();
     certificates.look_in_time(&files, EVERY, at(1000));
     assert_eq!(next(&certificates), Some(at(61_000)), "they were looked at when they were read");
-    Identity::new(&["second.example"]).write(&folder, "server");
+    Identity::new(&[SECOND]).write(&folder, "server");
     certificates.look_in_time(&files, EVERY, at(60_999));
     assert_eq!(next(&certificates), Some(at(61_000)));
     certificates.look_in_time(&files, EVERY, at(61_000));
     assert_eq!(next(&certificates), Some(at(121_000)));
-    until("the new certificate", || certificates.have_name("second.example"));
+    until("the new certificate", || certificates.have_name(SECOND));
 }
 
 #[test]

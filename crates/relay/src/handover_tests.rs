@@ -282,8 +282,8 @@ fn what_cannot_be_delivered_stays() {
     let mut worker = worker_of(&hub);
     let _peer = adopt(&mut worker, publisher);
     let threads = threads(vec![worker]);
-    let refused = pack(&hub, &threads, |_, _| Err(io::Error::other("nobody there")));
-    assert_eq!(refused.err().expect("it is refused").to_string(), "nobody there");
+    let refused = pack(&hub, &threads, |_, _| Err(io::Error::other("the other end has gone")));
+    assert_eq!(refused.err().expect("it is refused").to_string(), "the other end has gone");
     assert_eq!(threads.workers[0].connections().count(), 1);
 }
 

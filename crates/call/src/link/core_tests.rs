@@ -117,6 +117,7 @@ fn a_panic_with_the_state_in_hand_leaves_it_for_others() {
     }));
     assert!(panicked.is_err());
     assert!(!shared.lock().ended);
+    assert!(!shared.state.is_poisoned(), "it is whole again, and is made so once");
     let state = shared.lock();
     let now = shared.clock.now();
     let mut state = shared.wait(&shared.accepted, state, now);

@@ -216,7 +216,7 @@ proptest! {
     }
 }
 
-/// A viewer of the stream `a`, whose socket is a TCP connection that the kernel knows something of.
+/// A viewer of the stream `a` on a TCP connection, of which the kernel knows something.
 fn viewer(publisher: &Stage, tcp: &TcpStream, last: u8) -> Stage {
     let mut viewer = beside(publisher, SocketAddr::new(PEER.ip(), u16::from(last)), u64::from(last));
     viewer.say(get("/live/a.ts"));

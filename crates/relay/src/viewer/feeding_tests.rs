@@ -26,7 +26,7 @@ struct Show {
     pushed: Vec<u8>,
 }
 
-/// A show of `packets` packets behind its tables, whose viewer has not been fed; its socket holds `socket_bytes`, about.
+/// A show of `packets` packets behind its tables, before its viewer is fed for the first time. The socket holds `socket_bytes`, about.
 fn show_with(settings: stream::Settings, slow: SlowPolicy, packets: usize, socket_bytes: usize) -> Show {
     let live = Arc::new(Live::new(1, name("a"), Mux::MpegTs, settings, 1, Time::ZERO));
     let Claim::Granted { session, .. } = live.claim(None, false, None, Time::ZERO) else {

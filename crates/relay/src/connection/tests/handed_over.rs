@@ -110,7 +110,7 @@ fn a_publisher_that_has_lost_its_slot_meanwhile_does_not_come_over() {
     let now = stage.now;
     live.claim(None, true, None, now);
     assert!(!hand_over(&mut stage));
-    // Nor does one whose stream is not there.
+    // Nor does one where its stream is not there.
     let state = passed_on(&stage.connection);
     assert_eq!(state.stream(), Some(live.id));
     let (ours, _theirs) = Socket::pair(4096).unwrap();
