@@ -165,9 +165,9 @@ mod tests {
                 let picture = scope.spawn(|| matches!(mailbox.take(Duration::from_secs(60)), Taken::End));
                 let first = scope.spawn(|| mailbox.first_picture());
                 if ends {
-                    mailbox.end(Ok(()))
+                    mailbox.end(Ok(()));
                 } else {
-                    mailbox.stop()
+                    mailbox.stop();
                 }
                 assert!(picture.join().unwrap());
                 assert_eq!(first.join().unwrap(), None);

@@ -1,6 +1,6 @@
 use super::*;
 use glassline_test_support::wait::PATIENCE;
-use glassline_transport::link::{Credentials, Key};
+use glassline_transport::link::{CloseReason, Credentials, Event, Key};
 
 fn settings() -> Settings {
     Settings::new(Credentials::Shared(Key([7; 32])))
@@ -57,12 +57,9 @@ fn an_endpoint_that_does_not_listen_takes_no_peer() {
     let impatient = Endpoint::open(settings, &[Local::at(address("127.0.0.1:0"))]).unwrap();
     let link = impatient.connect(ground.local_addresses()[0]).unwrap();
     loop {
-        match link.wait_event(PATIENCE).expect("it gives up") {
-            glassline_transport::link::Event::Closed { reason } => {
-                assert_eq!(reason, glassline_transport::link::CloseReason::Unreachable);
-                break;
-            }
-            _ => {}
+        if let Event::Closed { reason } = link.wait_event(PATIENCE).expect("it gives up") {
+            assert_eq!(reason, CloseReason::Unreachable);
+            break;
         }
     }
     assert!(ground.accept_timeout(Duration::ZERO).unwrap().is_none());
@@ -82,7 +79,7 @@ fn a_second_path_needs_a_socket_that_was_opened_and_a_link_that_we_connected() {
     air.add_path(&up, 1, to).unwrap();
     assert!(air.add_path(&up, 1, to).is_err(), "it has two already");
     assert!(ground.retarget(&down, &[to]).is_err());
-    assert!(matches!(air.retarget(&up, &[address("[2001:db8::1]:7")]), Err(_)));
+    assert!(air.retarget(&up, &[address("[2001:db8::1]:7")]).is_err());
 }
 
 #[test]

@@ -248,9 +248,8 @@ fn a_link_that_is_served_says_all_that_came_of_it_before_it_is_over() {
     until("what is dropped", || stage.peer.dropped.load(Ordering::Relaxed) == 2);
     stage.other.close("done");
     let last = loop {
-        match stage.inbox.recv_timeout(PATIENCE).expect("a message") {
-            Message::Over(id) => break id,
-            _ => {}
+        if let Message::Over(id) = stage.inbox.recv_timeout(PATIENCE).expect("a message") {
+            break id;
         }
     };
     assert_eq!(last, stage.peer.id());
