@@ -69,3 +69,7 @@ impl OpenRequest {
         Access { peer, method, path, version, status, bytes, took: now.since(since), user_agent, object }
     }
 }
+
+#[cfg(test)]
+#[path = "access_tests.rs"]
+mod tests;

@@ -118,4 +118,68 @@ mod tests {
         assert!(blocks.is_between(0) && blocks.fill(99).is_empty());
         assert_eq!(read(&blocks.enter(50, &[1], true)), (1, Flags::NOT_SUITABLE_FOR_STREAM_START));
     }
+
+    #[test]
+    fn a_stream_without_a_prelude_is_entered_without_a_block() {
+        let mut blocks = Blocks::default();
+        assert!(blocks.enter(7 * PACKET, &[], false).is_empty());
+        assert_eq!(blocks.end(), 7 * PACKET);
+        // Where it entered is a place to begin at, though a newer key frame is known by now.
+        assert_eq!(
+            read(&blocks.begin(7 * PACKET, 9 * PACKET, Some(8 * PACKET))),
+            (PACKET as u32, Flags::NONE)
+        );
+    }
+
+    #[test]
+    fn filling_of_a_block_that_is_whole_is_nothing() {
+        let mut blocks = Blocks::default();
+        blocks.enter(0, &[], false);
+        blocks.begin(0, 3 * PACKET, None);
+        assert!(blocks.fill(3 * PACKET).is_empty());
+        assert!(blocks.is_between(0), "and the next one begins wherever its viewer goes on");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn blocks_say_beforehand_how_many_bytes_they_hold_and_end_before_each_key_frame(
+            steps in proptest::collection::vec((1u64..800, proptest::option::of(0u64..800)), 1..30),
+        ) {
+            let (mut blocks, mut head) = (Blocks::default(), 0);
+            blocks.enter(0, &[], false);
+            let mut offset = 0;
+            for (packets, key) in steps {
+                let key_frame = key.map(|back| (head / PACKET + packets).saturating_sub(back) * PACKET);
+                head += packets * PACKET;
+                while offset < head {
+                    proptest::prop_assert!(blocks.is_between(offset));
+                    let (size, _) = read(&blocks.begin(offset, head, key_frame));
+                    proptest::prop_assert!(size > 0 && u64::from(size) <= BLOCK_BYTES);
+                    let end = offset + u64::from(size);
+                    proptest::prop_assert_eq!(blocks.end(), end);
+                    proptest::prop_assert!(key_frame.is_none_or(|at| at <= offset || at >= end));
+                    proptest::prop_assert!(!blocks.is_between(end - 1) && blocks.is_between(end));
+                    offset = end;
+                }
+            }
+        }
+
+        #[test]
+        fn what_fills_a_block_has_the_length_that_it_lacks_and_is_null_packets_behind_the_begun_one(
+            packets in 1u64..300,
+            sent in 0u64..300 * 188,
+        ) {
+            let mut blocks = Blocks::default();
+            blocks.enter(0, &[], false);
+            blocks.begin(0, packets * PACKET, None);
+            let filling = blocks.fill(sent);
+            proptest::prop_assert_eq!(filling.len() as u64, (packets * PACKET).saturating_sub(sent));
+            let (begun, nulls) = filling.split_at(filling.len() % PACKET_BYTES);
+            proptest::prop_assert!(begun.iter().all(|byte| *byte == 0xFF));
+            for packet in nulls.chunks(PACKET_BYTES) {
+                proptest::prop_assert_eq!(&packet[..4], &[0x47, 0x1F, 0xFF, 0x10]);
+                proptest::prop_assert!(packet[4..].iter().all(|byte| *byte == 0xFF));
+            }
+        }
+    }
 }

@@ -118,3 +118,7 @@ impl Certificates {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "certificates_tests.rs"]
+mod tests;

@@ -78,3 +78,7 @@ impl Plan for Configuration {
         self.workers
     }
 }
+
+#[cfg(test)]
+#[path = "configuration_tests.rs"]
+mod tests;

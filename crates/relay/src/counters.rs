@@ -81,4 +81,37 @@ mod tests {
     fn another_number_of_counts_without_names_is_refused() {
         assert!(RelayCounters::restore(&HandedCounts::Positional(vec![1; 11])).is_err());
     }
+
+    #[test]
+    fn counts_of_a_later_program_that_are_not_known_here_are_passed_over_or_refused_as_one() {
+        let counters = RelayCounters::default();
+        counters.refused.add(7);
+        counters.gave_way.add(3);
+        // Counts go over by their names, whatever order they stand in.
+        let written = rmp_serde::to_vec_named(&counters.state()).unwrap();
+        let read: HandedCounts = rmp_serde::from_slice(&written).unwrap();
+        assert_eq!(read, counters.state());
+        let restored = RelayCounters::restore(&read).unwrap();
+        assert_eq!(
+            (restored.refused.value(), restored.gave_way.value(), restored.accepted.value()),
+            (7, 3, 0)
+        );
+    }
+
+    #[test]
+    fn each_count_goes_over_to_its_own_place() {
+        for at in 0..11 {
+            let counters = RelayCounters::default();
+            counters.named()[at].1.add(1 + at as u64);
+            let restored = RelayCounters::restore(&counters.state()).unwrap();
+            for (place, (name, counter)) in restored.named().into_iter().enumerate() {
+                assert_eq!(counter.value(), if place == at { 1 + at as u64 } else { 0 }, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn too_few_counts_without_names_are_refused() {
+        assert!(RelayCounters::restore(&HandedCounts::Positional(vec![1; 9])).is_err());
+    }
 }

@@ -221,3 +221,7 @@ impl Hub {
         self.demands.wake();
     }
 }
+
+#[cfg(test)]
+#[path = "demand_tests.rs"]
+mod tests;

@@ -128,4 +128,31 @@ mod tests {
         let division = Division::of(0, &settings(|settings| settings.stream.backlog.bytes = u64::MAX));
         assert_eq!(division.connections, 1);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn a_division_keeps_within_the_limit_and_its_advice_is_enough(
+            limit in 1u64..200_000,
+            backlog in 0u64..1 << 40,
+            max_streams in 0usize..500,
+            max_connections in 0usize..100_000,
+            max_viewers in 0usize..100_000,
+        ) {
+            let settings = settings(|settings| {
+                settings.stream.backlog.bytes = backlog;
+                (settings.max_streams, settings.max_connections) = (max_streams, max_connections);
+                settings.rules.general.watch.max_viewers = max_viewers;
+            });
+            let division = Division::of(limit, &settings);
+            proptest::prop_assert!(division.connections >= 1 && division.connections as u64 <= limit.max(1));
+            proptest::prop_assert!(max_connections == 0 || division.connections <= max_connections);
+            if let Some(words) = division.complaint() {
+                let (_, behind) = words.split_once("LimitNOFILE=").unwrap();
+                let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
+                let enough: u64 = digits.parse().unwrap();
+                proptest::prop_assert!(enough > limit);
+                proptest::prop_assert_eq!(Division::of(enough, &settings).complaint(), None);
+            }
+        }
+    }
 }

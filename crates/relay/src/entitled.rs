@@ -162,4 +162,54 @@ mod tests {
         assert!(sees(ListenerRole::Shared, HERE) && sees(ListenerRole::Shared, NAMED));
         assert!(!sees(ListenerRole::Shared, FAR));
     }
+
+    #[test]
+    fn a_host_that_another_server_may_own_makes_no_operator_by_address() {
+        let request = |host: &str| {
+            let wire = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
+            match server.next(&mut wire.as_bytes(), Time::ZERO) {
+                Ok(Some(Event::Request(request))) => *request,
+                other => panic!("{other:?}"),
+            }
+        };
+        let hosts = glassline_delivery::policy::Hosts::parse(["relay.example"]).unwrap();
+        let hub = hub(Settings { hosts, ..Settings::default() }, 1);
+        let is_operator = |host, role| hub.is_operator(role, HERE.parse().unwrap(), &request(host)).is_ok();
+        for role in [ListenerRole::Shared, ListenerRole::Admin] {
+            assert!(is_operator("relay.example", role) && is_operator("localhost:80", role), "{role:?}");
+            assert!(!is_operator("evil.example", role), "{role:?}");
+        }
+    }
+
+    #[test]
+    fn an_operators_link_to_a_stream_carries_a_token_where_that_needs_one() {
+        let watch = WatchPolicy { key: Some(Secret::new("a key")), ..WatchPolicy::default() };
+        let closed = StreamRules { watch, ..StreamRules::default() };
+        let rules = Rules { own: [(name("closed"), closed)].into(), ..Rules::default() };
+        let hub = hub(Settings { rules, ..Settings::default() }, 1);
+        assert_eq!(hub.ticket(&name("open")), None);
+        let query = hub.ticket(&name("closed")).expect("a token");
+        assert!(query.starts_with("expires=") && query.contains("&token="), "{query}");
+        // It opens that stream, and no other.
+        let wire = format!("GET /live/closed.ts?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
+        let Ok(Some(Event::Request(request))) = server.next(&mut wire.as_bytes(), Time::ZERO) else {
+            panic!("a request")
+        };
+        let knows =
+            |stream| hub.may_know(&name(stream), ListenerRole::Public, FAR.parse().unwrap(), &request);
+        assert!(knows("closed"));
+        let settings = hub.settings();
+        let hosts = OwnHosts::of(&hub, &settings);
+        let caller = caller(FAR.parse().unwrap(), &request, &hosts);
+        assert!(
+            settings
+                .rules
+                .of(&name("closed"))
+                .watch
+                .check(&caller, &name("other"), hub.clock().utc())
+                .is_err()
+        );
+    }
 }

@@ -163,3 +163,7 @@ fn feed(slot: usize, slots: &mut [Slot], now: Time, allowance: Allowance, served
         Ok(Fed::Finished) | Err(_) => served.over.push(slot),
     }
 }
+
+#[cfg(test)]
+#[path = "fan_out_tests.rs"]
+mod tests;

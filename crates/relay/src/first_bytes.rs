@@ -101,4 +101,43 @@ mod tests {
         assert_eq!(rooms.report(Some("a"), 10, now).list[0].0, "a");
         assert!(rooms.report(Some("c"), 10, now).list.is_empty());
     }
+
+    fn begun(path: &str, is_refusal: bool) -> Begun<'_> {
+        Begun { path, query: "", source: 0, is_made_here: false, was_waited_for: false, is_refusal }
+    }
+
+    #[test]
+    fn a_report_names_no_more_than_it_may_and_counts_all() {
+        let (rooms, now) = (FirstByteRooms::new(3), Time::from_millis(5000));
+        for name in 0..20 {
+            for worker in 0..=name % 3 {
+                rooms.record(worker, &begun(&format!("/live/n{name}/1.m4s"), false), Duration::ZERO, now);
+            }
+        }
+        let report = rooms.report(None, 7, now);
+        assert_eq!((report.names, report.list.len()), (20, 7));
+        // Those that all three workers saw come first.
+        let counts: Vec<_> = report.list.iter().map(|(_, summary)| summary.newest(1).requests()).collect();
+        assert_eq!(counts, [3, 3, 3, 3, 3, 3, 2]);
+        assert_eq!(rooms.report(None, 0, now).names, 20);
+    }
+
+    #[test]
+    fn what_was_asked_for_long_ago_no_longer_counts_among_the_busiest() {
+        let (rooms, early) = (FirstByteRooms::new(1), Time::from_millis(5000));
+        for _ in 0..9 {
+            rooms.record(0, &begun("/live/old/1.m4s", false), Duration::ZERO, early);
+        }
+        let late = early + Duration::from_secs(120);
+        rooms.record(0, &begun("/live/new/1.m4s", false), Duration::ZERO, late);
+        let names: Vec<_> = rooms.report(None, 9, late).list.into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["new", "old"]);
+    }
+
+    #[test]
+    fn a_worker_without_a_room_records_nothing() {
+        let rooms = FirstByteRooms::new(0);
+        rooms.record(0, &begun("/live/a/1.m4s", false), Duration::ZERO, Time::ZERO);
+        assert_eq!(rooms.report(None, 9, Time::ZERO).names, 0);
+    }
 }

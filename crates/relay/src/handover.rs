@@ -331,3 +331,7 @@ fn inherit_streams(
     }
     Ok(lives)
 }
+
+#[cfg(test)]
+#[path = "handover_tests.rs"]
+mod tests;

@@ -143,4 +143,57 @@ mod tests {
         assert!(pollers.iter_mut().all(wakes));
         assert!((0..=1).all(|thread| collected(&inboxes, thread).is_empty()));
     }
+
+    #[test]
+    fn messages_from_many_threads_all_arrive_and_each_senders_are_in_order() {
+        let (inboxes, _pollers) = Inboxes::new(1).expect("pollers");
+        std::thread::scope(|scope| {
+            for sender in 0..4_u64 {
+                let inboxes = &inboxes;
+                scope.spawn(move || (0..500).for_each(|number| inboxes.wake(0, vec![sender, number])));
+            }
+        });
+        let mut next = [0; 4];
+        for message in collected(&inboxes, 0) {
+            let Message::Grown(tokens) = message else { panic!("{message:?}") };
+            let sender = tokens[0] as usize;
+            assert_eq!(tokens[1], next[sender]);
+            next[sender] += 1;
+        }
+        assert_eq!(next, [500; 4]);
+    }
+
+    #[test]
+    fn the_list_that_is_given_in_exchange_is_used_for_what_comes_next() {
+        let (inboxes, _pollers) = Inboxes::new(1).expect("pollers");
+        let mut messages = Vec::with_capacity(100);
+        inboxes.collect(0, &mut messages);
+        assert_eq!(messages.capacity(), 0);
+        inboxes.wake(0, vec![1]);
+        inboxes.collect(0, &mut messages);
+        assert_eq!((messages.len(), messages.capacity()), (1, 100));
+    }
+
+    #[test]
+    fn a_thread_that_is_woken_many_times_wakes_once() {
+        let (inboxes, pollers) = Inboxes::new(1).expect("pollers");
+        (0..1000).for_each(|token| inboxes.wake(0, vec![token]));
+        let mut ready = Vec::new();
+        pollers[0].wait(Some(Duration::ZERO), &mut ready).expect("a poller");
+        assert_eq!(ready.len(), 1);
+        assert_eq!(collected(&inboxes, 0).len(), 1000);
+    }
+
+    #[test]
+    fn an_inbox_takes_messages_after_a_panic_under_its_lock() {
+        let (inboxes, _pollers) = Inboxes::new(1).expect("pollers");
+        inboxes.wake(0, vec![1]);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _held = inboxes.0[0].messages();
+            panic!("a test's");
+        }));
+        assert!(panicked.is_err());
+        inboxes.wake(0, vec![2]);
+        assert_eq!(collected(&inboxes, 0).len(), 2);
+    }
 }

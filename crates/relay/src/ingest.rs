@@ -539,3 +539,7 @@ impl Hub {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "ingest_tests.rs"]
+mod tests;

@@ -45,6 +45,8 @@ mod roster;
 mod settings;
 mod status;
 #[cfg(test)]
+mod test_connections;
+#[cfg(test)]
 mod test_streams;
 mod turn;
 mod viewer;

@@ -284,4 +284,71 @@ mod tests {
         drop(hub);
         until("the site to be let go of", || Arc::strong_count(&slow) == 1);
     }
+
+    #[test]
+    fn an_address_of_ipv6_is_all_that_a_subscriber_has() {
+        let waiting = Waiting::default();
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let mut places: Vec<_> = (0..PER_ADDRESS_MAX)
+            .map(|last| Place::take(&waiting, address(&format!("2001:db8:1:2::{last:x}"))).expect("a place"))
+            .collect();
+        assert!(Place::take(&waiting, address("2001:db8:1:2:ffff::1")).is_none());
+        let other = Place::take(&waiting, address("2001:db8:1:3::1")).expect("another subscriber's");
+        places.pop();
+        assert!(Place::take(&waiting, address("2001:db8:1:2:ffff::1")).is_some());
+        drop((other, places));
+        assert!(waiting.lock().unwrap().is_empty());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn places_are_bounded_for_each_address_and_for_all(
+            steps in proptest::collection::vec((proptest::prelude::any::<bool>(), 0u8..9), 0..200),
+        ) {
+            let (waiting, mut held) = (Waiting::default(), Vec::<(u8, Place)>::new());
+            for (comes, last) in steps {
+                if comes {
+                    let own = held.iter().filter(|(other, _)| *other == last).count();
+                    let may = own < PER_ADDRESS_MAX && held.len() < OTHERS_MAX;
+                    let place = Place::take(&waiting, IpAddr::from([192, 0, 2, last]));
+                    proptest::prop_assert_eq!(place.is_some(), may);
+                    held.extend(place.map(|place| (last, place)));
+                } else if let Some(at) = held.iter().position(|(other, _)| *other == last) {
+                    held.remove(at);
+                }
+                proptest::prop_assert_eq!(waiting.lock().unwrap().len(), held.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_maker_is_there_for_is_not_taken() {
+        let (inboxes, _pollers) = Inboxes::new(1).expect("pollers");
+        let (answers, inboxes) = (LongAnswers::default(), Arc::new(inboxes));
+        let client =
+            Client { door: ListenerRole::Public, peer: IpAddr::from([192, 0, 2, 1]), is_operator: false };
+        let connection = ConnectionId { worker: 0, token: 1 };
+        assert!(answers.ask(&inboxes, &request("/long"), client, connection).is_none());
+        assert!(answers.waiting.lock().unwrap().is_empty(), "and has no place");
+    }
+
+    #[test]
+    fn a_client_is_answered_by_its_own_door_and_address() {
+        let (inboxes, _pollers) = Inboxes::new(1).expect("pollers");
+        let (answers, inboxes) = (LongAnswers::default(), Arc::new(inboxes));
+        answers.set_maker(Arc::new(|request, door, peer| {
+            Some(Response::ok("text/plain", format!("{} {door:?} {peer}", request.path)))
+        }));
+        let client =
+            Client { door: ListenerRole::Admin, peer: IpAddr::from([192, 0, 2, 1]), is_operator: true };
+        let connection = ConnectionId { worker: 0, token: 1 };
+        let answer = answers.ask(&inboxes, &request("/long"), client, connection).expect("room");
+        let made = until_some("the answer", || answer.take());
+        assert_eq!(&*made.body, b"/long Admin 192.0.2.1");
+        assert!(answer.take().is_none(), "it is taken once");
+        // A second maker is none.
+        answers.set_maker(Arc::new(|_, _, _| None));
+        let again = answers.ask(&inboxes, &request("/again"), client, connection).expect("room");
+        assert_eq!(until_some("the answer", || again.take()).status, 200);
+    }
 }

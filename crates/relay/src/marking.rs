@@ -60,3 +60,7 @@ impl Marker {
         self.exhausted.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+#[path = "marking_tests.rs"]
+mod tests;

@@ -38,4 +38,30 @@ mod tests {
         settings.upstream = None;
         assert_eq!(budget_bytes(&settings, 2000) >> 20, 461);
     }
+
+    #[test]
+    fn the_streams_with_the_longest_backlogs_are_the_ones_that_count() {
+        use glassline_delivery::policy::StreamName;
+        use glassline_delivery::stream::Backlog;
+        let mut settings = Settings { max_streams: 2, ..Settings::default() };
+        let before = budget_bytes(&settings, 0);
+        let mut keep = |name: &str, bytes| {
+            let backlog = Backlog { bytes, ..settings.stream.backlog };
+            let own = glassline_delivery::stream::Settings { backlog, ..settings.stream };
+            settings.streams.insert(StreamName::parse(name).unwrap(), own);
+        };
+        let all = Settings::default().stream.backlog.bytes;
+        keep("a", all - 1000);
+        keep("b", all - 1000);
+        keep("c", all + 5000);
+        assert_eq!(budget_bytes(&settings, 0), before + 4000, "of three streams two are there at once");
+        assert_eq!(budget_bytes(&settings, 3) - budget_bytes(&settings, 0), 3 * (64 << 10));
+    }
+
+    #[test]
+    fn a_sum_that_is_too_large_is_the_largest_there_is() {
+        let mut settings = Settings::default();
+        settings.stream.backlog.bytes = u64::MAX;
+        assert_eq!(budget_bytes(&settings, usize::MAX), u64::MAX);
+    }
 }

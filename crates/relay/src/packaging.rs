@@ -451,4 +451,91 @@ mod tests {
         packaging.handle_news(&short);
         assert!(store.has_ended() && Arc::ptr_eq(&presentation_of(&short, &packaging), &store));
     }
+
+    #[test]
+    fn what_no_client_has_asked_for_in_a_while_is_packaged_no_longer() {
+        let stream = live(1, "a", 1);
+        let (mut packaging, store) = packaging(&stream);
+        packaging.handle_news(&stream);
+        let (idle, asked) = (packaging.hub.settings().packaging.idle, store.wanted_at());
+        packaging.look(asked + (idle - Duration::from_nanos(1)));
+        assert!(packaging.following.contains_key(&stream.name));
+        packaging.look(asked + idle);
+        assert!(packaging.following.is_empty() && store.has_ended());
+        assert!(packaging.hub.presentations.find(&stream.name).is_none());
+    }
+
+    #[test]
+    fn a_presentation_that_begins_with_its_stream_lasts_as_long() {
+        let mut settings = Settings::default();
+        settings.packaging.on_demand = false;
+        let hub = Arc::new(hub(settings, 1));
+        let stream = live(1, "a", 1);
+        let store = hub.presentation_store(&stream.name);
+        let mut packaging = Packaging::new(&hub, Poller::new().expect("a poller"));
+        packaging.begin(&stream.name);
+        packaging.handle_news(&stream);
+        let late = store.wanted_at() + hub.settings().packaging.idle * 100;
+        packaging.look(late);
+        assert!(packaging.following.contains_key(&stream.name));
+        stream.end();
+        packaging.handle_news(&stream);
+        packaging.look(late);
+        assert!(packaging.following.is_empty());
+    }
+
+    #[test]
+    fn what_has_been_asked_for_twice_is_begun_once() {
+        let stream = live(1, "a", 1);
+        let (mut packaging, store) = packaging(&stream);
+        packaging.handle_news(&stream);
+        packaging.begin(&stream.name);
+        assert!(packaging.following[&stream.name].reader.is_some(), "what it has read of it stays");
+        let again = packaging.hub.presentation_store(&stream.name);
+        assert!(Arc::ptr_eq(&again, &store));
+        let mut messages = Vec::new();
+        packaging.hub.inboxes.collect(packaging.hub.inboxes.packager(), &mut messages);
+        assert_eq!(messages.len(), 1, "the packager is told once");
+    }
+
+    #[test]
+    fn a_stream_that_is_only_carried_is_followed_by_no_presentation() {
+        let carried = Arc::new(Live::new(
+            1,
+            crate::test_streams::name("a"),
+            Mux::Ogg,
+            crate::test_streams::SETTINGS,
+            1,
+            Time::ZERO,
+        ));
+        let (mut packaging, _store) = packaging(&carried);
+        packaging.handle_news(&carried);
+        assert!(packaging.following[&carried.name].reader.is_none());
+    }
+
+    #[test]
+    fn a_fault_ends_one_presentation_and_no_other() {
+        let (one, other) = (live(1, "a", 1), live(2, "b", 1));
+        let (mut packaging, first) = packaging(&one);
+        packaging.handle_news(&one);
+        let second = packaging.hub.presentation_store(&other.name);
+        packaging.begin(&other.name);
+        packaging.handle_news(&other);
+        packaging.of_stream(&one.name, |_| panic!("a test's"));
+        assert!(first.has_ended() && !second.has_ended());
+        assert!(packaging.hub.presentations.find(&one.name).is_none());
+        assert_eq!(packaging.following.keys().collect::<Vec<_>>(), [&other.name]);
+        // The next request begins another.
+        let next = packaging.hub.presentation_store(&one.name);
+        assert!(!Arc::ptr_eq(&next, &first) && !next.has_ended());
+    }
+
+    #[test]
+    fn news_of_a_stream_that_is_not_packaged_do_nothing() {
+        let (asked, other) = (live(1, "a", 1), live(2, "b", 1));
+        let (mut packaging, _store) = packaging(&asked);
+        packaging.handle_news(&other);
+        packaging.handle_stall(&other.name);
+        assert_eq!(packaging.following.keys().collect::<Vec<_>>(), [&asked.name]);
+    }
 }

@@ -90,3 +90,7 @@ impl PresentationStores {
 pub(super) fn is_version_of(name: &StreamName, group: &StreamName) -> bool {
     name.version().is_some_and(|version| version.group == *group)
 }
+
+#[cfg(test)]
+#[path = "presentation_stores_tests.rs"]
+mod tests;

@@ -80,4 +80,52 @@ mod tests {
         assert_eq!(resting.longest(Some("2001:db8:1:2:ffff::9".parse().unwrap())), Some(1));
         assert_eq!(resting.longest(Some("2001:db8:1:3::1".parse().unwrap())), None);
     }
+
+    #[test]
+    fn of_two_that_began_at_the_same_moment_the_lower_token_gives_way() {
+        let mut resting = Resting::default();
+        resting.change(9, HERE, None, at(1));
+        resting.change(8, HERE, None, at(1));
+        assert_eq!((resting.longest(None), resting.longest(Some(HERE))), (Some(8), Some(8)));
+        resting.change(8, HERE, at(1), None);
+        assert_eq!(resting.longest(None), Some(9));
+    }
+
+    #[test]
+    fn an_address_of_ipv4_is_the_same_within_ipv6() {
+        let mut resting = Resting::default();
+        resting.change(1, "::ffff:192.0.2.1".parse().unwrap(), None, at(1));
+        assert_eq!(resting.longest(Some(HERE)), Some(1));
+        resting.change(1, HERE, at(1), None);
+        assert_eq!(resting.longest(None), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_longest_rest_is_the_one_of_a_plain_list(
+            changes in proptest::collection::vec((0u64..6, proptest::option::of(0u64..9)), 0..60),
+        ) {
+            // Each connection has one address for all of its time.
+            let address = |token: u64| IpAddr::V4(Ipv4Addr::new(192, 0, 2, (token % 3) as u8));
+            let (mut resting, mut list) = (Resting::default(), std::collections::BTreeMap::new());
+            for (token, since) in changes {
+                let since = since.and_then(at);
+                let before = list.get(&token).copied();
+                resting.change(token, address(token), before, since);
+                match since {
+                    Some(since) => drop(list.insert(token, since)),
+                    None => drop(list.remove(&token)),
+                }
+                let longest = |of: Option<IpAddr>| {
+                    let mine = list.iter().filter(|(token, _)| of.is_none_or(|of| address(**token) == of));
+                    mine.map(|(token, since)| (*since, *token)).min().map(|(_, token)| token)
+                };
+                proptest::prop_assert_eq!(resting.longest(None), longest(None));
+                for last in 0..3 {
+                    let of = Some(address(last));
+                    proptest::prop_assert_eq!(resting.longest(of), longest(of));
+                }
+            }
+        }
+    }
 }

@@ -7,6 +7,8 @@
 
 mod packed;
 mod sampling;
+#[cfg(test)]
+mod tests;
 
 pub(super) use sampling::Sampling;
 
@@ -276,16 +278,5 @@ impl Roster {
             }
         }
         all
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_viewer_takes_little_of_the_roster() {
-        let bytes = size_of::<Entry>() + size_of::<Option<Box<Entry>>>();
-        assert!(bytes <= 264, "{bytes} bytes");
     }
 }

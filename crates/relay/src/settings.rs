@@ -200,4 +200,28 @@ mod tests {
     fn the_defaults_ask_nothing_that_a_process_may_be_refused() {
         Settings::default().check_means().unwrap();
     }
+
+    #[test]
+    fn authorities_that_cannot_be_read_are_told_of_before_anything_begins() {
+        use glassline_delivery::pull::Source;
+        let pull = Pull {
+            name: StreamName::parse("a").unwrap(),
+            source: Source::parse("https://127.0.0.1:9/a.ts").unwrap(),
+            alternates: Vec::new(),
+            mux: None,
+            ca: Some("/nonexistent/ca.pem".into()),
+        };
+        let without = Pull { ca: None, ..pull.clone() };
+        let settings = |pulls| Settings { pulls, ..Settings::default() };
+        settings(vec![without.clone()]).check_means().unwrap();
+        let refused = settings(vec![without, pull]).check_means();
+        assert!(matches!(refused, Err(StartError::Tls(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn a_presentation_is_packaged_on_demand_and_kept_for_a_minute() {
+        let packaging = PackagingSettings::default();
+        assert!(packaging.on_demand && packaging.idle == Duration::from_secs(60));
+        assert_eq!(SendPath::default(), SendPath::Automatic);
+    }
 }

@@ -3,6 +3,8 @@
 //! as its stream's rules say.
 
 mod allowance;
+#[cfg(test)]
+mod feeding_tests;
 mod state;
 
 pub(super) use allowance::Allowance;

@@ -5,6 +5,8 @@ mod audiences;
 mod halted;
 mod listeners;
 mod recovery;
+#[cfg(test)]
+mod tests;
 
 use crate::Settings;
 use crate::connection::{Connection, LAST_ACTS, Slot, Turn};

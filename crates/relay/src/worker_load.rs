@@ -309,4 +309,131 @@ mod tests {
         load.look(Use { most: 1.0, ..PROMPT }, Time::from_millis(250));
         assert_eq!((load.pictures(false), load.pictures(true), load.paces()), (1.0, 1.0, false));
     }
+
+    #[test]
+    fn a_first_look_says_how_busy_the_worker_is_and_changes_nothing() {
+        let mut load = WorkerLoad::new(Time::ZERO);
+        load.rested(Duration::from_millis(150));
+        let (busy, changes) = load.look(PROMPT, Time::from_millis(250));
+        assert_eq!(((busy * 1000.0).round(), changes), (400.0, [None, None]));
+    }
+
+    #[test]
+    fn four_looks_decide_over_all_of_their_time() {
+        let mut load = WorkerLoad::new(Time::ZERO);
+        let mut changes = Vec::new();
+        for (at, rested) in [(250, 250), (500, 0), (750, 40), (1000, 0)] {
+            load.rested(Duration::from_millis(rested));
+            let (busy, change) = load.look(PROMPT, Time::from_millis(at));
+            changes.push(((busy * 100.0).round(), change[0]));
+        }
+        // 290 ms of a second are idle: enough for pacing to go on.
+        assert_eq!(changes.last(), Some(&(71.0, None)));
+        assert!(load.paces());
+        load.forget(Time::from_millis(1000));
+        for at in [1250, 1500, 1750, 2000] {
+            load.rested(Duration::from_millis(60));
+            let (_, change) = load.look(PROMPT, Time::from_millis(at));
+            assert_eq!(change[0], (at == 2000).then_some(Change::Pacing(false)), "{at}");
+        }
+    }
+
+    #[test]
+    fn time_before_a_halt_does_not_count() {
+        let mut load = WorkerLoad::new(Time::ZERO);
+        load.rested(Duration::from_secs(10));
+        load.look(PROMPT, Time::from_millis(10_000));
+        load.forget(Time::from_millis(10_000));
+        let (busy, _) = load.look(PROMPT, Time::from_millis(10_250));
+        assert_eq!(busy.to_bits(), 1.0_f64.to_bits());
+    }
+
+    #[test]
+    fn rest_that_is_longer_than_the_time_is_no_load_below_nothing() {
+        let mut load = WorkerLoad::new(Time::ZERO);
+        load.rested(Duration::from_secs(3600));
+        assert_eq!(load.look(PROMPT, Time::from_millis(250)).0.to_bits(), 0.0_f64.to_bits());
+        assert!(load.look(PROMPT, Time::from_millis(250)).0 >= 0.0, "at one moment as well");
+    }
+
+    #[test]
+    fn a_worker_paces_again_when_it_is_idle_and_pictures_leave_one_by_one() {
+        let mut worker = Worker::new();
+        worker.carry(0.8, 0.0, 3);
+        while worker.load.paces() {
+            worker.look(0.95);
+        }
+        assert!(worker.pictures() > 1.0);
+        worker.carry(0.5, 0.0, 2);
+        assert!(!worker.load.paces(), "pictures still leave together");
+        assert_eq!(worker.carry(0.1, 0.0, 30), (1.0, 0));
+        assert!(worker.load.paces());
+    }
+
+    #[test]
+    fn what_further_pictures_cost_is_less_than_what_they_save() {
+        assert_eq!(relative_cost(1.0).to_bits(), 1.0_f64.to_bits());
+        assert!((relative_cost(2.0) - 0.6).abs() < 1e-9 && (relative_cost(4.0) - 0.4).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_level_that_was_too_low_is_waited_for_longer_the_next_time() {
+        let mut levels = Levels::NEW;
+        let down = |levels: &mut Levels| {
+            let looks = (1..).find(|_| levels.next(2.0, 1.0) < 2.0).unwrap();
+            levels.next(1.0, 2.0);
+            looks
+        };
+        let waits: Vec<u32> = (0..8).map(|_| down(&mut levels)).collect();
+        assert_eq!(waits, [2, 4, 8, 16, 32, 64, 64, 64]);
+        // After a long time without a change it begins anew.
+        (0..64).for_each(|_| assert!(levels.next(2.0, 2.0) >= 2.0));
+        levels.next(2.0, 1.0);
+        assert!(levels.lower_after == 64 && levels.lower_wanted == 1);
+    }
+
+    #[test]
+    fn a_level_that_is_wanted_is_wanted_without_a_break() {
+        let mut levels = Levels::NEW;
+        for _ in 0..10 {
+            assert_eq!(levels.next(2.0, 1.0).to_bits(), 2.0_f64.to_bits());
+            assert_eq!(levels.next(2.0, 2.0).to_bits(), 2.0_f64.to_bits());
+        }
+        levels.next(2.0, 1.0);
+        assert_eq!(levels.next(2.0, 1.0).to_bits(), 1.0_f64.to_bits());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn more_load_never_asks_for_fewer_pictures(
+            load in 0.0f64..20.0,
+            more in 0.0f64..5.0,
+            now in 0usize..LEVELS.len(),
+            is_prompt: bool,
+        ) {
+            let now = LEVELS[now];
+            let (few, many) = (pictures_for(load, now, is_prompt), pictures_for(load + more, now, is_prompt));
+            proptest::prop_assert!(few <= many, "{few} at {load}, {many} with {more} more");
+            for pictures in [few, many] {
+                proptest::prop_assert!(LEVELS.contains(&pictures));
+            }
+        }
+
+        #[test]
+        fn whatever_its_looks_show_a_worker_has_one_to_six_pictures_a_send(
+            looks in proptest::collection::vec((0u64..400, 0.0f64..1.2, 0.5f64..9.0, proptest::prelude::any::<bool>()), 0..80),
+        ) {
+            let (mut load, mut now) = (WorkerLoad::new(Time::ZERO), Time::ZERO);
+            for (ms, idle, most, any_prompt) in looks {
+                let time = Duration::from_millis(ms);
+                load.rested(time.mul_f64(idle));
+                now += time;
+                let (busy, _) = load.look(Use { most, any_prompt }, now);
+                proptest::prop_assert!((0.0..=1.0).contains(&busy));
+                for held_back in [false, true] {
+                    proptest::prop_assert!((1.0..=MOST_PICTURES).contains(&load.pictures(held_back)));
+                }
+            }
+        }
+    }
 }

@@ -519,4 +519,46 @@ mod tests {
         }
         assert_eq!(taken(&units), [due, due + 1, due + 2]);
     }
+
+    #[test]
+    fn the_rest_of_a_key_frame_is_no_place_to_begin_at() {
+        let units = Units::default();
+        for number in 0..WAITING_MAX as u64 {
+            let mut piece = item(number, number == 10 || number == 11);
+            piece.piece.continues = number == 11;
+            units.push(piece);
+        }
+        units.push(item(32, false));
+        assert_eq!(taken(&units), (10..=32).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_reader_that_waits_gets_the_unit_that_comes_and_the_end_behind_it() {
+        let units = Units::default();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| units.take(Duration::from_secs(60)));
+            units.push(item(5, true));
+            assert!(
+                matches!(reader.join().unwrap(), Next::Unit(item) if item.captured == Time::from_millis(5))
+            );
+        });
+        assert!(matches!(units.take(Duration::ZERO), Next::Nothing) && !units.has_ended());
+        units.push(item(6, false));
+        units.end(Ok(()));
+        assert!(units.has_ended() && taken(&units) == [6]);
+        assert!(matches!(units.take(Duration::from_secs(60)), Next::End));
+    }
+
+    #[test]
+    fn a_source_is_told_that_no_more_units_are_wanted() {
+        let units = Units::default();
+        assert!(units.push(item(0, true)));
+        units.state.lock().unwrap().stopped = true;
+        assert!(!units.push(item(1, false)));
+        // What has come is taken all the same.
+        assert_eq!(taken(&units), [0, 1]);
+        assert!(matches!(units.take(Duration::from_secs(60)), Next::End) && units.has_ended());
+        units.state.lock().unwrap().waits_for_key = true;
+        assert!(!units.push(item(2, false)), "one that is left out tells it too");
+    }
 }

@@ -329,4 +329,134 @@ mod tests {
         let (_, dropped) = display.counts();
         assert!(dropped >= 6, "{dropped} dropped; failed: {failed}");
     }
+
+    fn shown(content: Content) -> Shown {
+        Shown { content, rate: FrameRate::new(25, 1).unwrap(), stamps: Stamps::default() }
+    }
+
+    fn unit(number: u64, needs: Option<u64>) -> Shown {
+        let header = glassline_direct::coded::UnitHeader {
+            epoch: 1,
+            number,
+            needs,
+            continues: false,
+            reference: true,
+            captured: glassline_media::Utc::from_nanos(0),
+            rate: None,
+            passed: Stamps::default(),
+        };
+        shown(Content::Unit(ReceivedUnit { header, data: bytes::Bytes::new(), after_gap: false }))
+    }
+
+    fn numbers(state: &State) -> Vec<u64> {
+        let number = |(shown, _): &(Shown, Option<Size>)| match &shown.content {
+            Content::Unit(unit) => unit.header.number,
+            Content::Picture(picture) => picture.captured.as_nanos() / 1_000_000,
+        };
+        state.waiting.iter().map(number).collect()
+    }
+
+    #[test]
+    fn of_units_that_wait_for_too_long_none_is_shown_before_the_next_key_frame() {
+        let mut state = State::default();
+        state.put(unit(0, None), None);
+        for number in 1..UNITS_WAITING_MAX as u64 {
+            state.put(unit(number, Some(number - 1)), None);
+        }
+        assert_eq!((state.waiting.len(), state.dropped), (60, 0));
+        state.put(unit(60, Some(59)), None);
+        assert_eq!((state.waiting.len(), state.dropped), (0, 61));
+        state.put(unit(61, Some(60)), None);
+        assert_eq!((state.waiting.len(), state.dropped), (0, 62), "it needs one that is gone");
+        state.put(unit(62, None), None);
+        state.put(unit(63, Some(62)), None);
+        assert_eq!((numbers(&state), state.dropped), (vec![62, 63], 62));
+    }
+
+    #[test]
+    fn of_pictures_that_wait_the_newest_three_are_shown() {
+        let mut state = State::default();
+        for millis in 0..5 {
+            let picture =
+                Picture::new(PixelFormat::I420, Size::new(16, 16).unwrap(), Time::from_millis(millis));
+            state.put(shown(Content::Picture(picture)), None);
+        }
+        assert_eq!((numbers(&state), state.dropped), (vec![2, 3, 4], 2));
+    }
+
+    #[test]
+    fn a_picture_ends_a_wait_for_a_key_frame() {
+        let mut state = State { waits_for_key: true, ..State::default() };
+        let picture = Picture::new(PixelFormat::I420, Size::new(16, 16).unwrap(), Time::from_millis(7));
+        state.put(shown(Content::Picture(picture)), None);
+        assert_eq!((numbers(&state), state.waits_for_key, state.dropped), (vec![7], false, 0));
+    }
+
+    #[test]
+    fn a_failure_drops_what_waits_and_is_fatal_where_nothing_was_shown() {
+        for (shown_before, kind, is_fatal) in [
+            (0, io::ErrorKind::Other, true),
+            (1, io::ErrorKind::Other, false),
+            (1, io::ErrorKind::BrokenPipe, true),
+        ] {
+            let mut state = State { shown: shown_before, ..State::default() };
+            state.put(unit(0, None), None);
+            state.put(unit(1, Some(0)), None);
+            state.fail(kind.into());
+            assert_eq!((state.waiting.len(), state.dropped, state.has_failed), (0, 2, true));
+            assert_eq!(state.take_fatal().map(|error| error.kind()), is_fatal.then_some(kind));
+            assert_eq!(state.failure.is_some(), !is_fatal);
+        }
+    }
+
+    #[test]
+    fn a_picture_is_scaled_to_the_size_at_which_it_is_shown_and_a_unit_is_not() {
+        let [small, large] = [16, 48].map(|side| Size::new(side, side).unwrap());
+        let mut scaler = None;
+        let mut content = Content::Picture(Picture::new(PixelFormat::I420, small, Time::ZERO));
+        at_size(&mut content, large, &mut scaler);
+        let Content::Picture(picture) = &content else { panic!("a picture") };
+        assert_eq!((picture.size(), scaler.as_ref().map(Scaler::size)), (large, Some(large)));
+        // Another size takes another scaler.
+        at_size(&mut content, small, &mut scaler);
+        assert_eq!(scaler.as_ref().map(Scaler::size), Some(small));
+        let mut coded = unit(0, None).content;
+        at_size(&mut coded, large, &mut scaler);
+        assert!(matches!(coded, Content::Unit(_)));
+        assert_eq!(scaler.map(|scaler| scaler.size()), Some(small));
+    }
+
+    #[test]
+    fn what_was_shown_is_counted_timed_and_told_to_the_sound() {
+        let display = Display::start(Box::new(Failing(9, io::ErrorKind::Other))).unwrap();
+        assert_eq!(display.lip_sync().delay(), None);
+        push(&display, Clock::new().now().as_nanos() / 1_000_000).unwrap();
+        until("it is shown", || display.counts().0 == 1);
+        assert!(display.lip_sync().delay().is_some());
+        let (since, all) = display.times();
+        assert_eq!((since.total.count, all.total.count), (1, 1));
+        let (since, all) = display.times();
+        assert_eq!((since.total.count, all.total.count), (0, 1));
+        display.finish().unwrap();
+        display.finish().unwrap();
+    }
+
+    #[test]
+    fn a_sinks_end_is_told_too() {
+        struct Ends;
+
+        impl Sink for Ends {
+            fn show(&mut self, _: &Shown) -> io::Result<()> {
+                Ok(())
+            }
+
+            fn finish(&mut self) -> io::Result<()> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+        }
+
+        let display = Display::start(Box::new(Ends)).unwrap();
+        assert_eq!(display.finish().map_err(|error| error.kind()), Err(io::ErrorKind::StorageFull));
+        assert!(display.finish().is_ok(), "once");
+    }
 }

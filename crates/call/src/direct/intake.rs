@@ -107,3 +107,7 @@ impl Consumer for Intake {
         self.mailbox.end(ended);
     }
 }
+
+#[cfg(test)]
+#[path = "intake_tests.rs"]
+mod tests;

@@ -49,3 +49,7 @@ impl Latest {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "latest_tests.rs"]
+mod tests;

@@ -41,4 +41,37 @@ mod tests {
         }
         assert!(sync.delay().unwrap().abs_diff(Duration::from_millis(90)) < Duration::from_millis(1));
     }
+
+    #[test]
+    fn no_delay_at_all_is_one_that_is_known() {
+        let sync = LipSync::default();
+        sync.shown(Duration::ZERO);
+        assert_eq!(sync.delay(), Some(Duration::from_nanos(1)));
+    }
+
+    #[test]
+    fn one_picture_that_is_late_moves_the_mean_by_a_sixteenth() {
+        let sync = LipSync::default();
+        sync.shown(Duration::from_millis(160));
+        sync.shown(Duration::from_millis(320));
+        assert_eq!(sync.delay(), Some(Duration::from_millis(170)));
+        sync.shown(Duration::MAX);
+        assert!(
+            sync.delay().is_some_and(|delay| delay > Duration::from_secs(3600)),
+            "and is not a short one by overflow"
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_mean_lies_among_what_was_shown(millis in proptest::collection::vec(1u64..5000, 1..100)) {
+            let sync = LipSync::default();
+            millis.iter().for_each(|delay| sync.shown(Duration::from_millis(*delay)));
+            let mean = sync.delay().unwrap();
+            let [least, most] = [millis.iter().min(), millis.iter().max()].map(|it| Duration::from_millis(*it.unwrap()));
+            // Each step rounds down twice.
+            let rounding = Duration::from_nanos(2 * 16 * millis.len() as u64);
+            proptest::prop_assert!(mean + rounding >= least && mean <= most, "{mean:?} of {least:?} to {most:?}");
+        }
+    }
 }

@@ -127,4 +127,61 @@ mod tests {
         mailbox.stop();
         assert!(!push(&mailbox, 3));
     }
+
+    #[test]
+    fn a_reader_that_waits_gets_the_picture_that_comes() {
+        let mailbox = Mailbox::default();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| mailbox.take(Duration::from_secs(60)));
+            push(&mailbox, 5);
+            let Taken::Picture(picture, _) = reader.join().unwrap() else { panic!("a picture came") };
+            assert_eq!(picture.captured, Time::from_millis(5));
+        });
+        assert_eq!(mailbox.counts(), (1, 0));
+    }
+
+    #[test]
+    fn readers_that_wait_are_told_of_the_end_and_of_a_stop() {
+        for ends in [true, false] {
+            let mailbox = Mailbox::default();
+            assert!(!mailbox.has_ended());
+            std::thread::scope(|scope| {
+                let picture = scope.spawn(|| matches!(mailbox.take(Duration::from_secs(60)), Taken::End));
+                let first = scope.spawn(|| mailbox.first_picture());
+                if ends {
+                    mailbox.end(Ok(()));
+                } else {
+                    mailbox.stop();
+                }
+                assert!(picture.join().unwrap());
+                assert_eq!(first.join().unwrap(), None);
+            });
+            assert_eq!((mailbox.has_ended(), mailbox.is_stopped()), (true, !ends));
+            assert_eq!(mailbox.take_end().is_some(), ends);
+        }
+    }
+
+    #[test]
+    fn a_first_picture_that_goes_another_way_is_the_first_one() {
+        let mailbox = Mailbox::default();
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| mailbox.first_picture());
+            mailbox.begin(Time::from_millis(7));
+            assert_eq!(first.join().unwrap(), Some(Time::from_millis(7)));
+        });
+        mailbox.begin(Time::from_millis(1));
+        push(&mailbox, 2);
+        assert_eq!(mailbox.first_picture(), Some(Time::from_millis(7)));
+    }
+
+    #[test]
+    fn what_a_source_left_out_counts_as_replaced() {
+        let mailbox = Mailbox::default();
+        push(&mailbox, 1);
+        mailbox.count_dropped(4);
+        assert_eq!(mailbox.counts(), (5, 4));
+        assert!(matches!(mailbox.take(Duration::ZERO), Taken::Picture(..)));
+        push(&mailbox, 2);
+        assert_eq!(mailbox.counts(), (6, 4), "one that was taken was not replaced");
+    }
 }

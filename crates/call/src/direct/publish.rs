@@ -447,3 +447,7 @@ impl SoundSink for PublishedSound {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "publish_tests.rs"]
+mod tests;

@@ -252,3 +252,7 @@ impl std::fmt::Debug for VideoReceiver {
         f.write_str("VideoReceiver")
     }
 }
+
+#[cfg(test)]
+#[path = "receive_tests.rs"]
+mod tests;

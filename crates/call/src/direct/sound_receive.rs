@@ -305,4 +305,88 @@ mod tests {
             assert!(is_heard.is_none_or(|is_heard| loud == is_heard), "{play:?}");
         }
     }
+
+    /// Plays so many blocks, and then fails so.
+    struct Failing(u32, io::ErrorKind, Arc<AtomicU64>);
+
+    impl SoundSink for Failing {
+        fn play(&mut self, _: &Heard) -> io::Result<()> {
+            self.2.fetch_add(1, Ordering::Relaxed);
+            self.0 = self.0.checked_sub(1).ok_or(self.1)?;
+            Ok(())
+        }
+
+        fn finish(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn heard() -> Heard {
+        let block =
+            AudioBlock { samples: vec![0.5; 960], channels: 2, rate_hz: RATE_HZ, captured: Time::ZERO };
+        Heard { block, captured: Time::ZERO }
+    }
+
+    #[test]
+    fn a_sink_that_fails_when_it_has_worked_ends_nothing_but_itself_and_is_told_at_the_end() {
+        for (works, kind, is_fatal) in [
+            (2, io::ErrorKind::StorageFull, false),
+            (0, io::ErrorKind::StorageFull, true),
+            (2, io::ErrorKind::BrokenPipe, true),
+        ] {
+            let asked = Arc::new(AtomicU64::new(0));
+            let sink = Box::new(Failing(works, kind, Arc::clone(&asked)));
+            let mut output = Output { sink, has_played: false, failure: None, has_failed: false };
+            for _ in 0..works {
+                output.play(&heard()).unwrap();
+            }
+            let failed = output.play(&heard()).map_err(|error| error.kind());
+            assert_eq!(failed, if is_fatal { Err(kind) } else { Ok(()) }, "{works} {kind:?}");
+            output.play(&heard()).unwrap();
+            assert_eq!(asked.load(Ordering::Relaxed), u64::from(works) + 1, "it is asked no more");
+            let ended = output.finish().map_err(|error| error.kind());
+            assert_eq!(ended, if is_fatal { Ok(()) } else { Err(kind) });
+            output.finish().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_block_that_becomes_another_does_so_evenly() {
+        let block = |value, frames: usize| AudioBlock {
+            samples: vec![value; 2 * frames],
+            channels: 2,
+            rate_hz: RATE_HZ,
+            captured: Time::ZERO,
+        };
+        let faded = cross_fade(block(0.0, 4), &block(1.0, 4));
+        assert_eq!(faded.samples, [0.125, 0.125, 0.375, 0.375, 0.625, 0.625, 0.875, 0.875]);
+        // Where the second one is shorter, what is beyond it stays.
+        let shorter = cross_fade(block(0.0, 4), &block(1.0, 2));
+        assert_eq!(shorter.samples, [0.25, 0.25, 0.75, 0.75, 0.0, 0.0, 0.0, 0.0]);
+        assert!(cross_fade(block(0.5, 0), &block(1.0, 4)).samples.is_empty());
+    }
+
+    #[test]
+    fn times_are_samples_of_48_khz() {
+        for (micros, samples) in [(0, 0), (2500, 120), (20_000, 960), (1_000_000, 48_000), (20, 0), (21, 1)] {
+            assert_eq!(samples_in(Duration::from_micros(micros)), samples, "{micros} µs");
+        }
+    }
+
+    #[test]
+    fn counts_of_links_that_have_ended_are_added_each_to_its_own() {
+        let of = |first: u64| SoundCounters {
+            messages: first,
+            malformed: first + 1,
+            late: first + 2,
+            repeated: first + 3,
+            recovered: first + 4,
+            concealed: first + 5,
+            left_out: first + 6,
+            played: first + 7,
+        };
+        let both = sum(of(10), of(100));
+        assert_eq!((both.messages, both.malformed, both.late, both.repeated), (110, 112, 114, 116));
+        assert_eq!((both.recovered, both.concealed, both.left_out, both.played), (118, 120, 122, 124));
+    }
 }

@@ -233,3 +233,7 @@ impl std::fmt::Debug for SoundSender {
         f.write_str("SoundSender")
     }
 }
+
+#[cfg(test)]
+#[path = "sound_send_tests.rs"]
+mod tests;

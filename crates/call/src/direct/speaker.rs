@@ -323,4 +323,90 @@ mod tests {
         assert_eq!(reader.header().unwrap().frames, Some(48 * 1030));
         assert!(samples[2 * 960] == 0.0 && samples[1900] > 0.4 && samples[2 * 48 * 1025] > 0.4);
     }
+
+    fn heard(at: Time, frames: usize) -> Heard {
+        let block =
+            AudioBlock { samples: vec![0.5; 2 * frames], channels: 2, rate_hz: RATE_HZ, captured: at };
+        Heard { block, captured: at }
+    }
+
+    /// The samples of each channel in a file of blocks of 10 ms that are played at these milliseconds.
+    fn frames_of(millis: &[u64]) -> usize {
+        let folder = glassline_test_support::program::Scratch::new("speaker");
+        let path = PathBuf::from(folder.file("a.wav"));
+        let mut sink = AudioOut::Wav(path.clone()).open().unwrap();
+        for at in millis {
+            sink.play(&heard(Time::from_millis(*at), 480)).unwrap();
+        }
+        sink.finish().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let (mut reader, mut rest, mut samples) = (Reader::new(), &bytes[..], 0);
+        while let Some(block) = reader.parse(&mut rest).unwrap() {
+            samples += block.samples.len();
+        }
+        samples / 2
+    }
+
+    #[test]
+    fn a_gap_is_silence_unless_it_is_too_short_to_be_one_or_of_another_run() {
+        assert_eq!(frames_of(&[]), 0);
+        assert_eq!(frames_of(&[0, 15]), 2 * 480, "5 ms are no gap");
+        assert_eq!(frames_of(&[0, 16]), 2 * 480 + 6 * 48);
+        assert_eq!(frames_of(&[0, 10 + 599_000]), 2 * 480 + 599 * 48_000);
+        assert_eq!(frames_of(&[0, 10 + 600_000]), 2 * 480, "ten minutes are another run");
+        assert_eq!(frames_of(&[1000, 0]), 2 * 480, "what was played before takes no time back");
+    }
+
+    #[test]
+    fn raw_samples_are_16_bits_of_both_channels_as_they_are_played() {
+        #[derive(Clone, Default)]
+        struct Kept(Arc<std::sync::Mutex<Vec<u8>>>);
+
+        impl Write for Kept {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.lock().unwrap().write(bytes)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+
+        let kept = Kept::default();
+        let mut sink = Raw { output: Box::new(kept.clone()), bytes: Vec::new() };
+        let mut block = heard(Time::ZERO, 2);
+        block.block.samples = vec![0.0, 1.0, -1.0, 0.5];
+        sink.play(&block).unwrap();
+        sink.play(&heard(Time::ZERO, 0)).unwrap();
+        sink.finish().unwrap();
+        let bytes = kept.0.lock().unwrap().clone();
+        let samples: Vec<i16> = bytes.chunks(2).map(|two| i16::from_le_bytes([two[0], two[1]])).collect();
+        assert_eq!((samples.len(), samples[0]), (4, 0));
+        assert!(
+            samples[1] >= 32_766 && samples[2] <= -32_766 && (16_383..=16_384).contains(&samples[3]),
+            "{samples:?}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_told() {
+        assert!(AudioOut::Wav("/no/such/folder/a.wav".into()).open().is_err());
+        assert!(AudioOut::Fd(9999).open().is_err());
+        let mut nowhere = AudioOut::Null.open().unwrap();
+        nowhere.play(&heard(Time::ZERO, 480)).unwrap();
+        nowhere.finish().unwrap();
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_at_the_beginning_is_told_of() {
+        assert!(Reopened::new(Box::new(|| Err(io::Error::other("not there")))).is_err());
+        let mut away = Reopened::new(Box::new(|| Ok(Box::new(Null)))).unwrap();
+        away.sink = None;
+        away.again_at = Time::from_millis(10);
+        away.play(&heard(Time::from_millis(9), 480)).unwrap();
+        assert!(away.sink.is_none(), "its time has not come");
+        away.finish().unwrap();
+        away.play(&heard(Time::from_millis(10), 480)).unwrap();
+        assert!(away.sink.is_some());
+    }
 }

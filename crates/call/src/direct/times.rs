@@ -132,4 +132,54 @@ mod tests {
         assert!((58..62).contains(&times.total.p50.as_millis()), "{:?}", times.total);
         assert_eq!((times.total.count, meter.take().total.count), (100, 0));
     }
+
+    #[test]
+    fn a_time_is_a_microsecond_at_least_and_a_minute_at_most() {
+        let mut meter = TimeMeter::new();
+        meter.record(Duration::ZERO);
+        let least = meter.take();
+        assert_eq!(
+            (least.count, least.p50, least.max),
+            (1, Duration::from_micros(1), Duration::from_micros(1))
+        );
+        meter.record(Duration::from_secs(3600));
+        let most = meter.take().max;
+        assert!(most.abs_diff(Duration::from_secs(60)) < Duration::from_millis(100), "{most:?}");
+    }
+
+    #[test]
+    fn nothing_that_was_collected_is_told_as_nothing() {
+        assert_eq!(TimeMeter::new().take(), Times::default());
+        assert_eq!(StageMeter::new().take(), StageTimes::default());
+    }
+
+    #[test]
+    fn all_times_stay_where_they_are_only_looked_at() {
+        let mut meter = StageMeter::new();
+        let stamps = Stamps::captured_at(Time::from_millis(1)).with(Stage::Encoded, Time::from_millis(3));
+        meter.record(&stamps);
+        assert_eq!(meter.times(), meter.times());
+        assert_eq!(meter.times().stages[0].1.count, 1);
+        // A picture that was not shown counts in no total.
+        assert_eq!(meter.take().total.count, 0);
+        assert!(meter.times().stages.is_empty());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn quantiles_lie_among_what_was_recorded(micros in proptest::collection::vec(1u64..60_000_000, 1..200)) {
+            let mut meter = TimeMeter::new();
+            micros.iter().for_each(|time| meter.record(Duration::from_micros(*time)));
+            let mut sorted = micros.clone();
+            sorted.sort_unstable();
+            let times = meter.take();
+            proptest::prop_assert_eq!(times.count, micros.len() as u64);
+            for (told, quantile) in [(times.p50, 0.5), (times.p95, 0.95), (times.p99, 0.99), (times.max, 1.0)] {
+                let rank = ((quantile * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
+                let (told, exact) = (told.as_micros() as u64, sorted[rank - 1]);
+                // Three digits are kept.
+                proptest::prop_assert!(told.abs_diff(exact) <= exact / 500 + 1, "{told} for {exact} at {quantile}");
+            }
+        }
+    }
 }

@@ -212,3 +212,7 @@ impl std::fmt::Debug for Shared {
         f.write_str("Shared")
     }
 }
+
+#[cfg(test)]
+#[path = "endpoint_tests.rs"]
+mod tests;

@@ -493,3 +493,7 @@ impl Link {
         Ok(self.lock().link(self.0.id)?.silence(now))
     }
 }
+
+#[cfg(test)]
+#[path = "handle_tests.rs"]
+mod tests;

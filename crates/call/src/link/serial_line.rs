@@ -136,3 +136,7 @@ impl Read for LineReader {
         Ok(0)
     }
 }
+
+#[cfg(test)]
+#[path = "serial_line_tests.rs"]
+mod tests;

@@ -19,6 +19,8 @@ mod publishing;
 mod responses;
 mod staging;
 mod state;
+#[cfg(test)]
+mod tests;
 mod time_limits;
 mod watching;
 

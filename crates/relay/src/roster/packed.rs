@@ -93,4 +93,29 @@ mod tests {
         assert_eq!(PackedInfo::new(info).unpack(), info);
         assert_eq!(PackedInfo::new(Info::default()).unpack(), Info::default());
     }
+
+    proptest::proptest! {
+        #[test]
+        fn all_that_is_read_afterwards_survives_packing(
+            small in proptest::array::uniform6(0u32..u32::MAX),
+            notsent in proptest::option::of(0u32..u32::MAX),
+            large in proptest::array::uniform7(proptest::option::of(0u64..u64::MAX)),
+        ) {
+            let [rtt_us, rttvar_us, cwnd, snd_mss, unacked, total_retrans] = small;
+            let [pacing_bps, bytes_acked, delivery_bps, busy_us, rwnd_limited_us, sndbuf_limited_us, bytes_retrans] = large;
+            let info = Info {
+                rtt_us, rttvar_us, cwnd, snd_mss, unacked, total_retrans, notsent_bytes: notsent, pacing_bps, bytes_acked,
+                delivery_bps, busy_us, rwnd_limited_us, sndbuf_limited_us, bytes_retrans, min_rtt_us: None, dsack_dups: None,
+            };
+            proptest::prop_assert_eq!(PackedInfo::new(info).unpack(), info);
+        }
+    }
+
+    #[test]
+    fn a_count_of_nothing_is_told_from_none() {
+        assert_eq!(OptionalCount::from(Some(0)).get(), Some(0));
+        assert_eq!(OptionalCount::from(None).get(), None);
+        let judged = Info { min_rtt_us: Some(5), dsack_dups: Some(5), ..Info::default() };
+        assert_eq!(PackedInfo::new(judged).unpack(), Info::default());
+    }
 }

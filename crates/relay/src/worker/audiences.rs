@@ -102,3 +102,7 @@ impl Audiences {
         self.0.iter().all(|(id, audience)| *id == audience.live.id && !audience.tokens.is_empty())
     }
 }
+
+#[cfg(test)]
+#[path = "audiences_tests.rs"]
+mod tests;

@@ -67,3 +67,7 @@ impl Listeners {
         });
     }
 }
+
+#[cfg(test)]
+#[path = "listeners_tests.rs"]
+mod tests;

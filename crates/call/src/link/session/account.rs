@@ -122,4 +122,52 @@ mod tests {
         assert_eq!(torn(Continuity::Messages), [false, false, true]);
         assert_eq!(torn(Continuity::Stream), [true, false, true]);
     }
+
+    #[test]
+    fn a_message_that_was_not_sent_after_all_is_not_missed() {
+        let mut account = Account::default();
+        account.handle_not_sent();
+        account.handle_sent();
+        account.handle_not_sent();
+        for gone in [Gone::Restarted, Gone::Left, Gone::Vanished] {
+            assert!(!account.is_sending_torn(Continuity::Messages, gone));
+            assert!(!account.is_sending_torn(Continuity::Stream, gone));
+        }
+    }
+
+    #[test]
+    fn what_came_of_a_peer_before_another_one_took_its_place_is_the_former_ones() {
+        let mut account = Account { came: true, ..Account::default() };
+        account.begin_anew();
+        assert!(!account.is_receiving_torn(Continuity::Stream, Gone::Vanished));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_channel_of_messages_is_whole_where_each_one_was_delivered_or_given_up_as_wished(
+            outcomes in proptest::collection::vec(0u8..5, 0..50),
+        ) {
+            let (mut account, mut lost, mut open) = (Account::default(), 0, 0);
+            for outcome in outcomes {
+                account.handle_sent();
+                match outcome {
+                    0 => account.handle_end(Outcome::Delivered),
+                    1 => account.handle_end(Outcome::Cancelled),
+                    2 => account.handle_end(Outcome::Skipped),
+                    3 => {
+                        account.handle_end(Outcome::Lost);
+                        lost += 1;
+                    }
+                    _ => open += 1,
+                }
+            }
+            let torn = |gone| account.is_sending_torn(Continuity::Messages, gone);
+            proptest::prop_assert_eq!(torn(Gone::Restarted), lost > 0);
+            proptest::prop_assert_eq!(torn(Gone::Left), lost + open > 0);
+            proptest::prop_assert_eq!(torn(Gone::Vanished), lost + open > 0);
+            account.begin_anew();
+            proptest::prop_assert!(!account.is_sending_torn(Continuity::Messages, Gone::Restarted));
+            proptest::prop_assert_eq!(account.is_sending_torn(Continuity::Messages, Gone::Left), open > 0);
+        }
+    }
 }

@@ -123,3 +123,7 @@ mod tests {
         assert!(meter.take().unwrap().max.abs_diff(Duration::from_secs(60)) < Duration::from_millis(100));
     }
 }
+
+#[cfg(test)]
+#[path = "delays_tests.rs"]
+mod model_tests;

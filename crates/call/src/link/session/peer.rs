@@ -371,3 +371,7 @@ fn take_rest(shared: &Shared, peer: &Peer, channels: Channels) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "peer_tests.rs"]
+mod tests;

@@ -108,3 +108,7 @@ impl Peers {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "peers_tests.rs"]
+mod tests;

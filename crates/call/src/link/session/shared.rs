@@ -122,3 +122,7 @@ impl std::fmt::Debug for Shared {
         f.write_str("Shared")
     }
 }
+
+#[cfg(test)]
+#[path = "shared_tests.rs"]
+mod tests;

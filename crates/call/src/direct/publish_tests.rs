@@ -1,0 +1,232 @@
+use super::*;
+use bytes::Bytes;
+use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
+use glassline_direct::coded::UnitHeader;
+use glassline_media::{PixelFormat, Size, Utc};
+use glassline_streams::{FreeNames, NoThreads};
+use glassline_studio::capture::Input;
+use std::path::PathBuf;
+
+const RATE: FrameRate = match FrameRate::new(25, 1) {
+    Some(rate) => rate,
+    None => unreachable!(),
+};
+
+fn request() -> Request {
+    Request::new(Input::Test { size: Size::new(64, 48).unwrap(), rate: RATE })
+}
+
+fn name() -> StreamName {
+    StreamName::parse("a").unwrap()
+}
+
+/// A publisher to a relay in this process, and that.
+fn to_relay() -> (Publisher, Arc<Streams>) {
+    let settings = stream::Settings {
+        backlog: Backlog { time: Duration::from_secs(10), bytes: 8 << 20 },
+        flush: FlushPolicy::Frame,
+        pacing: Pacing::Off,
+        prebuffer: Prebuffer::NONE,
+    };
+    let plan = FreeNames { settings, max_streams: 4 };
+    let streams = Arc::new(Streams::new(Arc::new(plan), Arc::new(NoThreads), Clock::new()));
+    let to = PublishTo::Relay { streams: Arc::clone(&streams), name: name() };
+    (Publisher::new(PublishSettings { to, request: request() }), streams)
+}
+
+fn to_file(path: PathBuf) -> Publisher {
+    let to = PublishTo::Targets { targets: vec![Target::File(path)], credentials: Credentials::default() };
+    Publisher::new(PublishSettings { to, request: request() })
+}
+
+fn state(publisher: &Publisher) -> std::sync::MutexGuard<'_, State> {
+    publisher.0.lock().unwrap()
+}
+
+/// So long ago.
+fn ago(time: Duration) -> Time {
+    Time::from_nanos(Clock::new().now().as_nanos().saturating_sub(time.as_nanos() as u64))
+}
+
+fn unit(number: u64, needs: Option<u64>) -> ReceivedUnit {
+    let header = UnitHeader {
+        epoch: 1,
+        number,
+        needs,
+        continues: false,
+        reference: true,
+        captured: Utc::from_nanos(0),
+        rate: None,
+        passed: Stamps::default(),
+    };
+    // A delimiter, parameter sets and a slice.
+    let head = [0, 0, 0, 1, 0x09, 0xF0, 0, 0, 0, 1, 0x67, 0x42, 0xC0, 0x0A, 0, 0, 0, 1, 0x68, 0xCE];
+    let slice = [0, 0, 0, 1, if needs.is_none() { 0x65 } else { 0x41 }, 0x9A, 1, 2, 3];
+    ReceivedUnit { header, data: Bytes::from([&head[..], &slice].concat()), after_gap: false }
+}
+
+fn shown(content: Content, captured: Time) -> Shown {
+    Shown { content, rate: RATE, stamps: Stamps::captured_at(captured) }
+}
+
+fn other_error() -> io::Error {
+    io::Error::other("a test's")
+}
+
+#[test]
+fn a_stream_begins_when_sound_is_there_or_was_waited_for() {
+    let (publisher, _streams) = to_relay();
+    let mut state = state(&publisher);
+    assert!(!state.try_begin() && !state.try_begin(), "it has just begun to wait");
+    state.since = Some(ago(SOUND_WAIT));
+    assert!(state.try_begin());
+    state.since = None;
+    state.has_sound = true;
+    assert!(state.try_begin());
+    state.failures.again_at = Some(state.clock.now() + Duration::from_secs(3600));
+    assert!(!state.try_begin(), "a failure is too young");
+    state.failures.again_at = Some(ago(Duration::ZERO));
+    assert!(state.try_begin());
+}
+
+#[test]
+fn a_stream_that_never_went_on_for_a_while_fails_at_once() {
+    let (publisher, _streams) = to_relay();
+    let mut state = state(&publisher);
+    assert!(state.fail(other_error()).is_err());
+    state.failures.begun_at = Some(state.clock.now());
+    assert!(state.fail(other_error()).is_err());
+    assert!(!state.failures.has_settled && state.failures.again_at.is_none());
+}
+
+#[test]
+fn a_stream_that_has_settled_begins_again_ever_later_until_it_settles_again() {
+    let (publisher, _streams) = to_relay();
+    let mut state = state(&publisher);
+    state.failures.begun_at = Some(ago(SETTLED));
+    let mut waits = Vec::new();
+    for _ in 0..7 {
+        state.last = Some(Ticks(5));
+        state.held.push((unit(0, None), Time::ZERO));
+        let before = state.clock.now();
+        state.fail(other_error()).unwrap();
+        waits.push(state.failures.wait.as_secs());
+        let again_at = state.failures.again_at.expect("it begins again");
+        assert!(again_at >= before + state.failures.wait);
+        assert!(matches!(state.stage, Progress::Waiting) && state.last.is_none() && state.held.is_empty());
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
+    state.failures.begun_at = Some(ago(SETTLED));
+    state.fail(other_error()).unwrap();
+    assert_eq!(state.failures.wait, AGAIN);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_any_more_is_ended_and_its_failure_told_at_the_end() {
+    let publisher = to_file("/no/such/folder/a.ts".into());
+    {
+        let mut state = state(&publisher);
+        state.failures.begun_at = Some(ago(SETTLED));
+        state.fail(other_error()).unwrap();
+        assert!(matches!(state.stage, Progress::Over) && state.failures.last.is_some());
+    }
+    let mut sink = publisher.sink();
+    sink.show(&shown(Content::Unit(unit(0, None)), Time::from_millis(1))).unwrap();
+    assert!(state(&publisher).held.is_empty(), "nothing more is taken");
+    assert_eq!(sink.finish().unwrap_err().to_string(), "a test's");
+    sink.finish().unwrap();
+}
+
+#[test]
+fn what_comes_too_early_is_left_out_and_after_a_while_the_stream_begins_anew() {
+    let (publisher, _streams) = to_relay();
+    let mut state = state(&publisher);
+    assert!(!state.note_behind(0, false));
+    assert!(state.note_behind(0, true) && state.behind_since[0].is_some());
+    assert!(!state.note_behind(1, false) && state.behind_since[0].is_some(), "sound is another matter");
+    assert!(!state.note_behind(0, false) && state.behind_since[0].is_none());
+    state.last = Some(Ticks(7));
+    state.behind_since[0] = Some(ago(CLOCK_WAIT));
+    assert!(state.note_behind(0, true));
+    assert!(state.last.is_none() && state.behind_since == [None; 2]);
+    assert_eq!(state.failures.wait, Duration::ZERO);
+    assert!(state.note_behind(9, true) && !state.note_behind(9, false), "a kind that there is none of");
+}
+
+#[test]
+fn units_are_held_from_the_newest_key_frame_on_until_the_stream_begins() {
+    let (publisher, streams) = to_relay();
+    let mut state = state(&publisher);
+    let numbers = |state: &State| state.held.iter().map(|(unit, _)| unit.header.number).collect::<Vec<_>>();
+    let at = Time::from_millis;
+    state.show_unit(&unit(0, Some(9)), at(1)).unwrap();
+    assert!(numbers(&state).is_empty(), "there is no key frame before it");
+    for (number, needs) in [(1, None), (2, Some(1)), (3, None), (4, Some(3))] {
+        state.show_unit(&unit(number, needs), at(number * 40)).unwrap();
+    }
+    assert_eq!(numbers(&state), [3, 4]);
+    for number in 5..5 + 2 * HELD_MAX as u64 {
+        state.since = Some(state.clock.now());
+        state.show_unit(&unit(number, Some(number - 1)), at(number * 40)).unwrap();
+    }
+    assert_eq!(state.held.len(), HELD_MAX);
+    assert!(streams.find(&name()).is_none());
+    // Sound was waited for in vain.
+    state.since = Some(ago(SOUND_WAIT));
+    state.show_unit(&unit(500, None), at(20_000)).unwrap();
+    assert!(state.held.is_empty() && matches!(state.stage, Progress::Muxing(_)));
+    let before = streams.find(&name()).expect("it has begun").bytes_in();
+    assert!(before > 0 && before.is_multiple_of(188));
+    state.show_unit(&unit(501, Some(500)), at(20_040)).unwrap();
+    assert!(streams.find(&name()).expect("it goes on").bytes_in() > before);
+    assert_eq!(state.last, Some(Ticks::from_time(at(20_040))));
+    // One that comes too early is written at a later stamp, since later ones need it.
+    state.show_unit(&unit(502, Some(501)), at(20_000)).unwrap();
+    assert_eq!(state.last, Some(Ticks::from_time(at(20_040)) + Ticks(1)));
+    state.end().unwrap();
+    assert_eq!(streams.find(&name()).and_then(|live| live.published_since()), None);
+}
+
+#[test]
+fn a_stream_of_units_takes_no_pictures() {
+    let (publisher, _streams) = to_relay();
+    state(&publisher).since = Some(ago(SOUND_WAIT));
+    let mut sink = publisher.sink();
+    sink.show(&shown(Content::Unit(unit(0, None)), Time::from_millis(40))).unwrap();
+    let picture = Picture::new(PixelFormat::I420, Size::new(64, 48).unwrap(), Time::ZERO);
+    let refused = sink.show(&shown(Content::Picture(picture), Time::from_millis(80))).unwrap_err();
+    assert!(refused.to_string().contains("now sends pictures"), "{refused}");
+    sink.finish().unwrap();
+}
+
+#[test]
+fn a_name_that_is_taken_is_told_with_the_first_unit() {
+    let (publisher, streams) = to_relay();
+    let _other = streams.publish(&name(), Mux::MpegTs).unwrap();
+    state(&publisher).since = Some(ago(SOUND_WAIT));
+    let refused = publisher.sink().show(&shown(Content::Unit(unit(0, None)), Time::from_millis(40)));
+    assert!(refused.is_err());
+}
+
+#[cfg(feature = "opus")]
+#[test]
+fn sound_that_was_heard_already_is_left_out_and_lets_the_stream_begin() {
+    let (publisher, _streams) = to_relay();
+    let block = |millis| AudioBlock {
+        samples: vec![0.0; 960],
+        channels: 2,
+        rate_hz: 48_000,
+        captured: Time::from_millis(millis),
+    };
+    let mut state = state(&publisher);
+    assert!(!state.try_begin());
+    state.hear(block(10_000)).unwrap();
+    assert!(state.has_sound && state.try_begin());
+    assert_eq!(state.heard_to, Some(Time::from_millis(10_010)));
+    state.hear(block(9600)).unwrap();
+    assert_eq!((state.heard_to, state.behind_since[1]), (Some(Time::from_millis(10_010)), None), "a little");
+    state.hear(block(9000)).unwrap();
+    assert!(state.behind_since[1].is_some());
+    state.hear(block(10_010)).unwrap();
+    assert_eq!((state.heard_to, state.behind_since[1]), (Some(Time::from_millis(10_020)), None));
+}
