@@ -66,7 +66,7 @@ fn left(hub: &Hub, threads: &Threads) -> Left {
         left.descriptors = copies.collect::<io::Result<_>>()?;
         Ok(())
     });
-    let Staying { connections, sources } = staying.expect("it is delivered");
+    let RemainingTls { connections, sources } = staying.expect("it is delivered");
     assert!(connections.is_empty() && sources.is_empty(), "nothing speaks TLS");
     left
 }

@@ -26,7 +26,7 @@ fn enter(
     address: IpAddr,
     now: Time,
     meter: Option<Meter>,
-) -> Result<Arc<IngestSession>, ClaimError> {
+) -> Result<Arc<IngestSession>, AcquireError> {
     let asking = Asking {
         name: &name("a"),
         request,
@@ -62,7 +62,7 @@ fn requests_with_one_credential_are_one_publishers() {
         (keyed, FAR),
     ] {
         let refused = enter(&hub, &other, address, now, None).unwrap_err();
-        assert!(matches!(refused, ClaimError::Taken { .. }), "{refused:?}");
+        assert!(matches!(refused, AcquireError::Taken { .. }), "{refused:?}");
     }
     assert_eq!((publishers(&hub, HERE), publishers(&hub, FAR)), (1, 0));
 }
@@ -88,7 +88,7 @@ fn a_publisher_whose_stream_another_one_has_taken_is_over() {
     let session = enter(&hub, &request("", ""), HERE, now, None).unwrap();
     let body = session.begin("video.cmfv", now).unwrap();
     assert_eq!(session.outcome(body), None);
-    hub.streams.find(&name("a")).unwrap().claim(None, true, None, now);
+    hub.streams.find(&name("a")).unwrap().acquire(None, true, None, now);
     assert_eq!(session.outcome(body), Some(Err(Refused::Over(Over::Evicted))));
     hub.look_at_ingests(now);
     assert_eq!((publishers(&hub, HERE), hub.ingests.counts().publishers), (0, 0));
@@ -143,7 +143,7 @@ fn a_fault_in_a_publishers_tracks_ends_it_and_no_other() {
 #[test]
 fn what_enter_refuses_takes_no_name() {
     let hub = hub(Settings { max_streams: 1, ..Settings::default() }, 1);
-    let _other = hub.streams.claim(Claimant {
+    let _other = hub.streams.acquire(SlotRequest {
         name: &name("b"),
         mux: Mux::MpegTs,
         connection: None,
@@ -151,7 +151,7 @@ fn what_enter_refuses_takes_no_name() {
         piece: None,
     });
     let refused = enter(&hub, &request("", ""), HERE, Time::ZERO, None);
-    assert!(matches!(refused, Err(ClaimError::TooMany { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(AcquireError::TooMany { .. })), "{refused:?}");
     assert_eq!((publishers(&hub, HERE), hub.ingests.counts().publishers), (0, 0));
 }
 

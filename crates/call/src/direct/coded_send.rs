@@ -536,29 +536,29 @@ mod tests {
     fn a_reader_that_waits_gets_the_unit_that_comes_and_the_end_behind_it() {
         let units = Units::default();
         std::thread::scope(|scope| {
-            let reader = scope.spawn(|| units.take(Duration::from_secs(60)));
+            let reader = scope.spawn(|| units.take(Some(Duration::from_secs(60))));
             units.push(item(5, true));
             assert!(
-                matches!(reader.join().unwrap(), Next::Unit(item) if item.captured == Time::from_millis(5))
+                matches!(reader.join().unwrap(), queue::Taken::Item(item) if item.captured == Time::from_millis(5))
             );
         });
-        assert!(matches!(units.take(Duration::ZERO), Next::Nothing) && !units.has_ended());
+        assert!(matches!(units.take(Some(Duration::ZERO)), queue::Taken::Timeout) && !units.is_over());
         units.push(item(6, false));
         units.end(Ok(()));
-        assert!(units.has_ended() && taken(&units) == [6]);
-        assert!(matches!(units.take(Duration::from_secs(60)), Next::End));
+        assert!(units.is_over() && taken(&units) == [6]);
+        assert!(matches!(units.take(Some(Duration::from_secs(60))), queue::Taken::End));
     }
 
     #[test]
     fn a_source_is_told_that_no_more_units_are_wanted() {
         let units = Units::default();
         assert!(units.push(item(0, true)));
-        units.state.lock().unwrap().stopped = true;
+        units.stop();
         assert!(!units.push(item(1, false)));
-        // What has come is taken all the same.
-        assert_eq!(taken(&units), [0, 1]);
-        assert!(matches!(units.take(Duration::from_secs(60)), Next::End) && units.has_ended());
-        units.state.lock().unwrap().waits_for_key = true;
+        // What has come is dropped with it: the session ends.
+        assert_eq!(taken(&units), [] as [u64; 0]);
+        assert!(matches!(units.take(Some(Duration::from_secs(60))), queue::Taken::End) && units.is_over());
+        units.look(|_, policy| policy.waits_for_key = true);
         assert!(!units.push(item(2, false)), "one that is left out tells it too");
     }
 }

@@ -7,7 +7,7 @@ use crate::test_streams::{SETTINGS, name};
 use glassline_delivery::metacube::{self, Event, Flags};
 use glassline_delivery::stream::{self, Backlog, Pacing};
 use glassline_media::container::ts::{Aligner, ContinuityChecker, PACKET_BYTES, Packet};
-use glassline_streams::Claim;
+use glassline_streams::Acquisition;
 use glassline_test_support::ts::Source;
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ struct Show {
 /// A show of `packets` packets behind its tables, before its viewer is fed for the first time. The socket holds `socket_bytes`, about.
 fn show_with(settings: stream::Settings, slow: SlowPolicy, packets: usize, socket_bytes: usize) -> Show {
     let live = Arc::new(Live::new(1, name("a"), Mux::MpegTs, settings, 1, Time::ZERO));
-    let Claim::Granted { session, .. } = live.claim(None, false, None, Time::ZERO) else {
+    let Acquisition::Granted { session, .. } = live.acquire(None, false, None, Time::ZERO) else {
         panic!("it is free")
     };
     let (ours, peer) = Connection::pair(socket_bytes).expect("a pair of sockets");

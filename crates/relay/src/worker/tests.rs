@@ -407,7 +407,7 @@ fn a_worker_has_room_for_one_connection_whatever_the_limit() {
 fn a_message_that_a_name_was_taken_over_comes_to_its_publisher() {
     let (mut worker, [publisher, _viewer]) = show();
     let live = worker.hub.streams.find(&name("a")).unwrap();
-    live.claim(None, true, None, worker.hub.clock.now());
+    live.acquire(None, true, None, worker.hub.clock.now());
     worker.hub.inboxes.send(0, Message::Stream(News::Evicted(token(0, 0))));
     worker.handle(Event { token: WAKE, ..wake() }, &mut Vec::new());
     let told = read(&publisher, |bytes| bytes.ends_with(b"\n"));

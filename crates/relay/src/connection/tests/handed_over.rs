@@ -108,7 +108,7 @@ fn a_publisher_that_has_lost_its_slot_meanwhile_does_not_come_over() {
     stage.turn();
     let live = stage.hub.streams.find(&name("a")).unwrap();
     let now = stage.now;
-    live.claim(None, true, None, now);
+    live.acquire(None, true, None, now);
     assert!(!hand_over(&mut stage));
     // Nor does one where its stream is not there.
     let state = passed_on(&stage.connection);
