@@ -189,15 +189,19 @@ fn a_source_that_is_silent_gives_its_slot_back_and_is_heard_again() {
 fn a_source_that_cannot_be_listened_to_is_tried_again_after_waits_that_double() {
     // The address of another machine.
     let mut heard = Heard::at("udp://192.0.2.1:5000");
-    let mut longest = POLICY.retry_min;
+    let (mut longest, mut before) = (POLICY.retry_min, None);
     for failures in 1..=6 {
         let status = heard.bench.status("a");
         assert_eq!(status.failures, failures);
         assert!(status.error.unwrap().starts_with("cannot receive there: "));
-        let wait = heard.datagrams.poll_timeout().since(heard.bench.now());
+        // It is shortened by up to a half, at random.
+        let due = heard.datagrams.poll_timeout();
+        let wait = due.since(heard.bench.now());
         assert!(wait <= longest, "{failures}: {wait:?}");
+        assert!(before.is_none_or(|before| due.since(before) >= longest / 2), "{failures}: {wait:?}");
         heard.bench.later += wait;
         longest = (longest * 2).min(POLICY.retry_max);
+        before = Some(heard.bench.now());
         heard.handle_timeout();
     }
 }
