@@ -132,7 +132,8 @@ mod tests {
     #[test]
     fn an_empty_one_of_bytes_is_empty() {
         let outgoing = Outgoing::from(Vec::new());
-        assert!(outgoing.is_empty() && outgoing.len() == 0 && outgoing.into_bytes().is_empty());
+        assert_eq!((outgoing.is_empty(), outgoing.len()), (true, 0));
+        assert_eq!(outgoing.into_bytes(), b"");
     }
 
     #[test]

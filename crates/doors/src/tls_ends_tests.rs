@@ -78,8 +78,10 @@ fn more_than_all_buffers_hold_goes_through_whole() {
     let mut got = Vec::new();
     client.read_to_end(&mut got).unwrap();
     assert!(got == all, "{} of {} bytes", got.len(), all.len());
-    drop((other, client));
-    draining.end();
+    drop(client);
+    let (inward, theirs) = other.join().unwrap();
+    assert_eq!(inward, b"");
+    drop(theirs);
     draining.wait();
 }
 
@@ -145,11 +147,16 @@ fn a_peer_that_speaks_no_tls_ends_its_connection_alone() {
 }
 
 #[test]
-fn when_they_are_ended_the_other_process_sees_an_end_of_each_peer() {
-    let Drained { draining, theirs, client } = drained();
+fn when_they_are_ended_the_other_process_sees_an_end_of_each_peer_and_may_say_a_last_word() {
+    let Drained { draining, theirs, mut client } = drained();
     draining.end();
     assert_eq!(read(&theirs, usize::MAX), b"");
-    drop((theirs, client));
+    write(&theirs, b"farewell");
+    drop(theirs);
+    let mut got = Vec::new();
+    client.read_to_end(&mut got).unwrap();
+    assert_eq!(got, b"farewell");
+    drop(client);
     draining.wait();
     assert_eq!(draining.connections(), 0);
 }

@@ -75,6 +75,15 @@ fn a_wire_apart_reads_and_writes_plain_bytes_between_two_processes() {
 }
 
 #[test]
+fn an_end_before_the_first_byte_is_no_handshakes_end() {
+    let (tls, _peer) = Socket::pair(1).unwrap();
+    let (ours, theirs) = Socket::pair(1).unwrap();
+    let mut wire = Wire::restore(WireState::Apart { is_handshaking: true }, tls, Some(ours));
+    drop(theirs);
+    assert_eq!((wire.read(&mut room()).unwrap(), wire.is_handshaking()), (Some(0), true));
+}
+
+#[test]
 fn a_wires_state_is_what_the_next_process_needs() {
     let (plain, _peer) = plain();
     assert!(matches!(plain.state().unwrap(), (WireState::Plain, None)));

@@ -378,7 +378,7 @@ impl Growing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::readers::Reading;
+    use super::super::reading::Reading;
     use super::super::testing::{Resumed, Woken, bytes, fields, plain, text};
     use super::*;
     use glassline_delivery::fill::Head;

@@ -42,8 +42,6 @@ impl CaptureVersion {
 pub struct PresentationStore {
     contents: Mutex<Contents>,
     settings: Settings,
-    /// When it began, in seconds of UTC.
-    epoch: u64,
     wake: Arc<dyn Wake>,
     base_path: Arc<str>,
     wanted_at: AtomicU64,
@@ -82,6 +80,22 @@ struct Contents {
     mpeg_ts: MpegTsSegments,
     /// The tracks that were told to be left out.
     told_left_out: Vec<LeftOut>,
+    begun_with: Names,
+}
+
+/// The numbers that an epoch and its first segment are called by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Names {
+    epoch: u32,
+    segment: u64,
+}
+
+/// Those of a presentation that began at so many seconds of UTC.
+fn first_names(seconds: u64, settings: Settings) -> Names {
+    // The epoch's number is that of the discontinuity, too: players index by it, so that it must be small. What
+    // is kept under its name is not kept for an hour.
+    let epoch = (seconds % 3600) as u32;
+    Names { epoch, segment: seconds * 1000 / settings.segment.as_millis().max(1) as u64 }
 }
 
 impl PresentationStore {
@@ -99,9 +113,14 @@ impl PresentationStore {
         let seconds = utc.as_nanos() / 1_000_000_000;
         let settings = settings.clamped();
         PresentationStore {
-            contents: Mutex::new(Contents::new(mux, settings, &wake, &base_path, seconds)),
+            contents: Mutex::new(Contents::new(
+                mux,
+                settings,
+                &wake,
+                &base_path,
+                first_names(seconds, settings),
+            )),
             settings,
-            epoch: seconds,
             wake,
             base_path,
             wanted_at: AtomicU64::new(now.as_nanos()),
@@ -160,16 +179,18 @@ impl PresentationStore {
         self.contents.lock().unwrap_or_else(|poisoned| self.end_broken(poisoned.into_inner()))
     }
 
-    /// A panic has left the presentation half-written: it ends, and nothing of it can be had any more.
+    /// A panic has left the presentation half-written: it ends, and nothing of it can be had any more. What the stream brings
+    /// from here on has other names: caches may still have what had those.
     #[cold]
     fn end_broken<'a>(&self, mut contents: MutexGuard<'a, Contents>) -> MutexGuard<'a, Contents> {
         self.has_ended.store(true, Ordering::Release);
+        let names = contents.names_behind();
         for growing in std::mem::take(&mut contents.objects).into_values() {
             growing.change(|object| object.fail(Failure::Fault));
         }
         contents.playlists.end();
         let mux = contents.mux;
-        *contents = Contents::new(mux, self.settings, &self.wake, &self.base_path, self.epoch);
+        *contents = Contents::new(mux, self.settings, &self.wake, &self.base_path, names);
         self.contents.clear_poison();
         contents
     }
@@ -483,19 +504,34 @@ impl Contents {
         Some((head, Bytes::from(format!("{body}\n"))))
     }
 
-    /// Nothing yet, of an epoch that began at so many seconds of UTC.
-    fn new(mux: Mux, settings: Settings, wake: &Arc<dyn Wake>, base_path: &Arc<str>, epoch: u64) -> Contents {
-        let first = epoch * 1000 / settings.segment.as_millis().max(1) as u64;
+    /// Nothing yet.
+    fn new(
+        mux: Mux,
+        settings: Settings,
+        wake: &Arc<dyn Wake>,
+        base_path: &Arc<str>,
+        begun_with: Names,
+    ) -> Contents {
         Contents {
-            // The epoch's number is that of the discontinuity, too: players index by it, so that it must be small. What
-            // is kept under its name is not kept for an hour.
             mux,
-            packager: Packager::new(settings).starting_at((epoch % 3600) as u32, first),
+            packager: Packager::new(settings).starting_at(begun_with.epoch, begun_with.segment),
             objects: BTreeMap::new(),
             playlists: Playlists::new(Arc::clone(wake), Arc::clone(base_path)),
             mpeg_ts: MpegTsSegments::default(),
             told_left_out: Vec::new(),
+            begun_with,
         }
+    }
+
+    /// Names that nothing has had, by the objects alone: what is half-written is not looked at.
+    fn names_behind(&self) -> Names {
+        self.objects.keys().fold(self.begun_with, |Names { epoch, segment }, object| match *object {
+            Object::Init { number, .. } => Names { epoch: epoch.max(number.wrapping_add(1)), segment },
+            Object::Segment { segment: known, .. } | Object::Part { segment: known, .. } => {
+                Names { epoch, segment: segment.max(known.saturating_add(1)) }
+            }
+            _ => Names { epoch, segment },
+        })
     }
 
     /// Does something with the playlists and what they tell.

@@ -565,3 +565,22 @@ fn a_panic_under_the_lock_ends_the_presentation_and_fails_what_is_read() {
     assert_eq!(playlist.look(Filling::failure), Some(Failure::Ended));
     assert_eq!(format!("{store:?}"), "PresentationStore(0 objects)");
 }
+
+#[test]
+fn what_is_made_behind_a_fault_has_no_name_of_what_was_made_before() {
+    let ((store, _), mut stream) = (store(), Stream::new());
+    stream.push_until(&store, 2 * KEY_EVERY + 3);
+    let names = |store: &PresentationStore| store.lock().objects.keys().copied().collect::<Vec<_>>();
+    let before = names(&store);
+    // Twice in a row, so that there is nothing to see of the first time. The thread that packages knows nothing of it, and goes on.
+    for _ in 0..2 {
+        assert!(contain(Border::Output, || store.look(|_| panic!("a test's"))).is_err());
+        assert!(names(&store).is_empty());
+    }
+    stream.push_until(&store, 4 * KEY_EVERY + 3);
+    let after = names(&store);
+    let again: Vec<&Object> = after.iter().filter(|object| before.contains(object)).collect();
+    assert!(after.contains(&Object::Init { rendition: VIDEO, number: 1 }) && again.is_empty(), "{again:?}");
+    // Numbers go on, so that players of before find their way.
+    assert_eq!(store.look(|it| it.lead().unwrap().media_sequence()), FIRST + 3);
+}

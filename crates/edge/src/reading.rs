@@ -62,3 +62,7 @@ impl Drop for Reading {
         self.growing.leave_slot(self.slot);
     }
 }
+
+#[cfg(test)]
+#[path = "reading_tests.rs"]
+mod tests;

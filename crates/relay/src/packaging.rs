@@ -238,6 +238,12 @@ impl Packaging {
             return;
         };
         match following.reader.as_ref().map(StreamReader::live) {
+            // A fault on a worker has ended what was made of it.
+            Some(known) if Arc::ptr_eq(known, live) && following.store.has_ended() => {
+                tracing::error!(stream = %live.name, "its presentation was ended by a fault; another one begins");
+                self.begin_anew(&live.name);
+                return self.follow(live);
+            }
             Some(known) if Arc::ptr_eq(known, live) => {}
             Some(known) if !known.has_ended() => return,
             // An end is told of more than once, perhaps behind the beginning of the next stream: what was made of it stays.
@@ -441,6 +447,22 @@ mod tests {
         assert!(!second.has_ended(), "the rest of it was not read");
         packaging.handle_news(&next);
         assert!(second.has_ended());
+    }
+
+    #[test]
+    fn a_presentation_that_a_fault_has_ended_begins_anew_while_its_stream_goes_on() {
+        let stream = live(1, "a", 1);
+        let (mut packaging, store) = packaging(&stream);
+        packaging.handle_news(&stream);
+        let looked_at = Arc::clone(&store);
+        let fault = std::thread::spawn(move || looked_at.look(|_| panic!("a test's"))).join();
+        assert!(fault.is_err());
+        store.look(|_| ());
+        assert!(store.has_ended(), "the next look finds it broken");
+        packaging.handle_news(&stream);
+        let next = presentation_of(&stream, &packaging);
+        assert!(!Arc::ptr_eq(&next, &store) && !next.has_ended());
+        assert!(packaging.following[&stream.name].reader.is_some() && !stream.has_ended());
     }
 
     #[test]

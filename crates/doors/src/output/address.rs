@@ -143,8 +143,8 @@ mod tests {
 
     #[test]
     fn a_resolver_that_fails_or_dies_is_an_error_and_is_asked_again() {
-        let mut resolved = ResolvedAddress::default();
-        resolved.resolving = answered(Err(io::ErrorKind::TimedOut.into()));
+        let resolving = answered(Err(io::ErrorKind::TimedOut.into()));
+        let mut resolved = ResolvedAddress { resolving, ..ResolvedAddress::default() };
         let error = resolved.find(&named(""), Time::ZERO).unwrap_err();
         assert!(error.kind() == io::ErrorKind::TimedOut && resolved.resolving.is_none());
         resolved.resolving = Some(channel().1);

@@ -500,7 +500,7 @@ mod tests {
         let settings = stream::Settings { backlog, flush, pacing, prebuffer };
         let live = Live::new(id, StreamName::parse("a").expect("a name"), mux, settings, 1, Time::ZERO);
         let live = Arc::new(live);
-        let Acquisition::Granted { session, .. } = live.claim(None, false, None, Time::ZERO) else {
+        let Acquisition::Granted { session, .. } = live.acquire(None, false, None, Time::ZERO) else {
             panic!("the slot is free")
         };
         (live, session)

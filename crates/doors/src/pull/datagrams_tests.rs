@@ -1,4 +1,4 @@
-use super::super::bench::{Bench, POLICY, pull};
+use super::super::testing::{Bench, POLICY, pull};
 use super::*;
 use crate::testing::ts;
 use glassline_streams::status::SourceState;
@@ -189,15 +189,19 @@ fn a_source_that_is_silent_gives_its_slot_back_and_is_heard_again() {
 fn a_source_that_cannot_be_listened_to_is_tried_again_after_waits_that_double() {
     // The address of another machine.
     let mut heard = Heard::at("udp://192.0.2.1:5000");
-    let mut longest = POLICY.retry_min;
+    let (mut longest, mut before) = (POLICY.retry_min, None);
     for failures in 1..=6 {
         let status = heard.bench.status("a");
         assert_eq!(status.failures, failures);
         assert!(status.error.unwrap().starts_with("cannot receive there: "));
-        let wait = heard.datagrams.poll_timeout().since(heard.bench.now());
+        // It is shortened by up to a half, at random.
+        let due = heard.datagrams.poll_timeout();
+        let wait = due.since(heard.bench.now());
         assert!(wait <= longest, "{failures}: {wait:?}");
+        assert!(before.is_none_or(|before| due.since(before) >= longest / 2), "{failures}: {wait:?}");
         heard.bench.later += wait;
         longest = (longest * 2).min(POLICY.retry_max);
+        before = Some(heard.bench.now());
         heard.handle_timeout();
     }
 }
@@ -213,7 +217,8 @@ fn a_name_that_another_publisher_has_closes_the_source_for_a_while() {
     drop(other);
     heard.bench.later = POLICY.retry_min;
     heard.handle_timeout();
-    heard.send(&ts(2));
+    // The sender of before holds no place.
+    heard.send_from(&UdpSocket::bind("127.0.0.1:0").unwrap(), &ts(2));
     assert_eq!(heard.bench.status("a").state, SourceState::Live);
 }
 

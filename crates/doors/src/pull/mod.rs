@@ -7,11 +7,11 @@
 //! Streams that name the same source share one upstream. Names are resolved on threads of their own, one at most for
 //! each upstream. Workers read the state of a source from its entry in the [`PullTable`].
 
-#[cfg(test)]
-mod bench;
 mod datagrams;
 mod publisher_slots;
 mod table;
+#[cfg(test)]
+mod testing;
 mod upstream;
 
 pub use table::PullTable;

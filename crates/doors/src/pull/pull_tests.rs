@@ -1,4 +1,4 @@
-use super::bench::pull;
+use super::testing::pull;
 use super::*;
 use crate::testing::{House, ts};
 use glassline_test_support::wait::until;

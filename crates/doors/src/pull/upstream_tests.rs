@@ -1,4 +1,4 @@
-use super::super::bench::{Bench, POLICY, pull};
+use super::super::testing::{Bench, POLICY, pull};
 use super::super::{Pull, Source};
 use super::*;
 use crate::testing::ts;
@@ -147,12 +147,15 @@ fn a_server_that_refuses_is_asked_after_waits_that_double_up_to_the_longest() {
     for failures in 1..=6 {
         pulled.handle_timeout();
         let (mut server, _) = pulled.accept(0);
+        let before = pulled.bench.now();
         server.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").unwrap();
         pulled.until("the refusal", |bench| Pulled::failures(bench) == failures);
         let wait = pulled.upstream.poll_timeout();
         // It was reckoned from a moment before now.
         let from_now = wait.since(pulled.bench.now());
         assert!(from_now <= longest, "{failures}: {from_now:?}");
+        // It is shortened by up to a half, at random.
+        assert!(wait.since(before) >= longest / 2, "{failures}: {from_now:?}");
         pulled.bench.later += from_now;
         pulled.handle_timeout();
         longest = (longest * 2).min(POLICY.retry_max);
@@ -291,14 +294,20 @@ fn addresses_of_a_name_that_is_wanted_no_more_are_not_used() {
 fn what_epoll_tells_of_an_earlier_socket_is_void() {
     let mut pulled = Pulled::new();
     pulled.handle_timeout();
+    let (_first, _) = pulled.accept(0);
     let generation = pulled.upstream.generation;
     pulled.bench.with(|context| {
         pulled.upstream.puller.handle_failure(PullError::Connect("given up".into()), context.now);
         pulled.upstream.settle(context);
     });
+    pulled.bench.later = POLICY.retry_min;
+    pulled.handle_timeout();
+    let (mut second, _) = pulled.accept(0);
     assert_ne!(pulled.upstream.generation, generation);
+    second.write_all(&[OK.as_bytes(), &ts(3)].concat()).unwrap();
     assert!(!pulled.bench.with(|context| pulled.upstream.take_turn(generation, context)));
-    assert_eq!(Pulled::failures(&pulled.bench), 1);
+    assert_eq!(pulled.bench.house.bytes_in("a"), None, "nothing is read for that");
+    pulled.until("its own turn", |bench| bench.house.is_published("a"));
 }
 
 #[test]

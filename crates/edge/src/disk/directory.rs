@@ -180,7 +180,7 @@ fn read_head(file: &File) -> Result<(FileHead, OpenSeal, usize), Unread> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bench::{Bench, tagged};
+    use super::super::testing::{Bench, tagged};
     use super::*;
     use crate::testing::freshness;
     use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,8 @@
 //! The disk as it decides what its thread does, without that thread.
 
-use super::bench::{Bench, pattern, tagged};
 use super::claims::Claim;
 use super::purging::Purging;
+use super::testing::{Bench, pattern, tagged};
 use super::*;
 use crate::cache::Begun;
 use crate::testing::{at, cache, freshness, job, plain};

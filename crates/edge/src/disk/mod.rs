@@ -9,8 +9,6 @@
 //! for last, room in the memory is made at once, and what is written is what comes from upstream servers, once. What is old
 //! before long is not worth it: playlists, refusals, answers that say so.
 
-#[cfg(test)]
-mod bench;
 mod claims;
 mod directory;
 #[cfg(test)]
@@ -19,6 +17,8 @@ mod files;
 mod purging;
 mod reading;
 mod scanning;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 mod thread;

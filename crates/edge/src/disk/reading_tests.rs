@@ -1,6 +1,6 @@
 use super::super::super::CacheStatus;
 use super::super::super::testing::{bytes, freshness, text};
-use super::super::bench::{Bench, pattern, tagged};
+use super::super::testing::{Bench, pattern, tagged};
 use super::*;
 use glassline_delivery::fill::disk::BLOCK_BYTES;
 use glassline_delivery::fill::{Bytes, Head, Object};

@@ -1,5 +1,5 @@
 use super::super::super::testing::freshness;
-use super::super::bench::{Bench, pattern, tagged};
+use super::super::testing::{Bench, pattern, tagged};
 use super::*;
 use glassline_delivery::fill::{Head, Object};
 use glassline_media::Utc;

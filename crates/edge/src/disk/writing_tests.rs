@@ -1,5 +1,5 @@
 use super::super::super::testing::{freshness, plain};
-use super::super::bench::{Bench, pattern, tagged};
+use super::super::testing::{Bench, pattern, tagged};
 use super::*;
 use glassline_delivery::fill::Head;
 use glassline_delivery::fill::disk::{HEAD_BYTES_MAX, OpenSeal};

@@ -2,7 +2,7 @@
 
 use super::super::cache::{Cache, Job};
 use super::super::fetch_mailbox::{FetchMailbox, FetchMessage};
-use super::super::readers::Reading as Reader;
+use super::super::reading::Reading as Reader;
 use super::super::testing::{cache, job};
 use super::directory::Directory;
 use super::writing::Writing;
