@@ -107,7 +107,7 @@ impl Peer {
 
     fn learn_name(&self) {
         let name = self.link.peer_name().unwrap_or_default();
-        let name = String::from_utf8_lossy(&name).into_owned();
+        let name = printable::line(&String::from_utf8_lossy(&name)).into_owned();
         *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
