@@ -497,3 +497,7 @@ impl Observer for Hub {
         self.counters.streams_displaced.increment();
     }
 }
+
+#[cfg(test)]
+#[path = "hub_tests.rs"]
+mod tests;

@@ -140,6 +140,7 @@ fn a_full_socket_blocks_its_viewer_until_it_takes_something() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn a_viewer_reads_the_stream_as_it_is_however_little_it_reads_at_once(
         steps in proptest::collection::vec((any::<bool>(), 1usize..40, 1usize..30_000), 1..40),

@@ -129,6 +129,29 @@ fn messages_survive_a_new_address_of_either_end() {
     assert_eq!(moved, 4);
 }
 
+/// A closing link stays for some round trips: on a fast path for a few milliseconds, for which a busy machine may let its thread wait.
+#[test]
+fn a_close_is_told_however_late_its_end_comes_to_it() {
+    let mut world = up(5);
+    let now = world.now();
+    let path = world.link(End::Far).unwrap().path().unwrap();
+    world.link(End::Near).unwrap().close(now, "enough");
+    let late = now + Duration::from_secs(60);
+    let [near, far] = &mut world.ends;
+    near.handle_timeout(late);
+    let mut datagram = Vec::new();
+    assert!(near.poll_transmit(late, &mut datagram).is_some(), "the peer is told first");
+    assert_eq!(near.links().count(), 1);
+    // Then it is over, whatever still comes.
+    near.handle_timeout(late);
+    assert_eq!(near.links().count(), 0);
+    far.handle_datagram(now, path, &mut datagram);
+    let reason = CloseReason::Peer { code: 0, reason: "enough".into() };
+    let told = std::iter::from_fn(|| far.poll_event())
+        .any(|(_, event)| event == Event::Closed { reason: reason.clone() });
+    assert!(told);
+}
+
 #[test]
 fn a_close_is_told_and_a_vanished_peer_noticed() {
     let mut world = up(5);

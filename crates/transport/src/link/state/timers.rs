@@ -53,6 +53,10 @@ impl Link {
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.channels.handle_timeout(now, &mut self.events);
         match self.standing {
+            // Where the caller comes late, the peer has not been told: once, that goes first.
+            Standing::Closing { until } if until <= now && until > Time::ZERO && self.is_close_due() => {
+                self.standing = Standing::Closing { until: Time::ZERO };
+            }
             Standing::Closing { until } if until <= now => self.standing = Standing::Closed,
             Standing::Suspended { until } if until <= now => self.end_timed_out(),
             Standing::Up => {
