@@ -3,7 +3,7 @@ use crate::pull::Pull;
 use crate::test_streams::{hub, name};
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Pacing;
-use glassline_streams::Claimant;
+use glassline_streams::SlotRequest;
 use glassline_streams::status::SourceState;
 
 fn pull(stream: &str) -> Pull {
@@ -98,8 +98,8 @@ fn a_stream_is_packaged_from_its_beginning_where_the_settings_say_so() {
         let _publisher = hub.publish(&name("a")).expect("the name is free");
         assert_eq!(hub.presentations.find(&name("a")).is_some(), !on_demand);
         let claimant =
-            Claimant { name: &name("b"), mux: Mux::Ogg, connection: None, take_over: false, piece: None };
-        hub.streams.claim(claimant).expect("the name is free");
+            SlotRequest { name: &name("b"), mux: Mux::Ogg, connection: None, take_over: false, piece: None };
+        hub.streams.acquire(claimant).expect("the name is free");
         assert!(hub.presentations.find(&name("b")).is_none(), "a stream of this kind is not packaged");
     }
 }

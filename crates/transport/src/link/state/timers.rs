@@ -54,7 +54,9 @@ impl Link {
         self.channels.handle_timeout(now, &mut self.events);
         match self.standing {
             // Where the caller comes late, the peer has not been told: once, that goes first.
-            Standing::Closing { until } if until <= now && until > Time::ZERO && self.is_close_due() => {
+            Standing::Closing { until }
+                if until <= now && until > Time::ZERO && self.paths.is_close_due() =>
+            {
                 self.standing = Standing::Closing { until: Time::ZERO };
             }
             Standing::Closing { until } if until <= now => self.standing = Standing::Closed,
