@@ -262,7 +262,7 @@ mod tests {
         let error = house.acquire("a", |slot_request| slot_request.mux = Mux::Flv, 1).unwrap_err();
         assert_eq!(error, AcquireError::OtherMux { name: name("a"), mux: Mux::MpegTs });
         let change = |slot_request: &mut SlotRequest<'_>| {
-            (slot_request.mux, slot_request.take_over) = (Mux::Flv, true)
+            (slot_request.mux, slot_request.take_over) = (Mux::Flv, true);
         };
         let granted = house.acquire("a", change, 2).expect("taken over");
         assert!(granted.replaced.is_some_and(|replaced| Arc::ptr_eq(&replaced, &first)));
