@@ -55,6 +55,8 @@ pub struct PresentationStore {
     relations: Mutex<Relations>,
     /// Locked before the contents, and never by what answers a request: taking bytes apart holds no answer up.
     demux: Mutex<Demultiplexer>,
+    /// A fault has ended what was packaged: what is packaged next has to be told of the tracks again.
+    is_demux_stale: AtomicBool,
 }
 
 /// Is told that one version of a capture has something new.
@@ -130,6 +132,7 @@ impl PresentationStore {
             keep_secs: settings.window.as_secs(),
             relations: Mutex::default(),
             demux: Mutex::new(Demultiplexer::new(mux)),
+            is_demux_stale: AtomicBool::new(false),
         }
     }
 
@@ -184,6 +187,7 @@ impl PresentationStore {
     #[cold]
     fn end_broken<'a>(&self, mut contents: MutexGuard<'a, Contents>) -> MutexGuard<'a, Contents> {
         self.has_ended.store(true, Ordering::Release);
+        self.is_demux_stale.store(true, Ordering::Release);
         let names = contents.names_behind();
         for growing in std::mem::take(&mut contents.objects).into_values() {
             growing.change(|object| object.fail(Failure::Fault));
@@ -280,6 +284,10 @@ impl PresentationStore {
     /// They begin at `at` in it; `None`: they are put in front of it.
     pub fn push(&self, bytes: &[u8], utc: Utc, at: Option<u64>) {
         let mut demux = self.demux();
+        if self.is_demux_stale.swap(false, Ordering::AcqRel) {
+            let mux = demux.mux();
+            demux.begin(mux);
+        }
         demux.push(bytes, at);
         self.hand_over(&mut demux, utc, |_| ());
     }
