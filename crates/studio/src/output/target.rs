@@ -237,6 +237,7 @@ fn further_port(url: &str, further: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn outputs_are_told_apart() {
@@ -333,5 +334,108 @@ mod tests {
             "http://h:1/live/a.ts?key=…&takeover=1"
         );
         assert_eq!(shown("http://h:1/live/a.ts?takeover=1"), "http://h:1/live/a.ts?takeover=1");
+    }
+    #[test]
+    fn an_at_sign_behind_the_host_is_no_user() {
+        for url in ["http://host/live/a@b.ts", "http://host/live/a.ts?mail=a@b"] {
+            assert_eq!(url.parse(), Ok(Target::Http(url.to_owned())));
+        }
+    }
+
+    #[test]
+    fn extensions_say_what_a_file_holds_in_any_case_of_letters() {
+        let of = |text: &str| {
+            let target: Target = text.parse().unwrap();
+            (target.is_mp4(), target.is_ivf(), target.is_network())
+        };
+        assert_eq!(of("a.mp4"), (true, false, false));
+        assert_eq!(of("a.MP4"), (true, false, false));
+        assert_eq!(of("a.Ivf"), (false, true, false));
+        assert_eq!(of("a.ts"), (false, false, false));
+        assert_eq!(of("null:"), (false, false, false));
+        assert_eq!(of("udp://h:1"), (false, false, true));
+        assert_eq!(of("http://h/live/a.mp4"), (false, false, true));
+    }
+
+    #[test]
+    fn tls_is_told_by_the_scheme_in_any_case_of_letters() {
+        let is_tls = |text: &str| text.parse::<Target>().unwrap().is_tls();
+        assert!(is_tls("HTTPS://h/live/a.ts"));
+        assert!(!is_tls("http://h/live/https:a.ts") && !is_tls("https.ts"));
+    }
+
+    #[test]
+    fn a_name_that_is_an_extension_alone_is_a_hidden_file_of_no_kind() {
+        for text in [".ts", "a/.mp4", "ts", "a.ts/"] {
+            let parsed = text.parse::<Target>();
+            let is_file = matches!(parsed, Ok(Target::File(_)));
+            // A slash at the end is no part of the name for the system.
+            assert_eq!(is_file, text == "a.ts/", "{text}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn a_hidden_file_keeps_its_dot_in_front_of_the_rendition_s_name() {
+        assert_eq!(appended("a/.hidden", "360p25"), "a/.hidden-360p25");
+        assert_eq!(appended("a/.hidden.ts", "360p25"), "a/.hidden-360p25.ts");
+        assert_eq!(appended("/live/a.tar.ts", "x"), "/live/a.tar-x.ts");
+    }
+
+    #[test]
+    fn a_file_whose_name_is_no_text_has_no_renditions() {
+        use std::os::unix::ffi::OsStrExt;
+        let path = Path::new(std::ffi::OsStr::from_bytes(b"a\xff.ts")).to_owned();
+        let refused = Target::File(path).of_rendition("720p50", 0);
+        assert_eq!(refused, Err(TargetError::NotUtf8("a\u{fffd}.ts".to_owned())));
+    }
+
+    #[test]
+    fn a_rendition_s_name_that_makes_no_place_is_refused() {
+        let target: Target = "http://h/live/{rendition}.ts".parse().unwrap();
+        assert!(matches!(target.of_rendition("a b", 0), Err(TargetError::Url { .. })));
+        let group: Target = "udp://239.1.{index}.1:5000".parse().unwrap();
+        assert!(matches!(group.of_rendition("x", 3), Ok(Target::Datagrams(_))));
+    }
+
+    #[test]
+    fn the_last_port_is_taken_and_none_beyond_it() {
+        assert_eq!(further_port("udp://h:65533", 2).as_deref(), Some("udp://h:65535"));
+        assert_eq!(further_port("udp://h:65534", 2), None);
+        assert_eq!(further_port("udp://h:1/x", 1).as_deref(), Some("udp://h:2/x"));
+        assert_eq!(further_port("h:5000", 1), None, "without a scheme it is no URL");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_odd_and_what_is_taken_is_taken_as_it_stands(
+            text in r"((udp|rtp|http|https|HTTP|file)://)?[a-z0-9:/?#@\[\]{}.=&%ä -]{0,40}(\.ts|\.mp4)?",
+        ) {
+            match text.parse::<Target>() {
+                Ok(Target::File(path)) => prop_assert_eq!(path, PathBuf::from(&text)),
+                Ok(Target::Http(url) | Target::Datagrams(url)) => prop_assert_eq!(url, text),
+                Ok(Target::Stdout | Target::Null) => prop_assert!(text == "-" || text == "null:"),
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
+
+        #[test]
+        fn renditions_have_places_that_differ(
+            text in prop::sample::select(vec![
+                "a/film.ts", "film.mp4", "http://h/live/a.ts?key=x", "http://h/live/{rendition}.ts",
+                "udp://239.1.1.1:5000?ttl=3", "udp://239.1.{index}.1:5000", "rtp://[ff15::1]:5004",
+            ]),
+            one in 0usize..100,
+            other in 0usize..100,
+        ) {
+            let target: Target = text.parse().unwrap();
+            let place = |index: usize| target.of_rendition(&format!("r{index}"), index).unwrap();
+            prop_assert_eq!(place(one) == place(other), one == other);
+            prop_assert!(matches!(
+                (&target, place(one)),
+                (Target::File(_), Target::File(_))
+                    | (Target::Http(_), Target::Http(_))
+                    | (Target::Datagrams(_), Target::Datagrams(_))
+            ));
+        }
     }
 }
