@@ -139,6 +139,17 @@ impl fmt::Display for Target {
     }
 }
 
+/// A URL as a refusal may show it: without the publish key in its query, and without the user, which may be the key.
+fn without_secrets(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return without_key(url) };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let shown = match authority.rsplit_once('@') {
+        Some((user, _)) => format!("{scheme}://…{}", rest.get(user.len()..).unwrap_or_default()),
+        None => url.to_owned(),
+    };
+    without_key(&shown)
+}
+
 /// The URL of a server as it may be shown: without the publish key in its query.
 fn without_key(url: &str) -> String {
     let Some((path, query)) = url.split_once('?') else { return url.to_owned() };
@@ -156,7 +167,7 @@ impl FromStr for Target {
         match scheme.to_ascii_lowercase().as_str() {
             "udp" | "rtp" => datagrams(text),
             "http" | "https" => server(text),
-            _ => Err(TargetError::Scheme { text: text.to_owned(), scheme: scheme.to_owned() }),
+            _ => Err(TargetError::Scheme { text: without_secrets(text), scheme: scheme.to_owned() }),
         }
     }
 }
@@ -179,14 +190,13 @@ fn server(text: &str) -> Result<Target, TargetError> {
         .as_deref()
         .unwrap_or(text)
         .parse()
-        .map_err(|error| TargetError::Url { text: text.to_owned(), error })?;
+        .map_err(|error| TargetError::Url { text: without_secrets(text), error })?;
     let authority = text.split_once("://").and_then(|(_, rest)| rest.split(['/', '?']).next());
-    if let Some((user, _)) = authority.and_then(|authority| authority.rsplit_once('@')) {
-        // It may be the key.
-        return Err(TargetError::User(without_key(&text.replacen(user, "…", 1))));
+    if authority.is_some_and(|authority| authority.contains('@')) {
+        return Err(TargetError::User(without_secrets(text)));
     }
     if url.target() == "/" || text.contains('#') {
-        return Err(TargetError::NoStream(text.to_owned()));
+        return Err(TargetError::NoStream(without_secrets(text)));
     }
     Ok(Target::Http(text.to_owned()))
 }
@@ -335,6 +345,29 @@ mod tests {
         );
         assert_eq!(shown("http://h:1/live/a.ts?takeover=1"), "http://h:1/live/a.ts?takeover=1");
     }
+    #[test]
+    fn neither_a_key_nor_a_user_is_shown_by_a_refusal() {
+        for text in [
+            "http://host:0/live/a.ts?key=secret",
+            "http://[::1/live/a.ts?takeover=1&key=secret",
+            "http://host/live/a.ts?key=secret#x",
+            "http://host/live/a b.ts?key=secret",
+            "http://secret@host/live/a.ts",
+            "http://me:secret@[::1/live/a.ts",
+            "https://secret@host:0/live/a.ts?key=secret",
+            "rtmp://me:secret@host/app?key=secret",
+        ] {
+            let error = text.parse::<Target>().unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_user_that_is_a_part_of_the_scheme_is_hidden_where_it_stands() {
+        let error = "http://http@host/live/a.ts".parse::<Target>().unwrap_err();
+        assert_eq!(error, TargetError::User("http://…@host/live/a.ts".to_owned()));
+    }
+
     #[test]
     fn an_at_sign_behind_the_host_is_no_user() {
         for url in ["http://host/live/a@b.ts", "http://host/live/a.ts?mail=a@b"] {
