@@ -76,13 +76,19 @@ mod tests {
 
     #[test]
     fn those_that_wait_on_other_threads_are_all_woken() {
-        for time in [Some(Time::from_millis(7)), None] {
+        // In some round at least all of them sleep when it comes.
+        for round in 0..50 {
+            let time = (round % 2 == 0).then(|| Time::from_millis(7));
             let first = Arc::new(FirstPicture::default());
-            let (tell, told) = channel();
+            let ((begin, begun), (tell, told)) = (channel(), channel());
             for _ in 0..3 {
-                let (first, tell) = (Arc::clone(&first), tell.clone());
-                std::thread::spawn(move || tell.send(first.wait()).unwrap());
+                let (first, begin, tell) = (Arc::clone(&first), begin.clone(), tell.clone());
+                std::thread::spawn(move || {
+                    begin.send(()).unwrap();
+                    tell.send(first.wait()).unwrap();
+                });
             }
+            (0..3).for_each(|_| begun.recv_timeout(Duration::from_secs(20)).unwrap());
             match time {
                 Some(time) => first.captured(time),
                 None => first.over(),

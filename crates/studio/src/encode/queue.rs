@@ -321,7 +321,7 @@ mod tests {
     proptest! {
         /// The model is a list, of which the oldest picture goes where a third would wait.
         #[test]
-        fn a_live_queue_is_a_list_of_two_pictures_whose_lost_key_frames_are_made_up_for(
+        fn a_live_queue_keeps_two_pictures_and_makes_up_for_the_key_frames_that_it_lost(
             steps in prop::collection::vec(step(), 0..200),
         ) {
             let queue = Queue::new(true);

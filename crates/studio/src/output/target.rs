@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_name_is_no_text_has_no_renditions() {
+    fn a_file_with_a_name_that_is_no_text_has_no_renditions() {
         use std::os::unix::ffi::OsStrExt;
         let path = Path::new(std::ffi::OsStr::from_bytes(b"a\xff.ts")).to_owned();
         let refused = Target::File(path).of_rendition("720p50", 0);
