@@ -330,4 +330,27 @@ mod tests {
     fn names_are_escaped_twice() {
         assert_eq!(escaped(OsStr::new("file:/a b's.ts")), *r"file\\\:/a\\\ b\\\'s.ts");
     }
+    #[test]
+    fn a_line_of_a_dump_gives_its_bytes_and_none_of_the_text_behind_them() {
+        let line = b"00000000: fcc1 b0fd 8080 fe41 42fa 0000 fa00 00fa  abcdef0123456789";
+        let bytes = [0xFC, 0xC1, 0xB0, 0xFD, 0x80, 0x80, 0xFE, 0x41, 0x42, 0xFA, 0, 0, 0xFA, 0, 0, 0xFA];
+        assert_eq!(dumped(line), bytes);
+        assert_eq!(dumped(b"00000010: ffe"), [0xFF], "half a byte is none");
+    }
+
+    #[test]
+    fn triplets_that_are_cut_off_are_left_out() {
+        let text = "codec_type=subtitle\npts_time=0.0\n00000000: fcc1 b0fd 80\n[/PACKET]\n";
+        let found = items(&mut parser(Some(0.0)), text);
+        assert_eq!(found, [CaptionItem::Captions(Duration::ZERO, vec![[0xFC, 0xC1, 0xB0]])]);
+    }
+
+    #[test]
+    fn a_sign_that_lacks_its_last_byte_is_none() {
+        for (sign, _) in SIGNS {
+            let other = [&sign[..sign.len() - 1], &[0xEE]].concat();
+            assert!(!is_signed(&other[..]), "{sign:?}");
+        }
+        assert!(!is_signed(&b""[..]));
+    }
 }

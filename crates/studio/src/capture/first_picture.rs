@@ -48,3 +48,54 @@ impl FirstPicture {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn the_first_of_all_pictures_counts() {
+        let first = FirstPicture::default();
+        first.captured(Time::from_millis(40));
+        first.captured(Time::from_millis(80));
+        first.over();
+        assert_eq!(first.wait(), Some(Time::from_millis(40)));
+        assert_eq!(first.wait(), Some(Time::from_millis(40)), "it may be asked again");
+    }
+
+    #[test]
+    fn a_source_that_ended_without_a_picture_has_none_later_either() {
+        let first = FirstPicture::default();
+        first.over();
+        first.captured(Time::from_millis(40));
+        assert_eq!(first.wait(), None);
+    }
+
+    #[test]
+    fn those_that_wait_on_other_threads_are_all_woken() {
+        // In some round at least all of them sleep when it comes.
+        for round in 0..50 {
+            let time = (round % 2 == 0).then(|| Time::from_millis(7));
+            let first = Arc::new(FirstPicture::default());
+            let ((begin, begun), (tell, told)) = (channel(), channel());
+            for _ in 0..3 {
+                let (first, begin, tell) = (Arc::clone(&first), begin.clone(), tell.clone());
+                std::thread::spawn(move || {
+                    begin.send(()).unwrap();
+                    tell.send(first.wait()).unwrap();
+                });
+            }
+            (0..3).for_each(|_| begun.recv_timeout(Duration::from_secs(20)).unwrap());
+            match time {
+                Some(time) => first.captured(time),
+                None => first.over(),
+            }
+            for _ in 0..3 {
+                assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(time));
+            }
+        }
+    }
+}

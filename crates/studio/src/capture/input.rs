@@ -243,4 +243,61 @@ mod tests {
             assert!(error.contains(complaint), "{text}: {error}");
         }
     }
+    #[test]
+    fn tracks_are_of_films_alone() {
+        let track = "2".parse().ok();
+        let tracks = || Tracks { video: None, audio: track.clone() };
+        let film: Input = "a.mp4".parse().unwrap();
+        let expected = Input::Decoded(Film { path: "a.mp4".into(), tracks: tracks() });
+        assert_eq!(film.with_tracks(tracks()).unwrap(), expected);
+        for other in ["a.y4m", "-", "test:64x48@25", "v4l2:/dev/video0", "rtp:a.sdp"] {
+            let input: Input = other.parse().unwrap();
+            assert!(matches!(input.clone().with_tracks(tracks()), Err(Error::NoFilm)), "{other}");
+            assert_eq!(input.clone().with_tracks(Tracks::default()).unwrap(), input, "none is asked for");
+        }
+    }
+
+    #[test]
+    fn what_is_read_from_a_file_has_a_path_and_the_test_pattern_alone_has_sound() {
+        for (text, path, sound) in [
+            ("a.y4m", Some("a.y4m"), false),
+            ("file:a:b", Some("a:b"), false),
+            ("-", None, false),
+            ("test:64x48@25", None, true),
+            ("v4l2:/dev/video0", None, false),
+            ("rtp:a.sdp", None, false),
+        ] {
+            let input: Input = text.parse().unwrap();
+            assert_eq!((input.path(), input.has_sound()), (path.map(Path::new), sound), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_description_is_received_as_what_follows_its_name_says() {
+        let input: Input =
+            "rtp:a.sdp?interface=eth1&interface=eth2&processor=3&skew=20ms&rate=25&socket-buffer=1MiB"
+                .parse()
+                .unwrap();
+        let Input::Rtp { description, options, rate } = input else { panic!("{input:?}") };
+        assert_eq!((description, rate), (PathBuf::from("a.sdp"), FrameRate::new(25, 1)));
+        assert_eq!(options.interfaces, ["eth1", "eth2"]);
+        assert_eq!((options.processor, options.socket_bytes), (Some(3), Some(1 << 20)));
+        assert_eq!(options.skew, std::time::Duration::from_millis(20));
+        assert_eq!(options.pool, PoolSize::Frames(RAW_FRAMES));
+    }
+
+    #[test]
+    fn what_a_description_cannot_be_asked_is_refused() {
+        for (text, complaint) in [
+            ("rtp:", "names no session description"),
+            ("rtp:?rate=25", "names no session description"),
+            ("rtp:a.sdp?processor=one", "is no number"),
+            ("rtp:a.sdp?rate=0", "frame rate"),
+            ("rtp:a.sdp?interface", "none of interface="),
+            ("rtp:a.sdp?ttl=3", "none of interface="),
+        ] {
+            let error = text.parse::<Input>().unwrap_err().to_string();
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+    }
 }

@@ -293,4 +293,91 @@ mod tests {
         }
         assert_eq!("2".parse(), Ok(Track::Number(2)));
     }
+    #[test]
+    fn a_language_is_a_tag_of_two_characters_and_more_that_begins_with_letters() {
+        for text in ["de", "deu", "pt-BR", "zh-Hant-TW", "en-0"] {
+            assert_eq!(text.parse(), Ok(Track::Language(text.to_owned())), "{text}");
+        }
+        for text in ["d", "d1", "-de", "de_AT", "dé", "de ", "1e"] {
+            assert!(text.parse::<Track>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_track_says_how_it_was_asked_for() {
+        let said = |text: &str| text.parse::<Track>().unwrap().to_string();
+        assert_eq!((said("007").as_str(), said("de-CH").as_str()), ("number 7", "the language de-CH"));
+    }
+
+    #[test]
+    fn tracks_are_empty_only_where_neither_kind_is_asked_for() {
+        let track = Some(Track::Number(1));
+        assert!(Tracks::default().is_empty());
+        assert!(!Tracks { video: track.clone(), audio: None }.is_empty());
+        assert!(!Tracks { video: None, audio: track }.is_empty());
+    }
+
+    #[test]
+    fn a_film_without_tracks_of_a_kind_says_so_to_those_that_ask_for_one() {
+        let silent = serde_json::json!({ "streams": [{ "index": 0, "codec_type": "video" }] });
+        let refused = chosen(&silent, Kind::Audio, Some(&Track::Number(1)), "film.mp4").unwrap_err();
+        let Error::NoTrack { name, kind, asked, list } = refused else { panic!("{refused}") };
+        let said = [name.as_str(), kind, asked.as_str(), list.as_str()];
+        assert_eq!(said, ["film.mp4", "audio", "number 1", "none"]);
+        assert!(chosen(&silent, Kind::Audio, None, "film.mp4").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_report_that_is_no_report_has_no_tracks() {
+        for report in [
+            serde_json::json!(null),
+            serde_json::json!([]),
+            serde_json::json!({ "streams": {} }),
+            serde_json::json!({ "streams": [null, 7, "video", {}, { "codec_type": 1 }] }),
+        ] {
+            assert!(chosen(&report, Kind::Video, None, "").unwrap().is_none(), "{report}");
+            assert_eq!((without_pictures(&report), time_code(&report, None)), (None, None), "{report}");
+        }
+    }
+
+    #[test]
+    fn thumbnails_are_no_pictures_and_a_film_of_them_alone_is_a_cover() {
+        let report = serde_json::json!({ "streams": [
+            { "codec_type": "video", "disposition": { "timed_thumbnails": 1 } },
+        ] });
+        assert!(chosen(&report, Kind::Video, None, "").unwrap().is_none());
+        assert_eq!(without_pictures(&report), Some("a cover alone"));
+    }
+
+    #[test]
+    fn the_time_code_is_the_pictures_own_then_a_track_s_then_the_file_s() {
+        let tagged = |code: &str| serde_json::json!({ "tags": { "timecode": code } });
+        let mut report = serde_json::json!({
+            "streams": [{ "codec_type": "audio" }, tagged("02:00:00:00")],
+            "format": tagged("03:00:00:00"),
+        });
+        let video = tagged("01:00:00:00");
+        assert_eq!(time_code(&report, Some(&video)).as_deref(), Some("01:00:00:00"));
+        assert_eq!(time_code(&report, None).as_deref(), Some("02:00:00:00"));
+        report["streams"] = serde_json::json!([]);
+        assert_eq!(time_code(&report, None).as_deref(), Some("03:00:00:00"));
+    }
+
+    #[test]
+    fn a_track_is_described_by_what_is_known_of_it() {
+        let track = serde_json::json!({
+            "codec_name": "aac", "channels": 1, "tags": { "language": "eng", "title": "Director's \"cut\"" },
+        });
+        assert_eq!(describe(&track), r#"eng aac 1 channel "Director's \"cut\"""#);
+        let half = serde_json::json!({ "codec_name": "h264", "width": 640 });
+        assert_eq!(describe(&half), "h264", "a width alone is no size");
+        assert_eq!(describe(&serde_json::json!({})), "");
+    }
+
+    #[test]
+    fn languages_are_alike_by_their_first_part_and_its_shortest_code() {
+        assert_eq!(["de", "DEU", "ger", "de-AT", "de_AT"].map(primary), ["de"; 5]);
+        assert_eq!([primary("tlh"), primary("")], ["tlh", ""]);
+        assert_ne!(primary("de"), primary("da"));
+    }
 }

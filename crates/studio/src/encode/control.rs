@@ -182,4 +182,54 @@ mod tests {
         assert_eq!(controls.take_bitrate(0), None);
         controls.set_bitrate(0, rate(8_000)).unwrap();
     }
+    #[test]
+    fn of_two_bit_rates_the_later_holds_and_each_rendition_has_its_own() {
+        let rate = Bitrate::from_bits_per_second;
+        let status = |name: &str| Status::new(name.to_owned(), rate(5_000), "fast");
+        let controls = Controls::new(vec![status("a"), status("b")]);
+        controls.set_bitrate(1, rate(6_000)).unwrap();
+        controls.set_bitrate(1, rate(7_000)).unwrap();
+        assert_eq!((controls.take_bitrate(0), controls.take_bitrate(1)), (None, Some(rate(7_000))));
+    }
+
+    #[test]
+    fn a_rate_that_is_refused_leaves_the_one_that_was_asked_for_before() {
+        let rate = Bitrate::from_bits_per_second;
+        let controls = Controls::new(vec![Status::new(String::new(), rate(5_000), "fast")]);
+        controls.set_bitrate(0, rate(6_000)).unwrap();
+        assert_eq!(controls.set_bitrate(0, rate(0)), Err(ControlError::OutOfRange { bitrate: rate(0) }));
+        assert_eq!(controls.take_bitrate(0), Some(rate(6_000)));
+    }
+
+    #[test]
+    fn the_ends_of_what_x264_takes_are_taken() {
+        let rate = Bitrate::from_bits_per_second;
+        let controls = Controls::new(vec![Status::new(String::new(), rate(5_000), "fast")]);
+        for bits in [1_000, 1_000_000_000] {
+            controls.set_bitrate(0, rate(bits)).unwrap();
+            assert_eq!(controls.take_bitrate(0), Some(rate(bits)));
+        }
+    }
+
+    #[test]
+    fn what_concerns_a_rendition_that_there_is_not_changes_no_other() {
+        let rate = Bitrate::from_bits_per_second;
+        let controls = Controls::new(vec![Status::new("only".to_owned(), rate(5_000), "fast")]);
+        let before = controls.status();
+        controls.report(1, |status| status.pictures = 9);
+        controls.limit_bitrate(1, rate(1_000));
+        assert_eq!(controls.status(), before);
+        controls.set_bitrate(0, rate(900_000)).unwrap();
+    }
+
+    #[test]
+    fn a_status_begins_with_nothing_coded_and_is_told_without_its_stages() {
+        let status = Status::new("64x48@25".to_owned(), Bitrate::from_bits_per_second(5_000), "fast");
+        let told = serde_json::to_value(&status).unwrap();
+        let expected = serde_json::json!({
+            "name": "64x48@25", "bitrate_bps": 5000, "preset": "fast", "pictures": 0,
+            "random_access_points": 0, "dropped": 0, "bytes": 0,
+        });
+        assert_eq!(told, expected);
+    }
 }

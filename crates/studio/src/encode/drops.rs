@@ -40,6 +40,7 @@ impl DropsTold {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn what_goes_on_for_ever_is_told_less_and_less_often() {
@@ -58,5 +59,62 @@ mod tests {
         assert_eq!(told.tell(7200, Time::from_millis(9_000_000)), None);
         assert_eq!(told.tell(7201, Time::from_millis(9_000_000)), Some(1));
         assert_eq!(told.tell(7202, Time::from_millis(9_005_000)), Some(1));
+    }
+    #[test]
+    fn where_nothing_was_dropped_nothing_is_told_however_long_it_runs() {
+        let mut told = DropsTold::default();
+        assert!((0..10_000).all(|second| told.tell(0, Time::from_millis(1000 * second)).is_none()));
+    }
+
+    #[test]
+    fn what_was_dropped_while_it_waited_is_told_when_the_wait_is_over_without_another_drop() {
+        let mut told = DropsTold::default();
+        assert_eq!(told.tell(2, Time::from_millis(1_000)), Some(2));
+        assert_eq!(told.tell(9, Time::from_millis(5_999)), None);
+        assert_eq!(told.tell(9, Time::from_millis(6_000)), Some(7));
+    }
+
+    #[test]
+    fn the_wait_grows_from_five_seconds_to_ten_minutes_and_stays_there() {
+        let mut told = DropsTold::default();
+        let mut at = Vec::new();
+        for second in 0..6_000 {
+            if told.tell(second + 1, Time::from_millis(1000 * second)).is_some() {
+                at.push(second);
+            }
+        }
+        let waits: Vec<u64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 320, 600, 600, 600, 600, 600, 600, 600, 600]);
+    }
+
+    #[test]
+    fn less_than_ten_quiet_minutes_do_not_begin_it_anew() {
+        let mut told = DropsTold::default();
+        let seconds = |seconds: u64| Time::from_millis(1000 * seconds);
+        for (second, dropped) in [(0, 1), (5, 2), (15, 3), (35, 4), (75, 5), (155, 6)] {
+            assert_eq!(told.tell(dropped, seconds(second)), Some(1), "{second}");
+        }
+        // Dropped at once behind the line, and again 599 s later.
+        assert_eq!(told.tell(7, seconds(156)), None);
+        assert_eq!(told.tell(8, seconds(755)), Some(2));
+        assert_eq!(told.tell(9, seconds(756)), None, "it goes on with long waits");
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_told_is_all_that_was_dropped_until_then(
+            steps in prop::collection::vec((0u64..4, 0u64..700_000), 0..200),
+        ) {
+            let mut told = DropsTold::default();
+            let (mut dropped, mut now, mut sum) = (0, 0, 0);
+            for (new, later) in steps {
+                (dropped, now) = (dropped + new, now + later);
+                if let Some(count) = told.tell(dropped, Time::from_millis(now)) {
+                    prop_assert!(count > 0);
+                    sum += count;
+                    prop_assert_eq!(sum, dropped);
+                }
+            }
+        }
     }
 }

@@ -209,3 +209,129 @@ impl Consumer for Feed {
 }
 
 const UNPOISONED: &str = "no thread panics while it codes sound or scales";
+
+#[cfg(test)]
+mod tests {
+    use super::super::control::Status;
+    use super::super::queue::Popped;
+    use super::*;
+    use glassline_media::quantity::Bitrate;
+    use glassline_media::{PixelFormat, Size};
+    use std::time::Duration;
+
+    const FIFTY: glassline_media::FrameRate = glassline_media::FrameRate::new(50, 1).unwrap();
+
+    fn feed(count: usize, sound: Option<sound::Encoder>) -> (Feed, Vec<Arc<Queue>>, Controls) {
+        let queues: Vec<Arc<Queue>> = (0..count).map(|_| Arc::new(Queue::new(true))).collect();
+        let status = Status::new(String::new(), Bitrate::from_bits_per_second(5_000), "fast");
+        let controls = Controls::new(vec![status; count]);
+        (Feed::new(queues.clone(), sound, controls.clone()), queues, controls)
+    }
+
+    fn picture(number: i64) -> Item {
+        let picture = Picture::new(PixelFormat::I420, Size::new(64, 48).unwrap(), Time::from_millis(5));
+        let stamps = Stamps::captured_at(Time::ZERO);
+        Item::Picture { picture, pts: Ticks(1_800 * number), stamps }
+    }
+
+    /// Of each picture that waits its number, width and whether it has to be a key frame.
+    fn waiting(queue: &Queue) -> Vec<(i64, u32, bool)> {
+        std::iter::from_fn(|| match queue.pop(Some(Duration::ZERO)).unwrap() {
+            Popped::Work(work) => match *work {
+                Work::Picture { picture, pts, key, .. } => Some((pts.0 / 1_800, picture.size().width, key)),
+                Work::Sound(_) => panic!("there is no sound"),
+            },
+            Popped::Timeout | Popped::End => None,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn each_picture_goes_to_all_and_a_key_frame_that_was_asked_for_is_the_next() {
+        let (feed, queues, controls) = feed(2, None);
+        assert!(feed.push(picture(0)));
+        controls.request_key_frame();
+        assert!(feed.push(picture(1)));
+        for queue in &queues {
+            assert_eq!(waiting(queue), [(0, 64, false), (1, 64, true)]);
+        }
+    }
+
+    #[test]
+    fn a_ladder_gives_each_rendition_its_pictures_at_its_size() {
+        let (feed, queues, _) = feed(3, None);
+        let renditions = ["32x24@25:1M", "64x48@50:2M", "32x24@50:1M"].map(|text| text.parse().unwrap());
+        let format = Format {
+            size: Size::new(64, 48).unwrap(),
+            rate: FIFTY,
+            colour: glassline_media::Colour::BT709,
+            sample_aspect: None,
+            fields: None,
+            live: true,
+        };
+        let feed = feed.with_ladder(&renditions, format, Keyint::Infinite).unwrap();
+        assert!(feed.push(picture(0)) && feed.push(picture(1)));
+        assert_eq!(waiting(&queues[0]), [(0, 32, true)]);
+        assert_eq!(waiting(&queues[1]), [(0, 64, true), (1, 64, false)]);
+        assert_eq!(waiting(&queues[2]), [(0, 32, true), (1, 32, false)]);
+    }
+
+    #[test]
+    fn one_rendition_tells_the_source_s_failure_and_the_others_end() {
+        let (feed, queues, _) = feed(3, None);
+        feed.end(Err(capture::Error::NotAFile));
+        let failed = queues[0].pop(None).unwrap_err();
+        assert_eq!(failed.to_string(), capture::Error::NotAFile.to_string());
+        assert!(queues[1..].iter().all(|queue| matches!(queue.pop(None), Ok(Popped::End))));
+    }
+
+    #[test]
+    fn stopping_ends_source_and_renditions_and_those_that_wait_for_a_picture() {
+        let (feed, queues, _) = feed(2, None);
+        let stopped = feed.stopped();
+        assert!(!feed.is_stopped());
+        feed.stop();
+        assert!(feed.is_stopped() && stopped.load(Ordering::Relaxed));
+        assert!(!feed.push(picture(0)));
+        assert_eq!(feed.first_picture(), None);
+        assert!(queues.iter().all(|queue| matches!(queue.pop(None), Ok(Popped::End))));
+    }
+
+    #[test]
+    fn the_first_picture_is_told_by_its_capture() {
+        let (feed, _, _) = feed(1, None);
+        assert!(feed.push(picture(3)));
+        assert_eq!(feed.first_picture(), Some(Time::from_millis(5)));
+    }
+
+    #[test]
+    fn pictures_that_the_source_lost_are_lost_to_each_rendition() {
+        let (feed, queues, _) = feed(2, None);
+        feed.count_dropped(3);
+        assert!(queues.iter().all(|queue| queue.dropped() == 3));
+    }
+
+    #[test]
+    fn sound_is_coded_once_and_what_fills_no_packet_comes_at_the_end() {
+        let frame = Some(Duration::from_millis(1));
+        let settings = sound::Settings { codec: sound::Audio::S302m, frame, ..sound::Settings::default() };
+        let (feed, queues, _) = feed(2, sound::Encoder::open(&settings).unwrap());
+        let channels = settings.channels;
+        let samples = vec![0.25; 70 * usize::from(channels)];
+        let block = AudioBlock { samples, channels, rate_hz: 48_000, captured: Time::ZERO };
+        assert!(feed.push(Item::Sound(block)));
+        let given = [&queues[0], &queues[1]].map(|queue| queue.take_sound().unwrap());
+        assert_eq!(given[0], given[1]);
+        assert!(queues.iter().all(|queue| queue.take_sound().is_none()));
+        feed.end(Ok(()));
+        assert!(queues.iter().all(|queue| queue.take_sound().is_some()));
+    }
+
+    #[test]
+    fn sound_that_is_not_wanted_is_left_out_and_ends_nothing() {
+        let (feed, queues, _) = feed(1, None);
+        let block = AudioBlock { samples: vec![0.0; 96], channels: 2, rate_hz: 48_000, captured: Time::ZERO };
+        assert!(feed.push(Item::Sound(block)));
+        assert!(matches!(queues[0].pop(Some(Duration::ZERO)), Ok(Popped::Timeout)));
+    }
+}

@@ -86,4 +86,32 @@ mod tests {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }
+    #[test]
+    fn a_time_is_rounded_to_the_nearest_picture_and_is_at_least_one() {
+        let rate = FrameRate::new(25, 1).unwrap();
+        let pictures = |millis| Keyint::Time(Duration::from_millis(millis)).pictures(rate);
+        assert_eq!([0, 19, 59, 60, 61, 499, 2000].map(pictures).map(Option::unwrap), [1, 1, 1, 2, 2, 12, 50]);
+    }
+
+    #[test]
+    fn a_time_without_end_is_no_more_pictures_than_can_be_counted() {
+        let rate = FrameRate::new(50, 1).unwrap();
+        assert_eq!(Keyint::Time(Duration::MAX).pictures(rate), Some(u32::MAX));
+        assert_eq!(Keyint::Infinite.time(rate), Duration::MAX);
+        assert_eq!(Keyint::Infinite.x264(), KeyInterval::Time(Duration::MAX));
+    }
+
+    #[test]
+    fn the_largest_number_of_pictures_is_read_and_the_next_is_refused_with_the_limit() {
+        assert_eq!("4294967295".parse(), Ok(Keyint::Pictures(u32::MAX)));
+        let refused = "4294967296".parse::<Keyint>().unwrap_err().to_string();
+        assert!(refused.contains("from 1 to 4294967295"), "{refused}");
+    }
+
+    #[test]
+    fn only_the_word_itself_is_infinite() {
+        for text in ["Infinite", "infinite ", "inf", "∞"] {
+            assert!(text.parse::<Keyint>().is_err(), "{text}");
+        }
+    }
 }

@@ -201,6 +201,7 @@ const MAX_COMMON: u64 = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_whole_picture_keeps_its_shape() {
@@ -305,5 +306,127 @@ mod tests {
         let ntsc = FrameRate::new(60_000, 1001).unwrap();
         assert!(Plan::new(&renditions(&["640x360@30000/1001:1M"]), ntsc, Duration::from_secs(1)).is_ok());
         assert!(Plan::new(&renditions(&["640x360@30:1M"]), ntsc, Duration::from_secs(1)).is_err());
+    }
+    fn format(size: (u32, u32), fields: Option<glassline_media::FieldOrder>) -> Format {
+        Format {
+            size: Size::new(size.0, size.1).unwrap(),
+            rate: FIFTY,
+            colour: glassline_media::Colour::BT709,
+            sample_aspect: None,
+            fields,
+            live: true,
+        }
+    }
+
+    #[test]
+    fn a_rung_has_the_rendition_s_size_rate_and_bit_rate_and_all_else_of_the_source() {
+        let settings = Settings { preset: "fast".to_owned(), threads: 3, ..Settings::default() };
+        let source = format((1280, 720), None);
+        let rungs = rungs(&renditions(&["640x360@25:2M", "320x180@10:500k"]), &settings, source).unwrap();
+        assert_eq!(rungs.len(), 2);
+        let low = &rungs[1];
+        assert_eq!(low.name, "180p10");
+        let expected =
+            Format { size: Size::new(320, 180).unwrap(), rate: FrameRate::new(10, 1).unwrap(), ..source };
+        assert_eq!(low.format, expected);
+        let bitrate = Bitrate::from_bits_per_second(500_000);
+        assert_eq!(low.settings, Settings { bitrate, ..settings });
+    }
+
+    #[test]
+    fn settings_without_key_frames_make_no_ladder() {
+        let source = format((1280, 720), None);
+        for settings in [
+            Settings { intra_refresh: true, ..Settings::default() },
+            Settings { constant_size: true, ..Settings::default() },
+        ] {
+            let refused = rungs(&renditions(&["1280x720@50:8M"]), &settings, source);
+            assert_eq!(refused, Err(LadderError::NoKeyFrames));
+        }
+    }
+
+    #[test]
+    fn one_mux_rate_is_for_one_rendition() {
+        let mux_rate = Some(Bitrate::from_bits_per_second(9_000_000));
+        let settings = Settings { mux_rate, ..Settings::default() };
+        let source = format((1280, 720), None);
+        assert!(rungs(&renditions(&["1280x720@50:8M"]), &settings, source).is_ok());
+        let two = rungs(&renditions(&["1280x720@50:8M", "640x360@50:1M"]), &settings, source);
+        assert_eq!(two, Err(LadderError::OneMuxRate));
+    }
+
+    #[test]
+    fn interlaced_pictures_keep_their_size_or_are_refused() {
+        let source = format((720, 576), Some(glassline_media::FieldOrder::TopFirst));
+        let settings = Settings::default();
+        assert!(rungs(&renditions(&["720x576@50:8M", "720x576@25:2M"]), &settings, source).is_ok());
+        let smaller = rungs(&renditions(&["720x576@50:8M", "360x288@25:2M"]), &settings, source);
+        assert_eq!(smaller, Err(LadderError::Interlaced));
+    }
+
+    #[test]
+    fn renditions_that_hardly_meet_are_refused() {
+        let of = |denominator| Rendition {
+            size: Size::new(64, 48).unwrap(),
+            rate: FrameRate::new(50, denominator).unwrap(),
+            bitrate: Bitrate::from_bits_per_second(1_000_000),
+        };
+        let second = Duration::from_secs(1);
+        assert!(Plan::new(&[of(25), of(40)], FIFTY, second).is_ok(), "every 200th is common");
+        assert!(Plan::new(&[of(1000)], FIFTY, second).is_ok(), "every 1000th");
+        let refused = Plan::new(&[of(32), of(27), of(25)], FIFTY, second).unwrap_err();
+        assert_eq!(refused, LadderError::TooFewInCommon);
+        assert_eq!(Plan::new(&[of(1001)], FIFTY, second).unwrap_err(), LadderError::TooFewInCommon);
+    }
+
+    #[test]
+    fn a_stamp_counts_for_the_nearest_picture_of_the_grid() {
+        let mut plan = Plan::new(&renditions(&["64x48@50:1M"]), FIFTY, Duration::from_secs(1)).unwrap();
+        let mut number = |pts| plan.picture(Ticks(pts), false).number;
+        assert_eq!(
+            [1000, 1000 + 899, 1000 + 900, 1000 + 2699, 1000 + 2700].map(&mut number),
+            [0, 0, 1, 1, 2]
+        );
+        assert_eq!(number(5), 0, "a stamp before the first picture's is that one's");
+    }
+
+    #[test]
+    fn a_rendition_that_there_is_not_takes_nothing() {
+        let mut plan = Plan::new(&renditions(&["64x48@50:1M"]), FIFTY, Duration::from_secs(1)).unwrap();
+        let turn = plan.picture(Ticks(0), false);
+        assert!(plan.takes(0, turn) && !plan.takes(1, turn));
+    }
+
+    #[test]
+    fn a_key_interval_without_end_has_one_key_frame_and_those_that_were_asked_for() {
+        let mut plan = Plan::new(&renditions(&["64x48@50:1M"]), FIFTY, Duration::MAX).unwrap();
+        let keys = (0..1000).filter(|number| plan.picture(Ticks(number * 1800), *number == 700).key);
+        assert_eq!(keys.collect::<Vec<_>>(), [0, 700]);
+    }
+
+    proptest! {
+        #[test]
+        fn each_interval_has_one_key_frame_that_all_renditions_take_whatever_was_lost(
+            rates in prop::collection::vec(prop::sample::select(vec!["50", "25", "10", "5"]), 1..5),
+            lost in prop::collection::vec(any::<bool>(), 300),
+        ) {
+            let texts: Vec<String> = rates.iter().map(|rate| format!("64x48@{rate}:1M")).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let mut plan = Plan::new(&renditions(&texts), FIFTY, Duration::from_secs(1)).unwrap();
+            let interval = plan.key_interval;
+            prop_assert_eq!(interval, 50);
+            let mut intervals = std::collections::BTreeMap::new();
+            // The first picture begins the count: it cannot be lost.
+            for number in (0..300u64).filter(|number| *number == 0 || !lost[*number as usize]) {
+                let turn = plan.picture(Ticks(number as i64 * 1800), false);
+                prop_assert_eq!(turn.number, number);
+                let is_common = (0..texts.len()).all(|index| plan.takes(index, turn));
+                prop_assert!(is_common || !turn.key);
+                if is_common {
+                    *intervals.entry(number / interval).or_insert(0) += u32::from(turn.key);
+                }
+            }
+            prop_assert!(intervals.values().all(|keys| *keys == 1), "{:?}", intervals);
+        }
     }
 }

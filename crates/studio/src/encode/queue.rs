@@ -150,6 +150,7 @@ mod tests {
     use crate::capture;
     use bytes::Bytes;
     use glassline_media::{Codec, PixelFormat, Size, Time};
+    use proptest::prelude::*;
     use std::sync::Arc;
 
     fn picture(number: i64) -> Work {
@@ -240,5 +241,131 @@ mod tests {
             keys.push((pts.0, key));
         }
         assert_eq!(keys, [(3, true), (4, false)]);
+    }
+    fn frame(number: i64, key: bool) -> Work {
+        match picture(number) {
+            Work::Picture { picture, pts, stamps, .. } => Work::Picture { picture, pts, stamps, key },
+            other @ Work::Sound(_) => other,
+        }
+    }
+
+    fn packet(number: i64) -> Work {
+        match sound() {
+            Work::Sound(unit) => Work::Sound(AccessUnit { pts: Ticks(number), ..unit }),
+            other @ Work::Picture { .. } => other,
+        }
+    }
+
+    #[test]
+    fn the_pictures_that_the_source_left_out_itself_count_as_dropped_too() {
+        let queue = Queue::new(true);
+        queue.count_dropped(4);
+        assert!((0..3).all(|number| queue.push(picture(number))));
+        assert_eq!(queue.dropped(), 5);
+    }
+
+    #[test]
+    fn what_waits_is_still_given_after_the_end_and_the_failure_comes_once() {
+        let queue = Queue::new(true);
+        assert!(queue.push(picture(7)) && queue.push(packet(8)));
+        queue.end(Err(capture::Error::NotAFile.into()));
+        assert_eq!([pop(&queue), pop(&queue)], [Some(7), Some(-1)]);
+        assert_eq!(queue.pop(None).unwrap_err().to_string(), capture::Error::NotAFile.to_string());
+        assert!(matches!(queue.pop(None), Ok(Popped::End)), "the failure was told already");
+    }
+
+    #[test]
+    fn a_queue_that_was_stopped_gives_no_picture_that_waited_and_no_failure() {
+        let queue = Queue::new(true);
+        assert!(queue.push(picture(1)));
+        queue.end(Err(capture::Error::NotAFile.into()));
+        queue.stop();
+        assert!(matches!(queue.pop(None), Ok(Popped::End)));
+        assert!(!queue.push(picture(2)), "the source is told to end");
+    }
+
+    #[test]
+    fn a_dropped_packet_of_sound_is_no_dropped_picture() {
+        let queue = Queue::new(true);
+        for number in 0..=MAX_SOUND as i64 {
+            assert!(queue.push(packet(number)));
+        }
+        assert_eq!((queue.dropped(), queue.take_sound().map(|unit| unit.pts)), (0, Some(Ticks(1))));
+    }
+
+    #[test]
+    fn a_file_s_full_queue_of_pictures_still_takes_sound() {
+        let queue = Queue::new(false);
+        assert!((0..MAX_PICTURES as i64).all(|number| queue.push(picture(number))));
+        assert!(queue.push(packet(9)), "a push that waited here would never return");
+        assert_eq!([pop(&queue), pop(&queue), pop(&queue)], [Some(0), Some(1), Some(-1)]);
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Picture(bool),
+        Sound,
+        Pop,
+        TakeSound,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => any::<bool>().prop_map(Step::Picture),
+            2 => Just(Step::Sound),
+            3 => Just(Step::Pop),
+            1 => Just(Step::TakeSound),
+        ]
+    }
+
+    proptest! {
+        /// The model is a list, of which the oldest picture goes where a third would wait.
+        #[test]
+        fn a_live_queue_keeps_two_pictures_and_makes_up_for_the_key_frames_that_it_lost(
+            steps in prop::collection::vec(step(), 0..200),
+        ) {
+            let queue = Queue::new(true);
+            // Number, and of a picture whether it has to become a key frame.
+            let mut list: Vec<(i64, Option<bool>)> = Vec::new();
+            let (mut dropped, mut owed) = (0, false);
+            for (number, step) in (0..).zip(steps) {
+                match step {
+                    Step::Picture(key) => {
+                        prop_assert!(queue.push(frame(number, key)));
+                        if list.iter().filter(|(_, key)| key.is_some()).count() == MAX_PICTURES {
+                            let at = list.iter().position(|(_, key)| key.is_some()).unwrap();
+                            owed |= list.remove(at).1 == Some(true);
+                            dropped += 1;
+                        }
+                        list.push((number, Some(key)));
+                    }
+                    Step::Sound => {
+                        prop_assert!(queue.push(packet(number)));
+                        list.push((number, None));
+                    }
+                    Step::Pop => {
+                        let expected = (!list.is_empty()).then(|| list.remove(0));
+                        let expected = expected.map(|(number, key)| {
+                            (number, key.map(|key| key | std::mem::take(&mut owed)))
+                        });
+                        let popped = match queue.pop(Some(Duration::ZERO)).unwrap() {
+                            Popped::Work(work) => Some(match *work {
+                                Work::Picture { pts, key, .. } => (pts.0, Some(key)),
+                                Work::Sound(unit) => (unit.pts.0, None),
+                            }),
+                            Popped::Timeout => None,
+                            Popped::End => panic!("it has not ended"),
+                        };
+                        prop_assert_eq!(popped, expected);
+                    }
+                    Step::TakeSound => {
+                        let at = list.iter().position(|(_, key)| key.is_none());
+                        let expected = at.map(|at| list.remove(at).0);
+                        prop_assert_eq!(queue.take_sound().map(|unit| unit.pts.0), expected);
+                    }
+                }
+                prop_assert_eq!(queue.dropped(), dropped);
+            }
+        }
     }
 }

@@ -167,4 +167,67 @@ mod tests {
         let bits = SoundRequest { bits: Some(17), ..named };
         assert!(bits.check(true).unwrap_err().to_string().contains("ST 302"));
     }
+    #[test]
+    fn live_inputs_keep_to_the_clock_even_where_a_file_would_not() {
+        let is_timed =
+            |input: &str, paced| Request { paced, ..Request::new(input.parse().unwrap()) }.is_timed();
+        for live in ["test:64x48@25", "v4l2:/dev/video0", "rtp:a.sdp"] {
+            assert!(is_timed(live, false), "{live}");
+        }
+        for file in ["a.y4m", "-", "a.mp4"] {
+            assert_eq!((is_timed(file, false), is_timed(file, true)), (false, true), "{file}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_file_of_pictures_or_sound_cannot_begin_again() {
+        let mut request = Request::new("test:64x48@25".parse().unwrap());
+        assert!(!request.can_loop());
+        request.sound.input = Some(AudioIn::Fd(3));
+        assert!(!request.can_loop());
+        request.sound.input = Some(AudioIn::Wav("a.wav".into()));
+        assert!(request.can_loop());
+        assert!(Request::new("a.y4m".parse().unwrap()).can_loop());
+        assert!(!Request::new("-".parse().unwrap()).can_loop());
+    }
+
+    #[test]
+    fn without_renditions_there_is_one_stream_of_the_settings_bit_rate() {
+        let mut request = Request::new("test:64x48@25".parse().unwrap());
+        request.settings.bitrate = Bitrate::from_bits_per_second(3_000_000);
+        assert_eq!(request.bitrates(), [Bitrate::from_bits_per_second(3_000_000)]);
+        request.renditions = ["64x48@25:2M", "32x24@25:1M"].map(|text| text.parse().unwrap()).to_vec();
+        let expected = [2_000_000, 1_000_000].map(Bitrate::from_bits_per_second);
+        assert_eq!(request.bitrates(), expected);
+    }
+
+    #[test]
+    fn requests_that_differ_in_more_than_bit_rates_do_not_become_the_same() {
+        let request = Request::new("test:64x48@25".parse().unwrap());
+        let mut preset = request.clone();
+        preset.settings.preset = "slow".to_owned();
+        let mut sound = request.clone();
+        sound.sound.bitrate = Some(Bitrate::from_bits_per_second(64_000));
+        for other in [preset, sound, Request { looped: true, ..request.clone() }] {
+            assert_ne!(other.without_bitrates(), request.without_bitrates());
+        }
+    }
+
+    #[test]
+    fn sound_that_was_refused_by_name_stays_out_where_there_is_some() {
+        let none = SoundRequest { codec: Some(Audio::None), ..SoundRequest::default() };
+        assert_eq!(none.settings(Some(2)).unwrap().codec, Audio::None);
+        assert_eq!(none.settings(None).unwrap().codec, Audio::None, "and is no failure where there is none");
+        assert!(SoundRequest::default().any());
+    }
+
+    #[test]
+    fn uncompressed_sound_keeps_its_channels_where_aes3_has_that_many() {
+        let coded = |codec| {
+            let request = SoundRequest { codec, ..SoundRequest::default() };
+            (1..=8).map(|channels| request.coded_channels(channels)).collect::<Vec<_>>()
+        };
+        assert_eq!(coded(Some(Audio::S302m)), [1, 2, 2, 4, 2, 6, 2, 8]);
+        assert_eq!(coded(None), [1, 2, 2, 2, 2, 2, 2, 2]);
+    }
 }

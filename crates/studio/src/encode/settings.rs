@@ -228,4 +228,46 @@ mod tests {
         assert!(settings.filler && settings.intra_refresh);
         assert_eq!(settings.vbv, Duration::from_millis(20));
     }
+    #[test]
+    fn common_key_frames_are_left_to_those_that_ask_for_them() {
+        let settings = Settings { keyint: Keyint::Pictures(25), ..Settings::default() };
+        let interval = |common| settings.x264(format(720), common).key_interval;
+        assert_eq!(interval(false), KeyInterval::Pictures(25));
+        assert_eq!(interval(true), KeyInterval::Time(Duration::MAX));
+    }
+
+    #[test]
+    fn a_vbv_of_just_half_a_second_is_roomy_and_a_little_less_is_not() {
+        let control = |millis| {
+            let vbv = Vbv::Time(Duration::from_millis(millis));
+            let settings = Settings { preset: "ultrafast".to_owned(), vbv, ..Settings::default() };
+            settings.x264(format(720), false).rate_control
+        };
+        assert_eq!(control(500), x264::RateControl::Predicted);
+        assert_eq!(control(499), x264::RateControl::X264);
+    }
+
+    #[test]
+    fn a_constant_size_takes_a_vbv_of_one_picture_whatever_was_asked_for() {
+        let vbv = Vbv::Time(Duration::from_secs(9));
+        let settings = Settings { constant_size: true, vbv, ..Settings::default() };
+        assert_eq!(settings.x264(format(720), false).vbv, Duration::from_millis(20));
+    }
+
+    #[test]
+    fn what_a_vbv_says_of_itself_is_read_as_the_same() {
+        for vbv in [Vbv::Pictures(1), Vbv::Pictures(17), Vbv::Time(Duration::from_millis(200))] {
+            assert_eq!(vbv.to_string().parse(), Ok(vbv));
+        }
+        assert!("4294967296frames".parse::<Vbv>().is_err(), "more than can be counted");
+    }
+
+    #[test]
+    fn what_the_source_says_of_its_pictures_reaches_x264() {
+        let fields = Some(glassline_media::FieldOrder::BottomFirst);
+        let source = Format { sample_aspect: Some((16, 15)), fields, ..format(576) };
+        let opened = Settings { threads: 2, ..Settings::default() }.x264(source, false);
+        assert_eq!((opened.sample_aspect, opened.fields), (Some((16, 15)), fields));
+        assert_eq!((opened.colour, opened.threads), (Colour::BT709, 2));
+    }
 }

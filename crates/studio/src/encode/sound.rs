@@ -281,3 +281,132 @@ fn samples_of(time: Duration) -> usize {
 fn ticks_of(samples: usize) -> Ticks {
     Ticks((samples as u64 * u64::from(Ticks::RATE)).div_ceil(u64::from(RATE_HZ)) as i64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    const S302M: Settings =
+        Settings { codec: Audio::S302m, channels: 2, bitrate: None, frame: None, bits: None };
+
+    fn block(samples: Vec<f32>, channels: u8) -> AudioBlock {
+        AudioBlock { samples, channels, rate_hz: RATE_HZ, captured: glassline_media::Time::ZERO }
+    }
+
+    #[test]
+    fn a_bit_rate_is_refused_where_nothing_is_compressed() {
+        let bitrate = Some(Bitrate::from_bits_per_second(64_000));
+        for codec in [Audio::S302m, Audio::None] {
+            let refused = Settings { codec, bitrate, ..S302M }.check();
+            assert_eq!(refused, Err(SoundError::BitrateOfSamples), "{codec:?}");
+        }
+    }
+
+    #[test]
+    fn samples_have_the_bits_that_st_302_knows() {
+        for bits in [16, 20, 24] {
+            assert_eq!(Settings { bits: Some(bits), ..S302M }.check(), Ok(()));
+        }
+        for bits in [0, 8, 17, 32, u32::MAX] {
+            assert_eq!(Settings { bits: Some(bits), ..S302M }.check(), Err(SoundError::Bits(bits)));
+        }
+        let none = Settings { codec: Audio::None, bits: Some(24), ..S302M };
+        assert_eq!(none.check(), Err(SoundError::BitsOfCompressed));
+    }
+
+    #[test]
+    fn uncompressed_channels_come_alone_or_in_pairs() {
+        let odd = (1..=8).filter(|channels| Settings { channels: *channels, ..S302M }.check().is_err());
+        assert_eq!(odd.collect::<Vec<_>>(), [3, 5, 7]);
+    }
+
+    #[test]
+    fn packets_of_s302m_hold_from_one_sample_to_ten_milliseconds() {
+        let is_refused = |nanos| {
+            let frame = Duration::from_nanos(nanos);
+            Settings { frame: Some(frame), ..S302M }.check() == Err(SoundError::FrameOfS302m(frame))
+        };
+        // A sample is 20.8 µs: half of one is rounded up.
+        assert_eq!([0, 10_000, 10_500, 10_000_000].map(is_refused), [true, true, false, false]);
+        assert!(is_refused(10_100_000));
+    }
+
+    #[test]
+    fn no_sound_has_no_block_and_the_others_gather_no_more_than_ten_milliseconds() {
+        assert_eq!(Settings { codec: Audio::None, ..S302M }.block_frames(), None);
+        let of = |millis| Settings { frame: Some(Duration::from_millis(millis)), ..S302M }.block_frames();
+        assert_eq!([of(1), of(10), of(1000)], [Some(48), Some(480), Some(480)]);
+        assert_eq!(Settings { frame: Some(Duration::ZERO), ..S302M }.block_frames(), Some(1));
+    }
+
+    #[test]
+    fn a_single_channel_goes_into_both_of_a_pair() {
+        let frame = Some(Duration::from_millis(1));
+        let coded = |channels, samples| {
+            let mut encoder = Encoder::open(&Settings { channels, frame, ..S302M }).unwrap().unwrap();
+            assert_eq!(encoder.stream().format.channels, 2);
+            let units = encoder.push(&block(samples, channels)).unwrap();
+            units.into_iter().map(|unit| unit.data).collect::<Vec<_>>()
+        };
+        let single: Vec<f32> = (0..96).map(|at| at as f32 / 100.0).collect();
+        let pair = single.iter().flat_map(|sample| [*sample; 2]).collect();
+        let coded_single = coded(1, single);
+        assert_eq!(coded_single.len(), 2, "2 ms in packets of one");
+        assert_eq!(coded_single, coded(2, pair));
+    }
+
+    #[test]
+    fn samples_that_fill_no_packet_wait_for_the_end() {
+        let frame = Some(Duration::from_millis(1));
+        let mut encoder = Encoder::open(&Settings { frame, ..S302M }).unwrap().unwrap();
+        assert!(encoder.push(&block(vec![0.5; 2 * 47], 2)).unwrap().is_empty());
+        assert_eq!(encoder.flush().unwrap().len(), 1);
+        assert!(encoder.flush().unwrap().is_empty(), "it was given already");
+    }
+
+    #[test]
+    fn what_samples_add_to_a_constant_rate_is_their_bytes_and_their_time() {
+        let frame = Some(Duration::from_millis(1));
+        for (bits, bytes) in [(16, 4 + 48 * 5), (20, 4 + 48 * 6), (24, 4 + 48 * 7)] {
+            let settings = Settings { frame, bits: Some(bits), ..S302M };
+            let load = Encoder::open(&settings).unwrap().unwrap().stream().load;
+            let millisecond = Duration::from_millis(1);
+            assert_eq!((load.unit_bytes, load.unit_time, load.lag), (bytes, millisecond, millisecond));
+        }
+    }
+
+    #[test]
+    fn no_sound_has_no_encoder() {
+        assert!(Encoder::open(&Settings { codec: Audio::None, ..S302M }).unwrap().is_none());
+    }
+
+    #[cfg(feature = "opus")]
+    #[test]
+    fn opus_has_packets_of_four_lengths_and_two_channels() {
+        let opus = Settings { codec: Audio::Opus, ..S302M };
+        for micros in [2_500, 5_000, 10_000, 20_000] {
+            assert_eq!(Settings { frame: Some(Duration::from_micros(micros)), ..opus }.check(), Ok(()));
+        }
+        let frame = Duration::from_millis(15);
+        assert_eq!(Settings { frame: Some(frame), ..opus }.check(), Err(SoundError::FrameOfOpus(frame)));
+        assert_eq!(Settings { channels: 3, ..opus }.check(), Err(SoundError::ManyChannels(3)));
+        assert_eq!(Settings { bits: Some(24), ..opus }.check(), Err(SoundError::BitsOfCompressed));
+    }
+
+    #[cfg(feature = "aac")]
+    #[test]
+    fn the_frames_of_aac_have_one_length() {
+        let aac = Settings { codec: Audio::Aac, ..S302M };
+        assert_eq!((aac.check(), aac.block_frames()), (Ok(()), Some(240)));
+        let frame = Some(Duration::from_millis(20));
+        assert_eq!(Settings { frame, ..aac }.check(), Err(SoundError::FrameFixed));
+    }
+
+    #[test]
+    fn ticks_of_samples_are_rounded_up_and_samples_of_a_time_to_the_nearest() {
+        assert_eq!([0, 1, 8, 48].map(|samples| ticks_of(samples).0), [0, 2, 15, 90]);
+        assert_eq!(
+            [0, 10_416, 10_417, 20_834].map(|nanos| samples_of(Duration::from_nanos(nanos))),
+            [0, 0, 1, 1]
+        );
+    }
+}

@@ -66,4 +66,32 @@ mod tests {
         assert_eq!(watch.picture(at(6000)), Some(StallEvent::Again(Duration::from_millis(5100))));
         assert_eq!(watch.picture(at(6020)), None);
     }
+    #[test]
+    fn a_source_that_never_begins_is_told_a_second_after_the_watch_began() {
+        let at = Time::from_millis;
+        let mut watch = Watch::new(at(500));
+        assert_eq!((watch.look(at(1_499)), watch.look(at(1_500))), (None, Some(StallEvent::Stalled)));
+    }
+
+    #[test]
+    fn each_picture_puts_the_next_look_off_by_a_second() {
+        let at = Time::from_millis;
+        let mut watch = Watch::new(at(0));
+        for time in [40, 80, 900] {
+            assert_eq!(watch.picture(at(time)), None);
+            assert_eq!(watch.due(), Some(at(time + 1_000)));
+        }
+    }
+
+    #[test]
+    fn a_second_silence_is_told_like_the_first() {
+        let at = Time::from_millis;
+        let mut watch = Watch::new(at(0));
+        for begin in [0, 10_000, 20_000] {
+            watch.picture(at(begin));
+            assert_eq!(watch.look(at(begin + 1_000)), Some(StallEvent::Stalled));
+            let again = watch.picture(at(begin + 2_000));
+            assert_eq!(again, Some(StallEvent::Again(Duration::from_secs(2))));
+        }
+    }
 }

@@ -125,3 +125,84 @@ impl Output for Mp4File {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::container::ts::PACKET_BYTES;
+    use glassline_test_support::program::Scratch;
+
+    fn packets(count: usize) -> Vec<u8> {
+        let mut packet = [0xff; PACKET_BYTES];
+        packet[..4].copy_from_slice(&[0x47, 0x1f, 0xff, 0x10]);
+        packet.repeat(count)
+    }
+
+    #[test]
+    fn a_transport_stream_is_written_as_it_is_and_is_there_at_once() {
+        let scratch = Scratch::new("ts-file");
+        let path = scratch.path().join("a.ts");
+        let status = StatusHandle::new("a.ts");
+        let mut file = TsFile::create(&path, status.clone()).unwrap();
+        let bytes = packets(5);
+        for piece in [&bytes[..PACKET_BYTES], &[], &bytes[PACKET_BYTES..]] {
+            assert_eq!(file.write(&Packets::whole(piece, false)).unwrap(), Demand::Nothing);
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), status.get().bytes);
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_file_that_was_there_is_begun_anew() {
+        let scratch = Scratch::new("ts-file-anew");
+        let path = scratch.write("a.ts", packets(9));
+        let mut file = TsFile::create(Path::new(&path), StatusHandle::new("a.ts")).unwrap();
+        file.write(&Packets::whole(&packets(2), false)).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), packets(2));
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named_when_the_file_is_made() {
+        let path = Path::new("/no/such/folder/a.ts");
+        let refused = TsFile::create(path, StatusHandle::new("a.ts")).err().unwrap();
+        assert!(
+            matches!(&refused, Error::Create { error, .. } if error.kind() == std::io::ErrorKind::NotFound)
+        );
+        assert!(refused.to_string().starts_with("cannot write /no/such/folder/a.ts: "), "{refused}");
+    }
+
+    #[test]
+    fn a_full_disk_is_a_failure_and_nothing_counts_as_taken() {
+        let status = StatusHandle::new("full");
+        let mut file = TsFile::create(Path::new("/dev/full"), status.clone()).unwrap();
+        let failed = file.write(&Packets::whole(&packets(1), false)).unwrap_err();
+        assert!(
+            matches!(&failed, Error::Write { name, error } if name == "full" && error.kind() == std::io::ErrorKind::StorageFull),
+            "{failed}"
+        );
+        assert_eq!(status.get().bytes, 0);
+    }
+
+    #[test]
+    fn a_piece_that_fails_counts_neither_as_whole_nor_as_taken() {
+        let scratch = Scratch::new("pieces");
+        let path = scratch.path().join("a.ts");
+        let mut pieces = Pieces::create(&path, StatusHandle::new("a.ts")).unwrap();
+        pieces.append(&packets(3)).unwrap();
+        // A descriptor that can only be read stands for a disk that takes nothing more.
+        pieces.file = File::open(&path).unwrap();
+        assert!(pieces.append(&packets(1)).is_err());
+        assert_eq!((pieces.whole, pieces.status.get().bytes), (3 * 188, 3 * 188));
+        assert_eq!(std::fs::read(&path).unwrap(), packets(3));
+    }
+
+    #[test]
+    fn a_recording_of_nothing_but_filler_is_an_empty_file_and_no_failure() {
+        let scratch = Scratch::new("mp4-nothing");
+        let path = scratch.path().join("a.mp4");
+        let mut file = Mp4File::create(&path, StatusHandle::new("a.mp4")).unwrap();
+        file.write(&Packets::whole(&packets(100), true)).unwrap();
+        file.finish().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), [0; 0]);
+    }
+}

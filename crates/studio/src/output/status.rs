@@ -90,3 +90,42 @@ impl StatusHandle {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn clones_tell_of_the_same_output() {
+        let handle = StatusHandle::new("film.ts");
+        let clone = handle.clone();
+        clone.sent(188);
+        clone.sent(376);
+        clone.left_out();
+        clone.set(State::Behind);
+        let expected = Status { output: "film.ts".to_owned(), state: State::Behind, bytes: 564, left_out: 1 };
+        assert_eq!(handle.get(), expected);
+    }
+
+    #[test]
+    fn an_output_begins_by_sending_and_has_taken_nothing() {
+        let told = serde_json::to_value(StatusHandle::new("null:").get()).unwrap();
+        let expected =
+            serde_json::json!({ "output": "null:", "state": "sending", "bytes": 0, "left_out": 0 });
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn each_state_is_told_by_a_word_of_its_own() {
+        let words = [State::Sending, State::Connecting, State::Behind, State::Failed]
+            .map(|state| serde_json::to_value(state).unwrap());
+        assert_eq!(words, ["sending", "connecting", "behind", "failed"]);
+    }
+
+    #[test]
+    fn what_a_panic_left_half_written_takes_nothing_more() {
+        let handle = StatusHandle::new("film.ts");
+        assert!(handle.check_whole(false).is_ok());
+        let refused = handle.check_whole(true).unwrap_err();
+        assert!(matches!(&refused, Error::Fault { name, .. } if name == "film.ts"), "{refused}");
+    }
+}

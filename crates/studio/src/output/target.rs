@@ -139,6 +139,17 @@ impl fmt::Display for Target {
     }
 }
 
+/// A URL as a refusal may show it: without the publish key in its query, and without the user, which may be the key.
+fn without_secrets(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return without_key(url) };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let shown = match authority.rsplit_once('@') {
+        Some((user, _)) => format!("{scheme}://…{}", rest.get(user.len()..).unwrap_or_default()),
+        None => url.to_owned(),
+    };
+    without_key(&shown)
+}
+
 /// The URL of a server as it may be shown: without the publish key in its query.
 fn without_key(url: &str) -> String {
     let Some((path, query)) = url.split_once('?') else { return url.to_owned() };
@@ -156,7 +167,7 @@ impl FromStr for Target {
         match scheme.to_ascii_lowercase().as_str() {
             "udp" | "rtp" => datagrams(text),
             "http" | "https" => server(text),
-            _ => Err(TargetError::Scheme { text: text.to_owned(), scheme: scheme.to_owned() }),
+            _ => Err(TargetError::Scheme { text: without_secrets(text), scheme: scheme.to_owned() }),
         }
     }
 }
@@ -179,14 +190,13 @@ fn server(text: &str) -> Result<Target, TargetError> {
         .as_deref()
         .unwrap_or(text)
         .parse()
-        .map_err(|error| TargetError::Url { text: text.to_owned(), error })?;
+        .map_err(|error| TargetError::Url { text: without_secrets(text), error })?;
     let authority = text.split_once("://").and_then(|(_, rest)| rest.split(['/', '?']).next());
-    if let Some((user, _)) = authority.and_then(|authority| authority.rsplit_once('@')) {
-        // It may be the key.
-        return Err(TargetError::User(without_key(&text.replacen(user, "…", 1))));
+    if authority.is_some_and(|authority| authority.contains('@')) {
+        return Err(TargetError::User(without_secrets(text)));
     }
     if url.target() == "/" || text.contains('#') {
-        return Err(TargetError::NoStream(text.to_owned()));
+        return Err(TargetError::NoStream(without_secrets(text)));
     }
     Ok(Target::Http(text.to_owned()))
 }
@@ -237,6 +247,7 @@ fn further_port(url: &str, further: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn outputs_are_told_apart() {
@@ -333,5 +344,131 @@ mod tests {
             "http://h:1/live/a.ts?key=…&takeover=1"
         );
         assert_eq!(shown("http://h:1/live/a.ts?takeover=1"), "http://h:1/live/a.ts?takeover=1");
+    }
+    #[test]
+    fn neither_a_key_nor_a_user_is_shown_by_a_refusal() {
+        for text in [
+            "http://host:0/live/a.ts?key=secret",
+            "http://[::1/live/a.ts?takeover=1&key=secret",
+            "http://host/live/a.ts?key=secret#x",
+            "http://host/live/a b.ts?key=secret",
+            "http://secret@host/live/a.ts",
+            "http://me:secret@[::1/live/a.ts",
+            "https://secret@host:0/live/a.ts?key=secret",
+            "rtmp://me:secret@host/app?key=secret",
+        ] {
+            let error = text.parse::<Target>().unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_user_that_is_a_part_of_the_scheme_is_hidden_where_it_stands() {
+        let error = "http://http@host/live/a.ts".parse::<Target>().unwrap_err();
+        assert_eq!(error, TargetError::User("http://…@host/live/a.ts".to_owned()));
+    }
+
+    #[test]
+    fn an_at_sign_behind_the_host_is_no_user() {
+        for url in ["http://host/live/a@b.ts", "http://host/live/a.ts?mail=a@b"] {
+            assert_eq!(url.parse(), Ok(Target::Http(url.to_owned())));
+        }
+    }
+
+    #[test]
+    fn extensions_say_what_a_file_holds_in_any_case_of_letters() {
+        let of = |text: &str| {
+            let target: Target = text.parse().unwrap();
+            (target.is_mp4(), target.is_ivf(), target.is_network())
+        };
+        assert_eq!(of("a.mp4"), (true, false, false));
+        assert_eq!(of("a.MP4"), (true, false, false));
+        assert_eq!(of("a.Ivf"), (false, true, false));
+        assert_eq!(of("a.ts"), (false, false, false));
+        assert_eq!(of("null:"), (false, false, false));
+        assert_eq!(of("udp://h:1"), (false, false, true));
+        assert_eq!(of("http://h/live/a.mp4"), (false, false, true));
+    }
+
+    #[test]
+    fn tls_is_told_by_the_scheme_in_any_case_of_letters() {
+        let is_tls = |text: &str| text.parse::<Target>().unwrap().is_tls();
+        assert!(is_tls("HTTPS://h/live/a.ts"));
+        assert!(!is_tls("http://h/live/https:a.ts") && !is_tls("https.ts"));
+    }
+
+    #[test]
+    fn a_name_that_is_an_extension_alone_is_a_hidden_file_of_no_kind() {
+        for text in [".ts", "a/.mp4", "ts", "a.ts/"] {
+            let parsed = text.parse::<Target>();
+            let is_file = matches!(parsed, Ok(Target::File(_)));
+            // A slash at the end is no part of the name for the system.
+            assert_eq!(is_file, text == "a.ts/", "{text}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn a_hidden_file_keeps_its_dot_in_front_of_the_rendition_s_name() {
+        assert_eq!(appended("a/.hidden", "360p25"), "a/.hidden-360p25");
+        assert_eq!(appended("a/.hidden.ts", "360p25"), "a/.hidden-360p25.ts");
+        assert_eq!(appended("/live/a.tar.ts", "x"), "/live/a.tar-x.ts");
+    }
+
+    #[test]
+    fn a_file_with_a_name_that_is_no_text_has_no_renditions() {
+        use std::os::unix::ffi::OsStrExt;
+        let path = Path::new(std::ffi::OsStr::from_bytes(b"a\xff.ts")).to_owned();
+        let refused = Target::File(path).of_rendition("720p50", 0);
+        assert_eq!(refused, Err(TargetError::NotUtf8("a\u{fffd}.ts".to_owned())));
+    }
+
+    #[test]
+    fn a_rendition_s_name_that_makes_no_place_is_refused() {
+        let target: Target = "http://h/live/{rendition}.ts".parse().unwrap();
+        assert!(matches!(target.of_rendition("a b", 0), Err(TargetError::Url { .. })));
+        let group: Target = "udp://239.1.{index}.1:5000".parse().unwrap();
+        assert!(matches!(group.of_rendition("x", 3), Ok(Target::Datagrams(_))));
+    }
+
+    #[test]
+    fn the_last_port_is_taken_and_none_beyond_it() {
+        assert_eq!(further_port("udp://h:65533", 2).as_deref(), Some("udp://h:65535"));
+        assert_eq!(further_port("udp://h:65534", 2), None);
+        assert_eq!(further_port("udp://h:1/x", 1).as_deref(), Some("udp://h:2/x"));
+        assert_eq!(further_port("h:5000", 1), None, "without a scheme it is no URL");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_odd_and_what_is_taken_is_taken_as_it_stands(
+            text in r"((udp|rtp|http|https|HTTP|file)://)?[a-z0-9:/?#@\[\]{}.=&%ä -]{0,40}(\.ts|\.mp4)?",
+        ) {
+            match text.parse::<Target>() {
+                Ok(Target::File(path)) => prop_assert_eq!(path, PathBuf::from(&text)),
+                Ok(Target::Http(url) | Target::Datagrams(url)) => prop_assert_eq!(url, text),
+                Ok(Target::Stdout | Target::Null) => prop_assert!(text == "-" || text == "null:"),
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
+
+        #[test]
+        fn renditions_have_places_that_differ(
+            text in prop::sample::select(vec![
+                "a/film.ts", "film.mp4", "http://h/live/a.ts?key=x", "http://h/live/{rendition}.ts",
+                "udp://239.1.1.1:5000?ttl=3", "udp://239.1.{index}.1:5000", "rtp://[ff15::1]:5004",
+            ]),
+            one in 0usize..100,
+            other in 0usize..100,
+        ) {
+            let target: Target = text.parse().unwrap();
+            let place = |index: usize| target.of_rendition(&format!("r{index}"), index).unwrap();
+            prop_assert_eq!(place(one) == place(other), one == other);
+            prop_assert!(matches!(
+                (&target, place(one)),
+                (Target::File(_), Target::File(_))
+                    | (Target::Http(_), Target::Http(_))
+                    | (Target::Datagrams(_), Target::Datagrams(_))
+            ));
+        }
     }
 }

@@ -236,4 +236,61 @@ mod tests {
         });
         assert!(failed.unwrap().to_string().contains("the disk is full"));
     }
+    #[test]
+    fn the_end_waits_until_all_is_written() {
+        let (mut output, allow, written) = slow();
+        for number in 0..5 {
+            output.write(&Packets::whole(&run(number)[..PACKET_BYTES], false)).unwrap();
+        }
+        for _ in 0..5 {
+            allow.send(()).unwrap();
+        }
+        output.finish().unwrap();
+        assert_eq!(written.try_iter().map(|run| run[4]).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_failure_while_it_ends_is_the_end_s_and_told_once() {
+        let (mut output, allow, _written) = slow();
+        output.write(&Packets::whole(&run(0)[..PACKET_BYTES], false)).unwrap();
+        drop(allow);
+        assert!(output.finish().unwrap_err().to_string().contains("the disk is full"));
+        output.finish().unwrap();
+    }
+
+    #[test]
+    fn runs_keep_what_is_said_of_them() {
+        let (tell, told) = channel();
+        let output = Box::new(move |packets: &Packets<'_>| {
+            tell.send((packets.joinable, packets.ends_picture)).unwrap();
+            Ok(Demand::KeyFrame)
+        });
+        let mut output = ThreadedOutput::start(output, StatusHandle::new("told")).unwrap();
+        let bytes = &run(0)[..PACKET_BYTES];
+        for (joinable, ends_picture) in [(true, false), (false, false), (false, true)] {
+            let demand = output.write(&Packets { bytes, joinable, ends_picture }).unwrap();
+            assert_eq!(demand, Demand::Nothing, "what it wants would come too late");
+        }
+        output.finish().unwrap();
+        let told: Vec<_> = told.try_iter().collect();
+        assert_eq!(told, [(true, false), (false, false), (false, true)]);
+    }
+
+    #[test]
+    fn a_picture_that_has_begun_is_not_cut_where_the_queue_is_full() {
+        let (mut output, allow, written) = slow();
+        let slice = run(0);
+        let mut part = |ends_picture| {
+            let packets = Packets { bytes: &slice, joinable: false, ends_picture };
+            output.write(&packets).unwrap();
+            output.status.get().left_out
+        };
+        let parts = 30;
+        assert!((0..parts).all(|_| part(false) == 0), "all of them are of one picture");
+        assert_eq!(part(true), 0);
+        assert_eq!(part(true), 1, "the next picture is left out");
+        (0..=parts).for_each(|_| allow.send(()).unwrap());
+        output.finish().unwrap();
+        assert_eq!(written.try_iter().count(), parts + 1);
+    }
 }

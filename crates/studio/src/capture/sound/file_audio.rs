@@ -184,3 +184,120 @@ fn duration_of(frames: u64) -> Duration {
 fn time_of(stamp: Ticks) -> Time {
     Time::from_nanos((stamp.0.max(0) as u128 * 100_000 / 9) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::container::wav;
+    use glassline_test_support::program::Scratch;
+
+    const PICTURE: i64 = 3_600;
+
+    /// Beside pictures of 40 ms, so much sound of one channel at 48 kHz, in blocks of 5 ms.
+    fn sound(scratch: &Scratch, frames: usize, timed: bool) -> FileAudio {
+        let head = wav::head_of(RATE_HZ, 1, 2, Some(2 * frames as u32));
+        let samples = (0..frames).flat_map(|at| (at as i16 / 2).to_le_bytes());
+        let path = scratch.write("a.wav", head.into_iter().chain(samples).collect::<Vec<u8>>());
+        let track = Track::Wav(Box::new(WavFile::open(path.as_ref()).unwrap()));
+        FileAudio::new(track, Duration::from_millis(40), timed, false)
+    }
+
+    /// When each block begins that is given, in milliseconds.
+    fn begins(mut next: impl FnMut() -> Result<Option<AudioBlock>>) -> Vec<u128> {
+        std::iter::from_fn(|| next().unwrap())
+            .map(|block| block.captured.since(Time::ZERO).as_millis())
+            .collect()
+    }
+
+    #[test]
+    fn before_a_picture_of_a_file_comes_the_sound_that_begins_before_it() {
+        let scratch = Scratch::new("sound-before");
+        let mut sound = sound(&scratch, 48_000, false);
+        sound.picture(Ticks(0));
+        assert_eq!(begins(|| sound.before()), [0; 0]);
+        sound.picture(Ticks(PICTURE));
+        assert_eq!(begins(|| sound.before()), [0, 5, 10, 15, 20, 25, 30, 35]);
+        assert_eq!(begins(|| sound.behind()), [0; 0], "that is for pictures by the clock");
+    }
+
+    #[test]
+    fn behind_a_picture_by_the_clock_comes_the_sound_that_ends_with_it() {
+        let scratch = Scratch::new("sound-behind");
+        let mut sound = sound(&scratch, 48_000, true);
+        sound.picture(Ticks(0));
+        assert_eq!(begins(|| sound.before()), [0; 0]);
+        assert_eq!(begins(|| sound.behind()), [0, 5, 10, 15, 20, 25, 30, 35]);
+        sound.picture(Ticks(PICTURE));
+        assert_eq!(begins(|| sound.behind()), [40, 45, 50, 55, 60, 65, 70, 75]);
+    }
+
+    #[test]
+    fn without_a_picture_there_is_no_sound() {
+        let scratch = Scratch::new("sound-alone");
+        let mut sound = sound(&scratch, 480, false);
+        assert_eq!([begins(|| sound.before()), begins(|| sound.rest())], [[0; 0]; 2]);
+        assert!(sound.cut(Ticks(PICTURE)).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_rest_goes_no_further_than_the_last_picture() {
+        let scratch = Scratch::new("sound-rest");
+        let mut sound = sound(&scratch, 48_000, false);
+        sound.picture(Ticks(0));
+        assert_eq!(begins(|| sound.rest()), [0, 5, 10, 15, 20, 25, 30, 35]);
+    }
+
+    #[test]
+    fn sound_begins_with_the_first_picture_whatever_its_stamp() {
+        let scratch = Scratch::new("sound-stamp");
+        let mut sound = sound(&scratch, 48_000, true);
+        sound.picture(Ticks(90_000));
+        assert_eq!(begins(|| sound.behind()).first(), Some(&1_000));
+    }
+
+    #[test]
+    fn a_picture_that_was_held_up_holds_the_sound_up_and_a_little_jitter_does_not() {
+        for (late, begin) in [(0, 40), (1_800, 40), (1_890, 61), (9_000, 140)] {
+            let scratch = Scratch::new("sound-late");
+            let mut sound = sound(&scratch, 48_000, true);
+            sound.picture(Ticks(0));
+            assert_eq!(begins(|| sound.behind()).len(), 8);
+            sound.picture(Ticks(PICTURE + late));
+            assert_eq!(begins(|| sound.behind()).first(), Some(&begin), "{late}");
+        }
+    }
+
+    #[test]
+    fn a_cut_gives_as_many_samples_as_there_is_time_and_fills_a_little_that_is_missing() {
+        let scratch = Scratch::new("sound-cut");
+        let cut = |frames, end| {
+            let mut sound = sound(&scratch, frames, false);
+            sound.picture(Ticks(0));
+            sound.picture(Ticks(900));
+            assert_eq!(begins(|| sound.before()), [0, 5]);
+            let blocks: Vec<AudioBlock> = std::iter::from_fn(|| sound.cut(Ticks(end)).unwrap()).collect();
+            let is_silent = |block: &AudioBlock| block.samples.iter().all(|sample| *sample == 0.0);
+            blocks.iter().map(|block| (block.frames(), is_silent(block))).collect::<Vec<_>>()
+        };
+        // 18 ms are 864 samples, of which 480 were given.
+        assert_eq!(cut(48_000, 1_620), [(240, false), (144, false)]);
+        assert_eq!(cut(600, 1_620), [(120, false), (264, true)]);
+        assert_eq!(cut(480, 900), []);
+        // More than 20 ms that are missing are a hole, not silence.
+        assert_eq!(cut(480, 2_700), [(960, true)]);
+        assert_eq!(cut(480, 2_702), []);
+    }
+
+    #[test]
+    fn sound_that_begins_again_begins_at_the_picture_s_stamp_with_its_first_sample() {
+        let scratch = Scratch::new("sound-again");
+        let mut sound = sound(&scratch, 48_000, false);
+        sound.picture(Ticks(0));
+        let first = sound.rest().unwrap().unwrap();
+        sound.begin_again(Ticks(PICTURE)).unwrap();
+        sound.picture(Ticks(PICTURE));
+        let again = sound.rest().unwrap().unwrap();
+        assert_eq!(again.samples, first.samples);
+        assert_eq!(again.captured, first.captured + Duration::from_millis(40));
+    }
+}

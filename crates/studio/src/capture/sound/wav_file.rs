@@ -167,3 +167,94 @@ impl WavFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_test_support::program::Scratch;
+
+    fn file(rate_hz: u32, channels: u8, samples: &[i16]) -> Vec<u8> {
+        let head = wav::head_of(rate_hz, channels, 2, Some(2 * samples.len() as u32));
+        head.into_iter().chain(samples.iter().flat_map(|sample| sample.to_le_bytes())).collect()
+    }
+
+    fn all(file: &mut WavFile) -> Vec<AudioBlock> {
+        std::iter::from_fn(|| file.next_block().unwrap()).collect()
+    }
+
+    fn refused(scratch: &Scratch, bytes: &[u8]) -> String {
+        let path = scratch.write("wrong.wav", bytes);
+        WavFile::open(path.as_ref()).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn sound_of_48_khz_comes_bit_by_bit_in_blocks_of_5_ms_and_a_short_one() {
+        let scratch = Scratch::new("wav-48");
+        let samples: Vec<i16> = (0..2 * 600).map(|at| at * 27 - 16_000).collect();
+        let path = scratch.write("a.wav", file(48_000, 2, &samples));
+        let mut opened = WavFile::open(path.as_ref()).unwrap();
+        let blocks = all(&mut opened);
+        assert_eq!(opened.channels(), 2);
+        assert_eq!(blocks.iter().map(AudioBlock::frames).collect::<Vec<_>>(), [240, 240, 120]);
+        let begins = blocks.iter().map(|block| block.captured.since(Time::ZERO).as_micros());
+        assert_eq!(begins.collect::<Vec<_>>(), [0, 5_000, 10_000]);
+        let read = blocks.iter().flat_map(|block| &block.samples).map(|sample| (sample * 32_768.0) as i16);
+        assert_eq!(read.collect::<Vec<_>>(), samples);
+    }
+
+    #[test]
+    fn sound_of_another_rate_lasts_as_long_at_48_khz() {
+        let scratch = Scratch::new("wav-44");
+        for (rate_hz, frames) in [(44_100, 44_100), (96_000, 96_000), (8_000, 8_000)] {
+            let path = scratch.write("a.wav", file(rate_hz, 1, &vec![1_000; frames]));
+            let blocks = all(&mut WavFile::open(path.as_ref()).unwrap());
+            let given: usize = blocks.iter().map(AudioBlock::frames).sum();
+            assert!(given.abs_diff(48_000) <= 2 * BLOCK_FRAMES, "{rate_hz}: {given}");
+            assert!(blocks.windows(2).all(|pair| {
+                let apart = pair[1].captured.since(pair[0].captured).as_nanos();
+                apart.abs_diff(5_000_000) <= 1
+            }));
+        }
+    }
+
+    #[test]
+    fn a_file_that_begins_again_gives_the_same_again() {
+        let scratch = Scratch::new("wav-again");
+        let samples: Vec<i16> = (0..700).collect();
+        let path = scratch.write("a.wav", file(48_000, 1, &samples));
+        let mut opened = WavFile::open(path.as_ref()).unwrap();
+        let first = all(&mut opened);
+        assert!(opened.next_block().unwrap().is_none(), "the end stays");
+        opened.again().unwrap();
+        assert_eq!(all(&mut opened), first);
+    }
+
+    #[test]
+    fn a_file_that_has_become_another_one_does_not_begin_again() {
+        let scratch = Scratch::new("wav-changed");
+        for (rate_hz, channels) in [(48_000, 2), (44_100, 1)] {
+            let path = scratch.write("a.wav", file(48_000, 1, &[0; 480]));
+            let mut opened = WavFile::open(path.as_ref()).unwrap();
+            scratch.write("a.wav", file(rate_hz, channels, &[0; 480]));
+            assert!(matches!(opened.again(), Err(Error::Changed { .. })), "{rate_hz} {channels}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_wave_file_is_refused_by_name() {
+        let scratch = Scratch::new("wav-wrong");
+        let whole = file(48_000, 1, &[0; 8]);
+        for bytes in
+            [&b""[..], b"RIFF", b"not a wave file at all, but long enough to look like one", &whole[..20]]
+        {
+            assert!(refused(&scratch, bytes).contains("wrong.wav"), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_sample_has_no_block() {
+        let scratch = Scratch::new("wav-empty");
+        let path = scratch.write("a.wav", file(48_000, 2, &[]));
+        assert_eq!(all(&mut WavFile::open(path.as_ref()).unwrap()), []);
+    }
+}

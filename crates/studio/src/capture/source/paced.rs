@@ -118,3 +118,34 @@ fn take(
         waiting.pictures.push_back((picture, arrived));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::{PixelFormat, Size};
+
+    /// How many pictures of this size wait at most at so many a second.
+    fn room(width: u32, height: u32, rate: u32) -> usize {
+        let rate = FrameRate::new(rate, 1).unwrap();
+        let picture = Picture::new(PixelFormat::I420, Size::new(width, height).unwrap(), Time::ZERO);
+        let mut waiting = Waiting { pictures: VecDeque::new(), rate };
+        while !waiting.is_full() {
+            waiting.pictures.push_back((picture.clone(), Time::ZERO));
+        }
+        waiting.pictures.len()
+    }
+
+    #[test]
+    fn small_pictures_wait_for_as_long_as_a_writer_may_lead() {
+        let rate = 50;
+        let longest = FrameRate::new(rate, 1).unwrap();
+        let count = room(64, 48, rate) as u64;
+        assert!(longest.time_of(count) >= LEAD_MAX && longest.time_of(count - 1) < LEAD_MAX);
+    }
+
+    #[test]
+    fn at_least_four_pictures_wait_however_slow_or_large_they_are() {
+        assert_eq!(room(64, 48, 1), LEAST_WAITING.max(LEAD_MAX.as_secs() as usize));
+        assert_eq!(room(8192, 4320, 50), LEAST_WAITING);
+    }
+}

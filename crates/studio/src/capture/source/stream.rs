@@ -239,3 +239,82 @@ fn read(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_test_support::program::Scratch;
+
+    const HEAD: &[u8] = b"YUV4MPEG2 W2 H2 F25:1 C420\n";
+
+    fn film(pictures: &[u8]) -> Vec<u8> {
+        let pictures = pictures.iter().flat_map(|luma| [&b"FRAME\n"[..], &[*luma; 6]].concat());
+        HEAD.iter().copied().chain(pictures).collect()
+    }
+
+    fn open(scratch: &Scratch, bytes: &[u8], looped: bool) -> Result<Y4m> {
+        Y4m::file(scratch.write("a.y4m", bytes).as_ref(), looped)
+    }
+
+    fn next(y4m: &mut Y4m) -> Option<u8> {
+        y4m.next_picture().unwrap().map(|picture| picture.planes()[0].line(0)[0])
+    }
+
+    #[test]
+    fn a_file_gives_its_pictures_in_order_and_then_none() {
+        let scratch = Scratch::new("y4m-order");
+        let mut y4m = open(&scratch, &film(&[1, 2, 3]), false).unwrap();
+        assert_eq!([(); 5].map(|()| next(&mut y4m)), [Some(1), Some(2), Some(3), None, None]);
+        assert!(!y4m.take_again() && !y4m.is_stdin());
+    }
+
+    #[test]
+    fn a_file_that_begins_again_says_so_once_with_its_first_picture() {
+        let scratch = Scratch::new("y4m-again");
+        let mut y4m = open(&scratch, &film(&[1, 2]), true).unwrap();
+        let told: Vec<_> = (0..5).map(|_| (next(&mut y4m), y4m.take_again())).collect();
+        let expected = [(1, false), (2, false), (1, true), (2, false), (1, true)];
+        assert_eq!(told, expected.map(|(luma, again)| (Some(luma), again)));
+    }
+
+    #[test]
+    fn a_file_without_a_picture_ends_also_where_it_would_begin_again() {
+        let scratch = Scratch::new("y4m-none");
+        assert_eq!(next(&mut open(&scratch, HEAD, true).unwrap()), None);
+    }
+
+    #[test]
+    fn a_picture_that_is_cut_off_is_a_failure_behind_the_whole_ones() {
+        let scratch = Scratch::new("y4m-cut");
+        let whole = film(&[1, 2]);
+        let mut y4m = open(&scratch, &whole[..whole.len() - 1], false).unwrap();
+        assert_eq!(next(&mut y4m), Some(1));
+        assert!(y4m.next_picture().unwrap_err().to_string().contains("a.y4m"));
+    }
+
+    #[test]
+    fn what_follows_a_picture_and_is_none_fails_after_it() {
+        let scratch = Scratch::new("y4m-rubbish");
+        let mut y4m = open(&scratch, &[&film(&[7])[..], b"RUBBISH\n"].concat(), false).unwrap();
+        assert_eq!(next(&mut y4m), Some(7));
+        assert!(y4m.next_picture().is_err());
+    }
+
+    #[test]
+    fn what_is_no_stream_of_pictures_is_refused_by_name() {
+        let scratch = Scratch::new("y4m-wrong");
+        for bytes in [&b""[..], b"YUV4MPEG2 W2", b"RIFF....WAVE\n"] {
+            let refused = open(&scratch, bytes, false).err().unwrap().to_string();
+            assert!(refused.contains("a.y4m"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_until_the_picture_is_there_whatever_the_deadline() {
+        let scratch = Scratch::new("y4m-deadline");
+        let mut y4m = open(&scratch, &film(&[5]), false).unwrap();
+        let mut next = || y4m.next_picture_before(Some(Time::ZERO), Clock::new()).unwrap();
+        assert!(matches!(next(), Next::Picture(_)));
+        assert!(matches!(next(), Next::End));
+    }
+}
