@@ -85,6 +85,7 @@ pub fn subscriber(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn up_to(limit: usize) -> impl FnOnce(Load, Load) -> Result<(), usize> {
         move |load, _| if load.count < limit { Ok(()) } else { Err(load.count) }
@@ -136,5 +137,37 @@ mod tests {
         assert_eq!(enter("192.0.2.1", 9), (load(1, 5), load(2, 12)));
         presence.leave(address("192.0.2.1"), Purpose::Watch, 5);
         assert_eq!(enter("192.0.2.1", 1), (load(1, 9), load(2, 16)));
+    }
+
+    proptest! {
+        /// Beside plain counts of each address.
+        #[test]
+        fn what_enters_and_leaves_is_counted_for_its_address_and_for_all(
+            steps in proptest::collection::vec((0..4u8, any::<bool>(), 0..1_000u64), 0..60),
+        ) {
+            let presence = Presence::default();
+            let address = |number: u8| IpAddr::from([192, 0, 2, number]);
+            let mut entered: Vec<Vec<u64>> = vec![Vec::new(); 4];
+            for (number, enters, bps) in steps {
+                let of_address = &mut entered[usize::from(number)];
+                if enters {
+                    presence.count(address(number), Purpose::Watch, bps);
+                    of_address.push(bps);
+                } else if let Some(bps) = of_address.pop() {
+                    presence.leave(address(number), Purpose::Watch, bps);
+                }
+                let load = |entered: &[u64]| Load { count: entered.len(), bps: entered.iter().sum() };
+                let all: Vec<u64> = entered.concat();
+                for (number, of_address) in (0u8..).zip(&entered) {
+                    let mut seen = None;
+                    let refused = presence.enter(address(number), Purpose::Watch, 1, |own, in_all| {
+                        seen = Some((own, in_all));
+                        Err(())
+                    });
+                    prop_assert_eq!(refused, Err(()), "one that is refused is not counted");
+                    prop_assert_eq!(seen, Some((load(of_address), load(&all))));
+                }
+            }
+        }
     }
 }

@@ -81,3 +81,7 @@ impl Drop for Publisher {
         self.streams.announce(&self.live, None);
     }
 }
+
+#[cfg(test)]
+#[path = "publish_tests.rs"]
+mod tests;

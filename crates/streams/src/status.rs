@@ -214,3 +214,39 @@ impl StreamStatus {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_streams::name;
+
+    fn source(sessions: u64) -> SourceStatus {
+        SourceStatus {
+            url: "http://origin/live/a.ts".to_owned(),
+            state: SourceState::Connecting,
+            error: None,
+            sessions,
+            failures: 0,
+            redirects: 0,
+            metacube: false,
+            garbage_bytes: 0,
+            encoder_delay: None,
+            datagrams: None,
+            rtp: None,
+        }
+    }
+
+    #[test]
+    fn a_source_has_reconnected_each_time_but_the_first() {
+        let reconnects = [0, 1, 2, 9].map(|sessions| source(sessions).reconnects());
+        assert_eq!(reconnects, [0, 0, 1, 8]);
+    }
+
+    #[test]
+    fn a_pulled_stream_that_is_not_there_has_a_source_and_nothing_else() {
+        let absent = StreamStatus::absent(&name("a"), Mux::Flv, Some(source(3)));
+        assert_eq!((absent.name, absent.mux, absent.live), (name("a"), Mux::Flv, false));
+        assert_eq!((absent.viewers, absent.bytes_in, absent.sessions), (0, 0, 0));
+        assert_eq!(absent.source.map(|source| source.sessions), Some(3));
+    }
+}

@@ -67,3 +67,7 @@ impl Subscriber {
         fence(Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+#[path = "subscribers_tests.rs"]
+mod tests;

@@ -81,3 +81,7 @@ impl Telemetry {
         read(&self.lock().history)
     }
 }
+
+#[cfg(test)]
+#[path = "telemetry_tests.rs"]
+mod tests;

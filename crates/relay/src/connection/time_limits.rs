@@ -16,49 +16,8 @@ impl Connection {
     pub(crate) fn check_time(&mut self, context: &mut TurnContext<'_>) -> bool {
         let (now, settings) = (context.now, context.settings);
         match &mut self.role {
-            Role::Exchange { .. } | Role::Reporting(_) => {
-                if !self.outgoing.is_empty() {
-                    return false;
-                }
-                if self.http.poll_timeout().is_some_and(|deadline| now >= deadline) {
-                    context.hub.counters.timed_out.increment();
-                    if self.http.is_idle() {
-                        return true;
-                    }
-                    if self.http.is_in_body() {
-                        context.hub.counters.bodies_timed_out.increment();
-                    }
-                    self.refuse_http(&self.http.late(), context);
-                    let _ = self.outgoing.flush(&mut self.socket);
-                }
-                false
-            }
-            Role::Publishing(publishing) => {
-                // A publisher that has sent nothing at all has no stream to come back to.
-                let timeout = match publishing.bytes {
-                    0 => settings.silence_timeout.min(settings.http.body_time),
-                    _ => settings.silence_timeout,
-                };
-                if now.since(publishing.last_bytes) >= timeout {
-                    // On a busy worker what has come may still wait to be read: that is no silence.
-                    let bytes = publishing.bytes;
-                    if matches!(self.take_turn(context), Turn::Over) {
-                        return true;
-                    }
-                    if !matches!(&self.role, Role::Publishing(publishing) if publishing.bytes == bytes) {
-                        return false;
-                    }
-                    context.hub.counters.timed_out.increment();
-                    if bytes == 0 {
-                        context.hub.counters.bodies_timed_out.increment();
-                    }
-                    let words = "A publisher that sends nothing gives up its name; publish again when there is something to send.";
-                    self.release_slot(context, "was silent and gave up its name");
-                    self.refuse(problem(408, "nothing was sent for too long", words), context);
-                    let _ = self.outgoing.flush(&mut self.socket);
-                }
-                false
-            }
+            Role::Exchange { .. } | Role::Reporting(_) => self.check_exchange_time(context),
+            Role::Publishing(_) => self.check_publisher_time(context),
             Role::Ingesting(_) => {
                 self.check_track(context);
                 false
@@ -106,6 +65,53 @@ impl Connection {
             Role::Asked(_) => false,
             Role::Draining { since } => since.is_some_and(|since| now.since(since) >= DRAIN_TIME),
         }
+    }
+
+    fn check_exchange_time(&mut self, context: &mut TurnContext<'_>) -> bool {
+        if !self.outgoing.is_empty() {
+            return false;
+        }
+        if self.http.poll_timeout().is_some_and(|deadline| context.now >= deadline) {
+            context.hub.counters.timed_out.increment();
+            if self.http.is_idle() {
+                return true;
+            }
+            if self.http.is_in_body() {
+                context.hub.counters.bodies_timed_out.increment();
+            }
+            self.refuse_http(&self.http.late(), context);
+            let _ = self.outgoing.flush(&mut self.socket);
+        }
+        false
+    }
+
+    fn check_publisher_time(&mut self, context: &mut TurnContext<'_>) -> bool {
+        let Role::Publishing(publishing) = &self.role else { return false };
+        let (now, settings) = (context.now, context.settings);
+        // A publisher that has sent nothing at all has no stream to come back to.
+        let timeout = match publishing.bytes {
+            0 => settings.silence_timeout.min(settings.http.body_time),
+            _ => settings.silence_timeout,
+        };
+        if now.since(publishing.last_bytes) >= timeout {
+            // On a busy worker what has come may still wait to be read: that is no silence.
+            let bytes = publishing.bytes;
+            if matches!(self.take_turn(context), Turn::Over) {
+                return true;
+            }
+            if !matches!(&self.role, Role::Publishing(publishing) if publishing.bytes == bytes) {
+                return false;
+            }
+            context.hub.counters.timed_out.increment();
+            if bytes == 0 {
+                context.hub.counters.bodies_timed_out.increment();
+            }
+            let words = "A publisher that sends nothing gives up its name; publish again when there is something to send.";
+            self.release_slot(context, "was silent and gave up its name");
+            self.refuse(problem(408, "nothing was sent for too long", words), context);
+            let _ = self.outgoing.flush(&mut self.socket);
+        }
+        false
     }
 
     /// Ends our side of a connection that is ending, once all is written.

@@ -75,3 +75,7 @@ impl Audiences {
         fence(Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+#[path = "audiences_tests.rs"]
+mod tests;

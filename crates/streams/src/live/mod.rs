@@ -580,3 +580,6 @@ impl Live {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod publishers_tests;

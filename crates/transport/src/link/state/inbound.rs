@@ -102,25 +102,17 @@ impl Link {
         path: Path,
         frame: Frame<'_>,
     ) -> Result<(), &'static str> {
-        let events = &mut self.events;
+        let (channels, events) = (&mut self.channels, &mut self.events);
         match frame {
             Frame::Data(data) => {
-                return self
-                    .channels
-                    .take_in(data.channel, events, |receiver| receiver.handle_data(now, &data));
+                return channels.take_in(data.channel, events, |it| it.handle_data(now, &data));
             }
             Frame::Packed(data) => {
-                return self
-                    .channels
-                    .take_in(data.channel, events, |receiver| receiver.handle_packed(now, &data));
+                return channels.take_in(data.channel, events, |it| it.handle_packed(now, &data));
             }
-            Frame::Row(row) => {
-                return self.channels.take_in(row.channel, events, |receiver| receiver.handle_row(now, &row));
-            }
+            Frame::Row(row) => return channels.take_in(row.channel, events, |it| it.handle_row(now, &row)),
             Frame::Parity(parity) => {
-                return self
-                    .channels
-                    .take_in(parity.channel, events, |receiver| receiver.handle_parity(now, &parity));
+                return channels.take_in(parity.channel, events, |it| it.handle_parity(now, &parity));
             }
             Frame::Ack(ack) => {
                 let acknowledged = self.paths[on].handle_ack(now, &ack, self.settings.key_update_packets)?;

@@ -3,10 +3,10 @@
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::outgoing::{LARGEST_CONTROL, Place};
+use super::outgoing::Place;
 use super::pacing::BURST;
 use super::windows::Windows;
-use super::{Link, Standing, nanos};
+use super::{Link, Standing};
 use crate::link::channel::send::Conditions;
 use crate::link::content::Content;
 use crate::link::wire::frame::{DATA_HEAD, Frame};
@@ -22,8 +22,6 @@ const COPY_AFTER: [Duration; 3] =
 const SHORT_WAY: Duration = Duration::from_millis(15);
 /// Acknowledgements in a row after which one asks to be acknowledged itself.
 const MANY_UNASKED: u32 = 32;
-/// The largest size of a MARKS frame, bytes.
-const MARKS_SIZE: usize = 1 + 3 * 8;
 /// Less room than this is not worth a frame.
 const MIN_ROOM: usize = 16;
 /// A datagram in the middle of a batch may be padded by this share of its size.
@@ -134,24 +132,10 @@ impl Link {
         let mut contents = std::mem::take(&mut self.scratch);
         contents.clear();
         write_data_header(path.remote, path.sealer.key_phase(), path.sealer.next_number(), out);
-        let asked = path.received.is_asked() && path.received.ack_size() <= place.room(out);
-        if asked {
-            let arrival = path.arrival.per_kilobyte().map_or(0, nanos);
-            if let Some(largest) = path.received.write_ack(now, path.epoch, arrival, out) {
-                contents.push(Content::Ack(largest));
-            }
-            let [_, ect1, ect0, ce] = path.marks;
-            if [ect1, ect0, ce] != [0; 3] && place.room(out) > MARKS_SIZE {
-                Frame::Marks { ect1, ect0, ce }.write(out);
-            }
-        }
+        path.write_acknowledgement(now, place, out, &mut contents);
         let before = out.len();
         if control {
-            for (_, data) in path.responses.drain(..) {
-                if place.room(out) >= LARGEST_CONTROL {
-                    Frame::Response(data).write(out);
-                }
-            }
+            path.write_responses(place, out);
             if carries {
                 self.channels.write_control(place, out, &mut contents);
             }

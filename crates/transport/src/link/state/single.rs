@@ -5,6 +5,8 @@ use crate::counter::count;
 use glassline_media::Time;
 use std::time::Duration;
 
+use super::nanos;
+use super::outgoing::{LARGEST_CONTROL, Place};
 use super::path::{CHALLENGE_SIZE, PathState};
 use crate::link::content::Content;
 use crate::link::recovery::MAX_PROBE_GAP;
@@ -12,6 +14,8 @@ use crate::link::wire::frame::Frame;
 use crate::link::wire::packet::{TAG, write_data_header};
 use crate::link::{Ecn, Path, Transmit};
 
+/// The largest size of a MARKS frame, bytes.
+const MARKS_SIZE: usize = 1 + 3 * 8;
 /// The least time for which the answer to a probe of a datagram's size is waited for.
 const LEAST_SIZE_PROBE_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -105,6 +109,37 @@ impl PathState {
         Frame::Close { code, reason }.write(out);
         self.sealer.seal(0, out);
         Some(self.transmit(out))
+    }
+
+    /// Writes ACK into a packet of the path, and MARKS where datagrams have come with some, if an ACK is asked for and fits.
+    #[inline]
+    pub(super) fn write_acknowledgement(
+        &mut self,
+        now: Time,
+        place: Place,
+        out: &mut Vec<u8>,
+        contents: &mut Vec<Content>,
+    ) {
+        if !self.received.is_asked() || self.received.ack_size() > place.room(out) {
+            return;
+        }
+        let arrival = self.arrival.per_kilobyte().map_or(0, nanos);
+        if let Some(largest) = self.received.write_ack(now, self.epoch, arrival, out) {
+            contents.push(Content::Ack(largest));
+        }
+        let [_, ect1, ect0, ce] = self.marks;
+        if [ect1, ect0, ce] != [0; 3] && place.room(out) > MARKS_SIZE {
+            Frame::Marks { ect1, ect0, ce }.write(out);
+        }
+    }
+
+    /// Writes the answers to CHALLENGEs that fit.
+    pub(super) fn write_responses(&mut self, place: Place, out: &mut Vec<u8>) {
+        for (_, data) in self.responses.drain(..) {
+            if place.room(out) >= LARGEST_CONTROL {
+                Frame::Response(data).write(out);
+            }
+        }
     }
 
     /// The one datagram in `out`, for the path's address.
