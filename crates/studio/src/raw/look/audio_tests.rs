@@ -80,16 +80,8 @@ fn a_packet_that_comes_late_changes_nothing_of_the_run() {
 
 #[test]
 fn packets_that_are_of_no_use_are_not_among_those_that_came_once() {
-    let counters = rtp::Counters {
-        received: 100,
-        duplicate: 10,
-        late: 3,
-        stray: 2,
-        lost: 5,
-        reordered: 4,
-        restarts: 1,
-        ..rtp::Counters::default()
-    };
+    let counters =
+        rtp::Counters { received: 100, duplicate: 10, late: 3, stray: 2, lost: 5, reordered: 4, restarts: 1 };
     let found = merged(&counters, 7);
     assert_eq!((found.packets, found.duplicates, found.late), (85, 10, 3));
     assert_eq!((found.lost, found.reordered, found.refused, found.restarts), (5, 4, 7, 1));

@@ -63,6 +63,8 @@ fn a_frame_from_the_queue_keeps_its_memory_until_the_next_one_is_asked_for() {
     assert_eq!(pool.free(), 0, "the first frame is being sent");
     assert_eq!(frame(&mut supply), Some((1, 11)));
     assert_eq!(pool.free(), 1, "the first frame is done with");
+    queue.stop();
+    assert_eq!((frame(&mut supply), pool.free()), (None, 2), "the last one is done with though none follows");
 }
 
 #[test]

@@ -56,10 +56,10 @@ fn a_path_that_cannot_be_opened_is_named() {
 
 #[test]
 fn a_datagram_that_no_network_takes_is_told_with_where_it_was_to_go() {
-    let (_socket, to) = receiver();
+    let (socket, to) = receiver();
     let mut ways = Way::open_all(&[path(to)], None).unwrap();
     let failure = ways[0].send(&[0; 66_000]).unwrap_err();
     assert!(failure.starts_with(&format!("{to}: ")), "{failure}");
     assert_eq!(ways[0].send(b"the next one"), Ok(()), "what failed does not stay");
-    assert_eq!(next(&_socket), b"the next one");
+    assert_eq!(next(&socket), b"the next one");
 }
