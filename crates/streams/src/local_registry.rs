@@ -354,3 +354,7 @@ mod tests {
         assert_eq!((ids, streams.next_id()), (vec![2, 4], 9));
     }
 }
+
+#[cfg(test)]
+#[path = "local_registry_tests.rs"]
+mod names_tests;

@@ -323,4 +323,42 @@ mod tests {
         assert!(streams.restore_publisher(&name("b"), session).is_none());
         publisher.push(&[]).unwrap();
     }
+
+    /// Keeps what threads are told.
+    #[derive(Default)]
+    struct Told(Mutex<Vec<String>>);
+
+    impl Threads for Told {
+        fn workers(&self) -> usize {
+            1
+        }
+
+        fn tell(&self, thread: usize, news: News) {
+            let news = match news {
+                News::Flushed(live) => format!("{thread}: news of {}", live.name),
+                News::FlushAt(..) => format!("{thread}: a deadline"),
+                News::Evicted(token) => format!("{thread}: publisher {token} has to go"),
+            };
+            self.0.lock().unwrap().push(news);
+        }
+    }
+
+    #[test]
+    fn a_publisher_that_is_taken_over_is_told_at_its_worker_after_the_viewers() {
+        let plan = FreeNames { settings: SETTINGS, max_streams: 9 };
+        let told = Arc::new(Told::default());
+        let threads = Arc::clone(&told) as Arc<dyn Threads>;
+        let streams = Streams::new(Arc::new(plan), threads, Clock::new());
+        let name = name("a");
+        let connection = Some(ConnectionId { worker: 0, token: 77 });
+        let slot_request =
+            SlotRequest { name: &name, mux: Mux::MpegTs, connection, take_over: false, piece: None };
+        let first = streams.acquire(slot_request).unwrap();
+        assert!(told.0.lock().unwrap().is_empty(), "there are no viewers yet");
+        first.live.viewer_joins(0);
+        let connection = Some(ConnectionId { worker: 0, token: 78 });
+        let second = streams.acquire(SlotRequest { connection, take_over: true, ..slot_request }).unwrap();
+        assert_eq!(*told.0.lock().unwrap(), ["0: news of a", "0: publisher 77 has to go"]);
+        assert!(second.live.is_held_by(second.session) && !second.live.is_held_by(first.session));
+    }
 }

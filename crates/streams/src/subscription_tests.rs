@@ -158,3 +158,42 @@ fn no_news_are_lost_between_threads() {
     end(&house.streams);
     reader.join().expect("it ends with the stream");
 }
+
+#[test]
+fn a_mux_that_is_only_carried_has_no_access_units() {
+    let streams = streams();
+    let _publisher = streams.publish(&name("a"), Mux::Flv).expect("a free name");
+    let subscription = streams.subscribe(&name("a"), Entering::Newest, Waker::noop().clone());
+    let subscription = subscription.expect("a stream");
+    assert_eq!((subscription.mux(), subscription.offset()), (Mux::Flv, 0));
+    assert!(subscription.into_units().is_none());
+}
+
+#[test]
+fn units_go_on_at_a_key_frame_behind_what_was_left_out() {
+    let mut house = House::new();
+    let mut publisher = house.publish();
+    let mut units = house.subscribe().into_units().expect("MPEG-TS");
+    publisher.push(&house.source.picture(true, 3)).unwrap();
+    while units.poll().unwrap() != Unit::Pending {}
+    let limit = SETTINGS.backlog.bytes as usize;
+    for _ in 0..=limit / (188 * 500) + 2 {
+        publisher.push(&house.source.picture(true, 500)).unwrap();
+    }
+    let told = std::iter::from_fn(|| Some(units.poll().unwrap())).find(|unit| *unit == Unit::FellBehind);
+    assert!(told.is_some());
+    publisher.push(&house.source.picture(true, 3)).unwrap();
+    publisher.push(&house.source.picture(false, 3)).unwrap();
+    end(&house.streams);
+    let mut seen = Vec::new();
+    loop {
+        match units.poll().unwrap() {
+            Unit::Unit { unit, .. } => seen.push(unit.random_access),
+            Unit::Ended => break,
+            Unit::Program(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(seen.last(), Some(&false));
+    assert!(seen.len() >= 2 && seen[seen.len() - 2], "{seen:?}");
+}

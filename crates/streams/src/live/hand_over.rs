@@ -120,3 +120,7 @@ impl Live {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "hand_over_tests.rs"]
+mod tests;

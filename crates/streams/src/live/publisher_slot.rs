@@ -219,3 +219,7 @@ impl PublisherSlot {
         self.gone_since = now;
     }
 }
+
+#[cfg(test)]
+#[path = "publisher_slot_tests.rs"]
+mod tests;

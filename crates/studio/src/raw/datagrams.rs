@@ -78,3 +78,7 @@ impl Datagrams {
         Ok(count)
     }
 }
+
+#[cfg(test)]
+#[path = "datagrams_tests.rs"]
+mod tests;

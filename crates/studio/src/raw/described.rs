@@ -298,4 +298,79 @@ mod tests {
             assert!(settings(&description, &Options::default()).is_err());
         }
     }
+
+    #[test]
+    fn the_last_interface_is_that_of_all_further_paths() {
+        let description = Description::parse(TEXT).unwrap();
+        let (flow, _) = video(&description).unwrap();
+        let interfaces = |names: &[&str]| {
+            let interfaces = names.iter().map(|name| (*name).to_owned()).collect();
+            let options = Options { interfaces, ..Options::default() };
+            let found = paths(flow, &options, 1).into_iter().map(|path| path.from.interface);
+            found.collect::<Vec<_>>()
+        };
+        assert_eq!(interfaces(&[]), [None, None]);
+        assert_eq!(interfaces(&["a"]), [Some("a".to_owned()), Some("a".to_owned())]);
+        assert_eq!(interfaces(&["a", "b", "c"]), [Some("a".to_owned()), Some("b".to_owned())]);
+    }
+
+    #[test]
+    fn a_socket_has_the_room_that_is_asked_for_or_what_lasts_for_fifty_milliseconds() {
+        let description = Description::parse(TEXT).unwrap();
+        let (flow, video) = video(&description).unwrap();
+        let room = |options: &Options| video_settings(flow, video, options).paths[1].buffer_bytes;
+        assert_eq!(
+            room(&Options::default()),
+            FlowSettings::BUFFER_BYTES,
+            "1080p50 needs less than the least"
+        );
+        assert_eq!(room(&Options { socket_bytes: Some(4_096), ..Options::default() }), 4_096);
+        let text = TEXT.replace("width=1920; height=1080", "width=3840; height=2160");
+        let description = Description::parse(&text).unwrap();
+        let (flow, video) = super::video(&description).unwrap();
+        let lasting = 3_840 * 2_160 * 5 / 2 * 50 / 20;
+        assert_eq!(video_settings(flow, video, &Options::default()).paths[0].buffer_bytes, lasting);
+    }
+
+    #[test]
+    fn a_time_is_rounded_up_to_whole_frames_of_the_described_rate_or_of_the_usual_one() {
+        let frames = |text: &str, millis: u64| {
+            let pool = PoolSize::Time(Duration::from_millis(millis));
+            let options = Options { pool, memory_bytes: Some(1 << 40), ..Options::default() };
+            settings(&Description::parse(text).unwrap(), &options).unwrap().frames
+        };
+        assert_eq!((frames(TEXT, 1_000), frames(TEXT, 1_001)), (50, 51));
+        let fraction = TEXT.replace("exactframerate=50", "exactframerate=30000/1001");
+        assert_eq!(frames(&fraction, 1_000), 30);
+    }
+
+    #[test]
+    fn where_a_flow_is_received_is_told_path_by_path() {
+        let description = Description::parse(TEXT).unwrap();
+        let (flow, _) = video(&description).unwrap();
+        assert_eq!(path_addresses(flow), ["239.1.1.1:5004", "239.1.2.1:5006"]);
+        assert_eq!(addresses(flow), "239.1.1.1:5004 and 239.1.2.1:5006");
+    }
+
+    #[test]
+    fn a_path_takes_the_sources_that_it_names_and_another_one_whatever_sends_first() {
+        let description = Description::parse(TEXT).unwrap();
+        let (flow, _) = video(&description).unwrap();
+        let weigh = |path: usize, from: &str| {
+            path_lock(&flow.paths[path]).weigh(Origin::of(from.parse().ok()), 7, Time::ZERO)
+        };
+        assert_eq!(weigh(0, "192.0.2.9:5004"), Standing::Stranger);
+        assert_ne!(weigh(0, "192.0.2.1:5004"), Standing::Stranger);
+        assert_ne!(weigh(1, "192.0.2.9:5004"), Standing::Stranger);
+    }
+
+    #[test]
+    fn a_description_without_video_says_what_it_has() {
+        let text = |skipped: &[&str]| {
+            let skipped = skipped.iter().map(|what| (*what).to_owned()).collect();
+            Error::NoVideo { skipped }.to_string()
+        };
+        assert_eq!(text(&[]), "the description has no uncompressed video");
+        assert_eq!(text(&["a", "b"]), "the description has no uncompressed video, but a, b");
+    }
 }

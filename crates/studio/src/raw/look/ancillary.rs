@@ -150,3 +150,7 @@ impl AncillarySeen {
         (merged(&counters.packets, counters.refused), report, self.found.clocks.clone())
     }
 }
+
+#[cfg(test)]
+#[path = "ancillary_tests.rs"]
+mod tests;

@@ -173,3 +173,7 @@ pub(super) fn merged(packets: &rtp::Counters, refused: u64) -> Merged {
 fn decibels(peak: f32) -> Option<f64> {
     (peak > 0.0).then(|| 20.0 * f64::from(peak).log10())
 }
+
+#[cfg(test)]
+#[path = "audio_tests.rs"]
+mod tests;

@@ -275,4 +275,77 @@ mod tests {
         assert_eq!((frames.stamped_hz(), frames.left_out), (Some(25.0), 9));
         assert!((frames.received_hz().unwrap() - 22.5).abs() < 0.2, "{:?}", frames.received_hz());
     }
+
+    /// Takes packets of the frames of these stamps, with so many packets each; a marker ends each frame.
+    fn take(frames: &mut Frames, sequence: &mut u16, ssrc: u32, stamps: &[(u32, u64)]) {
+        let mut statistics = Statistics::new(90_000);
+        for (timestamp, packets) in stamps {
+            for index in 0..*packets {
+                let marker = index + 1 == *packets;
+                let header =
+                    Header { marker, payload_type: 96, sequence: *sequence, timestamp: *timestamp, ssrc };
+                let at = Time::from_nanos(u64::from(*timestamp) * 100_000 / 9);
+                frames.push(&header, statistics.push(&header, at), false, at);
+                *sequence = sequence.wrapping_add(1);
+            }
+        }
+    }
+
+    #[test]
+    fn the_frame_that_was_joined_and_the_one_that_goes_on_are_not_counted() {
+        let (mut frames, mut sequence) = (Frames::new(Scan::Progressive), 0);
+        take(&mut frames, &mut sequence, 1, &[(0, 2)]);
+        assert_eq!((frames.count, frames.range, frames.received_hz()), (0, None, None));
+        take(&mut frames, &mut sequence, 1, &[(3_600, 5), (7_200, 5), (10_800, 1)]);
+        assert_eq!((frames.count, frames.range), (2, Some(Range { min: 5, max: 5 })));
+        assert_eq!((frames.packets(), frames.stamped_hz()), (Some(5), Some(25.0)));
+    }
+
+    #[test]
+    fn frames_of_different_sizes_are_a_range_and_of_no_known_size() {
+        let (mut frames, mut sequence) = (Frames::new(Scan::Progressive), 0);
+        let stamps: Vec<_> = (0..9).map(|frame| (3_600 * frame, 4 + u64::from(frame % 3))).collect();
+        take(&mut frames, &mut sequence, 1, &stamps);
+        assert_eq!((frames.packets(), frames.range), (None, Some(Range { min: 4, max: 6 })));
+    }
+
+    #[test]
+    fn a_frame_without_a_marker_and_one_with_two_are_errors() {
+        for markers in [0, 2] {
+            let (mut frames, mut statistics) = (Frames::new(Scan::Progressive), Statistics::new(90_000));
+            for (sequence, frame) in (0..16_u16).map(|sequence| (sequence, sequence / 4)) {
+                let wanted = if frame == 2 { markers } else { 1 };
+                let marker = 3 - sequence % 4 < wanted;
+                let timestamp = u32::from(frame) * 3_600;
+                let header = Header { marker, payload_type: 96, sequence, timestamp, ssrc: 1 };
+                let at = Time::from_millis(40 * u64::from(frame));
+                frames.push(&header, statistics.push(&header, at), false, at);
+            }
+            assert_eq!((frames.count, frames.marker_errors), (2, 1), "{markers}");
+        }
+    }
+
+    #[test]
+    fn packets_that_have_no_place_in_the_order_are_of_no_frame() {
+        let mut frames = Frames::new(Scan::Progressive);
+        let header = Header { marker: true, payload_type: 96, sequence: 1, timestamp: 0, ssrc: 1 };
+        let arrivals = [Arrival::Late { number: 1 }, Arrival::Duplicate { number: 1 }, Arrival::Stray];
+        assert!(
+            arrivals.into_iter().all(|arrival| frames.push(&header, arrival, false, Time::ZERO).is_none())
+        );
+        let step = frames.push(&header, Arrival::Next { number: 1 }, false, Time::ZERO);
+        assert_eq!(step, Some(Step { is_start: true, missing: 0, is_missing_here: true }));
+    }
+
+    #[test]
+    fn a_stream_that_begins_anew_is_rated_anew() {
+        let (mut frames, mut sequence) = (Frames::new(Scan::Progressive), 0);
+        let at = |rate: u32, frame: u32| (frame * 90_000 / rate, 4);
+        take(&mut frames, &mut sequence, 1, &(0..20).map(|frame| at(50, frame)).collect::<Vec<_>>());
+        assert_eq!((frames.rate(), frames.packets()), (FrameRate::new(50, 1), Some(4)));
+        let header = Header { marker: false, payload_type: 96, sequence, timestamp: 7, ssrc: 2 };
+        let restart = Arrival::Restart { number: 1_000_000 };
+        assert!(frames.push(&header, restart, false, Time::ZERO).is_some_and(|step| step.is_start));
+        assert_eq!((frames.rate(), frames.packets(), frames.stamped_hz()), (None, None, None));
+    }
 }

@@ -223,4 +223,41 @@ mod tests {
             prop_assert!(seen.is_none_or(|seen| seen.rtp_bytes + seen.payload.len() == bytes.len()));
         }
     }
+
+    #[test]
+    fn the_rate_is_of_what_came_behind_the_first_packet() {
+        let mut path = Path::new(96, 90_000, SourceLock::new());
+        let mut push = |number: u16, millis: u64| {
+            let bytes = packet(number, 96);
+            path.push(&bytes, came(bytes.len(), Time::from_millis(millis), 0, None), false).unwrap();
+            path.report().bitrate_bps
+        };
+        assert_eq!(push(1, 100), None, "one packet has no rate");
+        assert_eq!(push(2, 100), None, "no time has passed");
+        assert_eq!(push(3, 350), Some(2.0 * 112.0 * 8.0 * 4.0));
+    }
+
+    #[test]
+    fn padding_is_read_as_payload_since_its_length_may_not_have_been_looked_at() {
+        let mut path = Path::new(96, 90_000, SourceLock::new());
+        let mut bytes = packet(1, 96);
+        bytes[0] |= PADDING;
+        *bytes.last_mut().unwrap() = 200;
+        let seen = path.push(&bytes, came(1_400, Time::ZERO, 0, None), false).expect("of the stream");
+        assert_eq!((seen.payload.len(), seen.bytes, seen.rtp_bytes), (100, 1_400, HEADER_BYTES));
+        path.refuse_payload();
+        let report = path.report();
+        assert_eq!((report.strangers.payload, report.packets, report.bytes), (1, 1, 1_400));
+    }
+
+    #[test]
+    fn no_more_than_eight_payload_types_are_named() {
+        let mut path = Path::new(96, 90_000, SourceLock::new());
+        for payload_type in 0..20 {
+            let bytes = packet(1, payload_type);
+            assert!(path.push(&bytes, came(bytes.len(), Time::ZERO, 0, None), false).is_none());
+        }
+        let strangers = path.report().strangers;
+        assert_eq!((strangers.payload_type, strangers.payload_types), (20, (0..8).collect()));
+    }
 }

@@ -350,3 +350,7 @@ pub struct KindReport {
     /// How many.
     pub packets: u64,
 }
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

@@ -114,3 +114,7 @@ impl FrameMemory {
 fn bytes_of(block: &mut Option<Block>) -> &mut [u8] {
     block.as_mut().map_or(&mut [], Block::bytes_mut)
 }
+
+#[cfg(test)]
+#[path = "memory_tests.rs"]
+mod tests;

@@ -139,6 +139,7 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_path_that_fails_is_told_once_and_when_it_is_back() {
@@ -178,5 +179,57 @@ mod tests {
         assert!(
             (0..9).all(|second| watch.follow(&counters(second), Time::from_millis(second * 1000)).is_empty())
         );
+    }
+
+    #[test]
+    fn a_silence_is_told_when_its_three_seconds_are_over_and_no_earlier() {
+        let mut watch = StreamWatch::new(Time::from_millis(500));
+        assert_eq!(watch.follow(false, Time::from_millis(3_499)), None);
+        assert_eq!(watch.follow(false, Time::from_millis(3_500)), Some(StreamNews::Absent));
+        assert_eq!(watch.follow(true, Time::from_millis(4_000)), None);
+        assert_eq!(watch.follow(false, Time::from_millis(6_999)), None, "it counts from the newest packet");
+        assert_eq!(watch.follow(false, Time::from_millis(7_000)), Some(StreamNews::Stopped));
+    }
+
+    #[test]
+    fn a_sender_that_stops_is_no_path_that_fails() {
+        let mut watch = PathWatch::new(vec!["one".into(), "two".into()]);
+        let mut look = |millis: u64, by_path: [u64; 2]| {
+            let counters = Counters { packets: by_path[0], by_path, ..Counters::default() };
+            watch.follow(&counters, Time::from_millis(millis))
+        };
+        assert!(look(0, [10, 10]).is_empty());
+        assert!(look(2_000, [20, 10]).is_empty(), "the second path is silent since now");
+        assert!(look(4_000, [20, 10]).is_empty(), "the sender has stopped, which begins the time anew");
+        assert!(look(6_000, [30, 10]).is_empty());
+        assert!(look(8_999, [40, 10]).is_empty());
+        let silent = PathNews::Silent { address: "two".into(), was_there: true };
+        assert_eq!(look(9_000, [50, 10]), [silent]);
+    }
+
+    proptest! {
+        /// Beside the plainest watch, which keeps all looks and judges them anew each time.
+        #[test]
+        fn a_stream_is_told_of_once_for_each_silence(
+            looks in prop::collection::vec((any::<bool>(), 0..2_000_u64), 0..60),
+        ) {
+            let mut watch = StreamWatch::new(Time::ZERO);
+            let (mut now, mut newest, mut has_come, mut is_silent) = (0, 0, false, false);
+            for (comes, step) in looks {
+                now += step;
+                let wanted = match (comes, is_silent) {
+                    (true, was_silent) => (was_silent && has_come).then_some(StreamNews::Back),
+                    (false, false) if now - newest >= 3_000 && has_come => Some(StreamNews::Stopped),
+                    (false, false) if now - newest >= 3_000 => Some(StreamNews::Absent),
+                    (false, _) => None,
+                };
+                if comes {
+                    (newest, has_come, is_silent) = (now, true, false);
+                } else if wanted.is_some() {
+                    is_silent = true;
+                }
+                prop_assert_eq!(watch.follow(comes, Time::from_millis(now)), wanted);
+            }
+        }
     }
 }

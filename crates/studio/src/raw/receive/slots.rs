@@ -103,3 +103,7 @@ impl<'a> Ascending<'a> {
         bytes
     }
 }
+
+#[cfg(test)]
+#[path = "slots_tests.rs"]
+mod tests;

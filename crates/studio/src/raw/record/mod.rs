@@ -265,3 +265,7 @@ impl MediaTime {
         self.passed
     }
 }
+
+#[cfg(test)]
+#[path = "limits_tests.rs"]
+mod limits_tests;

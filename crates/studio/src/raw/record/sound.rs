@@ -183,3 +183,7 @@ impl SoundFile {
         self.wav.write(&self.buffer)
     }
 }
+
+#[cfg(test)]
+#[path = "sound_tests.rs"]
+mod tests;

@@ -229,3 +229,7 @@ impl Writer {
         Kept { frames, bytes }
     }
 }
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;

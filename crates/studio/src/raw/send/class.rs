@@ -149,4 +149,40 @@ mod tests {
         assert!(late == 0 && (28..=36).contains(&meter.vrx()), "{}", meter.vrx());
         assert_eq!(meter.class(0), Class::Wide);
     }
+
+    #[test]
+    fn one_late_packet_is_beyond_all_types_however_even_the_others_are() {
+        let (meter, late) = send(1, 100);
+        assert_eq!((late, meter.class(0), meter.class(1)), (0, Class::Narrow, Class::Beyond));
+    }
+
+    #[test]
+    fn a_meter_that_saw_nothing_is_narrow_and_empty() {
+        let (_, meter) = meter();
+        assert_eq!((meter.cinst(), meter.vrx(), meter.class(0)), (0, 0, Class::Narrow));
+    }
+
+    #[test]
+    fn the_networks_bucket_empties_between_bursts_and_keeps_its_highest_level() {
+        let (_, mut meter) = meter();
+        meter.push((0, 10), 1_000_000_000, 1_000_000_000);
+        assert_eq!(meter.cinst(), 10);
+        // It loses a packet each 3,507 ns: 16.67 ms of 4,320 packets, at 1.1 times their rate.
+        meter.push((10, 14), 1_000_000_000, 1_000_035_100);
+        assert_eq!((meter.level as u32, meter.cinst()), (4, 10));
+        meter.push((14, 24), 1_000_000_000, 1_000_035_100);
+        assert_eq!(meter.cinst(), 14, "what comes at once adds up");
+    }
+
+    #[test]
+    fn a_burst_is_late_by_its_first_packet_and_in_time_when_it_is_read_just_then() {
+        let (schedule, mut meter) = meter();
+        let due = |index: u32| schedule.offset(index).as_nanos() as u64;
+        let (late, by) = meter.push((4, 6), 0, due(4));
+        assert_eq!((late, by), (0, Duration::ZERO));
+        let (late, by) = meter.push((6, 8), 0, due(6) + 700);
+        assert_eq!((late, by), (1, Duration::from_nanos(700)));
+        let (late, by) = meter.push((8, 10), 0, due(9) + 1);
+        assert_eq!((late, by), (2, Duration::from_nanos(due(9) + 1 - due(8))));
+    }
 }

@@ -81,3 +81,7 @@ pub(super) fn keep(input: &Input, format: Format, memory_bytes: usize) -> Result
     }
     Ok(kept)
 }
+
+#[cfg(test)]
+#[path = "frames_tests.rs"]
+mod tests;

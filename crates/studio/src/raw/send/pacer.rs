@@ -81,4 +81,33 @@ mod tests {
         pacer.sent(due, due + Duration::from_millis(5), 8);
         assert_eq!(pacer.at(due), due + Duration::from_micros(300));
     }
+
+    fn pacer() -> Pacer {
+        let pixels = PixelFormat::pgroups(Chroma::Yuv422, 10).unwrap();
+        let format = Format::new(pixels, Size::new(1920, 1080).unwrap(), Scan::Progressive).unwrap();
+        let schedule = Schedule::new(FrameRate::new(60, 1).unwrap(), 4320, &format, SenderModel::Gapped);
+        Pacer::new(&schedule, Duration::from_micros(400))
+    }
+
+    #[test]
+    fn a_burst_that_is_not_held_up_goes_when_it_is_due() {
+        let due = Time::from_millis(1_000);
+        assert_eq!(pacer().at(due), due);
+        let mut pacer = pacer();
+        pacer.sent(due, due + TOLERANCE, 8);
+        let next = due + Duration::from_micros(31);
+        assert_eq!(pacer.at(next), next, "a thread that is woken a little late was not held up");
+    }
+
+    #[test]
+    fn behind_a_burst_the_next_one_waits_until_the_network_has_sent_it_on() {
+        let (mut pacer, due) = (pacer(), Time::from_millis(1_000));
+        pacer.sent(due, due + Duration::from_micros(120), 1_000);
+        // A thousand packets take 3.507 ms, and the burst was held up by 100 µs beyond what a thread may be woken late.
+        let next = pacer.next.since(due);
+        assert!(next.abs_diff(Duration::from_micros(100 + 3_507)) < Duration::from_micros(1), "{next:?}");
+        assert_eq!(pacer.at(due), due + Duration::from_micros(300), "but no packet is late by it");
+        let later = due + Duration::from_millis(4);
+        assert_eq!(pacer.at(later), later);
+    }
 }

@@ -174,4 +174,39 @@ mod tests {
             prop_assert!(packets.next().is_none());
         }
     }
+
+    #[test]
+    fn a_burst_is_due_its_lead_before_its_first_packet_is_read() {
+        let (mut packetizer, schedule, _) = packetizer(Size::new(320, 60).unwrap(), Packing::General, 1_300);
+        let grain = Grain { packets: 3, lead: Duration::from_micros(500) };
+        let plan = Plan::new(packetizer.frame([0, 0]), &schedule, grain);
+        for burst in &plan.bursts {
+            let read = schedule.offset(burst.first as u32).as_nanos() as i64;
+            assert_eq!(burst.due, read - 500_000, "{burst:?}");
+        }
+        assert!(plan.bursts.windows(2).all(|pair| pair[0].due < pair[1].due));
+    }
+
+    #[test]
+    fn a_grain_of_nothing_is_a_packet_each() {
+        let (mut packetizer, schedule, _) = packetizer(Size::new(320, 60).unwrap(), Packing::General, 1_300);
+        let count = packetizer.layout().len();
+        let grain = Grain { packets: 0, lead: Duration::ZERO };
+        let plan = Plan::new(packetizer.frame([0, 0]), &schedule, grain);
+        assert_eq!((plan.bursts.len(), plan.most), (count, 1));
+    }
+
+    #[test]
+    fn a_thread_that_is_woken_keeps_half_of_what_the_wide_type_allows_and_no_lead_beyond_its_room() {
+        let (_, schedule, _) = packetizer(Size::new(1920, 1080).unwrap(), Packing::General, 1452);
+        let limits = [Limits { c_max: 4, vrx_full: 8 }, Limits { c_max: 6, vrx_full: 9 }];
+        let woken = Grain::new(&schedule, &limits, Shape::Narrow, false);
+        assert_eq!(woken, Grain { packets: 3, lead: schedule.step() * 3 });
+        let burst = Grain::new(&schedule, &limits, Shape::Burst, false);
+        assert_eq!(
+            burst,
+            Grain { packets: BURST_DATAGRAMS, lead: Duration::ZERO },
+            "no room is left for what is early"
+        );
+    }
 }

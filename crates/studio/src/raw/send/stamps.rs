@@ -88,6 +88,7 @@ fn ahead(time: Time, utc: Utc) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::time::Duration;
 
     /// The second 1,700,000,000 of Unix time, at 5 s of ours.
@@ -142,5 +143,51 @@ mod tests {
         assert_eq!(stamps.of_frame(at(100), None)[0], first + 1);
         assert_eq!(stamps.of_frame(at(200), None)[0], first + 2);
         assert_eq!(stamps.of_frame(at(1_000_000), None)[0], first + 90);
+    }
+
+    #[test]
+    fn a_wall_clock_that_was_set_back_is_followed_too() {
+        let mut stamps = stamps();
+        let before = stamps.of(Time::from_millis(6_000));
+        stamps.follow(Time::from_millis(6_000), Utc::from_nanos(1_699_999_999_000_000_000));
+        assert_eq!((stamps.of(Time::from_millis(6_000)), stamps.steps()), (before - 2 * 90_000, 1));
+        stamps.follow(Time::from_millis(7_000), Utc::from_nanos(1_700_000_000_001_000_000));
+        assert_eq!(stamps.steps(), 1, "a millisecond is no step");
+    }
+
+    #[test]
+    fn a_frame_that_was_captured_a_second_earlier_is_of_a_clock_that_was_set() {
+        let mut stamps = stamps();
+        let [first, _] = stamps.of_frame(Time::from_millis(9_000), None);
+        let [back, _] = stamps.of_frame(Time::from_millis(7_990), None);
+        assert_eq!(first.wrapping_sub(back), 1_010 * 90, "its own stamp, not the next tick");
+    }
+
+    proptest! {
+        #[test]
+        fn the_grid_is_never_in_front_of_the_time_and_less_than_a_period_behind(
+            nanos in 0..u64::from(u32::MAX) * 1_000, rate in 0..4_usize,
+        ) {
+            let (above, below) = [(50, 1), (60_000, 1001), (24_000, 1001), (120, 1)][rate];
+            let (stamps, rate) = (stamps(), FrameRate::new(above, below).unwrap());
+            let time = Time::from_nanos(nanos);
+            let at = stamps.next_on_grid(time, rate);
+            // A period that is no whole number of nanoseconds is rounded up.
+            prop_assert!(at >= time && at.since(time) <= rate.time_of(1) + Duration::from_nanos(1));
+        }
+
+        #[test]
+        fn frames_in_their_order_have_stamps_that_ascend(
+            steps in prop::collection::vec(0..50_000_000_u64, 1..50),
+        ) {
+            let (mut stamps, mut nanos, mut last) = (stamps(), 5_000_000_000, None);
+            for step in steps {
+                nanos += step;
+                let [stamp, second] = stamps.of_frame(Time::from_nanos(nanos), None);
+                prop_assert_eq!(stamp, second, "a frame without fields has one stamp");
+                prop_assert!(last.is_none_or(|last: u32| stamp.wrapping_sub(last).cast_signed() > 0));
+                last = Some(stamp);
+            }
+        }
     }
 }

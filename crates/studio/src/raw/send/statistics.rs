@@ -228,3 +228,7 @@ impl Monitor {
         self.update(|statistics| change(statistics.sound.get_or_insert_default()));
     }
 }
+
+#[cfg(test)]
+#[path = "statistics_tests.rs"]
+mod tests;

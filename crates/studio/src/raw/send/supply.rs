@@ -75,3 +75,7 @@ impl Supply {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "supply_tests.rs"]
+mod tests;

@@ -60,3 +60,7 @@ impl Way {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "way_tests.rs"]
+mod tests;
