@@ -8,14 +8,13 @@
 use super::UNPOISONED;
 use super::intake::{Intake, SoundCapture};
 use super::latest::Latest;
-use super::mailbox::Taken;
 use crate::link::Link;
 use crate::link::session::{Served, Service};
 use glassline_codec::h264::x264;
 use glassline_direct::coded::{CodedCounters, CodedSender, KEY_REQUEST_TIMEOUT, Unit};
 use glassline_direct::{REPORTS, VIDEO, coded_options, concerns_pictures, pictures_share};
 use glassline_io::clock::Clock;
-use glassline_io::queue::{self, DropPolicy, Queue};
+use glassline_io::queue::{DropPolicy, Queue, Taken};
 use glassline_media::quantity::Bitrate;
 use glassline_media::{Picture, Stage, Stamps, Ticks, Time};
 use glassline_studio::capture::{self, CodedInput, CodedItem};
@@ -435,9 +434,9 @@ impl Service for CodedVideoSender {
             }
             match &self.feed {
                 Feed::Coded(_) => match self.units.take(Some(TICK)) {
-                    queue::Taken::End => return Ok(Served::All),
-                    queue::Taken::Timeout => {}
-                    queue::Taken::Item(item) => {
+                    Taken::End => return Ok(Served::All),
+                    Taken::Timeout => {}
+                    Taken::Item(item) => {
                         if self.offer(link, item).is_err() {
                             return Ok(Served::ThisLink);
                         }
@@ -445,8 +444,8 @@ impl Service for CodedVideoSender {
                 },
                 Feed::Encoded(_) => match self.intake.mailbox.take(TICK) {
                     Taken::End => return Ok(Served::All),
-                    Taken::Nothing => {}
-                    Taken::Picture(picture, stamps) => match self.encode(link, &picture, stamps) {
+                    Taken::Timeout => {}
+                    Taken::Item((picture, stamps)) => match self.encode(link, &picture, stamps) {
                         Ok(()) => {}
                         Err(EncodeFailed::Link) => return Ok(Served::ThisLink),
                         Err(EncodeFailed::Encoder(error)) => return Err(error),
@@ -486,8 +485,8 @@ mod tests {
 
     fn taken(units: &Units) -> Vec<u64> {
         std::iter::from_fn(|| match units.take(Some(Duration::ZERO)) {
-            queue::Taken::Item(item) => Some(item.captured.as_nanos() / 1_000_000),
-            queue::Taken::Timeout | queue::Taken::End => None,
+            Taken::Item(item) => Some(item.captured.as_nanos() / 1_000_000),
+            Taken::Timeout | Taken::End => None,
         })
         .collect()
     }
@@ -539,14 +538,14 @@ mod tests {
             let reader = scope.spawn(|| units.take(Some(Duration::from_secs(60))));
             units.push(item(5, true));
             assert!(
-                matches!(reader.join().unwrap(), queue::Taken::Item(item) if item.captured == Time::from_millis(5))
+                matches!(reader.join().unwrap(), Taken::Item(item) if item.captured == Time::from_millis(5))
             );
         });
-        assert!(matches!(units.take(Some(Duration::ZERO)), queue::Taken::Timeout) && !units.is_over());
+        assert!(matches!(units.take(Some(Duration::ZERO)), Taken::Timeout) && !units.is_over());
         units.push(item(6, false));
         units.end(Ok(()));
         assert!(units.is_over() && taken(&units) == [6]);
-        assert!(matches!(units.take(Some(Duration::from_secs(60))), queue::Taken::End));
+        assert!(matches!(units.take(Some(Duration::from_secs(60))), Taken::End));
     }
 
     #[test]
@@ -557,7 +556,7 @@ mod tests {
         assert!(!units.push(item(1, false)));
         // What has come is dropped with it: the session ends.
         assert_eq!(taken(&units), [] as [u64; 0]);
-        assert!(matches!(units.take(Some(Duration::from_secs(60))), queue::Taken::End) && units.is_over());
+        assert!(matches!(units.take(Some(Duration::from_secs(60))), Taken::End) && units.is_over());
         units.look(|_, policy| policy.waits_for_key = true);
         assert!(!units.push(item(2, false)), "one that is left out tells it too");
     }

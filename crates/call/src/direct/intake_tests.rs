@@ -42,7 +42,7 @@ fn pictures_replace_each_other_and_sound_goes_to_its_taker_at_once() {
     let intake = Intake::new(Some(Arc::clone(&taker) as _));
     assert!([picture(1), sound(2), picture(3), sound(4)].into_iter().all(|item| intake.push(item)));
     assert_eq!(*taker.taken.lock().unwrap(), [2, 4].map(Time::from_millis));
-    let super::super::mailbox::Taken::Picture(newest, stamps) = intake.mailbox.take(Duration::ZERO) else {
+    let glassline_io::queue::Taken::Item((newest, stamps)) = intake.mailbox.take(Duration::ZERO) else {
         panic!("a picture is there")
     };
     assert_eq!((newest.captured, intake.mailbox.counts()), (Time::from_millis(3), (2, 1)));

@@ -1,12 +1,13 @@
 //! The newest picture of a source: a reader that is late finds no queue of old ones.
 
-use glassline_io::queue::{self, DropPolicy, KeepLast, Queue};
+use glassline_io::queue::{DropPolicy, KeepLast, Queue, Taken};
 use glassline_media::{Picture, Stamps, Time};
 use glassline_studio::capture::Error;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-type Captured = (Picture, Stamps);
+/// A picture with its stamps.
+pub(super) type Captured = (Picture, Stamps);
 
 /// Holds one picture.
 pub(super) struct Mailbox(Queue<Captured, NewestPicture, Error>);
@@ -24,14 +25,6 @@ impl DropPolicy<Captured> for NewestPicture {
     }
 }
 
-/// What came out of [`Mailbox::take`].
-pub(super) enum Taken {
-    Picture(Box<Picture>, Stamps),
-    Nothing,
-    /// No picture will come any more.
-    End,
-}
-
 impl Default for Mailbox {
     fn default() -> Mailbox {
         Mailbox(Queue::new(NewestPicture { last: KeepLast::new(1), first: None }))
@@ -40,12 +33,8 @@ impl Default for Mailbox {
 
 impl Mailbox {
     /// The newest picture; waits for one.
-    pub(super) fn take(&self, timeout: Duration) -> Taken {
-        match self.0.take(Some(timeout)) {
-            queue::Taken::Item((picture, stamps)) => Taken::Picture(Box::new(picture), stamps),
-            queue::Taken::Timeout => Taken::Nothing,
-            queue::Taken::End => Taken::End,
-        }
+    pub(super) fn take(&self, timeout: Duration) -> Taken<Captured> {
+        self.0.take(Some(timeout))
     }
 
     /// Puts a picture in; false where no more are wanted.
@@ -116,10 +105,10 @@ mod tests {
     #[test]
     fn the_newest_picture_is_taken_and_the_end_comes_behind_it() {
         let mailbox = Mailbox::default();
-        assert!(matches!(mailbox.take(Duration::ZERO), Taken::Nothing));
+        assert!(matches!(mailbox.take(Duration::ZERO), Taken::Timeout));
         assert!(push(&mailbox, 1) && push(&mailbox, 2));
         mailbox.end(Ok(()));
-        let Taken::Picture(picture, _) = mailbox.take(Duration::ZERO) else { panic!("a picture is there") };
+        let Taken::Item((picture, _)) = mailbox.take(Duration::ZERO) else { panic!("a picture is there") };
         assert_eq!(picture.captured, Time::from_millis(2));
         assert!(matches!(mailbox.take(Duration::from_secs(9)), Taken::End));
         assert_eq!((mailbox.counts(), mailbox.first_picture()), ((2, 1), Some(Time::from_millis(1))));
@@ -134,7 +123,7 @@ mod tests {
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| mailbox.take(Duration::from_secs(60)));
             push(&mailbox, 5);
-            let Taken::Picture(picture, _) = reader.join().unwrap() else { panic!("a picture came") };
+            let Taken::Item((picture, _)) = reader.join().unwrap() else { panic!("a picture came") };
             assert_eq!(picture.captured, Time::from_millis(5));
         });
         assert_eq!(mailbox.counts(), (1, 0));
@@ -180,7 +169,7 @@ mod tests {
         push(&mailbox, 1);
         mailbox.count_dropped(4);
         assert_eq!(mailbox.counts(), (5, 4));
-        assert!(matches!(mailbox.take(Duration::ZERO), Taken::Picture(..)));
+        assert!(matches!(mailbox.take(Duration::ZERO), Taken::Item(_)));
         push(&mailbox, 2);
         assert_eq!(mailbox.counts(), (6, 4), "one that was taken was not replaced");
     }

@@ -3,7 +3,6 @@
 use super::UNPOISONED;
 use super::intake::{Intake, SoundCapture};
 use super::latest::Latest;
-use super::mailbox::Taken;
 use super::times::{TimeMeter, Times};
 use crate::link::Link;
 use crate::link::session::{Served, Service};
@@ -15,6 +14,7 @@ use glassline_direct::{
     concerns_pictures, video_options,
 };
 use glassline_io::clock::Clock;
+use glassline_io::queue::Taken;
 use glassline_media::{Picture, Size, Stamps, Time};
 use glassline_studio::capture::{self, Format, Source};
 use glassline_studio::parallel::Threads;
@@ -246,8 +246,8 @@ impl Service for VideoSender {
             match self.intake.mailbox.take(TICK) {
                 Taken::End => return Ok(Served::All),
                 _ if self.links.is_over(turn, link) => return Ok(Served::ThisLink),
-                Taken::Nothing => {}
-                Taken::Picture(picture, stamps) => {
+                Taken::Timeout => {}
+                Taken::Item((picture, stamps)) => {
                     let mut state = self.state.lock().expect(UNPOISONED);
                     match self.offer(link, &mut state, &picture, stamps) {
                         Ok(()) => {}
