@@ -26,6 +26,12 @@ use glassline_transport::link::{Error as LinkError, Event, MessageId};
 use std::time::Duration;
 use thiserror::Error;
 
+/// Of what pictures may take, the share that the first one gets after a silence: it is there sooner, and shows that the network is
+/// back. The next one is as large as ever.
+const FIRST_SHARE: f64 = 0.5;
+/// That of so many pictures' time, or longer.
+const SILENT_PICTURES: u64 = 8;
+
 /// A link as the loop uses it, however its caller holds it.
 pub trait LinkAccess {
     /// The oldest event that was not taken yet. Those that [`concerns_pictures`](crate::concerns_pictures) says nothing of
@@ -141,6 +147,8 @@ pub struct SendLoop {
     frame_rate: FrameRate,
     progress: Progress,
     status: SendStatus,
+    /// The picture that is encoded is the first one behind a silence.
+    is_first: bool,
 }
 
 impl std::fmt::Debug for SendLoop {
@@ -161,6 +169,7 @@ impl SendLoop {
             frame_rate,
             progress: Progress::Idle,
             status: SendStatus::default(),
+            is_first: false,
         }
     }
 
@@ -191,7 +200,8 @@ impl SendLoop {
     /// What pictures may take now, bytes.
     fn budget(&self, now: Time, link: &mut impl LinkAccess) -> Result<u64, LinkError> {
         let horizon = self.sender.horizon();
-        Ok(pictures_share(link.budget(now, VIDEO, horizon)?, link.sound_bytes_per_second(), horizon))
+        let share = pictures_share(link.budget(now, VIDEO, horizon)?, link.sound_bytes_per_second(), horizon);
+        Ok(if self.is_first { (share as f64 * FIRST_SHARE) as u64 } else { share })
     }
 
     /// Encodes a picture (I420) for what the link takes now. `stamps` are those up to its being handed over
@@ -210,6 +220,8 @@ impl SendLoop {
         self.progress = Progress::Idle;
         self.catch_up(now, link)?;
         let silence = link.silence(now)?;
+        let was_silent = self.status.silence >= self.frame_rate.time_of(SILENT_PICTURES);
+        self.is_first = was_silent && silence < self.status.silence;
         let budget = self.budget(now, link)?;
         self.sender.encode(now, picture, Conditions { budget, silence }, parallel)?;
         self.progress = Progress::Encoded { begun: now, silence, stamps: stamps.with(Stage::EncoderIn, now) };

@@ -184,6 +184,17 @@ fn sound_has_its_share_before_pictures() {
 }
 
 #[test]
+fn the_first_picture_behind_a_silence_is_half_as_large_so_that_it_is_there_sooner() {
+    let mut run = Run::plain(FakeLink::taking(4_000));
+    let mut budget = |silence| {
+        run.link.silence = silence;
+        run.offer(ms(5)).decision.budget
+    };
+    assert_eq!([ms(0), ms(100), ms(0)].map(&mut budget), [4_000; 3], "a short one is none");
+    assert_eq!([ms(300), ms(340), ms(0), ms(0)].map(&mut budget), [4_000, 4_000, 2_000, 4_000]);
+}
+
+#[test]
 fn effort_follows_the_time_that_encoding_takes() {
     let mut run = Run::plain(FakeLink::taking(4_000));
     assert_eq!((run.pictures.candidates(), run.pictures.speed()), (2, 4));

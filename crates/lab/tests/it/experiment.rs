@@ -17,11 +17,11 @@ fn rate() -> FrameRate {
     FrameRate::new(25, 1).unwrap()
 }
 
-fn link(bits_per_s: u64) -> LinkConfig {
+pub(crate) fn link(bits_per_s: u64) -> LinkConfig {
     LinkConfig::rate(bits_per_s).with_delay(WAY).with_queue(Queue::packets(256))
 }
 
-fn setup(up: LinkConfig, seconds: u64) -> Setup {
+pub(crate) fn setup(up: LinkConfig, seconds: u64) -> Setup {
     Setup {
         up,
         down: link(5_000_000),
@@ -38,7 +38,7 @@ fn setup(up: LinkConfig, seconds: u64) -> Setup {
 }
 
 /// A moving pattern with a camera's noise, so that a frame of any size can be had.
-fn pictures() -> impl FnMut() -> Result<Picture, Box<dyn std::error::Error + Send + Sync>> {
+pub(crate) fn pictures() -> impl FnMut() -> Result<Picture, Box<dyn std::error::Error + Send + Sync>> {
     let mut pattern = Pattern::new(Size::new(320, 176).unwrap(), rate());
     let mut number = 0;
     move || {

@@ -28,6 +28,14 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 const LEAST_PROBE_GAP: Duration = Duration::from_millis(25);
 /// and never more seldom than this.
 pub(crate) const MAX_PROBE_GAP: Duration = Duration::from_millis(150);
+/// From then on, when new messages hardly leave any more, they come as often as this again, where the path's rate allows it
+/// ([`Recovery::fit_probes`]), for as long as outages of radio last.
+const OFTEN_AFTER: Duration = Duration::from_secs(1);
+const OFTEN_PROBE_GAP: Duration = Duration::from_millis(33);
+const OFTEN_UNTIL: Duration = Duration::from_secs(60);
+/// A probe with the headers of UDP and IP, bytes; and the share of the path's rate that probes take at most.
+const PROBE_BYTES: f64 = 70.0;
+const PROBE_SHARE: f64 = 0.02;
 /// Of a train's rate less than so many packets,
 const TRAIN_PACKETS: u64 = 2;
 /// or less time, says nothing.
@@ -168,6 +176,8 @@ pub(crate) struct Recovery {
     /// When the first probe of this silence was due.
     silent_since: Time,
     blind: bool,
+    /// The time between two probes from [`OFTEN_AFTER`] to [`OFTEN_UNTIL`].
+    often_gap: Duration,
     /// The size of the largest packet that was given up since it was last asked for.
     given_up: u32,
     delivered: u64,
@@ -204,6 +214,7 @@ impl Recovery {
             probes: 0,
             silent_since: now,
             blind: false,
+            often_gap: MAX_PROBE_GAP,
             given_up: 0,
             delivered: 0,
             delivered_at: now,
@@ -493,6 +504,21 @@ impl Recovery {
         self.rtt.smoothed.saturating_add(variation).saturating_add(max_delay(self.rtt.smoothed))
     }
 
+    /// The path carries so much as far as is known: what waits on a slow one for its end of an outage is no queue of probes.
+    pub(crate) fn fit_probes(&mut self, rate: ByteRate) {
+        let share = (rate.bytes_per_second() as f64 * PROBE_SHARE).max(1.0);
+        self.often_gap = Duration::from_secs_f64(PROBE_BYTES / share).clamp(OFTEN_PROBE_GAP, MAX_PROBE_GAP);
+    }
+
+    /// From one probe of a silence to the next.
+    fn probe_gap(&self) -> Duration {
+        let silence = self.last_asked_at - self.silent_since;
+        match silence {
+            silence if (OFTEN_AFTER..OFTEN_UNTIL).contains(&silence) => self.often_gap,
+            silence => divided(silence, 8).clamp(LEAST_PROBE_GAP, MAX_PROBE_GAP),
+        }
+    }
+
     /// When [`Recovery::handle_timeout`] has something to do.
     pub(crate) fn next_timeout(&self) -> Time {
         if self.in_flight == 0 {
@@ -503,8 +529,7 @@ impl Recovery {
         }
         let gap = match self.probes {
             0 => self.probe_time(),
-            // Not much later than the silence is long.
-            _ => divided(self.last_asked_at - self.silent_since, 8).clamp(LEAST_PROBE_GAP, MAX_PROBE_GAP),
+            _ => self.probe_gap(),
         };
         self.last_asked_at + gap
     }

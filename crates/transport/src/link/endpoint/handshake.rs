@@ -176,10 +176,12 @@ impl Endpoint {
         let mut path = PathState::new(now, agreed, &self.settings);
         // The listener takes us for real with our first data packet.
         path.probe = true;
-        if link.is_up() && is_same {
-            link.join(now, path);
-        } else if link.is_kept() && is_same {
+        // What was agreed on with a listener that is away is of no use any more.
+        let is_back = link.is_away() && link.has_only_path(path.second);
+        if is_same && (link.is_kept() || is_back && link.suspend(now, CloseReason::TimedOut)) {
             link.resume(now, path);
+        } else if is_same && link.is_established() {
+            link.join(now, path);
         } else {
             // The first path, or the listener has restarted since it answered on the other one.
             link.establish(now, path);
@@ -370,7 +372,7 @@ impl Endpoint {
     /// new.
     fn instance_for(&mut self, peer: &PeerId, asked: u64) -> u64 {
         let links = self.slots.iter().filter(|slot| slot.peer.as_ref() == Some(peer));
-        let goes_on = |link: &&Link| link.is_up() || link.is_kept();
+        let goes_on = |link: &&Link| link.is_established() || link.is_kept();
         let links = links.filter_map(|slot| slot.link.as_ref().filter(goes_on)?.instance());
         let pending = self.pending.values().filter(|pending| pending.peer == *peer);
         let pending = pending.filter_map(|pending| pending.path_state.as_ref()?.instance);
@@ -418,14 +420,14 @@ impl Endpoint {
         let mut replaced = Vec::new();
         let is_same = link.instance().is_some() && link.instance() == path.instance;
         // The peer has given its only path up before we have noticed any silence.
-        let is_back = link.is_up() && is_same && link.has_only_path(path.second);
+        let is_back = link.is_established() && is_same && link.has_only_path(path.second);
         if is_same && (link.is_kept() || is_back && link.suspend(now, CloseReason::TimedOut)) {
             link.resume(now, path);
-        } else if is_same && link.is_up() {
+        } else if is_same && link.is_established() {
             link.join(now, path);
         } else {
             let is_of_one_boot = path.peer.boot.is_some() && link.peer_boot() == path.peer.boot;
-            if link.is_up() && is_of_one_boot {
+            if link.is_established() && is_of_one_boot {
                 replaced = link.take_path_states();
             }
             link.establish(now, path);

@@ -33,12 +33,13 @@ impl Endpoint {
     }
 
     /// Looks for the listener of a link that we connected at these addresses from now on. A link that is up stays where
-    /// it is; one that is being connected is connected there, with all that waits on it.
+    /// it is; one that is being connected, or whose peer is silent, is connected there, with all that waits on it.
     ///
     /// # Errors
     /// The link has gone, the peer has connected it, or there is no address.
     pub fn retarget(&mut self, now: Time, id: LinkId, paths: &[Path]) -> Result<(), Error> {
-        let standing = self.link(id).filter(|link| !link.is_over()).ok_or(Error::Closed)?.standing;
+        let link = self.link(id).filter(|link| !link.is_over()).ok_or(Error::Closed)?;
+        let is_tried = link.standing == Standing::Connecting || link.is_away();
         let slot = &mut self.slots[id.index as usize];
         match slot.targets[0].first() {
             None => return Err(Error::Path { what: "the peer has connected it" }),
@@ -50,7 +51,7 @@ impl Endpoint {
             let same = |path: &&Path| path.remote.is_ipv4() == second.remote.is_ipv4();
             second.remote = paths.iter().find(same).map_or(second.remote, |path| path.remote);
         }
-        if standing == Standing::Connecting {
+        if is_tried {
             for second in [false, true] {
                 self.attempt(now, id.index, second)?;
             }

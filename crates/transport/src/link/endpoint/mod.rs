@@ -445,12 +445,15 @@ impl Endpoint {
             if before > 0
                 && left == 0
                 && let Some(link) = &mut slot.link
-                && link.standing == Standing::Connecting
+                && (link.standing == Standing::Connecting || link.is_away())
             {
                 let refused = slot.refusals > 0;
                 let reason = if refused { CloseReason::Refused } else { CloseReason::Unreachable };
                 link.events.push_back(Event::Closed { reason });
-                link.standing = Standing::Closed;
+                // The paths of a peer that is away stay, whether or not a further handshake is tried.
+                if !link.is_away() {
+                    link.standing = Standing::Closed;
+                }
             }
             self.collect(now, index);
         }
@@ -467,11 +470,9 @@ impl Endpoint {
 
     /// There is no place for a link: the suspended link that has waited longest for its peer is ended.
     fn end_longest_suspended(&mut self, now: Time) {
-        let suspended =
-            (0u32..).zip(&self.slots).filter_map(|(index, slot)| match slot.link.as_ref()?.standing {
-                Standing::Suspended { until } => Some((until, index)),
-                _ => None,
-            });
+        let suspended = (0u32..)
+            .zip(&self.slots)
+            .filter_map(|(index, slot)| Some((slot.link.as_ref()?.is_left_until()?, index)));
         let Some((_, index)) = suspended.min() else { return };
         self.at_work = AtWork::Link(index);
         if let Some(link) = &mut self.slots[index as usize].link {
@@ -517,11 +518,19 @@ impl Endpoint {
             }
         } else {
             link.take_dropped().iter().for_each(|local| _ = self.routes.remove(local));
+            if link.is_up() {
+                // The peer is back on a path that a handshake was to replace.
+                for (attempts, second) in slot.attempts.iter_mut().zip([false, true]) {
+                    if link.has_path(second) {
+                        attempts.clear();
+                    }
+                }
+            }
         }
         self.connect_missing(now, index);
     }
 
-    /// Begins a handshake for each path of a link of ours that has none.
+    /// Begins a handshake for each path of a link of ours that has none, or on which the peer is away.
     fn connect_missing(&mut self, now: Time, index: u32) {
         for second in [false, true] {
             let slot = &self.slots[index as usize];
@@ -531,7 +540,7 @@ impl Endpoint {
             if wanted
                 && !slot.targets[role].is_empty()
                 && slot.attempts[role].is_empty()
-                && !link.has_path(second)
+                && (!link.has_path(second) || link.is_away())
             {
                 let _ = self.attempt(now, index, second);
             }

@@ -38,7 +38,7 @@ impl Link {
             count(&mut self.statistics.refused_packets, 1);
             return false;
         };
-        state.last_received = now;
+        state.handle_heard(now, self.settings.keep_alive);
         count(&mut self.statistics.received_packets, 1);
         count(&mut self.statistics.received_bytes, size as u64);
         if path != state.address && before.is_none_or(|before| number > before) {
@@ -49,6 +49,7 @@ impl Link {
             state.close_due = true;
             return true;
         }
+        self.return_from_away();
         let Some((eliciting, grace)) = self.handle_frames(now, on, path, payload) else { return true };
         let state = &mut self.paths[on];
         state.received.insert(now, number, eliciting);

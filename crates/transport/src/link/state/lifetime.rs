@@ -42,6 +42,11 @@ impl Link {
         self.kept.is_some()
     }
 
+    /// Until when a link that the peer connected waits for its peer, which is away.
+    pub(crate) fn is_left_until(&self) -> Option<Time> {
+        self.away_until.filter(|_| !self.is_ours)
+    }
+
     /// Whether the application has not ended the link itself.
     pub(crate) fn is_wanted(&self) -> bool {
         self.close.is_none() && !self.unwanted
@@ -66,6 +71,7 @@ impl Link {
 
     fn start(&mut self, now: Time, mut path: PathState) {
         path.last_received = now;
+        self.away_until = None;
         self.paths.start(path);
         count(&mut self.statistics.sessions, 1);
         self.standing = Standing::Up;
@@ -90,7 +96,41 @@ impl Link {
             None => self.paths.add(path),
         }
         self.events.push_back(Event::PathUp { path: address });
+        self.return_from_away();
         self.choose(now);
+    }
+
+    /// A packet of the peer has come.
+    pub(super) fn return_from_away(&mut self) {
+        if self.away_until.take().is_some() {
+            self.events.push_back(Event::Resumed);
+        }
+    }
+
+    /// Nothing has come for [`Settings::idle`](crate::link::Settings::idle) on the only path: it stays as it is for the peer's return,
+    /// where that is wanted. Each end does so by itself, and the ways there and back may fail at different moments: an end that
+    /// dropped its keys could not take what the other one sends when only its own way was dead.
+    pub(super) fn handle_idle(&mut self, now: Time) {
+        if self.away_until.is_none() && self.may_resume() {
+            self.away_until = Some(now + self.settings.resume);
+            self.events.push_back(Event::Suspended { reason: CloseReason::TimedOut });
+            return;
+        }
+        // The listener may keep the link's state for longer.
+        if !(self.is_away() && self.is_ours && self.suspend(now, CloseReason::TimedOut)) {
+            self.end_timed_out();
+        }
+    }
+
+    /// When the peer, from which nothing comes, is away, and when it has been for too long.
+    pub(super) fn idle_timeout(&self, path: &PathState) -> Time {
+        self.away_until.unwrap_or(path.last_received + self.settings.idle)
+    }
+
+    /// Whether the link's state is kept where its peer is gone.
+    fn may_resume(&self) -> bool {
+        let is_tried_again = !self.is_ours || self.settings.reconnect;
+        !self.settings.resume.is_zero() && self.is_wanted() && is_tried_again
     }
 
     /// Finds out which path is preferred for messages.
@@ -155,25 +195,21 @@ impl Link {
         self.paths.take_dropped()
     }
 
-    /// The peer is silent, or does not know the link any more: what is under way is given up, and all else is kept for
-    /// the next handshake. `false`: nothing can be kept, and the link has to end.
+    /// The peer does not know the link any more, or has been away for too long: what is under way is given up, and all else is
+    /// kept for the next handshake. `false`: nothing can be kept, and the link has to end.
     pub(crate) fn suspend(&mut self, now: Time, reason: CloseReason) -> bool {
-        let may_resume = !self.settings.resume.is_zero() && self.is_wanted();
-        let Some(instance) = self.instance().filter(|_| may_resume) else { return false };
-        if self.is_ours && !self.settings.reconnect {
-            return false;
-        }
+        let Some(instance) = self.instance().filter(|_| self.may_resume()) else { return false };
         while self.paths.count() > 0 {
             self.remove_path(now, 0);
         }
         self.release_half_lost();
         self.half_lost.clear();
         self.kept = Some(instance);
-        self.standing = match self.is_ours {
-            true => Standing::Connecting,
-            false => Standing::Suspended { until: now + self.settings.resume },
-        };
-        self.events.push_back(Event::Suspended { reason });
+        self.standing = Standing::Connecting;
+        let is_told = self.away_until.take().is_some() && reason == CloseReason::TimedOut;
+        if !is_told {
+            self.events.push_back(Event::Suspended { reason });
+        }
         true
     }
 
@@ -212,7 +248,7 @@ impl Link {
     /// The peer has none of the link's state. What waited still waits, what had begun is lost.
     pub(crate) fn restart(&mut self) {
         self.drop_paths();
-        self.kept = None;
+        (self.kept, self.away_until) = (None, None);
         self.half_lost.clear();
         self.channels.restart(self.settings.window_bytes, &mut self.events);
     }
@@ -230,7 +266,7 @@ impl Link {
             return;
         }
         self.events.push_back(Event::Closed { reason });
-        self.unwanted = true;
+        (self.unwanted, self.away_until) = (true, None);
         self.channels.stop_receivers();
         let Some(path) = self.paths.main() else {
             self.standing = Standing::Closed;
@@ -249,6 +285,6 @@ impl Link {
     /// The peer has been silent for too long.
     pub(crate) fn end_timed_out(&mut self) {
         self.events.push_back(Event::Closed { reason: CloseReason::TimedOut });
-        self.standing = Standing::Closed;
+        (self.standing, self.away_until) = (Standing::Closed, None);
     }
 }

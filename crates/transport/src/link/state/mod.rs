@@ -58,13 +58,8 @@ pub use statistics::{LinkStatistics, PathStatistics};
 pub(crate) enum Standing {
     /// The handshake is under way; messages wait.
     Connecting,
-    /// Messages pass.
+    /// Messages pass, or would if the peer were not [away](Link::is_away).
     Up,
-    /// The peer that connected does not answer; its link's state is kept for its return.
-    Suspended {
-        /// Until when.
-        until: Time,
-    },
     /// CLOSE was sent; until then it is sent again in answer to what comes (RFC 9000 §10.2.1).
     Closing {
         /// When it is over.
@@ -84,6 +79,9 @@ pub struct Link {
     half_lost: HalfLost,
     /// The link's instances, while there is no path and its state is kept for the next handshake.
     kept: Option<[u64; 2]>,
+    /// The peer has been silent for [`Settings::idle`]. Until then the paths stay as they are: whichever packet of the peer
+    /// comes first, an old path's or a handshake's, has the link go on.
+    away_until: Option<Time>,
     /// We connect it, and not the peer.
     pub(crate) is_ours: bool,
     /// When the peer was last asked whether it is there, for the sake of another one of its name.
@@ -131,6 +129,7 @@ impl Link {
             paths: Paths::default(),
             half_lost: HalfLost::default(),
             kept: None,
+            away_until: None,
             is_ours: false,
             challenged_at: None,
             events: VecDeque::new(),
@@ -204,7 +203,17 @@ impl Link {
 
     /// Whether messages pass.
     pub fn is_up(&self) -> bool {
+        self.is_established() && !self.is_away()
+    }
+
+    /// Whether it has paths, on which the peer may be [away](Link::is_away).
+    pub(crate) fn is_established(&self) -> bool {
         self.standing == Standing::Up
+    }
+
+    /// Whether the peer is silent, and what was agreed on with it stays as it is for its return.
+    pub(crate) fn is_away(&self) -> bool {
+        self.away_until.is_some()
     }
 
     /// Whether it ends or has ended: nothing more is sent or comes. What has come may still be taken.

@@ -19,6 +19,9 @@ const CATCH_UP_PACKETS: u64 = 4;
 /// outage is fresh, and little enough that it is no queue of old data. It is used in whole messages, each as fast as
 /// the path was: the first that begins after the outage is whole as soon as any can be.
 const BLIND_SHARE: f64 = 0.75;
+/// After so long that share falls, with the square of the time: the peer may be gone for good (RFC 8084, circuit
+/// breakers), and what a network carried a minute ago it need not carry now.
+const BLIND_FALLS_AFTER: Duration = Duration::from_secs(5);
 
 fn before(now: Time, time: Duration) -> Time {
     Time::from_nanos(now.as_nanos().saturating_sub(nanos(time)))
@@ -46,7 +49,10 @@ impl PathState {
         let late = Duration::from_nanos(apart.saturating_mul(CATCH_UP_PACKETS)).max(CATCH_UP);
         self.next_send = self.next_send.max(before(now, late)) + Duration::from_nanos(apart);
         if self.recovery.is_blind() {
-            let rate = (self.capacity.bandwidth().bytes_per_second() as f64 * BLIND_SHARE).max(1.0);
+            let silence = self.silence(now).as_secs_f64().max(1e-9);
+            let left = (BLIND_FALLS_AFTER.as_secs_f64() / silence).min(1.0).powi(2);
+            let share = BLIND_SHARE * left;
+            let rate = (self.capacity.bandwidth().bytes_per_second() as f64 * share).max(1.0);
             self.blind_until = self.blind_until.max(now) + Duration::from_secs_f64(size as f64 / rate);
         }
     }

@@ -235,6 +235,7 @@ impl PathState {
         let (base, found) = (usize::from(BASE), usize::from(self.mtu.size()));
         let quick = rounded_down(self.capacity.bandwidth().bytes_in(DATAGRAM_TIME));
         let quick = usize::try_from(quick).unwrap_or(usize::MAX);
+        self.recovery.fit_probes(self.capacity.bandwidth());
         let mut datagram = if self.recovery.probes() > 0 { base } else { quick.clamp(base, found) };
         self.largest = datagram;
         if self.capacity.is_fast() {
@@ -367,6 +368,18 @@ impl PathState {
             loss: self.loss,
             bandwidth: self.capacity.bandwidth(),
             datagram_bytes: self.mtu.size(),
+        }
+    }
+
+    /// A packet of the peer's has come, which sends one each `keep_alive` at least. Where none had come for longer than that and
+    /// nothing was answered, both ways were silent and are back together as a rule: the next message need not wait for an answer
+    /// to a probe.
+    pub(super) fn handle_heard(&mut self, now: Time, keep_alive: Duration) {
+        let silence = now.since(std::mem::replace(&mut self.last_received, now));
+        let longest = keep_alive.saturating_add(self.recovery.probe_time());
+        if self.recovery.is_blind() && silence > longest {
+            self.blind_until = Time::ZERO;
+            self.unanswered_since = Some(now);
         }
     }
 

@@ -5,7 +5,6 @@ use glassline_media::Time;
 use super::path::PathState;
 use super::paths::PATH_PROBE;
 use super::{Link, Standing};
-use crate::link::CloseReason;
 use crate::link::recovery::Sample;
 
 impl Link {
@@ -14,7 +13,6 @@ impl Link {
         match self.standing {
             Standing::Closing { until } => return if self.paths.is_close_due() { Time::ZERO } else { until },
             Standing::Up => {}
-            Standing::Suspended { until } => return until.min(self.channels.next_timeout()),
             Standing::Connecting | Standing::Closed => return self.channels.next_timeout(),
         }
         if self.damaged {
@@ -26,7 +24,7 @@ impl Link {
 
     fn path_timeout(&self, on: usize) -> Time {
         let path = &self.paths[on];
-        let idle = path.last_received + self.settings.idle;
+        let idle = self.idle_timeout(path);
         let ack = path.received.next_timeout(path.rtt());
         idle.min(self.keep_alive(path))
             .min(ack)
@@ -60,7 +58,6 @@ impl Link {
                 self.standing = Standing::Closing { until: Time::ZERO };
             }
             Standing::Closing { until } if until <= now => self.standing = Standing::Closed,
-            Standing::Suspended { until } if until <= now => self.end_timed_out(),
             Standing::Up => {
                 for second in self.paths.carrying_first() {
                     if let Some(on) = self.paths.index_of(second) {
@@ -83,12 +80,13 @@ impl Link {
         if path.last_received + self.settings.idle <= now && has_two {
             return self.drop_path(now, on);
         }
-        if path.last_received + self.settings.idle <= now {
-            if !self.suspend(now, CloseReason::TimedOut) {
-                self.end_timed_out();
+        if self.idle_timeout(&self.paths[on]) <= now {
+            self.handle_idle(now);
+            if self.standing != Standing::Up {
+                return;
             }
-            return;
         }
+        let path = &mut self.paths[on];
         if keep_alive <= now {
             path.probe = true;
         }
