@@ -8,6 +8,7 @@ use glassline_codec::vp8::{
     Request, Serial, State, Updates, decode, denoise, encode, encode_candidates_in,
 };
 use glassline_media::{Picture, PixelFormat, Size, Time};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const LIMITS: Limits = Limits { max_pixels: 256 * 256 };
 /// Samples of a side at most: small enough for many runs a second, and for whole and cut macroblocks.
@@ -99,8 +100,30 @@ impl Run {
             let alone = encode(&self.state, &picture, &Request { quality, ..request }).expect("as before");
             assert_eq!(alone.bytes, encoded[0].bytes);
         }
+        self.hurry(&picture, &request, &qualities, settings[6]);
         let kept = usize::from(settings[7] >> 1) % encoded.len();
         self.state = encoded[kept].state.clone();
+    }
+
+    /// Whenever which row is late, what comes of it is a frame as any other. Sizes beside quantisers may be left out.
+    fn hurry(&self, picture: &Picture, request: &Request, qualities: &[Quality], seed: u8) {
+        let clock = Hurried(AtomicU32::new(u32::from(seed)));
+        let mut workspace = EncodeWorkspace::new();
+        match encode_candidates_in(&self.state, picture, request, qualities, &mut workspace, &clock) {
+            Ok(encoded) if encoded.len() == qualities.len() => {
+                for (encoded, quality) in encoded.iter().zip(qualities) {
+                    self.check(encoded, *quality, request, picture.size());
+                }
+            }
+            Ok(encoded) => {
+                assert!(qualities.iter().any(|quality| matches!(quality, Quality::Quantizer(_))));
+                for encoded in &encoded {
+                    let decoded = decode(&self.state, &encoded.bytes, &LIMITS).expect("a frame of ours");
+                    assert_eq!(decoded.state, encoded.state);
+                }
+            }
+            Err(error) => assert!(is_fair(&error, request, qualities), "{error}"),
+        }
     }
 
     /// A decoder comes to the same, and the frame is what was asked for.
@@ -209,5 +232,25 @@ impl Parallel for Backwards {
 
     fn run(&self, tasks: &mut [&mut (dyn FnMut() + Send)]) {
         tasks.iter_mut().rev().for_each(|task| task());
+    }
+}
+
+/// A clock that jumps about: of the time for a picture anything from nothing to twice as much is gone.
+#[derive(Debug)]
+struct Hurried(AtomicU32);
+
+impl Parallel for Hurried {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn run(&self, tasks: &mut [&mut (dyn FnMut() + Send)]) {
+        Serial.run(tasks);
+    }
+
+    fn spent(&self) -> f64 {
+        let next = self.0.load(Ordering::Relaxed).wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.0.store(next, Ordering::Relaxed);
+        f64::from(next >> 24) / 128.0
     }
 }

@@ -15,7 +15,7 @@ use glassline_direct::{
 };
 use glassline_io::clock::Clock;
 use glassline_io::queue::Taken;
-use glassline_media::{Picture, Size, Stamps, Time};
+use glassline_media::{Picture, Size, Stage, Stamps, Time};
 use glassline_studio::capture::{self, Format, Source};
 use glassline_studio::parallel::Threads;
 use glassline_transport::link::{Error as LinkError, Event, Fec, MessageId, Options};
@@ -27,6 +27,11 @@ use std::time::Duration;
 
 /// How long the loop waits for a picture before it looks whether the link is still there.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Of the time between two pictures, the share within which one should be encoded, from being handed over on: the encoder takes
+/// less care of the rows behind where a picture's first rows took long, as when another program has the processor. A picture that
+/// is late delays the next one too.
+const ENCODING_SHARE: f64 = 0.6;
 
 /// What a sender is to do.
 #[derive(Clone, Debug)]
@@ -132,6 +137,29 @@ impl LinkAccess for Way<'_> {
     }
 }
 
+/// The threads that encode, and how much of the time for a picture is gone.
+#[derive(Debug)]
+struct Timed<'a> {
+    threads: &'a Threads,
+    clock: Clock,
+    begun: Time,
+    limit: Duration,
+}
+
+impl Parallel for Timed<'_> {
+    fn threads(&self) -> usize {
+        self.threads.threads()
+    }
+
+    fn run(&self, tasks: &mut [&mut (dyn FnMut() + Send)]) {
+        self.threads.run(tasks);
+    }
+
+    fn spent(&self) -> f64 {
+        self.clock.now().since(self.begun).as_secs_f64() / self.limit.as_secs_f64().max(1e-6)
+    }
+}
+
 impl VideoSender {
     /// A sender of `source`, which begins to run when the first link is up, and so does `sound`. `observer` is told of every
     /// decision.
@@ -210,7 +238,10 @@ impl VideoSender {
         picture: &Picture,
         stamps: Stamps,
     ) -> Result<(), SendError> {
-        let parallel: &dyn Parallel = &self.threads;
+        let begun = stamps.at(Stage::Queued).unwrap_or_else(|| self.clock.now());
+        let limit = self.format.rate.time_of(1).mul_f64(ENCODING_SHARE);
+        let timed = Timed { threads: &self.threads, clock: self.clock, begun, limit };
+        let parallel: &dyn Parallel = &timed;
         let way = &mut Way { link, events: &self.events, intake: &self.intake };
         state.pictures.encode(self.clock.now(), picture, stamps, way, parallel)?;
         state.pictures.choose(self.clock.now(), way, parallel)?;
@@ -220,7 +251,8 @@ impl VideoSender {
             }
             state.encoding.record(offered.took);
         }
-        state.pictures.rest(self.clock.now(), parallel)?;
+        // Sizes are compared with time that is left, and by what the encoder does with all of its care.
+        state.pictures.rest(self.clock.now(), &self.threads)?;
         Ok(())
     }
 }

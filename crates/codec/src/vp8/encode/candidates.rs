@@ -4,8 +4,12 @@ use super::coder::{Coder, Setting};
 use super::size_target;
 use super::{EncodeError, Encoded, Quality};
 
+/// Of the time for a picture, the share after which no size is searched for beside quantisers.
+const NO_SEARCH_AFTER: f64 = 0.75;
+
 /// Encodes in each of `qualities`. The one in the middle comes first and decides for all, that of the quantisers where there
-/// are some; quantisers are coded all at once, and sizes are searched for from what they gave.
+/// are some; quantisers are coded all at once, and sizes are searched for from what they gave. Sizes are left out where quantisers
+/// have taken nearly all of the time ([`Parallel::spent`](super::Parallel::spent)).
 pub(crate) fn candidates(coder: &mut Coder<'_>, qualities: &[Quality]) -> Result<Vec<Encoded>, EncodeError> {
     let mut order: Vec<usize> = (0..qualities.len()).collect();
     order.sort_by_key(|&at| match qualities[at] {
@@ -35,6 +39,7 @@ pub(crate) fn candidates(coder: &mut Coder<'_>, qualities: &[Quality]) -> Result
                 }
                 passes.next()
             }
+            Quality::Bytes { .. } if quantizers > 0 && coder.task.parallel.spent() > NO_SEARCH_AFTER => None,
             Quality::Bytes { target, never_above } => {
                 Some(size_target::search(coder, target, never_above, &known)?)
             }

@@ -126,7 +126,9 @@ impl<'a> Coder<'a> {
             segments: &self.segments,
             block_costs: &self.block_costs,
             mode_costs: &self.mode_costs,
+            speed: task.request.speed,
             tools: self.tools,
+            parallel: task.parallel,
             kernels: task.kernels,
             encode_kernels: task.encode_kernels,
         };

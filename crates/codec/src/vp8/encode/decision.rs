@@ -6,6 +6,7 @@ use super::quantization::Quantization;
 use super::rate::{self, Cost, intra_index};
 use super::reference::ReferencePlane;
 use super::residue::Coding;
+use super::speed::Tools;
 use super::split::Cutter;
 use super::subblocks::{Choice, Tile};
 use crate::vp8::macroblock::{Macroblock, Mode, Reference, Split};
@@ -35,6 +36,8 @@ static STEP_COSTS: [[[u16; 2]; 4]; 6] = {
 /// Decides how one macroblock is predicted.
 pub(crate) struct Decider<'a> {
     job: &'a Job<'a>,
+    /// Those of its row.
+    tools: &'a Tools,
     reconstruction: &'a Reconstruction<'a>,
     column: usize,
     row: usize,
@@ -96,7 +99,7 @@ impl Around {
 
 impl<'a> Decider<'a> {
     pub(crate) fn new(
-        job: &'a Job<'a>,
+        (job, tools): (&'a Job<'a>, &'a Tools),
         reconstruction: &'a Reconstruction<'a>,
         (column, row): (usize, usize),
         above: &'a [Macroblock],
@@ -105,6 +108,7 @@ impl<'a> Decider<'a> {
         let segment = job.segments.of(row * job.geometry.columns + column);
         Decider {
             job,
+            tools,
             reconstruction,
             column,
             row,
@@ -128,13 +132,13 @@ impl<'a> Decider<'a> {
             let near = Suggested::new(Reference::Last, self.above, self.left, self.above_left, [false; 2]);
             for &reference in self.job.references {
                 self.inter(reference, (near, &bounds), &mut best, prediction);
-                let quiet = best.distance < self.quiet() && !self.job.tools.search_all;
+                let quiet = best.distance < self.quiet() && !self.tools.search_all;
                 if quiet || prediction.still.is_some() {
                     break;
                 }
             }
         }
-        if self.job.key || best.distance > self.quantization.step * self.job.tools.try_intra {
+        if self.job.key || best.distance > self.quantization.step * self.tools.try_intra {
             self.intra(planes, &mut best, prediction);
         }
         Macroblock { segment: self.segment, ..best.macroblock }
@@ -146,7 +150,7 @@ impl<'a> Decider<'a> {
 
     /// Below this SATD hardly any coefficient is left.
     fn quiet(&self) -> u32 {
-        self.quantization.step * self.job.tools.quiet
+        self.quantization.step * self.tools.quiet
     }
 
     fn luma(&self, reference: Reference) -> Option<ReferencePlane<'a>> {
@@ -180,7 +184,7 @@ impl<'a> Decider<'a> {
             return;
         }
         // The neighbours' vectors point into other references; there, they mean little.
-        let related = self.job.tools.search_all
+        let related = self.tools.search_all
             || reference == Reference::Last
             || [self.above, self.left].iter().any(|neighbour| neighbour.reference == reference);
         if nearest != Vector::ZERO && related {
@@ -189,7 +193,7 @@ impl<'a> Decider<'a> {
         if nearer != Vector::ZERO && nearer != nearest && related {
             self.suggested(&luma, &around, Mode::Near, nearer, (best, prediction));
         }
-        let search = reference == Reference::Last || self.job.tools.search_all;
+        let search = reference == Reference::Last || self.tools.search_all;
         if best.distance < self.quiet() || !search {
             return;
         }
@@ -202,7 +206,7 @@ impl<'a> Decider<'a> {
         ];
         let search = Search {
             kernels: self.job.encode_kernels,
-            tools: &self.job.tools,
+            tools: self.tools,
             shape: Shape::Whole,
             source: self.source,
             luma,
@@ -211,7 +215,7 @@ impl<'a> Decider<'a> {
             costs: self.job.mode_costs,
             best: around.best,
             price: self.quantization.satd_price,
-            first_step: self.job.tools.first_step,
+            first_step: self.tools.first_step,
         };
         let (found, around_found) = search.whole_samples(&starts);
         let found = search.quarter_samples(found, around_found);
@@ -233,7 +237,7 @@ impl<'a> Decider<'a> {
         best: &mut Best,
         prediction: &mut Prediction,
     ) {
-        let tools = &self.job.tools;
+        let tools = self.tools;
         if !tools.quarters {
             return;
         }
@@ -350,7 +354,7 @@ impl<'a> Decider<'a> {
             chosen = Some(mode);
         }
         let mut macroblock = Macroblock::OUTSIDE;
-        if job.key || (job.tools.subblocks && cost < best.cost + best.cost / 4) {
+        if job.key || (self.tools.subblocks && cost < best.cost + best.cost / 4) {
             let base = self.priced(job.mode_costs.y[4] + reference);
             let limit = best.cost.saturating_sub(base);
             let coding = Coding {

@@ -25,8 +25,9 @@ pub(crate) fn run(
         return rows::run(job, store, layers, replay, parallel);
     }
     let across = job.geometry.columns + 1;
-    let mut scratch = Scratch::new();
+    let mut scratch = Scratch::new(job.tools);
     for row in 0..job.geometry.rows {
+        scratch.begin_row(job.row_tools(row));
         let (above, current) = store.macroblocks[row * across..][..2 * across].split_at_mut(across);
         let from = row * job.geometry.columns;
         let stores = store.layers.iter_mut();

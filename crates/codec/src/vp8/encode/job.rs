@@ -1,11 +1,12 @@
 //! What all macroblocks of a frame are decided and coded by.
 
+use super::parallel::Parallel;
 use super::quantization::Quantizations;
 use super::rate::{BlockCosts, ModeCosts};
 use super::residue::Coding;
 use super::segments::Segments;
 use super::source::Source;
-use super::speed::Tools;
+use super::speed::{Tools, hurried};
 use crate::vp8::frame::Geometry;
 use crate::vp8::macroblock::Reference;
 use crate::vp8::reconstruct::{Reconstruction, TopLines};
@@ -27,7 +28,10 @@ pub(crate) struct Job<'a> {
     pub(crate) segments: &'a Segments,
     pub(crate) block_costs: &'a BlockCosts,
     pub(crate) mode_costs: &'a ModeCosts,
+    pub(crate) speed: u8,
     pub(crate) tools: Tools,
+    /// Tells how much of the picture's time is gone.
+    pub(crate) parallel: &'a dyn Parallel,
     pub(crate) kernels: &'static Kernels,
     pub(crate) encode_kernels: &'static EncodeKernels,
 }
@@ -39,6 +43,15 @@ impl Job<'_> {
             quantization: &quantizations[0],
             costs: self.block_costs,
             weigh: self.tools.weigh,
+        }
+    }
+
+    /// What a row that is begun now is decided with.
+    pub(crate) fn row_tools(&self, row: usize) -> Tools {
+        let done = row as f64 / self.geometry.rows.max(1) as f64;
+        match hurried(self.speed, self.parallel.spent(), done) {
+            speed if speed == self.speed => self.tools,
+            speed => Tools::new(speed),
         }
     }
 

@@ -5,6 +5,7 @@ use super::decision::{Decider, Prediction};
 use super::job::Job;
 use super::quantization::Quantizations;
 use super::residue::{Coding, Residue, Samples, ends};
+use super::speed::Tools;
 use super::subblocks;
 use super::tokens::{Collector, Levels};
 use crate::vp8::macroblock::{Macroblock, Mode};
@@ -27,7 +28,8 @@ impl Job<'_> {
         self.prefetch(column, row);
         (scratch.prediction.valid, scratch.prediction.still) = (false, None);
         if !replay {
-            let decider = Decider::new(self, &first.reconstruction, (column, row), above, current);
+            let decider =
+                Decider::new((self, &scratch.tools), &first.reconstruction, (column, row), above, current);
             current[column + 1] = decider.decide(&first.planes, &mut scratch.prediction);
         }
         let macroblock = &current[column + 1];
@@ -89,16 +91,23 @@ pub(crate) struct Scratch {
     coefficients: tokens::Coefficients,
     residue: Residue,
     prediction: Prediction,
+    tools: Tools,
 }
 
 impl Scratch {
-    pub(crate) fn new() -> Box<Scratch> {
+    pub(crate) fn new(tools: Tools) -> Box<Scratch> {
         Box::new(Scratch {
+            tools,
             levels: Levels::ZERO,
             coefficients: [0; BLOCKS * 16],
             residue: Residue::ZERO,
             prediction: Prediction::NONE,
         })
+    }
+
+    /// Another row is begun, whose macroblocks are decided with these.
+    pub(crate) fn begin_row(&mut self, tools: Tools) {
+        self.tools = tools;
     }
 }
 

@@ -279,7 +279,7 @@ pub fn encode_in(
 /// than the price of one: motion is searched and modes are decided once, at the quality in the middle.
 ///
 /// Each frame is as good as any other continuation of `state`; the sender keeps one. Frames come in the order of
-/// `qualities`.
+/// `qualities`; with a [`Parallel`] that bounds the time, sizes beside quantisers may be left out.
 ///
 /// # Errors
 /// As [`encode`].

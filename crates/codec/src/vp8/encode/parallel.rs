@@ -3,13 +3,20 @@
 use std::fmt::Debug;
 use std::sync::Mutex;
 
-/// Runs tasks, on threads or one after the other. The encoder's bytes are the same with any of them.
+/// Runs tasks, on threads or one after the other. The encoder's bytes are the same with any of them that [do not
+/// hurry](Parallel::spent).
 pub trait Parallel: Debug + Sync {
     /// How many tasks run at a time.
     fn threads(&self) -> usize;
 
     /// Runs all tasks, in any order, and returns when all of them are done.
     fn run(&self, tasks: &mut [&mut (dyn FnMut() + Send)]);
+
+    /// The share of the time for this picture that is gone, where there is a bound to it: 1 is all of it. Row by row the encoder
+    /// takes as much less care as is needed to keep it. Zero, as here, has it take none of this into account.
+    fn spent(&self) -> f64 {
+        0.0
+    }
 }
 
 /// One task after the other, on the thread that asks.

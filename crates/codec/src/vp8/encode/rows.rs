@@ -140,11 +140,12 @@ impl<'a> Worker<'a> {
             top: TopLines::default(),
         };
         let lanes = quantizations.iter().map(lane).collect();
-        Worker { job, replay, above: Vec::new(), lanes, scratch: Scratch::new() }
+        Worker { job, replay, above: Vec::new(), lanes, scratch: Scratch::new(job.tools) }
     }
 
     fn row(&mut self, row: Row<'_>) {
         let Row { row, current, mut layers, above, below } = row;
+        self.scratch.begin_row(self.job.row_tools(row));
         let columns = self.job.geometry.columns;
         self.above.clear();
         self.above.resize(if row == 0 { columns + 1 } else { 1 }, Macroblock::OUTSIDE);

@@ -8,6 +8,8 @@ use crate::vp8::quantizer::Factors;
 
 /// Passes that are made at most, before whatever came nearest is taken.
 const PASSES: usize = 9;
+/// Of the time for a picture, the share after which no further quantiser is tried where one gave a size that will do.
+const NO_PASS_AFTER: f64 = 0.85;
 /// How much a bit may be worth at most, in percent.
 const MAX_THRIFT: u32 = 6400;
 
@@ -190,6 +192,10 @@ pub(crate) fn search(
         }
         bracket.take(setting, bytes, aim);
         let Some(next) = bracket.next(aim) else { break };
+        // What is good enough is taken where the time is gone.
+        if best.is_some_and(|(badness, _)| badness < 1 << 40) && coder.task.parallel.spent() > NO_PASS_AFTER {
+            break;
+        }
         // Decisions for a quantiser that is far from this one do not fit.
         if number == 0 && known.is_empty() && (bytes > 2 * aim || 2 * bytes < aim) {
             coder.forget_decisions();

@@ -1,5 +1,22 @@
 //! What a speed level switches.
 
+/// Of the time for a picture, the share that may be gone when its first row is begun, and how much its rows may take together.
+/// The rest is for the loop filter, for writing, and for the search of a size.
+const FIRST_ROW_AFTER: f64 = 0.12;
+const ROWS_TAKE: f64 = 0.5;
+/// By how much of the time a row is late for one step of speed.
+const LATE_STEP: f64 = 0.02;
+/// The highest speed.
+const FASTEST: u8 = 10;
+
+/// The speed of a row before which the share `done` of a picture's rows was begun, while the share `spent` of its time is gone:
+/// `speed`, or a higher one where it is late.
+pub(crate) fn hurried(speed: u8, spent: f64, done: f64) -> u8 {
+    let late = spent - (FIRST_ROW_AFTER + ROWS_TAKE * done);
+    let steps = (late / LATE_STEP).clamp(0.0, f64::from(FASTEST));
+    speed.saturating_add(steps as u8).min(FASTEST.max(speed))
+}
+
 /// The tools of a speed level.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tools {
@@ -74,5 +91,21 @@ impl Tools {
                 _ => 40,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_is_late_is_coded_faster_the_later_it_is() {
+        assert_eq!(hurried(4, 0.0, 0.0), 4, "without a bound");
+        assert_eq!([0.1, 0.3, 0.6].map(|spent| hurried(4, spent, 1.0)), [4; 3], "in time");
+        assert_eq!([0.15, 0.17, 0.2, 0.5, 9.0].map(|spent| hurried(4, spent, 0.0)), [5, 6, 8, 10, 10]);
+        // The same time is late for the first rows, and not for the last ones.
+        let speeds = [0.0, 0.25, 0.5, 0.75, 1.0].map(|done| hurried(2, 0.4, done));
+        assert!(speeds.is_sorted_by(|a, b| a >= b) && speeds[0] == 10 && speeds[4] == 2, "{speeds:?}");
+        assert_eq!((hurried(10, 9.0, 0.0), hurried(255, 9.0, 0.0)), (10, 255));
     }
 }

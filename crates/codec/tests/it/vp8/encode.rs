@@ -2,11 +2,12 @@
 
 use super::samples;
 use glassline_codec::vp8::{
-    EncodeError, EncodeWorkspace, Limits, Quality, References, Replace, Request, Serial, State, Updates,
-    decode, encode, encode_candidates, encode_in,
+    EncodeError, EncodeWorkspace, Limits, Parallel, Quality, References, Replace, Request, Serial, State,
+    Updates, decode, encode, encode_candidates, encode_candidates_in, encode_in,
 };
 use glassline_media::{Picture, PixelFormat, Size, Time};
 use proptest::prelude::*;
+use std::sync::Mutex;
 
 /// A picture of blobs and noise that moves with `shift`; `seed` and `noise` choose which.
 pub(crate) fn picture((width, height): (u32, u32), seed: u32, shift: u32, noise: u32) -> Picture {
@@ -92,6 +93,72 @@ fn a_stream_at_each_speed_decodes_to_its_reconstruction() {
             check(&pictures, &[request; 4]);
         }
     }
+}
+
+/// A clock that has these readings, one after the other; the last one stays.
+#[derive(Debug)]
+struct Readings(Mutex<Vec<f64>>);
+
+impl Readings {
+    fn new(readings: &[f64]) -> Readings {
+        Readings(Mutex::new(readings.iter().rev().copied().collect()))
+    }
+}
+
+impl Parallel for Readings {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn run(&self, tasks: &mut [&mut (dyn FnMut() + Send)]) {
+        Serial.run(tasks);
+    }
+
+    fn spent(&self) -> f64 {
+        let mut left = self.0.lock().unwrap();
+        if left.len() > 1 { left.pop().unwrap() } else { left[0] }
+    }
+}
+
+#[test]
+fn rows_that_are_late_are_coded_with_less_care_and_decode_all_the_same() {
+    let pictures: Vec<Picture> = (0..3).map(|at| picture((176, 144), 5, 7 * at, 60)).collect();
+    let request = Request { quality: Quality::Quantizer(30), speed: 2, ..Request::default() };
+    let coded = |speed: u8, readings: &[f64]| {
+        let (mut state, mut bytes) = (State::new(), Vec::new());
+        for picture in &pictures {
+            let (request, clock) = (Request { speed, ..request }, Readings::new(readings));
+            let encoded = encode_in(&state, picture, &request, &mut EncodeWorkspace::new(), &clock).unwrap();
+            let decoded = decode(&state, &encoded.bytes, &Limits::default()).unwrap();
+            assert_eq!(decoded.state.hash(), encoded.state.hash());
+            bytes.push(encoded.bytes);
+            state = encoded.state;
+        }
+        bytes
+    };
+    let (calm, late) = (coded(2, &[0.0]), coded(2, &[9.0]));
+    assert!(coded(2, &[0.1]) == calm, "in time");
+    assert!(late != calm, "late from the first row on");
+    // Late in the middle: nine rows, of which the first ones are coded as they would be.
+    let jump = coded(2, &[0.0, 0.0, 0.0, 0.0, 0.9]);
+    assert!(jump != calm, "calm");
+    assert!(jump != late, "late");
+}
+
+#[test]
+fn where_the_time_is_gone_no_size_is_searched_for_beside_quantisers() {
+    let pictures = [picture((176, 144), 5, 0, 12), picture((176, 144), 5, 3, 12)];
+    let state = encode(&State::new(), &pictures[0], &Request::default()).unwrap().state;
+    let qualities = [Quality::Quantizer(30), Quality::Bytes { target: 2_000, never_above: true }];
+    let coded = |spent: f64, qualities: &[Quality]| {
+        let clock = Readings::new(&[spent]);
+        let workspace = &mut EncodeWorkspace::new();
+        encode_candidates_in(&state, &pictures[1], &Request::default(), qualities, workspace, &clock).unwrap()
+    };
+    assert_eq!((coded(0.5, &qualities).len(), coded(0.9, &qualities).len()), (2, 1));
+    // A size alone is all that is asked for.
+    let alone = coded(2.0, &qualities[1..]);
+    assert!(alone.len() == 1 && alone[0].bytes.len() <= 2_000, "{}", alone[0].bytes.len());
 }
 
 #[test]
