@@ -63,3 +63,51 @@ fn what_cannot_be_run_or_shown_is_said() {
     let folder = scratch.path().to_string_lossy().into_owned();
     assert_fails(&glassline(&["lab", "report", &folder]), 1, &[&text, "no result"]);
 }
+
+#[test]
+fn a_set_of_traces_is_run_one_by_one_and_summed_up() {
+    let scratch = Scratch::new("traces");
+    // 1.2 Mbit/s, 0.6 Mbit/s, and a pair of which the way back is slow.
+    scratch.write("fast", "10\n");
+    scratch.write("slow", "20\n");
+    scratch.write("pair.down", "10\n");
+    scratch.write("pair.up", "100\n");
+    scratch.write("README.md", "Where these are from.\n");
+    let (folder, svg) = (scratch.path().to_string_lossy().into_owned(), scratch.file("set.svg"));
+    let run = |more: &[&str]| {
+        let base = [
+            "lab",
+            "experiment",
+            "test:64x48@25",
+            "--traces",
+            &folder,
+            "--delay",
+            "10ms",
+            "--duration",
+            "2s",
+        ];
+        glassline(&[&base[..], more].concat())
+    };
+    let outcome = run(&["--beside", "salsify", "--svg", &svg]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("left out: README.md"), "{}", outcome.stderr);
+    let told = String::from_utf8_lossy(&outcome.stdout);
+    let first = |word: &str| told.lines().filter(|line| line.starts_with(word)).count();
+    assert_eq!(["fast", "slow", "pair ", "median", "worst"].map(first), [2; 5], "{told}");
+    let drawn = std::fs::read_to_string(&svg).unwrap();
+    assert!(drawn.contains("salsify: median of 3") && drawn.contains("fast (adaptive)"), "{drawn}");
+    let outcome = run(&["--json"]);
+    let told = String::from_utf8_lossy(&outcome.stdout);
+    let lines: Vec<serde_json::Value> =
+        told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[3]["left_out"][0]), (4, &"README.md".into()), "{told}");
+    assert_eq!((&lines[1]["network"], &lines[1]["controller"]), (&"pair".into(), &"adaptive".into()));
+    assert_eq!(lines[3]["controllers"][0]["networks"], 3);
+    // What is no folder, and what has an error.
+    let missing = scratch.file("missing");
+    let none = ["lab", "experiment", "test:64x48@25", "--traces", &missing];
+    assert_fails(&glassline(&none), 2, &["--traces takes a folder"]);
+    scratch.write("broken", "1\nx\n");
+    assert_fails(&run(&[]), 2, &["broken is no trace"]);
+    assert_fails(&run(&["--real-time"]), 2, &["--real-time"]);
+}

@@ -1,6 +1,7 @@
 //! `glassline lab experiment`: direct video over an emulated network, in virtual time; [`super::real_time`] does the same in real time.
 
 mod paper;
+mod traces;
 
 use super::link::quantity::{self as link_quantity, Sided, Speed, of_side};
 use super::real_time::{self, Experiment};
@@ -12,7 +13,10 @@ use crate::{failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_call::direct::{CodecMode, CodedSize, SenderSettings};
 use glassline_io::process::processors;
-use glassline_lab::experiment::{Cost, Outcome, Setup, SoundSummary, Summary, run as run_experiment};
+use glassline_lab::experiment::{
+    Cost, Outcome, Setup, SoundSummary, StageTime, Summary, run as run_experiment,
+};
+use glassline_media::FrameRate;
 use glassline_media::quantity::{self, Bitrate, ByteRate};
 use glassline_studio::capture::{Deinterlace, Input, Length, Pictures};
 use glassline_studio::parallel::Threads;
@@ -20,6 +24,7 @@ use glassline_transport::emulator::{LinkConfig, Loss, Outages, Queue, Reorder, S
 use glassline_transport::link::{Controller, Fec};
 use serde_json::json;
 use std::ffi::OsString;
+use std::fmt;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -39,6 +44,8 @@ Examples:
                                      the experiments of Salsify's paper, which take hours, and a page of them;
                                      after an interruption, finished experiments are not run again
   glassline lab experiment --paper --results experiment --only att,wifi-2c --duration 60s
+  glassline lab experiment people.y4m --traces nyc --delay 10ms --queue 100p --beside salsify --svg nyc.svg
+                                     each trace in a folder, with two controllers; medians, worst figures, and a picture
   glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p --real-time
                                      the real programs, in real time, over a link like that of `lab link`
   glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p --peer webrtc-vp8
@@ -56,7 +63,7 @@ pub(super) struct Args {
     #[arg(value_name = "INPUT", required_unless_present = "paper")]
     input: Option<Input>,
     /// Capacity in the direction of the video: a rate (5M), or a trace file in Mahimahi's format
-    #[arg(long, value_name = "TRACE|RATE", required_unless_present = "paper")]
+    #[arg(long, value_name = "TRACE|RATE", required_unless_present_any = ["paper", "traces"])]
     up: Option<Speed>,
     /// Capacity in the opposite direction
     #[arg(long, value_name = "TRACE|RATE", default_value = "unlimited")]
@@ -130,6 +137,8 @@ pub(super) struct Args {
     json: bool,
     #[command(flatten)]
     paper: paper::Request,
+    #[command(flatten)]
+    set: traces::SetRequest,
     #[command(flatten, next_help_heading = "In real time")]
     real_time: real_time::Options,
 }
@@ -140,6 +149,19 @@ const DURATION: Duration = Duration::from_secs(60);
 /// A controller on the command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct ControllerName(Controller);
+
+impl fmt::Display for ControllerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Controller::Adaptive => f.write_str("adaptive"),
+            Controller::Salsify { grace_periods: true, .. } => f.write_str("salsify"),
+            Controller::Salsify { grace_periods: false, .. } => f.write_str("salsify-no-grace"),
+            Controller::Fixed(rate) => {
+                write!(f, "{}", Bitrate::from_bits_per_second(rate.bytes_per_second() * 8))
+            }
+        }
+    }
+}
 
 /// How long Salsify lets packets be under way.
 const SALSIFY_DELAY: Duration = Duration::from_millis(100);
@@ -162,9 +184,9 @@ impl FromStr for ControllerName {
 }
 
 impl Args {
-    fn way(&self, is_up: bool) -> Result<LinkConfig> {
-        let speed = if is_up { self.up.as_ref() } else { Some(&self.down) };
-        let service = match (speed.map(|speed| speed.service(false)).unwrap_or_default(), self.from) {
+    /// The direction of the video, or the opposite one, where it has this capacity.
+    fn way(&self, speed: &Speed, is_up: bool) -> Result<LinkConfig> {
+        let service = match (speed.service(false), self.from) {
             (Service::Trace(trace), Some(from)) => Service::Trace(trace.from(from).into()),
             (service, _) => service,
         };
@@ -193,13 +215,18 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let Some(input) = &args.input else {
         return Err(failure::usage("there is no video", "name one, such as people.y4m"));
     };
-    let (up, down) = (args.way(true)?, args.way(false)?);
+    if args.set.is_asked_for() {
+        return traces::run(args);
+    }
+    let Some(up) = &args.up else {
+        return Err(failure::usage("there is no capacity", "give one: --up 5M, or a trace file"));
+    };
     if args.real_time.is_asked() {
         let sender = sender_options(args);
         let experiment = Experiment {
             input,
-            up,
-            down,
+            up: args.way(up, true)?,
+            down: args.way(&args.down, false)?,
             seed: args.seed,
             duration: args.duration.unwrap_or(DURATION),
             sender,
@@ -209,28 +236,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return real_time::run(&args.real_time, &experiment);
     }
     let mut pictures = open(input)?;
-    let rate = pictures.format().rate;
-    let sender = SenderSettings {
-        speed: args.speed,
-        candidates: usize::from(args.candidates),
-        bitrate_max: args.bitrate,
-        size: args.size,
-        codec: if args.conventional { CodecMode::Conventional } else { CodecMode::Functional },
-        ..SenderSettings::new(1, rate)
-    };
-    let setup = Setup {
-        up,
-        down,
-        seed: args.seed,
-        rate,
-        duration: args.duration.unwrap_or(DURATION),
-        sender,
-        sound: args.audio_bitrate,
-        controller: args.controller.0,
-        parity: args.fec,
-        probing_percent: args.probing,
-        cost: Cost::default().scaled(args.cost),
-    };
+    let setup = setup_of(args, [up, &args.down], pictures.format().rate)?;
     let outcome = run_shown(&setup, &mut pictures, &threads()?, "")?;
     if let Some(path) = &args.slots {
         write_slots(path, &outcome)?;
@@ -242,6 +248,31 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     let summary = outcome.summary();
     output::print(&if args.json { json!(summary).to_string() + "\n" } else { table(&summary) })
+}
+
+/// One run in virtual time, over ways of this capacity: that of the video, and the opposite one.
+fn setup_of(args: &Args, [up, down]: [&Speed; 2], rate: FrameRate) -> Result<Setup> {
+    let sender = SenderSettings {
+        speed: args.speed,
+        candidates: usize::from(args.candidates),
+        bitrate_max: args.bitrate,
+        size: args.size,
+        codec: if args.conventional { CodecMode::Conventional } else { CodecMode::Functional },
+        ..SenderSettings::new(1, rate)
+    };
+    Ok(Setup {
+        up: args.way(up, true)?,
+        down: args.way(down, false)?,
+        seed: args.seed,
+        rate,
+        duration: args.duration.unwrap_or(DURATION),
+        sender,
+        sound: args.audio_bitrate,
+        controller: args.controller.0,
+        parity: args.fec,
+        probing_percent: args.probing,
+        cost: Cost::default().scaled(args.cost),
+    })
 }
 
 /// The video, which begins again at its end if it is a file.
@@ -272,10 +303,21 @@ fn run_shown(setup: &Setup, pictures: &mut Pictures, threads: &Threads, name: &s
     outcome.map_err(|error| failure::failed(error, "see glassline lab experiment --help"))
 }
 
+/// Where the time of pictures went, a line for each stage.
+pub(super) fn stages_table(stages: &[StageTime]) -> String {
+    let line = |(index, stage): (usize, &StageTime)| {
+        let StageTime { stage, p50_ms, p95_ms, p99_ms } = stage;
+        let title = if index == 0 { "where the time goes, until" } else { "" };
+        format!("{title:30} {stage:12} p50 {p50_ms:6.2}  p95 {p95_ms:6.2}  p99 {p99_ms:6.2} ms\n")
+    };
+    stages.iter().enumerate().map(line).collect()
+}
+
 fn table(summary: &Summary) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let decibels = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     let [finest, between, coarsest, none] = summary.chosen.map(percent);
+    let stages = stages_table(&summary.stages);
     let sound = summary.sound.map_or_else(String::new, |sound| {
         let SoundSummary { sent, arrived, delay_p95_ms } = sound;
         format!("sound                          {sent} messages sent, {arrived} arrived, p95 {delay_p95_ms:.1} ms\n")
@@ -288,7 +330,7 @@ fn table(summary: &Summary) -> String {
          queue                          p50 {:.1}  p95 {:.1} ms; {} packets lost\n\
          chosen                         finest {finest}, between {between}, coarsest {coarsest}, none {none}\n\
          states held                    sender {:.1} on average, {} at most; receiver {:.1} and {}\n\
-         {sound}",
+         {sound}{stages}",
         summary.delay_p50_ms,
         summary.delay_p95_ms,
         summary.delay_p99_ms,

@@ -1,5 +1,6 @@
 //! `glassline lab experiment --real-time` and `--peer`: the programs themselves, or browsers, behind an emulated link.
 
+use super::experiment::stages_table;
 use super::link::no_network;
 use super::slots::write_slots;
 use crate::encode::input_words;
@@ -246,7 +247,7 @@ fn table(measured: &Measured, who: &str) -> String {
         "the testbed                    first picture after {:.2} s; packets handed on late by p99 {:.2} ms",
         real_time.connected_s, real_time.lateness_p99_ms
     );
-    text
+    text + &stages_table(&summary.stages)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use glassline_bench::machine;
 use glassline_bench::process::Others;
 use glassline_bench::report::{OURS, Report};
 use glassline_lab::clip;
-use glassline_lab::real_time::floor_p95;
+use glassline_lab::experiment::floor_p95;
 use glassline_media::FrameRate;
 use glassline_transport::emulator::Trace;
 use std::path::Path;

@@ -3,24 +3,35 @@
 //!
 //! * [`Setup`]: network, sender, time that coding takes ([`Cost`]).
 //! * [`run`]: goes through it; [`Outcome`] has what came of each picture, and [`Summary`] the figures.
+//! * [`SetRun`]: the same over each network of a set; [`summarize`] gives medians and the worst.
 //! * [`paper`]: the experiments of Salsify's paper as such setups, and its figures; [`Record`] keeps what came of one.
+//!
+//! * [`floor_p95`]: what a sender would reach that knows the network's future.
 //!
 //! Delay is by the rule of Salsify's paper (§5): a picture that was never shown arrives with the next one that is.
 
 mod comparison;
 mod cost;
+mod floor;
 mod outcome;
 pub mod paper;
 mod record;
 mod run;
+mod set;
 mod sound;
+mod timeline;
 mod traffic;
 mod world;
 
 pub use cost::Cost;
+pub use floor::floor_p95;
 pub use outcome::{Outcome, Slot, SoundSummary, Summary};
 pub use record::{Pictures, Record, Settings};
 pub use run::{ExperimentError, Setup, run};
+pub use set::{SetFigures, SetRun, SetSummary, summarize};
+pub use timeline::StageTime;
 
 #[cfg(test)]
 pub(crate) use record::tests::record as record_for_tests;
+#[cfg(test)]
+pub(crate) use set::tests::run as set_run_for_tests;

@@ -1,5 +1,6 @@
 //! What came of an experiment's pictures.
 
+use super::timeline::StageTime;
 use glassline_direct::{Decision, SenderCounters};
 use glassline_measure::daala_ssim::DaalaSsim;
 use glassline_measure::ssim::{Ssim, decibels};
@@ -66,6 +67,8 @@ pub struct Outcome {
     pub(crate) states: [(f64, u64); 2],
     /// Of the sound, where there was some.
     pub(crate) sound: Option<SoundSummary>,
+    /// Where the time of pictures that were shown went.
+    pub(crate) stages: Vec<StageTime>,
 }
 
 /// The figures of an experiment's sound.
@@ -128,6 +131,9 @@ pub struct Summary {
     /// Of the sound, where there was some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sound: Option<SoundSummary>,
+    /// Where the time of pictures that were shown went, stage by stage; empty where that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageTime>,
 }
 
 fn ms(time: Duration) -> f64 {
@@ -191,6 +197,7 @@ impl Outcome {
             sender_states: self.states[0],
             receiver_states: self.states[1],
             sound: self.sound,
+            stages: self.stages.clone(),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::comparison::{self, Comparison};
 use super::cost::Cost;
 use super::outcome::{Outcome, Slot};
 use super::sound::Sound;
+use super::timeline::Timeline;
 use super::traffic::Traffic;
 use super::world::World;
 use bytes::Bytes;
@@ -107,6 +108,7 @@ struct Running<'a> {
     traffic: Traffic,
     comparisons: Vec<Comparison>,
     sound: Option<Sound>,
+    timeline: Timeline,
 }
 
 /// The near end's link as the send loop uses it. An experiment goes on where that has ended: nothing of it comes then.
@@ -159,6 +161,7 @@ impl<'a> Running<'a> {
             figures: Figures::new(world.now()),
             traffic: Traffic::new(world.now(), setup.rate, slots),
             comparisons: Vec::new(),
+            timeline: Timeline::default(),
             sound: setup.sound.map(|rate| Sound::new(rate, world.now(), world.now() + setup.duration)),
             world,
         }
@@ -230,12 +233,23 @@ impl<'a> Running<'a> {
         while let Some(received) = self.world.link(End::Far).and_then(|link| link.receive_message(VIDEO)) {
             let Ok(fate) = self.receiving.receiver.handle(now, &received.bytes) else { continue };
             if let Fate::Shown(pictures) = fate {
+                // Others have waited for this one: their own time of arrival is gone.
+                let is_alone = pictures.len() == 1;
                 for shown in pictures {
                     let (cost, coded) = (self.receiving.cost, shown.picture.size());
                     self.receiving.busy = self.receiving.busy.max(now) + cost.decoding(shown.size, coded);
                     self.sent = self.sent.split_off(&shown.header.number);
                     let Some((slot, picture)) = self.sent.get(&shown.header.number) else { continue };
-                    self.outcome.slots[*slot].shown = Some(self.receiving.busy);
+                    let slot_of = &mut self.outcome.slots[*slot];
+                    slot_of.shown = Some(self.receiving.busy);
+                    if is_alone {
+                        let passed = shown.header.passed.rebased(slot_of.captured);
+                        let stamps = passed
+                            .with(Stage::Received, received.first)
+                            .with(Stage::Reassembled, received.last)
+                            .with(Stage::Decoded, self.receiving.busy);
+                        self.timeline.push(&stamps);
+                    }
                     self.comparisons.push(Comparison::new(*slot, picture.clone(), shown.picture));
                 }
             }
@@ -258,6 +272,7 @@ impl<'a> Running<'a> {
         self.traffic.tell(&mut self.outcome.slots, service);
         self.outcome.queue_p50 = self.figures.queue_delay().quantile(0.5);
         self.outcome.queue_p95 = self.figures.queue_delay().quantile(0.95);
+        self.outcome.stages = self.timeline.stages();
         self.outcome.dropped_packets = link.counters().dropped().packets;
         self.outcome.sound = self.sound.as_mut().map(Sound::summary);
         self.outcome

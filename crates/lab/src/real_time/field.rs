@@ -5,7 +5,7 @@ use super::clip::Clip;
 use super::matching::Matched;
 use super::process::Watch;
 use super::scratch::Scratch;
-use crate::experiment::Outcome;
+use crate::experiment::{Outcome, StageTime};
 use crate::link::{DirectionSettings, Emulation, Ends, Networks, Report, Settings};
 use anyhow::{Context, Result};
 use glassline_direct::SenderCounters;
@@ -91,6 +91,8 @@ pub(super) struct Run {
     /// From the line's begin to the first picture that was shown.
     pub(super) connected: Duration,
     pub(super) counters: SenderCounters,
+    /// Where the time of pictures went, as the ends themselves say; empty of a black box.
+    pub(super) stages: Vec<StageTime>,
     pub(super) bits_per_s: f64,
     pub(super) details: Value,
 }
@@ -161,6 +163,7 @@ impl Run {
             queue_p95: up.queue_delay().quantile(0.95),
             dropped_packets: all.dropped_packets,
             counters: self.counters,
+            stages: self.stages.clone(),
             ..Outcome::default()
         }
     }

@@ -10,13 +10,11 @@
 //! * [`Clip`]: the video, in a file that both are given.
 //! * [`run`]: goes through it, before that over a line without limit for the testbed's own delay.
 //! * `ours`: the program's two ends; `peer`: browsers (`browser`, `cdp`, `page.js`).
-//! * [`floor_p95`]: what an ideal sender would reach.
 
 pub(crate) mod browser;
 mod cdp;
 mod clip;
 mod field;
-mod floor;
 mod matching;
 mod ours;
 pub(crate) mod peer;
@@ -27,7 +25,7 @@ mod scratch;
 
 pub use clip::Clip;
 pub use field::{RealTime, Testbed};
-pub use floor::floor_p95;
+
 pub use ours::Direct;
 pub use peer::{Codec, Webrtc};
 pub use run::{Measured, Setup, Who, run};

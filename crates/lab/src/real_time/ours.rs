@@ -8,13 +8,14 @@ use super::field::{AFTER, CONNECT, Field, Run, Way};
 use super::matching::{Seen, matched};
 use super::process::Program;
 use super::score::Judge;
+use crate::experiment::StageTime;
 use crate::link::Report;
 use anyhow::{Context, Result, ensure};
 use glassline_direct::SenderCounters;
 use glassline_io::clock::Clock;
 use glassline_measure::barcode;
 use glassline_media::container::y4m;
-use glassline_media::{Picture, Size};
+use glassline_media::{Picture, Size, Stage};
 use glassline_transport::emulator::Figures;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -73,6 +74,8 @@ struct Call {
     connected: Duration,
     /// The sender's own.
     report: Value,
+    /// The receiver's own.
+    received: Value,
 }
 
 /// Sends for `length` from the first picture that is shown.
@@ -80,7 +83,7 @@ pub(super) fn run(field: &mut Field<'_>, direct: &Direct, way: &Way, length: Dur
     let file = field.scratch.file("shown.luma");
     let kept = File::options().read(true).write(true).create(true).truncate(true).open(file);
     let (kept, notes) = (kept.context("cannot keep what is shown")?, Notes::default());
-    let Call { link, window, connected, report } = call(field, direct, way, length, &kept, &notes)?;
+    let Call { link, window, connected, report, received } = call(field, direct, way, length, &kept, &notes)?;
     let (captures, shown) = (lock(&notes.captures).clone(), lock(&notes.shown).clone());
     let seen: Vec<Seen> = shown.iter().map(|shown| shown.seen).collect();
     let mut matched = matched(&captures, &seen, length);
@@ -107,6 +110,7 @@ pub(super) fn run(field: &mut Field<'_>, direct: &Direct, way: &Way, length: Dur
         window,
         connected,
         counters: counters(&report),
+        stages: stages(&received),
         bits_per_s: bytes as f64 * 8.0 / lasted,
         details: Value::Null,
     })
@@ -142,7 +146,7 @@ fn call(
     std::thread::scope(|scope| {
         let _going = Going(&going);
         let mut command = Command::new(&direct.program);
-        command.args(["receive", &address, "-", "--once", "--key"]).arg(&key);
+        command.args(["receive", &address, "-", "--once", "--json", "--key"]).arg(&key);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut receiver = Program::start("glassline receive", &mut command, scratch.file("receive.err"))?;
         let output = receiver.output()?;
@@ -185,7 +189,8 @@ fn call(
         let link = field.line.end(emulation)?;
         let report = std::fs::read(said).context("cannot read what the sender reports")?;
         let report = serde_json::from_slice(&report).context("the sender's report is no JSON")?;
-        Ok(Call { link, window, connected: first.since(begun), report })
+        let received = json_line(&receiver.said()).context("the receiver reports nothing")?;
+        Ok(Call { link, window, connected: first.since(begun), report, received })
     })
 }
 
@@ -203,6 +208,21 @@ fn counters(report: &Value) -> SenderCounters {
         chosen: ["finest", "between", "coarsest"].map(chosen),
         ..SenderCounters::default()
     }
+}
+
+/// The last line of JSON among what a program has written.
+fn json_line(said: &str) -> Option<Value> {
+    said.lines().rev().filter(|line| line.starts_with('{')).find_map(|line| serde_json::from_str(line).ok())
+}
+
+/// Where the receiver says that the time of pictures went, in the order of the stages.
+fn stages(report: &Value) -> Vec<StageTime> {
+    let of = |stage: Stage| {
+        let times = report["stages_ms"].get(stage.name())?;
+        let [p50_ms, p95_ms, p99_ms] = ["p50", "p95", "p99"].map(|key| times[key].as_f64());
+        Some(StageTime { stage: stage.name().to_owned(), p50_ms: p50_ms?, p95_ms: p95_ms?, p99_ms: p99_ms? })
+    };
+    Stage::ALL.into_iter().filter_map(of).collect()
 }
 
 /// Writes the clip's pictures at their rate, over and over, until the run is over or the sender has ended. A picture is
@@ -262,5 +282,21 @@ fn read(mut from: ChildStdout, kept: &File, shown: &Mutex<Vec<Shown>>) {
         while let Ok(Some(picture)) = reader.parse(&mut input) {
             take(&picture);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_read_from_what_the_receiver_says_last() {
+        let said = "glassline: listening\n{\"stages_ms\":{}}\n\
+            {\"stages_ms\":{\"shown\":{\"p50\":1.0,\"p95\":2.0,\"p99\":3.0},\
+            \"encoder_in\":{\"p50\":0.5,\"p95\":0.5,\"p99\":0.5},\"decoded\":{\"p50\":1}}}\n{ no JSON\n";
+        let stages = stages(&json_line(said).unwrap());
+        let names: Vec<&str> = stages.iter().map(|stage| stage.stage.as_str()).collect();
+        assert_eq!((names, stages[1].p95_ms), (vec!["encoder_in", "shown"], 2.0));
+        assert!(json_line("nothing\n").is_none());
     }
 }

@@ -221,6 +221,7 @@ pub(super) fn run(field: &mut Field<'_>, peer: &Webrtc, way: &Way, length: Durat
         link,
         window,
         connected: first.since(begun),
+        stages: Vec::new(),
         counters: SenderCounters {
             pictures: sent.count("framesEncoded"),
             // Each spatial layer counts as one.

@@ -3,6 +3,7 @@
 mod distribution;
 mod scatter;
 mod series;
+pub mod set;
 
 use crate::experiment::Record;
 use crate::experiment::paper::{CHOSEN, Case, FIGURES, Figure, Point, STATES};

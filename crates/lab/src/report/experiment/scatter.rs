@@ -26,8 +26,27 @@ pub(super) struct Mark {
     pub(super) is_ours: bool,
 }
 
-/// Draws them, for a page. `name` is the picture's.
+/// What stands at the axes.
+pub(super) struct Words {
+    /// The kind of quality.
+    pub(super) quality: &'static str,
+    /// What diamonds and circles are.
+    pub(super) marks: &'static str,
+}
+
+/// Of the paper's figures.
+const PAPER: Words = Words {
+    quality: "Quality: SSIM of luma as Daala's tools compute it, dB",
+    marks: "Diamonds: measured here. Circles: the paper's",
+};
+
+/// Draws the systems of a figure of the paper, for a page. `name` is the picture's.
 pub(super) fn draw(name: &str, title: &str, marks: &[Mark]) -> String {
+    drawing(title, marks, &PAPER).finish_within(name)
+}
+
+/// Draws them.
+pub(super) fn drawing(title: &str, marks: &[Mark], words: &Words) -> Svg {
     let mut svg = Svg::new(WIDTH, HEIGHT, title, &described(marks));
     let (slowest, quickest) = ends(marks.iter().map(|mark| mark.delay_p95_ms), &TICKS);
     let worst = marks.iter().map(|mark| mark.ssim_db).fold(f64::INFINITY, f64::min);
@@ -35,7 +54,7 @@ pub(super) fn draw(name: &str, title: &str, marks: &[Mark]) -> String {
     let (low, high) = if worst <= best { ((worst - 0.5).floor(), (best + 0.5).ceil()) } else { (0.0, 1.0) };
     let across = Scale::linear(slowest.ln(), quickest.ln(), LEFT, RIGHT);
     let up = Scale::linear(low, high, BOTTOM, TOP);
-    axes(&mut svg, across, up, (slowest, quickest), (low, high));
+    axes(&mut svg, across, up, (slowest, quickest), (low, high), words);
     let mut taken: Vec<[f64; 4]> = Vec::new();
     let at = |mark: &Mark| (across.px(mark.delay_p95_ms.max(1e-3).ln()), up.px(mark.ssim_db));
     taken.extend(marks.iter().map(|mark| {
@@ -52,7 +71,7 @@ pub(super) fn draw(name: &str, title: &str, marks: &[Mark]) -> String {
         let (label, anchor) = place(&mut taken, (x, y), &mark.name);
         svg.text(label, anchor, if mark.is_ours { "name" } else { "tick" }, &mark.name);
     }
-    svg.finish_within(name)
+    svg
 }
 
 fn described(marks: &[Mark]) -> String {
@@ -69,7 +88,7 @@ fn ends(values: impl Iterator<Item = f64> + Clone, ticks: &[f64]) -> (f64, f64) 
     (ticks[above], ticks[below])
 }
 
-fn axes(svg: &mut Svg, across: Scale, up: Scale, delays: (f64, f64), (low, high): (f64, f64)) {
+fn axes(svg: &mut Svg, across: Scale, up: Scale, delays: (f64, f64), (low, high): (f64, f64), words: &Words) {
     for tick in TICKS.into_iter().filter(|tick| (delays.1..=delays.0).contains(tick)) {
         let x = across.px(tick.ln());
         svg.line((x, TOP), (x, BOTTOM), "grid");
@@ -83,14 +102,9 @@ fn axes(svg: &mut Svg, across: Scale, up: Scale, delays: (f64, f64), (low, high)
         svg.text((LEFT - 10.0, y + 4.0), Anchor::End, "tick", &format!("{value:.0}"));
         value += step;
     }
-    svg.text(
-        (LEFT - 50.0, TOP - 16.0),
-        Anchor::Start,
-        "soft",
-        "Quality: SSIM of luma as Daala's tools compute it, dB",
-    );
-    let name = "Delay, 95th percentile, ms: better to the right, and up. Diamonds: measured here. Circles: the paper's";
-    svg.text((f64::midpoint(LEFT, RIGHT), HEIGHT - 22.0), Anchor::Middle, "soft", name);
+    svg.text((LEFT - 50.0, TOP - 16.0), Anchor::Start, "soft", words.quality);
+    let name = format!("Delay, 95th percentile, ms: better to the right, and up. {}", words.marks);
+    svg.text((f64::midpoint(LEFT, RIGHT), HEIGHT - 22.0), Anchor::Middle, "soft", &name);
 }
 
 /// Where a label stands: beside its mark where nothing else is, or as near to that as can be.
