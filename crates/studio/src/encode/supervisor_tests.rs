@@ -230,11 +230,12 @@ fn what_stays_as_it_was_goes_on_and_what_changes_begins_anew() {
     let mut other = pattern("b");
     other.request.settings.preset = "superfast".to_owned();
     desk.arrange(&[pattern("a"), other]);
+    desk.streams.publish(&name("c"), Mux::MpegTs).expect("the name of the one that is over is free");
+    assert!(desk.supervisor.statuses().iter().all(|status| status.name != "c"));
     assert_eq!(desk.published_since("a"), began[0]);
     assert_eq!(desk.running("b").preset, "superfast");
     assert!(desk.published_since("b") > began[1]);
-    assert!(desk.supervisor.statuses().iter().all(|status| status.name != "c"));
-    desk.streams.publish(&name("c"), Mux::MpegTs).expect("the name of the one that is over is free");
+    assert_eq!(desk.status("b").restarts, 0, "it found its name free");
 }
 
 #[test]

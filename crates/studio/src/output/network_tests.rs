@@ -99,12 +99,35 @@ fn an_endpoint_that_panics_is_served_no_more_and_the_others_are() {
 
 #[test]
 fn a_time_that_becomes_earlier_is_heeded_when_the_thread_is_woken() {
+    /// Tells that it was asked for its time, and that it was called.
+    struct Looked {
+        due: Mutex<Option<Time>>,
+        looks: Mutex<Sender<()>>,
+        calls: Mutex<Sender<()>>,
+    }
+
+    impl Endpoint for Looked {
+        fn handle_ready(self: Arc<Self>, _: Time) {
+            *self.due.lock().unwrap() = None;
+            let _ = self.calls.lock().unwrap().send(());
+        }
+
+        fn poll_timeout(&self) -> Option<Time> {
+            let due = *self.due.lock().unwrap();
+            let _ = self.looks.lock().unwrap().send(());
+            due
+        }
+    }
+
     let network = Network::start().unwrap();
     let place = network.register();
-    let (endpoint, calls) = told(vec![Time::NEVER]);
+    let ((look, looks), (call, calls)) = (channel(), channel());
+    let endpoint =
+        Arc::new(Looked { due: Mutex::new(None), looks: Mutex::new(look), calls: Mutex::new(call) });
     place.serve(&endpoint);
-    assert_eq!(calls.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
-    *endpoint.due.lock().unwrap() = vec![place.now()];
+    looks.recv_timeout(LONG).expect("the thread looks at what is new");
+    // It has seen that there is nothing to wait for, and looks again only when it is woken.
+    *endpoint.due.lock().unwrap() = Some(place.now());
     place.wake();
     calls.recv_timeout(LONG).expect("its time has come");
 }
