@@ -334,3 +334,8 @@ impl Running {
         ended
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "x264")]
+#[path = "encoding_tests.rs"]
+mod tests;

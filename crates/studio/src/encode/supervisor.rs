@@ -379,3 +379,8 @@ impl Encoder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "x264")]
+#[path = "supervisor_tests.rs"]
+mod tests;

@@ -58,6 +58,8 @@ struct Shared {
 pub(super) struct Registration {
     shared: Arc<Shared>,
     token: u64,
+    /// Nothing else gets the place until its endpoint is there.
+    _held: Arc<Nothing>,
 }
 
 impl Network {
@@ -80,9 +82,10 @@ impl Network {
         let mut endpoints = self.shared.lock();
         endpoints.retain(|_, endpoint| endpoint.strong_count() > 0);
         let token = endpoints.keys().next_back().map_or(0, |last| last + 1);
-        let none: Weak<Nothing> = Weak::new();
-        endpoints.insert(token, none);
-        Registration { shared: Arc::clone(&self.shared), token }
+        let held = Arc::new(Nothing);
+        let place: Weak<dyn Endpoint> = Arc::downgrade(&(Arc::clone(&held) as Arc<dyn Endpoint>));
+        endpoints.insert(token, place);
+        Registration { shared: Arc::clone(&self.shared), token, _held: held }
     }
 }
 
@@ -189,72 +192,5 @@ impl Shared {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-    use std::os::unix::net::UnixStream;
-    use std::sync::mpsc::{Receiver, Sender, channel};
-    use std::time::Duration;
-
-    /// Tells when it is called, and is due each 10 ms for so many times.
-    struct Told {
-        sender: Mutex<Sender<Time>>,
-        due: Mutex<Vec<Time>>,
-    }
-
-    impl Endpoint for Told {
-        fn handle_ready(self: Arc<Self>, now: Time) {
-            self.due.lock().unwrap().retain(|due| *due > now);
-            let _ = self.sender.lock().unwrap().send(now);
-        }
-
-        fn poll_timeout(&self) -> Option<Time> {
-            self.due.lock().unwrap().first().copied()
-        }
-    }
-
-    fn told(due: Vec<Time>) -> (Arc<Told>, Receiver<Time>) {
-        let (sender, receiver) = channel();
-        (Arc::new(Told { sender: Mutex::new(sender), due: Mutex::new(due) }), receiver)
-    }
-
-    const LONG: Duration = Duration::from_secs(20);
-
-    #[test]
-    fn endpoints_are_called_when_their_time_has_come_and_when_their_socket_is_ready() {
-        let network = Network::start().unwrap();
-        let place = network.register();
-        let now = place.now();
-        let (endpoint, calls) = told([10, 20].map(|millis| now + Duration::from_millis(millis)).into());
-        place.serve(&endpoint);
-        for millis in [10, 20] {
-            assert!(calls.recv_timeout(LONG).unwrap() >= now + Duration::from_millis(millis));
-        }
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        ours.set_nonblocking(true).unwrap();
-        place.watch(&ours).unwrap();
-        // It can be written to.
-        calls.recv_timeout(LONG).unwrap();
-        theirs.write_all(b"x").unwrap();
-        calls.recv_timeout(LONG).unwrap();
-        place.forget(&ours).unwrap();
-    }
-
-    #[test]
-    fn an_endpoint_that_is_gone_is_forgotten_and_the_thread_ends_with_its_owner() {
-        let network = Network::start().unwrap();
-        let place = network.register();
-        let (endpoint, calls) = told(vec![Time::ZERO]);
-        place.serve(&endpoint);
-        calls.recv_timeout(LONG).unwrap();
-        let left = Arc::downgrade(&endpoint);
-        drop(endpoint);
-        // The thread may be about to let go of it.
-        while left.strong_count() > 0 {
-            thread::yield_now();
-        }
-        assert_eq!(network.register().token, 0);
-        drop(network);
-        assert!(calls.recv_timeout(LONG).is_err());
-    }
-}
+#[path = "network_tests.rs"]
+mod tests;

@@ -166,52 +166,5 @@ impl Output for Stdout {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Fails at the `at`-th run, counted from 0.
-    struct Failing {
-        at: usize,
-        with: fn() -> Error,
-    }
-
-    impl Output for Failing {
-        fn write(&mut self, _: &Packets<'_>) -> Result<Demand> {
-            self.at = self.at.checked_sub(1).ok_or_else(self.with)?;
-            Ok(Demand::KeyFrame)
-        }
-    }
-
-    fn outputs(failing: Vec<Failing>) -> Outputs {
-        let entry =
-            |output: Failing| Entry { status: StatusHandle::new("x"), output: Some(Box::new(output) as _) };
-        Outputs { entries: failing.into_iter().map(entry).collect(), failure: None, _network: None }
-    }
-
-    fn broken() -> Error {
-        Error::write("x")(io::Error::other("it broke"))
-    }
-
-    const PACKETS: Packets<'_> = Packets::whole(b"", false);
-
-    #[test]
-    fn an_output_that_fails_leaves_the_others_and_is_told_at_the_end() {
-        let mut outputs = outputs(vec![Failing { at: 9, with: broken }, Failing { at: 1, with: broken }]);
-        for _ in 0..3 {
-            assert_eq!(outputs.write(&PACKETS).unwrap(), Demand::KeyFrame);
-        }
-        let states: Vec<State> = outputs.statuses().iter().map(|status| status.get().state).collect();
-        assert_eq!(states, [State::Sending, State::Failed]);
-        assert!(outputs.finish().unwrap_err().to_string().contains("it broke"));
-    }
-
-    #[test]
-    fn the_last_outputs_failure_ends_it() {
-        let gone = || Error::ReaderGone;
-        let mut all = outputs(vec![Failing { at: 0, with: broken }, Failing { at: 1, with: gone }]);
-        all.write(&PACKETS).unwrap();
-        assert!(all.write(&PACKETS).unwrap_err().to_string().contains("it broke"));
-        let mut quiet = outputs(vec![Failing { at: 0, with: gone }]);
-        assert!(matches!(quiet.write(&PACKETS), Err(Error::ReaderGone)));
-    }
-}
+#[path = "outputs_tests.rs"]
+mod tests;

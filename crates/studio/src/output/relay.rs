@@ -32,3 +32,7 @@ impl Output for RelayOutput {
         Some(self.publisher.name().to_string())
     }
 }
+
+#[cfg(test)]
+#[path = "relay_tests.rs"]
+mod tests;

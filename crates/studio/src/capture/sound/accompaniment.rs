@@ -70,3 +70,7 @@ impl Accompaniment {
 
 /// A panic while a lock is held ends the program: nothing catches it here.
 const UNPOISONED: &str = "no thread panics while it holds this lock";
+
+#[cfg(test)]
+#[path = "accompaniment_tests.rs"]
+mod tests;

@@ -278,48 +278,5 @@ fn open_alsa(_: &str, _: Option<RawFormat>) -> Result<Box<dyn LiveSound>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn inputs_are_told_apart() {
-        assert_eq!("fd:3".parse(), Ok(AudioIn::Fd(3)));
-        assert_eq!("alsa:hw:CARD=PCH,DEV=0".parse(), Ok(AudioIn::Alsa("hw:CARD=PCH,DEV=0".to_owned())));
-        assert_eq!("a/b.WAV".parse(), Ok(AudioIn::Wav("a/b.WAV".into())));
-        for (text, complaint) in
-            [("fd:x", "number"), ("alsa:", "no device"), ("a.mp3", "none of"), ("", "none of")]
-        {
-            let refused = text.parse::<AudioIn>().unwrap_err().to_string();
-            assert!(refused.contains(complaint), "{refused}");
-        }
-    }
-
-    #[test]
-    fn raw_formats_are_read_and_refused() {
-        let format = |rate_hz, channels| Format { rate_hz, channels };
-        let read: RawFormat = "s24le:44100:6".parse().unwrap();
-        assert_eq!(read, RawFormat { sample: SampleFormat::S24, format: format(44_100, 6) });
-        assert_eq!("s16le:48000:2".parse(), Ok(RawFormat::default()));
-        for (text, complaint) in [
-            ("s16le", "not FORMAT:RATE:CHANNELS"),
-            ("s16be:48000:2", "one of s16le"),
-            ("s16le:100:2", "8000 to 192000"),
-            ("s16le:48000:0", "1 to 8"),
-            ("s16le:48000:9", "1 to 8"),
-        ] {
-            let refused = text.parse::<RawFormat>().unwrap_err().to_string();
-            assert!(refused.contains(complaint), "{refused}");
-        }
-    }
-
-    #[test]
-    fn a_file_that_is_not_there_is_said() {
-        let refused = |input: &str, raw| {
-            let error = SoundInput::open(&input.parse().unwrap(), raw).err().unwrap();
-            error.to_string()
-        };
-        assert!(refused("/no/such.wav", None).contains("No such file"));
-        assert!(refused("/no/such.wav", Some(RawFormat::default())).contains("says itself"));
-        assert!(refused("fd:1000000", None).contains("fd:1000000"));
-    }
-}
+#[path = "input_tests.rs"]
+mod tests;

@@ -157,3 +157,7 @@ impl Drop for RtpSound {
         );
     }
 }
+
+#[cfg(test)]
+#[path = "rtp_tests.rs"]
+mod tests;

@@ -10,6 +10,8 @@
 //! pictures of fields; [`timeline`] finds out when pictures without time stamps were captured.
 
 mod device;
+#[cfg(test)]
+mod file_tests;
 mod paced;
 mod pictures;
 mod prepare;

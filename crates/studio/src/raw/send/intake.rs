@@ -165,40 +165,5 @@ impl Consumer for Intake {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use glassline_io::queue::Taken;
-    use glassline_media::{Chroma, PixelFormat, Size, Stamps};
-    use glassline_transport::raw_video::{Format, Scan};
-
-    /// The numbers of pictures that were captured at these times, at 25 a second.
-    fn numbers(is_live: bool, millis: &[u64]) -> Vec<u64> {
-        let (size, pixels) = (Size::new(16, 16).unwrap(), PixelFormat::planar(Chroma::Yuv422, 8));
-        let format = Format::new(pixels, size, Scan::Progressive).unwrap();
-        let (queue, rate) = (Arc::new(Queue::default()), FrameRate::new(25, 1).unwrap());
-        let pool = Pool::new(format.frame_bytes(), millis.len()).unwrap();
-        let given = (Clock::new(), rate, is_live);
-        let intake =
-            Intake::new(FramePacker::new(format), pool, Arc::clone(&queue), Monitor::new(), given, None);
-        for (at, millis) in millis.iter().enumerate() {
-            if *millis == 0 && at > 0 {
-                assert!(intake.begin_again(Ticks(0)));
-            }
-            let picture = Picture::new(pixels, size, Time::from_millis(*millis));
-            assert!(intake.push(Item::Picture { picture, pts: Ticks(0), stamps: Stamps::default() }));
-        }
-        let number = |_| match queue.take(Some(Duration::ZERO)) {
-            Taken::Item(frame) => frame.number,
-            Taken::Timeout | Taken::End => panic!("a frame is missing"),
-        };
-        (0..millis.len()).map(number).collect()
-    }
-
-    #[test]
-    fn a_file_s_pictures_are_counted_whatever_held_them_up_and_those_of_a_clock_by_it() {
-        // The third one comes two seconds late; the file begins again with the fifth.
-        let late = [0, 40, 2_080, 2_120, 0, 40];
-        assert_eq!(numbers(false, &late), [0, 1, 2, 3, 0, 1]);
-        assert_eq!(numbers(true, &late[..4]), [0, 1, 52, 53]);
-    }
-}
+#[path = "intake_tests.rs"]
+mod tests;

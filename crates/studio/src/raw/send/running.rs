@@ -239,19 +239,5 @@ fn periods(time: Duration, rate: FrameRate) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_frame_of_the_grid_that_is_a_whole_frame_late_takes_the_next_place() {
-        let rate = FrameRate::new(50, 1).unwrap();
-        let mut timing = Timing::Grid { first: Time::from_millis(1000), rate, slot: 0 };
-        let at = Time::from_millis;
-        assert_eq!(timing.begin(None, at(990)), (Some(at(1000)), false));
-        assert_eq!(timing.begin(None, at(1030)), (Some(at(1020)), false), "it catches up");
-        assert_eq!(timing.begin(None, at(1200)), (Some(at(1200)), true));
-        assert_eq!(timing.begin(None, at(1201)), (Some(at(1220)), false));
-        let mut captured = Timing::Captured { delay: Duration::from_millis(20) };
-        assert_eq!(captured.begin(Some(at(1000)), at(1010)), (Some(at(1020)), false));
-    }
-}
+#[path = "running_tests.rs"]
+mod tests;

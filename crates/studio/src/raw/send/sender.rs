@@ -552,3 +552,7 @@ impl Opened {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "sender_tests.rs"]
+mod tests;

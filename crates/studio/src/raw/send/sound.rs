@@ -236,3 +236,7 @@ impl From<glassline_transport::rtp::pcm::Error> for Error {
         Error::Sound(error)
     }
 }
+
+#[cfg(test)]
+#[path = "sound_tests.rs"]
+mod tests;
