@@ -114,7 +114,7 @@ pub(super) struct Args {
     /// Parity: a share while packets are being lost (25%), always (always:25%), or none
     #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = parse_parity)]
     pub(super) fec: Fec,
-    /// What determines the link's rate: adaptive (Glassline's own), salsify, salsify-no-grace, or a fixed rate
+    /// What determines the link's rate: adaptive (Glassline's own), salsify, salsify-no-grace, gcc, scream, dither, or a fixed rate
     #[arg(long, value_name = "WHICH", default_value = "adaptive")]
     controller: ControllerName,
     /// Padding with which the link measures the capacity of its path, in percent of its rate
@@ -156,6 +156,9 @@ impl fmt::Display for ControllerName {
             Controller::Adaptive => f.write_str("adaptive"),
             Controller::Salsify { grace_periods: true, .. } => f.write_str("salsify"),
             Controller::Salsify { grace_periods: false, .. } => f.write_str("salsify-no-grace"),
+            Controller::Gcc => f.write_str("gcc"),
+            Controller::Scream => f.write_str("scream"),
+            Controller::Dither => f.write_str("dither"),
             Controller::Fixed(rate) => {
                 write!(f, "{}", Bitrate::from_bits_per_second(rate.bytes_per_second() * 8))
             }
@@ -173,9 +176,14 @@ impl FromStr for ControllerName {
             "adaptive" => Controller::Adaptive,
             "salsify" => Controller::Salsify { delay: SALSIFY_DELAY, grace_periods: true },
             "salsify-no-grace" => Controller::Salsify { delay: SALSIFY_DELAY, grace_periods: false },
+            "gcc" => Controller::Gcc,
+            "scream" => Controller::Scream,
+            "dither" => Controller::Dither,
             rate => {
                 let rate = rate.parse::<Bitrate>().map_err(|_| {
-                    format!("{text:?} is none of adaptive, salsify, salsify-no-grace and a rate (3M)")
+                    format!(
+                        "{text:?} is none of adaptive, salsify, salsify-no-grace, gcc, scream, dither and a rate (3M)"
+                    )
                 })?;
                 Controller::Fixed(ByteRate::from_bytes_per_second(rate.bits_per_second() / 8))
             }
@@ -387,7 +395,13 @@ mod tests {
         assert_eq!(parse("adaptive"), Ok(Controller::Adaptive));
         assert!(matches!(parse("salsify-no-grace"), Ok(Controller::Salsify { grace_periods: false, .. })));
         assert!(matches!(parse("3M"), Ok(Controller::Fixed(_))));
-        assert!(parse("bbr").unwrap_err().contains("salsify-no-grace"));
+        let rivals = ["gcc", "scream", "dither"].map(parse);
+        assert_eq!(rivals, [Controller::Gcc, Controller::Scream, Controller::Dither].map(Ok));
+        assert!(parse("bbr").unwrap_err().contains("salsify-no-grace, gcc"));
+        // They are told as they are asked for.
+        for name in ["adaptive", "salsify", "salsify-no-grace", "gcc", "scream", "dither", "3M"] {
+            assert_eq!(name.parse::<ControllerName>().unwrap().to_string(), name);
+        }
     }
 
     #[test]

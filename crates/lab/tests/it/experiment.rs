@@ -148,6 +148,17 @@ fn salsifys_controller_and_a_fixed_rate_work_too() {
 }
 
 #[test]
+fn controllers_of_other_systems_show_pictures_too() {
+    for controller in [Controller::Gcc, Controller::Scream, Controller::Dither] {
+        let (_, summary) = tried(&Setup { controller, ..setup(link(1_500_000), 6) });
+        assert!(summary.shown > 120 && summary.delay_p95_ms < 250.0, "{controller:?}: {summary:?}");
+        // The same to the last bit, dither and all.
+        let (_, again) = tried(&Setup { controller, ..setup(link(1_500_000), 6) });
+        assert_eq!(format!("{summary:?}"), format!("{again:?}"));
+    }
+}
+
+#[test]
 fn encoding_adapts_to_a_slow_processor_as_that_of_the_program_does() {
     // At the speed that was asked for two qualities take 53 of 40 ms, and three 77.
     let slow = Setup { cost: Cost::default().scaled(80.0), ..setup(link(1_500_000), 10) };

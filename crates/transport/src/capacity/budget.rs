@@ -14,7 +14,7 @@ impl Capacity {
     /// How many bytes may be handed over so that they arrive within `delay` while `in_flight` bytes are in flight
     /// (Salsify's budget, NSDI 2018 §4): what the pace lets leave in that time, less what waits in the path's queue; in
     /// competition also no more than the window leaves. Under [`Controller::Salsify`] it is what the window leaves,
-    /// which follows from the controller's own delay.
+    /// which follows from the controller's own delay; under those of `rivals` what keeps their target rate.
     pub fn room(&self, now: Time, delay: Duration, in_flight: u64) -> f64 {
         match self.controller {
             // By the pacing rate, not by the measured bandwidth: a sender limited to what was measured never measures more.
@@ -41,6 +41,9 @@ impl Capacity {
             }
             Controller::Salsify { .. } => self.window_bytes() as f64 - in_flight as f64,
             Controller::Fixed(rate) => rate.bytes_in(delay),
+            Controller::Gcc | Controller::Scream | Controller::Dither => {
+                self.rival.as_ref().map_or(0.0, |rival| rival.room(now, delay, in_flight))
+            }
         }
     }
 

@@ -3,8 +3,10 @@
 use glassline_media::quantity::ByteRate;
 use std::time::Duration;
 
-/// What decides how fast a link sends. All but the first are for comparisons and for paths on which a share is reserved
-/// for the link: they do not share a path with other flows, and do not correct a delay or rate that was chosen wrongly.
+/// What decides how fast a link sends. All but the first are for comparisons, and Salsify's and a fixed rate for paths on which
+/// a share is reserved for the link: those two do not share a path with other flows, and do not correct a delay or rate that was
+/// chosen wrongly. The last three are published controllers for real-time video, each with what its file below
+/// `capacity::rivals` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Controller {
     /// Holds the path's queue short, and a share of the path among flows that fill the queue ([`super::Capacity`]).
@@ -21,6 +23,13 @@ pub enum Controller {
     },
     /// This rate, whatever happens to what is sent.
     Fixed(ByteRate),
+    /// Google Congestion Control (draft-ietf-rmcat-gcc-02): the rate falls while the delay grows, and rises by 8 % a second.
+    Gcc,
+    /// SCReAM v2 (draft-johansson-ccwg-rfc8298bis-screamv2): a window that the queue's delay, losses and marks lower.
+    Scream,
+    /// Network Delivery Time Control (draft-ageneau-ccwg-ndtc): frames leave over dithered times, and over what time they come
+    /// tells what the path has left, of which they take 60 %.
+    Dither,
 }
 
 impl Controller {

@@ -21,22 +21,30 @@
 //! other between two pauses. They leave a twentieth faster than the path is known to carry, so that more room is seen.
 //! What a picture may have is `budget`; an application that sends as much as its budget allows is limited by the path
 //! even though it pauses ([`Feedback::wants_more`]).
+//!
+//! Controllers of other systems are there for comparisons ([`Controller`]): Salsify's and a fixed rate here, and below
+//! `rivals` three that decide in place of all this: `gcc` (Google Congestion Control, the gradient of the delay), `scream`
+//! (SCReAM v2, a window by the queue's delay) and `dither` (NDTC, the dispersion of frames that leave over dithered times).
 
 mod arrival;
+mod base_delay;
 mod budget;
 mod competition;
 mod controller;
 mod cubic;
 mod marks;
 mod others;
+mod rivals;
 
 pub use arrival::Arrival;
+use base_delay::BaseDelay;
 use competition::Competition;
 pub use controller::Controller;
 use glassline_media::Time;
 use glassline_media::quantity::ByteRate;
 use marks::Marks;
 use others::{FIRST_TRIAL, TRIAL_AFTER};
+use rivals::Rival;
 use std::time::Duration;
 
 /// The queueing delay that is aimed at, on a path that carries a packet in far less.
@@ -100,6 +108,10 @@ pub struct Feedback {
     pub app_limited: bool,
     /// The rate at which packets came that had left one right after the other.
     pub train_rate: Option<ByteRate>,
+    /// The number of the train that the newest packet acknowledged left with.
+    pub train: u32,
+    /// Whether it was the last of that.
+    pub train_ended: bool,
     /// Whether the application pauses now and then, though not necessarily now.
     pub pausing: bool,
     /// Whether the application sends as much as it is told that it may: what it pauses is the link's doing.
@@ -169,6 +181,8 @@ pub struct Capacity {
     /// Bytes of what left before anything was answered that are not yet answered.
     first_flight: f64,
     began_fast: bool,
+    /// The published controller that decides rate, window and bandwidth in place of all this.
+    rival: Option<Box<Rival>>,
 }
 
 /// Half the rate for some round trips: does the queue shrink?
@@ -220,31 +234,10 @@ impl Round {
     }
 }
 
-/// The least one-way delay of its life to twice that.
-#[derive(Clone, Copy, Debug)]
-struct BaseDelay {
-    before: i64,
-    now: i64,
-    since: Time,
-}
-
-impl BaseDelay {
-    fn update(&mut self, now: Time, one_way_us: i64, life: Duration) {
-        if now - self.since > life {
-            (self.before, self.now, self.since) = (self.now, one_way_us, now);
-        }
-        self.now = self.now.min(one_way_us);
-    }
-
-    fn us(&self) -> i64 {
-        self.before.min(self.now)
-    }
-}
-
 impl Capacity {
     /// An estimate that knows nothing yet, for packets of `packet_bytes`.
     pub fn new(now: Time, packet_bytes: usize, controller: Controller) -> Capacity {
-        Capacity {
+        let mut capacity = Capacity {
             controller,
             arrival: None,
             mode: Mode::Startup,
@@ -255,7 +248,7 @@ impl Capacity {
             rate: INITIAL_RATE,
             initial_rate: INITIAL_RATE,
             window: 12.0 * packet_bytes as f64,
-            base: BaseDelay { before: i64::MAX, now: i64::MAX, since: now },
+            base: BaseDelay::new(now),
             queue: Duration::ZERO,
             queue_at: None,
             least_rtt: Duration::ZERO,
@@ -276,19 +269,35 @@ impl Capacity {
             pausing: false,
             first_flight: 0.0,
             began_fast: false,
+            rival: Rival::new(now, packet_bytes, controller),
+        };
+        capacity.follow_rival();
+        capacity
+    }
+
+    /// Takes over what a published controller decides, where one does.
+    fn follow_rival(&mut self) {
+        if let Some(rival) = &self.rival {
+            (self.rate, self.window, self.bandwidth) = (rival.pacing(), rival.window(), rival.carried());
         }
     }
 
     /// The handshake took so long.
     pub fn handle_handshake(&mut self, rtt: Duration) {
         self.least_rtt = rtt;
+        if let Some(rival) = &mut self.rival {
+            rival.handle_handshake(rtt);
+        }
+        self.follow_rival();
     }
 
     /// The application fits messages to the path, of which nothing is known yet: the first packets, as many as may be under way
     /// before anything is answered, leave within the handshake's round trip (RFC 6928, RFC 9002 §7.2 and §7.7), and their train
     /// tells what the path carries. Does nothing once something was measured.
     pub fn begin_fast(&mut self) {
-        let measured = self.mode != Mode::Startup || self.bandwidth > INITIAL_RATE / STARTUP_GAIN;
+        let measured = self.mode != Mode::Startup
+            || self.bandwidth > INITIAL_RATE / STARTUP_GAIN
+            || self.rival.is_some();
         if measured || self.least_rtt.is_zero() || std::mem::replace(&mut self.began_fast, true) {
             return;
         }
@@ -307,7 +316,9 @@ impl Capacity {
     /// The rate at which packets should leave.
     pub fn pacing_rate(&self) -> ByteRate {
         match self.controller {
-            Controller::Adaptive => ByteRate::from_bytes_per_second(self.rate as u64),
+            Controller::Adaptive | Controller::Gcc | Controller::Scream | Controller::Dither => {
+                ByteRate::from_bytes_per_second(self.rate as u64)
+            }
             Controller::Salsify { .. } => {
                 ByteRate::from_bytes_per_second((SALSIFY_PACE * self.arrival_rate()) as u64)
             }
@@ -318,7 +329,9 @@ impl Capacity {
     /// How many bytes may be under way.
     pub fn window_bytes(&self) -> u64 {
         match self.controller {
-            Controller::Adaptive => self.window as u64,
+            Controller::Adaptive | Controller::Gcc | Controller::Scream | Controller::Dither => {
+                self.window as u64
+            }
             Controller::Salsify { delay, .. } => {
                 (self.arrival_rate() * delay.as_secs_f64()).max(LEAST_WINDOW * self.packet as f64) as u64
             }
@@ -330,7 +343,9 @@ impl Capacity {
     /// The rate that the path carries, as far as is known.
     pub fn bandwidth(&self) -> ByteRate {
         match self.controller {
-            Controller::Adaptive => ByteRate::from_bytes_per_second(self.bandwidth as u64),
+            Controller::Adaptive | Controller::Gcc | Controller::Scream | Controller::Dither => {
+                ByteRate::from_bytes_per_second(self.bandwidth as u64)
+            }
             Controller::Salsify { .. } => ByteRate::from_bytes_per_second(self.arrival_rate() as u64),
             Controller::Fixed(rate) => rate,
         }
@@ -387,6 +402,9 @@ impl Capacity {
     pub fn handle_marks(&mut self, packets: u64, scalable: bool) {
         self.round.marked += packets;
         self.round.scalable = scalable;
+        if let Some(rival) = &mut self.rival {
+            rival.handle_marks(packets, scalable);
+        }
     }
 
     /// Takes what an acknowledgement told.
@@ -395,9 +413,13 @@ impl Capacity {
             let shared = self.competition.is_some() || self.shared.is_some();
             let life = if shared { SHARED_BASE_LIFE } else { BASE_LIFE };
             self.base.update(now, one_way, life);
-            self.queue = Duration::from_micros(one_way.saturating_sub(self.base.us()).max(0) as u64);
+            self.queue = self.base.queue(one_way);
             self.queue_at = feedback.sent_at;
             self.least_rtt = feedback.least_rtt;
+        }
+        if let Some(rival) = &mut self.rival {
+            rival.handle_feedback(now, feedback, self.packet);
+            return self.follow_rival();
         }
         self.first_flight = (self.first_flight - feedback.acked_bytes as f64).max(0.0);
         let round = &mut self.round;

@@ -104,6 +104,9 @@ pub(crate) struct Sample {
     pub(crate) delivery: Option<Delivery>,
     /// The rate at which packets came that had left one right after the other, however little there was to send.
     pub(crate) train_rate: Option<ByteRate>,
+    /// The number of the train that the newest packet left with, and whether it was the last of that.
+    pub(crate) train: u32,
+    pub(crate) train_ended: bool,
     /// The round trip that was measured.
     pub(crate) rtt: Option<Duration>,
 }
@@ -358,6 +361,8 @@ impl Recovery {
             let received_us = sample.rtt.map(|_| ack.received_us);
             let (packets, bytes) = (sample.acked_packets, sample.acked_bytes);
             sample.train_rate = self.acked_train.rate(&packet, received_us, packets, bytes);
+            sample.train = packet.train;
+            sample.train_ended = self.train_after(ack.largest) != packet.train;
             if interval >= self.rtt.least.min(Duration::from_millis(1)) {
                 sample.delivery =
                     Some(Delivery { rate: rate_of(delivered, interval), app_limited: packet.app_limited });
@@ -366,6 +371,12 @@ impl Recovery {
         self.retire(now);
         self.detect_losses(now, &mut sample);
         Ok(sample)
+    }
+
+    /// The train of the packet that left after this one, or of the next that will.
+    fn train_after(&self, number: u64) -> u32 {
+        let next = self.index(number.saturating_add(1)).and_then(|index| self.packets.get(index));
+        next.map_or(self.train, |next| next.train)
     }
 
     /// A packet is acknowledged that was not before.

@@ -105,6 +105,8 @@ impl PathState {
                     rate: sample.delivery.map(|delivery| delivery.rate),
                     app_limited: sample.delivery.is_some_and(|delivery| delivery.app_limited),
                     train_rate: sample.train_rate,
+                    train: sample.train,
+                    train_ended: sample.train_ended,
                     pausing: self.paused_at.is_some_and(|paused| now - paused < PAUSING),
                     wants_more,
                     rtt: rtt.smoothed,
