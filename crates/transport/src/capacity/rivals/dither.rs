@@ -5,9 +5,9 @@
 //! A line through the times per byte, those of sending and those of arriving, gives the time per byte at which both are equal.
 //! A frame gets what that carries in 0.6 periods. What is lost or marked lowers that as Prague's congestion control would.
 //!
-//! A frame here is a train: what leaves from when the application has something to when it has no more. Its time and bytes are
-//! those from the first packet of it that an acknowledgement names as its newest to the last such one. The frame period is
-//! smoothed from when trains begin.
+//! A frame here is a train: what leaves from when the application has something to when it has no more. Its times are those
+//! from the first packet of it that an acknowledgement names as its newest to the last such one, and its bytes those between,
+//! with half of these two. The frame period is the median of the times between trains.
 //!
 //! Left out: the delay before a frame that aligns the ends of all (DELAY), and filler data for frames below the least size.
 //! The dither changes when a frame is acknowledged, not when the next one begins, which may be in the middle of one.
@@ -15,11 +15,17 @@
 use super::super::{Feedback, INITIAL_RATE};
 use super::{MOST_RATE, Rates};
 use glassline_media::Time;
+use std::collections::VecDeque;
 
-/// The least size of a frame that is aimed at, bytes (MIN_TARGET): two packets.
+/// The least size of a frame that is aimed at, bytes (MIN_TARGET).
 const LEAST_TARGET: f64 = 2000.0;
-/// A smaller frame measures nothing, bytes (MIN_LENGTH).
-const LEAST_LENGTH: f64 = LEAST_TARGET / 2.0;
+/// A smaller frame measures nothing, bytes. MIN_LENGTH is twice that, for frames that are filled up to the least size.
+const LEAST_LENGTH: f64 = LEAST_TARGET / 4.0;
+/// After so many frames that measured nothing, so many packets are the least size until one does. An acknowledgement tells when
+/// one packet came of the two or more that it is for, so that a frame of two measures nothing here, and the rate would stay
+/// at its least for ever: what MIN_TARGET prevents where each packet is told of.
+const UNMEASURED: u32 = 8;
+const MEASURABLE: f64 = 3.0;
 /// Over what share of the frame period frames should come (TRECV),
 const RECEIVE_SHARE: f64 = 0.6;
 /// and over what share of that they leave (TSEND),
@@ -41,13 +47,16 @@ const MORE_AFTER_MARKS: f64 = 400.0;
 const BETA: f64 = 0.7;
 /// The weight of a frame in the share of marks («AIMD Logic Implementation»).
 const MARKS_WEIGHT: f64 = 1.0 / 16.0;
-/// The frame period before one was seen, s; the range that is believed, and the weight of a new one.
+/// The frame period before it was seen, s, and the range that is believed: what begins sooner is of the same frame.
 const PERIOD: f64 = 1.0 / 30.0;
-const PERIOD_RANGE: (f64, f64) = (0.004, 0.1);
-const PERIOD_WEIGHT: f64 = 0.1;
+const PERIOD_RANGE: (f64, f64) = (0.008, 0.1);
+/// It is the median of so many: frames that were skipped do not count.
+const PERIODS: usize = 9;
 /// A pause of this share of a frame period ends a frame, if it is longer than so many of its packets are apart.
 const PAUSE: f64 = 0.25;
 const PAUSE_PACKETS: f64 = 3.0;
+/// The size of a packet before one is known, bytes.
+const PACKET: f64 = 1200.0;
 
 /// The state of the estimate, in bytes and seconds.
 #[derive(Clone, Debug)]
@@ -56,15 +65,20 @@ pub(super) struct Dither {
     frame: Option<Frame>,
     /// When the frame before it began.
     began: Option<Time>,
+    periods: VecDeque<f64>,
     period: f64,
     line: Line,
     /// Seconds a byte at which a frame would come as it leaves; `None` before a frame has told.
     estimate: Option<f64>,
     slope: f64,
+    /// Frames in a row that measured nothing.
+    unmeasured: u32,
     congestion: Congestion,
     /// The size of a frame (TARGET), and over what time it leaves (PACE).
     target: f64,
     pace: f64,
+    /// The size of a packet.
+    packet: f64,
     /// What the dither follows from.
     random: u32,
 }
@@ -76,8 +90,9 @@ struct Frame {
     /// When its first packet left, and came by the receiver's clock in seconds.
     first: (Time, f64),
     last: (Time, f64),
-    /// Bytes behind the first packet.
+    /// Bytes behind the first packet, of the first and of the last one.
     bytes: f64,
+    ends: (f64, f64),
     /// Acknowledgements behind the first one.
     count: u32,
     lost: bool,
@@ -90,10 +105,12 @@ impl Default for Dither {
         let mut dither = Dither {
             frame: None,
             began: None,
+            periods: VecDeque::new(),
             period: PERIOD,
             line: Line::default(),
             estimate: None,
             slope: 1.0,
+            unmeasured: 0,
             congestion: Congestion {
                 size: MOST_RATE * PERIOD,
                 share: 1.0,
@@ -102,6 +119,7 @@ impl Default for Dither {
             },
             target: 0.0,
             pace: 0.0,
+            packet: PACKET,
             random: 1,
         };
         dither.aim();
@@ -117,6 +135,7 @@ impl Dither {
         packet: f64,
         marks: (u64, bool),
     ) {
+        self.packet = packet;
         if let Some(lost_at) = feedback.lost_sent_at.filter(|_| feedback.lost_bytes > 0) {
             self.congestion.handle_loss(now, lost_at, self.most());
             if let Some(frame) = &mut self.frame {
@@ -132,6 +151,7 @@ impl Dither {
             first: (left, came),
             last: (left, came),
             bytes: 0.0,
+            ends: (bytes.min(packet), bytes.min(packet)),
             count: 0,
             lost: feedback.lost_bytes > 0,
             packets: bytes / packet.max(1.0),
@@ -141,6 +161,7 @@ impl Dither {
             Some(frame) if frame.goes_on(feedback.train, left, self.period) => {
                 frame.last = (left, came.max(frame.last.1));
                 frame.bytes += bytes;
+                frame.ends.1 = bytes.min(packet);
                 frame.count = frame.count.saturating_add(1);
                 frame.packets += begun.packets;
                 frame.marked += begun.marked;
@@ -164,13 +185,25 @@ impl Dither {
         Rates::without_window(target, self.target / self.pace.max(1e-6), carried.min(MOST_RATE), packet)
     }
 
+    /// A frame began then, or what is left of it.
     fn note_period(&mut self, began: Time) {
         let (least, most) = PERIOD_RANGE;
-        if let Some(before) = self.began.replace(began) {
-            let period = began.since(before).as_secs_f64();
-            if (least..=most).contains(&period) {
-                self.period += PERIOD_WEIGHT * (period - self.period);
-            }
+        let period = self.began.map_or(f64::INFINITY, |before| began.since(before).as_secs_f64());
+        if period < least {
+            return;
+        }
+        self.began = Some(began);
+        if period > most {
+            return;
+        }
+        if self.periods.len() >= PERIODS {
+            self.periods.pop_front();
+        }
+        self.periods.push_back(period);
+        let mut sorted: Vec<f64> = self.periods.iter().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        if sorted.len() == PERIODS {
+            self.period = sorted[PERIODS / 2];
         }
     }
 
@@ -186,13 +219,14 @@ impl Dither {
     }
 
     fn end_frame(&mut self, now: Time, frame: &Frame) {
-        if frame.count > 0 {
-            self.note_period(frame.first.0);
-        }
-        if frame.count > 0 && frame.bytes >= LEAST_LENGTH && !frame.lost {
+        self.note_period(frame.first.0);
+        let length = frame.length();
+        self.unmeasured = self.unmeasured.saturating_add(1);
+        if frame.count > 0 && length >= LEAST_LENGTH && !frame.lost {
             let sent = frame.last.0.since(frame.first.0).as_secs_f64();
             let received = (frame.last.1 - frame.first.1).clamp(0.0, LONGEST * self.period);
-            self.line.add(sent / frame.bytes, received / frame.bytes);
+            self.unmeasured = 0;
+            self.line.add(sent / length, received / length);
             self.slope = self.line.slope();
             self.estimate = Some(self.line.estimate().max(1.0 / MOST_RATE));
         }
@@ -203,8 +237,10 @@ impl Dither {
     /// «Encoder Target Frame Size» and «Adaptive Frame Pacer».
     fn aim(&mut self) {
         let most = self.most();
+        let measurable = if self.unmeasured < UNMEASURED { 0.0 } else { MEASURABLE * self.packet };
+        let least = LEAST_TARGET.max(measurable);
         let allowed = self.congestion.size.min(most).max(1.0);
-        self.target = self.estimated_target().min(allowed).max(LEAST_TARGET);
+        self.target = self.estimated_target().min(allowed).max(least);
         let congestion_slope = (1.0 - SEND_SHARE * most / allowed).max(0.0) / (1.0 - SEND_SHARE);
         let slope = self.slope.min(congestion_slope);
         // Numerical Recipes' quick generator; its high bits are random enough.
@@ -217,6 +253,11 @@ impl Dither {
 }
 
 impl Frame {
+    /// Of the first and the last packet one does not count, and it is unknown which («Frame Size Calculation»).
+    fn length(&self) -> f64 {
+        self.bytes + (self.ends.0 - self.ends.1) / 2.0
+    }
+
     /// Whether a packet of `train` that left at `left` belongs to it.
     fn goes_on(&self, train: u32, left: Time, period: f64) -> bool {
         let gap = left.since(self.last.0).as_secs_f64();

@@ -72,6 +72,25 @@ fn losses_lower_the_size_of_frames_once_a_round_trip() {
 }
 
 #[test]
+fn frames_become_so_large_that_they_measure_the_path() {
+    // Each frame is acknowledged at once, so that it is unknown over what time it came, and the rate is at its least.
+    let mut dither = Dither { estimate: Some(1.0), ..Dither::default() };
+    for frame in 0..UNMEASURED {
+        assert_eq!(dither.target > LEAST_TARGET, frame == 0, "{frame}: {}", dither.target);
+        let feedback = Feedback {
+            acked_bytes: 2000,
+            sent_at: Some(Time::from_millis(33 * u64::from(frame))),
+            one_way_us: Some(20_000),
+            train: frame,
+            train_ended: true,
+            ..Feedback::default()
+        };
+        dither.handle_feedback(Time::from_millis(33 * u64::from(frame) + 40), &feedback, 1200.0, (0, false));
+    }
+    assert_eq!(dither.target, MEASURABLE * 1200.0);
+}
+
+#[test]
 fn the_pace_is_dithered_where_the_path_does_not_limit() {
     let mut dither = Dither::default();
     let paces: Vec<f64> = (0..200)
