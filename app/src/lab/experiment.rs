@@ -6,6 +6,7 @@ mod traces;
 use super::link::quantity::{self as link_quantity, Sided, Speed, of_side};
 use super::real_time::{self, Experiment};
 use super::slots::write_slots;
+use super::stages::stages_table;
 use crate::direct::{DEFAULT_SPEED, decision_line};
 use crate::encode::input_words;
 use crate::link::parse_parity;
@@ -13,9 +14,7 @@ use crate::{failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_call::direct::{CodecMode, CodedSize, SenderSettings};
 use glassline_io::process::processors;
-use glassline_lab::experiment::{
-    Cost, Outcome, Setup, SoundSummary, StageTime, Summary, run as run_experiment,
-};
+use glassline_lab::experiment::{Cost, Outcome, Setup, SoundSummary, Summary, run as run_experiment};
 use glassline_media::FrameRate;
 use glassline_media::quantity::{self, Bitrate, ByteRate};
 use glassline_studio::capture::{Deinterlace, Input, Length, Pictures};
@@ -309,16 +308,6 @@ fn run_shown(setup: &Setup, pictures: &mut Pictures, threads: &Threads, name: &s
         }
     });
     outcome.map_err(|error| failure::failed(error, "see glassline lab experiment --help"))
-}
-
-/// Where the time of pictures went, a line for each stage.
-pub(super) fn stages_table(stages: &[StageTime]) -> String {
-    let line = |(index, stage): (usize, &StageTime)| {
-        let StageTime { stage, p50_ms, p95_ms, p99_ms } = stage;
-        let title = if index == 0 { "where the time goes, until" } else { "" };
-        format!("{title:30} {stage:12} p50 {p50_ms:6.2}  p95 {p95_ms:6.2}  p99 {p99_ms:6.2} ms\n")
-    };
-    stages.iter().enumerate().map(line).collect()
 }
 
 fn table(summary: &Summary) -> String {

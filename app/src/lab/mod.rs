@@ -8,6 +8,7 @@ mod real_time;
 mod report;
 mod score;
 mod slots;
+mod stages;
 
 use anyhow::Result;
 use clap::Subcommand;

@@ -1,8 +1,8 @@
 //! `glassline lab experiment --real-time` and `--peer`: the programs themselves, or browsers, behind an emulated link.
 
-use super::experiment::stages_table;
 use super::link::no_network;
 use super::slots::write_slots;
+use super::stages::stages_table;
 use crate::encode::input_words;
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};

@@ -105,7 +105,7 @@ impl Scratch {
         })
     }
 
-    /// Another row is begun, whose macroblocks are decided with these.
+    /// Another row is begun: its macroblocks are decided with these.
     pub(crate) fn begin_row(&mut self, tools: Tools) {
         self.tools = tools;
     }

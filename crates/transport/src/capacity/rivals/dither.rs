@@ -1,4 +1,4 @@
-//! Network Delivery Time Control after draft-ageneau-ccwg-ndtc (P.-L. Ageneau, G. Armitage, S. Danahy; Netflix, 2026), whose
+//! Network Delivery Time Control after draft-ageneau-ccwg-ndtc (P.-L. Ageneau, G. Armitage, S. Danahy; Netflix, 2026): its
 //! estimate is Frame Dithering Available Capacity Estimation. The draft's sections are named here by their titles.
 //!
 //! Each frame leaves over a time that is dithered around 0.3 frame periods; over what time it comes tells what the path has left.

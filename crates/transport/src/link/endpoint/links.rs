@@ -33,7 +33,7 @@ impl Endpoint {
     }
 
     /// Looks for the listener of a link that we connected at these addresses from now on. A link that is up stays where
-    /// it is; one that is being connected, or whose peer is silent, is connected there, with all that waits on it.
+    /// it is; one that is being connected, or hears nothing of its peer, is connected there, with all that waits on it.
     ///
     /// # Errors
     /// The link has gone, the peer has connected it, or there is no address.
