@@ -275,7 +275,9 @@ fn who_falls_behind_in_a_record_whose_rest_is_gone_is_ended_and_counted() {
             Ok(0) => break,
             Ok(count) => all.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
-            Err(error) => panic!("{error} after {} bytes, moved {}", all.len(), server.count("a", "moved_forward")),
+            Err(error) => {
+                panic!("{error} after {} bytes, moved {}", all.len(), server.count("a", "moved_forward"))
+            }
         }
     }
     let expected = [header(1), long].concat();
