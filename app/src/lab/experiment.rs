@@ -282,6 +282,19 @@ fn setup_of(args: &Args, [up, down]: [&Speed; 2], rate: FrameRate) -> Result<Set
     })
 }
 
+/// Takes away what a terminal shows of a run.
+fn clear_progress() {
+    if std::io::stderr().is_terminal() {
+        logging::show("");
+    }
+}
+
+/// Writes below what a terminal shows of a run.
+fn tell(line: &str) {
+    clear_progress();
+    output::print_to_stderr(line);
+}
+
 /// The video, which begins again at its end if it is a file.
 fn open(input: &Input) -> Result<Pictures> {
     let looped = input.path().is_some();

@@ -1,8 +1,8 @@
 //! `glassline lab experiment --paper`: the experiments of Salsify's paper, one after another, each into a file of its own.
 
-use super::{open, run_shown, threads};
+use super::{open, run_shown, tell, threads};
+use crate::failure;
 use crate::lab::link::quantity::read_trace;
-use crate::{failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_lab::clip;
 use glassline_lab::experiment::paper::{CASES, Case, FIGURES, Options};
@@ -10,7 +10,6 @@ use glassline_lab::experiment::{Record, Settings, Summary};
 use glassline_studio::capture::Input;
 use glassline_transport::emulator::Trace;
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -148,14 +147,6 @@ fn figures(summary: &Summary) -> String {
     let quality =
         summary.ssim_daala_db.map_or_else(|| "nothing shown".to_owned(), |db| format!("{db:.1} dB"));
     format!("delay p95 {:.0} ms, {quality} (Daala)", summary.delay_p95_ms)
-}
-
-/// Below what a terminal shows of a run.
-fn tell(line: &str) {
-    if std::io::stderr().is_terminal() {
-        logging::show("");
-    }
-    output::print_to_stderr(line);
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `glassline lab experiment --traces DIR`: the same experiment over each trace of a folder, with one controller or several.
 
-use super::{Args, ControllerName, open, run_shown, setup_of, threads};
+use super::{Args, ControllerName, clear_progress, open, run_shown, setup_of, tell, threads};
 use crate::lab::link::quantity::{Speed, read_trace};
-use crate::{failure, logging, output};
+use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_lab::experiment::{SetFigures, SetRun, SetSummary, Setup, floor_p95, summarize};
 use glassline_lab::report::experiment::set;
@@ -10,7 +10,7 @@ use glassline_transport::emulator::Service;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -65,8 +65,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
     if !left_out.is_empty() {
         tell(&format!("no traces, and left out: {}\n", left_out.join(", ")));
     }
-    let controllers: Vec<&ControllerName> =
-        std::iter::once(&args.controller).chain(&args.set.beside).collect();
+    let mut controllers: Vec<&ControllerName> = vec![&args.controller];
+    for controller in &args.set.beside {
+        if !controllers.contains(&controller) {
+            controllers.push(controller);
+        }
+    }
     let (threads, all) = (threads()?, networks.len() * controllers.len());
     let width = networks.iter().map(|network| network.name.chars().count()).max().unwrap_or(0).max(8);
     if !args.json {
@@ -84,7 +88,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             let summary = outcome.summary();
             let figures = SetFigures { ideal_p95_ms: ideal_p95_ms(&setup), ..SetFigures::from(&summary) };
             let run = SetRun { network: network.name.clone(), sender: controller.to_string(), figures };
-            clear();
+            clear_progress();
             output::print(&if args.json {
                 let ideal = run.figures.ideal_p95_ms;
                 json!({ "network": run.network, "controller": run.sender, "ideal_p95_ms": ideal, "summary": summary })
@@ -133,7 +137,8 @@ fn find(folder: &Path) -> Result<Found> {
     for entry in std::fs::read_dir(folder).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        if name.starts_with('.') || path.is_dir() {
+        // A FIFO would be waited for.
+        if name.starts_with('.') || !path.is_file() {
             continue;
         }
         if begins_with_number(&path).map_err(cannot)? {
@@ -216,18 +221,6 @@ fn table_end(summaries: &[SetSummary], width: usize, are_several: bool) -> Strin
     text
 }
 
-/// Takes away what a terminal shows of a run.
-fn clear() {
-    if std::io::stderr().is_terminal() {
-        logging::show("");
-    }
-}
-
-fn tell(line: &str) {
-    clear();
-    output::print_to_stderr(line);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,6 +241,8 @@ mod tests {
             scratch.write(name, text);
         }
         std::fs::create_dir(scratch.path().join("more")).unwrap();
+        // To open it would wait for a writer.
+        assert!(std::process::Command::new("mkfifo").arg(scratch.file("fifo")).status().unwrap().success());
         let found = find(scratch.path()).unwrap();
         let networks: Vec<_> =
             found.networks.iter().map(|network| (network.name.as_str(), network.down.is_some())).collect();

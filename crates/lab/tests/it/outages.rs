@@ -96,15 +96,6 @@ fn what_a_network_has_kept_during_an_outage_is_little() {
 }
 
 #[test]
-#[ignore = "takes a quarter of an hour; the short forms above run always"]
-fn two_hundred_outages_of_half_a_second_to_half_a_minute() {
-    for (effect, most) in [(OutageEffect::Drop, MOST), (OutageEffect::Hold, MOST_HELD)] {
-        let late = late_after((0..200).map(|number| Outage::nth(number, 30.0, effect)), most);
-        assert!(late.is_empty(), "{} of 200: {late:#?}", late.len());
-    }
-}
-
-#[test]
 fn pictures_go_on_while_only_the_way_back_is_dead() {
     for length in [4, 8] {
         let outage = Outage {

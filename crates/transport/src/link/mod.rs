@@ -197,7 +197,7 @@ pub enum Event {
         /// Where it leads.
         path: Path,
     },
-    /// The peer does not answer, and the link's state is kept: messages wait, and [`Event::Resumed`] follows if the peer
+    /// The peer does not answer, and the link's state is kept: reliable messages wait, and [`Event::Resumed`] follows if the peer
     /// comes back within [`Settings::resume`] and has kept its own. A link that we connected is tried again meanwhile.
     Suspended {
         /// Why: [`CloseReason::TimedOut`] or [`CloseReason::Reset`].
@@ -387,7 +387,8 @@ pub struct Settings {
     /// The same for all links of the endpoint together, those among them that have ended. Where it is exceeded, the link
     /// that holds most ends and is emptied ([`CloseReason::NoRoom`]). Default: 512 MiB.
     pub endpoint_bytes: u64,
-    /// After how long without a datagram a link is given up.
+    /// After how long without a datagram the peer counts as away ([`Event::Suspended`]), or, where [`Settings::resume`] is zero,
+    /// the link is given up.
     pub idle: Duration,
     /// How long the state of a link is kept after [`Settings::idle`], so that a peer that comes back and is the same
     /// process goes on where it was. Zero: a link that was lost begins anew. A link that we connected keeps its state until

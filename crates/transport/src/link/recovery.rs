@@ -515,7 +515,8 @@ impl Recovery {
         self.rtt.smoothed.saturating_add(variation).saturating_add(max_delay(self.rtt.smoothed))
     }
 
-    /// The path carries so much as far as is known: what waits on a slow one for its end of an outage is no queue of probes.
+    /// Fits the time between probes to the rate that the path is known to carry. To be called when a probe is due: where the network
+    /// keeps what is sent into an outage, a slow path would otherwise have a queue of probes at its end.
     pub(crate) fn fit_probes(&mut self, rate: ByteRate) {
         let share = (rate.bytes_per_second() as f64 * PROBE_SHARE).max(1.0);
         self.often_gap = Duration::from_secs_f64(PROBE_BYTES / share).clamp(OFTEN_PROBE_GAP, MAX_PROBE_GAP);

@@ -472,7 +472,7 @@ impl Endpoint {
     fn end_longest_suspended(&mut self, now: Time) {
         let suspended = (0u32..)
             .zip(&self.slots)
-            .filter_map(|(index, slot)| Some((slot.link.as_ref()?.is_left_until()?, index)));
+            .filter_map(|(index, slot)| Some((slot.link.as_ref()?.waits_until()?, index)));
         let Some((_, index)) = suspended.min() else { return };
         self.at_work = AtWork::Link(index);
         if let Some(link) = &mut self.slots[index as usize].link {

@@ -43,7 +43,7 @@ impl Link {
     }
 
     /// Until when a link that the peer connected waits for its peer, which is away.
-    pub(crate) fn is_left_until(&self) -> Option<Time> {
+    pub(crate) fn waits_until(&self) -> Option<Time> {
         self.away_until.filter(|_| !self.is_ours)
     }
 

@@ -235,7 +235,6 @@ impl PathState {
         let (base, found) = (usize::from(BASE), usize::from(self.mtu.size()));
         let quick = rounded_down(self.capacity.bandwidth().bytes_in(DATAGRAM_TIME));
         let quick = usize::try_from(quick).unwrap_or(usize::MAX);
-        self.recovery.fit_probes(self.capacity.bandwidth());
         let mut datagram = if self.recovery.probes() > 0 { base } else { quick.clamp(base, found) };
         self.largest = datagram;
         if self.capacity.is_fast() {

@@ -97,6 +97,7 @@ impl Link {
         if path.recovery.probes() >= 3 && path.recovery.largest_acked().is_none() {
             path.marking.handle_silence();
         }
+        path.recovery.fit_probes(path.capacity.bandwidth());
         let (sample, probe) = path.recovery.handle_timeout(now);
         path.fit();
         self.settle(now, on, &sample, None);
