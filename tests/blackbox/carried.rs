@@ -255,6 +255,9 @@ fn who_falls_behind_in_a_record_whose_rest_is_gone_is_ended_and_counted() {
     publisher.write_all(&[header(1), long[..2000].to_vec()].concat()).unwrap();
     wait_for_bytes(&server, "a", header(1).len() + 2000);
     let mut viewer = stuck_viewer(&server, 256 << 10);
+    // One that has had nothing of the record yet, since its worker had no processor for that long, may be moved instead.
+    let begun_bytes = [&header(1), &long[..1000]].concat();
+    assert!(read(&mut viewer, begun_bytes.len()) == begun_bytes);
     publisher.write_all(&long[2000..]).unwrap();
     for number in 1..20 {
         publisher.write_all(&picture(number, true, 500_000)).unwrap();
@@ -269,7 +272,7 @@ fn who_falls_behind_in_a_record_whose_rest_is_gone_is_ended_and_counted() {
         }
         std::thread::sleep(Duration::from_millis(40));
     }
-    let (mut all, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
+    let (mut all, mut buffer) = (begun_bytes, vec![0; 64 << 10]);
     loop {
         match read_once(&mut viewer, &mut buffer) {
             Ok(0) => break,
@@ -282,7 +285,7 @@ fn who_falls_behind_in_a_record_whose_rest_is_gone_is_ended_and_counted() {
     }
     let expected = [header(1), long].concat();
     assert!(all.len() < expected.len(), "{} bytes", all.len());
-    assert_eq!(all, expected[..all.len()]);
+    assert!(all == expected[..all.len()], "another byte");
     until("the end to be counted", || server.count("a", "cut_off") == 1);
     assert_eq!(server.metrics().sum("glassline_stream_viewers_cut_off_total", "\"a\""), 1.0);
     assert_eq!(server.count("a", "moved_forward"), 0);

@@ -2,6 +2,7 @@
 
 use crate::raw_probe::{SOUND_TYPE, Sending};
 use crate::{GLASSLINE, glassline};
+use glassline_test_support::loopback::free_udp;
 use glassline_test_support::noise;
 use glassline_test_support::program::{Running, Scratch, run};
 use glassline_test_support::wait::until;
@@ -13,7 +14,7 @@ use std::process::Command;
 const SIZE: (usize, usize) = (160, 90);
 
 fn url() -> String {
-    format!("rtp://{}", UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
+    format!("rtp://{}", free_udp())
 }
 
 /// `send-raw` of an endless stream, once its description is there.
@@ -140,7 +141,8 @@ fn a_sender_that_stops_or_never_comes_does_not_keep_a_recording() {
     let rtp = format!("rtp:{sdp}");
     let outcome = glassline(&["record", &rtp, "null:", "--timeout", "300ms", "--json"]);
     assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("nothing has come to 127.0.0.1:"), "{}", outcome.stderr);
+    let said = format!("nothing has come to {}", url.trim_start_matches("rtp://"));
+    assert!(outcome.stderr.contains(&said), "{}", outcome.stderr);
     assert!(outcome.text().contains("\"ended\":\"timeout\""), "{}", outcome.text());
 
     for (limit, reason) in [(["--duration", "1500ms"], "sender_stopped"), (["--timeout", "4s"], "timeout")] {
@@ -175,7 +177,8 @@ fn a_path_that_brings_nothing_is_told_while_the_other_carries_the_stream() {
     let outcome = glassline(&["record", &format!("rtp:{described}"), "null:", "--duration", "5s", "--json"]);
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     let report: Value = serde_json::from_str(outcome.text().lines().last().unwrap()).unwrap();
-    let said = format!("nothing comes by 127.0.0.1:{silent}: the other path carries the stream alone");
+    let address = second.trim_start_matches("rtp://").rsplit_once(':').unwrap().0;
+    let said = format!("nothing comes by {address}:{silent}: the other path carries the stream alone");
     assert_eq!(outcome.stderr.matches(&said).count(), 1, "{}", outcome.stderr);
     let path = |index: usize, what: &str| report["paths"][index][what].as_u64().unwrap();
     assert_eq!((path(0, "missing"), path(1, "packets")), (0, 0), "{report}");

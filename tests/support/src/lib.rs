@@ -5,6 +5,7 @@
 pub mod capture;
 pub mod corpus;
 pub mod http;
+pub mod loopback;
 pub mod metrics;
 pub mod multicast;
 pub mod noise;
