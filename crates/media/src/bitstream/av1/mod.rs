@@ -20,7 +20,7 @@
 
 mod sequence;
 
-pub use sequence::SequenceHeader;
+pub use sequence::{FrameSyntax, SequenceHeader};
 
 use super::h264::{escape, find_start_code, unescape};
 use super::hdr::Hdr;
@@ -91,13 +91,13 @@ impl ObuType {
 
 /// An OBU, without its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Obu<'a> {
+pub struct Obu<'a> {
     /// The first byte; whether a size follows it says nothing here.
-    pub(crate) header: u8,
+    pub header: u8,
     /// The byte of temporal and spatial layer, where there is one.
-    pub(crate) extension: Option<u8>,
+    pub extension: Option<u8>,
     /// What is in it.
-    pub(crate) payload: &'a [u8],
+    pub payload: &'a [u8],
 }
 
 const HAS_EXTENSION: u8 = 4;
@@ -105,7 +105,7 @@ const HAS_SIZE: u8 = 2;
 
 impl<'a> Obu<'a> {
     /// What it holds.
-    const fn kind(&self) -> ObuType {
+    pub const fn kind(&self) -> ObuType {
         ObuType::of(self.header)
     }
 
@@ -234,7 +234,7 @@ pub(crate) fn role(held: &[u8]) -> Option<Role> {
 }
 
 /// The OBUs of a sample, or of a file of the low-overhead format (§5.2); ends where one is cut off.
-pub(crate) fn obus(mut bytes: &[u8]) -> impl Iterator<Item = Obu<'_>> {
+pub fn obus(mut bytes: &[u8]) -> impl Iterator<Item = Obu<'_>> {
     std::iter::from_fn(move || {
         let (obu, rest) = Obu::read(bytes)?;
         bytes = rest;

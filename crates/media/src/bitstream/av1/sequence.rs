@@ -41,7 +41,26 @@ pub struct SequenceHeader {
     /// Colour, where it is said.
     pub colour: Option<ColourDescription>,
     /// Whether samples have the full range, whether or not colour is said.
-    full_range: bool,
+    pub full_range: bool,
+    /// What the headers of its frames hold.
+    pub frames: FrameSyntax,
+}
+
+/// Which fields the headers of a sequence's frames have (§5.9.2), up to `refresh_frame_flags`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameSyntax {
+    /// `reduced_still_picture_header`: each frame is a key frame that is shown, and does not say so.
+    pub is_reduced: bool,
+    /// `decoder_model_info_present_flag`: frames say when they are shown and leave the buffer.
+    pub has_decoder_model: bool,
+    /// Bits of `current_frame_id`; 0 where frames have none.
+    pub frame_id_bits: u32,
+    /// Whether frames are coded as content of screens; `None` where each says so.
+    pub screen_content: Option<bool>,
+    /// Whether motion vectors of content of screens are whole; `None` where each frame says so.
+    pub integer_vectors: Option<bool>,
+    /// Bits of `order_hint`; 0 where frames have none.
+    pub order_hint_bits: u32,
 }
 
 impl SequenceHeader {
@@ -52,20 +71,29 @@ impl SequenceHeader {
         let profile = u8::try_from(reader.bits(3)?).ok().filter(|&profile| profile <= 2)?;
         reader.bit()?;
         let is_reduced = reader.bit()?;
-        let Points { level, high_tier, frame_rate } =
+        let Points { level, high_tier, frame_rate, has_decoder_model } =
             if is_reduced { Points::reduced(&mut reader)? } else { Points::parse(&mut reader)? };
         let (width_bits, height_bits) =
             (reader.bits(4)?.saturating_add(1), reader.bits(4)?.saturating_add(1));
         let width_px = reader.bits(width_bits)?.saturating_add(1);
         let height_px = reader.bits(height_bits)?.saturating_add(1);
+        let mut frames = FrameSyntax {
+            is_reduced,
+            has_decoder_model,
+            frame_id_bits: 0,
+            screen_content: None,
+            integer_vectors: None,
+            order_hint_bits: 0,
+        };
         if !is_reduced && reader.bit()? {
-            // How long the numbers of frames are.
-            reader.bits(7)?;
+            // How long the differences between numbers of frames are, and how much longer the numbers.
+            let difference_bits = reader.bits(4)?.saturating_add(2);
+            frames.frame_id_bits = reader.bits(3)?.saturating_add(1).saturating_add(difference_bits);
         }
         // Superblocks of 128, filters within frames.
         reader.bits(3)?;
         if !is_reduced {
-            skip_tools(&mut reader)?;
+            frames.parse_tools(&mut reader)?;
         }
         // Super-resolution, directional enhancement, restoration.
         reader.bits(3)?;
@@ -82,6 +110,7 @@ impl SequenceHeader {
             frame_rate,
             colour: None,
             full_range: false,
+            frames,
         };
         header.parse_colour(&mut reader)?;
         Some(header)
@@ -183,12 +212,14 @@ struct Points {
     level: u8,
     high_tier: bool,
     frame_rate: Option<FrameRate>,
+    has_decoder_model: bool,
 }
 
 impl Points {
     /// Of a stream of one still picture.
     fn reduced(reader: &mut BitReader<'_>) -> Option<Points> {
-        Some(Points { level: u8::try_from(reader.bits(5)?).ok()?, high_tier: false, frame_rate: None })
+        let level = u8::try_from(reader.bits(5)?).ok()?;
+        Some(Points { level, high_tier: false, frame_rate: None, has_decoder_model: false })
     }
 
     fn parse(reader: &mut BitReader<'_>) -> Option<Points> {
@@ -225,24 +256,26 @@ impl Points {
             first = first.or(Some((level, high_tier)));
         }
         let (level, high_tier) = first?;
-        Some(Points { level, high_tier, frame_rate })
+        Some(Points { level, high_tier, frame_rate, has_decoder_model: delay_bits.is_some() })
     }
 }
 
-/// What tools of prediction a sequence has, up to `enable_superres`.
-fn skip_tools(reader: &mut BitReader<'_>) -> Option<()> {
-    reader.bits(4)?;
-    let has_order = reader.bit()?;
-    if has_order {
-        reader.bits(2)?;
+impl FrameSyntax {
+    /// Parses which tools of prediction a sequence has, up to `enable_superres`.
+    fn parse_tools(&mut self, reader: &mut BitReader<'_>) -> Option<()> {
+        reader.bits(4)?;
+        let has_order = reader.bit()?;
+        if has_order {
+            reader.bits(2)?;
+        }
+        // Each frame chooses, or all or none are coded as content of screens.
+        self.screen_content = if reader.bit()? { None } else { Some(reader.bit()?) };
+        if self.screen_content != Some(false) {
+            self.integer_vectors = if reader.bit()? { None } else { Some(reader.bit()?) };
+        }
+        if has_order {
+            self.order_hint_bits = reader.bits(3)?.saturating_add(1);
+        }
+        Some(())
     }
-    // Each frame chooses, or all or none are coded as content of screens.
-    let may_be_screen = reader.bit()? || reader.bit()?;
-    if may_be_screen && !reader.bit()? {
-        reader.bit()?;
-    }
-    if has_order {
-        reader.bits(3)?;
-    }
-    Some(())
 }

@@ -64,6 +64,16 @@ fn sequence_headers_are_read() {
     assert_eq!((header.width_px, header.height_px, header.bit_depth), (320, 180, 8));
     assert_eq!((header.codec_string().as_str(), header.colour), ("av01.0.00M.08", None));
 
+    let frames = FrameSyntax {
+        is_reduced: false,
+        has_decoder_model: false,
+        frame_id_bits: 0,
+        screen_content: None,
+        integer_vectors: None,
+        order_hint_bits: 7,
+    };
+    assert_eq!(header.frames, frames);
+
     let header = SequenceHeader::parse(BT_709).unwrap();
     let colour = ColourDescription { full_range: false, primaries: 1, transfer: 1, matrix: 1 };
     assert_eq!((header.width_px, header.colour), (320, Some(colour)));
