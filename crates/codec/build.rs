@@ -34,9 +34,33 @@ fn main() {
         source: "src/audio/aac_shim.c",
         header: "src/audio/aac_shim.h",
     });
+    #[cfg(feature = "av1")]
+    for library in [
+        Library {
+            feature: "av1",
+            pkg_config: "aom",
+            // The first with all controls that the shim sets; Debian 12 has it.
+            at_least: "3.6.0",
+            debian_package: "libaom-dev",
+            linked: true,
+            source: "src/av1/aom_shim.c",
+            header: "src/av1/aom_shim.h",
+        },
+        Library {
+            feature: "av1",
+            pkg_config: "dav1d",
+            at_least: "1.0.0",
+            debian_package: "libdav1d-dev",
+            linked: true,
+            source: "src/av1/dav1d_shim.c",
+            header: "src/av1/dav1d_shim.h",
+        },
+    ] {
+        shim(&library);
+    }
 }
 
-#[cfg(any(feature = "x264", feature = "opus", feature = "aac"))]
+#[cfg(any(feature = "x264", feature = "opus", feature = "aac", feature = "av1"))]
 struct Library {
     feature: &'static str,
     pkg_config: &'static str,
@@ -48,7 +72,7 @@ struct Library {
     header: &'static str,
 }
 
-#[cfg(any(feature = "x264", feature = "opus", feature = "aac"))]
+#[cfg(any(feature = "x264", feature = "opus", feature = "aac", feature = "av1"))]
 fn shim(library: &Library) {
     println!("cargo:rerun-if-changed={}", library.source);
     println!("cargo:rerun-if-changed={}", library.header);
@@ -75,7 +99,7 @@ fn shim(library: &Library) {
         .std("c11")
         .warnings(true)
         .extra_warnings(true)
-        .compile(&format!("glassline_{}_shim", library.feature));
+        .compile(&format!("glassline_{}_shim", library.pkg_config));
     if !library.linked {
         return;
     }
@@ -84,7 +108,7 @@ fn shim(library: &Library) {
     }
 }
 
-#[cfg(any(feature = "x264", feature = "opus", feature = "aac"))]
+#[cfg(any(feature = "x264", feature = "opus", feature = "aac", feature = "av1"))]
 fn probe(library: &Library, emit: bool) -> Result<pkg_config::Library, pkg_config::Error> {
     pkg_config::Config::new()
         .atleast_version(library.at_least)

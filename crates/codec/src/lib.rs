@@ -3,14 +3,15 @@
 //! Pictures and samples come in, access units go out; time stamps are arguments and nothing here reads a clock.
 //! [`vp8`] is ours from end to end, and needs no library.
 //!
-//! libx264's own threads are the one exception to the purity of this room: they live between
-//! [`h264::x264::Encoder::new`] and its drop, and no result depends on them.
+//! The libraries' own threads are the one exception to the purity of this room: those of libx264, libaom and dav1d live
+//! between the opening of an encoder or decoder and its drop, and no result depends on them.
 //!
 //! | feature | links | licence that it brings |
 //! |---|---|---|
 //! | `x264` (default) | libx264 | GPL version 2 or later |
 //! | `opus` (default) | libopus | BSD |
 //! | `aac` (default) | nothing; opens FFmpeg's libavcodec when the first encoder is opened | LGPL or GPL, as it was built |
+//! | `av1` (default) | libaom, libdav1d | BSD 2-clause, AOM patent licence |
 //!
 //! Without features the crate builds without a C compiler or library.
 #![deny(unsafe_code)]
@@ -18,6 +19,8 @@
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod audio;
+#[cfg(feature = "av1")]
+pub mod av1;
 pub mod error;
 pub mod h264;
 pub mod vp8;

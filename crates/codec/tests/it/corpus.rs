@@ -3,10 +3,19 @@
 
 use glassline_test_support::corpus;
 
+#[cfg(feature = "av1")]
+#[path = "../../../../fuzz/bodies/av1.rs"]
+mod av1;
 #[path = "../../../../fuzz/bodies/vp8.rs"]
 mod vp8;
 #[path = "../../../../fuzz/bodies/vp8_encode.rs"]
 mod vp8_encode;
+
+#[cfg(feature = "av1")]
+#[test]
+fn av1_units() {
+    corpus::run("av1", av1::run);
+}
 
 #[test]
 fn vp8_frames() {
