@@ -16,7 +16,7 @@ mod sound;
 pub(crate) use figures::decision as decision_line;
 pub(crate) use receive::{Args as ReceiveArgs, run as receive};
 pub(crate) use send::{Args as SendArgs, run as send};
-pub(crate) use sending::DEFAULT_SPEED;
+pub(crate) use sending::speed_of;
 
 use crate::failure;
 use crate::link::{self, Channel, ChannelEnds, Extra, Told};

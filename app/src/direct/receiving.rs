@@ -42,7 +42,7 @@ pub(super) struct ReceiveOptions {
     publish_key_file: Option<PathBuf>,
     #[command(flatten)]
     trust: Trust,
-    /// The largest VP8 picture that is accepted, by its number of samples [default: 8192x8192]
+    /// The largest VP8 or AV1 picture that is accepted, by its number of samples [default: 8192x8192]
     #[arg(long, value_name = "WxH", value_parser = quantity::parse_size)]
     max_picture: Option<Size>,
     /// Where audio goes: alsa:DEVICE, FILE.wav, fd:N (raw samples to an open descriptor: s16le, 48 kHz, stereo), or

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use glassline_call::direct::SoundSender;
 use glassline_call::direct::{
     CodecMode, CodedSize, CodedVideoSender, Decision, EncodingSettings, SendSettings, SenderSettings,
-    SoundCapture, VideoSender,
+    SoundCapture, VideoCodec, VideoSender,
 };
 use glassline_codec::h264::x264;
 use glassline_io::clock::Clock;
@@ -35,7 +35,6 @@ use std::time::Duration;
 const MAX_SIDE: u32 = 16_383;
 /// More threads than this bring nothing at 720p.
 const MOST_THREADS: usize = 4;
-pub(crate) const DEFAULT_SPEED: u8 = SenderSettings::DEFAULT_SPEED;
 const DEFAULT_CANDIDATES: u8 = 4;
 const DEFAULT_PARITY: Fec = Fec::WhenLossy(25);
 
@@ -66,6 +65,10 @@ pub(super) enum Codec {
     /// is needed after a loss
     #[default]
     Vp8,
+    /// AV1 by libaom, controlled like VP8: better pictures of faces and interiors in the same bits, for more processor
+    /// time; what is received can be passed on without coding it again
+    #[cfg(feature = "av1")]
+    Av1,
     /// H.264 by x264, at a bit rate that follows the network: better pictures for less processor time, but more
     /// delay after a loss
     H264,
@@ -84,10 +87,10 @@ pub(super) struct SendOptions {
     /// Highest bit rate of the video, even if the network carries more, as in 3M
     #[arg(long, value_name = "RATE")]
     bitrate: Option<Bitrate>,
-    /// The encoder's speed against quality, from 0 (best) to 10 (fastest); the encoder is faster when time is short,
-    /// and slower for pictures that are coded at a smaller size
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SPEED, value_parser = clap::value_parser!(u8).range(0..=10))]
-    speed: u8,
+    /// The encoder's speed against quality, from 0 (best) to 10 (fastest), with AV1 from 7; the encoder is faster when
+    /// time is short, and slower for pictures that are coded at a smaller size [default: 4; with AV1 9]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
+    speed: Option<u8>,
     /// The size at which pictures are coded: smaller when the network carries little (auto), always the source's size
     /// (source), or WxH; they are displayed at the size at which they were captured
     #[arg(long, value_name = "auto|source|WxH", default_value_t)]
@@ -137,7 +140,7 @@ impl Default for SendOptions {
             codec: Codec::Vp8,
             preset: None,
             bitrate: None,
-            speed: DEFAULT_SPEED,
+            speed: None,
             size: CodedSize::Adaptive,
             candidates: DEFAULT_CANDIDATES,
             fec: DEFAULT_PARITY,
@@ -222,12 +225,19 @@ impl Sending {
         };
         let source = Source::open(input, &request, clock).map_err(input_words)?;
         match options.codec {
-            Codec::Vp8 => Sending::functional(source, sound, options),
+            Codec::Vp8 => Sending::functional(source, sound, options, VideoCodec::Vp8),
+            #[cfg(feature = "av1")]
+            Codec::Av1 => Sending::functional(source, sound, options, VideoCodec::Av1),
             Codec::H264 => Sending::encoding(source, sound, options),
         }
     }
 
-    fn functional(source: Source, sound: Sound, options: &SendOptions) -> Result<Sending> {
+    fn functional(
+        source: Source,
+        sound: Sound,
+        options: &SendOptions,
+        video_codec: VideoCodec,
+    ) -> Result<Sending> {
         if options.preset.is_some() {
             return Err(failure::usage("--preset is x264's", "add --codec h264, or choose --speed"));
         }
@@ -246,7 +256,8 @@ impl Sending {
             asked => usize::from(asked),
         };
         let sender = SenderSettings {
-            speed: options.speed,
+            speed: speed_of(options.speed, video_codec)?,
+            video_codec,
             size: options.size,
             candidates: usize::from(options.candidates),
             bitrate_max: options.bitrate,
@@ -405,12 +416,22 @@ impl SendOptions {
         ];
         match own.into_iter().find(|(is_given, _)| *is_given) {
             Some((_, option)) => {
-                let message = format!("{option} belongs to pictures in VP8, and not to {kind}");
+                let message = format!("{option} belongs to pictures in VP8 or AV1, and not to {kind}");
                 Err(failure::usage(message, "leave it out"))
             }
             None => Ok(()),
         }
     }
+}
+
+/// The encoder's speed: the one that was asked for, if the codec has it.
+pub(crate) fn speed_of(asked: Option<u8>, codec: VideoCodec) -> Result<u8> {
+    let (speeds, speed) = (codec.speeds(), asked.unwrap_or(codec.default_speed()));
+    if speeds.contains(&speed) {
+        return Ok(speed);
+    }
+    let message = format!("--speed {speed}: this codec has {} to {}", speeds.start(), speeds.end());
+    Err(failure::usage(message, "choose one of these, or leave it out"))
 }
 
 /// Names this run for the receiver.

@@ -7,6 +7,7 @@ use crate::output::ReaderGone;
 use anyhow::Result;
 use glassline_call::direct::{Content, PublishSettings, Publisher, Shown, Sink};
 use glassline_codec::vp8::{Encoder, EncoderSettings, Serial, StreamQuality};
+use glassline_media::container::ivf::Header;
 use glassline_media::{Stage, Time};
 use glassline_studio::output::Target;
 use std::fs::File;
@@ -95,6 +96,8 @@ impl Sink for Stdout {
                     Box::new(Pictures { output, number: 0 })
                 }
                 Content::Unit(_) => Box::new(Units { writer: Box::new(io::stdout()) }),
+                // It does not ask for frames.
+                Content::Frame(_) => return Ok(()),
             });
         }
         self.0.as_mut().map_or(Ok(()), |sink| sink.show(shown))
@@ -117,7 +120,7 @@ impl Sink for Units {
                 self.writer.write_all(&unit.data)?;
                 self.writer.flush()
             }
-            Content::Picture(_) => Err(io::Error::other(
+            Content::Picture(_) | Content::Frame(_) => Err(io::Error::other(
                 "pictures come, not H.264; name FILE.y4m, FILE.ivf, FILE.ts, -, or a relay's URL",
             )),
         }
@@ -147,7 +150,7 @@ impl Sink for Pictures {
         let picture = match &shown.content {
             Content::Picture(picture) => picture,
             Content::Unit(_) if self.output.is_null() => return Ok(()),
-            Content::Unit(_) => return Err(no_pictures()),
+            Content::Unit(_) | Content::Frame(_) => return Err(no_pictures()),
         };
         self.number += 1;
         self.output.picture(picture, shown.rate, self.number).map_err(as_io)
@@ -158,7 +161,8 @@ impl Sink for Pictures {
     }
 }
 
-/// Encodes pictures again: what came was coded against states that only our receiver has, and no player could follow.
+/// Encodes pictures of VP8 again: what came was coded against states that only our receiver has, and no player could follow.
+/// Frames of AV1 are written as they came.
 struct Encoded {
     target: Target,
     opened: Option<Stream>,
@@ -166,7 +170,8 @@ struct Encoded {
 
 struct Stream {
     output: IvfOutput,
-    encoder: Encoder,
+    /// `None`: what is written is coded already.
+    encoder: Option<Encoder>,
     first: Time,
     /// The time stamp of the next frame at least.
     next: u64,
@@ -174,7 +179,11 @@ struct Stream {
 
 impl Encoded {
     fn write(&mut self, shown: &Shown) -> Result<()> {
-        let Content::Picture(picture) = &shown.content else { return Err(no_pictures().into()) };
+        let size = match &shown.content {
+            Content::Picture(picture) => picture.size(),
+            Content::Frame(frame) => frame.size,
+            Content::Unit(_) => return Err(no_pictures().into()),
+        };
         let captured = shown.stamps.at(Stage::Captured).unwrap_or_default();
         let stream = match &mut self.opened {
             Some(stream) => stream,
@@ -186,23 +195,33 @@ impl Encoded {
                     speed: SPEED,
                     denoise: None,
                 };
-                let output = IvfOutput::open(&self.target, picture.size(), shown.rate)?;
-                let encoder = Encoder::new(&settings);
+                let is_coded = matches!(shown.content, Content::Frame(_));
+                let codec = if is_coded { Header::AV1 } else { Header::VP8 };
+                let output = IvfOutput::open(&self.target, codec, size, shown.rate)?;
+                let encoder = (!is_coded).then(|| Encoder::new(&settings));
                 self.opened.insert(Stream { output, encoder, first: captured, next: 0 })
             }
         };
-        let frame = stream.encoder.encode(picture, &Serial)?;
+        let bytes = match (&shown.content, &mut stream.encoder) {
+            (Content::Picture(picture), Some(encoder)) => encoder.encode(picture, &Serial)?.bytes.into(),
+            (Content::Frame(frame), None) => frame.frame.clone(),
+            _ => return Err(io::Error::other("the sender now codes its pictures otherwise").into()),
+        };
         // A picture that was not sent leaves a gap.
         let place = captured.since(stream.first).as_secs_f64() * shown.rate.as_f64();
         let time_stamp = (place.round() as u64).max(stream.next);
         stream.next = time_stamp + 1;
-        stream.output.frame_at(frame.bytes, time_stamp)
+        stream.output.frame_at(bytes, time_stamp)
     }
 }
 
 impl Sink for Encoded {
     fn show(&mut self, shown: &Shown) -> io::Result<()> {
         self.write(shown).map_err(as_io)
+    }
+
+    fn takes_frames(&self) -> bool {
+        true
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -7,12 +7,12 @@ use super::link::quantity::{self as link_quantity, Sided, Speed, of_side};
 use super::real_time::{self, Experiment};
 use super::slots::write_slots;
 use super::stages::stages_table;
-use crate::direct::{DEFAULT_SPEED, decision_line};
+use crate::direct::{decision_line, speed_of};
 use crate::encode::input_words;
 use crate::link::parse_parity;
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};
-use glassline_call::direct::{CodecMode, CodedSize, SenderSettings};
+use glassline_call::direct::{CodecMode, CodedSize, SenderSettings, VideoCodec};
 use glassline_io::process::processors;
 use glassline_lab::experiment::{Cost, Outcome, Setup, SoundSummary, Summary, run as run_experiment};
 use glassline_media::FrameRate;
@@ -92,10 +92,13 @@ pub(super) struct Args {
     /// Seed of all random numbers: the same seed gives the same losses
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The encoder's speed against quality, from 0 (best) to 10 (fastest); smaller pictures are coded with more
-    /// effort
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SPEED, value_parser = clap::value_parser!(u8).range(0..=10))]
-    pub(super) speed: u8,
+    /// Codec of the video
+    #[arg(long, value_enum, value_name = "CODEC", default_value = "vp8")]
+    codec: Codec,
+    /// The encoder's speed against quality, from 0 (best) to 10 (fastest), with AV1 from 7; smaller pictures are coded
+    /// with more effort [default: 4; with AV1 9]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
+    pub(super) speed: Option<u8>,
     /// The size at which pictures are coded: smaller when the network carries little (auto), the source's size
     /// (source), or WxH
     #[arg(long, value_name = "auto|source|WxH", default_value_t)]
@@ -140,6 +143,36 @@ pub(super) struct Args {
     set: traces::SetRequest,
     #[command(flatten, next_help_heading = "In real time")]
     real_time: real_time::Options,
+}
+
+/// The codecs that an experiment can be made with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Codec {
+    /// VP8, each picture in several qualities
+    #[default]
+    Vp8,
+    /// AV1 by libaom
+    #[cfg(feature = "av1")]
+    Av1,
+}
+
+impl Codec {
+    fn of_sender(self) -> VideoCodec {
+        match self {
+            Codec::Vp8 => VideoCodec::Vp8,
+            #[cfg(feature = "av1")]
+            Codec::Av1 => VideoCodec::Av1,
+        }
+    }
+
+    /// As `glassline send --codec` calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Codec::Vp8 => "vp8",
+            #[cfg(feature = "av1")]
+            Codec::Av1 => "av1",
+        }
+    }
 }
 
 /// How long pictures are sent where nothing is said.
@@ -260,7 +293,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// One run in virtual time, over ways of this capacity: that of the video, and the opposite one.
 fn setup_of(args: &Args, [up, down]: [&Speed; 2], rate: FrameRate) -> Result<Setup> {
     let sender = SenderSettings {
-        speed: args.speed,
+        speed: speed_of(args.speed, args.codec.of_sender())?,
+        video_codec: args.codec.of_sender(),
         candidates: usize::from(args.candidates),
         bitrate_max: args.bitrate,
         size: args.size,
@@ -374,11 +408,12 @@ fn sender_options(args: &Args) -> Vec<OsString> {
         Fec::Always(percent) => format!("always:{percent}%"),
     };
     let mut words: Vec<OsString> = vec![
-        format!("--speed={}", args.speed).into(),
+        format!("--codec={}", args.codec.name()).into(),
         format!("--size={}", args.size).into(),
         format!("--candidates={}", args.candidates).into(),
         format!("--fec={parity}").into(),
     ];
+    words.extend(args.speed.map(|speed| OsString::from(format!("--speed={speed}"))));
     words.extend(args.bitrate.map(|rate| OsString::from(format!("--bitrate={rate}"))));
     words.extend(args.conventional.then(|| "--conventional".into()));
     let decisions = args.decisions.iter();
@@ -415,10 +450,11 @@ mod tests {
             sender_options(&Args::from_arg_matches(&matches).unwrap())
         };
         let expected = [
-            "--speed=6",
+            "--codec=vp8",
             "--size=640x360",
             "--candidates=3",
             "--fec=always:25%",
+            "--speed=6",
             "--bitrate=3M",
             "--conventional",
             "--decisions",

@@ -38,7 +38,7 @@ pub(super) struct Options {
     /// Measure another system instead of Glassline, in real time: WebRTC between two browsers (Chromium) without
     /// windows
     #[arg(long, value_enum, value_name = "PEER", conflicts_with_all = [
-        "controller", "probing", "cost", "audio_bitrate", "speed", "size", "candidates", "bitrate", "fec", "conventional",
+        "controller", "probing", "cost", "audio_bitrate", "codec", "speed", "size", "candidates", "bitrate", "fec", "conventional",
         "decisions",
     ])]
     peer: Option<Peer>,

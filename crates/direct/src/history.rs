@@ -1,7 +1,7 @@
 //! The states behind the pictures that were sent, and what is known of each: what the next picture may be coded against.
 
+use crate::coder::State;
 use crate::wire::StateTag;
-use glassline_codec::vp8::State;
 use glassline_transport::link::MessageId;
 use std::collections::BTreeMap;
 
@@ -34,6 +34,8 @@ pub(crate) enum Taken {
     News,
     /// That, or a newer one, was known.
     Old,
+    /// It is known now that the receiver has it, and here its state was overwritten: nothing is coded against it.
+    Gone,
     /// The receiver's state is another than ours.
     Mismatch,
     /// No such picture was sent, or its state is not kept.
@@ -143,52 +145,82 @@ impl History {
         numbers.into_iter().filter(|number| self.lose(*number)).count() as u64
     }
 
-    /// The receiver says that it has decoded a picture, with this state. Older ones are not needed any more.
-    pub(crate) fn handle_decoded(&mut self, number: u64, tag: StateTag) -> Taken {
+    /// The receiver says that it has decoded a picture, with this state. Older ones are not needed any more where its state is
+    /// still here, which `has` says.
+    pub(crate) fn handle_decoded(
+        &mut self,
+        number: u64,
+        tag: StateTag,
+        has: impl Fn(&State) -> bool,
+    ) -> Taken {
         if self.base.is_some_and(|base| number <= base) {
             return Taken::Old;
         }
         let Some(sent) = self.sent.get_mut(&number) else { return Taken::Unknown };
-        if StateTag::from(sent.state.hash()) != tag {
+        if sent.state.tag() != tag {
             sent.known = Known::Flying;
             self.lose(number);
             return Taken::Mismatch;
         }
         sent.known = Known::Decoded;
+        if !has(&sent.state) {
+            return Taken::Gone;
+        }
         self.base = Some(number);
         self.sent = self.sent.split_off(&number);
         Taken::News
     }
 
-    /// Whether the receiver has said that it has this state.
-    pub(crate) fn is_decoded(&self, number: u64) -> bool {
-        self.sent.get(&number).is_some_and(|sent| sent.known == Known::Decoded)
+    /// Whether the receiver has said that it has this state, and it is here too.
+    pub(crate) fn is_common(&self, number: u64, has: impl Fn(&State) -> bool) -> bool {
+        self.sent.get(&number).is_some_and(|sent| sent.known == Known::Decoded && has(&sent.state))
     }
 
     /// What the next picture is coded against: the newest that is not known to be lost, or, where `safely`, the newest that the
-    /// receiver has said it has.
-    pub(crate) fn source(&self, safely: bool) -> Option<(u64, &State)> {
-        let newest = || self.sent.iter().rev().find(|(_, sent)| sent.known != Known::Lost);
+    /// receiver has said it has. `has` says which states are still here.
+    pub(crate) fn source(&self, safely: bool, has: impl Fn(&State) -> bool) -> Option<(u64, &State)> {
+        let is_good = |sent: &Sent| sent.known != Known::Lost && has(&sent.state);
+        let newest = || self.sent.iter().rev().find(|(_, sent)| is_good(sent));
         let base = self.base.filter(|_| safely).and_then(|base| self.sent.get_key_value(&base));
-        base.or_else(newest).map(|(number, sent)| (*number, &sent.state))
+        base.filter(|(_, sent)| has(&sent.state)).or_else(newest).map(|(number, sent)| (*number, &sent.state))
+    }
+
+    /// The states that are worth something, the dearest first: `source`, what both ends have, then those that the receiver may
+    /// say it has. Where only a few can be kept it is best that they are spread over the time that a report takes, so that one
+    /// of them is always about to be confirmed: those that are closest to their neighbours are worth least.
+    pub(crate) fn dear(&self, source: Option<u64>) -> Vec<&State> {
+        let first: Vec<u64> =
+            source.into_iter().chain(self.base.filter(|base| Some(*base) != source)).collect();
+        let mut others: Vec<u64> = self
+            .sent
+            .iter()
+            .filter(|(number, sent)| sent.known != Known::Lost && !first.contains(number))
+            .map(|(number, _)| *number)
+            .collect();
+        let newest = self.sent.keys().next_back().copied().unwrap_or(0) + 1;
+        let mut least_first = Vec::with_capacity(others.len());
+        while !others.is_empty() {
+            let before = |at: usize| at.checked_sub(1).map_or(self.base.unwrap_or(0), |at| others[at]);
+            let gap = |at: usize| others.get(at + 1).unwrap_or(&newest).saturating_sub(before(at));
+            let least = (0..others.len()).min_by_key(|at| gap(*at)).unwrap_or(0);
+            least_first.push(others.remove(least));
+        }
+        let numbers = first.into_iter().chain(least_first.into_iter().rev());
+        numbers.filter_map(|number| self.sent.get(&number)).map(|sent| &sent.state).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_codec::vp8::{Request, encode};
-    use glassline_media::{Picture, PixelFormat, Size, Time};
-
-    /// A state for each picture; each is another.
-    fn state(shade: u8) -> State {
-        let mut picture = Picture::new(PixelFormat::I420, Size::new(16, 16).unwrap(), Time::ZERO);
-        picture.planes_mut()[0].lines_mut().for_each(|line| line.fill(shade));
-        encode(&State::new(), &picture, &Request::default()).unwrap().state
-    }
+    use crate::coder::test_state as state;
 
     fn tag(shade: u8) -> StateTag {
-        state(shade).hash().into()
+        state(shade).tag()
+    }
+
+    fn here(_: &State) -> bool {
+        true
     }
 
     /// Pictures 0 to `count` - 1, each coded against the one before.
@@ -202,14 +234,14 @@ mod tests {
     }
 
     fn source(history: &History, safely: bool) -> Option<u64> {
-        history.source(safely).map(|(number, _)| number)
+        history.source(safely, here).map(|(number, _)| number)
     }
 
     #[test]
     fn what_is_lost_takes_those_behind_it_along_until_the_receiver_says_that_it_came() {
         let mut history = chain(6);
         assert_eq!(source(&history, false), Some(5));
-        assert_eq!(history.handle_decoded(1, tag(8)), Taken::News);
+        assert_eq!(history.handle_decoded(1, tag(8), here), Taken::News);
         assert!(history.lose(3) && !history.lose(3) && !history.lose(5), "5 went along");
         assert_eq!(source(&history, false), Some(2), "the newest that nothing is known against");
         assert_eq!(source(&history, true), Some(1));
@@ -223,24 +255,24 @@ mod tests {
         history.push(7, state(70), Some(1));
         assert_eq!(source(&history, false), Some(7));
         // It was only late.
-        assert_eq!(history.handle_decoded(5, tag(40)), Taken::News);
+        assert_eq!(history.handle_decoded(5, tag(40), here), Taken::News);
         assert_eq!((source(&history, true), history.kept(8), history.len()), (Some(5), 5, 3));
-        assert_eq!(history.handle_decoded(2, tag(16)), Taken::Old);
+        assert_eq!(history.handle_decoded(2, tag(16), here), Taken::Old);
     }
 
     #[test]
     fn a_state_that_is_not_ours_is_not_built_upon() {
         let mut history = chain(3);
-        assert_eq!(history.handle_decoded(1, tag(99)), Taken::Mismatch);
+        assert_eq!(history.handle_decoded(1, tag(99), here), Taken::Mismatch);
         assert_eq!(source(&history, false), Some(0), "2 is coded against it");
-        assert_eq!(history.handle_decoded(9, tag(9)), Taken::Unknown);
-        assert!(!history.is_decoded(1));
+        assert_eq!(history.handle_decoded(9, tag(9), here), Taken::Unknown);
+        assert!(!history.is_common(1, here));
     }
 
     #[test]
     fn who_never_answers_makes_nothing_grow() {
         let mut history = chain(2);
-        history.handle_decoded(1, tag(8));
+        history.handle_decoded(1, tag(8), here);
         for number in 2..200 {
             history.push(number, state(16), Some(number - 1));
         }
@@ -253,7 +285,7 @@ mod tests {
     #[test]
     fn what_is_lost_makes_room_for_what_may_have_come() {
         let mut history = chain(4);
-        history.handle_decoded(0, tag(0));
+        history.handle_decoded(0, tag(0), here);
         assert!(history.lose(3));
         // A long outage: all that leaves is coded against the newest that may be there, and is given up.
         for number in 4..200 {
@@ -261,7 +293,7 @@ mod tests {
             assert!(history.lose(number));
         }
         assert_eq!(history.len(), UNANSWERED_MAX);
-        assert_eq!(history.handle_decoded(2, tag(16)), Taken::News, "it had come before the outage");
+        assert_eq!(history.handle_decoded(2, tag(16), here), Taken::News, "it had come before the outage");
     }
 
     #[test]
@@ -271,5 +303,36 @@ mod tests {
         history.set_message(2, MessageId(71));
         assert_eq!(history.number_of(MessageId(70)), Some(1));
         assert_eq!(history.number_of(MessageId(72)), None);
+    }
+
+    #[test]
+    fn what_was_overwritten_is_not_built_upon_and_what_is_kept_is_spread() {
+        let mut history = chain(8);
+        assert_eq!(history.handle_decoded(0, tag(0), here), Taken::News);
+        // The states of 1 to 3 were overwritten.
+        let gone = [tag(8), tag(16), tag(24)];
+        let has = |state: &State| !gone.contains(&state.tag());
+        assert_eq!(history.handle_decoded(2, tag(16), has), Taken::Gone);
+        assert!(history.is_common(0, has) && !history.is_common(2, has));
+        assert_eq!(history.source(true, has).map(|(number, _)| number), Some(0), "that one both ends have");
+        assert_eq!((history.base(), history.kept(8)), (Some(0), 0));
+        history.lose(4);
+        assert_eq!(
+            history.source(false, has).map(|(number, _)| number),
+            Some(0),
+            "all behind 4 are lost with it"
+        );
+        let mut history = chain(8);
+        history.handle_decoded(0, tag(0), here);
+        let dear = |history: &History, source| -> Vec<u64> {
+            let number = |found: &State| (0..8).find(|number| tag(number * 8) == found.tag());
+            history.dear(source).into_iter().filter_map(number).map(u64::from).collect()
+        };
+        // Source and base, then the one in the middle, and those beside it last.
+        let found = dear(&history, Some(7));
+        assert_eq!((&found[..2], found.len()), (&[7, 0][..], 8));
+        assert!((3..=4).contains(&found[2]), "{found:?}");
+        history.lose(3);
+        assert_eq!(dear(&history, Some(0)), [0, 2, 1], "what is lost is worth nothing");
     }
 }

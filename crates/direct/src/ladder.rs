@@ -49,6 +49,13 @@ impl Ladder {
         Some(self.finest_size()? - index / self.slope)
     }
 
+    /// The index that should give `wanted` bytes of a picture of which `index` gave `bytes`; none below `finest`.
+    pub(crate) fn corrected(&self, index: u8, bytes: f64, wanted: f64, finest: u8) -> u8 {
+        let octaves = (bytes.max(1.0) / wanted.max(1.0)).log2();
+        let corrected = f64::from(index) + octaves * self.slope;
+        corrected.round().clamp(f64::from(finest), f64::from(COARSEST)) as u8
+    }
+
     /// Takes what a picture took: indices with sizes, in any order.
     pub(crate) fn learn(&mut self, sizes: &[(u8, usize)]) {
         let octaves = |bytes: usize| (bytes.max(1) as f64).log2();
@@ -127,6 +134,20 @@ mod tests {
         let fits = indices.iter().map(|&index| size(index)).find(|&bytes| bytes <= 5_000).unwrap();
         assert!((3_800..=5_000).contains(&fits), "{fits} of {indices:?}");
         assert!(size(*indices.last().unwrap()) < 4_500);
+    }
+
+    #[test]
+    fn a_picture_that_missed_its_size_meets_it_the_second_time() {
+        let mut ladder = Ladder::new();
+        for _ in 0..40 {
+            ladder.learn(&sizes(&[40, 60]));
+        }
+        for first in [30, 90] {
+            let second = ladder.corrected(first, size(first) as f64, 5_000.0, 4);
+            assert!((4_300..5_700).contains(&size(second)), "{} with {second}", size(second));
+        }
+        assert_eq!(ladder.corrected(60, 1e9, 10.0, 4), 127);
+        assert_eq!(ladder.corrected(60, 10.0, 1e9, 4), 4);
     }
 
     #[test]

@@ -21,6 +21,7 @@
 
 mod channels;
 pub mod coded;
+mod coder;
 mod decision;
 mod history;
 mod ladder;
@@ -36,11 +37,12 @@ pub mod sound;
 pub mod wire;
 
 pub use channels::{REPORTS, SOUND, VIDEO, coded_options, report_options, sound_options, video_options};
+pub use coder::CodingError;
 pub use decision::{Candidate, Choice, Conditions, Decision, Reason};
 pub use newest::Newest;
-pub use receiver::{Fate, Receiver, ReceiverCounters, Shown};
+pub use receiver::{CodedFrame, Fate, Receiver, ReceiverCounters, RefusedPicture, Shown};
 pub use send_loop::{Coding, LinkAccess, Offered, SendError, SendLoop, SendStatus};
 pub use sender::{Sender, SenderCounters};
-pub use settings::{CodecMode, SenderSettings};
+pub use settings::{CodecMode, SenderSettings, VideoCodec};
 pub use share::{concerns_pictures, pictures_share};
 pub use size::CodedSize;

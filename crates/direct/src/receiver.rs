@@ -1,11 +1,15 @@
 //! The receiving end: decodes what it can, in the order of the pictures' numbers, and says what it has.
 
-use crate::wire::{DecodedPicture, LackingPicture, PictureHeader, Report, StateTag, WireError};
+mod decoder;
+
+use self::decoder::{Decoder, Held};
+use crate::wire::{DecodedPicture, FrameCodec, LackingPicture, PictureHeader, Report, StateTag, WireError};
 use bytes::Bytes;
-use glassline_codec::vp8::{self, Limits, State, Workspace, decode_in};
+use glassline_codec::vp8::Limits;
 use glassline_media::{FrameRate, Picture, Size, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
+use thiserror::Error;
 
 /// States that are held at most, whatever the sender says that it still needs.
 const STATES_MAX: usize = 40;
@@ -36,6 +40,37 @@ pub struct Shown {
     pub bytes: usize,
     /// Whether it needed no other.
     pub key: bool,
+}
+
+/// A frame that was decoded, as it came: those of one run in their order, from the first on, are a stream that any decoder of
+/// the codec decodes, since each was coded against one before it.
+#[derive(Clone, Debug)]
+pub struct CodedFrame {
+    /// What the sender said of it.
+    pub header: PictureHeader,
+    /// Pictures a second of the sender's source.
+    pub rate: FrameRate,
+    /// The size of its picture.
+    pub size: Size,
+    /// A temporal unit of AV1.
+    pub frame: Bytes,
+}
+
+/// Why pictures are refused that may be whole.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusedPicture {
+    /// It is larger than the caller's limit.
+    #[error("a picture of {size} has {} samples, and the limit on pictures is {max_pixels}", u64::from(size.width) * u64::from(size.height))]
+    TooLarge {
+        /// Its size.
+        size: Size,
+        /// The limit, in samples.
+        max_pixels: u32,
+    },
+    /// The pictures are AV1, and there is no decoder of it.
+    #[error("the pictures are AV1, and this build has no decoder of it")]
+    NoAv1,
 }
 
 /// What became of a message.
@@ -83,15 +118,15 @@ struct Waiting {
 /// Numbers of the pictures of one run of the sender rise, whatever comes: a run's place is taken by another one only with the
 /// first picture of that which can be shown, so that what was shown last is always known.
 pub struct Receiver {
-    limits: Limits,
-    workspace: Workspace,
+    decoder: Decoder,
     /// The run of which a picture was shown last.
     run: Option<Run>,
     /// Another one that nothing could be shown of yet.
     next: Option<Run>,
     counters: ReceiverCounters,
-    /// A picture that was refused for its size.
-    refused: Option<vp8::Error>,
+    refused: Option<RefusedPicture>,
+    /// Frames that were not taken yet; `None`: none are asked for.
+    frames: Option<VecDeque<CodedFrame>>,
 }
 
 /// What is known of one run of the sender.
@@ -101,7 +136,7 @@ struct Run {
     /// The size at which to show pictures, where they are not of that size.
     display: Option<Size>,
     /// By the number of the picture that they are behind.
-    states: BTreeMap<u64, (State, StateTag)>,
+    states: BTreeMap<u64, (Held, StateTag)>,
     /// Pictures that wait for one before them.
     waiting: BTreeMap<u64, Waiting>,
     newest: Option<u64>,
@@ -117,10 +152,10 @@ struct Run {
 
 /// What decodes, and what is counted, whichever run a picture is of.
 struct Shared<'a> {
-    limits: &'a Limits,
-    workspace: &'a mut Workspace,
+    decoder: &'a mut Decoder,
     counters: &'a mut ReceiverCounters,
-    refused: &'a mut Option<vp8::Error>,
+    refused: &'a mut Option<RefusedPicture>,
+    frames: Option<&'a mut VecDeque<CodedFrame>>,
 }
 
 impl std::fmt::Debug for Receiver {
@@ -133,13 +168,23 @@ impl std::fmt::Debug for Receiver {
 impl Receiver {
     /// An end that holds nothing yet. `limits` bounds the pictures that it decodes.
     pub fn new(limits: Limits) -> Receiver {
-        let (workspace, counters) = (Workspace::new(), ReceiverCounters::default());
-        Receiver { limits, workspace, run: None, next: None, counters, refused: None }
+        let (decoder, counters) = (Decoder::new(limits), ReceiverCounters::default());
+        Receiver { decoder, run: None, next: None, counters, refused: None, frames: None }
     }
 
-    /// A picture that was larger than the limits since the last call, if one was: it counts as damaged, and so do all that are
-    /// predicted from it.
-    pub fn poll_refused(&mut self) -> Option<vp8::Error> {
+    /// Keeps frames for [`Receiver::poll_frame`] from now on, which the caller then calls behind each [`Receiver::handle`].
+    pub fn keep_frames(&mut self) {
+        self.frames.get_or_insert_default();
+    }
+
+    /// A frame that was decoded, of a codec of which others can follow it: AV1. What is coded in VP8 was coded against states
+    /// that only this end has.
+    pub fn poll_frame(&mut self) -> Option<CodedFrame> {
+        self.frames.as_mut()?.pop_front()
+    }
+
+    /// Why a picture was refused since the last call, if one was: it counts as damaged, and so do all that are predicted from it.
+    pub fn poll_refused(&mut self) -> Option<RefusedPicture> {
         self.refused.take()
     }
 
@@ -173,10 +218,10 @@ impl Receiver {
             return Ok(Fate::Overtaken);
         };
         let mut shared = Shared {
-            limits: &self.limits,
-            workspace: &mut self.workspace,
+            decoder: &mut self.decoder,
             counters: &mut self.counters,
             refused: &mut self.refused,
+            frames: self.frames.as_mut(),
         };
         let fate = run.handle(now, header, frame, &mut shared);
         if is_next && matches!(fate, Fate::Shown(_)) {
@@ -231,6 +276,10 @@ impl Run {
         self.newest = self.newest.max(Some(header.number));
         self.release(header.kept, shared.counters);
         if self.shown.is_some_and(|shown| header.number <= shown) && !self.is_waited_for(header.number) {
+            shared.counters.overtaken += 1;
+            return Fate::Overtaken;
+        }
+        if self.would_overwrite_newer(&header) {
             shared.counters.overtaken += 1;
             return Fate::Overtaken;
         }
@@ -293,6 +342,17 @@ impl Run {
         }
     }
 
+    /// Whether decoding the picture would overwrite the state of a newer one: it is late, and for the sender the newer one's state
+    /// is there.
+    fn would_overwrite_newer(&self, header: &PictureHeader) -> bool {
+        let newer = || self.states.range(header.number..).map(|(_, (held, _))| held);
+        match header.codec {
+            FrameCodec::Vp8 => false,
+            FrameCodec::Av1 { .. } if header.source.is_none() => newer().next().is_some(),
+            FrameCodec::Av1 { slot } => newer().any(|held| held.is_in(slot)),
+        }
+    }
+
     /// A picture that has waited for its source, which is there now.
     fn next_ready(&mut self) -> Option<(PictureHeader, Bytes)> {
         let ready =
@@ -303,33 +363,43 @@ impl Run {
     }
 
     /// Decodes a picture and keeps its state; its source is there. `None` where the picture is damaged.
-    fn decode(&mut self, header: &PictureHeader, frame: &[u8], shared: &mut Shared<'_>) -> Option<Picture> {
-        let (limits, workspace) = (shared.limits, &mut *shared.workspace);
-        let decoded = header.size.map_or(Ok(()), |size| limits.check_size(size)).and_then(|()| {
-            let source = match header.source {
-                None => State::new(),
-                Some(source) => self.states.get(&source).ok_or(vp8::Error::NoKeyFrame)?.0.clone(),
-            };
-            let size = header.size.filter(|_| header.source.is_some());
-            let source = size.map_or(source.clone(), |size| source.resampled(size, workspace));
-            decode_in(&source, frame, limits, workspace)
-        });
-        if let Err(error @ vp8::Error::TooLarge { .. }) = &decoded {
-            *shared.refused = Some(error.clone());
-        }
-        let whole = decoded.ok().filter(|decoded| {
-            StateTag::from(decoded.state.hash()) == header.target && decoded.key == header.source.is_none()
-        });
-        let picture = whole.and_then(|decoded| Some((decoded.picture?, decoded.state)));
-        let Some((picture, state)) = picture else {
-            shared.counters.damaged += 1;
-            // The sender takes it for lost by what is said of it.
-            self.lacking = Some(LackingPicture { number: header.number, source: header.number });
-            return None;
+    fn decode(&mut self, header: &PictureHeader, frame: &Bytes, shared: &mut Shared<'_>) -> Option<Picture> {
+        let source = match header.source {
+            Some(source) => self.states.get(&source).map(|(held, _)| held),
+            None => None,
         };
+        let decoded = if header.source.is_some() == source.is_some() && !self.would_overwrite_newer(header) {
+            shared.decoder.decode(self.epoch, header, source, frame)
+        } else {
+            Err(None)
+        };
+        let (picture, state) = match decoded {
+            Ok(decoded) => decoded,
+            Err(refused) => {
+                *shared.refused = refused.or(shared.refused.take());
+                shared.counters.damaged += 1;
+                if header.codec != FrameCodec::Vp8 {
+                    // What a decoder of slots holds behind an error is not known.
+                    self.states.retain(|_, (held, _)| !held.is_in_slots());
+                }
+                // The sender takes it for lost by what is said of it.
+                self.lacking = Some(LackingPicture { number: header.number, source: header.number });
+                return None;
+            }
+        };
+        if let FrameCodec::Av1 { slot } = header.codec {
+            let is_key = header.source.is_none();
+            self.states.retain(|_, (held, _)| !(held.is_in(slot) || is_key && held.is_in_slots()));
+        }
         if header.source.is_none() {
             self.rate = header.rate.unwrap_or(self.rate);
             self.display = Some(header.size.unwrap_or(picture.size()));
+        }
+        if let Some(frames) = &mut shared.frames
+            && header.codec != FrameCodec::Vp8
+        {
+            let (header, frame) = (*header, frame.clone());
+            frames.push_back(CodedFrame { header, rate: self.rate, size: picture.size(), frame });
         }
         self.states.insert(header.number, (state, header.target));
         if self.lacking.is_some_and(|lacking| lacking.source <= header.number) {

@@ -9,16 +9,15 @@ use self::caution::Caution;
 use self::pace::{Allowance, Skips};
 use self::pending::{Pending, told_size};
 use self::resized::{Resizing, Tried};
+use crate::coder::{self, Coder, CodingError, Encoded, Request, State, Task};
 use crate::decision::{Candidate, Choice, Conditions, Decision, Reason};
 use crate::history::{History, Taken};
 use crate::ladder::Ladder;
 use crate::settings::{CodecMode, SenderSettings};
 use crate::shown::Shown;
-use crate::wire::{PictureHeader, Report, StateTag, WireError, no_stages};
-use glassline_codec::vp8::{
-    EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, Replace, Request, State, Updates,
-    encode_candidates_in, encode_in,
-};
+use crate::size::CodedSize;
+use crate::wire::{FrameCodec, PictureHeader, Report, StateTag, WireError, no_stages};
+use glassline_codec::vp8::{Parallel, Quality};
 use glassline_media::{FrameRate, Picture, Size, Stamps, Time};
 use glassline_transport::link::{MessageId, Outcome};
 use std::time::Duration;
@@ -41,6 +40,12 @@ const COMPARE_BEFORE: f64 = 0.6;
 /// the budget grows while it is encoded.
 const LEAST_EXPECTED: f64 = 0.4;
 const USUAL_GAIN: f64 = 0.2;
+/// Where a picture is encoded once: it is encoded once more where it is larger than what is expected to fit, or has less than this
+/// share of that, as long as no more than this much of the time for it is gone ([`Parallel::spent`]).
+const MISSED_SHARE: f64 = 0.55;
+const SECOND_BEFORE: f64 = 0.7;
+/// What a second one aims at.
+const SECOND_AIM: f64 = 0.9;
 /// How often a conventional encoder is given another quantiser.
 const CONVENTIONAL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -74,7 +79,7 @@ pub struct Sender {
     settings: SenderSettings,
     history: History,
     ladder: Ladder,
-    workspace: EncodeWorkspace,
+    coder: Box<dyn Coder>,
     resizing: Resizing,
     next: u64,
     skips: Skips,
@@ -102,12 +107,18 @@ impl Sender {
     /// A sender that has sent nothing.
     pub fn new(settings: SenderSettings) -> Sender {
         let allowance = Allowance::new(settings.bitrate_max, settings.frame_rate);
-        let resizing = Resizing::new(settings.size);
+        let coder = coder::of(&settings);
+        // Where only a picture that needs no other changes the size, no comparison of sizes pays.
+        let size = match settings.size {
+            CodedSize::Adaptive if !coder.has_cheap_candidates() => CodedSize::Source,
+            asked => asked,
+        };
+        let resizing = Resizing::new(size);
         Sender {
             settings,
             history: History::default(),
             ladder: Ladder::new(),
-            workspace: EncodeWorkspace::new(),
+            coder,
             resizing,
             next: 0,
             skips: Skips::default(),
@@ -156,7 +167,8 @@ impl Sender {
 
     /// Whether there is time for [`Sender::choose`] to search for a size, when so much is gone since the picture was handed over.
     pub fn may_search(&self, spent: Duration) -> bool {
-        self.share(spent) < SEARCH_BEFORE
+        // Without candidates that cost little a search is what keeps a picture from being left out.
+        self.share(spent) < if self.coder.has_cheap_candidates() { SEARCH_BEFORE } else { SECOND_BEFORE }
     }
 
     /// Whether there is time for [`Sender::compare_sizes`], when so much is gone since the picture was handed over.
@@ -171,7 +183,7 @@ impl Sender {
 
     /// Within which time the next picture should leave: the caller asks the link for its budget within that time.
     pub fn horizon(&self) -> Duration {
-        let needs_key = self.history.source(false).is_none();
+        let needs_key = self.history.source(false, |state| self.coder.has(state)).is_none();
         let usual = self.interval().mul_f64(HORIZON);
         if needs_key { KEY_HORIZON.max(usual) } else { usual }
     }
@@ -194,7 +206,7 @@ impl Sender {
         picture: &Picture,
         conditions: Conditions,
         parallel: &dyn Parallel,
-    ) -> Result<(), EncodeError> {
+    ) -> Result<(), CodingError> {
         self.pending = None;
         self.allowance.begin_picture();
         // What is under way will have left when this picture is encoded.
@@ -202,38 +214,42 @@ impl Sender {
         let expected = self.allowance.within(conditions.budget.max(floor));
         let careful = self.caution.holds(now) || !conditions.silence.is_zero();
         let is_same_source = self.resizing.begin(picture);
-        let source = self.history.source(careful).filter(|_| is_same_source);
+        let source = self.history.source(careful, |state| self.coder.has(state)).filter(|_| is_same_source);
         let source = source.map(|(number, state)| (number, state.clone()));
+        self.coder.begin(&self.history.dear(source.as_ref().map(|(number, _)| *number)));
+        let source_size = source.as_ref().map(|(_, state)| state.size());
+        let source = source
+            .and_then(|(number, state)| Some((number, self.coder.resampled(&state, self.resizing.coded())?)));
         if source.is_none() {
             self.resizing.begin_key(expected);
         }
         let coded = self.resizing.coded();
-        let (number, state) = source.map_or((None, State::new()), |(number, state)| (Some(number), state));
-        let request = self.request(number.is_none());
-        let source_size = state.size();
+        let (number, state) = source.map_or((None, None), |(number, state)| (Some(number), Some(state)));
+        let source_size = source_size.filter(|_| state.is_some());
+        let request = self.request();
         let size = told_size(source_size, picture.size(), coded);
-        let state = self.resizing.resampled(&state);
         let picture = &self.resizing.scaled(picture);
+        let task = Task { source: state.as_ref(), picture, request };
         let candidates = if number.is_none() {
-            vec![self.encode_key(picture, &request, expected, parallel)?]
+            vec![self.encode_key(task, expected, parallel)?]
         } else {
-            let mut qualities = self.qualities(now, picture, &state, &request, expected, parallel)?;
-            let workspace = &mut self.workspace;
-            match encode_candidates_in(&state, picture, &request, &qualities, workspace, parallel) {
+            let mut qualities = self.qualities(now, task, expected, parallel)?;
+            match self.coder.encode(task, &qualities, parallel) {
                 // Not even the smallest frame has the size that was asked for.
-                Err(EncodeError::Target { .. }) => {
+                Err(CodingError::Target { .. }) => {
                     qualities.retain(|quality| matches!(quality, Quality::Quantizer(_)));
-                    encode_candidates_in(&state, picture, &request, &qualities, workspace, parallel)?
+                    self.coder.encode(task, &qualities, parallel)?
                 }
                 other => other?,
             }
         };
         let mut candidates = candidates;
-        // Finest first, as sizes say it.
-        candidates.sort_by_key(|encoded| std::cmp::Reverse(encoded.bytes.len()));
         if number.is_some() {
+            candidates.extend(self.second(task, &candidates, expected, parallel)?);
+            // Finest first, as sizes say it.
+            candidates.sort_by_key(|encoded| std::cmp::Reverse(encoded.bytes.len()));
             let sizes: Vec<_> =
-                candidates.iter().map(|encoded| (encoded.stats.quantizer, encoded.bytes.len())).collect();
+                candidates.iter().map(|encoded| (encoded.quantizer, encoded.bytes.len())).collect();
             self.ladder.learn(&sizes);
         }
         self.counters.pictures += 1;
@@ -253,49 +269,69 @@ impl Sender {
         Ok(())
     }
 
-    /// At which size and speed the picture was encoded that [`Sender::choose`] decides on.
-    pub fn pending_coding(&self) -> Option<(Size, u8)> {
-        self.pending.as_ref().map(|pending| (pending.picture.size(), pending.request.speed))
+    /// At which size and speed the picture was encoded that [`Sender::choose`] decides on, and in how many qualities one after
+    /// the other, where further ones do not cost little.
+    pub(crate) fn pending_coding(&self) -> Option<(Size, u8, Option<usize>)> {
+        let pending = self.pending.as_ref()?;
+        let in_turn = (!self.coder.has_cheap_candidates()).then_some(pending.candidates.len());
+        Some((pending.picture.size(), pending.request.speed, in_turn))
     }
 
-    fn request(&self, key: bool) -> Request {
-        let long_term = self.since_long_term >= LONG_TERM_INTERVAL;
-        let golden = if long_term { Replace::ByCurrent } else { Replace::Keep };
-        let updates = Updates { golden, ..Updates::default() };
-        let speed = self.resizing.speed(self.settings.speed);
-        Request { speed, key_frame: key, updates, ..Request::default() }
+    fn request(&self) -> Request {
+        Request {
+            speed: self.resizing.speed(self.settings.speed),
+            renews_long_term: self.since_long_term >= LONG_TERM_INTERVAL,
+        }
     }
 
     /// A picture that needs no other, as large as may be; the smallest where none is small enough.
     fn encode_key(
         &mut self,
-        picture: &Picture,
-        request: &Request,
+        task: Task<'_>,
         expected: u64,
         parallel: &dyn Parallel,
-    ) -> Result<Encoded, EncodeError> {
+    ) -> Result<Encoded, CodingError> {
         let target = (expected as usize).saturating_sub(PictureHeader::BYTES_MAX).max(1);
-        let workspace = &mut self.workspace;
-        let quality = Quality::Bytes { target, never_above: true };
-        match encode_in(&State::new(), picture, &Request { quality, ..*request }, workspace, parallel) {
-            Err(EncodeError::Target { .. }) => {
-                let quality = Quality::Quantizer(127);
-                encode_in(&State::new(), picture, &Request { quality, ..*request }, workspace, parallel)
-            }
+        match self.coder.encode_one(task, Quality::Bytes { target, never_above: true }, parallel) {
+            Err(CodingError::Target { .. }) => self.coder.encode_one(task, Quality::Quantizer(127), parallel),
             other => other,
         }
+    }
+
+    /// The picture once more, where the codec makes one frame at a time and that one has another size than was wanted.
+    fn second(
+        &mut self,
+        task: Task<'_>,
+        candidates: &[Encoded],
+        expected: u64,
+        parallel: &dyn Parallel,
+    ) -> Result<Option<Encoded>, CodingError> {
+        let [first] = candidates else { return Ok(None) };
+        let bytes = (first.bytes.len() + PictureHeader::BYTES_USUAL) as f64;
+        let is_met = bytes <= expected as f64 && bytes >= expected as f64 * MISSED_SHARE;
+        let may = !self.coder.has_cheap_candidates()
+            && self.settings.codec == CodecMode::Functional
+            && self.settings.candidates > 1;
+        if !may || is_met || parallel.spent() > SECOND_BEFORE {
+            return Ok(None);
+        }
+        let SenderSettings { finest, .. } = self.settings;
+        let quantizer = self.ladder.corrected(first.quantizer, bytes, expected as f64 * SECOND_AIM, finest);
+        if quantizer == first.quantizer {
+            return Ok(None);
+        }
+        self.coder.encode_one(task, Quality::Quantizer(quantizer), parallel).map(Some)
     }
 
     fn qualities(
         &mut self,
         now: Time,
-        picture: &Picture,
-        state: &State,
-        request: &Request,
+        task: Task<'_>,
         expected: u64,
         parallel: &dyn Parallel,
-    ) -> Result<Vec<Quality>, EncodeError> {
+    ) -> Result<Vec<Quality>, CodingError> {
         let SenderSettings { candidates, finest, codec, .. } = self.settings;
+        let candidates = if self.coder.has_cheap_candidates() { candidates } else { 1 };
         if codec == CodecMode::Functional {
             // One of the size that is expected to fit, and quantisers around it for a budget that changes meanwhile.
             let sized = candidates > 2 && expected >= SEARCH_LEAST;
@@ -310,10 +346,9 @@ impl Sender {
             _ => {
                 let quality =
                     Quality::Bytes { target: expected.max(SEARCH_LEAST) as usize, never_above: false };
-                let request = Request { quality, ..*request };
-                let encoded = encode_in(state, picture, &request, &mut self.workspace, parallel)?;
-                self.conventional = Some((now, encoded.stats.quantizer));
-                encoded.stats.quantizer
+                let encoded = self.coder.encode_one(task, quality, parallel)?;
+                self.conventional = Some((now, encoded.quantizer));
+                encoded.quantizer
             }
         };
         Ok(vec![Quality::Quantizer(index)])
@@ -336,14 +371,14 @@ impl Sender {
         budget: u64,
         may_search: bool,
         parallel: &dyn Parallel,
-    ) -> Result<Option<Choice>, EncodeError> {
+    ) -> Result<Option<Choice>, CodingError> {
         let Some(mut pending) = self.pending.take() else { return Ok(None) };
         self.usual_budget += USUAL_GAIN * (budget as f64 - self.usual_budget);
         let allowed = self.allowance.within(budget);
         let mut head = self.head(&pending);
         let listed = |pending: &Pending, head: usize| -> Vec<Candidate> {
             let candidate = |encoded: &Encoded| Candidate {
-                quantizer: encoded.stats.quantizer,
+                quantizer: encoded.quantizer,
                 bytes: encoded.bytes.len() + head,
             };
             pending.candidates.iter().map(candidate).collect()
@@ -376,13 +411,8 @@ impl Sender {
             (None, Reason::Skipped)
         };
         if let Some(index) = chosen
-            && let Some(factor) = self.resizing.rescue(
-                &mut pending,
-                index,
-                self.settings.speed,
-                &mut self.workspace,
-                parallel,
-            )?
+            && let Some(factor) =
+                self.resizing.rescue(&mut pending, index, self.settings.speed, &mut *self.coder, parallel)?
         {
             self.ladder.rescale(factor);
             head = self.head(&pending);
@@ -409,7 +439,9 @@ impl Sender {
         let place = if chosen == 0 { 0 } else { 1 + usize::from(chosen + 1 == pending.candidates.len()) };
         self.counters.chosen[place] += 1;
         let encoded = pending.candidates.swap_remove(chosen);
-        let header = PictureHeader { target: encoded.state.hash().into(), ..self.header(&pending) };
+        let state = &encoded.state;
+        let header =
+            PictureHeader { target: state.tag(), codec: state.frame_codec(), ..self.header(&pending) };
         head.clear();
         header.write(&mut head);
         head.extend_from_slice(&encoded.bytes);
@@ -426,6 +458,8 @@ impl Sender {
             source: pending.source,
             kept,
             target: StateTag([0; 8]),
+            // All candidates are of one codec.
+            codec: pending.candidates.first().map_or(FrameCodec::Vp8, |encoded| encoded.state.frame_codec()),
             captured: pending.picture.captured_utc.unwrap_or_default(),
             rate: Some(self.settings.frame_rate).filter(|_| pending.source.is_none()),
             size: pending.size,
@@ -447,30 +481,27 @@ impl Sender {
         budget: u64,
         head: usize,
         parallel: &dyn Parallel,
-    ) -> Result<bool, EncodeError> {
+    ) -> Result<bool, CodingError> {
         let target = budget.saturating_sub(head as u64);
         if pending.source.is_none() || target < SEARCH_LEAST {
             return Ok(false);
         }
         let quality = Quality::Bytes { target: target as usize, never_above: true };
-        let request = Request { quality, ..pending.request };
-        match encode_in(&pending.state, &pending.picture, &request, &mut self.workspace, parallel) {
+        match self.coder.encode_one(pending.task(), quality, parallel) {
             Ok(encoded) => {
-                self.ladder.learn(&[(encoded.stats.quantizer, encoded.bytes.len())]);
+                self.ladder.learn(&[(encoded.quantizer, encoded.bytes.len())]);
                 pending.candidates.push(encoded);
                 Ok(true)
             }
-            Err(EncodeError::Target { .. }) => Ok(false),
+            Err(CodingError::Target { .. }) => Ok(false),
             Err(other) => Err(other),
         }
     }
 
     /// The picture goes.
     fn commit(&mut self, pending: &Pending, encoded: &Encoded, bytes: usize) {
-        self.since_long_term = match pending.request.updates.golden {
-            Replace::Keep if pending.source.is_some() => self.since_long_term + 1,
-            _ => 0,
-        };
+        let is_long_term = pending.request.renews_long_term || pending.source.is_none();
+        self.since_long_term = if is_long_term { 0 } else { self.since_long_term + 1 };
         self.counters.sent += 1;
         self.counters.bytes += bytes as u64;
         self.counters.key += u64::from(pending.source.is_none());
@@ -478,7 +509,7 @@ impl Sender {
         self.history.push(self.next, encoded.state.clone(), pending.source);
         self.next += 1;
         if pending.source.is_some()
-            && let Some(factor) = self.resizing.sent(pending.captured, encoded.stats.quantizer)
+            && let Some(factor) = self.resizing.sent(pending.captured, encoded.quantizer)
         {
             self.ladder.rescale(factor);
         }
@@ -491,8 +522,8 @@ impl Sender {
     ///
     /// # Errors
     /// The picture cannot be encoded.
-    pub fn compare_sizes(&mut self, now: Time, parallel: &dyn Parallel) -> Result<Option<Size>, EncodeError> {
-        let tried = self.resizing.compare(now, self.settings.speed, &mut self.workspace, parallel)?;
+    pub fn compare_sizes(&mut self, now: Time, parallel: &dyn Parallel) -> Result<Option<Size>, CodingError> {
+        let tried = self.resizing.compare(now, self.settings.speed, &mut *self.coder, parallel)?;
         let Some(Tried { size, factor }) = tried else { return Ok(None) };
         if let Some(factor) = factor {
             self.ladder.rescale(factor);
@@ -557,14 +588,15 @@ impl Sender {
         self.counters.shown = self.shown.total().min(self.counters.sent);
         if let Some(decoded) = report.decoded {
             self.held = decoded.held;
-            if self.history.handle_decoded(decoded.number, decoded.state) == Taken::Mismatch {
+            let has = |state: &State| self.coder.has(state);
+            if self.history.handle_decoded(decoded.number, decoded.state, has) == Taken::Mismatch {
                 self.counters.mismatches += 1;
                 self.counters.lost += 1;
             }
         }
         if let Some(lacking) = report.lacking {
             // What it lacks is all that we know it to have had: it has nothing any more, or only what is not kept here.
-            if self.history.is_decoded(lacking.source) {
+            if self.history.is_common(lacking.source, |state| self.coder.has(state)) {
                 self.handle_reset();
                 self.reported = (report.shown, report.came());
             } else {

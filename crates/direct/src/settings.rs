@@ -3,6 +3,7 @@
 use crate::size::CodedSize;
 use glassline_media::FrameRate;
 use glassline_media::quantity::Bitrate;
+use std::ops::RangeInclusive;
 
 /// How the encoder is steered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,47 @@ pub enum CodecMode {
     /// As others do it: once a second a quantiser is searched that gives frames of the budget, and every picture is sent. For
     /// comparisons.
     Conventional,
+}
+
+/// The codec of the pictures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VideoCodec {
+    /// VP8 (RFC 6386), our own: each picture in some qualities.
+    #[default]
+    Vp8,
+    /// AV1 by libaom: each picture once, and once more where its size is not what was wanted.
+    #[cfg(feature = "av1")]
+    Av1,
+}
+
+impl VideoCodec {
+    /// The speed against quality that a sender has where nothing else is said: what two cores do for 720p in less than half of a
+    /// picture's time.
+    pub const fn default_speed(self) -> u8 {
+        match self {
+            VideoCodec::Vp8 => SenderSettings::DEFAULT_SPEED,
+            #[cfg(feature = "av1")]
+            VideoCodec::Av1 => 9,
+        }
+    }
+
+    /// The fastest that a sender makes its encoder where time is short.
+    pub(crate) const fn fastest(self) -> u8 {
+        match self {
+            VideoCodec::Vp8 => 9,
+            #[cfg(feature = "av1")]
+            VideoCodec::Av1 => 10,
+        }
+    }
+
+    /// The speeds that it has, 0 the best and 10 the fastest.
+    pub const fn speeds(self) -> RangeInclusive<u8> {
+        match self {
+            VideoCodec::Vp8 => 0..=10,
+            #[cfg(feature = "av1")]
+            VideoCodec::Av1 => 7..=10,
+        }
+    }
 }
 
 /// What a sender is like.
@@ -31,9 +73,11 @@ pub struct SenderSettings {
     pub bitrate_max: Option<Bitrate>,
     /// The finest quantiser index: a finer one costs bits and makes no visible difference.
     pub finest: u8,
+    /// The codec of the pictures.
+    pub video_codec: VideoCodec,
     /// How the encoder is steered.
     pub codec: CodecMode,
-    /// At which size pictures are coded.
+    /// At which size pictures are coded; with AV1, [`CodedSize::Adaptive`] is the source's.
     pub size: CodedSize,
 }
 
@@ -50,6 +94,7 @@ impl SenderSettings {
             candidates: 4,
             bitrate_max: None,
             finest: 4,
+            video_codec: VideoCodec::Vp8,
             codec: CodecMode::Functional,
             size: CodedSize::Adaptive,
         }

@@ -2,23 +2,26 @@
 //! against anybody but the peer.
 //!
 //! ```text
-//! picture   version:1=1 flags:1 epoch:4 number:v back:v kept:v target:8 captured:v [rate:v+v] [size:v+v] stamps:1+n
-//!           frame:rest
-//!           flags     bit 0: it needs no other (a key frame); bit 4: size is there; the others are 0. Bits 1 to 3 are those
-//!                     of access units, which come on the same channel (`coded::wire`)
+//! picture   version:1=1 flags:1 epoch:4 number:v back:v kept:v target:8 captured:v [rate:v+v] [size:v+v] [slot:1]
+//!           stamps:1+n frame:rest
+//!           flags     bit 0: it needs no other (a key frame); bit 4: size is there; bit 5: the frame is AV1, and slot is
+//!                     there; the others are 0. Bits 1 to 3 are those of access units, which come on the same channel
+//!                     (`coded::wire`)
 //!           epoch     names one run of the sender; its numbers and states mean nothing in another one
 //!           number    of the picture, from 0, one more for each that was sent
 //!           back      number less that of the source, the picture with the state that it is coded against; 0 for none
 //!           kept      number less that of the oldest picture with a state that the sender may still code against
-//!           target    the first 8 bytes of the hash of the state behind it
+//!           target    the first 8 bytes of the hash of the state behind it; with AV1, of its picture
 //!           captured  UTC in microseconds
 //!           rate      of a key frame alone: pictures a second of the source, as a fraction
 //!           size      width and height. Of a key frame: the size at which to show its pictures and those behind it, where
 //!                     that is not its own. Of another: at which size it is coded, where its source state has another one,
 //!                     which is resampled first (`codec::vp8::State::resampled`)
+//!           slot      the decoder's slot (0 to 7) that the frame overwrites, of which state it then is; a key frame overwrites
+//!                     all, and 0 stands here. A slot that was overwritten since is no state any more
 //!           stamps    bytes of the block, then version:1=1 and for each stage passed since: stage:1 microseconds:v since
 //!                     capture. A receiver that does not know the version passes over the block.
-//!           frame     VP8 (RFC 6386)
+//!           frame     VP8 (RFC 6386), or a temporal unit of AV1
 //! report    version:1=1 flags:1 epoch:4 newest:v [decoded:v hash:8 held:v] [lacking:v source:v] shown:v passed:v
 //!           flags     bit 0: decoded, hash and held are there; bit 1: lacking and source are there
 //!           newest    number of the newest picture that came whole, plus 1; 0 for none
@@ -49,6 +52,7 @@ const VERSION: u8 = 1;
 const STAMPS_VERSION: u8 = 1;
 const KEY: u8 = 1;
 const SIZE: u8 = 16;
+const AV1: u8 = 32;
 const DECODED: u8 = 1;
 const LACKING: u8 = 2;
 
@@ -74,11 +78,30 @@ pub enum WireError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateTag(pub [u8; 8]);
 
+impl StateTag {
+    /// The first bytes of a hash.
+    pub(crate) fn first_of(hash: [u8; 16]) -> StateTag {
+        StateTag(std::array::from_fn(|index| hash[index]))
+    }
+}
+
 impl From<StateHash> for StateTag {
     fn from(hash: StateHash) -> StateTag {
-        let bytes = hash.to_bytes();
-        StateTag(std::array::from_fn(|index| bytes[index]))
+        StateTag::first_of(hash.to_bytes())
     }
+}
+
+/// What a frame is coded with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FrameCodec {
+    /// VP8.
+    #[default]
+    Vp8,
+    /// AV1.
+    Av1 {
+        /// The decoder's slot that it overwrites, 0 to 7; a key frame overwrites all.
+        slot: u8,
+    },
 }
 
 /// Stamps of a picture of which no stage but the capture is known, on a clock that is zero at that.
@@ -142,6 +165,8 @@ pub struct PictureHeader {
     /// Of a key frame: the size at which to show its pictures and those behind it, where it is not the frame's own. Of another:
     /// the size at which it is coded, where its source state has another one, which the receiver resamples first.
     pub size: Option<Size>,
+    /// What the frame is coded with.
+    pub codec: FrameCodec,
     /// The stages that it has passed since, on a clock that is zero at its capture.
     pub passed: Stamps,
 }
@@ -154,12 +179,15 @@ pub(crate) const NUMBER_MAX: u64 = 1 << 52;
 
 impl PictureHeader {
     /// The most bytes that [`PictureHeader::write`] makes.
-    pub const BYTES_MAX: usize = 2 + 4 + 3 * 8 + 8 + 8 + 2 * 8 + 2 * 8 + 2 + 8 * 9;
+    pub const BYTES_MAX: usize = 2 + 4 + 3 * 8 + 8 + 8 + 2 * 8 + 2 * 8 + 1 + 2 + 8 * 9;
+    /// About what it makes of a picture that is coded against another.
+    pub(crate) const BYTES_USUAL: usize = 60;
 
     /// Appends the header; the frame follows.
     pub fn write(&self, out: &mut Vec<u8>) {
         let flag = |is: bool, flag| if is { flag } else { 0 };
         let flags = flag(self.source.is_none(), KEY) | flag(self.size.is_some(), SIZE);
+        let flags = flags | flag(self.codec != FrameCodec::Vp8, AV1);
         out.extend_from_slice(&[VERSION, flags]);
         out.extend_from_slice(&self.epoch.to_be_bytes());
         varint::write(self.number, out);
@@ -177,6 +205,9 @@ impl PictureHeader {
             varint::write(size.width.into(), out);
             varint::write(size.height.into(), out);
         }
+        if let FrameCodec::Av1 { slot } = self.codec {
+            out.push(slot);
+        }
         write_stamps(&self.passed, out);
     }
 
@@ -193,7 +224,7 @@ impl PictureHeader {
         let back = reader.varint_up_to(number).ok_or(missing("source"))?;
         let kept =
             reader.varint().and_then(|kept| number.checked_sub(kept)).ok_or(missing("oldest source"))?;
-        let source = match (flags & !SIZE, back) {
+        let source = match (flags & !(SIZE | AV1), back) {
             (KEY, 0) => None,
             (0, 1..) => {
                 let source = number.checked_sub(back).filter(|source| *source >= kept);
@@ -215,8 +246,16 @@ impl PictureHeader {
             let (width, height) = (side()?, side()?);
             size = Some(Size::new(width, height).map_err(|_| missing("size"))?);
         }
+        let codec = match flags & AV1 {
+            0 => FrameCodec::Vp8,
+            _ => {
+                let is_there = |slot: &u8| *slot < 8 && (source.is_some() || *slot == 0);
+                FrameCodec::Av1 { slot: reader.byte().filter(is_there).ok_or(missing("slot"))? }
+            }
+        };
         let passed = parse_stamps(&mut reader).ok_or(missing("block of stamps"))?;
-        let header = PictureHeader { epoch, number, source, kept, target, captured, rate, size, passed };
+        let header =
+            PictureHeader { epoch, number, source, kept, target, captured, rate, size, codec, passed };
         Ok((header, reader.take_rest()))
     }
 }
@@ -350,15 +389,19 @@ mod tests {
     fn header() -> impl Strategy<Value = PictureHeader> {
         let numbers = (0..NUMBER_MAX, 0..300u64, 0..300u64, any::<bool>());
         let size = proptest::option::of((1..1u32 << 14, 1..1u32 << 14));
-        (any::<u32>(), numbers, any::<[u8; 8]>(), 0..NUMBER_MAX, (passed(), size)).prop_map(
-            |(epoch, (number, back, kept, key), target, captured, (passed, size))| {
+        let slot = proptest::option::of(0..8u8);
+        (any::<u32>(), numbers, any::<[u8; 8]>(), 0..NUMBER_MAX, (passed(), size, slot)).prop_map(
+            |(epoch, (number, back, kept, key), target, captured, (passed, size, slot))| {
                 let kept = number.saturating_sub(back + kept);
                 let source = (!key && number > 0).then(|| number.saturating_sub(back.max(1)).max(kept));
                 let source = source.filter(|source| *source < number);
                 let (target, captured) = (StateTag(target), Utc::from_micros(captured));
                 let rate = FrameRate::new(30_000, 1001).filter(|_| source.is_none());
                 let size = size.and_then(|(width, height)| Size::new(width, height).ok());
-                PictureHeader { epoch, number, source, kept, target, captured, rate, size, passed }
+                let codec = slot.map_or(FrameCodec::Vp8, |slot| FrameCodec::Av1 {
+                    slot: if source.is_some() { slot } else { 0 },
+                });
+                PictureHeader { epoch, number, source, kept, target, captured, rate, size, codec, passed }
             },
         )
     }
@@ -407,7 +450,7 @@ mod tests {
 
         #[test]
         fn anything_else_is_refused_or_makes_sense(message in proptest::collection::vec(any::<u8>(), 0..80)) {
-            let message = [&[1, message.first().copied().unwrap_or(0) & (KEY | SIZE)][..], &message].concat();
+            let message = [&[1, message.first().copied().unwrap_or(0) & (KEY | SIZE | AV1)][..], &message].concat();
             if let Ok((header, _)) = PictureHeader::parse(&message) {
                 prop_assert!(header.kept <= header.source.unwrap_or(header.number));
                 prop_assert!(header.source.is_none_or(|source| source < header.number));

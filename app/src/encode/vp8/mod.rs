@@ -16,6 +16,7 @@ use anyhow::{Context, Result};
 use encoder::Encoder;
 use glassline_codec::vp8::Denoise;
 use glassline_io::process::processors;
+use glassline_media::container::ivf::Header;
 use glassline_media::quantity::Bitrate;
 use glassline_studio::capture::{Input, Pictures};
 use glassline_studio::output::Target;
@@ -107,7 +108,7 @@ pub(super) fn run(line: &Line, input: &Input) -> Result<()> {
     };
     let mut encoder = Encoder::new(line, format, threads)?;
     // Last, so that nothing is overwritten where something is wrong.
-    let mut output = IvfOutput::open(target, format.size, format.rate)?;
+    let mut output = IvfOutput::open(target, Header::VP8, format.size, format.rate)?;
     let mut report = Report::new(target, format);
     let children = pictures.children();
     while !stop.load(Ordering::Relaxed)

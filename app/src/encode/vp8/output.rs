@@ -29,7 +29,7 @@ enum Kind {
 
 impl IvfOutput {
     /// Opens `target`, one that IVF goes to, and writes the header.
-    pub(crate) fn open(target: &Target, size: Size, rate: FrameRate) -> Result<IvfOutput> {
+    pub(crate) fn open(target: &Target, codec: [u8; 4], size: Size, rate: FrameRate) -> Result<IvfOutput> {
         let name = target.to_string();
         let kind = match target {
             Target::Null => Kind::Null,
@@ -50,7 +50,7 @@ impl IvfOutput {
         let mut output = IvfOutput { name, kind, frames: 0, bytes: Vec::new() };
         let side = |side: u32| u16::try_from(side).unwrap_or(u16::MAX);
         let (width, height) = (side(size.width), side(size.height));
-        Header { codec: Header::VP8, width, height, rate, frames: 0 }.write(&mut output.bytes);
+        Header { codec, width, height, rate, frames: 0 }.write(&mut output.bytes);
         output.write()?;
         Ok(output)
     }
@@ -61,9 +61,9 @@ impl IvfOutput {
     }
 
     /// Writes the next frame; `time_stamp` counts by the frame rate.
-    pub(crate) fn frame_at(&mut self, bytes: Vec<u8>, time_stamp: u64) -> Result<()> {
+    pub(crate) fn frame_at(&mut self, bytes: impl Into<Bytes>, time_stamp: u64) -> Result<()> {
         self.bytes.clear();
-        let frame = Frame { time_stamp, bytes: Bytes::from(bytes) };
+        let frame = Frame { time_stamp, bytes: bytes.into() };
         frame.write(&mut self.bytes)?;
         self.frames += 1;
         self.write()

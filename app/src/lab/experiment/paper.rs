@@ -4,6 +4,7 @@ use super::{open, run_shown, tell, threads};
 use crate::failure;
 use crate::lab::link::quantity::read_trace;
 use anyhow::{Context, Result};
+use glassline_call::direct::SenderSettings;
 use glassline_lab::clip;
 use glassline_lab::experiment::paper::{CASES, Case, FIGURES, Options};
 use glassline_lab::experiment::{Record, Settings, Summary};
@@ -26,7 +27,7 @@ pub(super) struct Request {
         requires = "results",
         conflicts_with_all = [
             "up", "down", "from", "delay", "queue", "loss", "reorder", "outage", "candidates", "bitrate", "audio_bitrate", "fec",
-            "controller", "probing", "conventional", "cost", "slots", "decisions", "json",
+            "controller", "probing", "conventional", "codec", "cost", "slots", "decisions", "json",
         ]
     )]
     paper: bool,
@@ -60,8 +61,12 @@ pub(super) fn run(args: &super::Args) -> Result<()> {
     for (index, case) in cases.iter().enumerate() {
         let mut pictures = open(&input)?;
         let format = pictures.format();
-        let options =
-            Options { rate: format.rate, longest: args.duration, seed: args.seed, speed: args.speed };
+        let options = Options {
+            rate: format.rate,
+            longest: args.duration,
+            seed: args.seed,
+            speed: args.speed.unwrap_or(SenderSettings::DEFAULT_SPEED),
+        };
         let setup = case.setup(&traces, &options);
         let version = env!("CARGO_PKG_VERSION");
         let settings = Settings::new(case, &setup, &options, (&video, format.size), version);

@@ -3,6 +3,7 @@
 use super::UNPOISONED;
 use super::lip_sync::LipSync;
 use super::times::{StageMeter, StageTimes};
+use glassline_direct::CodedFrame;
 use glassline_direct::coded::ReceivedUnit;
 use glassline_io::clock::Clock;
 use glassline_media::pixels::Scaler;
@@ -24,6 +25,8 @@ pub enum Content {
     Picture(Picture),
     /// An access unit of H.264, or the rest of one: the sender's pictures are coded by another encoder than ours.
     Unit(ReceivedUnit),
+    /// A frame as it came, for a sink that [takes](Sink::takes_frames) them: what is decoded of it is not shown there.
+    Frame(CodedFrame),
 }
 
 /// A picture that is shown now.
@@ -45,6 +48,11 @@ pub trait Sink: Send {
     /// Any: nothing more is shown, and the receiver's end tells it. `BrokenPipe` says that the pictures have no reader any
     /// more; that ends the session, as does an error before anything was shown.
     fn show(&mut self, shown: &Shown) -> io::Result<()>;
+
+    /// Whether it takes frames as they come, where others can decode them ([`Content::Frame`]).
+    fn takes_frames(&self) -> bool {
+        false
+    }
 
     /// No other will come.
     ///
@@ -86,6 +94,7 @@ impl State {
         let (is_unit, is_key) = match &shown.content {
             Content::Picture(_) => (false, true),
             Content::Unit(unit) => (true, unit.header.needs.is_none()),
+            Content::Frame(frame) => (true, frame.header.source.is_none()),
         };
         if self.waits_for_key && !is_key {
             self.dropped += 1;
@@ -351,6 +360,7 @@ mod tests {
     fn numbers(state: &State) -> Vec<u64> {
         let number = |(shown, _): &(Shown, Option<Size>)| match &shown.content {
             Content::Unit(unit) => unit.header.number,
+            Content::Frame(frame) => frame.header.number,
             Content::Picture(picture) => picture.captured.as_nanos() / 1_000_000,
         };
         state.waiting.iter().map(number).collect()

@@ -34,7 +34,8 @@ pub use glassline_direct::coded::CodedCounters;
 #[cfg(feature = "opus")]
 pub use glassline_direct::sound::{Redundancy, SoundCounters};
 pub use glassline_direct::{
-    Candidate, CodecMode, CodedSize, Decision, Reason, ReceiverCounters, SenderCounters, SenderSettings,
+    Candidate, CodecMode, CodedFrame, CodedSize, Decision, Reason, ReceiverCounters, SenderCounters,
+    SenderSettings, VideoCodec,
 };
 pub use intake::{SoundCapture, TakesSound};
 pub use lip_sync::LipSync;

@@ -1,5 +1,5 @@
 //! Publishes what is received as a stream that other programs understand: in a file, to a relay, in datagrams. Our own kind
-//! of pictures is encoded to H.264 for that; access units go as they are.
+//! of pictures is encoded to H.264 for that; access units go as they are, and frames of AV1 into files of MP4.
 //!
 //! ```text
 //! pictures ─► Encoding (x264, muxer) ─┐
@@ -11,12 +11,15 @@ use super::UNPOISONED;
 use super::display::{Content, Shown, Sink};
 #[cfg(feature = "opus")]
 use super::sound_receive::{Heard, SoundSink};
+use bytes::Bytes;
 #[cfg(feature = "opus")]
 use glassline_codec::audio::opus;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
+use glassline_direct::CodedFrame;
 use glassline_direct::coded::ReceivedUnit;
 use glassline_io::clock::Clock;
+use glassline_media::bitstream::av1;
 use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
 use glassline_media::pixels::Scaler;
 use glassline_media::{
@@ -92,8 +95,29 @@ struct State {
     behind_since: [Option<Time>; 2],
     /// Failures of the stream's outputs, and what follows from them.
     failures: Failures,
-    /// Access units from the last key frame on, until the stream may begin.
-    held: Vec<(ReceivedUnit, Time)>,
+    /// What came from the last key frame on, until the stream may begin.
+    held: Vec<(CodedPicture, Time)>,
+}
+
+/// A picture that is coded already.
+#[derive(Clone)]
+struct CodedPicture {
+    codec: Codec,
+    key: bool,
+    data: Bytes,
+}
+
+impl CodedPicture {
+    fn of_unit(unit: &ReceivedUnit) -> CodedPicture {
+        CodedPicture { codec: Codec::H264, key: unit.header.needs.is_none(), data: unit.data.clone() }
+    }
+
+    /// `None`: it is no temporal unit of AV1.
+    fn of_frame(frame: &CodedFrame) -> Option<CodedPicture> {
+        // Its key frames have their sequence header.
+        let data = av1::to_unit(&frame.frame, &[])?;
+        Some(CodedPicture { codec: Codec::Av1, key: frame.header.source.is_none(), data: data.into() })
+    }
 }
 
 /// Failures of a stream, and when it may begin again.
@@ -118,6 +142,7 @@ enum Progress {
 
 /// A stream of access units.
 struct Muxing {
+    video: Codec,
     muxer: Muxer,
     output: Box<dyn Output>,
     packets: Vec<u8>,
@@ -286,14 +311,24 @@ impl State {
         self.end().and_then(|()| Err(io::Error::other("the encoder has ended")))
     }
 
-    fn begin_muxing(&mut self) -> io::Result<()> {
+    /// Whether frames go as they came. There is one key frame, so that a viewer that comes later could not begin: a file
+    /// alone has all of them.
+    fn takes_frames(&self) -> bool {
+        match &self.settings.to {
+            PublishTo::Targets { targets, .. } => targets.iter().all(Target::is_mp4),
+            PublishTo::Relay { .. } => false,
+        }
+    }
+
+    fn begin_muxing(&mut self, video: Codec) -> io::Result<()> {
         let sound = AudioFormat { codec: Codec::Opus, channels: TONE_CHANNELS, language: None, he_aac: None };
         let audio = Some(sound).filter(|_| self.has_sound && cfg!(feature = "opus"));
-        let settings = MuxSettings { video: Some(Codec::H264), audio, ..MuxSettings::default() };
+        let settings = MuxSettings { video: Some(video), audio, ..MuxSettings::default() };
         let muxer = Muxer::new(settings).map_err(io::Error::other)?;
         #[cfg(feature = "opus")]
         let coder = audio.map(|_| opus::Encoder::new(opus::Settings::default())).transpose();
         self.stage = Progress::Muxing(Box::new(Muxing {
+            video,
             muxer,
             output: self.output()?,
             packets: Vec::new(),
@@ -304,11 +339,11 @@ impl State {
         Ok(())
     }
 
-    fn show_unit(&mut self, unit: &ReceivedUnit, captured: Time) -> io::Result<()> {
+    fn show_coded(&mut self, unit: &CodedPicture, captured: Time) -> io::Result<()> {
         if !matches!(self.stage, Progress::Waiting) {
             return self.mux(unit, captured);
         }
-        if unit.header.needs.is_none() {
+        if unit.key {
             self.held.clear();
         } else if self.held.is_empty() || self.held.len() >= HELD_MAX {
             return Ok(());
@@ -317,12 +352,12 @@ impl State {
         if !self.try_begin() {
             return Ok(());
         }
-        self.begin_muxing()?;
+        self.begin_muxing(unit.codec)?;
         std::mem::take(&mut self.held).iter().try_for_each(|(unit, captured)| self.mux(unit, *captured))
     }
 
-    fn mux(&mut self, unit: &ReceivedUnit, captured: Time) -> io::Result<()> {
-        let (key, last) = (unit.header.needs.is_none(), self.last);
+    fn mux(&mut self, unit: &CodedPicture, captured: Time) -> io::Result<()> {
+        let last = self.last;
         let is_far_behind =
             last.is_some_and(|last| (last - Ticks::from_time(captured)).0 > Ticks::RATE.into());
         // A unit that comes too early is still written, at a later stamp, since later ones need it; it is left out only where the
@@ -330,16 +365,19 @@ impl State {
         if self.note_behind(0, is_far_behind) && !matches!(self.stage, Progress::Muxing(_)) {
             return Ok(());
         }
-        let Progress::Muxing(muxing) = &mut self.stage else { return Err(other("access units")) };
+        let muxing = match &mut self.stage {
+            Progress::Muxing(muxing) if muxing.video == unit.codec => muxing,
+            _ => return Err(other(if unit.codec == Codec::Av1 { "AV1" } else { "access units" })),
+        };
         let pts = Ticks::from_time(captured);
         let pts = last.map_or(pts, |last| pts.max(last + Ticks(1)));
         self.last = Some(pts);
         muxing.write(&AccessUnit {
-            codec: Codec::H264,
+            codec: unit.codec,
             data: unit.data.clone(),
             pts,
             dts: pts,
-            random_access: key,
+            random_access: unit.key,
             stamps: Stamps::captured_at(captured),
         })
     }
@@ -416,9 +454,17 @@ impl Sink for Publisher {
         }
         let taken = match &shown.content {
             Content::Picture(picture) => state.show_picture(picture, shown.rate, captured),
-            Content::Unit(unit) => state.show_unit(unit, captured),
+            Content::Unit(unit) => state.show_coded(&CodedPicture::of_unit(unit), captured),
+            Content::Frame(frame) => match CodedPicture::of_frame(frame) {
+                Some(coded) => state.show_coded(&coded, captured),
+                None => Err(io::Error::other("a frame that is no temporal unit of AV1")),
+            },
         };
         taken.or_else(|error| state.fail(error))
+    }
+
+    fn takes_frames(&self) -> bool {
+        self.0.lock().expect(UNPOISONED).takes_frames()
     }
 
     fn finish(&mut self) -> io::Result<()> {

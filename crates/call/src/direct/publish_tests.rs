@@ -48,6 +48,10 @@ fn ago(time: Duration) -> Time {
     Time::from_nanos(Clock::new().now().as_nanos().saturating_sub(time.as_nanos() as u64))
 }
 
+fn coded(number: u64, needs: Option<u64>) -> CodedPicture {
+    CodedPicture::of_unit(&unit(number, needs))
+}
+
 fn unit(number: u64, needs: Option<u64>) -> ReceivedUnit {
     let header = UnitHeader {
         epoch: 1,
@@ -107,7 +111,7 @@ fn a_stream_that_has_settled_begins_again_ever_later_until_it_settles_again() {
     let mut waits = Vec::new();
     for _ in 0..7 {
         state.last = Some(Ticks(5));
-        state.held.push((unit(0, None), Time::ZERO));
+        state.held.push((coded(0, None), Time::ZERO));
         let before = state.clock.now();
         state.fail(other_error()).unwrap();
         waits.push(state.failures.wait.as_secs());
@@ -157,31 +161,32 @@ fn what_comes_too_early_is_left_out_and_after_a_while_the_stream_begins_anew() {
 fn units_are_held_from_the_newest_key_frame_on_until_the_stream_begins() {
     let (publisher, streams) = to_relay();
     let mut state = state(&publisher);
-    let numbers = |state: &State| state.held.iter().map(|(unit, _)| unit.header.number).collect::<Vec<_>>();
+    let numbers =
+        |state: &State| state.held.iter().map(|(_, at)| at.as_nanos() / 40_000_000).collect::<Vec<_>>();
     let at = Time::from_millis;
-    state.show_unit(&unit(0, Some(9)), at(1)).unwrap();
+    state.show_coded(&coded(0, Some(9)), at(1)).unwrap();
     assert!(numbers(&state).is_empty(), "there is no key frame before it");
     for (number, needs) in [(1, None), (2, Some(1)), (3, None), (4, Some(3))] {
-        state.show_unit(&unit(number, needs), at(number * 40)).unwrap();
+        state.show_coded(&coded(number, needs), at(number * 40)).unwrap();
     }
     assert_eq!(numbers(&state), [3, 4]);
     for number in 5..5 + 2 * HELD_MAX as u64 {
         state.since = Some(state.clock.now());
-        state.show_unit(&unit(number, Some(number - 1)), at(number * 40)).unwrap();
+        state.show_coded(&coded(number, Some(number - 1)), at(number * 40)).unwrap();
     }
     assert_eq!(state.held.len(), HELD_MAX);
     assert!(streams.find(&name()).is_none());
     // Sound was waited for in vain.
     state.since = Some(ago(SOUND_WAIT));
-    state.show_unit(&unit(500, None), at(20_000)).unwrap();
+    state.show_coded(&coded(500, None), at(20_000)).unwrap();
     assert!(state.held.is_empty() && matches!(state.stage, Progress::Muxing(_)));
     let before = streams.find(&name()).expect("it has begun").bytes_in();
     assert!(before > 0 && before.is_multiple_of(188));
-    state.show_unit(&unit(501, Some(500)), at(20_040)).unwrap();
+    state.show_coded(&coded(501, Some(500)), at(20_040)).unwrap();
     assert!(streams.find(&name()).expect("it goes on").bytes_in() > before);
     assert_eq!(state.last, Some(Ticks::from_time(at(20_040))));
     // One that comes too early is written at a later stamp, since later ones need it.
-    state.show_unit(&unit(502, Some(501)), at(20_000)).unwrap();
+    state.show_coded(&coded(502, Some(501)), at(20_000)).unwrap();
     assert_eq!(state.last, Some(Ticks::from_time(at(20_040)) + Ticks(1)));
     state.end().unwrap();
     assert_eq!(streams.find(&name()).and_then(|live| live.published_since()), None);

@@ -8,7 +8,10 @@ use crate::link::Link;
 use crate::link::session::{Served, Service};
 use glassline_codec::vp8::Limits;
 use glassline_direct::coded::{CodedReceiver, is_unit};
-use glassline_direct::{Fate, REPORTS, Receiver, ReceiverCounters, VIDEO, report_options};
+use glassline_direct::wire::FrameCodec;
+use glassline_direct::{
+    Fate, REPORTS, Receiver, ReceiverCounters, RefusedPicture, Shown, VIDEO, report_options,
+};
 use glassline_io::clock::Clock;
 use glassline_media::{FrameRate, Size, Stage, Stamps, Time, Utc};
 use glassline_transport::link::{Event, Options, Received};
@@ -53,6 +56,8 @@ pub struct ReceiveStatistics {
 pub struct VideoReceiver {
     display: Display,
     limits: Limits,
+    /// The sink takes frames as they come.
+    takes_frames: bool,
     /// The link that came last is shown; those before it are of a sender that has begun anew.
     links: AtomicU64,
     figures: Mutex<Figures>,
@@ -76,7 +81,9 @@ impl VideoReceiver {
     /// # Errors
     /// The system makes no more threads.
     pub fn new(sink: Box<dyn Sink>, limits: Limits) -> io::Result<VideoReceiver> {
+        let takes_frames = sink.takes_frames();
         Ok(VideoReceiver {
+            takes_frames,
             display: Display::start(sink)?,
             limits,
             links: AtomicU64::new(0),
@@ -165,11 +172,16 @@ impl VideoReceiver {
             }
         };
         if let Some(error) = receiver.poll_refused() {
-            tracing::warn!(%error, "the peer's pictures are too large, and are not shown: receive --max-picture raises the limit");
+            let advice = match &error {
+                RefusedPicture::TooLarge { .. } => "receive --max-picture raises the limit",
+                _ => "build it with the feature av1, or have the peer send --codec vp8",
+            };
+            tracing::warn!(%error, advice, "the peer's pictures are not shown");
         }
         let size = if let Fate::Shown(pictures) = fate {
             let size = pictures.last().map(|shown| (shown.size, shown.picture.size()));
-            for shown in pictures {
+            let is_taken = |shown: &Shown| self.takes_frames && shown.header.codec != FrameCodec::Vp8;
+            for shown in pictures.into_iter().filter(|shown| !is_taken(shown)) {
                 let stamps = self.stamps(shown.header.captured, &shown.header.passed, received);
                 let content = Content::Picture(shown.picture);
                 self.display.push(display::Shown { content, rate: shown.rate, stamps }, Some(shown.size))?;
@@ -178,6 +190,11 @@ impl VideoReceiver {
         } else {
             None
         };
+        while let Some(frame) = receiver.poll_frame() {
+            let stamps = self.stamps(frame.header.captured, &frame.header.passed, received);
+            let rate = frame.rate;
+            self.display.push(display::Shown { content: Content::Frame(frame), rate, stamps }, None)?;
+        }
         let mut figures = self.figures.lock().expect(UNPOISONED);
         figures.size = size.or(figures.size);
         figures.skipped += received.skipped;
@@ -211,6 +228,9 @@ impl Service for VideoReceiver {
     fn serve(&self, link: &Link) -> io::Result<Served> {
         let ours = self.links.fetch_add(1, Ordering::Relaxed) + 1;
         let mut receiver = Receiver::new(self.limits);
+        if self.takes_frames {
+            receiver.keep_frames();
+        }
         let mut units = CodedReceiver::new();
         loop {
             let now = self.clock.now();

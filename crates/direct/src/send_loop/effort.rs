@@ -10,8 +10,6 @@ const GAIN: f64 = 0.1;
 const FIRST_LOAD: f64 = 0.5;
 /// A second candidate costs a third of the first one, and a picture that is not sent all of it.
 const LEAST_CANDIDATES: usize = 2;
-/// The fastest that the encoder is made where time is short with the fewest candidates.
-const FASTEST: u8 = 9;
 /// Candidates of the first pictures: more once it has been seen that there is time.
 const FIRST_CANDIDATES: usize = 2;
 
@@ -22,6 +20,8 @@ pub(super) struct Effort {
     most_candidates: usize,
     /// The speed that was asked for.
     slowest: u8,
+    /// The fastest that the encoder is made where time is short with the fewest candidates.
+    fastest: u8,
     candidates: usize,
     speed: u8,
     /// The share of the time between pictures that encoding took lately.
@@ -29,10 +29,10 @@ pub(super) struct Effort {
 }
 
 impl Effort {
-    /// Within what was asked for: so many candidates, and no slower than this.
-    pub(super) fn new(most_candidates: usize, slowest: u8) -> Effort {
+    /// Within what was asked for: so many candidates, and no slower than this; and no faster than that.
+    pub(super) fn new(most_candidates: usize, slowest: u8, fastest: u8) -> Effort {
         let candidates = most_candidates.min(FIRST_CANDIDATES);
-        Effort { most_candidates, slowest, candidates, speed: slowest, load: FIRST_LOAD }
+        Effort { most_candidates, slowest, fastest, candidates, speed: slowest, load: FIRST_LOAD }
     }
 
     /// In how many qualities pictures are encoded.
@@ -51,7 +51,7 @@ impl Effort {
         let least = LEAST_CANDIDATES.min(self.most_candidates);
         if self.load > BUSY && self.candidates > least {
             self.candidates -= 1;
-        } else if self.load > BUSY && self.speed < FASTEST {
+        } else if self.load > BUSY && self.speed < self.fastest {
             self.speed += 1;
         } else if self.load < IDLE && self.speed > self.slowest {
             self.speed -= 1;
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn time_that_is_left_gives_candidates_and_time_that_lacks_takes_them() {
-        let mut effort = Effort::new(4, 4);
+        let mut effort = Effort::new(4, 4, 9);
         assert_eq!((effort.candidates(), effort.speed()), (2, 4));
         assert_eq!(settled(&mut effort, 0.5), (2, 4), "neither busy nor idle");
         assert_eq!(settled(&mut effort, 0.2), (4, 4));
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn one_late_picture_changes_nothing() {
-        let mut effort = Effort::new(4, 4);
+        let mut effort = Effort::new(4, 4, 9);
         settled(&mut effort, 0.3);
         assert!(!effort.handle_share(3.0));
         assert_eq!((effort.candidates(), effort.speed()), (4, 4));
@@ -111,8 +111,8 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_not_passed() {
         // Already the fastest.
-        assert_eq!(settled(&mut Effort::new(6, 9), 2.0), (2, 9));
-        assert_eq!(settled(&mut Effort::new(1, 0), 0.1), (1, 0));
-        assert_eq!(settled(&mut Effort::new(1, 0), 2.0), (1, 9));
+        assert_eq!(settled(&mut Effort::new(6, 9, 9), 2.0), (2, 9));
+        assert_eq!(settled(&mut Effort::new(1, 0, 9), 0.1), (1, 0));
+        assert_eq!(settled(&mut Effort::new(1, 0, 9), 2.0), (1, 9));
     }
 }

@@ -14,13 +14,14 @@ mod effort;
 
 use self::effort::Effort;
 use crate::channels::{REPORTS, VIDEO};
+use crate::coder::CodingError;
 use crate::decision::{Choice, Conditions, Decision};
 use crate::sender::{Sender, SenderCounters};
 use crate::settings::SenderSettings;
 use crate::share::pictures_share;
 use crate::wire::WireError;
 use bytes::Bytes;
-use glassline_codec::vp8::{EncodeError, Parallel};
+use glassline_codec::vp8::Parallel;
 use glassline_media::{FrameRate, Picture, Size, Stage, Stamps, Time};
 use glassline_transport::link::{Error as LinkError, Event, MessageId};
 use std::time::Duration;
@@ -80,7 +81,7 @@ pub enum SendError {
     Link(#[from] LinkError),
     /// The picture cannot be encoded.
     #[error(transparent)]
-    Encode(#[from] EncodeError),
+    Encode(#[from] CodingError),
 }
 
 /// What was made of a picture.
@@ -116,6 +117,8 @@ pub struct Coding {
     pub speed: u8,
     /// In how many qualities, as far as it is not a key frame.
     pub candidates: usize,
+    /// One after the other, each as costly as the first.
+    pub in_turn: bool,
 }
 
 /// How far the picture is that is under way.
@@ -161,7 +164,7 @@ impl SendLoop {
     /// A loop that has sent nothing. [`SenderSettings::candidates`] are the most, and [`SenderSettings::speed`] the slowest: the loop
     /// begins with two candidates, and adapts both to the time that encoding takes.
     pub fn new(settings: SenderSettings) -> SendLoop {
-        let effort = Effort::new(settings.candidates, settings.speed);
+        let effort = Effort::new(settings.candidates, settings.speed, settings.video_codec.fastest());
         let frame_rate = settings.frame_rate;
         SendLoop {
             sender: Sender::new(SenderSettings { candidates: effort.candidates(), ..settings }),
@@ -230,8 +233,9 @@ impl SendLoop {
 
     /// How the picture was encoded that waits for [`SendLoop::choose`], for a model of what that takes.
     pub fn coding(&self) -> Option<Coding> {
-        let (size, speed) = self.sender.pending_coding()?;
-        Some(Coding { size, speed, candidates: self.effort.candidates() })
+        let (size, speed, in_turn) = self.sender.pending_coding()?;
+        let candidates = in_turn.unwrap_or(self.effort.candidates());
+        Some(Coding { size, speed, candidates, in_turn: in_turn.is_some() })
     }
 
     /// The picture is encoded, `now`: decides what goes of it, by what the link takes now. Where nothing fits and there is time, a
@@ -297,7 +301,7 @@ impl SendLoop {
     ///
     /// # Errors
     /// The picture cannot be encoded at the other size.
-    pub fn rest(&mut self, now: Time, parallel: &dyn Parallel) -> Result<Option<Size>, EncodeError> {
+    pub fn rest(&mut self, now: Time, parallel: &dyn Parallel) -> Result<Option<Size>, CodingError> {
         let Progress::Sent { begun, took } = self.progress else { return Ok(None) };
         self.progress = Progress::Idle;
         let may_compare = self.sender.may_compare(took);

@@ -1,6 +1,6 @@
 //! A picture between its encoding and the choice.
 
-use glassline_codec::vp8::{Encoded, Request, State};
+use crate::coder::{Encoded, Request, State, Task};
 use glassline_media::{Picture, Size, Stamps, Time};
 
 /// A picture that is encoded and not decided on.
@@ -13,13 +13,20 @@ pub(super) struct Pending {
     pub(super) candidates: Vec<Encoded>,
     /// As it is coded.
     pub(super) picture: Picture,
-    /// What it was coded against.
-    pub(super) state: State,
+    /// What it was coded against; `None`: it needs no other.
+    pub(super) state: Option<State>,
     /// The size of the state to code against, before that was resampled.
     pub(super) source_size: Option<Size>,
     /// What the header says of sizes.
     pub(super) size: Option<Size>,
     pub(super) request: Request,
+}
+
+impl Pending {
+    /// It is encoded once more, against the same state.
+    pub(super) fn task(&self) -> Task<'_> {
+        Task { source: self.state.as_ref(), picture: &self.picture, request: self.request }
+    }
 }
 
 /// What a header says of sizes ([`PictureHeader::size`](crate::wire::PictureHeader::size)).

@@ -2,10 +2,9 @@
 //! be beyond recognition as it is, or to see whether pictures had better be coded at that size.
 
 use super::pending::{Pending, told_size};
+use crate::coder::{Coder, CodingError, Encoded, Request, State, Task};
 use crate::size::{CodedSize, SizeControl};
-use glassline_codec::vp8::{
-    EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, Request, State, Workspace, encode_in,
-};
+use glassline_codec::vp8::{Parallel, Quality};
 use glassline_measure::ssim::Ssim;
 use glassline_media::pixels::Scaler;
 use glassline_media::{Picture, Size, Time};
@@ -26,7 +25,7 @@ struct Resized {
     /// What is coded.
     picture: Picture,
     /// What it is coded against.
-    state: State,
+    state: Option<State>,
     encoded: Encoded,
 }
 
@@ -41,8 +40,6 @@ pub(super) struct Tried {
 /// Brings pictures and states to the size at which they are coded, and keeps that size.
 pub(super) struct Resizing {
     sizes: SizeControl,
-    /// For states at another size.
-    frames: Workspace,
     scaler: Option<Scaler>,
     /// The picture that is being encoded or waits for the choice, as it was captured.
     source: Option<Picture>,
@@ -52,13 +49,7 @@ pub(super) struct Resizing {
 
 impl Resizing {
     pub(super) fn new(mode: CodedSize) -> Resizing {
-        Resizing {
-            sizes: SizeControl::new(mode),
-            frames: Workspace::new(),
-            scaler: None,
-            source: None,
-            sample: None,
-        }
+        Resizing { sizes: SizeControl::new(mode), scaler: None, source: None, sample: None }
     }
 
     /// A picture of the source comes; whether it has the size of those before.
@@ -94,11 +85,6 @@ impl Resizing {
         }
     }
 
-    /// A state at that size.
-    pub(super) fn resampled(&mut self, state: &State) -> State {
-        state.resampled(self.sizes.coded(), &mut self.frames)
-    }
-
     /// A picture was sent with this quantiser. Returns by how much the area of the next is another, where it changes.
     pub(super) fn sent(&mut self, captured: Time, quantizer: u8) -> Option<f64> {
         self.sizes.sent(captured, quantizer)
@@ -112,17 +98,24 @@ impl Resizing {
         source: &Picture,
         pending: &Pending,
         (bytes, asked_speed): (usize, u8),
-        workspace: &mut EncodeWorkspace,
+        coder: &mut dyn Coder,
         parallel: &dyn Parallel,
-    ) -> Result<Option<Resized>, EncodeError> {
-        let state = pending.state.resampled(size, &mut self.frames);
+    ) -> Result<Option<Resized>, CodingError> {
+        let state = match &pending.state {
+            Some(state) => match coder.resampled(state, size) {
+                Some(state) => Some(state),
+                None => return Ok(None),
+            },
+            None => None,
+        };
         let picture = Scaler::new(size).scale(source);
         let quality = Quality::Bytes { target: bytes, never_above: true };
         let speed = self.sizes.speed_at(size, asked_speed);
-        let request = Request { quality, speed, ..pending.request };
-        match encode_in(&state, &picture, &request, workspace, parallel) {
+        let request = Request { speed, ..pending.request };
+        let task = Task { source: state.as_ref(), picture: &picture, request };
+        match coder.encode_one(task, quality, parallel) {
             Ok(encoded) => Ok(Some(Resized { picture, state, encoded })),
-            Err(EncodeError::Target { .. }) => Ok(None),
+            Err(CodingError::Target { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -135,23 +128,23 @@ impl Resizing {
         pending: &mut Pending,
         chosen: usize,
         asked_speed: u8,
-        workspace: &mut EncodeWorkspace,
+        coder: &mut dyn Coder,
         parallel: &dyn Parallel,
-    ) -> Result<Option<f64>, EncodeError> {
+    ) -> Result<Option<f64>, CodingError> {
         let (quantizer, bytes) = {
-            let Encoded { stats, bytes, .. } = &pending.candidates[chosen];
-            (stats.quantizer, bytes.len())
+            let Encoded { quantizer, bytes, .. } = &pending.candidates[chosen];
+            (*quantizer, bytes.len())
         };
         let Some(source) = self.source.clone() else { return Ok(None) };
         let Some(size) = self.sizes.rescue(quantizer) else { return Ok(None) };
-        let resized = self.encode_at(size, &source, pending, (bytes, asked_speed), workspace, parallel)?;
+        let resized = self.encode_at(size, &source, pending, (bytes, asked_speed), coder, parallel)?;
         let Some(Resized { picture, state, encoded }) = resized else { return Ok(None) };
         // What stands still in a picture is worth more than what is new in it, where its references are good.
-        let ours = distortion(&source, &pending.candidates[chosen].picture);
-        if distortion(&source, &encoded.picture) > RESCUE_SHARE * ours {
+        let ours = distortion(&source, pending.candidates[chosen].picture.as_ref());
+        if distortion(&source, encoded.picture.as_ref()) > RESCUE_SHARE * ours {
             return Ok(None);
         }
-        let factor = self.sizes.rescued(size, encoded.stats.quantizer);
+        let factor = self.sizes.rescued(size, encoded.quantizer);
         pending.size = told_size(pending.source_size, source.size(), size);
         (pending.candidates[chosen], pending.picture, pending.state) = (encoded, picture, state);
         Ok(Some(factor))
@@ -170,22 +163,23 @@ impl Resizing {
         &mut self,
         now: Time,
         asked_speed: u8,
-        workspace: &mut EncodeWorkspace,
+        coder: &mut dyn Coder,
         parallel: &dyn Parallel,
-    ) -> Result<Option<Tried>, EncodeError> {
+    ) -> Result<Option<Tried>, CodingError> {
         let Some(sample) = self.sample.take() else { return Ok(None) };
         let Some(size) = self.sizes.poll_comparison(now) else { return Ok(None) };
         let Sample { source, pending, encoded } = sample;
         let bytes = encoded.bytes.len();
-        let other = self.encode_at(size, &source, &pending, (bytes, asked_speed), workspace, parallel)?;
-        let other = other.map_or(f64::INFINITY, |other| distortion(&source, &other.encoded.picture));
-        let ours = distortion(&source, &encoded.picture);
+        let other = self.encode_at(size, &source, &pending, (bytes, asked_speed), coder, parallel)?;
+        let other = other.map_or(f64::INFINITY, |other| distortion(&source, other.encoded.picture.as_ref()));
+        let ours = distortion(&source, encoded.picture.as_ref());
         Ok(Some(Tried { size, factor: self.sizes.compared(now, ours, other) }))
     }
 }
 
 /// How far a picture is from its source when it is shown at its size: 1 - SSIM of luma.
-fn distortion(source: &Picture, shown: &Picture) -> f64 {
+fn distortion(source: &Picture, shown: Option<&Picture>) -> f64 {
+    let Some(shown) = shown else { return f64::INFINITY };
     let shown = Scaler::new(source.size()).scale(shown);
     let ssim = Ssim::of(source, &shown).ok().and_then(|ssim| ssim.plane(0));
     1.0 - ssim.unwrap_or(0.0)

@@ -2,6 +2,8 @@
 //! and linked once.
 #![allow(clippy::unwrap_used)]
 
+#[cfg(feature = "av1")]
+mod av1;
 mod corpus;
 mod join;
 mod send_loop;

@@ -8,10 +8,10 @@ use super::timeline::Timeline;
 use super::traffic::Traffic;
 use super::world::World;
 use bytes::Bytes;
-use glassline_codec::vp8::{EncodeError, Limits, Parallel};
+use glassline_codec::vp8::{Limits, Parallel};
 use glassline_direct::{
-    Fate, LinkAccess, Newest, Offered, REPORTS, Reason, Receiver, SOUND, SendError, SendLoop, SenderSettings,
-    VIDEO, report_options, sound_options, video_options,
+    CodingError, Fate, LinkAccess, Newest, Offered, REPORTS, Reason, Receiver, SOUND, SendError, SendLoop,
+    SenderSettings, VIDEO, report_options, sound_options, video_options,
 };
 use glassline_measure::CompareError;
 use glassline_media::quantity::Bitrate;
@@ -68,7 +68,7 @@ pub enum ExperimentError {
     NoLink,
     /// A picture cannot be encoded.
     #[error(transparent)]
-    Encode(#[from] EncodeError),
+    Encode(#[from] CodingError),
     /// A picture cannot be compared.
     #[error(transparent)]
     Compare(#[from] CompareError),
@@ -237,7 +237,8 @@ impl<'a> Running<'a> {
                 let is_alone = pictures.len() == 1;
                 for shown in pictures {
                     let (cost, coded) = (self.receiving.cost, shown.picture.size());
-                    self.receiving.busy = self.receiving.busy.max(now) + cost.decoding(shown.size, coded);
+                    self.receiving.busy =
+                        self.receiving.busy.max(now) + cost.decoding(shown.header.codec, shown.size, coded);
                     self.sent = self.sent.split_off(&shown.header.number);
                     let Some((slot, picture)) = self.sent.get(&shown.header.number) else { continue };
                     let slot_of = &mut self.outcome.slots[*slot];

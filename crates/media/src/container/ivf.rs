@@ -50,6 +50,8 @@ pub struct Header {
 impl Header {
     /// The codec of VP8.
     pub const VP8: [u8; 4] = *b"VP80";
+    /// The codec of AV1.
+    pub const AV1: [u8; 4] = *b"AV01";
 
     /// Reads a header of [`HEADER_BYTES`], and how long it says that it is.
     fn parse(bytes: &[u8; HEADER_BYTES]) -> Result<(Header, usize), IvfError> {

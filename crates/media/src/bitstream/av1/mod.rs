@@ -279,7 +279,7 @@ pub(crate) fn to_sample(unit: &[u8], out: &mut Vec<u8>) {
 
 /// The unit in a sample of MP4, behind `config` where decoding can begin with it and it has no sequence header itself; behind a
 /// delimiter, by which units are told apart. `config` and `sample` are of the low-overhead format. `None` where an OBU is cut off.
-pub(crate) fn to_unit(sample: &[u8], config: &[u8]) -> Option<Vec<u8>> {
+pub fn to_unit(sample: &[u8], config: &[u8]) -> Option<Vec<u8>> {
     let mut unit = Vec::with_capacity(sample.len().saturating_add(config.len()).saturating_add(64));
     unit.extend_from_slice(&TEMPORAL_DELIMITER);
     let is_key = obus(sample).find_map(|obu| obu.frame()).is_some_and(|frame| frame.is_key);

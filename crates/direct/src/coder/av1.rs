@@ -1,0 +1,250 @@
+//! AV1 by slots: a state is a slot of the decoder and the name of the picture in it.
+//!
+//! Each picture is predicted from one slot and overwrites one other. A candidate that is not sent has overwritten a slot at this
+//! end alone, so that what the receiver has there is never named again before it is overwritten there too.
+
+use super::{Coder, CodingError, Encoded, Kind, State, Task};
+use crate::wire::{FrameCodec, StateTag};
+use glassline_codec::av1::{self, COARSEST, Encoder, Settings, Slot};
+use glassline_codec::vp8::{Parallel, Quality};
+use glassline_media::{FrameRate, Picture, Size};
+
+/// Threads within a picture: more bring nothing at 720p.
+const MOST_THREADS: usize = 4;
+/// Frames are by this factor smaller for each step of the quantiser, in octaves: 0.12 to 0.32 were seen.
+const OCTAVES_PER_STEP: f64 = 0.18;
+/// Tries to meet a size: of a picture that needs no other, since it is rare and is looked at for long, and of any other.
+const KEY_TRIES: u32 = 5;
+const TRIES: u32 = 2;
+/// A frame with this share of the bytes that it may take is as good as any.
+const MET_SHARE: f64 = 0.75;
+/// What is aimed at of the bytes that a frame may take.
+const AIM: f64 = 0.92;
+/// Where nothing is known of a picture: a quantiser in the middle.
+const FIRST_QUANTIZER: u8 = 45;
+
+/// A slot with a picture in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    slot: Slot,
+    /// Names what was encoded, of all that was.
+    id: u64,
+    tag: StateTag,
+}
+
+impl Place {
+    pub(super) fn tag(&self) -> StateTag {
+        self.tag
+    }
+
+    pub(super) fn frame_codec(&self) -> FrameCodec {
+        FrameCodec::Av1 { slot: self.slot.index() }
+    }
+}
+
+/// Encodes, and knows what is in which slot.
+pub(super) struct Av1Coder {
+    frame_rate: FrameRate,
+    encoder: Option<Encoder>,
+    speed: u8,
+    /// What each slot holds.
+    held: [u64; Slot::ALL.len()],
+    next: u64,
+    /// What may not be overwritten, the dearest first.
+    dear: Vec<Place>,
+    /// What was made of the picture under way.
+    candidates: Vec<Place>,
+    /// Quantiser and bytes of what was encoded last.
+    last: Option<(u8, usize)>,
+}
+
+impl Av1Coder {
+    pub(super) fn new(frame_rate: FrameRate) -> Av1Coder {
+        Av1Coder {
+            frame_rate,
+            encoder: None,
+            speed: 0,
+            held: [0; Slot::ALL.len()],
+            // 0 stands for nothing.
+            next: 1,
+            dear: Vec::new(),
+            candidates: Vec::new(),
+            last: None,
+        }
+    }
+
+    fn holds(&self, place: Place) -> bool {
+        self.held[usize::from(place.slot.index())] == place.id
+    }
+
+    /// The slot to overwrite.
+    fn spare(&self) -> Slot {
+        let is_in = |places: &[Place], slot: Slot| {
+            places.iter().any(|place| place.slot == slot && self.holds(*place))
+        };
+        let is_free = |slot: &&Slot| !is_in(&self.dear, **slot) && !is_in(&self.candidates, **slot);
+        let (staying, others) = self.dear.split_at(self.dear.len().min(2));
+        let may_go = |slot: &Slot| !is_in(staying, *slot) && !is_in(&self.candidates, *slot);
+        let least_dear = || others.iter().rev().map(|place| place.slot).find(may_go);
+        // Two that stay and a few candidates of a picture leave one in any case.
+        Slot::ALL.iter().find(is_free).copied().or_else(least_dear).unwrap_or(Slot::ALL[7])
+    }
+
+    fn encoder(
+        &mut self,
+        size: Size,
+        speed: u8,
+        parallel: &dyn Parallel,
+    ) -> Result<&mut Encoder, CodingError> {
+        if self.encoder.as_ref().is_none_or(|encoder| encoder.size() != size) {
+            let threads = parallel.threads().clamp(1, MOST_THREADS);
+            let settings = Settings { size, frame_rate: self.frame_rate, threads, speed };
+            self.encoder = Some(Encoder::new(&settings)?);
+            self.held = [0; Slot::ALL.len()];
+        } else if self.speed != speed
+            && let Some(encoder) = &mut self.encoder
+        {
+            encoder.set_speed(speed)?;
+        }
+        self.speed = speed;
+        self.encoder.as_mut().ok_or(CodingError::Av1(av1::Error::NoPicture))
+    }
+
+    /// Encodes once, into a slot that is spare or into `target`.
+    fn encode_at(
+        &mut self,
+        task: Task<'_>,
+        quantizer: u8,
+        target: Option<Slot>,
+        parallel: &dyn Parallel,
+    ) -> Result<(av1::Encoded, Place), CodingError> {
+        let source = task.source.and_then(place_of).filter(|place| self.holds(*place));
+        let id = self.next;
+        self.next += 1;
+        let slot = match source {
+            Some(_) => target.unwrap_or_else(|| self.spare()),
+            None => Slot::ALL[0],
+        };
+        let speed = task.request.speed.clamp(7, 10);
+        let encoder = self.encoder(task.picture.size(), speed, parallel)?;
+        let encoded = match source {
+            Some(source) => encoder.encode(task.picture, quantizer, source.slot, slot),
+            None => encoder.encode_key(task.picture, quantizer),
+        };
+        match source {
+            Some(_) => self.held[usize::from(slot.index())] = id,
+            None => self.held = [id; Slot::ALL.len()],
+        }
+        let encoded = encoded.inspect_err(|_| {
+            // What the library has overwritten before it failed is not known.
+            self.encoder = None;
+            self.held = [0; Slot::ALL.len()];
+        })?;
+        self.last = Some((quantizer, encoded.bytes.len()));
+        let tag = StateTag::first_of(encoded.hash.to_bytes());
+        Ok((encoded, Place { slot, id, tag }))
+    }
+
+    /// Encodes until the frame has a size, with the tries that there are.
+    fn encode_sized(
+        &mut self,
+        task: Task<'_>,
+        (bytes, never_above): (usize, bool),
+        parallel: &dyn Parallel,
+    ) -> Result<(av1::Encoded, Place, u8), CodingError> {
+        let tries = if task.source.is_none() { KEY_TRIES } else { TRIES };
+        let wanted = |(quantizer, found): (u8, usize)| {
+            let octaves = (found as f64 / (bytes.max(1) as f64 * AIM)).log2();
+            (f64::from(quantizer) + octaves / OCTAVES_PER_STEP).round().clamp(0.0, COARSEST.into()) as u8
+        };
+        // What was encoded last was this picture, or the one before it.
+        let mut quantizer = self.last.map_or(FIRST_QUANTIZER, wanted);
+        let mut target = None;
+        for tried in 1.. {
+            let (encoded, place) = self.encode_at(task, quantizer, target, parallel)?;
+            let found = encoded.bytes.len();
+            let fits = found <= bytes;
+            let is_met = fits && (found as f64 >= MET_SHARE * bytes as f64 || quantizer == 0);
+            if is_met || fits && tried >= tries || !never_above && tried >= tries {
+                return Ok((encoded, place, quantizer));
+            }
+            if !fits && (quantizer == COARSEST || tried > tries) {
+                return Err(CodingError::Target { target: bytes });
+            }
+            let other = wanted((quantizer, found));
+            let step = if fits { quantizer.saturating_sub(1) } else { quantizer.saturating_add(1) };
+            quantizer = match tried {
+                // The last chance: what is too large would be none.
+                _ if tried >= tries && !fits => COARSEST.min(other.max(step).saturating_add(2)),
+                _ if fits => other.min(step),
+                _ => other.max(step).min(COARSEST),
+            };
+            target = task.source.is_some().then_some(place.slot);
+        }
+        unreachable!("tries end")
+    }
+}
+
+fn place_of(state: &State) -> Option<Place> {
+    match state.kind {
+        Kind::Av1(place) => Some(place),
+        Kind::Vp8(_) => None,
+    }
+}
+
+/// An index of 0 to 127 on the library's scale of 0 to 63, and back.
+fn from_index(index: u8) -> u8 {
+    (index / 2).min(COARSEST)
+}
+
+fn to_index(quantizer: u8) -> u8 {
+    quantizer * 2 + u8::from(quantizer == COARSEST)
+}
+
+fn told((encoded, place): (av1::Encoded, Place), quantizer: u8, picture: &Picture) -> Encoded {
+    let state = State { kind: Kind::Av1(place), size: picture.size() };
+    Encoded { bytes: encoded.bytes, state, quantizer: to_index(quantizer), picture: None }
+}
+
+impl Coder for Av1Coder {
+    fn begin(&mut self, dear: &[&State]) {
+        self.dear = dear.iter().filter_map(|state| place_of(state)).collect();
+        self.candidates.clear();
+    }
+
+    fn encode(
+        &mut self,
+        task: Task<'_>,
+        qualities: &[Quality],
+        parallel: &dyn Parallel,
+    ) -> Result<Vec<Encoded>, CodingError> {
+        let mut all = Vec::with_capacity(qualities.len());
+        for quality in qualities {
+            let (encoded, place, quantizer) = match *quality {
+                Quality::Quantizer(index) => {
+                    let quantizer = from_index(index);
+                    let (encoded, place) = self.encode_at(task, quantizer, None, parallel)?;
+                    (encoded, place, quantizer)
+                }
+                Quality::Bytes { target, never_above } => {
+                    self.encode_sized(task, (target, never_above), parallel)?
+                }
+            };
+            self.candidates.push(place);
+            all.push(told((encoded, place), quantizer, task.picture));
+        }
+        Ok(all)
+    }
+
+    fn has(&self, state: &State) -> bool {
+        place_of(state).is_some_and(|place| self.holds(place))
+    }
+
+    fn resampled(&mut self, state: &State, size: Size) -> Option<State> {
+        (state.size == size && self.has(state)).then(|| state.clone())
+    }
+
+    fn has_cheap_candidates(&self) -> bool {
+        false
+    }
+}
