@@ -12,7 +12,8 @@ use glassline_media::{Picture, PixelFormat, Size, Time};
 /// What came of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// The picture: I420, without film grain. Its capture time is zero, as the stream does not carry it.
+    /// The picture: I420, without film grain. Its capture time is zero, as the stream does not carry it. Its size is that of
+    /// the picture before it in streams of our encoder alone.
     pub picture: Picture,
     /// Names it: the same as [`Encoded::hash`](super::Encoded::hash) where encoder and decoder agree.
     pub hash: PictureHash,
@@ -42,8 +43,7 @@ enum State {
 
 impl Decoder {
     /// Opens a decoder with `threads` (1 to 16) for each picture, for pictures of up to `max_pixels` samples, width times
-    /// height: they bound memory, which is at most 15 pictures of 1.5 bytes a sample and what decoding one takes, and the
-    /// time that a unit takes.
+    /// height: they bound the time that a unit takes, and memory, which is some twenty pictures of 1.5 bytes a sample.
     ///
     /// # Errors
     /// [`Error::Setting`] for numbers out of their range, [`Error::Library`] where dav1d fails.

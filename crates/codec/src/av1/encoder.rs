@@ -285,3 +285,25 @@ fn writable(colour: Colour) -> Colour {
 fn failed(action: &'static str, reason: String) -> Error {
     Error::Library { library: "libaom", action, reason }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoder_that_failed_begins_anew_with_a_key_picture() {
+        let size = Size { width: 32, height: 16 };
+        let frame_rate = FrameRate::new(30, 1).unwrap();
+        let mut encoder = Encoder::new(&Settings { size, frame_rate, threads: 1, speed: 9 }).unwrap();
+        let mut picture = Picture::new(PixelFormat::I420, size, Time::ZERO);
+        picture.colour = Colour { primaries: 1, transfer: 1, matrix: 1, full_range: false };
+        let first = encoder.encode_key(&picture, 40).unwrap();
+        encoder.last = Last::Failed;
+        let [source, target] = [Slot::ALL[0], Slot::ALL[1]];
+        assert_eq!(encoder.encode(&picture, 40, source, target), Err(Error::Slots));
+        assert_eq!(encoder.reconstruction(), Err(Error::NoPicture));
+        // As new, its colour included.
+        assert_eq!(encoder.encode_key(&picture, 40), Ok(first));
+        assert!(encoder.encode(&picture, 40, source, target).is_ok());
+    }
+}
