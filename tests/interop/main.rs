@@ -11,6 +11,8 @@ mod colour;
 mod cubemap;
 mod curl;
 mod datagrams;
+#[cfg(feature = "av1")]
+mod direct_av1;
 mod ffmpeg;
 mod flv_packaged;
 mod glass;

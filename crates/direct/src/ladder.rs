@@ -2,10 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// Quantiser indices by which a frame's size halves, before anything is known.
-const FIRST_SLOPE: f64 = 15.0;
-/// Bounds of what is learned.
-const SLOPES: (f64, f64) = (8.0, 40.0);
+/// Bounds of what is learned, from what is taken before anything is known.
+const SLOPES: (f64, f64) = (8.0 / 15.0, 40.0 / 15.0);
 /// How much of a new measurement is taken.
 const SLOPE_GAIN: f64 = 0.2;
 /// Pictures that are remembered. The second largest of them is what the next one is expected to take: where every other picture
@@ -26,15 +24,17 @@ const AIM: f64 = 0.9;
 pub(crate) struct Ladder {
     /// log2 of the bytes that index 0 would have given, of the last pictures.
     finest_sizes: VecDeque<f64>,
-    /// Indices for half the size.
+    /// Indices for half the size, before anything was known and now.
+    first_slope: f64,
     slope: f64,
     /// By how many octaves the last pictures were off what was predicted, on average.
     error: f64,
 }
 
 impl Ladder {
-    pub(crate) fn new() -> Ladder {
-        Ladder { finest_sizes: VecDeque::with_capacity(REMEMBERED), slope: FIRST_SLOPE, error: 0.3 }
+    /// Where sizes halve each `slope` indices before anything is known.
+    pub(crate) fn new(slope: f64) -> Ladder {
+        Ladder { finest_sizes: VecDeque::with_capacity(REMEMBERED), first_slope: slope, slope, error: 0.3 }
     }
 
     /// log2 of the bytes that the next picture would take at index 0.
@@ -64,7 +64,8 @@ impl Ladder {
         let (Some(&(low, more)), Some(&(high, less))) = (finest, coarsest) else { return };
         if high >= low + 6 && octaves(more) > octaves(less) + 0.1 {
             let seen = f64::from(high - low) / (octaves(more) - octaves(less));
-            self.slope += SLOPE_GAIN * (seen.clamp(SLOPES.0, SLOPES.1) - self.slope);
+            self.slope += SLOPE_GAIN
+                * (seen.clamp(self.first_slope * SLOPES.0, self.first_slope * SLOPES.1) - self.slope);
         }
         // In the middle, so that an error of the slope counts least.
         let (index, bytes) = (f64::from(low + high) / 2.0, (octaves(more) + octaves(less)) / 2.0);
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn pictures_that_are_alike_are_met_after_a_few() {
-        let mut ladder = Ladder::new();
+        let mut ladder = Ladder::new(15.0);
         let mut indices = vec![40, 60];
         for _ in 0..40 {
             ladder.learn(&sizes(&indices));
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_picture_that_missed_its_size_meets_it_the_second_time() {
-        let mut ladder = Ladder::new();
+        let mut ladder = Ladder::new(15.0);
         for _ in 0..40 {
             ladder.learn(&sizes(&[40, 60]));
         }
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn candidates_are_as_many_as_asked_for_unless_they_are_the_same() {
-        let mut ladder = Ladder::new();
+        let mut ladder = Ladder::new(15.0);
         for count in 1..=6 {
             ladder.learn(&sizes(&[50, 70]));
             let indices = ladder.around(5_000, count, 4);
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn pictures_that_change_have_candidates_further_apart() {
         let spread = |scale: f64| {
-            let mut ladder = Ladder::new();
+            let mut ladder = Ladder::new(15.0);
             for number in 0..60 {
                 let factor = if number % 2 == 0 { 1.0 } else { scale };
                 let sizes: Vec<_> = sizes(&[50, 60])

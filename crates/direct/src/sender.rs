@@ -42,7 +42,7 @@ const LEAST_EXPECTED: f64 = 0.4;
 const USUAL_GAIN: f64 = 0.2;
 /// Where a picture is encoded once: it is encoded once more where it is larger than what is expected to fit, or has less than this
 /// share of that, as long as no more than this much of the time for it is gone ([`Parallel::spent`]).
-const MISSED_SHARE: f64 = 0.55;
+const MISSED_SHARE: f64 = 0.45;
 const SECOND_BEFORE: f64 = 0.7;
 /// What a second one aims at.
 const SECOND_AIM: f64 = 0.9;
@@ -113,11 +113,12 @@ impl Sender {
             CodedSize::Adaptive if !coder.has_cheap_candidates() => CodedSize::Source,
             asked => asked,
         };
+        let ladder = Ladder::new(coder.slope());
         let resizing = Resizing::new(size);
         Sender {
             settings,
             history: History::default(),
-            ladder: Ladder::new(),
+            ladder,
             coder,
             resizing,
             next: 0,
@@ -317,7 +318,7 @@ impl Sender {
         }
         let SenderSettings { finest, .. } = self.settings;
         let quantizer = self.ladder.corrected(first.quantizer, bytes, expected as f64 * SECOND_AIM, finest);
-        if quantizer == first.quantizer {
+        if self.coder.nearest(quantizer) == first.quantizer {
             return Ok(None);
         }
         self.coder.encode_one(task, Quality::Quantizer(quantizer), parallel).map(Some)

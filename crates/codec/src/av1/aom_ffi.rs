@@ -57,6 +57,7 @@ unsafe extern "C" {
         quantizer: i32,
         source: i32,
         target: i32,
+        again: i32,
     ) -> i32;
     fn glassline_aom_packet(
         encoder: *mut RawEncoder,
@@ -123,6 +124,7 @@ impl Handle {
         picture: &Picture,
         quantizer: u8,
         slots: Option<(Slot, Slot)>,
+        again: bool,
     ) -> Result<(Vec<u8>, bool), String> {
         assert!(picture.format() == PixelFormat::I420 && picture.size() == self.size, "the picture fits");
         let raw = raw_planes(picture);
@@ -132,7 +134,8 @@ impl Handle {
         // that the planes hold the encoder's size at their strides; libaom copies the picture before it returns, and reads
         // no sample beyond that size.
         let result = unsafe {
-            glassline_aom_encode(self.raw.as_ptr(), &raw const raw, quantizer.into(), source, target)
+            let quantizer = quantizer.into();
+            glassline_aom_encode(self.raw.as_ptr(), &raw const raw, quantizer, source, target, again.into())
         };
         self.check(result)?;
         Ok(self.packets())

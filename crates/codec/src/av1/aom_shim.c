@@ -79,6 +79,23 @@ static void configure(aom_codec_enc_cfg_t *config, const glassline_aom_settings 
         }                                                            \
     } while (0)
 
+/* Two layers in time, of which set_slots tells, each with this quantizer; with them come the slots that each picture names. */
+static int set_layers(glassline_aom *self, int32_t quantizer)
+{
+    aom_svc_params_t layers = {
+        .number_spatial_layers = 1,
+        .number_temporal_layers = 2,
+        .max_quantizers = { quantizer, quantizer },
+        .min_quantizers = { quantizer, quantizer },
+        .scaling_factor_num = { 1 },
+        .scaling_factor_den = { 1 },
+        .layer_target_bitrate = { UNUSED_KBIT, UNUSED_KBIT },
+        .framerate_factor = { 1, 1 },
+    };
+    SET(AV1E_SET_SVC_PARAMS, &layers);
+    return 0;
+}
+
 static int set_controls(glassline_aom *self, const glassline_aom_settings *settings)
 {
     SET(AOME_SET_CPUUSED, settings->speed);
@@ -107,18 +124,7 @@ static int set_controls(glassline_aom *self, const glassline_aom_settings *setti
     SET(AV1E_SET_TUNE_CONTENT, AOM_CONTENT_DEFAULT);
     SET(AV1E_SET_ROW_MT, settings->threads > 1);
     SET(AV1E_SET_TILE_COLUMNS, settings->tile_columns_log2);
-    /* One layer; with it come the slots that each picture names. */
-    aom_svc_params_t layers = {
-        .number_spatial_layers = 1,
-        .number_temporal_layers = 1,
-        .max_quantizers = { QUANTIZER_MAX },
-        .scaling_factor_num = { 1 },
-        .scaling_factor_den = { 1 },
-        .layer_target_bitrate = { UNUSED_KBIT },
-        .framerate_factor = { 1 },
-    };
-    SET(AV1E_SET_SVC_PARAMS, &layers);
-    return 0;
+    return set_layers(self, QUANTIZER_MAX);
 }
 
 glassline_aom *glassline_aom_new(const glassline_aom_settings *settings, char *error, size_t error_bytes)
@@ -169,16 +175,13 @@ static int set_quantizer(glassline_aom *self, int32_t quantizer)
     if (self->config.rc_min_quantizer == value && self->config.rc_max_quantizer == value)
         return 0;
     self->config.rc_min_quantizer = self->config.rc_max_quantizer = value;
-#ifdef AOM_CTRL_AV1E_SET_QUANTIZER_ONE_PASS
-    SET(AV1E_SET_QUANTIZER_ONE_PASS, quantizer);
-    return 0;
-#else
     self->failed = NULL;
-    return aom_codec_enc_config_set(&self->codec, &self->config) ? -1 : 0;
-#endif
+    if (aom_codec_enc_config_set(&self->codec, &self->config))
+        return -1;
+    return set_layers(self, quantizer);
 }
 
-static int set_slots(glassline_aom *self, int32_t source, int32_t target)
+static int set_slots(glassline_aom *self, int32_t source, int32_t target, int32_t again)
 {
     /* The seven names of references (AV1 specification 6.10.24): LAST is what is predicted from, and gives the CDFs. */
     enum { LAST = 0, LAST2 = 1, NAMES = 7 };
@@ -193,17 +196,21 @@ static int set_slots(glassline_aom *self, int32_t source, int32_t target)
      * own copy of a picture that is left in none. */
     slots.ref_idx[LAST2] = target;
     slots.refresh[target] = 1;
-    aom_svc_layer_id_t layer = { .spatial_layer_id = 0, .temporal_layer_id = 0 };
+    /* libaom looks for what stands still between a picture and the one that it was given before, and takes that for what
+     * stands still between the picture and its source. Given one picture twice it would find that nothing moves, and code
+     * hardly anything. Where the source was not the last one that it coded, it looks at the last picture of the lowest layer
+     * instead: so a picture is of the upper layer the first time, and its second coding looks at an earlier one. */
+    aom_svc_layer_id_t layer = { .spatial_layer_id = 0, .temporal_layer_id = source >= 0 && !again };
     SET(AV1E_SET_SVC_LAYER_ID, &layer);
     SET(AV1E_SET_SVC_REF_FRAME_CONFIG, &slots);
     return 0;
 }
 
 int32_t glassline_aom_encode(glassline_aom *self, const glassline_aom_planes *picture, int32_t quantizer,
-                             int32_t source, int32_t target)
+                             int32_t source, int32_t target, int32_t again)
 {
     self->packets = NULL;
-    if (set_quantizer(self, quantizer) || set_slots(self, source, target))
+    if (set_quantizer(self, quantizer) || set_slots(self, source, target, again))
         return -1;
     aom_image_t image;
     /* libaom does not write to it. */

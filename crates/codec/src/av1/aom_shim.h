@@ -46,10 +46,10 @@ glassline_aom *glassline_aom_new(const glassline_aom_settings *settings, char *e
 int32_t glassline_aom_set_speed(glassline_aom *self, int32_t speed);
 int32_t glassline_aom_set_colour(glassline_aom *self, const glassline_aom_colour *colour);
 /* Encodes a picture of the size that the encoder was opened with. It is predicted from slot `source` and left in slot
- * `target` alone; where `source` is below 0 it is a key picture, which all slots hold afterwards. The planes are read
- * during the call alone. */
+ * `target` alone; where `source` is below 0 it is a key picture, which all slots hold afterwards. `again` other than 0: it is
+ * the picture that was encoded last. The planes are read during the call alone. */
 int32_t glassline_aom_encode(glassline_aom *self, const glassline_aom_planes *picture, int32_t quantizer,
-                             int32_t source, int32_t target);
+                             int32_t source, int32_t target, int32_t again);
 /* The next packet of what was encoded last: 1 and where it lies until the next call of glassline_aom_encode, or 0. */
 int32_t glassline_aom_packet(glassline_aom *self, const uint8_t **bytes, size_t *length, int32_t *key);
 /* What decoders show for what was encoded last; it lies there until the next call of glassline_aom_encode. */

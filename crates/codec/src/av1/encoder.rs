@@ -48,7 +48,8 @@ pub struct Encoded {
 ///
 /// So one picture can be encoded several times, into as many slots, and one of the units sent, or none; and after a loss the
 /// next picture is predicted from a slot that the receiver is known to have. Sizes are another matter: libaom also looks at
-/// the picture that it was given last, and a second encoding of one picture takes some percent more or less for it.
+/// what stands still since another picture that it was given, to save time. A picture that is encoded again is known by its
+/// time of capture, so that libaom does not compare it with itself.
 ///
 /// Threads are libaom's own. The same calls give the same bytes.
 pub struct Encoder {
@@ -208,9 +209,10 @@ impl Encoder {
         quantizer: u8,
         slots: Option<(Slot, Slot)>,
     ) -> Result<Encoded, Error> {
+        let again = matches!(self.last, Last::Encoded(tags) if tags.captured == picture.captured);
         let (bytes, key) = self
             .handle
-            .encode(picture, quantizer.max(FINEST), slots)
+            .encode(picture, quantizer.max(FINEST), slots, again)
             .map_err(|reason| failed("encode", reason))?;
         // libaom says nothing where it leaves a picture in another slot than it was told to, or in none.
         let said = self.describer.describe(&bytes);

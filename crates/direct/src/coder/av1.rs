@@ -5,14 +5,15 @@
 
 use super::{Coder, CodingError, Encoded, Kind, State, Task};
 use crate::wire::{FrameCodec, StateTag};
-use glassline_codec::av1::{self, COARSEST, Encoder, Settings, Slot};
+use glassline_codec::av1::{self, COARSEST, Encoder, FINEST, Settings, Slot};
 use glassline_codec::vp8::{Parallel, Quality};
 use glassline_media::{FrameRate, Picture, Size};
 
 /// Threads within a picture: more bring nothing at 720p.
 const MOST_THREADS: usize = 4;
-/// Frames are by this factor smaller for each step of the quantiser, in octaves: 0.12 to 0.32 were seen.
-const OCTAVES_PER_STEP: f64 = 0.18;
+/// Indices by which a frame's size halves, where nothing else is known: of 214 pictures of people that were encoded twice it was
+/// 7.6 in the middle, and 6 to 10 in half of them.
+const SLOPE: f64 = 9.0;
 /// Tries to meet a size: of a picture that needs no other, since it is rare and is looked at for long, and of any other.
 const KEY_TRIES: u32 = 5;
 const TRIES: u32 = 2;
@@ -154,8 +155,8 @@ impl Av1Coder {
     ) -> Result<(av1::Encoded, Place, u8), CodingError> {
         let tries = if task.source.is_none() { KEY_TRIES } else { TRIES };
         let wanted = |(quantizer, found): (u8, usize)| {
-            let octaves = (found as f64 / (bytes.max(1) as f64 * AIM)).log2();
-            (f64::from(quantizer) + octaves / OCTAVES_PER_STEP).round().clamp(0.0, COARSEST.into()) as u8
+            let octaves = (found.max(1) as f64 / (bytes.max(1) as f64 * AIM)).log2();
+            from_index((f64::from(to_index(quantizer)) + octaves * SLOPE).round().clamp(0.0, 127.0) as u8)
         };
         // What was encoded last was this picture, or the one before it.
         let mut quantizer = self.last.map_or(FIRST_QUANTIZER, wanted);
@@ -164,7 +165,7 @@ impl Av1Coder {
             let (encoded, place) = self.encode_at(task, quantizer, target, parallel)?;
             let found = encoded.bytes.len();
             let fits = found <= bytes;
-            let is_met = fits && (found as f64 >= MET_SHARE * bytes as f64 || quantizer == 0);
+            let is_met = fits && (found as f64 >= MET_SHARE * bytes as f64 || quantizer <= FINEST);
             if is_met || fits && tried >= tries || !never_above && tried >= tries {
                 return Ok((encoded, place, quantizer));
             }
@@ -192,13 +193,34 @@ fn place_of(state: &State) -> Option<Place> {
     }
 }
 
-/// An index of 0 to 127 on the library's scale of 0 to 63, and back.
+/// Steps of AC coefficients (AV1 specification §7.12.2) for the library's quantisers from 2, the finest that it has, to 63.
+const STEPS: [u16; 62] = [
+    15, 19, 23, 27, 31, 35, 39, 43, 47, 51, 55, 59, 63, 67, 71, 75, 79, 83, 87, 91, 95, 99, 104, 112, 120,
+    128, 136, 144, 152, 164, 176, 188, 200, 215, 231, 247, 265, 285, 305, 329, 353, 380, 408, 440, 474, 510,
+    550, 593, 639, 689, 743, 801, 864, 933, 1007, 1087, 1173, 1267, 1369, 1479, 1628, 1828,
+];
+
+/// Indices by which the step doubles. The library's quantisers are far apart at the fine end and close together at the coarse
+/// one; sizes go with steps.
+const INDICES_PER_OCTAVE: f64 = 16.0;
+
+/// What is an index of 0 to 111 in steps of the same ratio, as a quantiser of the library.
 fn from_index(index: u8) -> u8 {
-    (index / 2).min(COARSEST)
+    let after = STEPS.partition_point(|step| index_of(*step) <= f64::from(index));
+    // The nearer one of the two around it.
+    let distance = |at: &usize| (index_of(STEPS[*at]) - f64::from(index)).abs();
+    let near = [after.saturating_sub(1), after.min(STEPS.len() - 1)];
+    let nearest = near.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(0);
+    FINEST + nearest as u8
 }
 
 fn to_index(quantizer: u8) -> u8 {
-    quantizer * 2 + u8::from(quantizer == COARSEST)
+    let step = STEPS[usize::from(quantizer.clamp(FINEST, COARSEST) - FINEST)];
+    index_of(step).round() as u8
+}
+
+fn index_of(step: u16) -> f64 {
+    INDICES_PER_OCTAVE * (f64::from(step) / f64::from(STEPS[0])).log2()
 }
 
 fn told((encoded, place): (av1::Encoded, Place), quantizer: u8, picture: &Picture) -> Encoded {
@@ -246,5 +268,28 @@ impl Coder for Av1Coder {
 
     fn has_cheap_candidates(&self) -> bool {
         false
+    }
+
+    fn nearest(&self, index: u8) -> u8 {
+        to_index(from_index(index))
+    }
+
+    fn slope(&self) -> f64 {
+        SLOPE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_go_with_steps() {
+        for quantizer in FINEST..=COARSEST {
+            assert_eq!(from_index(to_index(quantizer)), quantizer);
+        }
+        assert_eq!((to_index(0), to_index(FINEST), to_index(COARSEST)), (0, 0, 111));
+        assert_eq!((from_index(0), from_index(112), from_index(127)), (FINEST, COARSEST, COARSEST));
+        assert!((0..127).all(|index| from_index(index) <= from_index(index + 1)));
     }
 }

@@ -141,6 +141,12 @@ pub(crate) trait Coder: Send {
     /// where its size is not what was wanted.
     fn has_cheap_candidates(&self) -> bool;
 
+    /// The quantiser index that is used where this one is asked for.
+    fn nearest(&self, index: u8) -> u8;
+
+    /// Indices by which a frame's size halves, before anything is known.
+    fn slope(&self) -> f64;
+
     /// As [`Coder::encode`], in one quality.
     ///
     /// # Errors

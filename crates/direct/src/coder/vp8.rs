@@ -70,4 +70,12 @@ impl Coder for Vp8Coder {
     fn has_cheap_candidates(&self) -> bool {
         true
     }
+
+    fn nearest(&self, index: u8) -> u8 {
+        index
+    }
+
+    fn slope(&self) -> f64 {
+        15.0
+    }
 }
