@@ -109,6 +109,35 @@ fn what_is_sent_is_shown_in_order_and_both_ends_tell_of_it() {
     }
 }
 
+#[cfg(feature = "av1")]
+#[test]
+fn av1_is_shown_as_it_was_sent_and_what_it_cannot_do_is_told() {
+    let scratch = Scratch::new("direct");
+    let (film, decisions) = (scratch.file("film.y4m"), scratch.file("decisions.jsonl"));
+    let (mut receiver, address) = receive("127.0.0.1:0", &[&film, "--insecure", "--once", "--json"]);
+    let to = format!("link://{address}");
+    let options = ["--insecure", "--codec", "av1", "--duration", "2s", "--json", "--decisions", &decisions];
+    let sent = glassline(&[&["send", SOURCE, &to][..], &options].concat());
+    assert_eq!((sent.status, receiver.wait().code()), (Some(0), Some(0)), "{}", receiver.output());
+    let (sent, shown) = (report(&sent.text()), report(&receiver.output()));
+    let count = |report: &Value, name: &str| report[name].as_u64().unwrap();
+    assert_eq!((count(&sent, "key"), count(&sent, "mismatches"), count(&shown, "damaged")), (1, 0, 0));
+    let bytes = std::fs::read(&film).unwrap();
+    let frames = (bytes.len() - 40) / (320 * 180 * 3 / 2);
+    assert!(frames as u64 == count(&shown, "shown") && frames > 20, "{frames}: {shown}");
+    // One encoding a picture, for the most part, each of them AV1's.
+    let decisions = lines(&decisions);
+    let encoded: usize = decisions.iter().map(|line| line["candidates"].as_array().unwrap().len()).sum();
+    assert!(encoded < 2 * decisions.len(), "{encoded} of {} pictures", decisions.len());
+    for (arguments, complaint) in [
+        (&[SOURCE, "--codec", "av1", "--speed", "4"][..], "this codec has 7 to 10"),
+        (&["test:8x8@25", "--codec", "av1"], "sides of 16 to 8192"),
+    ] {
+        let run = glassline(&[&["send"], arguments, &["--insecure", "link://127.0.0.1:9"]].concat());
+        assert!(run.status != Some(0) && run.stderr.contains(complaint), "{arguments:?}: {}", run.stderr);
+    }
+}
+
 #[test]
 fn a_film_of_what_came_is_one_that_any_decoder_takes() {
     let scratch = Scratch::new("direct");

@@ -74,6 +74,9 @@ fn send_into(output: &str) -> (Value, Value, u32) {
             "av1",
             "--fec",
             "none",
+            // Two or three packets a picture.
+            "--bitrate",
+            "600k",
             "--duration",
             "4s",
             "--json",
@@ -99,7 +102,11 @@ fn what_came_over_a_lossy_way_is_a_film_that_ffmpeg_decodes_without_a_word() {
         let film = scratch.file(name);
         let (sent, received, lost) = send_into(&film);
         assert!(lost > 0 && sent["lost"].as_u64() > Some(0), "{lost} packets lost, {sent}");
-        assert_eq!((sent["mismatches"].as_u64(), received["damaged"].as_u64()), (Some(0), Some(0)), "{sent} {received}");
+        assert_eq!(
+            (sent["mismatches"].as_u64(), received["damaged"].as_u64()),
+            (Some(0), Some(0)),
+            "{sent} {received}"
+        );
         // Neither what is lost nor what is coded against it is in the film.
         let decoded = run("ffmpeg", &["-v", "warning", "-i", &film, "-f", "framemd5", "-"], 60);
         assert_eq!((decoded.status, decoded.stderr.as_str()), (Some(0), ""), "{name}");
@@ -108,7 +115,17 @@ fn what_came_over_a_lossy_way_is_a_film_that_ffmpeg_decodes_without_a_word() {
         assert!(frames >= shown && frames > 40, "{name}: {frames} frames of {shown} pictures");
         let probed = run(
             "ffprobe",
-            &["-v", "error", "-select_streams", "v", "-show_entries", "stream=codec_name,width,height", "-of", "csv", &film],
+            &[
+                "-v",
+                "error",
+                "-select_streams",
+                "v",
+                "-show_entries",
+                "stream=codec_name,width,height",
+                "-of",
+                "csv",
+                &film,
+            ],
             60,
         );
         assert_eq!(probed.text().trim(), "stream,av1,640,360", "{name}");

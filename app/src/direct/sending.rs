@@ -33,6 +33,9 @@ use std::time::Duration;
 
 /// Sides are 14 bits (RFC 6386 §9.1).
 const MAX_SIDE: u32 = 16_383;
+/// What the AV1 encoder takes.
+#[cfg(feature = "av1")]
+const AV1_SIDES: std::ops::RangeInclusive<u32> = glassline_codec::av1::SIDES;
 /// More threads than this bring nothing at 720p.
 const MOST_THREADS: usize = 4;
 const DEFAULT_CANDIDATES: u8 = 4;
@@ -242,6 +245,14 @@ impl Sending {
             return Err(failure::usage("--preset is x264's", "add --codec h264, or choose --speed"));
         }
         let size = source.format().size;
+        #[cfg(feature = "av1")]
+        if video_codec == VideoCodec::Av1
+            && [size.width, size.height].iter().any(|side| !AV1_SIDES.contains(side))
+        {
+            let (least, most) = (AV1_SIDES.start(), AV1_SIDES.end());
+            let message = format!("pictures of {size}: AV1 is encoded with sides of {least} to {most} here");
+            return Err(failure::failed(message, "scale them before, or choose --codec vp8"));
+        }
         if size.width > MAX_SIDE || size.height > MAX_SIDE {
             let message = format_args!("pictures of {size}: VP8 takes sides up to {MAX_SIDE}");
             return Err(failure::failed(message, "scale them before"));

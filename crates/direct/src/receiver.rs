@@ -2,6 +2,7 @@
 
 mod decoder;
 
+pub use self::decoder::RefusedPicture;
 use self::decoder::{Decoder, Held};
 use crate::wire::{DecodedPicture, FrameCodec, LackingPicture, PictureHeader, Report, StateTag, WireError};
 use bytes::Bytes;
@@ -9,7 +10,6 @@ use glassline_codec::vp8::Limits;
 use glassline_media::{FrameRate, Picture, Size, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use thiserror::Error;
 
 /// States that are held at most, whatever the sender says that it still needs.
 const STATES_MAX: usize = 40;
@@ -54,23 +54,6 @@ pub struct CodedFrame {
     pub size: Size,
     /// A temporal unit of AV1.
     pub frame: Bytes,
-}
-
-/// Why pictures are refused that may be whole.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RefusedPicture {
-    /// It is larger than the caller's limit.
-    #[error("a picture of {size} has {} samples, and the limit on pictures is {max_pixels}", u64::from(size.width) * u64::from(size.height))]
-    TooLarge {
-        /// Its size.
-        size: Size,
-        /// The limit, in samples.
-        max_pixels: u32,
-    },
-    /// The pictures are AV1, and there is no decoder of it.
-    #[error("the pictures are AV1, and this build has no decoder of it")]
-    NoAv1,
 }
 
 /// What became of a message.

@@ -228,7 +228,7 @@ impl Encoder {
 }
 
 /// Sides that are taken: the format goes to 65,536, and libaom's time and memory with it.
-const SIDES: RangeInclusive<u32> = 16..=8192;
+pub const SIDES: RangeInclusive<u32> = 16..=8192;
 /// More threads than this find nothing to do in a picture.
 const THREADS: RangeInclusive<usize> = 1..=16;
 const GIVE: &str = "give its picture";

@@ -47,7 +47,7 @@ mod slot;
 
 pub use decoder::{Decoded, Decoder};
 pub use describe::{Describer, UnitDescription, describe};
-pub use encoder::{COARSEST, Encoded, Encoder, FINEST, SPEEDS, Settings};
+pub use encoder::{COARSEST, Encoded, Encoder, FINEST, SIDES, SPEEDS, Settings};
 pub use error::Error;
 pub use planes::PictureHash;
 pub use slot::Slot;

@@ -92,7 +92,7 @@ pub(crate) struct Request {
     pub(crate) renews_long_term: bool,
 }
 
-/// A picture that is to be encoded.
+/// A picture, and how it is encoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task<'a> {
     /// What it is coded against, of the picture's size; `None`: it needs no other.

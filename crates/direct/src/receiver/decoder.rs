@@ -1,13 +1,30 @@
 //! The decoders of the receiving end: from a state and a frame to a picture and the next state.
 
-use super::RefusedPicture;
 use crate::wire::{FrameCodec, PictureHeader, StateTag};
 use glassline_codec::vp8::{self, Limits, State, Workspace, decode_in};
 use glassline_media::{Picture, Size};
+use thiserror::Error;
 
 /// Threads that decode AV1: a picture of 720p takes them 4 ms.
 #[cfg(feature = "av1")]
 const AV1_THREADS: usize = 2;
+
+/// Why pictures are refused that may be whole.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusedPicture {
+    /// It is larger than the caller's limit.
+    #[error("a picture of {size} has {} samples, and the limit on pictures is {max_pixels}", u64::from(size.width) * u64::from(size.height))]
+    TooLarge {
+        /// Its size.
+        size: Size,
+        /// The limit, in samples.
+        max_pixels: u32,
+    },
+    /// The pictures are AV1, and there is no decoder of it.
+    #[error("the pictures are AV1, and this build has no decoder of it")]
+    NoAv1,
+}
 
 /// What pictures are decoded against.
 #[derive(Clone, Debug)]
