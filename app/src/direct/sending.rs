@@ -68,8 +68,8 @@ pub(super) enum Codec {
     /// is needed after a loss
     #[default]
     Vp8,
-    /// AV1 by libaom, controlled like VP8: better pictures of faces and interiors in the same bits, for more processor
-    /// time; what is received can be passed on without coding it again
+    /// AV1 by libaom, controlled like VP8: better pictures of faces and interiors in the same bits; what is received can
+    /// be written to a file without coding it again
     #[cfg(feature = "av1")]
     Av1,
     /// H.264 by x264, at a bit rate that follows the network: better pictures for less processor time, but more
