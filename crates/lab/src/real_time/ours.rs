@@ -146,7 +146,8 @@ fn call(
     std::thread::scope(|scope| {
         let _going = Going(&going);
         let mut command = Command::new(&direct.program);
-        command.args(["receive", &address, "-", "--once", "--json", "--key"]).arg(&key);
+        // Not with --once: an outage of some seconds would be the sender's end.
+        command.args(["receive", &address, "-", "--json", "--key"]).arg(&key);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut receiver = Program::start("glassline receive", &mut command, scratch.file("receive.err"))?;
         let output = receiver.output()?;
@@ -185,6 +186,7 @@ fn call(
         let window = emulation.close_window()?;
         going.store(false, Ordering::Relaxed);
         sender.finish(AFTER, watch)?;
+        receiver.interrupt();
         receiver.finish(AFTER, watch)?;
         let link = field.line.end(emulation)?;
         let report = std::fs::read(said).context("cannot read what the sender reports")?;

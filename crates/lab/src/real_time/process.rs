@@ -60,6 +60,11 @@ impl Program {
         said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned()
     }
 
+    /// Asks it to end, as Ctrl+C does.
+    pub(super) fn interrupt(&self) {
+        child::send_to_group(&self.child, Signal::INT);
+    }
+
     /// Waits for its end.
     pub(super) fn finish(&mut self, timeout: Duration, watch: &Watch<'_>) -> Result<()> {
         let until = Instant::now() + timeout;
