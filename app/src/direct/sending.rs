@@ -91,7 +91,7 @@ pub(super) struct SendOptions {
     #[arg(long, value_name = "RATE")]
     bitrate: Option<Bitrate>,
     /// The encoder's speed against quality, from 0 (best) to 10 (fastest), with AV1 from 7; the encoder is faster when
-    /// time is short, and slower for pictures that are coded at a smaller size [default: 4; with AV1 9]
+    /// time is short, and slower for pictures that are coded at a smaller size [default: 4; with AV1 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
     speed: Option<u8>,
     /// The size at which pictures are coded: smaller when the network carries little (auto), always the source's size

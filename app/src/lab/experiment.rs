@@ -96,7 +96,7 @@ pub(super) struct Args {
     #[arg(long, value_enum, value_name = "CODEC", default_value = "vp8")]
     codec: Codec,
     /// The encoder's speed against quality, from 0 (best) to 10 (fastest), with AV1 from 7; smaller pictures are coded
-    /// with more effort [default: 4; with AV1 9]
+    /// with more effort [default: 4; with AV1 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
     pub(super) speed: Option<u8>,
     /// The size at which pictures are coded: smaller when the network carries little (auto), the source's size
