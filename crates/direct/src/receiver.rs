@@ -274,6 +274,12 @@ impl Run {
         let mut next = Some((header, frame));
         let mut damaged = false;
         while let Some((header, frame)) = next {
+            // One that has waited may be late by now.
+            if self.would_overwrite_newer(&header) {
+                shared.counters.overtaken += 1;
+                next = self.next_ready();
+                continue;
+            }
             match self.decode(&header, &frame, shared) {
                 None => damaged = true,
                 Some(picture) if self.shown.is_none_or(|shown| header.number > shown) => {
@@ -351,7 +357,7 @@ impl Run {
             Some(source) => self.states.get(&source).map(|(held, _)| held),
             None => None,
         };
-        let decoded = if header.source.is_some() == source.is_some() && !self.would_overwrite_newer(header) {
+        let decoded = if header.source.is_some() == source.is_some() {
             shared.decoder.decode(self.epoch, header, source, frame)
         } else {
             Err(None)

@@ -53,7 +53,7 @@ impl VideoCodec {
         match self {
             VideoCodec::Vp8 => 0..=10,
             #[cfg(feature = "av1")]
-            VideoCodec::Av1 => 7..=10,
+            VideoCodec::Av1 => glassline_codec::av1::SPEEDS,
         }
     }
 }

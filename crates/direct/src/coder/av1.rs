@@ -5,7 +5,7 @@
 
 use super::{Coder, CodingError, Encoded, Kind, State, Task};
 use crate::wire::{FrameCodec, StateTag};
-use glassline_codec::av1::{self, COARSEST, Encoder, FINEST, Settings, Slot};
+use glassline_codec::av1::{self, COARSEST, Encoder, FINEST, SPEEDS, Settings, Slot};
 use glassline_codec::vp8::{Parallel, Quality};
 use glassline_media::{FrameRate, Picture, Size};
 
@@ -126,7 +126,7 @@ impl Av1Coder {
             Some(_) => target.unwrap_or_else(|| self.spare()),
             None => Slot::ALL[0],
         };
-        let speed = task.request.speed.clamp(7, 10);
+        let speed = task.request.speed.clamp(*SPEEDS.start(), *SPEEDS.end());
         let encoder = self.encoder(task.picture.size(), speed, parallel)?;
         let encoded = match source {
             Some(source) => encoder.encode(task.picture, quantizer, source.slot, slot),
@@ -173,12 +173,12 @@ impl Av1Coder {
                 return Err(CodingError::Target { target: bytes });
             }
             let other = wanted((quantizer, found));
-            let step = if fits { quantizer.saturating_sub(1) } else { quantizer.saturating_add(1) };
-            quantizer = match tried {
+            quantizer = if fits {
+                other.min(quantizer - 1)
+            } else {
                 // The last chance: what is too large would be none.
-                _ if tried >= tries && !fits => COARSEST.min(other.max(step).saturating_add(2)),
-                _ if fits => other.min(step),
-                _ => other.max(step).min(COARSEST),
+                let caution = if tried >= tries { 2 } else { 0 };
+                COARSEST.min(other.max(quantizer + 1) + caution)
             };
             target = task.source.is_some().then_some(place.slot);
         }

@@ -1,13 +1,15 @@
 //! AV1 by slots between both ends: eight slots, whatever is lost, late or overtaken.
 
 use bytes::Bytes;
+use glassline_codec::av1::{Encoder, Settings, Slot};
 use glassline_codec::vp8::{Limits, Serial};
+use glassline_direct::wire::{FrameCodec, PictureHeader, StateTag};
 use glassline_direct::{
     Choice, Conditions, Fate, Reason, Receiver, RefusedPicture, Sender, SenderSettings, VideoCodec,
 };
 use glassline_measure::pattern::Pattern;
 use glassline_measure::psnr::SquaredError;
-use glassline_media::{FrameRate, Picture, Size, Time, Utc};
+use glassline_media::{FrameRate, Picture, Size, Stamps, Time, Utc};
 use glassline_transport::link::{MessageId, Outcome};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -247,4 +249,54 @@ fn a_picture_beyond_the_limit_is_refused_and_told() {
     assert_eq!(run.shown, 0);
     let refused = run.receiver.poll_refused();
     assert!(matches!(refused, Some(RefusedPicture::TooLarge { max_pixels: 1_000, .. })), "{refused:?}");
+}
+
+/// It needs one that came late, and another picture has its slot by now.
+#[test]
+fn what_has_waited_does_not_overwrite_a_newer_picture() {
+    let mut pattern = Pattern::new(SIZE, rate());
+    let mut encoder =
+        Encoder::new(&Settings { size: SIZE, frame_rate: rate(), threads: 1, speed: 10 }).unwrap();
+    let mut message = |number: u64, slots: Option<(u64, [u8; 2])>| -> Bytes {
+        let mut picture = pattern.draw(number, Time::ZERO, Utc::default());
+        picture.captured = Time::from_millis(number * 40);
+        let encoded = match slots {
+            None => encoder.encode_key(&picture, 40),
+            Some((_, slots)) => {
+                let [from, to] = slots.map(|slot| Slot::new(slot).unwrap());
+                encoder.encode(&picture, 40, from, to)
+            }
+        };
+        let encoded = encoded.unwrap();
+        let hash = encoded.hash.to_bytes();
+        let header = PictureHeader {
+            epoch: 7,
+            number,
+            source: slots.map(|(source, _)| source),
+            kept: 0,
+            target: StateTag(std::array::from_fn(|index| hash[index])),
+            captured: Utc::default(),
+            rate: None,
+            size: None,
+            codec: FrameCodec::Av1 { slot: slots.map_or(0, |(_, [_, to])| to) },
+            passed: Stamps::captured_at(Time::ZERO),
+        };
+        let mut message = Vec::new();
+        header.write(&mut message);
+        [&message[..], &encoded.bytes].concat().into()
+    };
+    let key = message(0, None);
+    let late = message(1, Some((0, [0, 2])));
+    let waits = message(2, Some((1, [2, 1])));
+    let newer = message(3, Some((0, [0, 1])));
+    let next = message(4, Some((3, [1, 3])));
+    let mut receiver = Receiver::new(Limits::default());
+    let mut fate = |message: &Bytes| receiver.handle(Time::ZERO, message).unwrap();
+    assert!(matches!(fate(&key), Fate::Shown(_)));
+    assert!(matches!(fate(&waits), Fate::Waits));
+    assert!(matches!(fate(&newer), Fate::Shown(_)));
+    assert!(matches!(fate(&late), Fate::Overtaken));
+    assert!(matches!(fate(&next), Fate::Shown(_)), "the newer one is where it was");
+    let counters = receiver.counters();
+    assert_eq!((counters.shown, counters.overtaken, counters.damaged), (3, 2, 0));
 }
