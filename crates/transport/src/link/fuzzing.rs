@@ -7,7 +7,7 @@ use super::secure::noise::Secrets;
 use super::state::Link;
 use super::state::path::{Agreed, PathState};
 use super::wire::packet::ConnectionId;
-use super::{Compression, Dictionary, Key, Path, Random, Settings, Transmit};
+use super::{Bonding, Compression, Dictionary, Key, Path, Random, Settings, Transmit};
 use bytes::Bytes;
 use glassline_media::Time;
 use std::sync::Arc;
@@ -25,8 +25,9 @@ impl Linked {
             remote: ConnectionId(2),
             path,
             instance: None,
-            second: false,
-            both: false,
+            number: 0,
+            bonding: Bonding::Failover,
+            spare: None,
             peer: own_parameters(&settings),
             rtt: None,
             random: Random::new([3; 32]),

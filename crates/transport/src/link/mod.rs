@@ -10,7 +10,7 @@
 //! opens it, puts the parts together → [`Link::receive`]. What came is acknowledged in ranges; what is lost is sent
 //! again unless it was cancelled meanwhile.
 //!
-//! A link may have two paths ([`Endpoint::add_path`]): each a session of its own below one set of channels.
+//! A link may have up to four paths ([`Endpoint::add_path`]): each a session of its own below one set of channels.
 
 mod channel;
 mod content;
@@ -49,6 +49,8 @@ pub const MAX_CHANNELS: usize = 64;
 pub const MAX_MESSAGE: usize = MAX_MESSAGE_BYTES as usize;
 /// The same, as it stands on the wire.
 pub(crate) const MAX_MESSAGE_BYTES: u32 = 16 << 20;
+/// The most paths of a link.
+pub const MAX_PATHS: usize = 4;
 /// The longest name of an endpoint, bytes.
 pub const MAX_NAME: usize = 64;
 /// The most bytes of datagrams that one [`Endpoint::poll_transmit`] gives: what a kernel takes at once (UDP GSO).
@@ -322,7 +324,7 @@ pub enum Error {
     #[error("the credentials name no peer to connect to")]
     NoPeer,
     /// The link cannot have this path.
-    #[error("no second path for this link: {what}")]
+    #[error("no further path for this link: {what}")]
     Path {
         /// Why not.
         what: &'static str,
@@ -340,7 +342,7 @@ pub enum Copies {
     Always,
 }
 
-/// What two paths of one link are for. See [`Endpoint::add_path`].
+/// What the paths of one link are for. See [`Endpoint::add_path`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bonding {
     /// The second carries messages while the first is silent. The first has them again once it has answered for two
@@ -350,6 +352,20 @@ pub enum Bonding {
     /// Every part of a message goes over both, as far as each carries it, and the one that comes first counts. Costs the
     /// bytes twice.
     Both,
+    /// Each part of a message goes over one path, so that a message is whole as early as can be: the paths carry the sum of
+    /// what each does. Small messages, and those of [`Link::send_twice`], go over the best two. What was under way on a path that
+    /// falls silent is sent again on the others.
+    Sum,
+}
+
+impl Bonding {
+    /// How many paths a link may have with it.
+    pub const fn max_paths(self) -> usize {
+        match self {
+            Bonding::Failover | Bonding::Both => 2,
+            Bonding::Sum => MAX_PATHS,
+        }
+    }
 }
 
 /// What an endpoint is like. The same for all its links.
@@ -425,7 +441,7 @@ pub struct Settings {
     pub probing_percent: u8,
     /// What decides how fast we send; the other end has its own.
     pub controller: Controller,
-    /// What second paths of links that we connect are for; the listener does the same.
+    /// What further paths of links that we connect are for; the listener does the same.
     pub bonding: Bonding,
 }
 

@@ -257,6 +257,14 @@ impl Recovery {
         self.probes
     }
 
+    /// When the oldest packet under way was sent behind which nothing is acknowledged.
+    pub(crate) fn oldest_unanswered(&self) -> Option<Time> {
+        let first = self.largest_acked.map_or(0, |largest| largest.saturating_add(1)).max(self.flying_from);
+        let from = self.index(first).unwrap_or_default().min(self.packets.len());
+        let mut behind = self.packets.range(from..);
+        behind.find(|packet| packet.state == State::InFlight).map(|packet| packet.at)
+    }
+
     /// Whether the path has been silent for so long that what is under way says nothing about it.
     pub(crate) fn is_blind(&self) -> bool {
         self.blind

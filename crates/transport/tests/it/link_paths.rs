@@ -1,182 +1,10 @@
-//! One link over two paths: what becomes of messages when one of them falls silent, or an end restarts.
+//! One link over several paths: what becomes of messages when one of them falls silent, or an end restarts.
 
-use crate::link_support::{quantile, settings};
+use crate::link_support::paths::{Pair, millis};
+use crate::link_support::quantile;
 use glassline_media::Time;
-use glassline_transport::emulator::{Delivery, End, LinkConfig, Loss, Network, Queue, Random};
-use glassline_transport::link::{Bonding, Endpoint, Error, Event, Link, LinkId, Options, Path, Settings};
-use std::time::Duration;
-
-/// Two ends and two networks between them; a path's `via` is its network.
-struct Pair {
-    networks: [Network; 2],
-    ends: [Endpoint; 2],
-    links: [Option<LinkId>; 2],
-    events: Vec<(Time, End, Event)>,
-    settings: [Settings; 2],
-    starts: u8,
-}
-
-fn millis(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-impl Pair {
-    fn new(bonding: Bonding, configs: [LinkConfig; 2], seed: u64) -> Pair {
-        let mut networks = configs.map(|config| Network::symmetric(config, seed).unwrap());
-        networks[1].rebind(End::Near, "192.0.2.101:1001".parse().unwrap());
-        networks[1].rebind(End::Far, "198.51.100.101:2001".parse().unwrap());
-        let settings = settings().map(|settings| Settings { bonding, datagram_bytes: 1452, ..settings });
-        let ends = [1, 2].map(|which| Endpoint::new(settings[which as usize - 1].clone(), [which; 32]));
-        Pair { networks, ends, links: [None; 2], events: Vec::new(), settings, starts: 2 }
-    }
-
-    /// As [`Pair::new`], with channels 0 (reliable) and 1 (not), both paths up.
-    fn up(bonding: Bonding, configs: [LinkConfig; 2], seed: u64) -> Pair {
-        let mut pair = Pair::new(bonding, configs, seed);
-        pair.connect();
-        pair.run(millis(1000));
-        for end in End::BOTH {
-            pair.open(end);
-            assert_eq!(pair.link(end).unwrap().paths().count(), 2);
-        }
-        pair
-    }
-
-    fn open(&mut self, end: End) {
-        let link = self.link(end).unwrap();
-        let _ = link.open(0, Options::default());
-        let _ = link.open(1, Options { reliable: false, ordered: false, ..Options::default() });
-    }
-
-    fn now(&self) -> Time {
-        self.networks[0].now()
-    }
-
-    fn connect(&mut self) {
-        let [first, second] =
-            [0, 1].map(|via| Path { remote: self.networks[via].address(End::Far), via: via as u8 });
-        let id = self.ends[0].connect(self.now(), first).unwrap();
-        self.links[0] = Some(id);
-        self.ends[0].add_path(self.now(), id, second).unwrap();
-    }
-
-    fn restart(&mut self, end: End) {
-        self.starts += 1;
-        self.ends[end as usize] = Endpoint::new(self.settings[end as usize].clone(), [self.starts; 32]);
-        self.links[end as usize] = None;
-        if end == End::Near {
-            self.connect();
-        }
-    }
-
-    fn link(&mut self, end: End) -> Option<&mut Link> {
-        self.ends[end as usize].link_mut(self.links[end as usize]?)
-    }
-
-    fn send(&mut self, end: End, channel: u8, bytes: Vec<u8>) {
-        let now = self.now();
-        self.link(end).unwrap().send(now, channel, bytes).unwrap();
-    }
-
-    fn take(&mut self, end: End, channel: u8) -> Vec<bytes::Bytes> {
-        let Some(link) = self.link(end) else { return Vec::new() };
-        std::iter::from_fn(|| link.receive(channel)).collect()
-    }
-
-    /// What a network carries, both ways.
-    fn set_loss(&mut self, via: usize, loss: Loss) {
-        End::BOTH.into_iter().for_each(|end| self.networks[via].set_loss(end, loss).unwrap());
-    }
-
-    fn flush(&mut self) {
-        let mut buffer = Vec::new();
-        for end in End::BOTH {
-            let now = self.now();
-            while let Some(transmit) = self.ends[end as usize].poll_transmit(now, &mut buffer) {
-                for datagram in buffer.chunks(transmit.segment_bytes) {
-                    let network = &mut self.networks[usize::from(transmit.path.via)];
-                    network.send_to(end, transmit.path.remote, datagram.to_vec());
-                }
-            }
-            while let Some((id, event)) = self.ends[end as usize].poll_event() {
-                if let Event::Connected { .. } = event {
-                    self.links[end as usize] = Some(id);
-                }
-                self.events.push((now, end, event));
-            }
-        }
-    }
-
-    /// Goes on to `until`; `look` is called after all that happens.
-    fn run_until(&mut self, until: Time, mut look: impl FnMut(&mut Pair)) {
-        let mut standing = 0;
-        while self.now() < until {
-            self.flush();
-            let due = self.ends.iter().filter_map(Endpoint::poll_timeout).min().unwrap_or(Time::NEVER);
-            let event = self.networks.iter().filter_map(Network::poll_timeout).min().unwrap_or(Time::NEVER);
-            let now = due.min(event).clamp(self.now(), until);
-            standing = if now == self.now() { standing + 1 } else { 0 };
-            assert!(standing < 10_000, "time stands still at {now:?}: {:?}", self.ends);
-            let mut arrived: Vec<(u8, Delivery)> = Vec::new();
-            for via in 0..2u8 {
-                let network = &mut self.networks[usize::from(via)];
-                while let Some(delivery) = network.step(now) {
-                    arrived.push((via, delivery));
-                }
-            }
-            for (via, mut delivery) in arrived {
-                let path = Path { remote: delivery.from, via };
-                self.ends[delivery.end as usize].handle_datagram(now, path, &mut delivery.bytes);
-            }
-            self.ends.iter_mut().for_each(|end| end.handle_timeout(now));
-            self.flush();
-            look(self);
-        }
-    }
-
-    fn run(&mut self, time: Duration) {
-        self.run_until(self.now() + time, |_| {});
-    }
-
-    /// `Near` sends a message of 100 bytes each 10 ms on `channel`: when each was sent, and how long it took.
-    fn talk(
-        &mut self,
-        channel: u8,
-        seconds: u64,
-        mut change: impl FnMut(u64, &mut Pair),
-    ) -> Vec<(Time, Duration)> {
-        let mut got = Vec::new();
-        let start = self.now();
-        for step in 0..seconds * 100 {
-            change(step * 10, self);
-            let now = self.now();
-            let mut bytes = vec![0; 100];
-            bytes[..8].copy_from_slice(&now.as_nanos().to_be_bytes());
-            self.send(End::Near, channel, bytes);
-            self.run_until(start + millis(10 * (step + 1)), |pair| {
-                for message in pair.take(End::Far, channel) {
-                    let sent = Time::from_nanos(u64::from_be_bytes(message[..8].try_into().unwrap()));
-                    got.push((sent, pair.now() - sent));
-                }
-            });
-        }
-        self.run_until(self.now() + millis(3000), |pair| {
-            for message in pair.take(End::Far, channel) {
-                let sent = Time::from_nanos(u64::from_be_bytes(message[..8].try_into().unwrap()));
-                got.push((sent, pair.now() - sent));
-            }
-        });
-        got
-    }
-
-    fn moves(&self, end: End) -> Vec<(Time, u8)> {
-        let moves = self.events.iter().filter_map(|(at, found, event)| match event {
-            Event::PathChanged { path } if *found == end => Some((*at, path.via)),
-            _ => None,
-        });
-        moves.collect()
-    }
-}
+use glassline_transport::emulator::{End, LinkConfig, Loss, Queue, Random};
+use glassline_transport::link::{Bonding, Error, Event, Path};
 
 fn path(delay: u64) -> LinkConfig {
     LinkConfig::rate(5_000_000).with_delay(millis(delay)).with_queue(Queue::packets(200))
@@ -283,7 +111,7 @@ fn a_slow_second_path_holds_nothing_up() {
 
 #[test]
 fn either_end_restarts_with_its_paths() {
-    for bonding in [Bonding::Failover, Bonding::Both] {
+    for bonding in [Bonding::Failover, Bonding::Both, Bonding::Sum] {
         for end in End::BOTH {
             let mut pair = Pair::up(bonding, [path(20), path(30)], 6);
             pair.send(End::Near, 0, vec![1; 100]);
@@ -330,15 +158,19 @@ fn a_second_path_is_the_connecting_end_s_to_give() {
     assert!(matches!(alone.ends[0].add_path(Time::ZERO, id, first), Err(Error::Path { .. })));
 }
 
-/// Paths that come and go at any time, in both modes, and ends that restart: what is reliable comes once and in order,
+/// Paths that come and go at any time, in all modes, and ends that restart: what is reliable comes once and in order,
 /// and nothing is kept when all has ended.
 #[test]
-fn promises_hold_on_any_two_paths() {
-    for seed in 0..600u64 {
+fn promises_hold_on_any_paths() {
+    for seed in 0..900u64 {
         let mut random = Random::new(seed);
         let mut below = |limit: u64| random.up_to(limit - 1);
-        let bonding = if below(2) == 0 { Bonding::Failover } else { Bonding::Both };
-        let configs = [(); 2].map(|()| {
+        let (bonding, count) = match below(3) {
+            0 => (Bonding::Failover, 2),
+            1 => (Bonding::Both, 2),
+            _ => (Bonding::Sum, 2 + below(3) as usize),
+        };
+        let configs: Vec<_> = std::iter::repeat_with(|| {
             LinkConfig::rate(500_000 + below(8_000_000))
                 .with_delay(millis(1 + below(60)))
                 .with_jitter(millis(below(8)))
@@ -346,8 +178,10 @@ fn promises_hold_on_any_two_paths() {
                 .with_duplicates(0.02)
                 .with_reorder(0.03, millis(1 + below(30)))
                 .with_queue(Queue::packets(20 + below(200) as u32))
-        });
-        let kept = [(); 2].map(|()| below(10) as f64 / 100.0);
+        })
+        .take(count)
+        .collect();
+        let kept: Vec<_> = (0..count).map(|_| below(10) as f64 / 100.0).collect();
         let mut pair = Pair::new(bonding, configs, seed);
         pair.connect();
         pair.run(millis(3000));
@@ -364,7 +198,7 @@ fn promises_hold_on_any_two_paths() {
                 if let Some(via) = down.take() {
                     pair.set_loss(via, Loss::Random(kept[via]));
                 } else {
-                    let via = below(2) as usize;
+                    let via = below(count as u64) as usize;
                     pair.set_loss(via, Loss::Random(1.0));
                     down = Some(via);
                 }
@@ -378,7 +212,7 @@ fn promises_hold_on_any_two_paths() {
             let until = pair.now() + millis(below(120));
             pair.run_until(until, |pair| take(pair, &mut got, &mut unreliable));
         }
-        (0..2).for_each(|via| pair.set_loss(via, Loss::Random(kept[via])));
+        (0..count).for_each(|via| pair.set_loss(via, Loss::Random(kept[via])));
         let until = pair.now() + millis(12_000);
         pair.run_until(until, |pair| take(pair, &mut got, &mut unreliable));
         assert!(got.iter().copied().eq(0..sent[0]), "seed {seed} {bonding:?}: {got:?} of {}", sent[0]);
@@ -394,7 +228,7 @@ fn promises_hold_on_any_two_paths() {
                 ((0, 0), true),
                 "seed {seed} {bonding:?} {end:?}"
             );
-            assert_eq!(link.paths().count(), 2, "seed {seed}");
+            assert_eq!(link.paths().count(), count, "seed {seed}");
             assert!(link.remembered_packets() < 2000, "seed {seed}");
         }
     }

@@ -20,6 +20,7 @@ mod link_resume;
 mod link_shares;
 mod link_simulation;
 mod link_start;
+mod link_sum;
 mod link_support;
 mod link_video;
 mod tcp_models;

@@ -31,7 +31,7 @@ pub(crate) use row::Row;
 pub(crate) const MAX_AHEAD: u64 = 1 << 15;
 /// A fragment is not made smaller than this where the message has more.
 const MIN_FRAGMENT: usize = 64;
-/// A reliable message up to this size may be sent more than once without being lost.
+/// A reliable message up to this size may be sent more than once without being lost, and any such message over two paths.
 const SMALL: usize = 600;
 
 /// Whether the other end knows of the channel.
@@ -50,6 +50,8 @@ struct Waiting {
     /// `bytes` packed, if that was tried and was worth it; seldom, and many wait.
     packed: Option<Box<Bytes>>,
     tried: bool,
+    /// See [`Begun::twice`].
+    twice: bool,
 }
 
 struct Begun {
@@ -62,6 +64,8 @@ struct Begun {
     lost: Ranges,
     packed: bool,
     parity: Option<Box<Parity>>,
+    /// Of several paths two carry it.
+    twice: bool,
     done: bool,
 }
 
@@ -411,7 +415,7 @@ impl Sender {
     }
 
     fn begin(&mut self, now: Time, on: &Conditions<'_>) {
-        let Some(Waiting { message, mut bytes, queued, packed, .. }) = self.waiting.pop_front() else {
+        let Some(Waiting { message, mut bytes, queued, packed, twice, .. }) = self.waiting.pop_front() else {
             return;
         };
         let number = self.next_number();
@@ -423,7 +427,7 @@ impl Sender {
             bytes = *packed;
         }
         self.count_begun(now, number, bytes.len(), on.copies);
-        let (acked, lost) = (Ranges::default(), Ranges::default());
+        let (acked, lost, is_small) = (Ranges::default(), Ranges::default(), bytes.len() <= SMALL);
         let parity = Parity::of(&bytes, self.options.fec.percent(on.lossy), on.whole).map(Box::new);
         self.begun.push_back(Begun {
             message,
@@ -434,6 +438,7 @@ impl Sender {
             lost,
             packed: is_packed,
             parity,
+            twice: twice || is_small,
             done: false,
         });
         self.unfinished = true;
@@ -467,6 +472,12 @@ impl Sender {
             self.resend.remove(&number);
         }
         Some(Written { message: number, offset, length, again: true, parity: false })
+    }
+
+    /// Whether two of several paths carry a message that has begun, and whether it is a small one.
+    pub(crate) fn is_twice(&self, number: u64) -> (bool, bool) {
+        let begun = self.index(number).and_then(|index| self.begun.get(index));
+        begun.map_or((false, false), |begun| (begun.twice, begun.total() as usize <= SMALL))
     }
 
     /// Whether nothing waits and all that was sent has ended.

@@ -23,8 +23,9 @@ fn write(sender: &mut Sender, room: usize) -> Option<Written> {
 fn a_newer_message_replaces_what_waits_and_not_what_has_begun() {
     let mut events = VecDeque::new();
     let mut sender = sender(Options { newest: true, receipts: true, ..Options::default() });
-    let mut push =
-        |sender: &mut Sender| sender.push(Time::ZERO, Bytes::from(vec![0; 3000]), &mut events).unwrap();
+    let mut push = |sender: &mut Sender| {
+        sender.push(Time::ZERO, Bytes::from(vec![0; 3000]), false, &mut events).unwrap()
+    };
     push(&mut sender);
     assert_eq!(write(&mut sender, 1200).unwrap().message, 0);
     push(&mut sender);
@@ -42,11 +43,11 @@ fn a_newer_message_ends_the_one_that_has_begun_where_that_is_wished() {
         let wish = Options { newest: true, cancel_begun: true, receipts: true, ..Options::default() };
         let mut sender = sender(Options { reliable, ..wish });
         let message = |size: usize| Bytes::from(vec![size as u8; size]);
-        sender.push(Time::ZERO, message(3000), &mut events).unwrap();
+        sender.push(Time::ZERO, message(3000), false, &mut events).unwrap();
         let part = write(&mut sender, 1200).unwrap();
         // Its bytes make room for those of the next.
         assert!(sender.has_room(sender.options.queue_bytes));
-        sender.push(Time::ZERO, message(500), &mut events).unwrap();
+        sender.push(Time::ZERO, message(500), false, &mut events).unwrap();
         assert_eq!(sender.held_bytes(), 500);
         let ended = |message, outcome| Event::Finished { channel: 0, message: MessageId(message), outcome };
         assert_eq!(events, [ended(0, Outcome::Cancelled)]);
@@ -68,7 +69,7 @@ fn a_newer_message_ends_the_one_that_has_begun_where_that_is_wished() {
 fn small_messages_are_not_cut_to_fill_a_packet() {
     let mut events = VecDeque::new();
     let mut sender = sender(Options::default());
-    sender.push(Time::ZERO, Bytes::from(vec![0; 500]), &mut events).unwrap();
+    sender.push(Time::ZERO, Bytes::from(vec![0; 500]), false, &mut events).unwrap();
     assert_eq!(write(&mut sender, 400), None);
     assert_eq!(write(&mut sender, 600).unwrap().length, 500);
 }
@@ -78,9 +79,9 @@ fn old_messages_are_given_up_and_the_peer_is_told_of_those_that_had_begun() {
     let mut events = VecDeque::new();
     let after = Some(Duration::from_millis(100));
     let mut sender = sender(Options { cancel_after: after, ..Options::default() });
-    sender.push(Time::ZERO, Bytes::from(vec![0; 3000]), &mut events).unwrap();
+    sender.push(Time::ZERO, Bytes::from(vec![0; 3000]), false, &mut events).unwrap();
     write(&mut sender, 1200);
-    sender.push(Time::from_millis(10), Bytes::from(vec![0; 3000]), &mut events).unwrap();
+    sender.push(Time::from_millis(10), Bytes::from(vec![0; 3000]), false, &mut events).unwrap();
     assert_eq!(sender.next_timeout(), Time::from_millis(100));
     sender.handle_timeout(Time::from_millis(100), &mut events);
     assert_eq!(sender.next_timeout(), Time::from_millis(110));
@@ -94,7 +95,7 @@ fn no_more_is_begun_than_the_receiver_has_room_for() {
     let mut events = VecDeque::new();
     let mut sender = sender(Options::default());
     for _ in 0..10 {
-        sender.push(Time::ZERO, Bytes::from(vec![0; 1000]), &mut events).unwrap();
+        sender.push(Time::ZERO, Bytes::from(vec![0; 1000]), false, &mut events).unwrap();
     }
     let mut out = Vec::new();
     let on = Conditions { window: 3 * (1000 + MESSAGE_COST) + 100, ..ON };
@@ -117,7 +118,7 @@ proptest! {
         let mut events = VecDeque::new();
         let mut sender = sender(Options { receipts: true, ..Options::default() });
         for size in &sizes {
-            sender.push(Time::ZERO, Bytes::from(vec![0; *size]), &mut events).unwrap();
+            sender.push(Time::ZERO, Bytes::from(vec![0; *size]), false, &mut events).unwrap();
         }
         let mut flying: Vec<Written> = Vec::new();
         for (fate, room) in fates {
@@ -148,7 +149,7 @@ fn what_fills_a_packet_has_no_length_and_fills_one_again_when_it_was_lost() {
         let mut events = VecDeque::new();
         let mut sender = sender(Options::default());
         let message: Vec<u8> = (0..size).map(|at| at as u8).collect();
-        sender.push(Time::ZERO, message.clone().into(), &mut events).unwrap();
+        sender.push(Time::ZERO, message.clone().into(), false, &mut events).unwrap();
         let mut got = vec![0; size];
         let mut lost = true;
         while !sender.is_idle() {
@@ -182,11 +183,11 @@ fn small_messages_in_a_row_are_one_frame_and_end_one_by_one() {
         assert!(out.len() <= 1200);
         row
     };
-    sender.push(Time::ZERO, Bytes::from(vec![9; 200]), &mut events).unwrap();
+    sender.push(Time::ZERO, Bytes::from(vec![9; 200]), false, &mut events).unwrap();
     assert_eq!(row(&mut sender, &mut out), None, "one alone is none");
     for number in 0..12u8 {
         let size = if number == 10 { 3000 } else { 200 };
-        sender.push(Time::ZERO, Bytes::from(vec![number; size]), &mut events).unwrap();
+        sender.push(Time::ZERO, Bytes::from(vec![number; size]), false, &mut events).unwrap();
     }
     let (first, bytes) = row(&mut sender, &mut out).unwrap();
     assert_eq!((first.count(), bytes, out.len()), (5, 1000, 1004 + 5 * 2));
@@ -218,7 +219,7 @@ fn a_row_has_no_more_than_the_receiver_has_room_for() {
     let mut events = VecDeque::new();
     let mut sender = sender(Options::default());
     for _ in 0..100 {
-        sender.push(Time::ZERO, Bytes::from(vec![0; 10]), &mut events).unwrap();
+        sender.push(Time::ZERO, Bytes::from(vec![0; 10]), false, &mut events).unwrap();
     }
     let mut rows = |window| {
         let on = Conditions { window, ..ON };

@@ -2,6 +2,7 @@
 
 use crate::counter::count;
 use glassline_media::Time;
+use glassline_media::quantity::ByteRate;
 use std::time::Duration;
 
 use super::pending::{Attempt, Pending, Replaced};
@@ -12,7 +13,7 @@ use crate::link::state::path::{Agreed, PathState};
 use crate::link::state::{Link, Standing};
 use crate::link::wire::packet::{self, CONNECT_SIZE, Connect, ConnectionId, MAX_TOKEN, prologue};
 use crate::link::wire::parameters::{Parameters, REFUSED_NAME};
-use crate::link::{Bonding, CloseCode, CloseReason, Ecn, Error, Event, Path, Random, Settings};
+use crate::link::{Bonding, CloseCode, CloseReason, Ecn, Error, Event, MAX_PATHS, Path, Random, Settings};
 
 /// The first wait for an answer to a Connect; each further one is twice as long, up to [`LAST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(150);
@@ -53,25 +54,26 @@ enum Admission {
 
 impl Endpoint {
     /// Begins a handshake for one path of the link at `index`, with each of its addresses; all others for it are over.
-    pub(super) fn attempt(&mut self, now: Time, index: u32, second: bool) -> Result<(), Error> {
-        let (place, role) = (index as usize, usize::from(second));
+    pub(super) fn attempt(&mut self, now: Time, index: u32, number: u8) -> Result<(), Error> {
+        let (place, role) = (index as usize, usize::from(number));
         self.slots[place].attempts[role].clear();
         let backoff = backoff(self.slots[place].refusals, &mut self.random);
         let mut begins = now + backoff;
         for path in self.slots[place].targets[role].clone() {
-            let attempt = self.attempt_at(begins, index, second, path)?;
+            let attempt = self.attempt_at(begins, index, number, path)?;
             self.slots[place].attempts[role].push(attempt);
             begins += ADDRESS_DELAY;
         }
         Ok(())
     }
 
-    fn attempt_at(&mut self, begins: Time, index: u32, second: bool, path: Path) -> Result<Attempt, Error> {
+    fn attempt_at(&mut self, begins: Time, index: u32, number: u8, path: Path) -> Result<Attempt, Error> {
         let slot = &mut self.slots[index as usize];
         let asked = Parameters {
             instance: Some(slot.instance),
-            second,
-            both: self.settings.bonding == Bonding::Both,
+            number,
+            bonding: self.settings.bonding,
+            spare: slot.spares[usize::from(number)].is_some(),
             ..own_parameters(&self.settings)
         };
         let pattern = self.settings.credentials.pattern();
@@ -141,7 +143,7 @@ impl Endpoint {
             return count(&mut self.counters.strangers, 1);
         };
         self.at_work = AtWork::Link(slot_number(index));
-        let asked = self.slots[index].instance;
+        let (asked, spare) = (self.slots[index].instance, self.slots[index].spares[role]);
         let attempt = &mut self.slots[index].attempts[role][at];
         let target = attempt.path;
         let read = attempt.handshake.read(noise).and_then(|payload| Parameters::parse(&payload));
@@ -157,8 +159,9 @@ impl Endpoint {
                 remote,
                 path: Path { via: target.via, ..from },
                 instance: peer.instance.map(|given| [asked, given]),
-                second: role == 1,
-                both: self.settings.bonding == Bonding::Both,
+                number: path_number(role),
+                bonding: self.settings.bonding,
+                spare,
                 peer,
                 rtt: sent_at.map(|sent_at| now - sent_at),
                 random: self.random.fork(),
@@ -177,7 +180,7 @@ impl Endpoint {
         // The listener takes us for real with our first data packet.
         path.probe = true;
         // What was agreed on with a listener that is away is of no use any more.
-        let is_back = link.is_away() && link.has_only_path(path.second);
+        let is_back = link.is_away() && link.has_only_path(path.number);
         if is_same && (link.is_kept() || is_back && link.suspend(now, CloseReason::TimedOut)) {
             link.resume(now, path);
         } else if is_same && link.is_established() {
@@ -195,9 +198,9 @@ impl Endpoint {
         let slot = &mut self.slots[index];
         let until = slot.attempts.iter().flatten().map(|attempt| attempt.gives_up).max().unwrap_or(now);
         slot.refusals = slot.refusals.saturating_add(1);
-        for second in [false, true] {
-            if !self.slots[index].attempts[usize::from(second)].is_empty() {
-                let _ = self.attempt(now, slot_number(index), second);
+        for number in path_numbers() {
+            if !self.slots[index].attempts[usize::from(number)].is_empty() {
+                let _ = self.attempt(now, slot_number(index), number);
             }
         }
         let slot = &mut self.slots[index];
@@ -314,6 +317,7 @@ impl Endpoint {
             reset: reset.filter(|_| !is_taken),
             instance: instance.map(|instance| instance[1]).filter(|_| !is_taken),
             refusal: is_taken.then_some(REFUSED_NAME),
+            paths: (peer.bonding == Bonding::Sum).then_some(MAX_PATHS as u8),
             ..own_parameters(&self.settings)
         };
         let mut payload = Vec::new();
@@ -325,8 +329,9 @@ impl Endpoint {
             remote: connect.from,
             path: from,
             instance,
-            second: peer.second,
-            both: peer.both,
+            number: peer.number,
+            bonding: peer.bonding,
+            spare: peer.spare.then_some(ByteRate::from_bytes_per_second(0)),
             peer,
             rtt: None,
             random: self.random.fork(),
@@ -420,7 +425,7 @@ impl Endpoint {
         let mut replaced = Vec::new();
         let is_same = link.instance().is_some() && link.instance() == path.instance;
         // The peer has given its only path up before we have noticed any silence.
-        let is_back = link.is_established() && is_same && link.has_only_path(path.second);
+        let is_back = link.is_established() && is_same && link.has_only_path(path.number);
         if is_same && (link.is_kept() || is_back && link.suspend(now, CloseReason::TimedOut)) {
             link.resume(now, path);
         } else if is_same && link.is_established() {
@@ -542,6 +547,16 @@ fn backoff(refusals: u32, random: &mut Random) -> Duration {
     wait.saturating_add(step.saturating_mul(u32::from(chance)))
 }
 
+/// The numbers that paths of a link may have.
+pub(super) fn path_numbers() -> impl Iterator<Item = u8> {
+    (0..MAX_PATHS).map(path_number)
+}
+
+/// The number of a path by its place; there are [`MAX_PATHS`] at most.
+pub(super) fn path_number(role: usize) -> u8 {
+    u8::try_from(role).unwrap_or(u8::MAX)
+}
+
 /// The number of a slot by its place; there are as many as [`Settings::max_links`] at most.
 fn slot_number(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
@@ -558,8 +573,10 @@ pub(in crate::link) fn own_parameters(settings: &Settings) -> Parameters {
         reset: None,
         dictionary: settings.dictionary.as_ref().map(|dictionary| dictionary.id()),
         instance: None,
-        second: false,
-        both: false,
+        number: 0,
+        bonding: Bonding::Failover,
+        spare: false,
+        paths: None,
         boot: settings.boot,
         refusal: None,
     }

@@ -1,9 +1,11 @@
 //! Links that this end begins, and where they lead.
 
-use super::{AtWork, Endpoint, LinkId, Slot};
+use super::handshake::{path_number, path_numbers};
+use super::{AtWork, Endpoint, LinkId, Slot, UNTOLD_PATHS};
 use crate::link::state::{Link, Standing};
 use crate::link::{Error, MAX_ADDRESSES, Path};
 use glassline_media::Time;
+use glassline_media::quantity::ByteRate;
 
 impl Endpoint {
     /// Begins a link to the listener at `path`. It can be used at once; [`Event::Connected`] tells when it is up.
@@ -28,7 +30,7 @@ impl Endpoint {
             return Err(Error::NoAddress);
         }
         let index = self.add_link(now, paths)?;
-        self.attempt(now, index, false)?;
+        self.attempt(now, index, 0)?;
         Ok(self.id(index))
     }
 
@@ -46,38 +48,71 @@ impl Endpoint {
             Some(_) if paths.is_empty() => return Err(Error::NoAddress),
             Some(_) => slot.targets[0] = addresses(paths),
         }
-        // The second path leads to the same listener, by another socket.
-        for second in &mut slot.targets[1] {
+        // Further paths lead to the same listener, by other sockets.
+        for second in slot.targets[1..].iter_mut().flatten() {
             let same = |path: &&Path| path.remote.is_ipv4() == second.remote.is_ipv4();
             second.remote = paths.iter().find(same).map_or(second.remote, |path| path.remote);
         }
         if is_tried {
-            for second in [false, true] {
-                self.attempt(now, id.index, second)?;
+            for number in path_numbers() {
+                self.attempt(now, id.index, number)?;
             }
         }
         Ok(())
     }
 
-    /// Gives a link that we connect a second path to the same peer: another socket here, another address there, or both.
+    /// Gives a link that we connect a further path to the same peer: another socket here, another address there, or both.
     /// It is shaken hands over, kept, and connected again by itself; [`Settings::bonding`] says what goes over it.
     /// [`Event::PathUp`] tells when it is there.
     ///
     /// # Errors
-    /// The link has gone, the peer has connected it, it has two paths, or this is the one that it has.
+    /// The link has gone, the peer has connected it, it has [as many as it may](Bonding::max_paths), or it has this one.
     pub fn add_path(&mut self, now: Time, id: LinkId, path: Path) -> Result<(), Error> {
+        self.add_path_if(now, id, path, None)
+    }
+
+    /// As [`Endpoint::add_path`], for a path that costs: under [`Bonding::Sum`] it carries messages only while the others
+    /// together are known to carry less than `below`, or do not answer.
+    ///
+    /// # Errors
+    /// As those of [`Endpoint::add_path`].
+    pub fn add_spare_path(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        path: Path,
+        below: ByteRate,
+    ) -> Result<(), Error> {
+        self.add_path_if(now, id, path, Some(below))
+    }
+
+    fn add_path_if(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        path: Path,
+        spare: Option<ByteRate>,
+    ) -> Result<(), Error> {
         if self.link(id).is_none() {
             return Err(Error::Closed);
         }
-        let targets = &mut self.slots[id.index as usize].targets;
-        let [first, second] = targets;
-        match first.first() {
-            None => return Err(Error::Path { what: "the peer has connected it" }),
-            Some(_) if !second.is_empty() => return Err(Error::Path { what: "it has two" }),
-            Some(first) if *first == path => return Err(Error::Path { what: "it is the first one" }),
-            Some(_) => second.push(path),
+        let most = self.settings.bonding.max_paths();
+        let slot = &mut self.slots[id.index as usize];
+        if slot.targets[0].is_empty() {
+            return Err(Error::Path { what: "the peer has connected it" });
         }
-        self.attempt(now, id.index, true)
+        if slot.targets.iter().any(|targets| targets.first() == Some(&path)) {
+            return Err(Error::Path { what: "it has this one" });
+        }
+        let free = slot.targets.iter().position(Vec::is_empty).filter(|free| *free < most);
+        let Some(free) = free else { return Err(Error::Path { what: "it has as many as it may" }) };
+        slot.targets[free].push(path);
+        slot.spares[free] = spare;
+        if free < UNTOLD_PATHS {
+            return self.attempt(now, id.index, path_number(free));
+        }
+        self.connect_missing(now, id.index);
+        Ok(())
     }
 
     pub(super) fn add_link(&mut self, now: Time, targets: &[Path]) -> Result<u32, Error> {
@@ -98,10 +133,11 @@ impl Endpoint {
             self.slots.push(Slot {
                 generation: 0,
                 link: None,
-                attempts: [Vec::new(), Vec::new()],
+                attempts: Default::default(),
                 refusals: 0,
                 peer: None,
-                targets: [Vec::new(), Vec::new()],
+                targets: Default::default(),
+                spares: Default::default(),
                 instance: 0,
             });
         }
@@ -112,8 +148,9 @@ impl Endpoint {
         let mut link = Link::new(self.settings.clone());
         link.is_ours = !targets.is_empty();
         slot.link = Some(link);
-        slot.attempts = [Vec::new(), Vec::new()];
-        (slot.peer, slot.targets) = (None, [addresses(targets), Vec::new()]);
+        slot.attempts = Default::default();
+        (slot.peer, slot.targets, slot.spares) = (None, Default::default(), Default::default());
+        slot.targets[0] = addresses(targets);
         (slot.instance, slot.refusals) = (instance, 0);
         Ok(number)
     }

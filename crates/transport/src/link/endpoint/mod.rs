@@ -21,6 +21,7 @@ mod pending;
 
 use crate::counter::count;
 use glassline_media::Time;
+use glassline_media::quantity::ByteRate;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -29,11 +30,14 @@ use super::secure::noise::Key;
 use super::secure::token::{Identity, Tokens};
 use super::state::{Link, Standing};
 use super::wire::packet::{CONNECT_SIZE, ConnectionId, Packet};
-use super::{CloseReason, Ecn, Event, Path, Random, Settings, Transmit};
+use super::{CloseReason, Ecn, Event, MAX_PATHS, Path, Random, Settings, Transmit};
+use handshake::path_numbers;
 use pending::{Attempt, Pending, Replaced};
 
 /// Answers to strangers that wait to be sent, at most; beyond, they are not made.
 const MAX_ANSWERS: usize = 64;
+/// A listener that does not say how many paths it takes, takes so many.
+const UNTOLD_PATHS: usize = 2;
 
 /// Names a link of an [`Endpoint`]. Never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,14 +69,16 @@ pub struct EndpointCounters {
 struct Slot {
     generation: u64,
     link: Option<Link>,
-    /// By path, the first and the second: an attempt for each address that is tried.
-    attempts: [Vec<Attempt>; 2],
+    /// By path: an attempt for each address that is tried.
+    attempts: [Vec<Attempt>; MAX_PATHS],
     /// How often the listener has refused us since the link was last up.
     refusals: u32,
     /// The peer, as far as it can be told apart: its public key, or its name.
     peer: Option<PeerId>,
     /// Where to connect, by path, the best address first; none for a link that the peer connected.
-    targets: [Vec<Path>; 2],
+    targets: [Vec<Path>; MAX_PATHS],
+    /// By number: whether a path of a link that we connect is a spare one, and below which rate of the others it is needed.
+    spares: [Option<ByteRate>; MAX_PATHS],
     /// Names the state of a link that we connect.
     instance: u64,
 }
@@ -252,8 +258,8 @@ impl Endpoint {
 
     fn drop_broken(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
-        slot.attempts = [Vec::new(), Vec::new()];
-        (slot.peer, slot.targets) = (None, [Vec::new(), Vec::new()]);
+        slot.attempts = Default::default();
+        (slot.peer, slot.targets) = (None, Default::default());
         let was_there = slot.link.take().is_some();
         // A handshake that was about to become the link is gone with it.
         let (pending, replaced) = (&self.pending, &self.replaced);
@@ -503,14 +509,14 @@ impl Endpoint {
                 link.drop_paths();
             }
             link.take_dropped().iter().for_each(|local| _ = self.routes.remove(local));
-            slot.attempts = [Vec::new(), Vec::new()];
+            slot.attempts = Default::default();
             if again {
                 link.standing = Standing::Connecting;
                 if !is_kept {
                     slot.instance = u64::from_be_bytes(self.random.array());
                 }
             } else {
-                (slot.peer, slot.targets) = (None, [Vec::new(), Vec::new()]);
+                (slot.peer, slot.targets) = (None, Default::default());
                 if link.forgotten || !link.has_unread() {
                     slot.link = None;
                 }
@@ -520,8 +526,8 @@ impl Endpoint {
             link.take_dropped().iter().for_each(|local| _ = self.routes.remove(local));
             if link.is_up() {
                 // The peer is back on a path that a handshake was to replace.
-                for (attempts, second) in slot.attempts.iter_mut().zip([false, true]) {
-                    if link.has_path(second) {
+                for (attempts, number) in slot.attempts.iter_mut().zip(path_numbers()) {
+                    if link.has_path(number) {
                         attempts.clear();
                     }
                 }
@@ -531,18 +537,19 @@ impl Endpoint {
     }
 
     /// Begins a handshake for each path of a link of ours that has none, or on which the peer is away.
-    fn connect_missing(&mut self, now: Time, index: u32) {
-        for second in [false, true] {
+    pub(super) fn connect_missing(&mut self, now: Time, index: u32) {
+        for number in path_numbers() {
             let slot = &self.slots[index as usize];
             let Some(link) = &slot.link else { return };
-            let role = usize::from(second);
+            let role = usize::from(number);
             let wanted = matches!(link.standing, Standing::Up | Standing::Connecting);
             if wanted
                 && !slot.targets[role].is_empty()
                 && slot.attempts[role].is_empty()
-                && (!link.has_path(second) || link.is_away())
+                && (!link.has_path(number) || link.is_away())
+                && (role < UNTOLD_PATHS || link.peer_paths() > role)
             {
-                let _ = self.attempt(now, index, second);
+                let _ = self.attempt(now, index, number);
             }
         }
     }

@@ -8,11 +8,11 @@ use super::gate::Gate;
 use super::keys::{Opener, Sealer};
 use super::noise::{Credentials, Handshake, Key, Secrets, public_key};
 use super::token::Identity;
-use crate::link::Random;
 use crate::link::wire::frame::{Data, Frame, write_ack};
 use crate::link::wire::packet::{self, Connect, ConnectionId, Packet, Pattern};
 use crate::link::wire::parameters::Parameters;
 use crate::link::wire::row::write_row_head;
+use crate::link::{Bonding, Random};
 
 const FILE: &str = include_str!("../../../../../docs/wire-link-vectors.txt");
 
@@ -46,8 +46,10 @@ fn parameters(instance: u64) -> Parameters {
         reset: None,
         dictionary: None,
         instance: Some(instance),
-        second: false,
-        both: false,
+        number: 0,
+        bonding: Bonding::Failover,
+        spare: false,
+        paths: None,
         boot: None,
         refusal: None,
     }

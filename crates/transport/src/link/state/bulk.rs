@@ -19,7 +19,7 @@ impl Link {
         most: usize,
         out: &mut Vec<u8>,
     ) -> usize {
-        if self.paths.are_two() {
+        if self.paths.are_many() {
             return 0;
         }
         let Some(channel) = self.channels.running_channel(&self.paths[on]) else { return 0 };

@@ -102,6 +102,7 @@ impl Channels {
         now: Time,
         channel: u8,
         message: Bytes,
+        twice: bool,
         events: &mut VecDeque<Event>,
     ) -> Result<MessageId, Error> {
         let Some(sender) = self.sender(channel) else { return Err(Error::NotOpen { channel }) };
@@ -117,7 +118,7 @@ impl Channels {
         if let Some(least) = least {
             sender.share = sender.share.max(least);
         }
-        sender.push(now, message, events)
+        sender.push(now, message, twice, events)
     }
 
     /// Whether all that was sent has ended: delivered, cancelled or lost.

@@ -4,7 +4,6 @@ use crate::counter::count;
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::path::PathState;
 use super::{Link, Standing};
 use crate::link::content::Content;
 use crate::link::recovery::Sample;
@@ -174,6 +173,7 @@ impl Link {
     /// Hands what an acknowledgement or a timeout settled to the channels, and the rest to the estimate.
     pub(super) fn settle(&mut self, now: Time, on: usize, sample: &Sample, one_way_us: Option<i64>) {
         let state = &mut self.paths[on];
+        one_way_us.into_iter().for_each(|micros| state.handle_one_way(micros));
         state.handle_sample(now, sample, one_way_us, self.demand.wants_more(now), &mut self.statistics);
         if state.mtu.take_narrow() {
             self.events.push_back(Event::PathTooNarrow { path: state.address });
@@ -204,7 +204,7 @@ impl Link {
     pub(super) fn handle_content_lost(&mut self, on: usize, content: Content) {
         match content {
             Content::Duplicate { channel, part } => {
-                let other_is_well = self.paths.other(on).map(PathState::is_well);
+                let other_is_well = self.paths.others_are_well(on);
                 if self.half_lost.note(&self.channels, channel, part, other_is_well) {
                     self.channels.handle_lost(Content::Data { channel, part }, &mut self.events);
                 }

@@ -17,14 +17,19 @@ impl Link {
         self.paths.iter()
     }
 
-    /// Whether there is a second path, or a first one.
-    pub(crate) fn has_path(&self, second: bool) -> bool {
-        self.paths.has(second)
+    /// Whether there is a path of this number.
+    pub(crate) fn has_path(&self, number: u8) -> bool {
+        self.paths.has(number)
     }
 
-    /// Whether the second path is the only one, or the first one is.
-    pub(crate) fn has_only_path(&self, second: bool) -> bool {
-        self.paths.count() == 1 && self.paths.has(second)
+    /// Whether the path of this number is the only one.
+    pub(crate) fn has_only_path(&self, number: u8) -> bool {
+        self.paths.count() == 1 && self.paths.has(number)
+    }
+
+    /// How many paths the peer takes.
+    pub(crate) fn peer_paths(&self) -> usize {
+        self.paths.main().and_then(|path| path.peer.paths).map_or(0, usize::from)
     }
 
     /// What names the state of this link at both ends.
@@ -77,14 +82,16 @@ impl Link {
         self.standing = Standing::Up;
     }
 
-    /// A further handshake with the same peer and the same state is done: the link has a second path, or one of its
+    /// A further handshake with the same peer and the same state is done: the link has a further path, or one of its
     /// paths anew.
     pub(crate) fn join(&mut self, now: Time, mut path: PathState) {
         path.last_received = now;
         path.well_since = now;
+        // One origin of times for all paths: how long packets are under way can be compared then.
+        path.epoch = self.paths.main().map_or(path.epoch, |main| main.epoch);
         let address = path.address;
-        let full = self.paths.are_two();
-        match self.paths.index_of(path.second) {
+        let full = self.paths.are_many();
+        match self.paths.index_of(path.number) {
             Some(before) if full => {
                 self.drop_path(now, before);
                 self.paths.add(path);
@@ -136,14 +143,16 @@ impl Link {
     /// Finds out which path is preferred for messages.
     #[inline]
     pub(super) fn choose(&mut self, now: Time) {
-        if self.paths.are_two() {
+        if self.paths.are_many() {
             self.choose_path(now);
         }
     }
 
     fn choose_path(&mut self, now: Time) {
-        if self.paths.examine(now) {
+        let worse = self.paths.examine(now);
+        if worse != 0 {
             self.release_half_lost();
+            self.paths.give_up_on(worse).into_iter().for_each(|on| self.give_up_in_flight(now, on));
         }
         if let Some(left) = self.paths.choose(now) {
             // What was in flight on the abandoned path is sent again at once.
@@ -171,7 +180,7 @@ impl Link {
         self.settle(now, on, &Sample::default(), None);
     }
 
-    /// Removes one of two paths.
+    /// Removes one of several paths.
     pub(super) fn drop_path(&mut self, now: Time, on: usize) {
         let address = self.remove_path(now, on).address;
         self.events.push_back(Event::PathDown { path: address });

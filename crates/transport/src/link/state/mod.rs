@@ -1,8 +1,8 @@
 //! One peer: its channels, and the paths that carry them.
 //!
 //! * One path has a `path` state: `marking` validates its ECN, `mtu` searches its largest datagram, `pacing` says when a packet
-//!   may leave, `feedback` takes what acknowledgements tell, `single` writes datagrams without messages. `paths` holds one or two
-//!   of them, `half_lost` what one of two has lost.
+//!   may leave, `feedback` takes what acknowledgements tell, `single` writes datagrams without messages. `paths` holds one to four
+//!   of them, `sum` shares messages out among them, `half_lost` is what one of two has lost.
 //! * `channels` are what all paths have in common: `windows` says how much a peer may send, `room` counts the memory of
 //!   what came, `outgoing` chooses which channel writes next and what it may.
 //! * [`Link`] leads from one to the other: `inbound` handles datagrams, `outbound` writes them, `bulk` writes batches of them,
@@ -34,6 +34,7 @@ mod paths;
 mod room;
 mod single;
 mod statistics;
+mod sum;
 mod timers;
 mod windows;
 
@@ -158,15 +159,32 @@ impl Link {
     /// The channel is not open, its queue is full, the message is too large, or the link is closed.
     /// Cost: none for the bytes, which are shared and not copied until they are sealed.
     pub fn send(&mut self, now: Time, channel: u8, message: impl Into<Bytes>) -> Result<MessageId, Error> {
+        self.send_as(now, channel, message.into(), false)
+    }
+
+    /// As [`Link::send`], for a message on which much depends: under [`Bonding::Sum`](super::Bonding::Sum) each of its parts goes over a second path
+    /// too, behind what waits there.
+    ///
+    /// # Errors
+    /// As those of [`Link::send`].
+    pub fn send_twice(
+        &mut self,
+        now: Time,
+        channel: u8,
+        message: impl Into<Bytes>,
+    ) -> Result<MessageId, Error> {
+        self.send_as(now, channel, message.into(), true)
+    }
+
+    fn send_as(&mut self, now: Time, channel: u8, message: Bytes, twice: bool) -> Result<MessageId, Error> {
         if self.is_over() {
             return Err(Error::Closed);
         }
         if self.channels.sender(channel).is_none() {
             return Err(Error::NotOpen { channel });
         }
-        let message = message.into();
         self.demand.handle_message(now, channel, message.len());
-        self.channels.push(now, channel, message, &mut self.events)
+        self.channels.push(now, channel, message, twice, &mut self.events)
     }
 
     /// Whether [`Link::send`] would not be refused for a full queue.
@@ -301,10 +319,10 @@ impl Link {
     /// one; of what channels of the same priority wait with, its share by weight is left. It falls with [`Link::silence`]: what
     /// was known of a path that does not answer grows old. Its parity is taken off. 0 where the channel is not open, or the link not up.
     pub fn budget(&mut self, now: Time, channel: u8, delay: Duration) -> u64 {
-        let Some(path) = self.paths.main_mut() else { return 0 };
-        path.capacity.begin_fast();
-        let size = self.channels.budget(path, now, channel, delay);
-        self.demand.handle_offer(now, channel, size, path.datagram);
+        self.paths.begin_fast();
+        let Some(room) = self.paths.room(now, delay) else { return 0 };
+        let size = self.channels.budget(room, channel);
+        self.demand.handle_offer(now, channel, size, room.datagram);
         size
     }
 
@@ -314,10 +332,10 @@ impl Link {
         self.channels.sender(channel).map_or(0, |sender| sender.waiting())
     }
 
-    /// How long nothing that was sent has been answered, on the path that is preferred, beyond the time that answers take there;
-    /// zero where answers come, or nothing is under way.
+    /// How long nothing that was sent has been answered, on the path that is preferred, or under [`Bonding::Sum`](super::Bonding::Sum) on any, beyond the
+    /// time that answers take there; zero where answers come, or nothing is under way.
     pub fn silence(&self, now: Time) -> Duration {
-        self.paths.main().map_or(Duration::ZERO, |path| path.silence(now))
+        self.paths.silence(now)
     }
 
     /// Counts and measures.
@@ -337,6 +355,7 @@ impl Link {
             statistics.congested_packets = path.marking.congested();
             statistics.mark = path.marking.mark();
             statistics.competitive = capacity.mode() == Mode::Competitive;
+            self.paths.add_up(&mut statistics);
             statistics.arrival_per_kilobyte =
                 (path.peer_arrival_ns > 0).then(|| Duration::from_nanos(path.peer_arrival_ns));
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::outgoing::Place;
 use super::pacing::BURST;
+use super::paths::Twice;
 use super::windows::Windows;
 use super::{Link, Standing};
 use crate::link::channel::send::Conditions;
@@ -110,8 +111,10 @@ impl Link {
         let start = out.len();
         let place = Place { start, limit };
         let carries = self.paths.carries(on);
+        let leaves = carries && self.leaves_data(now, on);
         let answers = first && !self.paths[on].responses.is_empty();
         let control = answers || first && carries && self.channels.have_control();
+        let is_summed = self.paths.are_summed();
         let path = &mut self.paths[on];
         let ack_due = path.received.next_timeout(path.recovery.rtt.smoothed) <= now;
         let probe = std::mem::take(&mut path.probe);
@@ -121,9 +124,13 @@ impl Link {
         let probing = probe && path.recovery.probes() <= 1;
         // Now and then one is small, so that a path that carries nothing large is told from one that carries nothing.
         let small = probe && path.recovery.probes() > 0 && path.recovery.probes().is_multiple_of(4);
-        let waits = !path.duplicates.is_empty() || carries && self.channels.have_data(path);
+        let waits = !path.duplicates.is_empty() || carries && !leaves && self.channels.have_data(path);
         let data = waits && (probing || paced) && !small;
         if !data && paced && !small {
+            if is_summed && path.idle_since.is_none() {
+                // The rest has left by another path, or is left to it.
+                path.recovery.mark_app_limited();
+            }
             path.idle_since.get_or_insert(now);
         }
         if !(ack_due || control || data || probe) {
@@ -142,10 +149,13 @@ impl Link {
         }
         let mut full = false;
         if data {
-            full = self.write_duplicates(on, place, out, &mut contents);
+            full = self.write_duplicates(on, is_summed, place, out, &mut contents);
         }
-        if data && carries && !full {
+        if data && carries && !leaves && !full {
             full = self.write_data(now, on, place, out, &mut contents);
+        }
+        if data && is_summed && !full {
+            full = self.write_duplicates(on, false, place, out, &mut contents);
         }
         let path = &mut self.paths[on];
         let mut eliciting = out.len() > before;
@@ -177,10 +187,23 @@ impl Link {
         Some(Packet { full })
     }
 
-    /// Writes duplicates of what the other path carries. Returns true if there are more, which do not fit.
+    /// Whether the path leaves what waits to quicker ones.
+    fn leaves_data(&self, now: Time, on: usize) -> bool {
+        if !self.paths.are_summed() {
+            return false;
+        }
+        let (path, datagram) = (&self.paths[on], self.paths.datagram(on));
+        let unsent =
+            self.channels.unsent_bytes(now < path.lossy_until, datagram.saturating_sub(DATA_OVERHEAD));
+        self.paths.leaves_to_quicker(now, on, unsent)
+    }
+
+    /// Writes duplicates of what another path carries, all of them or the urgent ones. Returns true if there are more, which do not
+    /// fit.
     fn write_duplicates(
         &mut self,
         on: usize,
+        urgent: bool,
         place: Place,
         out: &mut Vec<u8>,
         contents: &mut Vec<Content>,
@@ -189,6 +212,9 @@ impl Link {
         let (mut announced, mut too_large) = (0u64, Vec::new());
         let mut full = false;
         while let Some(&(channel, part)) = path.duplicates.front() {
+            if urgent && path.urgent_duplicates == 0 {
+                break;
+            }
             let mark = out.len();
             let sender = self.channels.sender(channel);
             let announce = sender.filter(|sender| !sender.is_announced() && announced & 1 << channel == 0);
@@ -218,8 +244,7 @@ impl Link {
                 // It does not matter any more.
                 None => out.truncate(mark),
             }
-            path.duplicate_bytes = path.duplicate_bytes.saturating_sub(part.duplicate_cost());
-            path.duplicates.pop_front();
+            path.pop_duplicate();
         }
         too_large.into_iter().for_each(|content| self.handle_content_lost(on, content));
         full
@@ -245,7 +270,7 @@ impl Link {
             Copies::Always => &COPY_AFTER,
             Copies::Never | Copies::WhenLossy => &[],
         };
-        let is_single = !self.paths.are_two();
+        let is_single = !self.paths.are_many();
         let (datagram, fill) = (self.paths.datagram(on), is_single && self.paths[on].capacity.is_fast());
         // Channels that have nothing, or nothing that fits.
         let (mut tried, mut announced, mut full) = (0u64, 0u64, false);
@@ -291,7 +316,12 @@ impl Link {
                         contents.push(Content::Open(channel));
                     }
                     sender.charge(1, part.length);
-                    contents.push(self.paths.handle_written(on, channel, part));
+                    let twice = match sender.is_twice(part.message) {
+                        (false, _) => Twice::No,
+                        (true, false) => Twice::Behind,
+                        (true, true) => Twice::AtOnce,
+                    };
+                    contents.push(self.paths.handle_written(on, channel, part, twice));
                 }
                 None => {
                     out.truncate(mark);
@@ -315,7 +345,8 @@ impl Link {
     /// When window and pace let data leave that waits; [`Time::NEVER`] if none waits or the window is full.
     pub(super) fn send_timeout(&self, on: usize) -> Time {
         let path = &self.paths[on];
-        let waits = !path.duplicates.is_empty() || self.paths.carries(on) && self.channels.have_data(path);
+        let gives = || self.paths.carries(on) && !self.leaves_data(self.paths.examined_at(), on);
+        let waits = !path.duplicates.is_empty() || self.channels.have_data(path) && gives();
         if self.standing != Standing::Up || !waits {
             return Time::NEVER;
         }
@@ -330,7 +361,7 @@ impl Link {
     /// AES, which rows of them seldom fill.
     fn batch_datagram(&self, now: Time, on: usize) -> usize {
         let (path, datagram) = (&self.paths[on], self.paths.datagram(on));
-        if path.largest == datagram || self.paths.are_two() {
+        if path.largest == datagram || self.paths.are_many() {
             return datagram;
         }
         let next = self.channels.next_channel(path, now, 0).filter(|next| next.is_alone);

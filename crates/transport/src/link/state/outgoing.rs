@@ -1,11 +1,11 @@
 //! What the channels of a link put into packets: which goes next, what it may send, and frames that wait for no window.
 
 use glassline_media::Time;
-use std::time::Duration;
 
 use super::channels::Channels;
 use super::path::PathState;
 use super::rounded_down;
+use super::sum::Room;
 use super::windows::Windows;
 use crate::link::channel::fec;
 use crate::link::channel::send::Sender;
@@ -52,6 +52,12 @@ impl Channels {
     pub(super) fn have_data(&self, path: &PathState) -> bool {
         let windows = Windows::new(&self.senders, path);
         self.senders.iter().flatten().any(|sender| sender.has_data(windows.of(sender)))
+    }
+
+    /// Bytes that are still to leave, on all of them.
+    pub(super) fn unsent_bytes(&self, lossy: bool, whole: usize) -> u64 {
+        let senders = self.senders.iter().flatten();
+        senders.map(|sender| sender.unsent_bytes(lossy, whole, false)).fold(0, u64::saturating_add)
     }
 
     /// Whether the rest of a message waits: its first part has left.
@@ -158,13 +164,12 @@ impl Channels {
         running
     }
 
-    /// How many bytes a message on `channel` may have, to leave over `path` within `delay`: see
+    /// How many bytes a message on `channel` may have, to be in time where the paths have this room: see
     /// [`Link::budget`](super::Link::budget).
-    pub(super) fn budget(&self, path: &PathState, now: Time, channel: u8, delay: Duration) -> u64 {
+    pub(super) fn budget(&self, room: Room, channel: u8) -> u64 {
         let Some(own) = self.sender(channel) else { return 0 };
-        let in_flight = path.recovery.in_flight();
-        let room = path.capacity.room(now, delay, in_flight) * path.freshness(now);
-        let (lossy, whole) = (now < path.lossy_until, path.datagram.saturating_sub(DATA_OVERHEAD));
+        let (lossy, whole) = (room.is_lossy, room.datagram.saturating_sub(DATA_OVERHEAD));
+        let room = room.bytes;
         let (mut first, mut equal, mut weights) = (0.0, 0.0, f64::from(own.options.weight));
         for other in self.senders.iter().flatten() {
             let goes_first = other.options.priority < own.options.priority;

@@ -2,6 +2,7 @@
 //! capacity, marks and datagram size (RFC 9000 §9, RFC 9002).
 
 use glassline_media::Time;
+use glassline_media::quantity::ByteRate;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::link::secure::noise::Secrets;
 use crate::link::wire::frame::Frame;
 use crate::link::wire::packet::{ConnectionId, DATA_OVERHEAD, write_data_header};
 use crate::link::wire::parameters::Parameters;
-use crate::link::{CloseCode, Dictionary, Path, Random, Settings};
+use crate::link::{Bonding, CloseCode, Dictionary, Path, Random, Settings};
 
 /// What a handshake gives.
 pub(crate) struct Agreed {
@@ -33,10 +34,11 @@ pub(crate) struct Agreed {
     pub(crate) peer: Parameters,
     /// What names the link's state at both ends: first that of the end that connected.
     pub(crate) instance: Option<[u64; 2]>,
-    /// It is the link's second path.
-    pub(crate) second: bool,
-    /// Messages go over both paths.
-    pub(crate) both: bool,
+    /// Which of the link's paths it is.
+    pub(crate) number: u8,
+    pub(crate) bonding: Bonding,
+    /// See [`PathState::spare`].
+    pub(crate) spare: Option<ByteRate>,
     /// The round trip that the handshake took, if it was not repeated.
     pub(crate) rtt: Option<Duration>,
     pub(crate) random: Random,
@@ -124,12 +126,19 @@ pub(crate) struct PathState {
     /// Since when it has not been silent.
     pub(crate) well_since: Time,
     pub(crate) instance: Option<[u64; 2]>,
-    pub(crate) second: bool,
-    pub(crate) both: bool,
+    /// Which of the link's paths it is.
+    pub(crate) number: u8,
+    pub(crate) bonding: Bonding,
+    /// It carries messages only while those that are none such carry less together than this, or do not answer.
+    pub(crate) spare: Option<ByteRate>,
+    /// How long our packets are under way by both ends' clocks, plus what these are apart: microseconds, smoothed.
+    pub(super) one_way_us: Option<f64>,
     /// Parts of messages that were sent on the other path and that this one still has to send as duplicates, and their
     /// size ([`Written::duplicate_cost`]).
     pub(crate) duplicates: VecDeque<(u8, Written)>,
     pub(crate) duplicate_bytes: u64,
+    /// How many of them, in front, go ahead of other messages under [`Bonding::Sum`].
+    pub(crate) urgent_duplicates: usize,
     /// A CLOSE has to be sent.
     pub(crate) close_due: bool,
     pub(crate) candidate: Option<Candidate>,
@@ -197,10 +206,13 @@ impl PathState {
             health: Health::Well,
             well_since: now,
             instance: agreed.instance,
-            second: agreed.second,
-            both: agreed.both,
+            number: agreed.number,
+            bonding: agreed.bonding,
+            spare: agreed.spare,
+            one_way_us: None,
             duplicates: VecDeque::new(),
             duplicate_bytes: 0,
+            urgent_duplicates: 0,
             close_due: false,
             candidate: None,
             responses: Vec::new(),
@@ -310,7 +322,11 @@ impl PathState {
 
     /// When it is late, and when it is silent, if nothing is answered until then.
     pub(super) fn health_timeouts(&self) -> HealthTimeouts {
-        let late = self.unanswered_since.map_or(Time::NEVER, |since| since + self.recovery.probe_time());
+        let unanswered = match self.bonding {
+            Bonding::Sum => self.unanswered_since.into_iter().chain(self.recovery.oldest_unanswered()).min(),
+            Bonding::Failover | Bonding::Both => self.unanswered_since,
+        };
+        let late = unanswered.map_or(Time::NEVER, |since| since + self.recovery.probe_time());
         let silent = if late == Time::NEVER { late } else { late + SILENT_AFTER };
         HealthTimeouts { late, silent }
     }
@@ -319,6 +335,11 @@ impl PathState {
     pub(super) fn examine(&mut self, now: Time) -> bool {
         let before = self.health;
         let timeouts = self.health_timeouts();
+        if self.bonding == Bonding::Sum && timeouts.late <= now {
+            // What is given up now is waited for no more, and the path is as late as before.
+            self.unanswered_since =
+                self.unanswered_since.into_iter().chain(self.recovery.oldest_unanswered()).min();
+        }
         self.health = match () {
             () if timeouts.silent <= now => Health::Silent,
             () if timeouts.late <= now => Health::Late,
@@ -356,16 +377,17 @@ impl PathState {
         usual.as_secs_f64() / usual.saturating_add(silence).as_secs_f64().max(1e-9)
     }
 
-    /// Its measures; `carries` is whether messages go over it now.
-    pub(super) fn statistics(&self, carries: bool) -> PathStatistics {
+    /// Its measures; `carries` is whether messages go over it now, and `behind` how much longer packets take than by the quickest.
+    pub(super) fn statistics(&self, carries: bool, behind: Duration) -> PathStatistics {
         PathStatistics {
             path: self.address,
-            second: self.second,
+            number: self.number,
             carries,
             silent: self.is_silent(),
             rtt: self.rtt(),
             loss: self.loss,
             bandwidth: self.capacity.bandwidth(),
+            behind,
             datagram_bytes: self.mtu.size(),
         }
     }

@@ -1,4 +1,4 @@
-//! The paths of a link: one, or two, each of which may lead over another network. Keys, packet numbers, losses, rate and
+//! The paths of a link: one to four, each of which may lead over another network. Keys, packet numbers, losses, rate and
 //! datagram size are each path's ([`PathState`]); channels are the link's.
 //!
 //! What handles one path is told its index, which is good until a path comes or goes.
@@ -14,8 +14,9 @@ use super::statistics::PathStatistics;
 use crate::link::channel::send::Written;
 use crate::link::content::Content;
 use crate::link::wire::packet::ConnectionId;
+use crate::link::{Bonding, MAX_PATHS};
 
-/// How often each of two paths is probed.
+/// How often each of several paths is probed.
 pub(super) const PATH_PROBE: Duration = Duration::from_millis(200);
 /// How long the first path must have answered before it carries messages again.
 const RECOVERED_AFTER: Duration = Duration::from_secs(2);
@@ -29,8 +30,10 @@ pub(super) struct Paths {
     states: Vec<PathState>,
     /// The index of the path that is preferred for messages.
     preferred: usize,
-    /// Where only one of two paths carries messages: whether it is the second.
-    on_second: bool,
+    /// Where only one of two paths carries messages: which.
+    carrying: u8,
+    /// When their health was looked at last.
+    examined_at: Time,
     /// IDs of paths that are gone.
     dropped: Vec<ConnectionId>,
 }
@@ -51,6 +54,17 @@ impl IndexMut<usize> for Paths {
     }
 }
 
+/// Whether a part goes over a second path under [`Bonding::Sum`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Twice {
+    /// Over one alone.
+    No,
+    /// Ahead of all that waits there: it is small.
+    AtOnce,
+    /// Once nothing else waits there.
+    Behind,
+}
+
 /// The index of the other one of two paths.
 fn beside(on: usize) -> usize {
     usize::from(on == 0)
@@ -63,10 +77,21 @@ impl Paths {
         self.states.len()
     }
 
-    /// Whether there are two.
+    /// Whether there are several.
     #[inline]
-    pub(super) fn are_two(&self) -> bool {
+    pub(super) fn are_many(&self) -> bool {
         self.states.len() > 1
+    }
+
+    /// The index of the path that is preferred for messages.
+    #[inline]
+    pub(super) fn preferred(&self) -> usize {
+        self.preferred
+    }
+
+    /// When their health was looked at last.
+    pub(super) fn examined_at(&self) -> Time {
+        self.examined_at
     }
 
     /// All of them.
@@ -90,10 +115,16 @@ impl Paths {
         self.states.get(on)
     }
 
-    /// The path beside `on`.
+    /// The path beside `on`, where there are two.
     #[inline]
     pub(super) fn other(&self, on: usize) -> Option<&PathState> {
-        if self.are_two() { self.states.get(beside(on)) } else { None }
+        if self.are_many() { self.states.get(beside(on)) } else { None }
+    }
+
+    /// Whether one of the paths beside `on` answers in time; `None` where there is none.
+    pub(super) fn others_are_well(&self, on: usize) -> Option<bool> {
+        let others = self.states.iter().enumerate().filter(|(other, _)| *other != on);
+        self.are_many().then(|| others.into_iter().any(|(_, path)| path.is_well()))
     }
 
     /// All of them by their indices, the preferred one in front.
@@ -102,9 +133,9 @@ impl Paths {
         (preferred..count).chain(0..preferred.min(count))
     }
 
-    /// The index of the second path, or of the first one.
-    pub(super) fn index_of(&self, second: bool) -> Option<usize> {
-        self.states.iter().position(|path| path.second == second)
+    /// The index of the path of this number.
+    pub(super) fn index_of(&self, number: u8) -> Option<usize> {
+        self.states.iter().position(|path| path.number == number)
     }
 
     /// The index of the path with this connection ID on what we receive.
@@ -113,46 +144,48 @@ impl Paths {
         self.states.iter().position(|path| path.local == local)
     }
 
-    /// Whether there is a second path, or a first one.
-    pub(super) fn has(&self, second: bool) -> bool {
-        self.index_of(second).is_some()
+    /// Whether there is a path of this number.
+    pub(super) fn has(&self, number: u8) -> bool {
+        self.index_of(number).is_some()
     }
 
     /// Measures of each, the preferred one in front.
     pub(super) fn statistics(&self) -> impl Iterator<Item = PathStatistics> {
-        self.in_turn().map(|on| self.states[on].statistics(self.carries(on)))
+        self.in_turn().map(|on| self.states[on].statistics(self.carries(on), self.time_behind(on)))
     }
 
     /// Whether new messages may go over the path.
     #[inline]
     pub(super) fn carries(&self, on: usize) -> bool {
         let path = &self.states[on];
-        match self.other(on) {
-            None => true,
-            Some(other) if path.both => path.is_well() || !other.is_well(),
-            Some(_) => path.second == self.on_second,
+        match (self.other(on), path.bonding) {
+            (None, _) => true,
+            (Some(other), Bonding::Both) => path.is_well() || !other.is_well(),
+            (Some(_), Bonding::Failover) => path.number == self.carrying,
+            (Some(_), Bonding::Sum) => self.carries_share(on),
         }
     }
 
-    /// Updates the health of each; `true` if one was well and is not any more.
-    pub(super) fn examine(&mut self, now: Time) -> bool {
-        self.states.iter_mut().fold(false, |worse, path| path.examine(now) | worse)
+    /// Updates the health of each. Gives those that were well and are not any more: a bit for each, by its index.
+    pub(super) fn examine(&mut self, now: Time) -> u8 {
+        self.examined_at = now;
+        let paths = self.states.iter_mut().enumerate();
+        paths.fold(0, |worse, (on, path)| worse | u8::from(path.examine(now)) << on)
     }
 
-    /// Finds out which of two paths is preferred for messages, by their health. Gives the index of the one that messages have
-    /// left.
+    /// Finds out which path is preferred for messages, by their health. Gives the index of the one of two that messages have left.
     pub(super) fn choose(&mut self, now: Time) -> Option<usize> {
-        let (first, second) = self.index_of(false).zip(self.index_of(true))?;
-        if self.states[first].both {
-            let key = |on: &usize| {
+        if self.states.first()?.bonding != Bonding::Failover {
+            let quickest = (0..self.count()).min_by_key(|on| {
                 let path = &self.states[*on];
-                (!path.is_well(), path.rtt(), path.second)
-            };
-            self.preferred = if key(&first) < key(&second) { first } else { second };
+                (!path.is_well(), path.spare.is_some(), path.rtt(), path.number)
+            });
+            self.preferred = quickest.unwrap_or(0);
             return None;
         }
+        let (first, second) = self.index_of(0).zip(self.index_of(1))?;
         let (one, two) = (&self.states[first], &self.states[second]);
-        let on_second = if self.on_second {
+        let on_second = if self.carrying == 1 {
             let first_is_back = !one.is_silent() && one.well_since + RECOVERED_AFTER <= now;
             !(first_is_back || two.is_silent() && !one.is_silent())
         } else {
@@ -160,29 +193,33 @@ impl Paths {
         };
         let (chosen, left) = if on_second { (second, first) } else { (first, second) };
         self.preferred = chosen;
-        let has_changed = on_second != self.on_second;
-        self.on_second = on_second;
-        has_changed.then_some(left)
+        let before = std::mem::replace(&mut self.carrying, u8::from(on_second));
+        (before != self.carrying).then_some(left)
     }
 
     /// When [`Paths::choose`] has something to do though nothing came.
     pub(super) fn next_choice(&self) -> Time {
-        let [path, other] = &self.states[..] else { return Time::NEVER };
-        let health = path.next_health_timeout().min(other.next_health_timeout());
-        let first = if path.second { other } else { path };
-        let goes_back = !path.both && self.on_second && !first.is_silent();
-        if goes_back { health.min(first.well_since + RECOVERED_AFTER) } else { health }
+        if !self.are_many() {
+            return Time::NEVER;
+        }
+        let health = self.states.iter().map(PathState::next_health_timeout).min().unwrap_or(Time::NEVER);
+        let first = self.states.iter().find(|path| path.number == 0);
+        let first = first.filter(|path| path.bonding == Bonding::Failover && self.carrying != 0);
+        let back = first.filter(|path| !path.is_silent()).map(|path| path.well_since + RECOVERED_AFTER);
+        back.map_or(health, |back| health.min(back))
     }
 
-    /// Their order for timeouts: first the one that carries messages. By what they are: a path that is dropped moves the other
-    /// one's index.
-    pub(super) fn carrying_first(&self) -> [bool; 2] {
-        [self.on_second, !self.on_second]
+    /// Their numbers in the order for timeouts: first the one that carries messages. A path that is dropped moves the others'
+    /// indices.
+    pub(super) fn carrying_first(&self) -> impl Iterator<Item = u8> + use<> {
+        let carrying = self.carrying;
+        let numbers = (0..MAX_PATHS).filter_map(|number| u8::try_from(number).ok());
+        std::iter::once(carrying).chain(numbers.filter(move |number| *number != carrying))
     }
 
     /// Has `path` be the only one.
     pub(super) fn start(&mut self, path: PathState) {
-        (self.preferred, self.on_second) = (0, path.second);
+        (self.preferred, self.carrying) = (0, path.number);
         self.states = vec![path];
     }
 
@@ -199,10 +236,10 @@ impl Paths {
         path
     }
 
-    /// One of two is gone: has the one that is left carry messages. Returns whether it did not before.
+    /// One is gone: has the one that is left carry messages. Returns whether it did not before.
     pub(super) fn carry_on(&mut self) -> bool {
-        let Some(left) = self.main().map(|path| path.second) else { return false };
-        std::mem::replace(&mut self.on_second, left) != left
+        let Some((left, bonding)) = self.main().map(|path| (path.number, path.bonding)) else { return false };
+        std::mem::replace(&mut self.carrying, left) != left && bonding != Bonding::Sum
     }
 
     /// Takes all of them out, for a farewell on them.
@@ -231,34 +268,63 @@ impl Paths {
         self.states.iter().any(|path| path.close_due)
     }
 
-    /// The largest datagram that leaves, bytes. What goes over two paths has to fit into either's.
+    /// The largest datagram that leaves, bytes. What goes over several paths has to fit into each one's.
     #[inline]
     pub(super) fn datagram(&self, on: usize) -> usize {
         let path = &self.states[on];
-        match self.other(on) {
-            Some(other) if path.both => path.datagram.min(other.datagram),
-            _ => path.datagram,
+        if self.are_many() && path.bonding != Bonding::Failover {
+            return self.states.iter().map(|path| path.datagram).min().unwrap_or(path.datagram);
         }
+        path.datagram
     }
 
-    /// A part was written into a packet of the path: where both carry everything, the other path sends a duplicate. Returns
-    /// what the packet is remembered to contain.
+    /// A part was written into a packet of the path: where two carry it, another path sends a duplicate. Returns what the packet is
+    /// remembered to contain.
     #[inline]
-    pub(super) fn handle_written(&mut self, on: usize, channel: u8, part: Written) -> Content {
-        match &mut self.states[..] {
+    pub(super) fn handle_written(&mut self, on: usize, channel: u8, part: Written, twice: Twice) -> Content {
+        let other = match self.states[on].bonding {
             // Parity is for what one path loses: it need not be doubled.
-            paths @ [_, _] if paths[on].both && !part.parity => {
-                let other = &mut paths[beside(on)];
-                other.duplicates.push_back((channel, part));
-                count(&mut other.duplicate_bytes, part.duplicate_cost());
-                Content::Duplicate { channel, part }
+            _ if part.parity || !self.are_many() => None,
+            Bonding::Failover => None,
+            Bonding::Both => Some(beside(on)),
+            Bonding::Sum if twice == Twice::No => None,
+            Bonding::Sum => {
+                let others = (0..self.count()).filter(|other| *other != on && self.carries(*other));
+                others.min_by_key(|other| self.states[*other].rtt())
             }
-            _ => Content::Data { channel, part },
+        };
+        let Some(other) = other.and_then(|other| self.states.get_mut(other)) else {
+            return Content::Data { channel, part };
+        };
+        if twice == Twice::AtOnce && other.bonding == Bonding::Sum {
+            other.duplicates.push_front((channel, part));
+            other.urgent_duplicates = other.urgent_duplicates.saturating_add(1);
+        } else {
+            other.duplicates.push_back((channel, part));
         }
+        count(&mut other.duplicate_bytes, part.duplicate_cost());
+        Content::Duplicate { channel, part }
     }
 }
 
 impl PathState {
+    /// Takes out the duplicate in front.
+    pub(super) fn pop_duplicate(&mut self) -> Option<(u8, Written)> {
+        let (channel, part) = self.duplicates.pop_front()?;
+        self.urgent_duplicates = self.urgent_duplicates.saturating_sub(1);
+        self.duplicate_bytes = self.duplicate_bytes.saturating_sub(part.duplicate_cost());
+        Some((channel, part))
+    }
+
+    /// Takes out the one that has waited for longest: those that are urgent stand before it, the newest in front.
+    fn pop_oldest_duplicate(&mut self) -> Option<(u8, Written)> {
+        let Some((channel, part)) = self.duplicates.remove(self.urgent_duplicates) else {
+            return self.pop_duplicate();
+        };
+        self.duplicate_bytes = self.duplicate_bytes.saturating_sub(part.duplicate_cost());
+        Some((channel, part))
+    }
+
     /// Takes out the duplicates that have waited for too long: they count as lost there.
     pub(super) fn take_late_duplicates(&mut self) -> Vec<Content> {
         let mut late = Vec::new();
@@ -268,9 +334,8 @@ impl PathState {
         let limit =
             MIN_DUPLICATE_BYTES.max(rounded_down(self.capacity.bandwidth().bytes_in(DUPLICATE_DELAY)));
         while self.duplicate_bytes > limit
-            && let Some((channel, part)) = self.duplicates.pop_front()
+            && let Some((channel, part)) = self.pop_oldest_duplicate()
         {
-            self.duplicate_bytes = self.duplicate_bytes.saturating_sub(part.duplicate_cost());
             late.push(Content::Duplicate { channel, part });
         }
         late

@@ -75,8 +75,8 @@ impl LinkStatistics {
 pub struct PathStatistics {
     /// Where it leads.
     pub path: Path,
-    /// Whether it is the link's second one.
-    pub second: bool,
+    /// Which of the link's paths it is, from 0 on.
+    pub number: u8,
     /// Whether messages go over it now.
     pub carries: bool,
     /// Whether it does not answer.
@@ -87,6 +87,8 @@ pub struct PathStatistics {
     pub loss: f64,
     /// What the path carries as far as is known.
     pub bandwidth: ByteRate,
+    /// How much longer our packets are under way than on the quickest path, as far as is known.
+    pub behind: Duration,
     /// The largest datagram that it is known to carry, bytes.
     pub datagram_bytes: u16,
 }

@@ -35,7 +35,7 @@ impl Link {
             .min(path.candidate_timeout())
     }
 
-    /// When the next keep-alive is due. Each of two paths is probed often ([`PATH_PROBE`]), so that a switch to the other is
+    /// When the next keep-alive is due. Each of several paths is probed often ([`PATH_PROBE`]), so that a switch to the other is
     /// quick.
     fn keep_alive(&self, path: &PathState) -> Time {
         let often = self.settings.keep_alive;
@@ -44,7 +44,7 @@ impl Link {
         let is_silent = path.last_sent >= path.last_received + often.saturating_mul(2);
         let keep_alive =
             path.last_sent + if is_silent { often.checked_div(8).unwrap_or_default() } else { often };
-        if self.paths.are_two() { keep_alive.min(path.last_asked + PATH_PROBE) } else { keep_alive }
+        if self.paths.are_many() { keep_alive.min(path.last_asked + PATH_PROBE) } else { keep_alive }
     }
 
     /// Does what is due by `now`.
@@ -59,8 +59,8 @@ impl Link {
             }
             Standing::Closing { until } if until <= now => self.standing = Standing::Closed,
             Standing::Up => {
-                for second in self.paths.carrying_first() {
-                    if let Some(on) = self.paths.index_of(second) {
+                for number in self.paths.carrying_first() {
+                    if let Some(on) = self.paths.index_of(number) {
                         self.handle_path_timeout(now, on);
                     }
                 }
@@ -74,7 +74,7 @@ impl Link {
         if std::mem::take(&mut self.damaged) {
             return self.violated(now, "a message that does not decompress");
         }
-        let (carries, has_two) = (self.paths.carries(on), self.paths.are_two());
+        let (carries, has_two) = (self.paths.carries(on), self.paths.are_many());
         let keep_alive = self.keep_alive(&self.paths[on]);
         let path = &mut self.paths[on];
         if path.last_received + self.settings.idle <= now && has_two {

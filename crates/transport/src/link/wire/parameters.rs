@@ -2,7 +2,7 @@
 
 use super::packet::ConnectionId;
 use super::varint::{self, Reader};
-use crate::link::MAX_NAME;
+use crate::link::{Bonding, MAX_NAME, MAX_PATHS};
 
 const MAX_DATAGRAM_SIZE: u64 = 1;
 const WINDOW: u64 = 2;
@@ -15,9 +15,14 @@ const INSTANCE: u64 = 7;
 const PATH_ROLE: u64 = 8;
 const BOOT: u64 = 10;
 const REFUSAL: u64 = 11;
-/// In the value of [`PATH_ROLE`].
-const SECOND: u64 = 1;
+const PATHS: u64 = 12;
+/// In the value of [`PATH_ROLE`]: the lowest bit of the path's number.
+const NUMBER: u64 = 1;
 const BOTH: u64 = 2;
+const SUM: u64 = 4;
+const SPARE: u64 = 8;
+/// The other bits of the path's number stand from here on.
+const NUMBER_HIGH: u32 = 4;
 
 /// The smallest datagram size that an end may name: every path carries it (RFC 9000 §14).
 pub const MIN_DATAGRAM: u16 = 1200;
@@ -42,10 +47,14 @@ pub struct Parameters {
     /// Names this end's state of the link: paths of one link have the same. Random, and another one once that state is
     /// forgotten.
     pub instance: Option<u64>,
-    /// In a Connect: this is the link's second path.
-    pub second: bool,
-    /// In a Connect: the link sends messages on both paths.
-    pub both: bool,
+    /// In a Connect: which of the link's paths this is, below [`MAX_PATHS`].
+    pub number: u8,
+    /// In a Connect: what the link's paths are for.
+    pub bonding: Bonding,
+    /// In a Connect: this path carries messages only where the others do not.
+    pub spare: bool,
+    /// In an Accept, where the Connect asked for [`Bonding::Sum`]: how many paths this end takes. Ends that name none take two.
+    pub paths: Option<u8>,
     /// In a Connect: names the boot of the machine that this end runs on.
     pub boot: Option<u64>,
     /// In an Accept: there will be no link, and why: [`REFUSED_NAME`].
@@ -81,8 +90,9 @@ impl Parameters {
         if let Some(instance) = self.instance {
             bytes(INSTANCE, &instance.to_be_bytes(), out);
         }
-        if self.second || self.both {
-            integer(PATH_ROLE, if self.second { SECOND } else { 0 } | if self.both { BOTH } else { 0 }, out);
+        let role = self.role();
+        if role != 0 {
+            integer(PATH_ROLE, role, out);
         }
         if let Some(dictionary) = self.dictionary {
             bytes(DICTIONARY, &dictionary.to_be_bytes(), out);
@@ -93,6 +103,33 @@ impl Parameters {
         if let Some(refusal) = self.refusal {
             integer(REFUSAL, refusal, out);
         }
+        if let Some(paths) = self.paths {
+            integer(PATHS, paths.into(), out);
+        }
+    }
+
+    /// The value of [`PATH_ROLE`].
+    fn role(&self) -> u64 {
+        let bonding = match self.bonding {
+            Bonding::Failover => 0,
+            Bonding::Both => BOTH,
+            Bonding::Sum => SUM,
+        };
+        let number = u64::from(self.number);
+        number & NUMBER | (number >> 1) << NUMBER_HIGH | bonding | if self.spare { SPARE } else { 0 }
+    }
+
+    /// Takes the value of [`PATH_ROLE`]; `None` where it names a path that no link has.
+    fn set_role(&mut self, role: u64) -> Option<()> {
+        let number = role & NUMBER | (role >> NUMBER_HIGH) << 1;
+        self.number = u8::try_from(number).ok().filter(|number| usize::from(*number) < MAX_PATHS)?;
+        self.bonding = match role & (BOTH | SUM) {
+            0 => Bonding::Failover,
+            BOTH => Bonding::Both,
+            _ => Bonding::Sum,
+        };
+        self.spare = role & SPARE != 0;
+        Some(())
     }
 
     /// Reads all of `bytes`; `None` if they are malformed or out of range.
@@ -106,8 +143,10 @@ impl Parameters {
             reset: None,
             dictionary: None,
             instance: None,
-            second: false,
-            both: false,
+            number: 0,
+            bonding: Bonding::Failover,
+            spare: false,
+            paths: None,
             boot: None,
             refusal: None,
         };
@@ -134,10 +173,8 @@ impl Parameters {
                 INSTANCE => found.instance = Some(u64::from_be_bytes(value.try_into().ok()?)),
                 BOOT => found.boot = Some(u64::from_be_bytes(value.try_into().ok()?)),
                 REFUSAL => found.refusal = Some(integer()?),
-                PATH_ROLE => {
-                    let role = integer()?;
-                    (found.second, found.both) = (role & SECOND != 0, role & BOTH != 0);
-                }
+                PATH_ROLE => found.set_role(integer()?)?,
+                PATHS => found.paths = Some(u8::try_from(integer()?).unwrap_or(u8::MAX)),
                 _ => {}
             }
         }
@@ -155,13 +192,14 @@ mod tests {
         fn they_are_read_as_they_were_written(
             max_datagram in 1200u16.., window_bytes in 0..=varint::MAX, idle_ms in 0..=varint::MAX,
             name in prop::collection::vec(any::<u8>(), 0..=MAX_NAME), connection in any::<Option<u64>>(),
-            reset in any::<Option<[u8; 16]>>(), instance in any::<Option<u64>>(), second in any::<bool>(),
-            both in any::<bool>(), dictionary in any::<Option<u64>>(), boot in any::<Option<u64>>(),
+            reset in any::<Option<[u8; 16]>>(), instance in any::<Option<u64>>(), number in 0..MAX_PATHS as u8,
+            bonding in prop::sample::select(vec![Bonding::Failover, Bonding::Both, Bonding::Sum]),
+            spare in any::<bool>(), paths in any::<Option<u8>>(), dictionary in any::<Option<u64>>(), boot in any::<Option<u64>>(),
             refusal in prop::option::of(0..=varint::MAX), unknown in prop::collection::vec(any::<u8>(), 0..20),
         ) {
             let connection = connection.map(ConnectionId);
             let parameters = Parameters {
-                max_datagram, window_bytes, idle_ms, name, connection, reset, instance, second, both, dictionary,
+                max_datagram, window_bytes, idle_ms, name, connection, reset, instance, number, bonding, spare, paths, dictionary,
                 boot, refusal,
             };
             let mut bytes = Vec::new();

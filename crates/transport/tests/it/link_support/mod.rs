@@ -1,6 +1,8 @@
 //! Two endpoints on an emulated network in virtual time, and what tests ask of them.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod paths;
+
 use bytes::Bytes;
 use glassline_media::Time;
 use glassline_transport::emulator::{Delivery, End, Network};

@@ -15,6 +15,7 @@ impl Sender {
         &mut self,
         now: Time,
         bytes: Bytes,
+        twice: bool,
         events: &mut VecDeque<Event>,
     ) -> Result<MessageId, Error> {
         if bytes.len() > self.options.max_size as usize {
@@ -38,7 +39,7 @@ impl Sender {
         count(&mut self.counters.messages, 1);
         count(&mut self.counters.bytes, bytes.len() as u64);
         let tried = self.options.compression == Compression::None;
-        self.waiting.push_back(Waiting { message, bytes, queued: now, packed: None, tried });
+        self.waiting.push_back(Waiting { message, bytes, queued: now, packed: None, tried, twice });
         Ok(message)
     }
 

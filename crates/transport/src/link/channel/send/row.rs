@@ -94,6 +94,7 @@ impl Sender {
             out.extend_from_slice(&waiting.bytes);
             self.count_begun(now, number, waiting.bytes.len(), on.copies);
             self.begun.push_back(Begun {
+                twice: false,
                 message: waiting.message,
                 sent: length_of(&waiting.bytes),
                 bytes: waiting.bytes,
