@@ -115,7 +115,7 @@ fn send(to: SocketAddr) -> Result<(), Box<dyn Error>> {
     let send = SendSettings { sender: SenderSettings::new(1, rate), parity: Fec::WhenLossy(25), threads: 2 };
     let sender = Arc::new(VideoSender::new(camera, None, send, None)?);
     let endpoint = Endpoint::open(settings("air"), &[Local::towards(to)])?;
-    let mode = Mode::Connect { to: vec![to], give_up: true };
+    let mode = Mode::Connect { to: vec![to], give_up: true, spares: Vec::new() };
     let ((autopilot, told), (asked_by, asked)) = (channel(), channel::<Bytes>());
     let channels = vec![
         Channel::new(TELEMETRY, telemetry()).with_input(told),

@@ -40,7 +40,11 @@ fn connect(to: SocketAddr) -> Result<(), Box<dyn Error>> {
     let (output, answers) = mpsc::channel();
     let chat = Channel::new(CHAT, Options::default()).with_input(input).with_output(output);
     let endpoint = Endpoint::open(settings("caller"), &[Local::towards(to)])?;
-    let session = Session::open(endpoint, Mode::Connect { to: vec![to], give_up: true }, vec![chat])?;
+    let session = Session::open(
+        endpoint,
+        Mode::Connect { to: vec![to], give_up: true, spares: Vec::new() },
+        vec![chat],
+    )?;
     for text in ["one", "two", "three"] {
         messages.send(Bytes::from(text))?;
         println!("{}", String::from_utf8_lossy(&answers.recv_timeout(PATIENCE)?));

@@ -525,6 +525,34 @@ fn a_duration_ends_channels_too_whose_inputs_never_do() {
 }
 
 #[test]
+fn several_paths_carry_the_pictures_together() {
+    let scratch = Scratch::new("direct");
+    let key = scratch.file("direct.key");
+    assert_eq!(glassline(&["key", "new", &key]).status, Some(0));
+    let (stats, told) = (scratch.file("send.jsonl"), scratch.file("receive.jsonl"));
+    let other = format!("link://{}", glassline_test_support::loopback::free_udp());
+    let (mut receiver, address) = receive("127.0.0.1:0", &[&other, "null:", "--key", &key, "--stats", &told]);
+    let to = format!("link://{address}");
+    let ways = ["--path", "127.0.0.2", "--path", "127.0.0.3", "--path", "127.0.0.4,spare"];
+    let options = ["--key", &key, "--duration", "20s", "--stats", &stats];
+    let mut sender = start(&[&["send", SOURCE, &to][..], &ways, &options].concat());
+    until("three paths, of which two carry", || {
+        let Some(line) = newest(&stats) else { return false };
+        let Some(paths) = line["links"][0]["paths"].as_array() else { return false };
+        let carried = |path: &Value| path["sent_bytes"].as_u64().unwrap();
+        let (spare, others): (Vec<_>, Vec<_>) = paths.iter().partition(|path| path["spare"] == true);
+        assert!(spare.iter().all(|path| carried(path) < 20_000), "{paths:?}");
+        spare.len() == 1 && others.len() == 2 && others.iter().all(|path| carried(path) > 20_000)
+    });
+    until("pictures", || shown(&told) > 20);
+    assert!(receiver.output().matches("a further path is there").count() == 2, "{}", receiver.output());
+    for process in [&mut sender, &mut receiver] {
+        process.signal("TERM");
+        assert_eq!(process.wait().code(), Some(0), "{}", process.output());
+    }
+}
+
+#[test]
 fn what_cannot_be_is_told_before_anything_runs() {
     let scratch = Scratch::new("direct");
     let film = scratch.write("film.y4m", "no film");

@@ -320,7 +320,7 @@ fn two_paths_carry_packed_messages_and_both_are_told_of() {
     let rest = ["--key", &key, "--channel", "2:compress=zstd,in=udp:127.0.0.1:0", "--stats", &stats];
     let mut connector = start(&[&["connect", &address][..], &ways, &rest].concat());
     let to: SocketAddr = said(&mut connector, "datagrams are taken channel=2 address=").parse().unwrap();
-    until("the second path", || connector.output().contains("a second path is there"));
+    until("the second path", || connector.output().contains("a further path is there"));
     let message = "the same words, over and over; ".repeat(40);
     far.set_nonblocking(false).unwrap();
     udp().send_to(message.as_bytes(), to).unwrap();
@@ -476,6 +476,8 @@ fn bad_usage_is_said_before_anything_runs() {
             "second time",
         ),
         (&["--key", &shared, "--channel", "1:in=-", "--path", "::1"], "IPv6"),
+        (&["--key", &shared, "--channel", "1:in=-", "--path", "no-such-if"], "this machine has"),
+        (&["--key", &shared, "--channel", "1:in=-", "--path", "lo", "--path", "lo"], "given twice"),
         (&["--key", &shared, "--channel", "1:in=-", "--dictionary", &absent], "zstd --train"),
         (&["--key", &shared, "--channel", "1:in=-", "--probing", "51"], "--probing"),
     ] {

@@ -24,9 +24,10 @@ use std::time::Duration;
     mut_args(|arg| brief(arg, &BRIEF))
 )]
 pub(crate) struct Args {
-    /// Address to listen on; with port 0 the system chooses a port
-    #[arg(value_name = "link://ADDR:PORT")]
-    listen: String,
+    /// Address to listen on; with port 0 the system chooses a port. Several may stand here, one for each network by which a sender
+    /// with several paths comes
+    #[arg(value_name = "link://ADDR:PORT", required = true)]
+    listen: Vec<String>,
     /// Where the pictures go: FILE.y4m, FILE.ivf (encoded again, because the received pictures depend on what the
     /// receiver holds), - (standard output: y4m, each picture at its display time), or null: (nowhere). With audio,
     /// encoded to H.264: FILE.ts, FILE.mp4, udp://HOST:PORT, a relay at http://HOST:PORT/live/NAME.ts, or preview:
@@ -93,6 +94,7 @@ Examples:
   glassline receive link://0.0.0.0:7000 flight.ivf --key drone.key \\
       --channel 0:priority=0,in=udp:127.0.0.1:14551,out=udp:127.0.0.1:14550
                                         commands to the sender and telemetry from it, beside the video
+  glassline receive link://10.0.0.2:7000 link://10.0.1.2:7000 flight.mp4 --key drone.key     (at two networks)
   glassline receive link://0.0.0.0:7000 http://127.0.0.1:8080/live/drone.ts --key drone.key --out-bitrate 3M
   glassline receive link://0.0.0.0:7000 - --key call.key --both v4l2:/dev/video0 --audio-in alsa:default --speech
 
@@ -100,15 +102,24 @@ A picture that was not sent, or was lost, is skipped: the previous picture stays
 played together with the pictures that were captured at the same time. The delay in the report is the difference of both
 machines' wall clocks; it is meaningful only if the clocks agree (NTP, PTP, or one machine).";
 
-/// Receives until the sender has gone (`--once`) or a signal asks for the end.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let address = super::address(&args.listen)?;
-    let address: SocketAddr = address.parse().map_err(|_| {
+/// The address in `link://ADDR:PORT`.
+fn listen_address(text: &str) -> Result<SocketAddr> {
+    let address = super::address(text)?;
+    address.parse().map_err(|_| {
         failure::usage(
             format!("{address:?} is no address of this machine and a port"),
             "write link://0.0.0.0:7000, or link://[::]:7000 for IPv6 too",
         )
-    })?;
+    })
+}
+
+fn joined(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+}
+
+/// Receives until the sender has gone (`--once`) or a signal asks for the end.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let addresses = args.listen.iter().map(|text| listen_address(text)).collect::<Result<Vec<_>>>()?;
     if args.both.is_none() && args.sending != SendOptions::default() {
         return Err(failure::usage(
             "an option says how pictures are sent back, and none are",
@@ -120,18 +131,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let channels = super::open_channels(&args.channel)?;
     let receiving = Receiving::open(&args.output, &args.receiving)?;
     let sending = args.both.as_ref().map(|input| Sending::open(input, &args.sending)).transpose()?;
-    let reset_secret = link::reset_secret(args.identity.key(), address, None);
-    let local = Local::at(address);
+    let reset_secret =
+        addresses.first().and_then(|first| link::reset_secret(args.identity.key(), *first, None));
+    let locals: Vec<_> = addresses.iter().copied().map(Local::at).collect();
     // Video alone has nothing that would have to go on: a sender that is silent has gone.
     let resume = if args.once && args.channel.is_empty() { Duration::ZERO } else { settings.resume };
     let endpoint =
-        Endpoint::listen(Settings { reset_secret, resume, ..settings }, &[local]).map_err(|error| {
+        Endpoint::listen(Settings { reset_secret, resume, ..settings }, &locals).map_err(|error| {
             failure::failed(
-                format!("cannot listen at {address}: {error}"),
+                format!("cannot listen at {}: {error}", joined(&addresses)),
                 "name an address of this machine and a port that is free",
             )
         })?;
-    tracing::info!(address = %endpoint.local_addresses()[0], "listening");
+    tracing::info!(address = %joined(endpoint.local_addresses()), "listening");
     let figures = told(
         receiving.figures("video", "sound"),
         sending.as_ref().map(|sending| sending.figures("video_sent", "sound_sent")),

@@ -4,14 +4,14 @@ use super::receiving::{ReceiveOptions, Receiving};
 use super::sending::{SendInput, SendOptions, Sending};
 use super::{both, told};
 use crate::brief::{Brief, brief};
-use crate::link::{self, Channel, Identity, Remote, Run};
+use crate::link::{self, Channel, Identity, PathArgs, Remote, Run};
 use crate::stop::StopSignals;
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_call::link::Endpoint;
 use glassline_call::link::session::Mode;
 use glassline_media::quantity;
-use glassline_transport::link::Settings;
+use glassline_transport::link::{Bonding, Settings};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub(crate) struct Args {
     to: String,
     #[command(flatten)]
     identity: Identity,
+    #[command(flatten)]
+    paths: PathArgs,
     /// Show what the other end sends back (`receive --both`): an output as in `glassline receive`
     #[arg(long, value_name = "OUTPUT")]
     both: Option<String>,
@@ -94,6 +96,8 @@ Examples:
   rpicam-vid -t 0 --inline --width 1280 --height 720 -o - | glassline send - link://ground:7000 --key drone.key
   glassline send v4l2:/dev/video0 link://ground:7000 --key drone.key --codec h264 --bitrate 4M
   glassline send film.y4m link://192.0.2.1:7000 --key drone.key --loop --bitrate 3M
+  glassline send v4l2:/dev/video0 link://ground:7000 --key drone.key --path wwan0 --path wwan1 --path wlan0,spare
+                                        by two modems at once, and by a third way when these carry too little
   glassline send test:1280x720@30 link://ground:7000 --key drone.key --stats send.jsonl --decisions each.jsonl
   glassline send v4l2:/dev/video0 link://ground:7000 --key drone.key \\
       --channel 0:priority=0,in=serial:/dev/ttyACM0,57600,out=serial:/dev/ttyACM0,57600
@@ -116,8 +120,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "name the pictures' output with --both OUTPUT",
         ));
     }
-    let settings =
-        Settings { connect_timeout: args.connect_timeout.unwrap_or(SAY_AFTER), ..args.identity.settings()? };
+    let paths = args.paths.check(Bonding::Sum)?;
+    let settings = Settings {
+        connect_timeout: args.connect_timeout.unwrap_or(SAY_AFTER),
+        bonding: paths.bonding,
+        ..args.identity.settings()?
+    };
     let signals = StopSignals::catch()?;
     let channels = super::open_channels(&args.channel)?;
     let to = link::addresses(address)?;
@@ -134,8 +142,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(receiving) => receiving.serve(run),
         None => run,
     };
-    let endpoint = Endpoint::open(settings, &[link::local_towards(&to)]).context("cannot open a socket")?;
-    let mode = Mode::Connect { to, give_up: args.connect_timeout.is_some() };
+    let endpoint = Endpoint::open(settings, &paths.locals(&to)?)
+        .with_context(|| format!("cannot open a socket at {}", paths.names()))?;
+    let mode = Mode::Connect { to, give_up: args.connect_timeout.is_some(), spares: paths.spares() };
     let remote = Remote { name: address.to_owned(), wanted: None };
     let ran = run.run(endpoint, mode, Some(&remote), signals);
     let sent = sending.end();

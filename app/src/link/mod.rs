@@ -2,7 +2,7 @@
 //! in any language can send messages over a bad network.
 //!
 //! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages, `line` a serial line that comes and goes; `discovery`
-//! finds listeners by name; `identity` is by what peers know us; `reset` is what a listener keeps over its restarts; `session` runs an
+//! finds listeners by name; `identity` is by what peers know us; `paths` are the interfaces and addresses by which it leads; `reset` is what a listener keeps over its restarts; `session` runs an
 //! `engine::link::session` and says what happens to it, `stats` writes its figures.
 
 mod channel;
@@ -11,6 +11,7 @@ mod ends;
 mod identity;
 mod input;
 mod output;
+mod paths;
 mod reset;
 mod session;
 mod stats;
@@ -27,12 +28,12 @@ use glassline_io::small_file::{Accept, Bounds, SmallFile, SmallFileError};
 use glassline_media::quantity;
 use glassline_transport::link::{Bonding, Dictionary, Settings};
 pub(crate) use identity::Identity;
+pub(crate) use paths::PathArgs;
 pub(crate) use reset::secret as reset_secret;
 pub(crate) use session::{Remote, Run};
 pub(crate) use stats::{Extra, Told};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,12 +126,8 @@ struct Connect {
     /// Address of the listener, or mdns: and the name that it announces in this network
     #[arg(value_name = "HOST:PORT|mdns:NAME")]
     address: String,
-    /// Local address, and the network interface to use; given twice, the link has two paths
-    #[arg(long, value_name = "ADDR[@IFACE]")]
-    path: Vec<LocalAddress>,
-    /// How two paths are used [default: failover]
-    #[arg(long, value_enum, value_name = "HOW", requires = "path")]
-    bonding: Option<TwoPaths>,
+    #[command(flatten)]
+    paths: PathArgs,
     /// Give up if the other end does not answer for this long; without it, connecting is retried forever
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     connect_timeout: Option<Duration>,
@@ -138,21 +135,12 @@ struct Connect {
     common: Common,
 }
 
-/// How two paths are used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum TwoPaths {
-    /// The second path is used while the first is silent
-    Failover,
-    /// Everything is sent over both paths, and the copy that arrives first counts
-    Both,
-}
-
 const CONNECT_EXAMPLES: &str = "\
 Examples:
   glassline link connect ground:7000 --key drone.key --channel 1:lines,in=-
   glassline link connect ground:7000 --key drone.key --channel 0:raw,in=film.ts \\
       --channel 1:raw,out=answer.bin
-  glassline link connect 192.0.2.1:7000 --key drone.key --path 0.0.0.0@wlan0 --path 0.0.0.0@wwan0 \\
+  glassline link connect 192.0.2.1:7000 --key drone.key --path wlan0 --path wwan0 \\
       --channel 3:unreliable,newest,in=video.pipe
   glassline link connect mdns:ground --key drone.key --channel 1:lines,in=-
 
@@ -202,44 +190,6 @@ fn dictionary(path: &Path) -> Result<Arc<Dictionary>> {
     dictionary.map(Arc::new).ok_or_else(|| cannot("it begins as those of zstd --train do and is none".into()))
 }
 
-/// `ADDR[@IFACE]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct LocalAddress {
-    address: IpAddr,
-    interface: Option<String>,
-}
-
-impl FromStr for LocalAddress {
-    type Err = String;
-    fn from_str(text: &str) -> Result<LocalAddress, String> {
-        let (address, interface) =
-            text.split_once('@').map_or((text, None), |(address, name)| (address, Some(name)));
-        let address = address.trim_start_matches('[').trim_end_matches(']').parse().ok();
-        match (address, interface) {
-            (None, _) | (_, Some("")) => {
-                Err(format!("{text:?}: write ADDR or ADDR@IFACE, as in 192.0.2.7, 0.0.0.0@wlan0 or ::@wwan0"))
-            }
-            (Some(address), interface) => {
-                Ok(LocalAddress { address, interface: interface.map(str::to_owned) })
-            }
-        }
-    }
-}
-
-impl LocalAddress {
-    /// The socket's end here for a peer at one of `to`.
-    fn towards(&self, to: &[SocketAddr]) -> Result<Local> {
-        if !to.iter().any(|to| self.address.is_ipv4() == to.is_ipv4()) {
-            let to = to.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            return Err(failure::usage(
-                format!("--path {} cannot reach {to}: one is IPv4, the other IPv6", self.address),
-                "name an address of the same family",
-            ));
-        }
-        Ok(Local { address: (self.address, 0).into(), interface: self.interface.clone() })
-    }
-}
-
 impl Common {
     fn settings(&self) -> Result<Settings> {
         let dictionary = self.dictionary.as_deref().map(dictionary).transpose()?;
@@ -278,22 +228,14 @@ fn run_listen(args: &Listen) -> Result<()> {
 }
 
 fn run_connect(args: &Connect) -> Result<()> {
-    let bonding = match args.bonding {
-        Some(_) if args.path.len() < 2 => {
-            return Err(failure::usage("--bonding is about two paths", "give --path a second time"));
-        }
-        Some(TwoPaths::Both) => Bonding::Both,
-        Some(TwoPaths::Failover) | None => Bonding::Failover,
-    };
+    let paths = args.paths.check(Bonding::Failover)?;
     let settings = Settings {
         connect_timeout: args.connect_timeout.unwrap_or(SAY_AFTER),
-        bonding,
+        bonding: paths.bonding,
         ..args.common.settings()?
     };
-    let wanted = Wanted::parse(&args.address).map(|name| Wanted {
-        name: name.to_owned(),
-        is_ipv4: args.path.first().map(|way| way.address.is_ipv4()),
-    });
+    let wanted =
+        Wanted::parse(&args.address).map(|name| Wanted { name: name.to_owned(), is_ipv4: paths.is_ipv4() });
     let opened = ends::open(&args.common.channel)?;
     let (to, signals) = match &wanted {
         Some(wanted) => {
@@ -307,36 +249,9 @@ fn run_connect(args: &Connect) -> Result<()> {
         None => (ends::addresses(&args.address)?, StopSignals::catch()?),
     };
     let run = Run::new(opened, args.common.stats.as_deref(), None)?;
-    let locals = match &args.path[..] {
-        [] => vec![ends::local_towards(&to)],
-        ways => ways.iter().map(|way| way.towards(&to)).collect::<Result<_>>()?,
-    };
-    if locals.len() > 2 {
-        return Err(failure::usage("--path is given more than twice", "a link has one path or two"));
-    }
-    let named =
-        |locals: &[Local]| locals.iter().map(|local| local.address.ip().to_string()).collect::<Vec<_>>();
-    let endpoint = Endpoint::open(settings, &locals)
-        .with_context(|| format!("cannot open a socket at {}", named(&locals).join(" and ")))?;
-    let mode = Mode::Connect { to, give_up: args.connect_timeout.is_some() };
+    let endpoint = Endpoint::open(settings, &paths.locals(&to)?)
+        .with_context(|| format!("cannot open a socket at {}", paths.names()))?;
+    let mode = Mode::Connect { to, give_up: args.connect_timeout.is_some(), spares: paths.spares() };
     let remote = Remote { name: args.address.clone(), wanted };
     run.run(endpoint, mode, Some(&remote), signals)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ways() {
-        let way = |text: &str| text.parse::<LocalAddress>();
-        let expected = |address: &str, name: Option<&str>| {
-            Ok(LocalAddress { address: address.parse().unwrap(), interface: name.map(str::to_owned) })
-        };
-        assert_eq!(way("192.0.2.7"), expected("192.0.2.7", None));
-        assert_eq!(way("[::1]@lo"), expected("::1", Some("lo")));
-        for bad in ["", "wlan0", "192.0.2.7@", "@wlan0"] {
-            assert!(way(bad).unwrap_err().contains("ADDR@IFACE"), "{bad}");
-        }
-    }
 }

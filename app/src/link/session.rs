@@ -264,7 +264,7 @@ fn log(session: &Session, remote: Option<&Remote>, event: SessionEvent) {
         SessionEvent::PathChanged { peer, address } => {
             tracing::info!(peer, %address, "the peer's address has changed");
         }
-        SessionEvent::PathUp { peer, address } => tracing::info!(peer, %address, "a second path is there"),
+        SessionEvent::PathUp { peer, address } => tracing::info!(peer, %address, "a further path is there"),
         SessionEvent::PathDown { peer, address } => {
             tracing::warn!(peer, %address, "a path has gone; the other one goes on");
         }

@@ -88,9 +88,13 @@ struct PathLine {
     address: String,
     carries: bool,
     silent: bool,
+    spare: bool,
     rtt_ms: f64,
+    behind_ms: f64,
+    queue_ms: f64,
     loss: f64,
     bandwidth_bits: u64,
+    sent_bytes: u64,
     datagram_bytes: u16,
 }
 
@@ -100,9 +104,13 @@ impl PathLine {
             address: path.path.remote.to_string(),
             carries: path.carries,
             silent: path.silent,
+            spare: path.spare,
             rtt_ms: ms(path.rtt),
+            behind_ms: ms(path.behind),
+            queue_ms: ms(path.queue_delay),
             loss: path.loss,
             bandwidth_bits: path.bandwidth.bits_per_second(),
+            sent_bytes: path.sent_bytes,
             datagram_bytes: path.datagram_bytes,
         }
     }

@@ -72,4 +72,6 @@ pub struct Choice {
     /// The message for channel [`VIDEO`](crate::VIDEO), if one goes. The caller then tells [`Sender::sent`](crate::Sender::sent) what the link calls
     /// it.
     pub message: Option<Bytes>,
+    /// Much depends on it: it needs no other, or is the first one behind a loss.
+    pub is_dear: bool,
 }

@@ -94,6 +94,8 @@ pub struct Sender {
     reported: (u64, u64),
     shown: Shown,
     held: u64,
+    /// The picture that was sent last is predicted from the one before it.
+    is_chained: bool,
     counters: SenderCounters,
 }
 
@@ -132,6 +134,7 @@ impl Sender {
             reported: (0, 0),
             shown: Shown::default(),
             held: 0,
+            is_chained: false,
             counters: SenderCounters::default(),
         }
     }
@@ -435,7 +438,7 @@ impl Sender {
         self.skips.note(reason, pending.captured, self.interval());
         let Some(chosen) = chosen else {
             self.counters.skipped += 1;
-            return Ok(Some(Choice { decision, message: None }));
+            return Ok(Some(Choice { decision, message: None, is_dear: false }));
         };
         let place = if chosen == 0 { 0 } else { 1 + usize::from(chosen + 1 == pending.candidates.len()) };
         self.counters.chosen[place] += 1;
@@ -446,9 +449,12 @@ impl Sender {
         head.clear();
         header.write(&mut head);
         head.extend_from_slice(&encoded.bytes);
+        let is_chained = pending.source.is_some_and(|source| source + 1 == self.next);
+        let was_chained = std::mem::replace(&mut self.is_chained, is_chained);
+        let is_dear = pending.source.is_none() || was_chained && !is_chained;
         self.commit(&pending, &encoded, head.len());
         self.resizing.keep_sample(pending, encoded);
-        Ok(Some(Choice { decision, message: Some(head.into()) }))
+        Ok(Some(Choice { decision, message: Some(head.into()), is_dear }))
     }
 
     fn header(&self, pending: &Pending) -> PictureHeader {

@@ -128,6 +128,10 @@ impl LinkAccess for Way<'_> {
         sent
     }
 
+    fn send_twice(&mut self, _: Time, channel: u8, message: Bytes) -> Result<MessageId, LinkError> {
+        self.link.try_send_twice(channel, message)
+    }
+
     fn sound_bytes_per_second(&self) -> u64 {
         self.intake.sound_bytes_per_second()
     }

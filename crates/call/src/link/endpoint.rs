@@ -7,6 +7,7 @@ use glassline_io::poll::{Poller, Waker};
 use glassline_io::random;
 use glassline_io::udp::{Local, Port};
 use glassline_media::Time;
+use glassline_media::quantity::ByteRate;
 use glassline_transport::link::{EndpointCounters, Error, Path, Settings};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -83,17 +84,28 @@ impl Endpoint {
         Ok(Link::new(&self.shared, id))
     }
 
-    /// Gives a link that we connected a second path to its peer: from socket `via`, counted as they were opened, to
-    /// `remote`. [`Settings::bonding`] says what goes over it; it is kept and made anew by itself.
+    /// Gives a link that we connected a further path to its peer: from socket `via`, counted as they were opened, to
+    /// `remote`. [`Settings::bonding`] says what goes over it; it is kept and made anew by itself. A path with `spare` is used only
+    /// while the others carry less together ([`add_spare_path`](glassline_transport::link::Endpoint::add_spare_path)).
     ///
     /// # Errors
-    /// No such socket, the link has gone, the peer has connected it, or it has two paths already.
-    pub fn add_path(&self, link: &Link, via: usize, remote: SocketAddr) -> Result<(), Error> {
+    /// No such socket, the link has gone, the peer has connected it, or it has as many paths as it may.
+    pub fn add_path(
+        &self,
+        link: &Link,
+        via: usize,
+        remote: SocketAddr,
+        spare: Option<ByteRate>,
+    ) -> Result<(), Error> {
         if via >= self.addresses.len() {
             return Err(Error::Path { what: "no such socket was opened" });
         }
         let mut state = self.shared.lock();
-        let added = state.endpoint.add_path(self.shared.clock.now(), link.id(), self.path_by(via, remote));
+        let (now, path) = (self.shared.clock.now(), self.path_by(via, remote));
+        let added = match spare {
+            Some(below) => state.endpoint.add_spare_path(now, link.id(), path, below),
+            None => state.endpoint.add_path(now, link.id(), path),
+        };
         self.shared.hand_over(state);
         added
     }

@@ -74,10 +74,10 @@ fn a_second_path_needs_a_socket_that_was_opened_and_a_link_that_we_connected() {
     let up = air.connect(to).unwrap();
     assert!(up.wait_connected(PATIENCE).unwrap());
     let down = ground.accept_timeout(PATIENCE).unwrap().expect("a peer");
-    assert!(matches!(air.add_path(&up, 2, to), Err(Error::Path { .. })));
-    assert!(ground.add_path(&down, 0, air.local_addresses()[0]).is_err());
-    air.add_path(&up, 1, to).unwrap();
-    assert!(air.add_path(&up, 1, to).is_err(), "it has two already");
+    assert!(matches!(air.add_path(&up, 2, to, None), Err(Error::Path { .. })));
+    assert!(ground.add_path(&down, 0, air.local_addresses()[0], None).is_err());
+    air.add_path(&up, 1, to, None).unwrap();
+    assert!(air.add_path(&up, 1, to, None).is_err(), "it has two already");
     assert!(ground.retarget(&down, &[to]).is_err());
     assert!(air.retarget(&up, &[address("[2001:db8::1]:7")]).is_err());
 }

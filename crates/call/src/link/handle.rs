@@ -155,6 +155,19 @@ impl Link {
         sent
     }
 
+    /// As [`Link::try_send`], for a message on which much depends: of several paths two carry it.
+    ///
+    /// # Errors
+    /// As those of [`Link::try_send`].
+    pub fn try_send_twice(&self, channel: u8, message: impl Into<Bytes>) -> Result<MessageId, Error> {
+        let mut state = self.lock();
+        let sent = state.link(self.0.id)?.send_twice(self.now(), channel, message);
+        if sent.is_ok() {
+            self.0.shared.hand_over(state);
+        }
+        sent
+    }
+
     /// Sends messages in a row, as [`Link::send`] would each, and takes the lock once for many of them. Returns how many.
     ///
     /// # Errors

@@ -342,9 +342,9 @@ fn a_link_has_two_paths_and_goes_on_over_either() {
     let air = Endpoint::open(both, &[any(), any()]).unwrap();
     let to = ground.local_addresses()[0];
     let up = air.connect(to).unwrap();
-    assert_eq!(air.add_path(&up, 2, to), Err(Error::Path { what: "no such socket was opened" }));
-    air.add_path(&up, 1, to).unwrap();
-    assert!(air.add_path(&up, 1, to).is_err(), "two are all");
+    assert_eq!(air.add_path(&up, 2, to, None), Err(Error::Path { what: "no such socket was opened" }));
+    air.add_path(&up, 1, to, None).unwrap();
+    assert!(air.add_path(&up, 1, to, None).is_err(), "two are all");
     assert_eq!(up.wait_connected(PATIENCE), Ok(true));
     let mut seen = Vec::new();
     until("both paths", || {

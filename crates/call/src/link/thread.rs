@@ -26,6 +26,8 @@ const DATAGRAMS: usize = 96;
 const GRAIN: Duration = Duration::from_micros(50);
 /// While a socket takes nothing, it is tried again this often even if the kernel does not tell that it does.
 const RETRY: Duration = Duration::from_millis(5);
+/// A socket beside others that takes nothing for so long loses what leaves by it.
+const FULL_FOR: Duration = Duration::from_millis(10);
 /// How long the thread stays to tell peers that links have ended.
 const FAREWELL: Duration = Duration::from_millis(250);
 
@@ -35,6 +37,8 @@ struct BoundSocket {
     readable: bool,
     /// The kernel's last complaint, and about which address, told once.
     complaint: Option<(SocketAddr, i32)>,
+    /// Since when it takes nothing.
+    full_since: Option<Time>,
 }
 
 /// What the thread has.
@@ -65,8 +69,10 @@ impl Worker {
         for (token, port) in (PORTS..).zip(&ports) {
             poller.add(port, token, Watch::Edges)?;
         }
-        let sockets =
-            ports.into_iter().map(|port| BoundSocket { port, readable: true, complaint: None }).collect();
+        let sockets = ports
+            .into_iter()
+            .map(|port| BoundSocket { port, readable: true, complaint: None, full_since: None })
+            .collect();
         Ok(Worker {
             shared,
             sockets,
@@ -214,6 +220,7 @@ impl Worker {
 
     /// Sends what stands in the buffer from `from` on. `false`: the socket takes nothing more now, and the rest is kept.
     fn send(&mut self, transmit: Transmit, mut from: usize) -> bool {
+        let has_others = self.sockets.len() > 1;
         let index = usize::from(transmit.path.via).min(self.sockets.len() - 1);
         let socket = &mut self.sockets[index];
         while from < transmit.bytes {
@@ -221,8 +228,16 @@ impl Worker {
             let (to, mark) = (transmit.path.remote, transmit.ecn.bits());
             match socket.port.send(to, rest, transmit.segment_bytes, mark) {
                 Ok(Some(sent)) => {
+                    socket.full_since = None;
                     socket.complaint = socket.complaint.filter(|complaint| complaint.0 != to);
                     from += sent;
+                }
+                Ok(None)
+                    if has_others
+                        && *socket.full_since.get_or_insert(self.latest) + FULL_FOR <= self.latest =>
+                {
+                    // Its device has stopped: the network loses them, and other paths are not held up.
+                    return true;
                 }
                 Ok(None) => {
                     self.stuck = Some((transmit, from));

@@ -279,7 +279,7 @@ fn an_interface_that_goes_leaves_the_link_to_the_other_one() {
     let patient = |name| Settings { idle: PATIENCE / 2, ..settings(name) };
     let (ground, air) = (networks.listen(patient("ground")), networks.open(patient("air"), &[0, 1]));
     let (up, down) = linked(&ground, &air);
-    air.add_path(&up, 1, LISTENS_AT).unwrap();
+    air.add_path(&up, 1, LISTENS_AT, None).unwrap();
     let mut seen = Vec::new();
     until("the second path", || {
         seen.extend(up.events());

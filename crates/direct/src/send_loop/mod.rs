@@ -64,6 +64,15 @@ pub trait LinkAccess {
     /// [`LinkError::Closed`] where the link is gone; any other where it takes this message not.
     fn send(&mut self, now: Time, channel: u8, message: Bytes) -> Result<MessageId, LinkError>;
 
+    /// As [`LinkAccess::send`], for a message on which much depends
+    /// ([`Link::send_twice`](glassline_transport::link::Link::send_twice)).
+    ///
+    /// # Errors
+    /// As those of [`LinkAccess::send`].
+    fn send_twice(&mut self, now: Time, channel: u8, message: Bytes) -> Result<MessageId, LinkError> {
+        self.send(now, channel, message)
+    }
+
     /// Bytes a second that sound puts on the link beside the pictures
     /// ([`SoundSender::bytes_per_second`](crate::sound::SoundSender::bytes_per_second)); zero without sound.
     fn sound_bytes_per_second(&self) -> u64;
@@ -272,14 +281,19 @@ impl SendLoop {
     /// The link is gone.
     pub fn send(&mut self, now: Time, link: &mut impl LinkAccess) -> Result<Option<Offered>, LinkError> {
         let progress = std::mem::replace(&mut self.progress, Progress::Idle);
-        let Progress::Chosen { begun, queued, choice: Choice { decision, message } } = progress else {
+        let Progress::Chosen { begun, queued, choice: Choice { decision, message, is_dear } } = progress
+        else {
             self.progress = progress;
             return Ok(None);
         };
         let mut bytes = None;
         if let Some(message) = message {
             let length = message.len();
-            match link.send(now, VIDEO, message) {
+            let sent = match is_dear {
+                true => link.send_twice(now, VIDEO, message),
+                false => link.send(now, VIDEO, message),
+            };
+            match sent {
                 Ok(id) => {
                     self.sender.sent(id);
                     bytes = Some(length);

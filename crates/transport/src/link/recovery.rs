@@ -168,6 +168,8 @@ pub(crate) struct Recovery {
     contents: VecDeque<Content>,
     contents_base: u64,
     in_flight: u64,
+    /// Bytes of all packets that have left.
+    pub(crate) sent_bytes: u64,
     pub(crate) rtt: Rtt,
     largest_acked: Option<u64>,
     /// When the packets that are behind are lost by time.
@@ -209,6 +211,7 @@ impl Recovery {
             contents: VecDeque::new(),
             contents_base: 0,
             in_flight: 0,
+            sent_bytes: 0,
             rtt: Rtt::new(),
             largest_acked: None,
             loss_at: Time::NEVER,
@@ -291,6 +294,7 @@ impl Recovery {
     ) {
         debug_assert_eq!(number, self.end());
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.sent_bytes = self.sent_bytes.saturating_add(bytes.into());
         if eliciting {
             if self.in_flight == 0 {
                 (self.first_sent_at, self.delivered_at) = (now, now);

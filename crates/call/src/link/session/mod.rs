@@ -27,6 +27,7 @@ pub use peer::{ChannelFigures, PeerStatistics};
 use super::{Endpoint, Link};
 use bytes::Bytes;
 use glassline_io::containment::{Border, Panicked, contain};
+use glassline_media::quantity::ByteRate;
 use glassline_transport::link::{CloseReason, Error as LinkError, Event, MAX_CHANNELS, Options};
 use peers::Peers;
 use run::Run;
@@ -64,8 +65,8 @@ pub enum Error {
     /// The endpoint makes no link.
     #[error("cannot connect")]
     Connect(#[source] LinkError),
-    /// The link takes no second path.
-    #[error("cannot add the second path")]
+    /// The link takes no further path.
+    #[error("cannot add a further path")]
     Path(#[source] LinkError),
     /// The link takes no channel with these options.
     #[error(transparent)]
@@ -261,6 +262,9 @@ pub enum Mode {
         to: Vec<SocketAddr>,
         /// A listener that does not answer within the settings' `connect_timeout` is an error; otherwise it is tried on.
         give_up: bool,
+        /// By the endpoint's sockets, each of which is a path: below which rate of the others a path is used that is a spare one
+        /// ([`Endpoint::add_spare_path`](glassline_transport::link::Endpoint::add_spare_path)). Those beyond the end are none such.
+        spares: Vec<Option<ByteRate>>,
     },
 }
 
@@ -341,7 +345,7 @@ pub enum SessionEvent {
         /// Its new address.
         address: SocketAddr,
     },
-    /// A second path is there.
+    /// A further path is there.
     PathUp {
         /// The peer's name.
         peer: String,

@@ -7,6 +7,7 @@ use super::{CONTROL, Error, Extent, Input, Mode, SessionEvent};
 use crate::link::endpoint::reaches;
 use crate::link::{Endpoint, Link};
 use glassline_io::containment::{Border, contain};
+use glassline_media::quantity::ByteRate;
 use glassline_transport::link::{CloseCode, CloseReason, LinkId, Options};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -100,7 +101,7 @@ impl Run {
 
     fn begin(&mut self) -> Result<(), Error> {
         match &self.mode {
-            Mode::Connect { to, .. } => self.connect(&to.clone()),
+            Mode::Connect { to, spares, .. } => self.connect(&to.clone(), &spares.clone()),
             Mode::Listen { .. } => {
                 let (shared, endpoint) = (Arc::clone(&self.shared), Arc::clone(&self.endpoint));
                 self.acceptor = Some(thread::spawn(move || {
@@ -113,12 +114,13 @@ impl Run {
         }
     }
 
-    fn connect(&mut self, to: &[SocketAddr]) -> Result<(), Error> {
+    fn connect(&mut self, to: &[SocketAddr], spares: &[Option<ByteRate>]) -> Result<(), Error> {
         let link = self.endpoint.connect_any(to).map_err(Error::Connect)?;
         for (via, local) in self.endpoint.local_addresses().iter().enumerate().skip(1) {
             let reached = to.iter().find(|remote| reaches(*local, **remote)).or(to.first());
             let Some(reached) = reached else { continue };
-            self.endpoint.add_path(&link, via, *reached).map_err(Error::Path)?;
+            let spare = spares.get(via).copied().flatten();
+            self.endpoint.add_path(&link, via, *reached, spare).map_err(Error::Path)?;
         }
         self.add(link)
     }
@@ -159,11 +161,11 @@ impl Run {
                 return Err(Error::Unheard);
             }
             if self.connect_at.is_some_and(|at| at <= Instant::now())
-                && let Mode::Connect { to, .. } = &self.mode
+                && let Mode::Connect { to, spares, .. } = &self.mode
             {
-                let to = to.clone();
+                let (to, spares) = (to.clone(), spares.clone());
                 self.connect_at = None;
-                self.connect(&to)?;
+                self.connect(&to, &spares)?;
             }
         }
     }

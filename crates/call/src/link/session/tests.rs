@@ -39,7 +39,7 @@ fn listener() -> Ends {
 
 fn caller(name: &str, to: SocketAddr) -> Ends {
     let endpoint = Endpoint::open(settings(name, 7), &[Local::towards(to)]).unwrap();
-    open(endpoint, Mode::Connect { to: vec![to], give_up: false })
+    open(endpoint, Mode::Connect { to: vec![to], give_up: false, spares: Vec::new() })
 }
 
 impl Ends {
@@ -216,7 +216,7 @@ fn who_has_said_all_leaves_a_listener_that_has_gone_unless_it_has_to_arrive() {
         let (input, from) = mpsc::channel();
         let options = Options { reliable, ..Options::default() };
         let channel = Channel::new(CHANNEL, options).with_input(from);
-        let mode = Mode::Connect { to: vec![to], give_up: false };
+        let mode = Mode::Connect { to: vec![to], give_up: false, spares: Vec::new() };
         let air = Session::open(endpoint, mode, vec![channel]).unwrap();
         let accepted = ground.accept().unwrap();
         assert!(accepted.wait_connected(PATIENCE).unwrap());
@@ -243,7 +243,7 @@ fn another_key_is_refused_by_silence() {
     let ground = listener();
     let to = ground.address();
     let endpoint = Endpoint::open(settings("stranger", 9), &[Local::towards(to)]).unwrap();
-    let stranger = open(endpoint, Mode::Connect { to: vec![to], give_up: true });
+    let stranger = open(endpoint, Mode::Connect { to: vec![to], give_up: true, spares: Vec::new() });
     stranger.ended();
     assert!(matches!(stranger.session.join(), Err(Error::Unreachable { was_up: false })));
     assert!(ground.session.statistics().is_empty());

@@ -387,6 +387,9 @@ impl PathState {
             rtt: self.rtt(),
             loss: self.loss,
             bandwidth: self.capacity.bandwidth(),
+            queue_delay: self.capacity.queue_delay(),
+            sent_bytes: self.recovery.sent_bytes,
+            spare: self.spare.is_some(),
             behind,
             datagram_bytes: self.mtu.size(),
         }

@@ -87,6 +87,12 @@ pub struct PathStatistics {
     pub loss: f64,
     /// What the path carries as far as is known.
     pub bandwidth: ByteRate,
+    /// How long our packets wait in queues on it.
+    pub queue_delay: Duration,
+    /// Bytes of the datagrams that have left by it, since its handshake.
+    pub sent_bytes: u64,
+    /// It is used only while the others carry too little.
+    pub spare: bool,
     /// How much longer our packets are under way than on the quickest path, as far as is known.
     pub behind: Duration,
     /// The largest datagram that it is known to carry, bytes.
