@@ -177,12 +177,11 @@ fn a_spare_line_carries_only_what_is_needed() {
     assert_eq!(pair.link(End::Near).unwrap().paths().count(), 2);
     let before = carried(&pair);
     let mut during = Vec::new();
-    let film = film(&mut pair, 20, |milli, pair| match milli {
-        8000 => {
+    let film = film(&mut pair, 20, |milli, pair| {
+        if milli == 8000 {
             during = carried(pair);
             pair.set_loss(0, Loss::Random(1.0));
         }
-        _ => {}
     });
     assert!(during[0] - before[0] > 1_500_000, "{during:?} {before:?}");
     assert!(during[1] - before[1] < 30_000, "{during:?} {before:?}");

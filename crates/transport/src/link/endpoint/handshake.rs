@@ -317,7 +317,7 @@ impl Endpoint {
             reset: reset.filter(|_| !is_taken),
             instance: instance.map(|instance| instance[1]).filter(|_| !is_taken),
             refusal: is_taken.then_some(REFUSED_NAME),
-            paths: (peer.bonding == Bonding::Sum).then_some(MAX_PATHS as u8),
+            paths: (peer.bonding == Bonding::Sum).then_some(path_number(MAX_PATHS)),
             ..own_parameters(&self.settings)
         };
         let mut payload = Vec::new();
