@@ -81,7 +81,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
         for controller in &controllers {
             let down = network.down.as_ref().unwrap_or(&args.down);
             let mut pictures = open(input)?;
-            let mut setup = setup_of(args, [&network.up, down], pictures.format().rate)?;
+            let over = args.line_of(&network.up, down);
+            let mut setup = setup_of(args, &[over], pictures.format().rate)?;
             setup.controller = controller.0;
             let place = format!("{} ({} of {all}): ", network.name, runs.len() + 1);
             let outcome = run_shown(&setup, &mut pictures, &threads, &place)?;
@@ -118,9 +119,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 /// The least 95th percentile of the delay that the trace allows, ms.
 fn ideal_p95_ms(setup: &Setup) -> Option<f64> {
-    match &setup.up.service {
+    // Of one line: with several, what a picture takes of each is the sender's choice.
+    let [line] = &setup.lines[..] else { return None };
+    match &line.up.service {
         Service::Trace(trace) | Service::TraceOnce(trace) => {
-            let ideal = floor_p95(trace, setup.rate, setup.duration, setup.up.delay);
+            let ideal = floor_p95(trace, setup.rate, setup.duration, line.up.delay);
             Some((ideal.as_secs_f64() * 1e4).round() / 10.0)
         }
         Service::Unlimited | Service::Rate(_) => None,

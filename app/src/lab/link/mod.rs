@@ -1,7 +1,8 @@
 //! `glassline lab link`: a program behind an emulated network.
 //!
-//! [`quantity`] reads what only links have, [`programs`] starts and ends the programs on both sides.
+//! [`quantity`] reads what only links have, [`line`] all that one is like, [`programs`] starts and ends the programs on both sides.
 
+pub(super) mod line;
 mod programs;
 pub(super) mod quantity;
 
@@ -9,9 +10,10 @@ use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_lab::link::{DirectionSettings, Emulation, Ends, EndsError, Networks, Report, Settings};
 use glassline_lab::report::link as picture;
-use glassline_transport::emulator::{LinkConfig, Loss, Outages, Queue, Reorder, Service};
+use glassline_transport::emulator::{LinkConfig, Loss, Outages, Queue, Reorder};
+use line::LineOptions;
 use programs::Programs;
-use quantity::{Sided, Speed, of_side};
+use quantity::{Sided, Speed};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -103,22 +105,23 @@ pub(super) fn sided_duration(text: &str) -> Result<Sided<Duration>, String> {
 pub(super) const TRACE_OVERHEAD_BYTES: u32 = 4;
 
 impl Args {
-    fn config(&self, is_up: bool) -> LinkConfig {
-        let speed = if is_up { &self.up } else { &self.down };
-        let service = speed.service(self.once);
-        let is_trace = matches!(service, Service::Trace(_) | Service::TraceOnce(_));
-        LinkConfig {
-            service,
-            queue: of_side(&self.queue, is_up).unwrap_or_default(),
-            delay: of_side(&self.delay, is_up).unwrap_or_default(),
-            jitter: of_side(&self.jitter, is_up).unwrap_or_default(),
-            loss: of_side(&self.loss, is_up).unwrap_or_default(),
-            duplicate: of_side(&self.duplicate, is_up).unwrap_or_default(),
-            reorder: of_side(&self.reorder, is_up).unwrap_or_default(),
-            outages: of_side(&self.outage, is_up).unwrap_or_default(),
-            overhead_bytes: if is_trace { TRACE_OVERHEAD_BYTES } else { 0 },
-            max_packet_bytes: None,
+    /// What the options say of the link.
+    fn line(&self) -> LineOptions {
+        LineOptions {
+            up: self.up.clone(),
+            down: self.down.clone(),
+            delay: self.delay.clone(),
+            jitter: self.jitter.clone(),
+            queue: self.queue.clone(),
+            loss: self.loss.clone(),
+            duplicate: self.duplicate.clone(),
+            reorder: self.reorder.clone(),
+            outage: self.outage.clone(),
         }
+    }
+
+    fn config(&self, is_up: bool) -> LinkConfig {
+        self.line().config(is_up, self.once)
     }
 
     fn way(&self, is_up: bool) -> Result<DirectionSettings> {
