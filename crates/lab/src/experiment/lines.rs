@@ -1,9 +1,8 @@
 //! The emulated lines between both ends of an experiment, in one virtual time.
 
+use crate::link::line_seed;
 use glassline_media::Time;
-use glassline_transport::emulator::{
-    ConfigError, Datagram, Delivery, End, Link, LinkConfig, Network, Random,
-};
+use glassline_transport::emulator::{ConfigError, Datagram, Delivery, End, Link, LinkConfig, Network};
 use glassline_transport::link::{Bonding, Path};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use thiserror::Error;
@@ -37,16 +36,14 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Lines that begin at [`Time::ZERO`]. The chances of the first follow from `seed` itself, those of the others from
-    /// sequences of their own, so that a further line changes nothing on the ones before it.
+    /// Lines that begin at [`Time::ZERO`]. All chance follows from `seed`, each line's by itself.
     pub(super) fn new(lines: &[Line], seed: u64) -> Result<Lines, LinesError> {
         if lines.is_empty() || lines.len() > MAX_LINES {
             return Err(LinesError::Count { found: lines.len() });
         }
         let mut networks = Vec::new();
         for (number, Line { up, down }) in (0..=u8::MAX).zip(lines) {
-            let seed = if number == 0 { seed } else { Random::stream(seed, number.into()).next_u64() };
-            let mut network = Network::new(up.clone(), down.clone(), seed)?;
+            let mut network = Network::new(up.clone(), down.clone(), line_seed(seed, number))?;
             // Both ends tell the lines apart by the other end's address.
             for end in End::BOTH {
                 let address = network.address(end);
