@@ -131,7 +131,10 @@ fn several_lines_have_figures_of_their_own_and_are_told_apart() {
     // 1504 bytes each 10 ms.
     let capacity = figures[0]["bits_per_s"].as_f64().unwrap() / figures[0]["used"].as_f64().unwrap();
     assert!((capacity / 1_203_200.0 - 1.0).abs() < 0.01, "{summary}");
-    let told = run(&lines).text();
+    let svg = scratch.file("lines.svg");
+    let told = run(&[&lines[..], &["--svg", &svg]].concat()).text();
+    let drawn = std::fs::read_to_string(&svg).unwrap();
+    assert!(drawn.contains("over 2 lines") && drawn.contains("Line 1: fast"), "{drawn}");
     assert!(told.contains("\nline 1  ") && told.contains("\nline 2  "), "{told}");
 
     // One line is what the options of a single one say, to the last bit.

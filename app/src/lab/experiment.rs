@@ -18,6 +18,7 @@ use glassline_io::process::processors;
 use glassline_lab::experiment::{
     Cost, Line, LineSummary, MAX_LINES, Outcome, Setup, SoundSummary, Summary, run as run_experiment,
 };
+use glassline_lab::report::link as picture;
 use glassline_media::FrameRate;
 use glassline_media::quantity::{self, Bitrate, ByteRate};
 use glassline_studio::capture::{Deinterlace, Input, Length, Pictures};
@@ -28,7 +29,7 @@ use serde_json::json;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -155,6 +156,10 @@ pub(super) struct Args {
     /// Write the decision about each picture, one line of JSON each, as `glassline send --decisions` does
     #[arg(long, value_name = "FILE")]
     pub(super) decisions: Option<PathBuf>,
+    /// Draw what each line let pass and carried, its queue and its delay, over time; with --traces delay against quality
+    /// of all runs
+    #[arg(long, value_name = "FILE.svg", conflicts_with_all = ["paper", "real_time", "peer"])]
+    svg: Option<PathBuf>,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -338,6 +343,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
         std::fs::write(path, lines).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let summary = outcome.summary();
+    if let Some(path) = &args.svg {
+        let drawn = drawing(input, &lines, &outcome, &summary);
+        std::fs::write(path, drawn).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     output::print(&if args.json { json!(summary).to_string() + "\n" } else { table(&summary) })
 }
 
@@ -406,6 +415,30 @@ fn run_shown(setup: &Setup, pictures: &mut Pictures, threads: &Threads, name: &s
         }
     });
     outcome.map_err(|error| failure::failed(error, "see glassline lab experiment --help"))
+}
+
+/// What each line has carried over time.
+fn drawing(input: &Input, lines: &[LineOptions], outcome: &Outcome, summary: &Summary) -> String {
+    let headings: Vec<String> =
+        (1..).zip(lines).map(|(number, line)| format!("Line {number}: {}", line.up.name())).collect();
+    let directions = outcome.lines.iter().map(|line| &line.direction);
+    let ways: Vec<_> = headings.iter().map(String::as_str).zip(directions).collect();
+    let file = input.path().and_then(Path::file_name);
+    let name = file.map_or_else(|| "Video".to_owned(), |name| name.to_string_lossy().into_owned());
+    let title = match ways.len() {
+        1 => format!("{name} over one line"),
+        several => format!("{name} over {several} lines"),
+    };
+    let about = "The direction of the video, from the capture of the first picture on.";
+    let verdict = format!(
+        "{:.2} Mbit/s of video; {} of {} pictures shown, delay p50 {:.0}, p95 {:.0} ms.",
+        summary.bits_per_s / 1e6,
+        summary.shown,
+        summary.pictures,
+        summary.delay_p50_ms,
+        summary.delay_p95_ms
+    );
+    picture::draw_ways(&title, about, &verdict, &ways)
 }
 
 fn percent(share: f64) -> String {

@@ -30,9 +30,6 @@ pub(super) struct SetRequest {
     /// Run each trace with these controllers too, as --controller takes them
     #[arg(long, value_name = "WHICH,...", value_delimiter = ',', requires = "traces")]
     beside: Vec<ControllerName>,
-    /// Draw delay against quality of all runs into this file
-    #[arg(long, value_name = "FILE.svg", requires = "traces")]
-    svg: Option<PathBuf>,
 }
 
 impl SetRequest {
@@ -107,7 +104,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     } else {
         table_end(&summaries, width, controllers.len() > 1)
     })?;
-    if let Some(path) = &args.set.svg {
+    if let Some(path) = &args.svg {
         let title = folder
             .file_name()
             .map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into());

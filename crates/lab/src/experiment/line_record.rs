@@ -2,14 +2,17 @@
 
 use super::outcome::{LineOutcome, Slot};
 use super::traffic::Traffic;
+use crate::link::Direction;
 use glassline_media::{FrameRate, Time};
-use glassline_transport::emulator::{Datagram, Event, Link, LinkConfig, OPPORTUNITY_BYTES, Service, Spread};
+use glassline_transport::emulator::{
+    Datagram, Event, Figures, Link, LinkConfig, OPPORTUNITY_BYTES, Service, Spread,
+};
 use std::time::Duration;
 
 /// Of the way of the video.
 pub(super) struct LineRecord {
     traffic: Traffic,
-    queue_delay: Spread,
+    figures: Figures,
     start: Time,
     /// Bytes that it had carried at the start, and those that it has carried since, where that was measured.
     carried_before: u64,
@@ -22,7 +25,7 @@ impl LineRecord {
         link.record_events();
         LineRecord {
             traffic: Traffic::new(now, rate, slots),
-            queue_delay: Spread::default(),
+            figures: Figures::new(now),
             start: now,
             carried_before: link.counters().delivered.bytes,
             carried: 0,
@@ -33,10 +36,9 @@ impl LineRecord {
     pub(super) fn take_events(&mut self, link: &mut Link<Datagram>, queue_delay: &mut Spread) {
         while let Some(event) = link.poll_event() {
             if let Event::Departure { at, arrived, .. } = event {
-                let waited = at.since(arrived);
-                self.queue_delay.add(waited);
-                queue_delay.add(waited);
+                queue_delay.add(at.since(arrived));
             }
+            self.figures.add(&event);
             self.traffic.add(&event);
         }
     }
@@ -58,13 +60,18 @@ impl LineRecord {
 
     /// The line's figures; `duration` is how long pictures were captured.
     pub(super) fn outcome(&self, link: &Link<Datagram>, way: &LinkConfig, duration: Duration) -> LineOutcome {
+        let constant_bps = match &way.service {
+            Service::Rate(rate) => Some(*rate as f64),
+            _ => None,
+        };
         LineOutcome {
             capacity_bytes: capacity(way, self.start, duration),
             carried_bytes: self.carried,
             duration,
-            queue_p50: self.queue_delay.quantile(0.5),
-            queue_p95: self.queue_delay.quantile(0.95),
+            queue_p50: self.figures.queue_delay().quantile(0.5),
+            queue_p95: self.figures.queue_delay().quantile(0.95),
             dropped_packets: link.counters().dropped().packets,
+            direction: Direction::new(link.counters(), self.figures.clone(), constant_bps),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What came of an experiment's pictures.
 
 use super::timeline::StageTime;
+use crate::link::Direction;
 use glassline_direct::{Decision, SenderCounters};
 use glassline_measure::daala_ssim::DaalaSsim;
 use glassline_measure::ssim::{Ssim, decibels};
@@ -71,13 +72,13 @@ pub struct Outcome {
     pub(crate) sound: Option<SoundSummary>,
     /// Where the time of pictures that were shown went.
     pub(crate) stages: Vec<StageTime>,
-    /// Of each line's way of the video, in their order.
-    pub(crate) lines: Vec<LineOutcome>,
+    /// Of each line's way of the video, in their order; empty where that is not known.
+    pub lines: Vec<LineOutcome>,
 }
 
 /// What one line has done.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct LineOutcome {
+#[derive(Clone, Debug)]
+pub struct LineOutcome {
     /// Bytes of packets that it could have carried while pictures were captured; `None` where it has no rate.
     pub(crate) capacity_bytes: Option<f64>,
     /// Bytes of packets that it has carried in that time.
@@ -89,10 +90,13 @@ pub(crate) struct LineOutcome {
     pub(crate) queue_p95: Duration,
     /// Packets that it has lost or dropped.
     pub(crate) dropped_packets: u64,
+    /// What happened on it over time, from the capture of the first picture until the last ones were waited for.
+    pub direction: Direction,
 }
 
 impl LineOutcome {
-    fn summary(&self) -> LineSummary {
+    /// The figures.
+    pub fn summary(&self) -> LineSummary {
         LineSummary {
             used: used(self.capacity_bytes, self.carried_bytes),
             bits_per_s: self.carried_bytes as f64 * 8.0 / self.duration.as_secs_f64().max(1e-3),
