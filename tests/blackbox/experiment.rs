@@ -111,3 +111,54 @@ fn a_set_of_traces_is_run_one_by_one_and_summed_up() {
     assert_fails(&run(&[]), 2, &["broken is no trace"]);
     assert_fails(&run(&["--real-time"]), 2, &["--real-time"]);
 }
+
+#[test]
+fn several_lines_have_figures_of_their_own_and_are_told_apart() {
+    let run = |more: &[&str]| {
+        let base = ["lab", "experiment", "test:64x48@25", "--duration", "2s"];
+        glassline(&[&base[..], more].concat())
+    };
+    let scratch = Scratch::new("lines");
+    // 12 Mbit/s, and a tenth of it.
+    let trace = scratch.write("fast", "1\n");
+    let (one, two) = (format!("up={trace},delay=up=10ms"), "up=1M,down=1M,delay=30ms,queue=64p");
+    let lines = ["--line", &one, "--line", two, "--scale", "1/10"];
+    let outcome = run(&[&lines[..], &["--json"]].concat());
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let summary: serde_json::Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    let figures = summary["lines"].as_array().unwrap();
+    assert_eq!((figures.len(), &summary["pictures"]), (2, &50.into()), "{summary}");
+    // 1504 bytes each 10 ms.
+    let capacity = figures[0]["bits_per_s"].as_f64().unwrap() / figures[0]["used"].as_f64().unwrap();
+    assert!((capacity / 1_203_200.0 - 1.0).abs() < 0.01, "{summary}");
+    let svg = scratch.file("lines.svg");
+    let told = run(&[&lines[..], &["--svg", &svg]].concat()).text();
+    let drawn = std::fs::read_to_string(&svg).unwrap();
+    assert!(drawn.contains("over 2 lines") && drawn.contains("Line 1: fast"), "{drawn}");
+    assert!(told.contains("\nline 1  ") && told.contains("\nline 2  "), "{told}");
+
+    // One line is what the options of a single one say, to the last bit.
+    let line = run(&["--line", "up=1M,down=2M,delay=30ms,loss=up=2%", "--json"]);
+    let options = run(&["--up", "1M", "--down", "2M", "--delay", "30ms", "--loss", "up=2%", "--json"]);
+    assert_eq!((line.status, line.text()), (Some(0), options.text()), "{}", line.stderr);
+    assert!(!line.text().contains("\"lines\""), "{}", line.text());
+
+    let many = ["--line", two].repeat(5);
+    assert_fails(&run(&many), 2, &["--line is given 5 times", "paths"]);
+    for beside in ["--up", "--down", "--delay", "--queue", "--loss", "--reorder", "--outage"] {
+        let value = match beside {
+            "--up" | "--down" => "1M",
+            "--delay" => "10ms",
+            "--queue" => "64p",
+            "--loss" => "1%",
+            "--reorder" => "1%:10ms",
+            _ => "once:1s/1s",
+        };
+        assert_fails(&run(&["--line", two, beside, value]), 2, &["--line", beside, "cannot be used with"]);
+    }
+    assert_fails(&run(&["--line", two, "--real-time"]), 2, &["--line", "--real-time"]);
+    assert_fails(&run(&["--line", "up=1M,dely=30ms"]), 2, &["no key \"dely\"", "up, down, delay"]);
+    assert_fails(&run(&["--line", "delay=30ms"]), 2, &["up is missing", "up=5M"]);
+    assert_fails(&run(&["--up", "1M", "--scale", "1/10"]), 2, &["--scale has no trace", "--up 5M"]);
+    assert_fails(&run(&["--up", &trace, "--scale", "0"]), 2, &["a scale of 0", "1/1000 to 100"]);
+}

@@ -344,6 +344,82 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
+fn each_of_several_lines_is_a_device_of_its_own() {
+    let test = "each_of_several_lines_is_a_device_of_its_own";
+    if !can(test) {
+        return;
+    }
+    let scratch = Scratch::new("lines");
+    let (log, svg) = (scratch.file("log"), scratch.file("link.svg"));
+    let far = Far::start(true);
+    // Three exchanges with the first line's far address, four with the second one's.
+    let script = format!(
+        "ask() {{ exec 3<>/dev/udp/$1/{}; for ((i = 0; i < $2; i++)); do \
+         echo $i >&3; read -r -N 1 -t 60 -u 3 line || exit 3; done; }}; \
+         ask $GLASSLINE_FAR_1 3; ask $GLASSLINE_FAR_2 4; \
+         [ $GLASSLINE_FAR = $GLASSLINE_FAR_1 ] && [ $GLASSLINE_NEAR = $GLASSLINE_NEAR_1 ] || exit 4",
+        far.port
+    );
+    let lines = ["--line", "up=5M,delay=10ms", "--line", "up=5M,down=5M,delay=up=40ms,delay=down=30ms"];
+    let files = ["--packet-log", &log, "--svg", &svg];
+    let report = report(&[&lines[..], &files[..], &["--", "bash", "-c", &script]].concat());
+    let packets = |line: usize, way: &str| number(&report, &format!("/lines/{line}/{way}/delivered/packets"));
+    assert_eq!((packets(0, "up"), packets(0, "down")), (3.0, 3.0), "{report:#}");
+    assert_eq!((packets(1, "up"), packets(1, "down")), (4.0, 4.0), "{report:#}");
+    assert!(number(&report, "/lines/0/up/delay_ms/p50") < 35.0, "{report:#}");
+    assert!(number(&report, "/lines/1/up/delay_ms/p50") >= 40.0, "{report:#}");
+    assert!(number(&report, "/lines/1/down/delay_ms/p50") >= 30.0, "{report:#}");
+    let text =
+        |key: &str| -> Vec<&str> { [0, 1].map(|line| report["lines"][line][key].as_str().unwrap()).to_vec() };
+    for key in ["device", "near", "far"] {
+        assert_ne!(text(key)[0], text(key)[1], "{report:#}");
+    }
+    for number in [1, 2] {
+        let log = std::fs::read_to_string(format!("{log}.{number}.up")).unwrap();
+        assert!(log.contains(" + "), "{log}");
+        let svg = std::fs::read_to_string(scratch.file(&format!("link.{number}.svg"))).unwrap();
+        assert!(svg.contains(&format!("behind line {number}")), "{svg}");
+    }
+    assert_eq!(far.end().0, 7);
+    let outcome = link(&[&lines[..], &["--", "true"]].concat());
+    assert!(
+        outcome.stderr.contains("line 1: gl") && outcome.stderr.contains("line 2: gl"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn a_socket_that_is_bound_to_a_device_reaches_each_far_address_over_it() {
+    let test = "a_socket_that_is_bound_to_a_device_reaches_each_far_address_over_it";
+    if !can(test) {
+        return;
+    }
+    if !has_program("python3") {
+        skip(test, "no python3");
+        return;
+    }
+    let far = Far::start(true);
+    let script = format!(
+        "import os, socket\n\
+         for number in (1, 2):\n\
+         \x20   bound = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+         \x20   bound.setsockopt(socket.SOL_SOCKET, 25, os.environ['GLASSLINE_DEVICE_2'].encode())\n\
+         \x20   bound.settimeout(20)\n\
+         \x20   bound.sendto(b'x', (os.environ['GLASSLINE_FAR_%d' % number], {}))\n\
+         \x20   bound.recvfrom(9)\n",
+        far.port
+    );
+    let lines = ["--line", "up=5M", "--line", "up=5M"];
+    let report = report(&[&lines[..], &["--", "python3", "-c", &script]].concat());
+    let packets = |line: usize, way: &str| number(&report, &format!("/lines/{line}/{way}/delivered/packets"));
+    assert_eq!((packets(0, "up"), packets(1, "up")), (0.0, 2.0), "{report:#}");
+    // Answers return over the line whose near address has asked.
+    assert_eq!((packets(0, "down"), packets(1, "down")), (0.0, 2.0), "{report:#}");
+    assert_eq!(far.end().0, 2);
+}
+
+#[test]
 fn garbage_is_refused_before_anything_is_made() {
     let scratch = Scratch::new("link");
     let garbage = scratch.write("garbage", "1\n2\nthree\n");
@@ -367,6 +443,9 @@ fn garbage_is_refused_before_anything_is_made() {
         (["--outage", "sometimes"], "is no outage"),
         (["--mtu", "20"], "68"),
         (["--duplicate", "101%"], "is not a probability"),
+        (["--line", "delay=10ms"], "up is missing"),
+        (["--line", "up=5M,rate=5M"], "no key \"rate\""),
+        (["--line", "up=5M,delay=2h"], "up: delay is 7200s"),
     ] {
         let outcome = link(&[&arguments[..], &["--", "true"]].concat());
         assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
@@ -374,4 +453,7 @@ fn garbage_is_refused_before_anything_is_made() {
     }
     let outcome = link(&["--up", "5M"]);
     assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    let outcome = link(&["--line", "up=5M", "--delay", "10ms", "--", "true"]);
+    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("cannot be used with"), "{}", outcome.stderr);
 }

@@ -3,7 +3,8 @@
 mod paper;
 mod traces;
 
-use super::link::quantity::{self as link_quantity, Sided, Speed, of_side};
+use super::link::line::LineOptions;
+use super::link::quantity::{self as link_quantity, Sided, Speed};
 use super::real_time::{self, Experiment};
 use super::slots::write_slots;
 use super::stages::stages_table;
@@ -14,18 +15,21 @@ use crate::{failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_call::direct::{CodecMode, CodedSize, SenderSettings, VideoCodec};
 use glassline_io::process::processors;
-use glassline_lab::experiment::{Cost, Outcome, Setup, SoundSummary, Summary, run as run_experiment};
+use glassline_lab::experiment::{
+    Cost, Line, LineSummary, MAX_LINES, Outcome, Setup, SoundSummary, Summary, run as run_experiment,
+};
+use glassline_lab::report::link as picture;
 use glassline_media::FrameRate;
 use glassline_media::quantity::{self, Bitrate, ByteRate};
 use glassline_studio::capture::{Deinterlace, Input, Length, Pictures};
 use glassline_studio::parallel::Threads;
-use glassline_transport::emulator::{LinkConfig, Loss, Outages, Queue, Reorder, Service};
+use glassline_transport::emulator::{LinkConfig, Loss, Outages, Queue, Reorder, Scale, Service};
 use glassline_transport::link::{Controller, Fec};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -37,6 +41,11 @@ Examples:
   glassline lab experiment people.y4m --up 6M --delay 20ms --queue 256p --loss up=5% --fec 25%
   glassline lab experiment people.y4m --up 3M --delay 20ms --outage once:20s/1s --slots slots.csv
                                      each picture's delay, for a plot
+  glassline lab experiment people.y4m --line up=2M,delay=30ms,queue=256p \
+      --line up=lte.down,down=lte.up,delay=80ms,queue=256p,outage=once:10s/5s
+                                     a link with a path over each of two lines, of which one fails for 5 s
+  glassline lab experiment people.y4m --up starlink.down --scale 1/30 --delay 20ms --queue 256p
+                                     a recorded line with a thirtieth of its capacity
   glassline lab experiment people.y4m --up 6M --delay 20ms --conventional
                                      the encoder controlled once per second, in the conventional way
   glassline lab experiment --paper --results experiment && glassline lab report experiment
@@ -62,7 +71,7 @@ pub(super) struct Args {
     #[arg(value_name = "INPUT", required_unless_present = "paper")]
     input: Option<Input>,
     /// Capacity in the direction of the video: a rate (5M), or a trace file in Mahimahi's format
-    #[arg(long, value_name = "TRACE|RATE", required_unless_present_any = ["paper", "traces"])]
+    #[arg(long, value_name = "TRACE|RATE", required_unless_present_any = ["paper", "traces", "line"])]
     up: Option<Speed>,
     /// Capacity in the opposite direction
     #[arg(long, value_name = "TRACE|RATE", default_value = "unlimited")]
@@ -89,6 +98,19 @@ pub(super) struct Args {
     /// is over
     #[arg(long, value_name = "[up=|down=]OUTAGE", value_parser = |text: &str| Sided::parse(text, link_quantity::outages))]
     outage: Vec<Sided<Outages>>,
+    /// One of several lines, once for each, in place of the options above: their names as keys, up= required, such as
+    /// up=2M,down=3M,delay=30ms,queue=256p. Each line is a path of the link
+    #[arg(
+        long,
+        value_name = "KEY=VALUE,...",
+        conflicts_with_all = [
+            "up", "down", "delay", "queue", "loss", "reorder", "outage", "paper", "traces", "real_time", "peer"
+        ]
+    )]
+    line: Vec<LineOptions>,
+    /// Scale the capacity of all traces: a fraction (1/30) or a decimal number, from 1/1000 to 100
+    #[arg(long, value_name = "FACTOR", conflicts_with = "paper")]
+    scale: Option<Scale>,
     /// Seed of all random numbers: the same seed gives the same losses
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -134,6 +156,10 @@ pub(super) struct Args {
     /// Write the decision about each picture, one line of JSON each, as `glassline send --decisions` does
     #[arg(long, value_name = "FILE")]
     pub(super) decisions: Option<PathBuf>,
+    /// Draw what each line let pass and carried, its queue and its delay, over time; with --traces delay against quality
+    /// of all runs
+    #[arg(long, value_name = "FILE.svg", conflicts_with_all = ["paper", "real_time", "peer"])]
+    svg: Option<PathBuf>,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -224,24 +250,56 @@ impl FromStr for ControllerName {
 }
 
 impl Args {
-    /// The direction of the video, or the opposite one, where it has this capacity.
-    fn way(&self, speed: &Speed, is_up: bool) -> Result<LinkConfig> {
-        let service = match (speed.service(false), self.from) {
-            (Service::Trace(trace), Some(from)) => Service::Trace(trace.from(from).into()),
-            (service, _) => service,
+    /// One line of these capacities, the rest of it from the options.
+    fn line_of(&self, up: &Speed, down: &Speed) -> LineOptions {
+        LineOptions {
+            delay: self.delay.clone(),
+            queue: self.queue.clone(),
+            loss: self.loss.clone(),
+            reorder: self.reorder.clone(),
+            outage: self.outage.clone(),
+            ..LineOptions::new(up.clone(), down.clone())
+        }
+    }
+
+    /// The lines that are asked for.
+    fn lines(&self) -> Result<Vec<LineOptions>> {
+        let lines = match &self.up {
+            Some(up) => vec![self.line_of(up, &self.down)],
+            None if self.line.is_empty() => {
+                return Err(failure::usage("there is no capacity", "give one: --up 5M, or a trace file"));
+            }
+            None => self.line.clone(),
         };
-        let is_trace = matches!(service, Service::Trace(_));
-        let config = LinkConfig {
-            queue: of_side(&self.queue, is_up).unwrap_or_default(),
-            delay: of_side(&self.delay, is_up).unwrap_or_default(),
-            loss: of_side(&self.loss, is_up).unwrap_or_default(),
-            reorder: of_side(&self.reorder, is_up).unwrap_or_default(),
-            outages: of_side(&self.outage, is_up).unwrap_or_default(),
-            overhead_bytes: if is_trace { super::link::TRACE_OVERHEAD_BYTES } else { 0 },
-            service,
-            ..LinkConfig::default()
-        };
+        if lines.len() > MAX_LINES {
+            let found = format!("--line is given {} times", lines.len());
+            return Err(failure::usage(found, format!("a link has up to {MAX_LINES} paths")));
+        }
+        let has_trace = |line: &LineOptions| [&line.up, &line.down].into_iter().any(Speed::is_trace);
+        if self.scale.is_some() && !lines.iter().any(has_trace) {
+            return Err(failure::usage(
+                "--scale has no trace to scale",
+                "write the rate itself, such as --up 5M",
+            ));
+        }
+        Ok(lines)
+    }
+
+    /// A line in the direction of the video, or in the opposite one.
+    fn way(&self, line: &LineOptions, is_up: bool) -> Result<LinkConfig> {
         let side = if is_up { "up" } else { "down" };
+        let mut config = line.config(is_up, false);
+        if let Service::Trace(trace) = &mut config.service {
+            if let Some(from) = self.from {
+                *trace = trace.from(from).into();
+            }
+            if let Some(scale) = self.scale {
+                let scaled = trace.scaled(scale);
+                *trace = scaled
+                    .map_err(|error| failure::usage(format!("{side}: {error}"), "scale by less"))?
+                    .into();
+            }
+        }
         config.check().map_err(|error| failure::usage(format!("{side}: {error}"), "see --help"))?;
         Ok(config)
     }
@@ -258,15 +316,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
     if args.set.is_asked_for() {
         return traces::run(args);
     }
-    let Some(up) = &args.up else {
-        return Err(failure::usage("there is no capacity", "give one: --up 5M, or a trace file"));
-    };
-    if args.real_time.is_asked() {
+    let lines = args.lines()?;
+    if let ([line], true) = (&lines[..], args.real_time.is_asked()) {
         let sender = sender_options(args);
         let experiment = Experiment {
             input,
-            up: args.way(up, true)?,
-            down: args.way(&args.down, false)?,
+            up: args.way(line, true)?,
+            down: args.way(line, false)?,
             seed: args.seed,
             duration: args.duration.unwrap_or(DURATION),
             sender,
@@ -276,7 +332,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return real_time::run(&args.real_time, &experiment);
     }
     let mut pictures = open(input)?;
-    let setup = setup_of(args, [up, &args.down], pictures.format().rate)?;
+    let setup = setup_of(args, &lines, pictures.format().rate)?;
     let outcome = run_shown(&setup, &mut pictures, &threads()?, "")?;
     if let Some(path) = &args.slots {
         write_slots(path, &outcome)?;
@@ -287,11 +343,16 @@ pub(super) fn run(args: &Args) -> Result<()> {
         std::fs::write(path, lines).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let summary = outcome.summary();
+    if let Some(path) = &args.svg {
+        let drawn = drawing(input, &lines, &outcome, &summary);
+        std::fs::write(path, drawn).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     output::print(&if args.json { json!(summary).to_string() + "\n" } else { table(&summary) })
 }
 
-/// One run in virtual time, over ways of this capacity: that of the video, and the opposite one.
-fn setup_of(args: &Args, [up, down]: [&Speed; 2], rate: FrameRate) -> Result<Setup> {
+/// One run in virtual time, over these lines.
+fn setup_of(args: &Args, lines: &[LineOptions], rate: FrameRate) -> Result<Setup> {
+    let line = |line: &LineOptions| Ok(Line { up: args.way(line, true)?, down: args.way(line, false)? });
     let sender = SenderSettings {
         speed: speed_of(args.speed, args.codec.of_sender())?,
         video_codec: args.codec.of_sender(),
@@ -302,8 +363,7 @@ fn setup_of(args: &Args, [up, down]: [&Speed; 2], rate: FrameRate) -> Result<Set
         ..SenderSettings::new(1, rate)
     };
     Ok(Setup {
-        up: args.way(up, true)?,
-        down: args.way(down, false)?,
+        lines: lines.iter().map(line).collect::<Result<_>>()?,
         seed: args.seed,
         rate,
         duration: args.duration.unwrap_or(DURATION),
@@ -357,11 +417,52 @@ fn run_shown(setup: &Setup, pictures: &mut Pictures, threads: &Threads, name: &s
     outcome.map_err(|error| failure::failed(error, "see glassline lab experiment --help"))
 }
 
+/// What each line has carried over time.
+fn drawing(input: &Input, lines: &[LineOptions], outcome: &Outcome, summary: &Summary) -> String {
+    let headings: Vec<String> =
+        (1..).zip(lines).map(|(number, line)| format!("Line {number}: {}", line.up.name())).collect();
+    let directions = outcome.lines.iter().map(|line| &line.direction);
+    let ways: Vec<_> = headings.iter().map(String::as_str).zip(directions).collect();
+    let file = input.path().and_then(Path::file_name);
+    let name = file.map_or_else(|| "Video".to_owned(), |name| name.to_string_lossy().into_owned());
+    let title = match ways.len() {
+        1 => format!("{name} over one line"),
+        several => format!("{name} over {several} lines"),
+    };
+    let about = "The direction of the video, from the capture of the first picture on.";
+    let verdict = format!(
+        "{:.2} Mbit/s of video; {} of {} pictures shown, delay p50 {:.0}, p95 {:.0} ms.",
+        summary.bits_per_s / 1e6,
+        summary.shown,
+        summary.pictures,
+        summary.delay_p50_ms,
+        summary.delay_p95_ms
+    );
+    picture::draw_ways(&title, about, &verdict, &ways)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// One of several lines.
+fn line_row(number: usize, line: &LineSummary) -> String {
+    format!(
+        "{:<31}{:.2} Mbit/s, {} of what it carries; queue p50 {:.1}  p95 {:.1} ms; {} packets lost\n",
+        format!("line {number}"),
+        line.bits_per_s / 1e6,
+        line.used.map_or_else(|| "an unknown share".to_owned(), percent),
+        line.queue_p50_ms,
+        line.queue_p95_ms,
+        line.dropped_packets,
+    )
+}
+
 fn table(summary: &Summary) -> String {
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let decibels = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     let [finest, between, coarsest, none] = summary.chosen.map(percent);
     let stages = stages_table(&summary.stages);
+    let lines: String = (1..).zip(&summary.lines).map(|(number, line)| line_row(number, line)).collect();
     let sound = summary.sound.map_or_else(String::new, |sound| {
         let SoundSummary { sent, arrived, delay_p95_ms } = sound;
         format!("sound                          {sent} messages sent, {arrived} arrived, p95 {delay_p95_ms:.1} ms\n")
@@ -372,7 +473,7 @@ fn table(summary: &Summary) -> String {
          pictures                       {} captured, {} sent, {} shown ({:.1} a second), {} did not fit, {} lost, {} key frames\n\
          rate                           {:.2} Mbit/s of video; {} of what the way carries, packets and all\n\
          queue                          p50 {:.1}  p95 {:.1} ms; {} packets lost\n\
-         chosen                         finest {finest}, between {between}, coarsest {coarsest}, none {none}\n\
+         {lines}chosen                         finest {finest}, between {between}, coarsest {coarsest}, none {none}\n\
          states held                    sender {:.1} on average, {} at most; receiver {:.1} and {}\n\
          {sound}{stages}",
         summary.delay_p50_ms,

@@ -86,12 +86,14 @@ impl Tun {
         set("set a device up", interface().and_then(Interface::set_up))
     }
 
-    /// Has all packets that no other route takes go into the device. In the namespace where it was made.
+    /// Has all packets that no other route takes go into the device. In the namespace where it was made. Of several
+    /// devices with such a route packets go into the one with the least metric, 0 for the first; those of a socket that
+    /// is bound to a device (`SO_BINDTODEVICE`) go into that one.
     ///
     /// # Errors
-    /// Where the system refuses.
-    pub fn take_default_route(&self) -> Result<(), TunError> {
-        Route::default_to(&self.name)
+    /// Where the system refuses, for example a metric that another device has.
+    pub fn take_default_route(&self, metric: u8) -> Result<(), TunError> {
+        Route::default_to(&self.name, metric)
             .and_then(|route| route.add())
             .map_err(TunError::refused("set the default route"))
     }
@@ -122,6 +124,26 @@ impl AsFd for Tun {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// Has this thread's network namespace take packets on any device by which their source can be reached at all, where it
+/// takes them on the best one only (RFC 3704, strict against loose reverse path filters): what comes over a second
+/// device from an address that is reached over the first would be dropped there. For the devices that there are.
+///
+/// # Errors
+/// Where the setting cannot be changed, for example since `/proc/sys` is read-only.
+pub fn loosen_source_check(device: &str) -> Result<(), TunError> {
+    const STRICT: &[u8] = b"1";
+    let file = |of: &str| format!("/proc/sys/net/ipv4/conf/{of}/rp_filter");
+    // The kernel goes by the larger one of both: 2 is loose.
+    let is_strict = ["all", device]
+        .iter()
+        .any(|of| std::fs::read(file(of)).is_ok_and(|text| text.trim_ascii() == STRICT));
+    if !is_strict {
+        return Ok(());
+    }
+    std::fs::write(file("all"), "2")
+        .map_err(|error| TunError::Refused { step: "set net.ipv4.conf.all.rp_filter to 2", error })
 }
 
 /// Sets up the loopback device of this thread's network namespace: a new one has it, but down.

@@ -30,9 +30,6 @@ pub(super) struct SetRequest {
     /// Run each trace with these controllers too, as --controller takes them
     #[arg(long, value_name = "WHICH,...", value_delimiter = ',', requires = "traces")]
     beside: Vec<ControllerName>,
-    /// Draw delay against quality of all runs into this file
-    #[arg(long, value_name = "FILE.svg", requires = "traces")]
-    svg: Option<PathBuf>,
 }
 
 impl SetRequest {
@@ -81,7 +78,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
         for controller in &controllers {
             let down = network.down.as_ref().unwrap_or(&args.down);
             let mut pictures = open(input)?;
-            let mut setup = setup_of(args, [&network.up, down], pictures.format().rate)?;
+            let over = args.line_of(&network.up, down);
+            let mut setup = setup_of(args, &[over], pictures.format().rate)?;
             setup.controller = controller.0;
             let place = format!("{} ({} of {all}): ", network.name, runs.len() + 1);
             let outcome = run_shown(&setup, &mut pictures, &threads, &place)?;
@@ -106,7 +104,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     } else {
         table_end(&summaries, width, controllers.len() > 1)
     })?;
-    if let Some(path) = &args.set.svg {
+    if let Some(path) = &args.svg {
         let title = folder
             .file_name()
             .map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into());
@@ -118,9 +116,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 /// The least 95th percentile of the delay that the trace allows, ms.
 fn ideal_p95_ms(setup: &Setup) -> Option<f64> {
-    match &setup.up.service {
+    // Of one line: with several, what a picture takes of each is the sender's choice.
+    let [line] = &setup.lines[..] else { return None };
+    match &line.up.service {
         Service::Trace(trace) | Service::TraceOnce(trace) => {
-            let ideal = floor_p95(trace, setup.rate, setup.duration, setup.up.delay);
+            let ideal = floor_p95(trace, setup.rate, setup.duration, line.up.delay);
             Some((ideal.as_secs_f64() * 1e4).round() / 10.0)
         }
         Service::Unlimited | Service::Rate(_) => None,

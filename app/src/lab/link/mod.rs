@@ -1,17 +1,21 @@
 //! `glassline lab link`: a program behind an emulated network.
 //!
-//! [`quantity`] reads what only links have, [`programs`] starts and ends the programs on both sides.
+//! [`quantity`] reads what only links have, [`line`] all that one is like, [`programs`] starts and ends the programs on both sides.
 
+pub(super) mod line;
 mod programs;
 pub(super) mod quantity;
 
 use crate::{failure, output};
 use anyhow::{Context, Result};
-use glassline_lab::link::{DirectionSettings, Emulation, Ends, EndsError, Networks, Report, Settings};
+use glassline_lab::link::{
+    Addresses, DirectionSettings, Emulation, Ends, EndsError, FurtherEnds, Report, Settings, line_seed,
+};
 use glassline_lab::report::link as picture;
-use glassline_transport::emulator::{LinkConfig, Loss, Outages, Queue, Reorder, Service};
+use glassline_transport::emulator::{Loss, Outages, Queue, Reorder};
+use line::LineOptions;
 use programs::Programs;
-use quantity::{Sided, Speed, of_side};
+use quantity::{Sided, Speed};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -28,11 +32,14 @@ Examples:
                                      both sides at once, and a drawing of what happened
   glassline lab link --loss ge:0.0085/0.25/0.6 --loss down=0% -- COMMAND
                                      bursts of loss, only in the direction up
+  glassline lab link --line up=2M,delay=30ms,queue=256p --line up=3M,delay=80ms,outage=once:10s/5s -- COMMAND
+                                     two lines, of which one fails for 5 s
 
 COMMAND runs in a network of its own, with the address 100.64.0.2. The other side has 100.64.0.1;
 --far runs there and, as root, every other program of this machine. If several links run at the
 same time, the third number distinguishes them. COMMAND and --far find both addresses in the
-environment, as GLASSLINE_NEAR and GLASSLINE_FAR. Only IPv4 is carried, and only within this machine.
+environment, as GLASSLINE_NEAR and GLASSLINE_FAR. With several lines these are the first line's, and
+GLASSLINE_DEVICE_N, GLASSLINE_NEAR_N and GLASSLINE_FAR_N are those of each, N from 1 up. Only IPv4 is carried, and only within this machine.
 
 Exit status: the command's; 128 plus the signal's number if a signal ended it; 1 if the link
 failed, 2 wrong usage. docs/lab.md says what is emulated and how exactly, and explains the report.";
@@ -75,16 +82,25 @@ pub(super) struct Args {
     /// The largest packet, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(68..=65_535))]
     mtu: u32,
+    /// One of several lines, once for each, in place of the options from --up to --outage: their names as keys, up=
+    /// required, such as up=2M,down=3M,delay=30ms,queue=256p. Each line is a network device of its own
+    #[arg(
+        long,
+        value_name = "KEY=VALUE,...",
+        conflicts_with_all = ["up", "down", "delay", "jitter", "queue", "loss", "duplicate", "reorder", "outage"]
+    )]
+    line: Vec<LineOptions>,
     /// Seed of all random numbers: the same seed gives the same losses
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// A shell command to run on the other side; it is ended after the command has ended
     #[arg(long, value_name = "COMMAND")]
     far: Option<String>,
-    /// Write FILE.up and FILE.down: every arrival, departure and drop, in mm-link's log format
+    /// Write FILE.up and FILE.down: every arrival, departure and drop, in mm-link's log format; of several lines
+    /// FILE.N.up and FILE.N.down
     #[arg(long, value_name = "FILE")]
     packet_log: Option<PathBuf>,
-    /// Draw rate, queue and delay over time
+    /// Draw rate, queue and delay over time; of several lines each into a file of its own, link.1.svg, link.2.svg
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print the report as JSON; the command's output then goes to standard error
@@ -103,36 +119,41 @@ pub(super) fn sided_duration(text: &str) -> Result<Sided<Duration>, String> {
 pub(super) const TRACE_OVERHEAD_BYTES: u32 = 4;
 
 impl Args {
-    fn config(&self, is_up: bool) -> LinkConfig {
-        let speed = if is_up { &self.up } else { &self.down };
-        let service = speed.service(self.once);
-        let is_trace = matches!(service, Service::Trace(_) | Service::TraceOnce(_));
-        LinkConfig {
-            service,
-            queue: of_side(&self.queue, is_up).unwrap_or_default(),
-            delay: of_side(&self.delay, is_up).unwrap_or_default(),
-            jitter: of_side(&self.jitter, is_up).unwrap_or_default(),
-            loss: of_side(&self.loss, is_up).unwrap_or_default(),
-            duplicate: of_side(&self.duplicate, is_up).unwrap_or_default(),
-            reorder: of_side(&self.reorder, is_up).unwrap_or_default(),
-            outages: of_side(&self.outage, is_up).unwrap_or_default(),
-            overhead_bytes: if is_trace { TRACE_OVERHEAD_BYTES } else { 0 },
-            max_packet_bytes: None,
+    /// The lines that are asked for: those of `--line`, or the one that the options describe.
+    fn lines(&self) -> Vec<LineOptions> {
+        if !self.line.is_empty() {
+            return self.line.clone();
         }
+        vec![LineOptions {
+            up: self.up.clone(),
+            down: self.down.clone(),
+            delay: self.delay.clone(),
+            jitter: self.jitter.clone(),
+            queue: self.queue.clone(),
+            loss: self.loss.clone(),
+            duplicate: self.duplicate.clone(),
+            reorder: self.reorder.clone(),
+            outage: self.outage.clone(),
+        }]
     }
 
-    fn way(&self, is_up: bool) -> Result<DirectionSettings> {
-        let config = self.config(is_up);
-        let (side, speed) = if is_up { ("up", &self.up) } else { ("down", &self.down) };
-        config.check().map_err(|error| failure::usage(format!("{side}: {error}"), "see --help"))?;
-        let log = self.packet_log.as_deref().map(|path| open_log(path, side, &speed.name())).transpose()?;
-        Ok(DirectionSettings { config, log })
+    /// A line in one direction. `number` tells one of several from the others.
+    fn way(&self, line: &LineOptions, number: Option<usize>, is_up: bool) -> Result<DirectionSettings> {
+        let config = line.config(is_up, self.once);
+        let (side, speed) = if is_up { ("up", &line.up) } else { ("down", &line.down) };
+        let of = number.map_or_else(String::new, |number| format!("line {number}, "));
+        config.check().map_err(|error| failure::usage(format!("{of}{side}: {error}"), "see --help"))?;
+        let log = self.packet_log.as_deref().map(|path| {
+            let path = number.map_or_else(|| path.into(), |number| with_suffix(path, &number.to_string()));
+            open_log(&path, side, &speed.name())
+        });
+        Ok(DirectionSettings { config, log: log.transpose()? })
     }
 
-    /// What the link is like, for a heading.
-    fn about(&self) -> String {
+    /// What a line is like, for a heading.
+    fn about(&self, line: &LineOptions) -> String {
         let words = |is_up| {
-            let config = self.config(is_up);
+            let config = line.config(is_up, self.once);
             let queue = match (config.queue.packets, config.queue.bytes) {
                 (None, None) => String::new(),
                 (Some(packets), None) => format!(", queue {packets} packets"),
@@ -147,20 +168,34 @@ impl Args {
         };
         format!(
             "Up: {}, {}. Down: {}, {}. Seed {}.",
-            self.up.name(),
+            line.up.name(),
             words(true),
-            self.down.name(),
+            line.down.name(),
             words(false),
             self.seed
         )
     }
 }
 
+/// The path with a dot and `suffix` behind its name.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{suffix}"));
+    name.into()
+}
+
+/// The path with `number` before its extension, or at its end where it has none.
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    let Some(extension) = path.extension() else { return with_suffix(path, &number.to_string()) };
+    let mut name = with_suffix(&path.with_extension(""), &format!("{number}.")).into_os_string();
+    name.push(extension);
+    name.into()
+}
+
 /// `FILE.up` or `FILE.down`, with the head that mm-link writes.
 fn open_log(path: &Path, side: &str, speed: &str) -> Result<Box<dyn Write + Send>> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{side}"));
-    let file = File::create(&name).with_context(|| format!("cannot write {}", Path::new(&name).display()))?;
+    let name = with_suffix(path, side);
+    let file = File::create(&name).with_context(|| format!("cannot write {}", name.display()))?;
     let mut log = BufWriter::new(file);
     writeln!(log, "# glassline lab link ({side}) {speed}").context("cannot write the log")?;
     Ok(Box::new(log))
@@ -168,36 +203,90 @@ fn open_log(path: &Path, side: &str, speed: &str) -> Result<Box<dyn Write + Send
 
 /// Runs the command to its end.
 pub(super) fn run(args: &Args) -> Result<()> {
+    let lines = args.lines();
     // What is wrong is said before anything is made.
-    let (up, down) = (args.way(true)?, args.way(false)?);
-    let ends = Ends::make(args.mtu).map_err(no_network)?;
-    let Ends { near, far, networks } = ends;
+    let is_alone = lines.len() == 1;
+    let settings = |(index, line): (usize, &LineOptions)| -> Result<Settings> {
+        let number = (!is_alone).then_some(index + 1);
+        let seed = u8::try_from(index).map(|index| line_seed(args.seed, index)).map_err(|_| too_many())?;
+        Ok(Settings { up: args.way(line, number, true)?, down: args.way(line, number, false)?, seed })
+    };
+    let settings: Vec<Settings> = lines.iter().enumerate().map(settings).collect::<Result<_>>()?;
+    let Ends { near, far, networks } = Ends::make(args.mtu).map_err(no_network)?;
+    let mut ends = vec![FurtherEnds { near, far, addresses: networks.addresses.clone() }];
+    for metric in (1..=u8::MAX).take(lines.len() - 1) {
+        ends.push(networks.add_line(args.mtu, metric).map_err(no_network)?);
+    }
     // Before there are other threads, so that they leave signals to us.
     let mut programs = Programs::new()?;
-    let emulation = Emulation::start(near, far, Settings { up, down, seed: args.seed })?;
-    let ended = programs.run(args, &networks, &emulation);
+    let (mut addresses, mut emulations) = (Vec::new(), Vec::new());
+    for (FurtherEnds { near, far, addresses: of_line }, settings) in ends.into_iter().zip(settings) {
+        addresses.push(of_line);
+        emulations.push(Emulation::start(near, far, settings)?);
+    }
+    let ended = programs.run(args, &networks, &addresses, &emulations);
     drop(programs);
-    let report = emulation.stop()?;
+    let mut reports = emulations.into_iter().map(Emulation::stop).collect::<Result<Vec<Report>>>()?;
+    reports.iter_mut().for_each(|report| report.seed = args.seed);
     let status = ended?;
-    say(args, &networks, &report)?;
+    let all: Vec<_> = lines.iter().zip(addresses).zip(&reports).collect();
+    match &all[..] {
+        [((line, addresses), report)] => say(args, line, addresses, report)?,
+        several => say_several(args, several)?,
+    }
     if status == 0 { Ok(()) } else { Err(failure::passed_on(status)) }
 }
 
-fn say(args: &Args, networks: &Networks, report: &Report) -> Result<()> {
+/// More than devices have numbers.
+fn too_many() -> anyhow::Error {
+    failure::usage("--line is given more than 256 times", "256 lines at a time have addresses")
+}
+
+/// What became of the only line.
+fn say(args: &Args, line: &LineOptions, addresses: &Addresses, report: &Report) -> Result<()> {
     if let Some(path) = &args.svg {
-        let name = args.command[0].to_string_lossy();
-        let title = format!("{name} behind a link of {:.0} s", report.duration_s);
-        std::fs::write(path, picture::draw(&title, &args.about(), report))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        draw(args, line, report, path, "a link")?;
     }
     if args.json {
-        let mut json = serde_json::to_value(report)?;
-        json["near"] = networks.near_address.to_string().into();
-        json["far"] = networks.far_address.to_string().into();
-        return output::print(&format!("{json:#}\n"));
+        return output::print(&format!("{:#}\n", json(addresses, report)?));
     }
     // Standard output is the command's.
     output::print_aside(&report.table())
+}
+
+/// What became of each of several lines.
+fn say_several(args: &Args, lines: &[((&LineOptions, Addresses), &Report)]) -> Result<()> {
+    let (mut table, mut objects) = (String::new(), Vec::new());
+    for (number, ((line, addresses), report)) in (1..).zip(lines) {
+        if let Some(path) = &args.svg {
+            draw(args, line, report, &numbered(path, number), &format!("line {number}, a link"))?;
+        }
+        let Addresses { device, near, far } = addresses;
+        table += &format!("line {number}: {device}, near {near}, far {far}\n{}", report.table());
+        let mut object = json(addresses, report)?;
+        object["device"] = device.as_str().into();
+        objects.push(object);
+    }
+    if args.json {
+        let whole = serde_json::json!({ "schema": 1, "seed": args.seed, "lines": objects });
+        return output::print(&format!("{whole:#}\n"));
+    }
+    output::print_aside(&table)
+}
+
+fn draw(args: &Args, line: &LineOptions, report: &Report, path: &Path, what: &str) -> Result<()> {
+    let name = args.command[0].to_string_lossy();
+    let title = format!("{name} behind {what} of {:.0} s", report.duration_s);
+    std::fs::write(path, picture::draw(&title, &args.about(line), report))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A line's report with its addresses.
+fn json(addresses: &Addresses, report: &Report) -> Result<serde_json::Value> {
+    let mut json = serde_json::to_value(report)?;
+    json["near"] = addresses.near.to_string().into();
+    json["far"] = addresses.far.to_string().into();
+    Ok(json)
 }
 
 /// Says what would help.
@@ -213,4 +302,18 @@ pub(super) fn no_network(error: EndsError) -> anyhow::Error {
         }
     };
     failure::failed(format!("no network can be made: {error}"), advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_several_lines_have_their_numbers_in_their_names() {
+        let name = |path: &str| numbered(Path::new(path), 2).display().to_string();
+        assert_eq!(
+            ["link.svg", "a.b/link.x.svg", "link"].map(name),
+            ["link.2.svg", "a.b/link.x.2.svg", "link.2"]
+        );
+    }
 }

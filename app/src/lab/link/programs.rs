@@ -5,7 +5,7 @@ use crate::failure;
 use anyhow::{Context, Result};
 use glassline_io::child::{self, Caught, Orphans, Signal, Signals};
 use glassline_io::poll::{Poller, Watch};
-use glassline_lab::link::{Emulation, Networks};
+use glassline_lab::link::{Addresses, Emulation, Networks};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -36,10 +36,22 @@ impl Programs {
     }
 
     /// Runs the command until it ends, and beside it the program of the far side. Returns the command's exit status.
-    pub(super) fn run(&mut self, args: &Args, networks: &Networks, emulation: &Emulation) -> Result<u8> {
+    /// `lines` has the devices of each line.
+    pub(super) fn run(
+        &mut self,
+        args: &Args,
+        networks: &Networks,
+        lines: &[Addresses],
+        emulations: &[Emulation],
+    ) -> Result<u8> {
         let addressed = |command: &mut Command| {
-            command.env("GLASSLINE_NEAR", networks.near_address.to_string());
-            command.env("GLASSLINE_FAR", networks.far_address.to_string());
+            command.env("GLASSLINE_NEAR", networks.addresses.near.to_string());
+            command.env("GLASSLINE_FAR", networks.addresses.far.to_string());
+            for (number, line) in (1..).zip(lines).filter(|_| lines.len() > 1) {
+                command.env(format!("GLASSLINE_DEVICE_{number}"), &line.device);
+                command.env(format!("GLASSLINE_NEAR_{number}"), line.near.to_string());
+                command.env(format!("GLASSLINE_FAR_{number}"), line.far.to_string());
+            }
         };
         if let Some(far) = &args.far {
             let mut command = Command::new("sh");
@@ -63,11 +75,11 @@ impl Programs {
                 "after -- comes a program and its arguments",
             )
         })?;
-        self.wait(child, emulation)
+        self.wait(child, emulations)
     }
 
     /// Waits until the command ends, and passes signals on to it.
-    fn wait(&mut self, mut child: Child, emulation: &Emulation) -> Result<u8> {
+    fn wait(&mut self, mut child: Child, emulations: &[Emulation]) -> Result<u8> {
         let mut ready = Vec::new();
         loop {
             while let Some(Caught { signal, is_of_kernel }) = self.signals.next() {
@@ -82,7 +94,7 @@ impl Programs {
             if let Some(status) = child.try_wait().context("cannot wait for the command")? {
                 return Ok(exit_status(status));
             }
-            if emulation.has_failed() {
+            if emulations.iter().any(Emulation::has_failed) {
                 let _ = child.kill();
                 let _ = child.wait();
                 // The emulation reports its own error.

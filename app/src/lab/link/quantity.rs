@@ -29,6 +29,11 @@ impl<T> Sided<T> {
         };
         value(rest).map(|value| Sided { up, down, value }).map_err(|error| error.to_string())
     }
+
+    /// Whether both are for one direction.
+    pub(in crate::lab) fn overlaps(&self, other: &Sided<T>) -> bool {
+        self.up && other.up || self.down && other.down
+    }
 }
 
 /// The last of the values that is for this direction, if any is.
@@ -53,6 +58,10 @@ impl Speed {
             Speed::Trace { trace, .. } if once => Service::TraceOnce(Arc::clone(trace)),
             Speed::Trace { trace, .. } => Service::Trace(Arc::clone(trace)),
         }
+    }
+
+    pub(in crate::lab) fn is_trace(&self) -> bool {
+        matches!(self, Speed::Trace { .. })
     }
 
     /// For a heading.

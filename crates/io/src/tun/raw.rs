@@ -163,11 +163,12 @@ impl Interface {
 #[derive(Debug)]
 pub(super) struct Route {
     device: CString,
+    metric: u8,
 }
 
 impl Route {
-    pub(super) fn default_to(device: &str) -> Result<Route> {
-        Ok(Route { device: CString::new(device).map_err(|_| Errno::INVAL)? })
+    pub(super) fn default_to(device: &str, metric: u8) -> Result<Route> {
+        Ok(Route { device: CString::new(device).map_err(|_| Errno::INVAL)?, metric })
     }
 
     pub(super) fn add(&self) -> Result<()> {
@@ -181,7 +182,8 @@ impl Route {
             pad2: 0,
             pad3: 0,
             pad4: std::ptr::null(),
-            metric: 0,
+            // The kernel takes 1 off, and 0 as no metric, which is the same as a metric of 0.
+            metric: i16::from(self.metric) + 1,
             // The kernel reads the name during the call, for which `self` lives.
             device: self.device.as_ptr().cast(),
             mtu: 0,

@@ -1,7 +1,7 @@
 //! Direct video over an emulated network in virtual time: the real codec, the real link, the send loop that `send` runs
 //! (`direct::SendLoop`) and the real receiver; only packets, clocks and processors are modelled. A run repeats exactly, and takes as long as coding its pictures does.
 //!
-//! * [`Setup`]: network, sender, time that coding takes ([`Cost`]).
+//! * [`Setup`]: the lines between both ends ([`Line`]; each is a path of the link), sender, time that coding takes ([`Cost`]).
 //! * [`run`]: goes through it; [`Outcome`] has what came of each picture, and [`Summary`] the figures.
 //! * [`SetRun`]: the same over each network of a set; [`summarize`] gives medians and the worst.
 //! * [`paper`]: the experiments of Salsify's paper as such setups, and its figures; [`Record`] keeps what came of one.
@@ -13,6 +13,8 @@
 mod comparison;
 mod cost;
 mod floor;
+mod line_record;
+mod lines;
 mod outcome;
 pub mod paper;
 mod record;
@@ -25,7 +27,8 @@ mod world;
 
 pub use cost::Cost;
 pub use floor::floor_p95;
-pub use outcome::{Outcome, Slot, SoundSummary, Summary};
+pub use lines::{Line, MAX_LINES};
+pub use outcome::{LineOutcome, LineSummary, Outcome, Slot, SoundSummary, Summary};
 pub use record::{Pictures, Record, Settings};
 pub use run::{ExperimentError, Setup, run};
 pub use set::{SetFigures, SetRun, SetSummary, summarize};

@@ -1,6 +1,7 @@
 //! What came of an experiment's pictures.
 
 use super::timeline::StageTime;
+use crate::link::Direction;
 use glassline_direct::{Decision, SenderCounters};
 use glassline_measure::daala_ssim::DaalaSsim;
 use glassline_measure::ssim::{Ssim, decibels};
@@ -21,9 +22,10 @@ pub struct Slot {
     pub daala_ssim: Option<f64>,
     /// Bytes of its message, if one was sent.
     pub bytes: Option<usize>,
-    /// Bytes of packets that were sent to the way of the video from its capture until the next one's.
+    /// Bytes of packets that were sent to the way of the video from its capture until the next one's, on all lines.
     pub sent_bytes: u64,
-    /// What that way could have carried in this time: nothing where it was off. `None` where it has no bound.
+    /// What that way could have carried in this time, on all lines: nothing where it was off. `None` where it has no
+    /// bound.
     pub capacity_bytes: Option<f64>,
 }
 
@@ -53,11 +55,12 @@ pub struct Outcome {
     pub(crate) ssim: Ssim,
     /// The same as the tools of Daala compute it.
     pub(crate) daala_ssim: DaalaSsim,
-    /// Bytes of packets that the way of the video could have carried in that time; `None` where it has no rate.
+    /// Bytes of packets that the way of the video could have carried in that time, on all lines; `None` where it has no
+    /// rate.
     pub(crate) capacity_bytes: Option<f64>,
     /// Bytes of packets that it has carried.
     pub(crate) carried_bytes: u64,
-    /// Of the queue before the bottleneck.
+    /// Of the queue before the bottleneck, over the packets of all lines.
     pub(crate) queue_p50: Duration,
     pub(crate) queue_p95: Duration,
     /// Packets that the network has lost or dropped.
@@ -69,6 +72,54 @@ pub struct Outcome {
     pub(crate) sound: Option<SoundSummary>,
     /// Where the time of pictures that were shown went.
     pub(crate) stages: Vec<StageTime>,
+    /// Of each line's way of the video, in their order; empty where that is not known.
+    pub lines: Vec<LineOutcome>,
+}
+
+/// What one line has done.
+#[derive(Clone, Debug)]
+pub struct LineOutcome {
+    /// Bytes of packets that it could have carried while pictures were captured; `None` where it has no rate.
+    pub(crate) capacity_bytes: Option<f64>,
+    /// Bytes of packets that it has carried in that time.
+    pub(crate) carried_bytes: u64,
+    /// How long that was.
+    pub(crate) duration: Duration,
+    /// Of the queue before its bottleneck.
+    pub(crate) queue_p50: Duration,
+    pub(crate) queue_p95: Duration,
+    /// Packets that it has lost or dropped.
+    pub(crate) dropped_packets: u64,
+    /// What happened on it over time, from the capture of the first picture until the last ones were waited for.
+    pub direction: Direction,
+}
+
+impl LineOutcome {
+    /// The figures.
+    pub fn summary(&self) -> LineSummary {
+        LineSummary {
+            used: used(self.capacity_bytes, self.carried_bytes),
+            bits_per_s: self.carried_bytes as f64 * 8.0 / self.duration.as_secs_f64().max(1e-3),
+            queue_p50_ms: ms(self.queue_p50),
+            queue_p95_ms: ms(self.queue_p95),
+            dropped_packets: self.dropped_packets,
+        }
+    }
+}
+
+/// The figures of one of several lines, in the direction of the video.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LineSummary {
+    /// The share of what it could carry that was used, packets and all; `None` where it has no bound.
+    pub used: Option<f64>,
+    /// Bits a second of packets that it has carried.
+    pub bits_per_s: f64,
+    /// How long packets waited before its bottleneck, ms: the median,
+    pub queue_p50_ms: f64,
+    /// and the 95th percentile.
+    pub queue_p95_ms: f64,
+    /// Packets that it has lost.
+    pub dropped_packets: u64,
 }
 
 /// The figures of an experiment's sound.
@@ -108,7 +159,7 @@ pub struct Summary {
     pub ssim_daala_db: Option<f64>,
     /// Bits a second of video.
     pub bits_per_s: f64,
-    /// The share of what the way of the video could carry that was used, packets and all.
+    /// The share of what the way of the video could carry, on all lines, that was used, packets and all.
     pub used: Option<f64>,
     /// How long packets waited before the bottleneck, ms: the median,
     pub queue_p50_ms: f64,
@@ -134,6 +185,14 @@ pub struct Summary {
     /// Where the time of pictures that were shown went, stage by stage; empty where that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageTime>,
+    /// Each line's figures, where there are several; empty with one, of which the figures above are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<LineSummary>,
+}
+
+/// The share of a capacity that was used.
+fn used(capacity_bytes: Option<f64>, carried_bytes: u64) -> Option<f64> {
+    capacity_bytes.map(|capacity| carried_bytes as f64 / capacity.max(1.0))
 }
 
 fn ms(time: Duration) -> f64 {
@@ -186,7 +245,7 @@ impl Outcome {
             ssim_y_db: self.ssim.plane(0).map(decibels).filter(|value| value.is_finite()),
             ssim_daala_db: self.daala_ssim.luma().map(decibels).filter(|value| value.is_finite()),
             bits_per_s: bytes as f64 * 8.0 / seconds,
-            used: self.capacity_bytes.map(|capacity| self.carried_bytes as f64 / capacity.max(1.0)),
+            used: used(self.capacity_bytes, self.carried_bytes),
             queue_p50_ms: ms(self.queue_p50),
             queue_p95_ms: ms(self.queue_p95),
             dropped_packets: self.dropped_packets,
@@ -198,6 +257,10 @@ impl Outcome {
             receiver_states: self.states[1],
             sound: self.sound,
             stages: self.stages.clone(),
+            lines: match &self.lines[..] {
+                [] | [_] => Vec::new(),
+                several => several.iter().map(LineOutcome::summary).collect(),
+            },
         }
     }
 }

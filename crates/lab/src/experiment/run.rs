@@ -2,10 +2,11 @@
 
 use super::comparison::{self, Comparison};
 use super::cost::Cost;
+use super::line_record::LineRecord;
+use super::lines::Line;
 use super::outcome::{Outcome, Slot};
 use super::sound::Sound;
 use super::timeline::Timeline;
-use super::traffic::Traffic;
 use super::world::World;
 use bytes::Bytes;
 use glassline_codec::vp8::{Limits, Parallel};
@@ -16,7 +17,7 @@ use glassline_direct::{
 use glassline_measure::CompareError;
 use glassline_media::quantity::Bitrate;
 use glassline_media::{FrameRate, Picture, Stage, Stamps, Time, Utc};
-use glassline_transport::emulator::{End, Figures, LinkConfig, OPPORTUNITY_BYTES, Service};
+use glassline_transport::emulator::{End, Spread};
 use glassline_transport::link::{Controller, Error as LinkError, Event, Fec, MessageId};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -24,6 +25,8 @@ use thiserror::Error;
 
 /// How long the link has to come up.
 const CONNECT: Duration = Duration::from_secs(20);
+/// How long paths over further lines have to come up, once the link is there: a handshake that was lost is tried again.
+const FURTHER_PATHS: Duration = Duration::from_secs(5);
 /// Pictures are waited for so long after the last was captured.
 const AFTER: Duration = Duration::from_secs(5);
 /// So many shown pictures are compared at a time.
@@ -32,10 +35,9 @@ const COMPARISONS: usize = 8;
 /// What is tried.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The way of the video.
-    pub up: LinkConfig,
-    /// The way back.
-    pub down: LinkConfig,
+    /// The lines between both ends, 1 to [`MAX_LINES`](super::MAX_LINES). Where there are several, each is a path of
+    /// the link; the link is connected over the first one, and pictures begin once all paths are up.
+    pub lines: Vec<Line>,
     /// What all chance follows from.
     pub seed: u64,
     /// Of the source.
@@ -104,8 +106,10 @@ struct Running<'a> {
     outcome: Outcome,
     /// What was captured and may still be shown, by its number.
     sent: BTreeMap<u64, (usize, Picture)>,
-    figures: Figures,
-    traffic: Traffic,
+    /// Of each line.
+    records: Vec<LineRecord>,
+    /// How long packets have waited before the bottlenecks of all lines.
+    queue_delay: Spread,
     comparisons: Vec<Comparison>,
     sound: Option<Sound>,
     timeline: Timeline,
@@ -146,7 +150,9 @@ impl LinkAccess for Near<'_> {
 
 impl<'a> Running<'a> {
     fn new(mut world: World, setup: &Setup, slots: u64, parallel: &'a dyn Parallel) -> Running<'a> {
-        world.network.link_mut(End::Near).record_events();
+        let now = world.now();
+        let links = world.lines.links_mut(End::Near);
+        let records = links.map(|link| LineRecord::new(link, now, setup.rate, slots)).collect();
         let receiving = Receiving {
             receiver: Receiver::new(Limits::default()),
             busy: Time::ZERO,
@@ -158,8 +164,8 @@ impl<'a> Running<'a> {
             receiving,
             outcome: Outcome::default(),
             sent: BTreeMap::new(),
-            figures: Figures::new(world.now()),
-            traffic: Traffic::new(world.now(), setup.rate, slots),
+            records,
+            queue_delay: Spread::default(),
             comparisons: Vec::new(),
             timeline: Timeline::default(),
             sound: setup.sound.map(|rate| Sound::new(rate, world.now(), world.now() + setup.duration)),
@@ -181,9 +187,8 @@ impl<'a> Running<'a> {
             let next = [due, timeout, sound].into_iter().flatten().min().map_or(until, |at| at.min(until));
             let next = next.max(self.world.now());
             let arrived = self.world.step(next);
-            while let Some(event) = self.world.network.link_mut(End::Near).poll_event() {
-                self.figures.add(&event);
-                self.traffic.add(&event);
+            for (record, link) in self.records.iter_mut().zip(self.world.lines.links_mut(End::Near)) {
+                record.take_events(link, &mut self.queue_delay);
             }
             if arrived {
                 self.receive()?;
@@ -266,15 +271,36 @@ impl<'a> Running<'a> {
         Ok(comparison::compare(comparisons, self.parallel, &mut self.outcome)?)
     }
 
+    /// Writes down which lines are there, for the pictures so far.
+    fn note_lines(&mut self) {
+        for (record, link) in self.records.iter_mut().zip(self.world.lines.links(End::Near)) {
+            record.note(self.outcome.slots.len(), link);
+        }
+    }
+
+    /// Measures what the lines have carried so far.
+    fn note_carried(&mut self) {
+        for (record, link) in self.records.iter_mut().zip(self.world.lines.links(End::Near)) {
+            record.note_carried(link);
+        }
+    }
+
     /// What came of it, but for what the sender knows.
-    fn finish(mut self, service: &Service) -> Outcome {
-        let link = self.world.network.link(End::Near);
-        self.traffic.note(self.outcome.slots.len(), link.is_on());
-        self.traffic.tell(&mut self.outcome.slots, service);
-        self.outcome.queue_p50 = self.figures.queue_delay().quantile(0.5);
-        self.outcome.queue_p95 = self.figures.queue_delay().quantile(0.95);
+    fn finish(mut self, setup: &Setup) -> Outcome {
+        self.note_lines();
+        self.outcome.slots.iter_mut().for_each(|slot| slot.capacity_bytes = Some(0.0));
+        let links = self.world.lines.links(End::Near);
+        for ((record, line), link) in self.records.iter().zip(&setup.lines).zip(links) {
+            record.tell(&mut self.outcome.slots, &line.up);
+            self.outcome.lines.push(record.outcome(link, &line.up, setup.duration));
+        }
+        let lines = &self.outcome.lines;
+        self.outcome.capacity_bytes = lines.iter().map(|line| line.capacity_bytes).sum();
+        self.outcome.carried_bytes = lines.iter().map(|line| line.carried_bytes).sum();
+        self.outcome.dropped_packets = lines.iter().map(|line| line.dropped_packets).sum();
+        self.outcome.queue_p50 = self.queue_delay.quantile(0.5);
+        self.outcome.queue_p95 = self.queue_delay.quantile(0.95);
         self.outcome.stages = self.timeline.stages();
-        self.outcome.dropped_packets = link.counters().dropped().packets;
         self.outcome.sound = self.sound.as_mut().map(Sound::summary);
         self.outcome
     }
@@ -290,7 +316,7 @@ pub fn run(
     parallel: &dyn Parallel,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Outcome, ExperimentError> {
-    let mut world = World::new(setup.up.clone(), setup.down.clone(), setup.seed, |settings| {
+    let mut world = World::new(&setup.lines, setup.seed, |settings| {
         settings.controller = setup.controller;
         settings.probing_percent = setup.probing_percent;
     })
@@ -298,7 +324,7 @@ pub fn run(
     connect(&mut world, setup)?;
     let mut first = Some(picture().map_err(ExperimentError::Source)?);
     let slots = (setup.duration.as_secs_f64() * setup.rate.as_f64()).round() as u64;
-    let (start, carried) = (world.now(), carried_bytes(&world));
+    let start = world.now();
     let mut running = Running::new(world, setup, slots, parallel);
     let mut pictures = SendLoop::new(setup.sender.clone());
     let mut newest = Newest::default();
@@ -319,7 +345,7 @@ pub fn run(
             continue;
         }
         running.go_on(captured.max(busy))?;
-        running.traffic.note(running.outcome.slots.len(), running.world.network.link(End::Near).is_on());
+        running.note_lines();
         if let Some((slot, next)) = newest.take() {
             busy = offer(&mut running, &mut pictures, slot, &next, setup)?;
         }
@@ -327,12 +353,10 @@ pub fn run(
     }
     let end = start + setup.duration;
     running.go_on(end.max(busy))?;
-    let carried = carried_bytes(&running.world) - carried;
+    running.note_carried();
     running.go_on(end + AFTER)?;
     running.compare()?;
-    let mut outcome = running.finish(&setup.up.service);
-    outcome.carried_bytes = carried;
-    outcome.capacity_bytes = capacity(&setup.up, start, setup.duration);
+    let mut outcome = running.finish(setup);
     outcome.counters = pictures.counters();
     outcome.states = held.figures();
     Ok(outcome)
@@ -363,13 +387,16 @@ impl Held {
 
 fn connect(world: &mut World, setup: &Setup) -> Result<(), ExperimentError> {
     let failed = |error: glassline_transport::link::Error| ExperimentError::Network(error.into());
-    let is_up = |world: &mut World, end| world.link(end).is_some_and(|link| link.is_up());
-    while !(is_up(world, End::Near) && is_up(world, End::Far)) {
+    while !world.is_up() {
         if world.now() >= Time::ZERO + CONNECT {
             return Err(ExperimentError::NoLink);
         }
-        let next = world.now() + Duration::from_millis(5);
-        world.step(next);
+        world.step(world.now() + Duration::from_millis(5));
+    }
+    // A line that carries nothing yet does not keep the others waiting for long.
+    let latest = world.now() + FURTHER_PATHS;
+    while !world.has_all_paths() && world.now() < latest {
+        world.step(world.now() + Duration::from_millis(5));
     }
     let mut open = |end, channel, options| match world.link(end) {
         Some(link) => link.open(channel, options).map_err(failed),
@@ -412,21 +439,4 @@ fn offer(
     let speed = pictures.speed();
     let tried = pictures.rest(now, parallel)?;
     Ok(now + tried.map_or(Duration::ZERO, |size| cost.comparison(picture.size(), size, speed)))
-}
-
-fn carried_bytes(world: &World) -> u64 {
-    world.network.link(End::Near).counters().delivered.bytes
-}
-
-/// What a link could carry in a time; `None` where it has no bound.
-fn capacity(link: &LinkConfig, start: Time, length: Duration) -> Option<f64> {
-    match &link.service {
-        Service::Unlimited => None,
-        Service::Rate(rate) => Some(*rate as f64 / 8.0 * length.as_secs_f64()),
-        Service::Trace(trace) | Service::TraceOnce(trace) => {
-            let begun = start.since(Time::ZERO);
-            let count = trace.opportunities_within(begun + length) - trace.opportunities_within(begun);
-            Some(count as f64 * f64::from(OPPORTUNITY_BYTES))
-        }
-    }
 }

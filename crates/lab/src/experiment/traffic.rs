@@ -1,10 +1,10 @@
-//! What the way of the video was sent and could carry, picture by picture.
+//! What the way of the video was sent and could carry, picture by picture, on one line.
 
 use super::outcome::Slot;
 use glassline_media::{FrameRate, Time};
 use glassline_transport::emulator::{Event, Service};
 
-/// What the way of the video was sent and could carry, by picture of the source.
+/// What a line's way of the video was sent and could carry, by picture of the source.
 pub(super) struct Traffic {
     start: Time,
     rate: FrameRate,
@@ -38,17 +38,19 @@ impl Traffic {
         self.is_on.resize(slots, is_on);
     }
 
-    /// Writes down what came of it.
+    /// Adds what came of it to what other lines have told. They begin with no bytes, and a capacity of none.
     pub(super) fn tell(&self, slots: &mut [Slot], service: &Service) {
         let interval = self.rate.time_of(1).as_secs_f64();
         for (index, slot) in slots.iter_mut().enumerate() {
-            slot.sent_bytes = self.sent[index];
+            slot.sent_bytes += self.sent[index];
             let capacity = match service {
                 Service::Unlimited => None,
                 Service::Rate(rate) => Some(*rate as f64 / 8.0 * interval),
                 Service::Trace(_) | Service::TraceOnce(_) => Some(self.opportunities[index] as f64),
             };
-            slot.capacity_bytes = capacity.map(|bytes| if self.is_on[index] { bytes } else { 0.0 });
+            let capacity = capacity.map(|bytes| if self.is_on[index] { bytes } else { 0.0 });
+            // Together they have no bound where one of them has none.
+            slot.capacity_bytes = slot.capacity_bytes.zip(capacity).map(|(others, own)| others + own);
         }
     }
 }

@@ -1,13 +1,14 @@
-//! Two endpoints of a link on an emulated network, in virtual time.
+//! Two endpoints of a link on emulated lines, in virtual time.
 
+use super::lines::{BONDING, Line, Lines};
 use glassline_media::Time;
-use glassline_transport::emulator::{End, LinkConfig, Network};
+use glassline_transport::emulator::End;
 use glassline_transport::link::{Credentials, Endpoint, Event, Key, Link, LinkId, Path, Settings};
 use std::collections::VecDeque;
 
-/// The near end connects to the far one.
+/// The near end connects to the far one. Each line is a path of the link: its number is [`Path::via`] at both ends.
 pub(super) struct World {
-    pub(super) network: Network,
+    pub(super) lines: Lines,
     ends: [Endpoint; 2],
     links: [Option<LinkId>; 2],
     /// What the near end was told.
@@ -16,28 +17,44 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Ends that begin to connect at [`Time::ZERO`].
+    /// Ends that begin to connect at [`Time::ZERO`], over the first line and then over the others.
     pub(super) fn new(
-        up: LinkConfig,
-        down: LinkConfig,
+        lines: &[Line],
         seed: u64,
         adjust: impl Fn(&mut Settings),
     ) -> Result<World, Box<dyn std::error::Error + Send + Sync>> {
-        let network = Network::new(up, down, seed)?;
+        let lines = Lines::new(lines, seed)?;
         let mut near =
             Settings { name: b"near".to_vec(), ..Settings::new(Credentials::Shared(Key([7; 32]))) };
+        if lines.count() > 1 {
+            near.bonding = BONDING;
+        }
         adjust(&mut near);
         let far = Settings { listen: true, name: b"far".to_vec(), ..near.clone() };
         let seed_of =
             |end: u8| std::array::from_fn(|index| (seed >> (8 * (index % 8))) as u8 ^ end ^ index as u8);
         let mut ends = [Endpoint::new(near, seed_of(1)), Endpoint::new(far, seed_of(2))];
-        let path = Path { remote: network.address(End::Far), via: 0 };
-        let id = ends[0].connect(Time::ZERO, path)?;
-        Ok(World { network, ends, links: [Some(id), None], events: VecDeque::new(), buffer: Vec::new() })
+        let paths: Vec<Path> = lines.paths().collect();
+        let id = ends[0].connect_any(Time::ZERO, &paths[..1.min(paths.len())])?;
+        for further in paths.into_iter().skip(1) {
+            ends[0].add_path(Time::ZERO, id, further)?;
+        }
+        Ok(World { lines, ends, links: [Some(id), None], events: VecDeque::new(), buffer: Vec::new() })
     }
 
     pub(super) fn now(&self) -> Time {
-        self.network.now()
+        self.lines.now()
+    }
+
+    /// Whether messages pass both ways, over one line at least.
+    pub(super) fn is_up(&mut self) -> bool {
+        End::BOTH.into_iter().all(|end| self.link(end).is_some_and(|link| link.is_up()))
+    }
+
+    /// Whether both ends have a path on each line.
+    pub(super) fn has_all_paths(&mut self) -> bool {
+        let count = self.lines.count();
+        End::BOTH.into_iter().all(|end| self.link(end).is_some_and(|link| link.paths().count() >= count))
     }
 
     /// The link of an end, once it is there.
@@ -52,10 +69,10 @@ impl World {
             self.transmit();
             let timeout = self.ends.iter().filter_map(Endpoint::poll_timeout).min();
             let timeout = timeout.map_or(until, |at| at.min(until)).max(self.now());
-            match self.network.step(timeout) {
-                Some(mut delivery) => {
+            match self.lines.step(timeout) {
+                Some((via, mut delivery)) => {
                     let end = delivery.end;
-                    let from = Path { remote: delivery.from, via: 0 };
+                    let from = Path { remote: delivery.from, via };
                     self.ends[end as usize].handle_datagram(delivery.at, from, &mut delivery.bytes);
                     self.take_events();
                     if end == End::Far {
@@ -82,10 +99,10 @@ impl World {
 
     fn transmit(&mut self) {
         for end in End::BOTH {
-            let now = self.network.now();
+            let now = self.lines.now();
             while let Some(transmit) = self.ends[end as usize].poll_transmit(now, &mut self.buffer) {
                 for datagram in self.buffer.chunks(transmit.segment_bytes) {
-                    self.network.send_to(end, transmit.path.remote, datagram.to_vec());
+                    self.lines.send_to(end, transmit.path, datagram.to_vec());
                 }
             }
         }

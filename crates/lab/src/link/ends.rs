@@ -16,15 +16,33 @@ pub struct Ends {
     pub networks: Networks,
 }
 
-/// The two networks, and their devices' addresses.
+/// A further line between two networks.
 #[derive(Debug)]
-pub struct Networks {
+pub struct FurtherEnds {
+    /// Its device outside.
+    pub far: Tun,
+    /// Its device inside.
+    pub near: Tun,
+    /// Their addresses.
+    pub addresses: Addresses,
+}
+
+/// The devices of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addresses {
     /// What both devices are called.
     pub device: String,
     /// The outer device's address.
-    pub far_address: Ipv4Addr,
+    pub far: Ipv4Addr,
     /// The inner device's address.
-    pub near_address: Ipv4Addr,
+    pub near: Ipv4Addr,
+}
+
+/// The two networks, and the addresses of the first line's devices.
+#[derive(Debug)]
+pub struct Networks {
+    /// Of the first line.
+    pub addresses: Addresses,
     /// Whether outside is the network that this process was started in.
     pub is_outside_own: bool,
     outside: NetworkNamespace,
@@ -66,38 +84,64 @@ impl Ends {
             tun::set_loopback_up()?;
         }
         let outside = NetworkNamespace::current()?;
-        let far = Tun::open("gl%d")?;
-        let number: Option<u8> = far.name().strip_prefix("gl").and_then(|number| number.parse().ok());
-        let number = number.ok_or_else(|| EndsError::Full { found: far.name().to_owned() })?;
-        let (far_address, near_address) =
-            (Ipv4Addr::new(100, 64, number, 1), Ipv4Addr::new(100, 64, number, 2));
-        far.configure(far_address, near_address, mtu_bytes)?;
+        let (far, addresses) = open_outside(mtu_bytes)?;
         namespace::unshare_network()?;
-        let made = Ends::inside(far.name(), near_address, far_address, mtu_bytes);
+        let made = Ends::inside(&addresses, mtu_bytes);
         // Back, whether that worked or not.
         outside.enter()?;
         let (near, inside) = made?;
-        let device = far.name().to_owned();
-        let networks = Networks { device, far_address, near_address, is_outside_own, outside, inside };
+        let networks = Networks { addresses, is_outside_own, outside, inside };
         Ok(Ends { far, near, networks })
     }
 
-    /// The device has the outer one's name, so that a link within a link finds another number.
-    fn inside(
-        name: &str,
-        address: Ipv4Addr,
-        peer: Ipv4Addr,
-        mtu_bytes: u32,
-    ) -> Result<(Tun, NetworkNamespace), EndsError> {
+    fn inside(addresses: &Addresses, mtu_bytes: u32) -> Result<(Tun, NetworkNamespace), EndsError> {
         tun::set_loopback_up()?;
-        let near = Tun::open(name)?;
-        near.configure(address, peer, mtu_bytes)?;
-        near.take_default_route()?;
+        let near = open_inside(addresses, mtu_bytes, 0)?;
         Ok((near, NetworkNamespace::current()?))
     }
 }
 
+/// Makes a device in the outer network, which this thread is in.
+fn open_outside(mtu_bytes: u32) -> Result<(Tun, Addresses), EndsError> {
+    let device = Tun::open("gl%d")?;
+    let number: Option<u8> = device.name().strip_prefix("gl").and_then(|number| number.parse().ok());
+    let number = number.ok_or_else(|| EndsError::Full { found: device.name().to_owned() })?;
+    let addresses = Addresses {
+        device: device.name().to_owned(),
+        far: Ipv4Addr::new(100, 64, number, 1),
+        near: Ipv4Addr::new(100, 64, number, 2),
+    };
+    device.configure(addresses.far, addresses.near, mtu_bytes)?;
+    Ok((device, addresses))
+}
+
+/// Makes its peer in the inner network, which this thread is in. It has the outer one's name, so that a link within a
+/// link finds another number.
+fn open_inside(addresses: &Addresses, mtu_bytes: u32, metric: u8) -> Result<Tun, EndsError> {
+    let device = Tun::open(&addresses.device)?;
+    device.configure(addresses.near, addresses.far, mtu_bytes)?;
+    device.take_default_route(metric)?;
+    Ok(device)
+}
+
 impl Networks {
+    /// Makes the devices of a further line between the same networks, with the next number that is free. Inside, packets
+    /// for its own far address go over it, as do those of sockets that are bound to its device, wherever they lead: it has
+    /// a default route of its own, which stands behind those of the lines before it (`metric`, from 1 up).
+    ///
+    /// # Errors
+    /// Where the system gives no devices, or the thread cannot move.
+    pub fn add_line(&self, mtu_bytes: u32, metric: u8) -> Result<FurtherEnds, EndsError> {
+        let (far, addresses) = open_outside(mtu_bytes)?;
+        let near = self.within(|| {
+            let near = open_inside(&addresses, mtu_bytes, metric)?;
+            // The other side may answer from another line's address.
+            tun::loosen_source_check(near.name())?;
+            Ok::<Tun, EndsError>(near)
+        })??;
+        Ok(FurtherEnds { far, near, addresses })
+    }
+
     /// Runs `action` with this thread in the inner network: what it starts is there.
     ///
     /// # Errors

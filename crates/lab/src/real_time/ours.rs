@@ -139,7 +139,7 @@ fn call(
 ) -> Result<Call> {
     let key = key(field, direct)?;
     let (scratch, clip, watch) = (field.scratch, field.clip, &field.watch);
-    let far = field.line.networks().far_address;
+    let far = field.line.networks().addresses.far;
     let bound = UdpSocket::bind((far, 0)).and_then(|socket| socket.local_addr());
     let address = format!("link://{far}:{}", bound.context("no port is free")?.port());
     let going = AtomicBool::new(true);

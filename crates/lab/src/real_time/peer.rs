@@ -164,7 +164,7 @@ pub(super) fn run(field: &mut Field<'_>, peer: &Webrtc, way: &Way, length: Durat
     sender.ask("open", &[look.clone(), json!(true)], watch).context("the browser opens no camera")?;
     receiver.ask("open", &[look.clone(), json!(false)], watch).context("the browser opens no camera")?;
 
-    let (near, far) = (networks.near_address.to_string(), networks.far_address.to_string());
+    let (near, far) = (networks.addresses.near.to_string(), networks.addresses.far.to_string());
     let begun = Clock::new().now();
     let emulation = field.line.start(way)?;
     let mut wanted = look;

@@ -16,13 +16,18 @@ pub fn draw(title: &str, about: &str, report: &Report) -> String {
         .into_iter()
         .filter(|(_, way)| way.arrived.packets > 0)
         .collect();
+    draw_ways(title, about, &verdict(report), &ways)
+}
+
+/// Draws directions one below the other, each with its heading, as an SVG file. `about` says what they were like, `verdict`
+/// what came of it.
+pub fn draw_ways(title: &str, about: &str, verdict: &str, ways: &[(&str, &Direction)]) -> String {
     let panels = ways.len() as f64 * 3.0;
     let height = TOP + panels * (PANEL + GAP) + ways.len() as f64 * 68.0 + 40.0;
-    let verdict = verdict(report);
-    let mut svg = Svg::new(WIDTH, height, title, &verdict);
+    let mut svg = Svg::new(WIDTH, height, title, verdict);
     svg.text((30.0, 42.0), Anchor::Start, "title", title);
     let y = svg.paragraph((30.0, 66.0), 125, 13.0, "soft", about);
-    let y = svg.paragraph((30.0, y + 10.0), 100, 16.0, "verdict", &verdict);
+    let y = svg.paragraph((30.0, y + 10.0), 100, 16.0, "verdict", verdict);
     // The height was reckoned with three lines.
     let mut y = y.clamp(TOP, TOP + 40.0);
     for (name, way) in ways {
@@ -112,6 +117,18 @@ mod tests {
         assert_eq!(svg.matches("<polyline").count(), 4);
         assert!(svg.contains(r#"class="alert""#), "drops are marked");
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    #[test]
+    fn lines_are_drawn_one_below_the_other() {
+        let report = report();
+        let ways = [("Line 1", &report.up), ("Line <2>", &report.up)];
+        let svg = draw_ways("Two lines", "about", "verdict", &ways);
+        for words in ["Two lines", ">about<", ">verdict<", ">Line 1<", ">Line &lt;2&gt;<"] {
+            assert!(svg.contains(words), "{words}: {svg}");
+        }
+        assert_eq!(svg.matches("<polyline").count(), 8);
+        assert!(!draw_ways("None", "", "", &[]).contains("NaN"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use glassline_codec::vp8::Serial;
 use glassline_direct::SenderSettings;
-use glassline_lab::experiment::{Cost, Outcome, Setup, Summary, run};
+use glassline_lab::experiment::{Cost, Line, Outcome, Setup, Summary, run};
 use glassline_measure::pattern::Pattern;
 use glassline_media::quantity::Bitrate;
 use glassline_media::{FrameRate, Picture, Size, Time, Utc};
@@ -23,8 +23,7 @@ pub(crate) fn link(bits_per_s: u64) -> LinkConfig {
 
 pub(crate) fn setup(up: LinkConfig, seconds: u64) -> Setup {
     Setup {
-        up,
-        down: link(5_000_000),
+        lines: vec![Line { up, down: link(5_000_000) }],
         seed: 1,
         rate: rate(),
         duration: Duration::from_secs(seconds),
@@ -199,4 +198,72 @@ fn a_network_that_carries_nothing_is_told() {
     let up = link(1_000_000).with_outages(never, OutageEffect::Drop);
     let failed = run(&setup(up, 2), pictures(), &Serial, |_, _| {}).unwrap_err();
     assert!(failed.to_string().contains("does not come up"), "{failed}");
+}
+
+/// Each picture goes over both of two lines.
+fn two_lines(up: [LinkConfig; 2], seconds: u64) -> Setup {
+    let lines = up.map(|up| Line { up, down: link(5_000_000) }).to_vec();
+    Setup { lines, ..setup(LinkConfig::default(), seconds) }
+}
+
+#[test]
+fn a_run_over_two_lines_repeats_exactly_and_its_figures_are_those_of_the_lines_together() {
+    let slow = link(1_000_000).with_delay(Duration::from_millis(60)).with_loss(Loss::Random(0.02));
+    let setup = two_lines([link(1_500_000), slow], 4);
+    let ((first, summary), (second, again)) = (tried(&setup), tried(&setup));
+    assert_eq!(first.decisions, second.decisions);
+    assert_eq!((shown(&first), &summary), (shown(&second), &again));
+    assert!(summary.shown > 90 && summary.key == 1, "{summary:?}");
+
+    let [one, two] = &summary.lines[..] else { panic!("two lines: {summary:?}") };
+    // Both have carried the pictures, and of each what it had lost is told.
+    assert!(one.bits_per_s > 100_000.0 && two.bits_per_s > 100_000.0, "{summary:?}");
+    assert!(two.dropped_packets > 0, "{summary:?}");
+    assert_eq!(one.dropped_packets + two.dropped_packets, summary.dropped_packets);
+    let carried = one.bits_per_s + two.bits_per_s;
+    assert!((summary.used.unwrap() * 2_500_000.0 - carried).abs() < 1.0, "{summary:?}");
+    assert!((one.used.unwrap() * 1_500_000.0 - one.bits_per_s).abs() < 1.0, "{summary:?}");
+    let within = |all: f64, one: f64, two: f64| (one.min(two)..=one.max(two)).contains(&all);
+    assert!(within(summary.queue_p50_ms, one.queue_p50_ms, two.queue_p50_ms), "{summary:?}");
+    assert!(within(summary.queue_p95_ms, one.queue_p95_ms, two.queue_p95_ms), "{summary:?}");
+    // Picture by picture too.
+    let capacity: f64 = first.slots.iter().filter_map(|slot| slot.capacity_bytes).sum();
+    assert!((capacity - 4.0 * 2_500_000.0 / 8.0).abs() < 1.0, "{capacity}");
+    let sent: u64 = first.slots.iter().map(|slot| slot.sent_bytes).sum();
+    assert!(sent as f64 * 8.0 / 4.0 >= 0.95 * carried, "{sent} bytes were sent, {carried} bit/s carried");
+    // Another seed, other losses.
+    let (other, _) = tried(&Setup { seed: 2, ..setup });
+    assert_ne!(shown(&first), shown(&other));
+}
+
+#[test]
+fn one_of_two_lines_may_fail() {
+    let cut = OutageTimes::Once { after: Duration::from_secs(2), off: Duration::from_secs(3_600) };
+    let down = link(5_000_000).with_outages(cut.clone(), OutageEffect::Drop);
+    let mut setup = two_lines([link(1_500_000).with_outages(cut, OutageEffect::Drop), link(1_500_000)], 6);
+    setup.lines[0].down = down;
+    let (outcome, summary) = tried(&setup);
+    let times = shown(&outcome);
+    let longest = times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    assert!(longest < Duration::from_millis(400) && summary.shown > 130, "{longest:?}, {summary:?}");
+    assert!(summary.lines[0].bits_per_s < summary.lines[1].bits_per_s, "{summary:?}");
+    // A line that is off could carry nothing: later pictures have the other one's capacity.
+    let last = outcome.slots.last().unwrap().capacity_bytes.unwrap();
+    assert!((last - 1_500_000.0 / 8.0 / 25.0).abs() < 1.0, "{last}");
+}
+
+#[test]
+fn pictures_do_not_wait_long_for_a_line_that_is_dead_from_the_start() {
+    let dead = OutageTimes::Once { after: Duration::ZERO, off: Duration::from_secs(3_600) };
+    let setup = two_lines([link(1_500_000), link(1_500_000).with_outages(dead, OutageEffect::Drop)], 2);
+    let (outcome, summary) = tried(&setup);
+    assert!(outcome.slots[0].captured < Time::from_millis(6_000), "{:?}", outcome.slots[0]);
+    assert!(summary.shown >= 45 && summary.lines[1].bits_per_s < 1.0, "{summary:?}");
+}
+
+#[test]
+fn a_run_without_a_line_is_told() {
+    let none = Setup { lines: Vec::new(), ..setup(LinkConfig::default(), 1) };
+    let failed = run(&none, pictures(), &Serial, |_, _| {}).unwrap_err();
+    assert!(failed.to_string().contains("0 lines; an experiment takes 1 to"), "{failed}");
 }

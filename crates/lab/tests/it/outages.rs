@@ -3,7 +3,7 @@
 
 use crate::experiment::{link, pictures, setup};
 use glassline_codec::vp8::Serial;
-use glassline_lab::experiment::{Outcome, Setup, run};
+use glassline_lab::experiment::{Line, Outcome, run};
 use glassline_media::Time;
 use glassline_transport::emulator::{OutageEffect, OutageTimes};
 use std::time::Duration;
@@ -47,14 +47,16 @@ impl Outage {
     fn run(&self) -> Outcome {
         let seconds = self.end().as_secs() + 3;
         let times = OutageTimes::Once { after: self.from, off: self.length };
-        let Setup { mut up, mut down, .. } = setup(link(1_500_000), seconds);
+        let mut setup = setup(link(1_500_000), seconds);
+        let Line { mut up, mut down } = setup.lines.remove(0);
         if self.ways != Ways::Back {
             up = up.with_outages(times.clone(), self.effect);
         }
         if self.ways != Ways::Up {
             down = down.with_outages(times, self.effect);
         }
-        run(&Setup { up, down, ..setup(link(1_500_000), seconds) }, pictures(), &Serial, |_, _| {}).unwrap()
+        setup.lines.push(Line { up, down });
+        run(&setup, pictures(), &Serial, |_, _| {}).unwrap()
     }
 }
 

@@ -22,6 +22,7 @@ mod outage;
 mod packets;
 mod random;
 mod record;
+mod scale;
 mod trace;
 
 pub use config::{
@@ -33,6 +34,7 @@ pub use link::{Counters, Link};
 pub use network::{Datagram, Delivery, End, Network, NetworkCounters};
 pub use packets::{Delivered, Flow};
 pub use random::Random;
+pub use scale::{Scale, ScaleError};
 pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};
 
 #[cfg(test)]

@@ -98,7 +98,8 @@ pub struct NetworkCounters {
 /// # Ok::<(), glassline_transport::emulator::ConfigError>(())
 /// ```
 ///
-/// For two paths at once, take two networks and step the one with the earlier [`Network::next_event`].
+/// For several paths at once, take a network each: [`Network::step`] the one with the earliest [`Network::poll_timeout`],
+/// no further than the next one's, and [`Network::advance`] the others to the time that it has reached.
 #[derive(Clone, Debug)]
 pub struct Network {
     /// By the end that sends.
@@ -213,6 +214,15 @@ impl Network {
         }
     }
 
+    /// Goes on to `now`, if that is later, and takes nothing out: what has arrived by then comes from the next
+    /// [`Network::step`]. For networks side by side, of which another one has been stepped to `now`, so that what is
+    /// sent leaves on all of them at the same time.
+    pub fn advance(&mut self, now: Time) {
+        if now != Time::NEVER {
+            self.now = self.now.max(now);
+        }
+    }
+
     /// The link that `from` sends into: its counters, its queue.
     pub fn link(&self, from: End) -> &Link<Datagram> {
         &self.links[from as usize]
@@ -308,6 +318,23 @@ mod tests {
         assert_eq!(arrivals.iter().map(|arrival| arrival.bytes[0]).collect::<Vec<_>>(), [4, 2]);
         assert_eq!(arrivals[0].from, "203.0.113.9:4000".parse().unwrap());
         assert_eq!(network.counters().unreachable, 2);
+    }
+
+    #[test]
+    fn a_network_that_is_advanced_keeps_what_has_arrived_for_the_next_step() {
+        let mut network = network();
+        network.send(End::Near, vec![1; 972]);
+        network.advance(at(11));
+        // What is sent now leaves now, behind what is there.
+        network.send(End::Near, vec![2; 972]);
+        let first = network.step(at(11)).unwrap();
+        assert_eq!((first.at, first.bytes[0]), (at(11), 1));
+        assert_eq!((network.step(at(21)), network.now()), (None, at(21)));
+        assert_eq!(network.step(Time::NEVER).map(|second| second.at), Some(at(22)));
+        // Neither back nor to the end of time.
+        network.advance(at(5));
+        network.advance(Time::NEVER);
+        assert_eq!(network.now(), at(22));
     }
 
     #[test]

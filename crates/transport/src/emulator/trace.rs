@@ -4,6 +4,7 @@
 //! network could deliver 1504 bytes. A millisecond that stands several times could deliver as often. After its last
 //! line a trace begins again, that line's time taken as the new zero.
 
+use super::scale::Scale;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -46,6 +47,17 @@ pub enum TraceError {
         /// The millisecond.
         at: u32,
     },
+    /// More than [`Trace::MAX_PER_MILLISECOND`] once it was scaled.
+    #[error(
+        "{scale} times the trace has more than {} opportunities in millisecond {at}",
+        Trace::MAX_PER_MILLISECOND
+    )]
+    Scaled {
+        /// By which it was scaled.
+        scale: Scale,
+        /// The millisecond.
+        at: u32,
+    },
     /// No line at all.
     #[error("a trace without a line; expected at least one number of milliseconds")]
     Empty,
@@ -75,6 +87,9 @@ pub(super) struct Run {
     pub(super) at_ms: u32,
     pub(super) count: u32,
 }
+
+/// Rounds of fewer opportunities are put together before they are scaled: then rounding changes capacity by 0.1 % at most.
+const SCALED_OPPORTUNITIES: u64 = 1000;
 
 impl Trace {
     /// The longest text that is taken: 64 MiB, some ten million opportunities.
@@ -152,6 +167,52 @@ impl Trace {
             return self.clone();
         }
         Trace { runs, opportunities: self.opportunities }
+    }
+
+    /// The trace with its capacity scaled: so many of its opportunities are left, or as many more stand in their
+    /// milliseconds, spread as evenly as their number allows. Its last line stays, and with it the length of a round;
+    /// a round of few opportunities becomes several, over which they thin out. The capacity is that share of the
+    /// trace's to one opportunity of a round, or to 0.1 %.
+    ///
+    /// # Errors
+    /// A millisecond would have more than [`Trace::MAX_PER_MILLISECOND`].
+    pub fn scaled(&self, scale: Scale) -> Result<Trace, TraceError> {
+        let rounds = self.rounds_to_scale(scale);
+        let all = self.opportunities.saturating_mul(rounds);
+        // Counted from the end, so that the last opportunity is kept.
+        let kept_after = |passed: u64| scale.of_rounded_up(all - passed);
+        let mut trace = Trace { runs: Vec::new(), opportunities: kept_after(0) };
+        let mut passed = 0;
+        for round in 0..rounds {
+            for run in &self.runs {
+                let kept = kept_after(passed) - kept_after(passed + u64::from(run.count));
+                passed += u64::from(run.count);
+                // `rounds_to_scale` has seen to it that time fits.
+                let at_ms = (round * u64::from(self.period_ms()) + u64::from(run.at_ms)) as u32;
+                let so_far =
+                    trace.runs.last().filter(|last| last.at_ms == at_ms).map_or(0, |last| last.count);
+                let count = kept + u64::from(so_far);
+                if count > u64::from(Trace::MAX_PER_MILLISECOND) {
+                    return Err(TraceError::Scaled { scale, at: at_ms });
+                }
+                // A round's last line and the next one's first may be of one time.
+                match trace.runs.last_mut() {
+                    Some(last) if last.at_ms == at_ms => last.count = count as u32,
+                    _ if kept > 0 => trace.runs.push(Run { at_ms, count: count as u32 }),
+                    _ => {}
+                }
+            }
+        }
+        trace.runs.shrink_to_fit();
+        Ok(trace)
+    }
+
+    /// Rounds that are scaled as one: as many as give whole opportunities, or [`SCALED_OPPORTUNITIES`] of them.
+    fn rounds_to_scale(&self, scale: Scale) -> u64 {
+        let exact = scale.whole_multiple(self.opportunities);
+        let enough = SCALED_OPPORTUNITIES.div_ceil(scale.of_rounded_up(self.opportunities));
+        let in_time = u64::from(u32::MAX) / u64::from(self.period_ms().max(1));
+        exact.min(enough).min(in_time).max(1)
     }
 
     /// Opportunities before `length` has passed, counted by whole rounds and what of another one is before it.

@@ -1,6 +1,6 @@
 //! Networks and senders.
 
-use crate::experiment::{Cost, Setup};
+use crate::experiment::{Cost, Line, Setup};
 use glassline_direct::{CodecMode, SenderSettings};
 use glassline_media::FrameRate;
 use glassline_transport::emulator::{LinkConfig, OutageEffect, OutageTimes, Outages, Queue, Service, Trace};
@@ -281,8 +281,7 @@ impl Case {
             }
         };
         Setup {
-            up: way(self.network.up),
-            down: way(self.network.down),
+            lines: vec![Line { up: way(self.network.up), down: way(self.network.down) }],
             seed: options.seed,
             rate: options.rate,
             duration: self.duration(traces, options),
@@ -363,7 +362,9 @@ mod tests {
         let setup = case.setup(&traces, &options(None));
         assert_eq!(setup.duration, Duration::from_secs(7), "as long as the trace");
         assert_eq!(setup.cost.processors, 1);
-        assert!(matches!(setup.up.service, Service::Trace(_)) && setup.up.overhead_bytes == 4);
+        assert!(
+            matches!(setup.lines[0].up.service, Service::Trace(_)) && setup.lines[0].up.overhead_bytes == 4
+        );
         assert_eq!(case.setup(&traces, &options(Some(2))).duration, Duration::from_secs(2));
         let none = BTreeMap::new();
         let setup = Case::named("conventional").unwrap().setup(&none, &options(Some(60)));
@@ -371,7 +372,7 @@ mod tests {
         let setup = Case::named("no-grace").unwrap().setup(&none, &options(None));
         assert!(matches!(setup.controller, Controller::Salsify { grace_periods: false, .. }));
         for case in CASES {
-            case.setup(&none, &options(None)).up.check().unwrap();
+            case.setup(&none, &options(None)).lines[0].up.check().unwrap();
         }
         assert!(Case::named("outage").unwrap().network.to_string().contains("off for 1 s after 20 s"));
     }
