@@ -429,7 +429,7 @@ fn drawing(input: &Input, lines: &[LineOptions], outcome: &Outcome, summary: &Su
         1 => format!("{name} over one line"),
         several => format!("{name} over {several} lines"),
     };
-    let about = "The direction of the video, from the capture of the first picture on.";
+    let about = "The direction of the video, from the capture of the first picture to that of the last.";
     let verdict = format!(
         "{:.2} Mbit/s of video; {} of {} pictures shown, delay p50 {:.0}, p95 {:.0} ms.",
         summary.bits_per_s / 1e6,

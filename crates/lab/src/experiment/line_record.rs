@@ -14,9 +14,11 @@ pub(super) struct LineRecord {
     traffic: Traffic,
     figures: Figures,
     start: Time,
-    /// Bytes that it had carried at the start, and those that it has carried since, where that was measured.
+    /// Bytes that it had carried at the start.
     carried_before: u64,
+    /// Those that it has carried since, and what had happened, when the last picture was captured.
     carried: u64,
+    until_end: Figures,
 }
 
 impl LineRecord {
@@ -29,6 +31,7 @@ impl LineRecord {
             start: now,
             carried_before: link.counters().delivered.bytes,
             carried: 0,
+            until_end: Figures::new(now),
         }
     }
 
@@ -48,9 +51,10 @@ impl LineRecord {
         self.traffic.note(slots, link.is_on());
     }
 
-    /// Measures what was carried so far.
+    /// Measures what was carried so far: all pictures are captured. Those behind are waited for, with an empty line.
     pub(super) fn note_carried(&mut self, link: &Link<Datagram>) {
         self.carried = link.counters().delivered.bytes - self.carried_before;
+        self.until_end = self.figures.clone();
     }
 
     /// Adds to each picture's slot what the line was sent then.
@@ -71,7 +75,7 @@ impl LineRecord {
             queue_p50: self.figures.queue_delay().quantile(0.5),
             queue_p95: self.figures.queue_delay().quantile(0.95),
             dropped_packets: link.counters().dropped().packets,
-            direction: Direction::new(link.counters(), self.figures.clone(), constant_bps),
+            direction: Direction::new(link.counters(), self.until_end.clone(), constant_bps),
         }
     }
 }

@@ -90,7 +90,7 @@ pub struct LineOutcome {
     pub(crate) queue_p95: Duration,
     /// Packets that it has lost or dropped.
     pub(crate) dropped_packets: u64,
-    /// What happened on it over time, from the capture of the first picture until the last ones were waited for.
+    /// What happened on it over time, from the capture of the first picture to that of the last.
     pub direction: Direction,
 }
 

@@ -172,7 +172,7 @@ impl Trace {
     /// The trace with its capacity scaled: so many of its opportunities are left, or as many more stand in their
     /// milliseconds, spread as evenly as their number allows. Its last line stays, and with it the length of a round;
     /// a round of few opportunities becomes several, over which they thin out. The capacity is that share of the
-    /// trace's to one opportunity of a round, or to 0.1 %.
+    /// trace's to 0.1 %; of rounds that take weeks, of which few fit into a trace, to one opportunity of a round.
     ///
     /// # Errors
     /// A millisecond would have more than [`Trace::MAX_PER_MILLISECOND`].
@@ -207,10 +207,10 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Rounds that are scaled as one: as many as give whole opportunities, or [`SCALED_OPPORTUNITIES`] of them.
+    /// Rounds that are scaled as one: as many as leave a whole number of opportunities, or [`SCALED_OPPORTUNITIES`] of them.
     fn rounds_to_scale(&self, scale: Scale) -> u64 {
         let exact = scale.whole_multiple(self.opportunities);
-        let enough = SCALED_OPPORTUNITIES.div_ceil(scale.of_rounded_up(self.opportunities));
+        let enough = scale.multiple_for(self.opportunities, SCALED_OPPORTUNITIES);
         let in_time = u64::from(u32::MAX) / u64::from(self.period_ms().max(1));
         exact.min(enough).min(in_time).max(1)
     }
