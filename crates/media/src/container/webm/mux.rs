@@ -38,6 +38,8 @@ const PRE_SKIP: Ticks = Ticks(PRE_SKIP_SAMPLES as i64 * 90 / 48);
 const SOUND_WAIT: i64 = 2 * Ticks::RATE as i64;
 /// So many units wait for it at most, whatever their time stamps say.
 const WAITING_MAX: usize = 1000;
+/// So many units of sound wait for the first picture; of more the earliest are left out.
+const EARLY_MAX: usize = 100;
 /// Blocks of one track wait for those of the other that are earlier for so long at most, in milliseconds: what waits is lost in a
 /// crash.
 const HOLD_MAX_MS: i64 = 1000;
@@ -209,16 +211,20 @@ impl Recorder {
             Stage::Waiting(waiting) => waiting,
             Stage::Over => return Ok(()),
         };
-        // Sound that comes before the pictures begin is nowhere.
-        if waiting.is_empty() && !begins(unit) {
-            return Ok(());
-        }
+        let has_begun = waiting.iter().any(|unit| unit.codec.is_video());
         if unit.codec == Codec::Opus {
             Media::of(unit, false)?;
+            // Sound may be ahead of the picture that it belongs to.
+            if !has_begun && waiting.len() >= EARLY_MAX {
+                waiting.pop_front();
+            }
+        } else if !has_begun && !begins(unit) {
+            return Ok(());
         }
         waiting.push_back(unit.clone());
+        let Some(first) = waiting.iter().find(|unit| unit.codec.is_video()) else { return Ok(()) };
         let lacks_sound = self.wants_sound && waiting.iter().all(|unit| unit.codec.is_video());
-        let waited = waiting.front().map_or(0, |first| (unit.pts - first.pts).0);
+        let waited = (unit.pts - first.pts).0;
         if lacks_sound && (0..SOUND_WAIT).contains(&waited) && waiting.len() < WAITING_MAX {
             return Ok(());
         }
@@ -229,7 +235,7 @@ impl Recorder {
     fn begin(&mut self, origin: Origin, out: &mut Vec<u8>) -> Result<(), Error> {
         let Stage::Waiting(waiting) = &mut self.stage else { return Ok(()) };
         let waiting = std::mem::take(waiting);
-        let Some(first) = waiting.front() else { return Ok(()) };
+        let Some(first) = waiting.iter().find(|unit| unit.codec.is_video()) else { return Ok(()) };
         let media = Media::of(first, false)?;
         let Media::Av1 { sequence, parsed, .. } = &media else {
             return Err(Error::Codec { codec: first.codec });

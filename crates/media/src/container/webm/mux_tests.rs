@@ -253,9 +253,13 @@ fn sound_is_waited_for_two_seconds_and_then_pictures_begin_alone() {
 
 #[test]
 fn what_comes_before_the_first_key_frame_is_left_out() {
-    let units = [sound(0), picture(0, false, &[]), sound(20), picture(40, true, &[]), sound(30), sound(50)];
+    let units = [sound(0), picture(0, false, &[]), sound(60), picture(40, true, &[]), sound(30), sound(80)];
     let back = read(&file(true, &units));
-    assert_eq!(back.iter().map(|unit| unit.codec).collect::<Vec<_>>(), [Codec::Av1, Codec::Opus]);
+    // Sound that was ahead of its picture is heard with it.
+    let times: Vec<_> = back.iter().map(|unit| (unit.codec, unit.pts.0.div_euclid(90))).collect();
+    assert_eq!(times, [(Codec::Av1, 0), (Codec::Opus, 20), (Codec::Opus, 40)]);
+    let many: Vec<_> = (0..500).map(sound).chain([picture(0, true, &[]), picture(500, false, &[])]).collect();
+    assert_eq!(read(&file(true, &many)).len(), EARLY_MAX + 2);
     // Where none comes nothing is written.
     let (mut recorder, mut out) = (Recorder::new(true), Vec::new());
     recorder.push(&units[1], &mut out).unwrap();
