@@ -53,7 +53,7 @@ impl Drop for Lossy {
 
 /// Sends four seconds of the test pattern over a lossy way into `output`. Returns what both ends tell, and how many packets were
 /// lost.
-fn send_into(output: &str) -> (Value, Value, u32) {
+pub(crate) fn send_into(output: &str) -> (Value, Value, u32) {
     let arguments = ["receive", "link://127.0.0.1:0", output, "--insecure", "--once", "--json"];
     let mut receiver = Running::start(Command::new(GLASSLINE).args(arguments));
     let what = "listening address=";

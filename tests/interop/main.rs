@@ -13,6 +13,8 @@ mod curl;
 mod datagrams;
 #[cfg(feature = "av1")]
 mod direct_av1;
+#[cfg(feature = "av1")]
+mod direct_webm;
 mod ffmpeg;
 mod flv_packaged;
 mod glass;

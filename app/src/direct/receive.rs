@@ -32,7 +32,8 @@ pub(crate) struct Args {
     /// receiver holds), - (standard output: y4m, each picture at its display time), or null: (nowhere). With audio,
     /// encoded to H.264: FILE.ts, FILE.mp4, udp://HOST:PORT, a relay at http://HOST:PORT/live/NAME.ts, or preview:
     /// (preview:ADDR:PORT), a web page with a player, by default at http://127.0.0.1:8081/ and only for this machine.
-    /// Pictures that were sent as H.264 go unchanged into all of these except y4m and IVF, and into FILE.h264
+    /// Pictures that were sent as H.264 go unchanged into all of these except y4m and IVF, and into FILE.h264. Pictures
+    /// that were sent as AV1 go unchanged into FILE.ivf, FILE.mp4 and FILE.webm; the last one takes them alone
     #[arg(value_name = "OUTPUT")]
     output: String,
     #[command(flatten)]
@@ -65,7 +66,7 @@ const BRIEF: [Brief; 9] = [
     ("listen", "Address to listen on"),
     (
         "output",
-        "preview: (a page with a player), - (y4m for a pipe), FILE.mp4, FILE.ts, http://HOST:PORT/live/NAME.ts or null:",
+        "preview: (a page with a player), - (y4m for a pipe), FILE.mp4, FILE.ts, FILE.webm (of AV1), http://HOST:PORT/live/NAME.ts or null:",
     ),
     ("key", "File with the key that both ends have (glassline key new)"),
     ("audio_out", "Where audio goes with y4m: alsa:DEVICE or FILE.wav"),

@@ -26,6 +26,9 @@ use std::sync::Arc;
 /// Of H.264 that is made of received pictures: they were coded once, and the same machine decodes them.
 const PRESET: &str = "superfast";
 
+/// Outputs of which a stream is made.
+const STREAMS: &str = "name FILE.ts, FILE.mp4, udp://HOST:PORT, http://HOST:PORT/live/NAME.ts or preview:";
+
 /// Where what comes goes, beside its pictures.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "What is received")]
@@ -81,7 +84,13 @@ impl ReceiveOptions {
 
     /// How a stream for `target` is made.
     fn publish(&self, target: Target) -> Result<PublishSettings> {
-        let request = self.request()?;
+        let is_coded = target.is_webm();
+        if is_coded && self.publishes() {
+            let message = format!("an option says how a stream is made, and {target} gets AV1 as it comes");
+            return Err(failure::usage(message, STREAMS));
+        }
+        // Nothing is encoded for it, so that it needs no encoder.
+        let request = if is_coded { Request::new(Input::Stdin) } else { self.request()? };
         let key = self.publish_key_file.as_deref().map(encode::read_key).transpose()?;
         let connector = target.is_tls().then(|| self.trust.connector()).transpose()?;
         let credentials = Credentials { key, connector };
@@ -138,7 +147,7 @@ impl Receiving {
         if publisher.is_none() && options.publishes() {
             return Err(failure::usage(
                 format!("an option says how a stream is made, and {output} is none"),
-                "name FILE.ts, FILE.mp4, udp://HOST:PORT, http://HOST:PORT/live/NAME.ts or preview:",
+                STREAMS,
             ));
         }
         let video = VideoReceiver::new(sink, options.limits()).context("cannot start a thread")?;

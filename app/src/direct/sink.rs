@@ -46,6 +46,11 @@ pub(super) fn open(name: &str, publish: impl FnOnce(Target) -> Result<PublishSet
             return Ok(alone(Box::new(Units { writer: Box::new(BufWriter::new(create()?)) })));
         }
         "ts" | "mp4" => return published(name, publish),
+        "webm" => {
+            // Written once AV1 comes; whether it can be is told now.
+            create()?;
+            return Ok(of_publisher(Publisher::new(publish(Target::File(name.into()))?)));
+        }
         _ if name.contains("://") => return published(name, publish),
         _ => {}
     }
@@ -55,7 +60,7 @@ pub(super) fn open(name: &str, publish: impl FnOnce(Target) -> Result<PublishSet
     if name != "null:" && extension(name) != "y4m" {
         return Err(failure::usage(
             format!("{name} takes no pictures"),
-            "name FILE.y4m, FILE.ivf, FILE.h264, FILE.ts, FILE.mp4, - (standard output), udp://HOST:PORT, \
+            "name FILE.y4m, FILE.ivf, FILE.h264, FILE.ts, FILE.mp4, FILE.webm, - (standard output), udp://HOST:PORT, \
              http://HOST:PORT/live/NAME.ts, preview: or null:",
         ));
     }

@@ -1,5 +1,6 @@
 //! Publishes what is received as a stream that other programs understand: in a file, to a relay, in datagrams. Our own kind
-//! of pictures is encoded to H.264 for that; access units go as they are, and frames of AV1 into files of MP4.
+//! of pictures is encoded to H.264 for that; access units go as they are, and frames of AV1 into files of MP4 and WebM. WebM takes
+//! nothing else.
 //!
 //! ```text
 //! pictures ─► Encoding (x264, muxer) ─┐
@@ -315,7 +316,17 @@ impl State {
     /// alone has all of them.
     fn takes_frames(&self) -> bool {
         match &self.settings.to {
-            PublishTo::Targets { targets, .. } => targets.iter().all(Target::is_mp4),
+            PublishTo::Targets { targets, .. } => {
+                targets.iter().all(|target| target.is_mp4() || target.is_webm())
+            }
+            PublishTo::Relay { .. } => false,
+        }
+    }
+
+    /// Whether a file is among the targets that takes frames of AV1 and nothing else.
+    fn needs_av1(&self) -> bool {
+        match &self.settings.to {
+            PublishTo::Targets { targets, .. } => targets.iter().any(Target::is_webm),
             PublishTo::Relay { .. } => false,
         }
     }
@@ -453,6 +464,13 @@ impl Sink for Publisher {
             return Ok(());
         }
         let taken = match &shown.content {
+            Content::Picture(_) if state.needs_av1() => Err(io::Error::other(
+                "VP8 comes, coded against what this receiver alone has, and FILE.webm takes AV1 alone; name FILE.mp4 \
+                 or FILE.ivf, or send --codec av1",
+            )),
+            Content::Unit(_) if state.needs_av1() => Err(io::Error::other(
+                "H.264 comes, which WebM does not hold; name FILE.mp4, FILE.ts or FILE.h264, or send --codec av1",
+            )),
             Content::Picture(picture) => state.show_picture(picture, shown.rate, captured),
             Content::Unit(unit) => state.show_coded(&CodedPicture::of_unit(unit), captured),
             Content::Frame(frame) => match CodedPicture::of_frame(frame) {

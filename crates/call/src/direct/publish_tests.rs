@@ -5,6 +5,7 @@ use glassline_direct::coded::UnitHeader;
 use glassline_media::{PixelFormat, Size, Utc};
 use glassline_streams::{FreeNames, NoThreads};
 use glassline_studio::capture::Input;
+use glassline_test_support::program::Scratch;
 use std::path::PathBuf;
 
 const RATE: FrameRate = match FrameRate::new(25, 1) {
@@ -201,6 +202,24 @@ fn a_stream_of_units_takes_no_pictures() {
     let picture = Picture::new(PixelFormat::I420, Size::new(64, 48).unwrap(), Time::ZERO);
     let refused = sink.show(&shown(Content::Picture(picture), Time::from_millis(80))).unwrap_err();
     assert!(refused.to_string().contains("now sends pictures"), "{refused}");
+    sink.finish().unwrap();
+}
+
+#[test]
+fn a_webm_file_takes_frames_and_refuses_what_it_does_not_hold_with_a_name_that_does() {
+    let scratch = Scratch::new("publish-webm");
+    let publisher = to_file(scratch.file("a.webm").into());
+    let mut sink = publisher.sink();
+    assert!(sink.takes_frames());
+    assert!(to_file("a.mp4".into()).sink().takes_frames() && !to_file("a.ts".into()).sink().takes_frames());
+    let picture = Picture::new(PixelFormat::I420, Size::new(64, 48).unwrap(), Time::ZERO);
+    for (content, names) in [
+        (Content::Picture(picture), ["VP8 comes", "FILE.ivf"]),
+        (Content::Unit(unit(0, None)), ["H.264 comes", "FILE.h264"]),
+    ] {
+        let refused = sink.show(&shown(content, Time::from_millis(40))).unwrap_err().to_string();
+        assert!(names.iter().all(|name| refused.contains(name)) && refused.contains("FILE.mp4"), "{refused}");
+    }
     sink.finish().unwrap();
 }
 

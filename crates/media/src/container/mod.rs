@@ -4,6 +4,7 @@ mod boundary;
 pub mod cmaf;
 pub mod flv;
 mod frames;
+mod growing;
 pub mod ivf;
 pub mod ivf_rate;
 pub mod ivf_salvage;

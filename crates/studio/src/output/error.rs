@@ -4,6 +4,7 @@ use glassline_delivery::output::DestinationError;
 pub use glassline_delivery::push::PushFailure;
 use glassline_io::containment::Panicked;
 use glassline_media::container::cmaf;
+use glassline_media::container::webm::mux;
 use glassline_streams::PushError as RelayError;
 use std::io;
 use thiserror::Error;
@@ -41,6 +42,14 @@ pub enum Error {
         name: String,
         /// Why.
         error: cmaf::Error,
+    },
+    /// A codec or change of codec that WebM does not take.
+    #[error("{name}: {error}")]
+    RecordWebm {
+        /// The file's.
+        name: String,
+        /// Why.
+        error: mux::Error,
     },
     /// Not a place for datagrams.
     #[error(transparent)]

@@ -1,8 +1,7 @@
-//! Files: the transport stream as it is, or fragmented MP4.
+//! Files that get the transport stream as it is.
 
 use super::{Demand, Error, Output, Packets, Result, StatusHandle};
-use glassline_media::container::cmaf::{self, Recorder};
-use glassline_media::container::ts::{Demuxer, Event, Program};
+use glassline_media::container::cmaf::Patch;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -13,19 +12,19 @@ fn create(path: &Path) -> Result<File> {
 }
 
 /// A file of pieces, which ends with a whole one also where the disk is full.
-struct Pieces {
-    status: StatusHandle,
+pub(super) struct Pieces {
+    pub(super) status: StatusHandle,
     file: File,
     /// Bytes of whole pieces.
     whole: u64,
 }
 
 impl Pieces {
-    fn create(path: &Path, status: StatusHandle) -> Result<Pieces> {
+    pub(super) fn create(path: &Path, status: StatusHandle) -> Result<Pieces> {
         Ok(Pieces { file: create(path)?, status, whole: 0 })
     }
 
-    fn append(&mut self, piece: &[u8]) -> Result<()> {
+    pub(super) fn append(&mut self, piece: &[u8]) -> Result<()> {
         if let Err(error) = self.file.write_all(piece) {
             // A pipe cannot be cut; its reader sees that it ends.
             let _ = self.file.set_len(self.whole);
@@ -34,6 +33,14 @@ impl Pieces {
         self.whole += piece.len() as u64;
         self.status.sent(piece.len());
         Ok(())
+    }
+
+    /// Puts bytes in the place of earlier ones. What cannot be sought, as a pipe, stays as it is: files are as good without.
+    pub(super) fn patch(&mut self, patch: &Patch) -> Result<()> {
+        if !self.file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            return Ok(());
+        }
+        self.file.write_all_at(&patch.bytes, patch.offset).map_err(Error::write(self.status.name()))
     }
 }
 
@@ -50,79 +57,6 @@ impl Output for TsFile {
     fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
         self.0.append(packets.bytes)?;
         Ok(Demand::Nothing)
-    }
-}
-
-/// Fragmented MP4: the access units out of the packets, a fragment for each group of pictures.
-pub(super) struct Mp4File {
-    pieces: Pieces,
-    demuxer: Demuxer,
-    recorder: Option<Recorder>,
-    bytes: Vec<u8>,
-}
-
-impl Mp4File {
-    pub(super) fn create(path: &Path, status: StatusHandle) -> Result<Mp4File> {
-        let pieces = Pieces::create(path, status)?;
-        Ok(Mp4File { pieces, demuxer: Demuxer::new(), recorder: None, bytes: Vec::new() })
-    }
-
-    fn record(&mut self) -> Result<()> {
-        while let Some(event) = self.demuxer.poll() {
-            match event {
-                Event::Program(program) => {
-                    self.recorder.get_or_insert_with(|| Recorder::new(has_sound(&program)));
-                }
-                Event::AccessUnit { unit, .. } => {
-                    if let Some(recorder) = &mut self.recorder {
-                        recorder.push(&unit, &mut self.bytes).map_err(|error| self.refused(error))?;
-                    }
-                }
-                Event::Pcr { .. } => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn refused(&self, error: cmaf::Error) -> Error {
-        Error::Record { name: self.pieces.status.name().to_owned(), error }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        // Whole fragments.
-        let appended = self.pieces.append(&self.bytes);
-        self.bytes.clear();
-        appended
-    }
-}
-
-fn has_sound(program: &Program) -> bool {
-    program.streams.iter().any(|stream| stream.codec.is_some_and(|codec| !codec.is_video()))
-}
-
-impl Output for Mp4File {
-    fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
-        self.demuxer.push(packets.bytes);
-        let recorded = self.record();
-        self.flush()?;
-        recorded?;
-        Ok(Demand::Nothing)
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.demuxer.finish();
-        let recorded = self.record();
-        let patch = self.recorder.as_mut().map(|recorder| recorder.finish(&mut self.bytes)).transpose();
-        self.flush()?;
-        recorded?;
-        // What cannot be sought, as a pipe, is as good without the duration in front.
-        if let Some(patch) = patch.map_err(|error| self.refused(error))?.flatten()
-            && self.pieces.file.metadata().is_ok_and(|metadata| metadata.is_file())
-        {
-            let patched = self.pieces.file.write_all_at(&patch.bytes, patch.offset);
-            patched.map_err(Error::write(self.pieces.status.name()))?;
-        }
-        Ok(())
     }
 }
 
@@ -194,15 +128,5 @@ mod tests {
         assert!(pieces.append(&packets(1)).is_err());
         assert_eq!((pieces.whole, pieces.status.get().bytes), (3 * 188, 3 * 188));
         assert_eq!(std::fs::read(&path).unwrap(), packets(3));
-    }
-
-    #[test]
-    fn a_recording_of_nothing_but_filler_is_an_empty_file_and_no_failure() {
-        let scratch = Scratch::new("mp4-nothing");
-        let path = scratch.path().join("a.mp4");
-        let mut file = Mp4File::create(&path, StatusHandle::new("a.mp4")).unwrap();
-        file.write(&Packets::whole(&packets(100), true)).unwrap();
-        file.finish().unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), [0; 0]);
     }
 }

@@ -14,6 +14,7 @@ mod file;
 mod network;
 mod outputs;
 mod push;
+mod recorded;
 mod relay;
 mod status;
 mod target;

@@ -1,9 +1,11 @@
 //! All outputs of a stream: opened, written to, and what is known of each.
 
 use super::datagrams::DatagramOutput;
-use super::file::{Mp4File, TsFile};
+use super::file::TsFile;
 use super::network::Network;
 use super::push::PushOutput;
+use super::recorded::Container::{Mp4, WebM};
+use super::recorded::RecordedFile;
 use super::status::{State, StatusHandle};
 use super::threaded::ThreadedOutput;
 use super::{Credentials, Demand, Error, Liveness, Output, Packets, Result, Target};
@@ -53,7 +55,12 @@ impl Opener {
                 return Ok(Box::new(PushOutput::open(url, &credentials, live, status, &network)?));
             }
             Target::Stdout => Box::new(Stdout(status.clone())),
-            Target::File(path) if target.is_mp4() => Box::new(Mp4File::create(path, status.clone())?),
+            Target::File(path) if target.is_mp4() => {
+                Box::new(RecordedFile::create(path, Mp4, status.clone())?)
+            }
+            Target::File(path) if target.is_webm() => {
+                Box::new(RecordedFile::create(path, WebM, status.clone())?)
+            }
             Target::File(path) => Box::new(TsFile::create(path, status.clone())?),
         };
         if !live.live {

@@ -11,7 +11,8 @@ use thiserror::Error;
 /// Where a stream goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A file: a transport stream, fragmented MP4, or IVF.
+    /// A file: a transport stream, fragmented MP4, IVF, or WebM. No text names a file of WebM as the place of any stream: only AV1
+    /// can be written to it.
     File(PathBuf),
     /// Standard output.
     Stdout,
@@ -124,6 +125,12 @@ impl Target {
     #[must_use]
     pub fn is_mp4(&self) -> bool {
         matches!(self, Target::File(path) if has_extension(path, "mp4"))
+    }
+
+    /// Whether it is a WebM file, which takes AV1 alone.
+    #[must_use]
+    pub fn is_webm(&self) -> bool {
+        matches!(self, Target::File(path) if has_extension(path, "webm"))
     }
 }
 
@@ -388,6 +395,9 @@ mod tests {
         assert_eq!(of("null:"), (false, false, false));
         assert_eq!(of("udp://h:1"), (false, false, true));
         assert_eq!(of("http://h/live/a.mp4"), (false, false, true));
+        // Most streams are of codecs that WebM does not hold.
+        assert!("a.webm".parse::<Target>().is_err());
+        assert!(Target::File("a.WebM".into()).is_webm() && !Target::File("a.mp4".into()).is_webm());
     }
 
     #[test]

@@ -30,10 +30,12 @@ pub use chunk::{Captured, Run, Sample, write_chunk};
 pub use init::{Brand, duration_box, write_init};
 pub use read::{Chunk, Event, FourCc, ProducerTime, ReadError, ReadRun, ReadSample, ReadTrack, Reader};
 pub(super) use read::{SampleForm, Unfit};
-pub use record::{Patch, Recorder};
+pub use record::Recorder;
 pub use segment::{CAPTURE_SCHEME, EventMessage, EventTime, SegmentKind, write_event, write_segment_type};
 pub use timeline::{LiveTimeline, Timed, Timeline};
 pub use track::{Media, Pictures, Track};
+
+pub use super::growing::Patch;
 
 use crate::access_unit::{AccessUnit, Codec};
 use crate::bitstream;

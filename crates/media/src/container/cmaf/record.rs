@@ -8,6 +8,7 @@ use super::timeline::{Timed, Timeline};
 use super::track::{Media, Track};
 use crate::access_unit::{AccessUnit, Codec};
 use crate::bitstream;
+use crate::container::growing::{Entries, Patch};
 use crate::time::Ticks;
 use std::collections::VecDeque;
 
@@ -22,17 +23,6 @@ const SOUND_WAIT: i64 = 2 * Ticks::RATE as i64;
 const WAITING_MAX: usize = 1000;
 /// A fragment ends, too, when it has this many bytes.
 const FRAGMENT_MAX_BYTES: usize = 64 << 20;
-/// Places to begin that the end of the file lists; beyond, every second one is left out again and again.
-const ENTRIES_MAX: usize = 16_384;
-
-/// Bytes to be put in the place of those that were given out before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Patch {
-    /// Where, from the file's first byte.
-    pub offset: u64,
-    /// What stands there then.
-    pub bytes: Vec<u8>,
-}
 
 /// Makes a fragmented MP4 file of pictures and, perhaps, sound.
 ///
@@ -51,6 +41,7 @@ pub struct Recorder {
     origin: u64,
     duration_at: u64,
     sequence: u32,
+    /// Fragments that begin with a key frame.
     entries: Entries,
 }
 
@@ -100,32 +91,6 @@ impl Fragment {
     }
 }
 
-/// Fragments that begin with a key frame: when, and where.
-#[derive(Debug)]
-struct Entries {
-    list: Vec<(u64, u64)>,
-    /// Each so many-th is kept.
-    step: u64,
-    seen: u64,
-}
-
-impl Entries {
-    fn add(&mut self, time: u64, offset: u64) {
-        if self.seen.is_multiple_of(self.step) {
-            if self.list.len() >= ENTRIES_MAX {
-                let mut keep = false;
-                self.list.retain(|_| {
-                    keep = !keep;
-                    keep
-                });
-                self.step *= 2;
-            }
-            self.list.push((time, offset));
-        }
-        self.seen += 1;
-    }
-}
-
 impl Recorder {
     /// A file of pictures and, if `with_sound`, of the sound that comes with them.
     pub fn new(with_sound: bool) -> Recorder {
@@ -136,7 +101,7 @@ impl Recorder {
             origin: 0,
             duration_at: 0,
             sequence: 0,
-            entries: Entries { list: Vec::new(), step: 1, seen: 0 },
+            entries: Entries::default(),
         }
     }
 
@@ -259,7 +224,7 @@ impl Recorder {
         if let Stage::Recording(recording) = &mut self.stage {
             let end = recording.finish();
             self.write_fragment(out);
-            write_entries(&std::mem::take(&mut self.entries.list), out);
+            write_entries(&self.entries.take(), out);
             self.written_bytes = self.offset(out);
             begun.map(|()| Some(Patch { offset: self.duration_at, bytes: duration_box(end) }))
         } else {

@@ -35,9 +35,9 @@ use crate::container::frames::{Coded, Coming, Taken, count};
 use crate::time::Ticks;
 use std::collections::VecDeque;
 
-const INFO: u32 = 0x1549_A966;
-const TIMESTAMP_SCALE: u32 = 0x2A_D7B1;
-const TIMESTAMP: u32 = 0xE7;
+pub(super) const INFO: u32 = 0x1549_A966;
+pub(super) const TIMESTAMP_SCALE: u32 = 0x2A_D7B1;
+pub(super) const TIMESTAMP: u32 = 0xE7;
 /// Nanoseconds of a unit of time where nothing is said (RFC 9559 §5.1.2.9).
 const SCALE_NANOS: u64 = 1_000_000;
 /// A block of more bytes is passed over: a picture of a gigabit.

@@ -8,6 +8,8 @@
 //!   follows for them is not what the file had.
 //! * **Record**: a cluster; each of its children where its size is unknown, since then the next cluster ends it.
 //! * **Join**: a cluster with a key frame as its first picture; any cluster where there are no pictures.
+//!
+//! [`demux`] makes access units of a stream, and [`mux`] a file of access units.
 #![cfg_attr(
     not(test),
     deny(
@@ -20,8 +22,10 @@
 
 pub mod demux;
 pub(super) mod ebml;
+pub mod mux;
 mod reorder;
 mod tracks;
+mod write_head;
 
 use super::boundary::{Boundary, Error, RECORD_MAX_BYTES};
 use super::walk::Walk;

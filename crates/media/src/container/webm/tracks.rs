@@ -8,13 +8,13 @@ use crate::container::frames::{Frames, Track};
 use crate::container::tracks::{CODEC_ID, CODEC_PRIVATE, Kind, webm_name};
 use std::borrow::Cow;
 
-const AUDIO: u64 = 2;
+pub(super) const AUDIO: u64 = 2;
 const SUBTITLE: u64 = 17;
 const FLAG_ENABLED: u32 = 0xB9;
 const FLAG_DEFAULT: u32 = 0x88;
-const CODEC_DELAY: u32 = 0x56AA;
+pub(super) const CODEC_DELAY: u32 = 0x56AA;
 const DEFAULT_DURATION: u32 = 0x23_E383;
-const LANGUAGE: u32 = 0x22_B59C;
+pub(super) const LANGUAGE: u32 = 0x22_B59C;
 const ENCODINGS: u32 = 0x6D80;
 const ENCODING: u32 = 0x6240;
 const COMPRESSION: u32 = 0x5034;
