@@ -75,7 +75,7 @@ impl Networks {
         }
         let far = network(|| {
             let device = configured("far0", FAR, Ipv4Addr::new(10, 77, 0, 2))?;
-            device.take_default_route().map_err(|error| error.to_string())?;
+            device.take_default_route(0).map_err(|error| error.to_string())?;
             Ok(device)
         });
         let near = network(|| {
@@ -84,7 +84,7 @@ impl Networks {
                 configured(&name, address, Ipv4Addr::new(10, 78, index as u8, 1))
             };
             let devices: Vec<Tun> = (0..near_devices).map(make).collect::<Result<_, _>>()?;
-            devices[0].take_default_route().map_err(|error| error.to_string())?;
+            devices[0].take_default_route(0).map_err(|error| error.to_string())?;
             Ok(devices)
         });
         match (far, near) {

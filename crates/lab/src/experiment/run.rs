@@ -143,6 +143,12 @@ impl LinkAccess for Near<'_> {
         sent.ok_or(LinkError::NotOpen { channel })
     }
 
+    fn send_twice(&mut self, now: Time, channel: u8, message: Bytes) -> Result<MessageId, LinkError> {
+        let link = self.world.link(End::Near);
+        link.and_then(|link| link.send_twice(now, channel, message).ok())
+            .ok_or(LinkError::NotOpen { channel })
+    }
+
     fn sound_bytes_per_second(&self) -> u64 {
         self.sound_bytes_per_second
     }

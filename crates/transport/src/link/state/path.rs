@@ -11,6 +11,7 @@ use super::marking::Marking;
 use super::mtu::{BASE, Mtu};
 use super::rounded_down;
 use super::statistics::PathStatistics;
+use super::sum::Trial;
 use crate::capacity::{Arrival, Capacity, Controller};
 use crate::counter::count;
 use crate::link::channel::send::Written;
@@ -139,6 +140,8 @@ pub(crate) struct PathState {
     pub(crate) duplicate_bytes: u64,
     /// How many of them, in front, go ahead of other messages under [`Bonding::Sum`].
     pub(crate) urgent_duplicates: usize,
+    /// How a path that is too slow to be used is tried all the same.
+    pub(super) trial: Trial,
     /// A CLOSE has to be sent.
     pub(crate) close_due: bool,
     pub(crate) candidate: Option<Candidate>,
@@ -213,6 +216,7 @@ impl PathState {
             duplicates: VecDeque::new(),
             duplicate_bytes: 0,
             urgent_duplicates: 0,
+            trial: Trial::default(),
             close_due: false,
             candidate: None,
             responses: Vec::new(),

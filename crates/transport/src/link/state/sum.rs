@@ -18,13 +18,50 @@ use super::paths::Paths;
 use super::statistics::LinkStatistics;
 use crate::link::{Bonding, MAX_PATHS};
 
-/// Of the time by which one path is behind another, a message may take so much longer than over the quick one alone,
-const SPREAD_SHARE: f64 = 0.7;
-/// but by no more than this share of the time within which it is to leave: a message begins when the one before it has left,
-/// and one that still waits when the next one comes is left out.
-const SPREAD_MOST: f64 = 0.7;
+/// Messages follow each other as quickly as this share of the time within which one is to leave.
+const INTERVAL_SHARE: f64 = 1.0 / 1.35;
+/// What waits beside a new message is no more than this share of what leaves until the next one: a message begins when the one
+/// before it has left, and one that has not begun when the next one comes is left out.
+const WAITING_SHARE: f64 = 0.9;
+/// One that is behind by more than so many times the time within which a message is to leave is not tried: it would have to carry
+/// many times what the quick one does to be of use.
+const TRIED_BEHIND: f64 = 2.5;
+/// A trial of a path lasts for so long, and for so many round trips: its rate is found out by doubling.
+const TRIAL: Duration = Duration::from_millis(500);
+const TRIAL_ROUND_TRIPS: u32 = 4;
+/// From the end of one to the next at first; twice as long after each that has shown nothing, up to the longest.
+const FIRST_TRIAL_GAP: Duration = Duration::from_secs(2);
+const LONGEST_TRIAL_GAP: Duration = Duration::from_secs(30);
+/// How finely the time is tried within which a message leaves by the slowest path, down to a half of what was asked for.
+const TRIES: u32 = 8;
 /// How much a new time under way counts beside those before it.
 const ONE_WAY_GAIN: f64 = 0.125;
+
+/// A path is not used that is behind the others by more than what it carries is worth. What it carries is not known while it is not
+/// used: so it is now and then, whatever is sooner by others. Messages are later for so long by what it is behind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trial {
+    until: Time,
+    next: Time,
+    gap: Duration,
+}
+
+impl Trial {
+    fn is_on(self, now: Time) -> bool {
+        now < self.until
+    }
+
+    /// The path is used for what it is known to carry, or is not.
+    fn note(&mut self, now: Time, is_used: bool, rtt: Duration) {
+        if is_used {
+            (self.gap, self.next) = (FIRST_TRIAL_GAP, now);
+        } else if self.next <= now {
+            self.until = now + TRIAL.max(rtt.saturating_mul(TRIAL_ROUND_TRIPS));
+            self.next = self.until + self.gap;
+            self.gap = self.gap.saturating_mul(2).clamp(FIRST_TRIAL_GAP, LONGEST_TRIAL_GAP);
+        }
+    }
+}
 
 /// How much a message may have that is handed over now.
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +86,10 @@ impl PathState {
         self.next_send.since(now).as_secs_f64()
     }
 
+    /// What it is known to carry. Now and then it is sent more, to find out whether it carries that too: what arrives when does
+    /// not follow from that.
     fn bytes_per_second(&self) -> f64 {
-        self.capacity.pacing_rate().bytes_per_second().max(1) as f64
+        self.capacity.pacing_rate().min(self.capacity.bandwidth()).bytes_per_second().max(1) as f64
     }
 
     fn half_round_trip(&self) -> f64 {
@@ -109,7 +148,7 @@ impl Paths {
     /// Whether a path leaves `unsent` bytes to those by which they arrive sooner: they carry all of it before one more packet would be
     /// there by this one.
     pub(super) fn leaves_to_quicker(&self, now: Time, on: usize, unsent: u64) -> bool {
-        if !self.are_summed() {
+        if !self.are_summed() || self[on].trial.is_on(now) {
             return false;
         }
         let behind = self.behind();
@@ -127,7 +166,8 @@ impl Paths {
 
     /// How much a message may have to leave within `delay`, on all paths that carry some of it. It leaves by each so early that
     /// all of it arrives together. `None`: there is no path.
-    pub(super) fn room(&self, now: Time, delay: Duration) -> Option<Room> {
+    pub(super) fn room(&mut self, now: Time, delay: Duration) -> Option<Room> {
+        self.try_unused(now, delay);
         let main = self.main()?;
         let of = |path: &PathState, delay| {
             path.capacity.room(now, delay, path.recovery.in_flight()) * path.freshness(now)
@@ -138,15 +178,52 @@ impl Paths {
         }
         let behind = self.behind();
         let carrying = || (0..self.count()).filter(|on| self.carries(*on));
-        let farthest = carrying().map(|on| behind[on]).fold(0.0, f64::max);
         let delay = delay.as_secs_f64();
-        let all = delay + (SPREAD_SHARE * farthest).min(SPREAD_MOST * delay);
-        let each = |on: usize| of(&self[on], Duration::from_secs_f64((all - behind[on]).max(0.0))).max(0.0);
+        let all = self.time_for(delay, &behind);
+        let time = |on: usize| if self[on].trial.is_on(now) { delay } else { (all - behind[on]).max(0.0) };
+        let each = |on: usize| of(&self[on], Duration::from_secs_f64(time(on))).max(0.0);
         Some(Room {
-            bytes: carrying().filter(|on| behind[*on] < all).map(each).sum(),
+            bytes: carrying().filter(|on| time(*on) > 0.0).map(each).sum(),
             datagram: self.iter().map(|path| path.datagram).min().unwrap_or(main.datagram),
             is_lossy: self.iter().any(|path| now < path.lossy_until),
         })
+    }
+
+    /// Finds out which paths are not used, and has their trials begin.
+    fn try_unused(&mut self, now: Time, delay: Duration) {
+        if !self.are_summed() {
+            return;
+        }
+        let behind = self.behind();
+        let all = self.time_for(delay.as_secs_f64(), &behind);
+        for on in 0..self.count() {
+            if self.carries(on) && behind[on] <= TRIED_BEHIND * delay.as_secs_f64() {
+                let rtt = self[on].rtt();
+                self[on].trial.note(now, behind[on] < all, rtt);
+            }
+        }
+    }
+
+    /// Within which time a message has left that is to leave within `delay` seconds, counted on the quickest path: later by what the
+    /// slowest of those is behind that it leaves by. That is the slowest with which a message begins before the next one comes.
+    fn time_for(&self, delay: f64, behind: &[f64; MAX_PATHS]) -> f64 {
+        let interval = INTERVAL_SHARE * delay;
+        let carrying = || (0..self.count()).filter(|on| self.carries(*on));
+        // What the paths have to carry, less what leaves until the next message and what may wait then.
+        let too_much = |all: f64| {
+            let of = |on: usize| {
+                let time = (all - behind[on]).max(0.0);
+                self[on].bytes_per_second() * (time - (1.0 + WAITING_SHARE) * time.min(interval))
+            };
+            carrying().map(of).sum::<f64>() > 0.0
+        };
+        let mut slowest_first: Vec<f64> = carrying().map(|on| behind[on]).collect();
+        slowest_first.sort_by(|one, other| other.total_cmp(one));
+        let tried = slowest_first.into_iter().flat_map(|behind| {
+            let shares = (0..=TRIES).map(|step| 1.0 - 0.5 * f64::from(step) / f64::from(TRIES));
+            shares.map(move |share| behind + delay * share)
+        });
+        tried.into_iter().find(|all| !too_much(*all)).unwrap_or(delay)
     }
 
     /// The application has asked how much it may send: no path may be slow to find out.
