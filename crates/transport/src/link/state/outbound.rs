@@ -192,9 +192,8 @@ impl Link {
         if !self.paths.are_summed() {
             return false;
         }
-        let (path, datagram) = (&self.paths[on], self.paths.datagram(on));
-        let unsent =
-            self.channels.unsent_bytes(now < path.lossy_until, datagram.saturating_sub(DATA_OVERHEAD));
+        let (lossy, datagram) = (self.paths.are_lossy(now, on), self.paths.datagram(on));
+        let unsent = self.channels.unsent_bytes(lossy, datagram.saturating_sub(DATA_OVERHEAD));
         self.paths.leaves_to_quicker(now, on, unsent)
     }
 
@@ -260,11 +259,11 @@ impl Link {
         out: &mut Vec<u8>,
         contents: &mut Vec<Content>,
     ) -> bool {
+        let lossy = self.paths.are_lossy(now, on);
         let path = &mut self.paths[on];
         let before = out.len();
         path.write_grace(now, out);
         let after_grace = out.len();
-        let lossy = now < path.lossy_until;
         let copies: &[Duration] = match self.settings.copies {
             Copies::WhenLossy if lossy && path.rtt() > SHORT_WAY => &COPY_AFTER,
             Copies::Always => &COPY_AFTER,

@@ -85,6 +85,9 @@ pub(crate) enum Health {
     Silent,
 }
 
+/// On a path that loses packets the last one before a pause may be lost, behind which nothing is acknowledged until the next ones
+/// are: it is waited for so much longer.
+const LOSSY_PATIENCE: Duration = Duration::from_millis(50);
 /// A path is silent when it has not answered for so much longer than the probe timeout.
 const SILENT_AFTER: Duration = Duration::from_millis(100);
 
@@ -324,13 +327,17 @@ impl PathState {
         self.health == Health::Well
     }
 
+    /// Since when something is under way that is not answered. Where other paths take over at once it is the oldest packet that
+    /// counts, and not the newest answer.
+    fn unanswered(&self) -> Option<Time> {
+        let oldest = self.recovery.oldest_unanswered().filter(|_| self.bonding == Bonding::Sum);
+        let oldest = oldest.map(|at| if at < self.lossy_until { at + LOSSY_PATIENCE } else { at });
+        self.unanswered_since.into_iter().chain(oldest).min()
+    }
+
     /// When it is late, and when it is silent, if nothing is answered until then.
     pub(super) fn health_timeouts(&self) -> HealthTimeouts {
-        let unanswered = match self.bonding {
-            Bonding::Sum => self.unanswered_since.into_iter().chain(self.recovery.oldest_unanswered()).min(),
-            Bonding::Failover | Bonding::Both => self.unanswered_since,
-        };
-        let late = unanswered.map_or(Time::NEVER, |since| since + self.recovery.probe_time());
+        let late = self.unanswered().map_or(Time::NEVER, |since| since + self.recovery.probe_time());
         let silent = if late == Time::NEVER { late } else { late + SILENT_AFTER };
         HealthTimeouts { late, silent }
     }
@@ -341,8 +348,7 @@ impl PathState {
         let timeouts = self.health_timeouts();
         if self.bonding == Bonding::Sum && timeouts.late <= now {
             // What is given up now is waited for no more, and the path is as late as before.
-            self.unanswered_since =
-                self.unanswered_since.into_iter().chain(self.recovery.oldest_unanswered()).min();
+            self.unanswered_since = self.unanswered();
         }
         self.health = match () {
             () if timeouts.silent <= now => Health::Silent,

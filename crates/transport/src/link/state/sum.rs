@@ -32,6 +32,9 @@ const TRIAL_ROUND_TRIPS: u32 = 4;
 /// From the end of one to the next at first; twice as long after each that has shown nothing, up to the longest.
 const FIRST_TRIAL_GAP: Duration = Duration::from_secs(2);
 const LONGEST_TRIAL_GAP: Duration = Duration::from_secs(30);
+/// A path that is behind by as much as the time within which a message is to leave gets so much less of that time, which makes
+/// messages less late: nearly all of its rate is used all the same.
+const LATENESS_SHARE: f64 = 0.1;
 /// How finely the time is tried within which a message leaves by the slowest path, down to a half of what was asked for.
 const TRIES: u32 = 8;
 /// How much a new time under way counts beside those before it.
@@ -102,6 +105,14 @@ impl Paths {
     #[inline]
     pub(super) fn are_summed(&self) -> bool {
         self.are_many() && self.iter().any(|path| path.bonding == Bonding::Sum)
+    }
+
+    /// Whether what leaves by a path is seen to lose packets: a message leaves by others too.
+    pub(super) fn are_lossy(&self, now: Time, on: usize) -> bool {
+        if self.are_summed() {
+            return (0..self.count()).any(|on| self.carries(on) && now < self[on].lossy_until);
+        }
+        now < self[on].lossy_until
     }
 
     /// By how much packets arrive later by each path than by the quickest of those that carry messages, seconds. One may be below zero
@@ -185,7 +196,7 @@ impl Paths {
         Some(Room {
             bytes: carrying().filter(|on| time(*on) > 0.0).map(each).sum(),
             datagram: self.iter().map(|path| path.datagram).min().unwrap_or(main.datagram),
-            is_lossy: self.iter().any(|path| now < path.lossy_until),
+            is_lossy: self.are_lossy(now, self.preferred()),
         })
     }
 
@@ -220,7 +231,9 @@ impl Paths {
         let mut slowest_first: Vec<f64> = carrying().map(|on| behind[on]).collect();
         slowest_first.sort_by(|one, other| other.total_cmp(one));
         let tried = slowest_first.into_iter().flat_map(|behind| {
-            let shares = (0..=TRIES).map(|step| 1.0 - 0.5 * f64::from(step) / f64::from(TRIES));
+            let most = 1.0 - LATENESS_SHARE * (behind / delay.max(1e-3)).clamp(0.0, 1.0);
+            let step = (most - 0.5) / f64::from(TRIES);
+            let shares = (0..=TRIES).map(move |number| most - step * f64::from(number));
             shares.map(move |share| behind + delay * share)
         });
         tried.into_iter().find(|all| !too_much(*all)).unwrap_or(delay)
