@@ -6,7 +6,7 @@ use glassline_io::namespace::{self, NetworkNamespace};
 use glassline_io::tun::{self, Tun};
 use glassline_test_support::skip;
 use glassline_test_support::wait::{PATIENCE, until};
-use glassline_transport::link::{CloseReason, Credentials, Error, Event, Key, Options, Outcome, Settings};
+use glassline_transport::link::{Bonding, CloseReason, Credentials, Error, Event, Key, Options, Outcome, Settings};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::Duration;
@@ -300,6 +300,38 @@ fn an_interface_that_goes_leaves_the_link_to_the_other_one() {
     let is_end = |event: &Event| matches!(event, Event::Closed { .. } | Event::Connected { again: true });
     assert!(!seen.iter().any(is_end), "{seen:?}");
     assert!(up.is_connected() && down.is_connected());
+}
+
+#[test]
+fn of_two_interfaces_that_carry_a_link_together_either_may_go() {
+    let test = "of_two_interfaces_that_carry_a_link_together_either_may_go";
+    for gone in [0, 1] {
+        let Some(networks) = Networks::make(test, 2) else { return };
+        let patient = |name| Settings { idle: PATIENCE / 2, bonding: Bonding::Sum, ..settings(name) };
+        let (ground, air) = (networks.listen(patient("ground")), networks.open(patient("air"), &[0, 1]));
+        let (up, down) = linked(&ground, &air);
+        air.add_path(&up, 1, LISTENS_AT, None).unwrap();
+        until("the second path", || up.paths().is_ok_and(|paths| paths.len() == 2));
+        let sent = || {
+            let paths = up.paths().unwrap();
+            [0, 1].map(|number| paths.iter().find(|path| path.number == number).map_or(0, |path| path.sent_bytes))
+        };
+        // What one carries alone is no sum.
+        until("both carry", || {
+            up.send(0, vec![7; 100_000]).unwrap();
+            assert!(down.receive_timeout(0, PATIENCE).unwrap().is_some_and(|message| message.len() == 100_000));
+            sent().iter().all(|bytes| *bytes > 300_000)
+        });
+        let mut next = 0;
+        talk(&up, &down, &mut next, 200, || networks.change(Change::Remove(gone)));
+        talk(&up, &down, &mut next, 200, || {});
+        up.send(0, vec![7; 1_000_000]).unwrap();
+        assert!(down.receive_timeout(0, PATIENCE).unwrap().is_some_and(|message| message.len() == 1_000_000));
+        let is_end = |event: &Event| matches!(event, Event::Closed { .. } | Event::Connected { again: true });
+        let mut seen = up.events();
+        seen.extend(down.events());
+        assert!(!seen.iter().any(is_end), "{seen:?}");
+    }
 }
 
 #[test]
