@@ -233,3 +233,21 @@ fn lines_of_any_rates_and_delays_lose_no_message_to_each_other() {
         assert!(film.came.len() * 100 >= film.sent * 97, "{case}: {} of {}", film.came.len(), film.sent);
     }
 }
+
+#[test]
+fn a_line_that_is_dead_from_the_start_holds_no_other_up() {
+    for dead in 0..3 {
+        let mut pair = Pair::new(Bonding::Sum, (0..3).map(|via| line(2_000_000, 20 + via)), 8);
+        pair.set_loss(dead, Loss::Random(1.0));
+        pair.connect();
+        pair.run(millis(3000));
+        pair.open(End::Near);
+        assert_eq!(pair.link(End::Near).unwrap().paths().count(), 2, "{dead}");
+        let film = film(&mut pair, 5, 0.9, |_, _| {});
+        assert!(film.came.len() > 140 && film.p95() < millis(100), "{dead}: {} {:?}", film.came.len(), film.p95());
+        // It is there as soon as it carries something.
+        pair.set_loss(dead, Loss::None);
+        pair.run(millis(3000));
+        assert_eq!(pair.link(End::Near).unwrap().paths().count(), 3, "{dead}");
+    }
+}
