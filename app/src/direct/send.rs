@@ -28,8 +28,8 @@ const SAY_AFTER: Duration = Duration::from_secs(10);
 )]
 pub(crate) struct Args {
     /// What to send: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (standard input: y4m, or
-    /// H.264 as a camera's encoder writes it), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), FILE.h264
-    /// (sent unchanged), or a file that FFmpeg can read (file:PATH if its name looks like something else)
+    /// H.264 as a camera's encoder writes it), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device; with
+    /// format=h264 a camera's own H.264, sent unchanged), FILE.h264 (sent unchanged), or a file that FFmpeg can read (file:PATH if its name looks like something else)
     #[arg(value_name = "INPUT")]
     input: SendInput,
     /// Address of the receiver
@@ -94,6 +94,7 @@ Examples:
   glassline send test:1280x720@30 link://ground:7000 --key drone.key
   glassline send 'v4l2:/dev/video0?size=1280x720&rate=30' link://ground:7000 --key drone.key --audio-in alsa:default
   rpicam-vid -t 0 --inline --width 1280 --height 720 -o - | glassline send - link://ground:7000 --key drone.key
+  glassline send 'v4l2:/dev/video0?format=h264' link://ground:7000 --key drone.key --adapt
   glassline send v4l2:/dev/video0 link://ground:7000 --key drone.key --codec h264 --bitrate 4M
   glassline send film.y4m link://192.0.2.1:7000 --key drone.key --loop --bitrate 3M
   glassline send v4l2:/dev/video0 link://ground:7000 --key drone.key --path wwan0 --path wwan1 --path wlan0,spare

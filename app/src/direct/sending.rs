@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 #[cfg(feature = "opus")]
 use glassline_call::direct::SoundSender;
 use glassline_call::direct::{
-    CodecMode, CodedSize, CodedVideoSender, Decision, EncodingSettings, SendSettings, SenderSettings,
-    SoundCapture, VideoCodec, VideoSender,
+    CameraSettings, CodecMode, CodedSize, CodedVideoSender, Decision, EncodingSettings, SendSettings,
+    SenderSettings, SoundCapture, VideoCodec, VideoSender,
 };
 use glassline_codec::h264::x264;
 use glassline_io::clock::Clock;
@@ -21,7 +21,7 @@ use glassline_io::process::processors;
 use glassline_io::random;
 use glassline_media::quantity::{self, Bitrate};
 use glassline_studio::capture::{
-    self, CodedInput, Deinterlace, FfmpegInput, Input, Length, ParseError, Request, Source,
+    self, CodedDevice, CodedInput, Deinterlace, FfmpegInput, Input, Length, ParseError, Request, Source,
 };
 use glassline_transport::link::Fec;
 use std::fs::File;
@@ -48,6 +48,8 @@ pub(super) enum SendInput {
     Pictures(Input),
     /// A file with encoded pictures.
     Coded(PathBuf),
+    /// A capture device that encodes its pictures itself.
+    Camera(CodedDevice),
 }
 
 impl FromStr for SendInput {
@@ -56,6 +58,9 @@ impl FromStr for SendInput {
         let extension = Path::new(text).extension().unwrap_or_default().to_ascii_lowercase();
         if !text.contains(':') && ["h264", "264", "avc"].iter().any(|known| extension == *known) {
             return Ok(SendInput::Coded(text.into()));
+        }
+        if let Some(device) = CodedDevice::parse(text)? {
+            return Ok(SendInput::Camera(device));
         }
         text.parse().map(SendInput::Pictures)
     }
@@ -81,7 +86,7 @@ pub(super) enum Codec {
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 #[command(next_help_heading = "What is sent")]
 pub(super) struct SendOptions {
-    /// Video codec; FILE.h264, and H.264 on standard input, are sent unchanged
+    /// Video codec; FILE.h264, H.264 on standard input, and that of a camera (format=h264) are sent unchanged
     #[arg(long, value_enum, value_name = "CODEC", default_value = "vp8")]
     codec: Codec,
     /// x264's preset, with --codec h264 [default: superfast]
@@ -90,6 +95,10 @@ pub(super) struct SendOptions {
     /// Highest bit rate of the video, even if the network carries more, as in 3M
     #[arg(long, value_name = "RATE")]
     bitrate: Option<Bitrate>,
+    /// With v4l2:DEVICE?format=h264: set the bit rate of the camera's own encoder so that it follows the network, if its
+    /// driver has a control for that; the camera keeps what was set last
+    #[arg(long)]
+    adapt: bool,
     /// The encoder's speed against quality, from 0 (best) to 10 (fastest), with AV1 from 7; the encoder is faster when
     /// time is short, and slower for pictures that are coded at a smaller size [default: 4; with AV1 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
@@ -143,6 +152,7 @@ impl Default for SendOptions {
             codec: Codec::Vp8,
             preset: None,
             bitrate: None,
+            adapt: false,
             speed: None,
             size: CodedSize::Adaptive,
             candidates: DEFAULT_CANDIDATES,
@@ -185,16 +195,28 @@ impl Sending {
     pub(super) fn open(input: &SendInput, options: &SendOptions) -> Result<Sending> {
         let length = Length { pictures: options.limit, time: options.duration };
         let clock = Clock::new();
+        if options.adapt && !matches!(input, SendInput::Camera(_)) {
+            return Err(failure::usage(
+                "--adapt steers the encoder of a camera that gives H.264 itself",
+                "name it as v4l2:DEVICE?format=h264, or leave --adapt out: what is encoded here follows the network anyway, and \
+                 the rate of H.264 from a file or a pipe can only be set where it is written",
+            ));
+        }
         let chosen = match input {
             SendInput::Pictures(input) => SendInput::Pictures(options.tracks.of(input.clone())?),
-            SendInput::Coded(_) if !options.tracks.tracks().is_empty() => {
+            SendInput::Coded(_) | SendInput::Camera(_) if !options.tracks.tracks().is_empty() => {
                 return Err(input_words(capture::Error::NoFilm));
             }
-            coded @ SendInput::Coded(_) => coded.clone(),
+            coded @ (SendInput::Coded(_) | SendInput::Camera(_)) => coded.clone(),
         };
         let (input, begun) = match &chosen {
             SendInput::Coded(path) => {
                 let coded = CodedInput::file(path, options.looped, length, clock).map_err(input_words)?;
+                return Sending::of_coded(coded, options);
+            }
+            SendInput::Camera(_) if options.looped => return Err(input_words(capture::Error::NotAFile)),
+            SendInput::Camera(device) => {
+                let coded = CodedInput::device(device, length, clock).map_err(input_words)?;
                 return Sending::of_coded(coded, options);
             }
             SendInput::Pictures(Input::Stdin) => {
@@ -300,16 +322,21 @@ impl Sending {
     fn of_coded(input: CodedInput, options: &SendOptions) -> Result<Sending> {
         let kind = "H.264 that is sent as it is";
         options.refuse_functional(kind)?;
-        if options.bitrate.is_some() || options.preset.is_some() || options.codec == Codec::H264 {
-            return Err(failure::usage(format!("{kind} is not coded again"), "leave out its options"));
+        let bounds_nothing = options.bitrate.is_some() && !options.adapt;
+        if bounds_nothing || options.preset.is_some() || options.codec == Codec::H264 {
+            return Err(failure::usage(
+                format!("{kind} is not coded again"),
+                "leave out its options; --bitrate bounds a camera's encoder together with --adapt",
+            ));
         }
+        let camera = CameraSettings { adapt: options.adapt, bitrate_max: options.bitrate };
         #[cfg(feature = "opus")]
         let sound = options.sound.open(None, None)?;
         #[cfg(not(feature = "opus"))]
         let sound = ();
         let epoch = epoch()?;
         Sending::with_sound(sound, options, |capture| {
-            Ok(Video::Coded(Arc::new(CodedVideoSender::new(input, capture, epoch))))
+            Ok(Video::Coded(Arc::new(CodedVideoSender::new(input, capture, &camera, epoch))))
         })
     }
 
@@ -474,6 +501,7 @@ impl Decisions {
 mod tests {
     use super::*;
     use clap::Parser;
+    use glassline_io::capture::DeviceRequest;
 
     #[derive(Parser)]
     struct Line {
@@ -486,6 +514,34 @@ mod tests {
         assert_eq!("a/b.H264".parse(), Ok(SendInput::Coded("a/b.H264".into())));
         assert_eq!("file:b.h264".parse(), Ok(SendInput::Pictures(Input::Decoded("b.h264".into()))));
         assert_eq!("-".parse(), Ok(SendInput::Pictures(Input::Stdin)));
+        let device = CodedDevice { device: "/dev/video0".into(), requested: DeviceRequest::default() };
+        assert_eq!("v4l2:/dev/video0?format=H264".parse(), Ok(SendInput::Camera(device)));
+        let raw: SendInput = "v4l2:/dev/video0?format=nv12".parse().unwrap();
+        assert!(matches!(raw, SendInput::Pictures(Input::V4l2 { .. })));
+    }
+
+    #[test]
+    fn a_camera_is_steered_alone_where_it_codes_itself_and_other_options_of_encoders_are_refused() {
+        let open = |input: &str, words: &[&str]| {
+            let line = Line::parse_from(["line"].iter().chain(words));
+            let opened = Sending::open(&input.parse().unwrap(), &line.options);
+            format!("{:#}", opened.err().unwrap())
+        };
+        for input in ["test:64x48@25", "a.h264", "v4l2:/dev/no-such-camera"] {
+            let error = open(input, &["--adapt"]);
+            assert!(error.contains("--adapt steers the encoder of a camera"), "{input}: {error}");
+        }
+        let camera = "v4l2:/dev/no-such-camera?format=h264";
+        let found = open(camera, &["--adapt", "--bitrate", "3M"]);
+        assert!(found.contains("/dev/no-such-camera: cannot open it"), "{found}");
+        assert!(open(camera, &["--loop"]).contains("only a file can be looped"));
+        let null = open("v4l2:/dev/null?format=h264", &["--adapt"]);
+        assert!(null.contains("it is no capture device"), "{null}");
+        let file = std::env::temp_dir().join(format!("glassline-adapt-{}.h264", std::process::id()));
+        std::fs::write(&file, [0, 0, 0, 1]).unwrap();
+        let bounded = open(file.to_str().unwrap(), &["--bitrate", "3M"]);
+        std::fs::remove_file(file).unwrap();
+        assert!(bounded.contains("is not coded again"), "{bounded}");
     }
 
     #[test]

@@ -123,8 +123,15 @@ fn device(error: &CaptureError) -> &'static str {
     match error {
         CaptureError::System { .. } => "check that it is there and that you may open it (group video)",
         CaptureError::UnknownRate => "say it: v4l2:DEVICE?rate=50",
+        CaptureError::Layout { found, .. } if found.contains("H264") => {
+            "glassline send sends the camera's own H.264 ('v4l2:DEVICE?format=h264'); elsewhere let ffmpeg decode it: ffmpeg \
+             -f v4l2 -input_format h264 -i DEVICE -f yuv4mpegpipe - | glassline encode - …"
+        }
         CaptureError::Layout { .. } => {
             "let ffmpeg decode it: ffmpeg -f v4l2 -i DEVICE -f yuv4mpegpipe - | glassline encode - …"
+        }
+        CaptureError::NotCoded { .. } => {
+            "leave out format=h264, and --adapt with it: glassline encodes the pictures itself (--codec h264 for H.264)"
         }
         _ => "v4l2-ctl -d DEVICE --list-formats-ext says what it gives",
     }

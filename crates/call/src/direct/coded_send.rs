@@ -1,17 +1,18 @@
 //! The sending end of pictures that are coded by another encoder than ours: a camera's, a file's, or x264 steered by the link.
 //!
 //! ```text
-//! CodedInput ─ thread ─► queue of units ──────────────────────────────┐
+//! CodedInput ─ thread ─► queue of units ──────────────────────────────┐   (a camera's encoder is steered: `camera`)
 //! Source ─ thread ─► Mailbox (the newest) ─► x264 at the link's rate ─┴─► CodedVideoSender::serve ─► link, channel VIDEO
 //! ```
 
 use super::UNPOISONED;
+use super::camera::{Camera, CameraSettings};
 use super::intake::{Intake, SoundCapture};
 use super::latest::Latest;
 use crate::link::Link;
 use crate::link::session::{Served, Service};
 use glassline_codec::h264::x264;
-use glassline_direct::coded::{CodedCounters, CodedSender, KEY_REQUEST_TIMEOUT, Unit};
+use glassline_direct::coded::{CodedCounters, CodedSender, KEY_REQUEST_TIMEOUT, LinkRate, Unit};
 use glassline_direct::{REPORTS, VIDEO, coded_options, concerns_pictures, pictures_share};
 use glassline_io::clock::Clock;
 use glassline_io::queue::{DropPolicy, Queue, Taken};
@@ -40,7 +41,7 @@ pub struct CodedSendStatistics {
     pub counters: CodedCounters,
     /// The newest budget, bytes.
     pub budget: u64,
-    /// The rate that our own encoder was set to, bits a second.
+    /// The rate that our own encoder was set to, or a camera's by its driver, bits a second.
     pub bitrate: Option<u64>,
     /// Pictures that were not encoded, since the link took nothing.
     pub not_encoded: u64,
@@ -71,6 +72,7 @@ enum Feed {
 struct Running {
     sender: CodedSender,
     encoder: Option<Steered>,
+    camera: Option<Camera>,
     figures: CodedSendStatistics,
 }
 
@@ -112,8 +114,16 @@ impl DropPolicy<CodedItem> for WholeGroups {
 }
 
 impl CodedVideoSender {
-    /// A sender of a coded input, which begins to run when the first link is up, and so does `sound`. `epoch` names this run.
-    pub fn new(input: CodedInput, sound: Option<SoundCapture>, epoch: u32) -> CodedVideoSender {
+    /// A sender of a coded input, which begins to run when the first link is up, and so does `sound`. `camera` says how a
+    /// camera's encoder is steered, where the input is one. `epoch` names this run.
+    pub fn new(
+        mut input: CodedInput,
+        sound: Option<SoundCapture>,
+        camera: &CameraSettings,
+        epoch: u32,
+    ) -> CodedVideoSender {
+        let controls = input.take_controls();
+        let camera = controls.map(|controls| Camera::new(controls, camera, input.rate()));
         let taker = sound.as_ref().map(|sound| Arc::clone(&sound.taker));
         CodedVideoSender {
             feed: Feed::Coded(Mutex::new(Some((input, sound)))),
@@ -122,6 +132,7 @@ impl CodedVideoSender {
             state: Mutex::new(Running {
                 sender: CodedSender::new(epoch, None),
                 encoder: None,
+                camera,
                 figures: CodedSendStatistics::default(),
             }),
             events: Mutex::default(),
@@ -150,6 +161,7 @@ impl CodedVideoSender {
             state: Mutex::new(Running {
                 sender,
                 encoder: Some(encoder),
+                camera: None,
                 figures: CodedSendStatistics::default(),
             }),
             events: Mutex::default(),
@@ -180,6 +192,10 @@ impl CodedVideoSender {
             Feed::Coded(input) => {
                 let Some((input, sound)) = input.lock().expect(UNPOISONED).take() else { return Ok(()) };
                 self.start_sound(sound, capture::Pace::Live)?;
+                // Before the device starts: some drivers take no rate later.
+                if let Some(camera) = &mut self.state.lock().expect(UNPOISONED).camera {
+                    camera.steer(self.clock.now(), false);
+                }
                 let (units, intake) = (Arc::clone(&self.units), Arc::clone(&self.intake));
                 let run = move || {
                     let ended = input.run(&|item| {
@@ -263,6 +279,9 @@ impl CodedVideoSender {
         if let Some(rate) = item.rate {
             state.sender.set_rate(rate);
         }
+        if item.follows_gap {
+            state.sender.handle_gap();
+        }
         let passed = Stamps::captured_at(item.captured).with(Stage::Queued, self.clock.now());
         let passed = passed.rebased(Time::ZERO);
         let piece = item.piece;
@@ -274,13 +293,30 @@ impl CodedVideoSender {
             captured: item.captured_utc,
             passed,
         };
-        self.send(link, &mut state, &unit)
+        let sent = self.send(link, &mut state, &unit);
+        let Running { sender, camera, figures, .. } = &mut *state;
+        // After the unit is sent, as a driver takes its time.
+        if let Some(camera) = camera {
+            camera.handle_unit(self.clock.now(), unit.data.len() as u64, figures.budget, HORIZON);
+            camera.steer(self.clock.now(), sender.wants_key());
+            figures.bitrate = camera.set_bps();
+        }
+        sent
+    }
+
+    /// Asks a camera for a key frame where units are dropped before they come here, until one is.
+    fn ask_for_key(&self) {
+        if self.units.look(|_, policy| policy.waits_for_key)
+            && let Some(camera) = &mut self.state.lock().expect(UNPOISONED).camera
+        {
+            camera.steer(self.clock.now(), true);
+        }
     }
 
     fn encode(&self, link: &Link, picture: &Picture, stamps: Stamps) -> Result<(), EncodeFailed> {
         let mut state = self.state.lock().expect(UNPOISONED);
         self.catch_up(link, &mut state)?;
-        let Running { sender, encoder, figures } = &mut *state;
+        let Running { sender, encoder, figures, .. } = &mut *state;
         let Some(encoder) = encoder else { return Ok(()) };
         if !encoder.steer(figures.budget, figures.silence) {
             figures.not_encoded += 1;
@@ -311,8 +347,7 @@ struct Steered {
     encoder: x264::Encoder,
     format: Format,
     bitrate_max: u64,
-    /// What the link took lately, bits a second.
-    taken: f64,
+    link: LinkRate,
     since_change: u32,
     last: Option<Ticks>,
 }
@@ -336,12 +371,8 @@ impl From<glassline_codec::CodecError> for EncodeFailed {
 }
 
 impl Steered {
-    /// The rate at first, before the link has said anything, bits a second.
-    const FIRST: u64 = 1_000_000;
     const LEAST: u64 = 50_000;
     const MOST: u64 = 20_000_000;
-    /// Of what the link takes, what pictures are given: they are not of one size.
-    const SHARE: f64 = 0.85;
     /// A change of the rate is worth it from this part on, and not more often than each so many pictures.
     const CHANGE: f64 = 0.08;
     const CHANGE_EVERY: u32 = 3;
@@ -352,7 +383,7 @@ impl Steered {
 
     fn new(format: Format, settings: &EncodingSettings) -> Result<Steered, glassline_codec::CodecError> {
         let bitrate_max = settings.bitrate_max.map_or(Self::MOST, Bitrate::bits_per_second);
-        let first = Self::FIRST.min(bitrate_max);
+        let first = LinkRate::FIRST_BPS.min(bitrate_max);
         let interval = format.rate.time_of(1);
         let base = x264::Settings::new(format.size, format.rate, first);
         let encoder = x264::Encoder::new(&x264::Settings {
@@ -367,18 +398,14 @@ impl Steered {
             sample_aspect: format.sample_aspect,
             ..base
         })?;
-        let taken = first as f64 / Self::SHARE;
-        Ok(Steered { encoder, format, bitrate_max, taken, since_change: 0, last: None })
+        Ok(Steered { encoder, format, bitrate_max, link: LinkRate::new(first), since_change: 0, last: None })
     }
 
     /// Follows the link; false where it takes no picture now.
     fn steer(&mut self, budget: u64, silence: Duration) -> bool {
-        let now = budget as f64 * 8.0 / HORIZON.as_secs_f64();
-        // Down at once, up slowly: what a late picture costs is seen, what a larger one would have given is not.
-        self.taken += (if now < self.taken { 0.3 } else { 0.05 }) * (now - self.taken);
+        self.link.handle_budget(budget, HORIZON);
         self.since_change += 1;
-        let wanted =
-            ((self.taken * Self::SHARE) as u64).clamp(Self::LEAST, self.bitrate_max.max(Self::LEAST));
+        let wanted = self.link.wanted_bps().clamp(Self::LEAST, self.bitrate_max.max(Self::LEAST));
         let is = self.encoder.bitrate_bps();
         if self.since_change >= Self::CHANGE_EVERY && wanted.abs_diff(is) as f64 > is as f64 * Self::CHANGE {
             // Rates within x264's bounds are taken.
@@ -435,7 +462,7 @@ impl Service for CodedVideoSender {
             match &self.feed {
                 Feed::Coded(_) => match self.units.take(Some(TICK)) {
                     Taken::End => return Ok(Served::All),
-                    Taken::Timeout => {}
+                    Taken::Timeout => self.ask_for_key(),
                     Taken::Item(item) => {
                         if self.offer(link, item).is_err() {
                             return Ok(Served::ThisLink);
@@ -480,7 +507,13 @@ mod tests {
 
     fn item(number: u64, key: bool) -> CodedItem {
         let piece = Piece { data: bytes::Bytes::new(), key, reference: true, continues: false };
-        CodedItem { piece, captured: Time::from_millis(number), captured_utc: Utc::default(), rate: None }
+        CodedItem {
+            piece,
+            captured: Time::from_millis(number),
+            captured_utc: Utc::default(),
+            rate: None,
+            follows_gap: false,
+        }
     }
 
     fn taken(units: &Units) -> Vec<u64> {

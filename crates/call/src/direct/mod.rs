@@ -10,6 +10,7 @@
 //! A [`VideoSender`] goes into the session of the end that has the camera, a [`VideoReceiver`] into that of the other one, and
 //! both into each for video both ways; channels of the user's stand beside them in the same session.
 
+mod camera;
 mod coded_send;
 mod display;
 mod intake;
@@ -27,6 +28,7 @@ mod sound_send;
 mod speaker;
 mod times;
 
+pub use camera::CameraSettings;
 pub use coded_send::EncodingSettings;
 pub use coded_send::{CodedSendStatistics, CodedVideoSender};
 pub use display::{Content, Shown, Sink};

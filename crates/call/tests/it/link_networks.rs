@@ -6,7 +6,9 @@ use glassline_io::namespace::{self, NetworkNamespace};
 use glassline_io::tun::{self, Tun};
 use glassline_test_support::skip;
 use glassline_test_support::wait::{PATIENCE, until};
-use glassline_transport::link::{Bonding, CloseReason, Credentials, Error, Event, Key, Options, Outcome, Settings};
+use glassline_transport::link::{
+    Bonding, CloseReason, Credentials, Error, Event, Key, Options, Outcome, Settings,
+};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::Duration;
@@ -314,12 +316,16 @@ fn of_two_interfaces_that_carry_a_link_together_either_may_go() {
         until("the second path", || up.paths().is_ok_and(|paths| paths.len() == 2));
         let sent = || {
             let paths = up.paths().unwrap();
-            [0, 1].map(|number| paths.iter().find(|path| path.number == number).map_or(0, |path| path.sent_bytes))
+            [0, 1].map(|number| {
+                paths.iter().find(|path| path.number == number).map_or(0, |path| path.sent_bytes)
+            })
         };
         // What one carries alone is no sum.
         until("both carry", || {
             up.send(0, vec![7; 100_000]).unwrap();
-            assert!(down.receive_timeout(0, PATIENCE).unwrap().is_some_and(|message| message.len() == 100_000));
+            assert!(
+                down.receive_timeout(0, PATIENCE).unwrap().is_some_and(|message| message.len() == 100_000)
+            );
             sent().iter().all(|bytes| *bytes > 300_000)
         });
         let mut next = 0;

@@ -201,6 +201,12 @@ impl CodedSender {
         }
     }
 
+    /// A unit was lost before it came here: the next ones may need it, so that only a key frame makes sense.
+    pub fn handle_gap(&mut self) {
+        self.reference = None;
+        self.wants_key = true;
+    }
+
     /// The last message is under way by this name.
     pub fn sent(&mut self, id: MessageId) {
         if let Some(last) = self.last.take() {

@@ -18,7 +18,7 @@ macro_rules! layouts {
         $(#[allow(unsafe_code)] unsafe impl Layout for $type {})*
     };
 }
-layouts!(Capability, FormatDescription, Format, RequestBuffers, Buffer, StreamParameters, i32);
+layouts!(Capability, FormatDescription, Format, RequestBuffers, Buffer, StreamParameters, QueryControl, i32);
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,6 +113,93 @@ pub(super) struct StreamParameters {
     pub(super) rest: [[u32; 23]; 2],
 }
 
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct QueryControl {
+    pub(super) id: u32,
+    pub(super) kind: u32,
+    pub(super) name: [u8; 32],
+    pub(super) minimum: i32,
+    pub(super) maximum: i32,
+    pub(super) step: i32,
+    pub(super) default: i32,
+    pub(super) flags: u32,
+    pub(super) reserved: [u32; 2],
+}
+
+/// `v4l2_ext_control`: one value. The kernel packs it; every field stands on a multiple of four bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct ExtControl {
+    id: u32,
+    /// Of what a pointer points at; zero for integers.
+    size: u32,
+    reserved: u32,
+    /// A union of eight bytes; of an integer its first four.
+    value: i32,
+    rest: u32,
+}
+
+/// `v4l2_ext_controls`: the head of a list of values.
+#[repr(C)]
+#[derive(Debug)]
+struct ExtControls {
+    /// Zero: the values that hold now.
+    which: u32,
+    count: u32,
+    error_index: u32,
+    request: i32,
+    reserved: u32,
+    controls: *mut ExtControl,
+}
+
+/// Reads or sets one integer control of an open device (`VIDIOC_G_EXT_CTRLS`, `VIDIOC_S_EXT_CTRLS`): the value that holds,
+/// which a driver may have moved into its range.
+///
+/// # Errors
+/// The kernel's answer.
+#[allow(unsafe_code)]
+fn control(device: BorrowedFd<'_>, request: libc::Ioctl, id: u32, value: i32) -> io::Result<i32> {
+    let mut control = ExtControl { id, value, ..ExtControl::default() };
+    let mut list = ExtControls {
+        which: 0,
+        count: 1,
+        error_index: 0,
+        request: 0,
+        reserved: 0,
+        controls: &raw mut control,
+    };
+    loop {
+        // SAFETY: both requests read and write one `v4l2_ext_controls` and the `count` structures that it points at, here
+        // `control`. Both live until the end of this function, and nothing refers to `control` during the call. With
+        // a `size` of zero the kernel takes the value as an integer and follows no further pointer.
+        let done = unsafe { libc::ioctl(device.as_raw_fd(), request, &raw mut list) };
+        if done >= 0 {
+            return Ok(control.value);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// The value of an integer control.
+///
+/// # Errors
+/// The kernel's answer.
+pub(super) fn control_value(device: BorrowedFd<'_>, id: u32) -> io::Result<i32> {
+    control(device, READ_CONTROLS, id, 0)
+}
+
+/// Sets an integer control; says what the driver has made of the value.
+///
+/// # Errors
+/// The kernel's answer.
+pub(super) fn set_control(device: BorrowedFd<'_>, id: u32, value: i32) -> io::Result<i32> {
+    control(device, SET_CONTROLS, id, value)
+}
+
 /// A request of `ioctl`, and what it takes.
 pub(super) struct Request<T> {
     number: libc::Ioctl,
@@ -120,10 +207,8 @@ pub(super) struct Request<T> {
 }
 
 impl<T: Layout> Request<T> {
-    /// `_IOC(direction, 'V', number, sizeof(T))`, directions 1 write, 2 read.
     const fn new(direction: u64, number: u64) -> Request<T> {
-        let number = direction << 30 | (size_of::<T>() as u64) << 16 | (b'V' as u64) << 8 | number;
-        Request { number: number as libc::Ioctl, takes: std::marker::PhantomData }
+        Request { number: request_number::<T>(direction, number), takes: std::marker::PhantomData }
     }
 
     /// Makes the request of an open device, again where a signal came in between.
@@ -144,6 +229,11 @@ impl<T: Layout> Request<T> {
     }
 }
 
+/// `_IOC(direction, 'V', number, sizeof(T))`, directions 1 write, 2 read.
+const fn request_number<T>(direction: u64, number: u64) -> libc::Ioctl {
+    (direction << 30 | (size_of::<T>() as u64) << 16 | (b'V' as u64) << 8 | number) as libc::Ioctl
+}
+
 const WRITE: u64 = 1;
 const READ: u64 = 2;
 
@@ -158,6 +248,9 @@ pub(super) const DEQUEUE_BUFFER: Request<Buffer> = Request::new(READ | WRITE, 17
 pub(super) const STREAM_ON: Request<i32> = Request::new(WRITE, 18);
 pub(super) const PARAMETERS: Request<StreamParameters> = Request::new(READ | WRITE, 21);
 pub(super) const SET_PARAMETERS: Request<StreamParameters> = Request::new(READ | WRITE, 22);
+pub(super) const QUERY_CONTROL: Request<QueryControl> = Request::new(READ | WRITE, 36);
+const READ_CONTROLS: libc::Ioctl = request_number::<ExtControls>(READ | WRITE, 71);
+const SET_CONTROLS: libc::Ioctl = request_number::<ExtControls>(READ | WRITE, 72);
 
 /// `V4L2_BUF_TYPE_VIDEO_CAPTURE`.
 pub(super) const VIDEO_CAPTURE: u32 = 1;
@@ -192,6 +285,16 @@ pub(super) const OPRGB: u32 = 9;
 pub(super) const BT2020: u32 = 10;
 pub(super) const DCI_P3: u32 = 12;
 pub(super) const FULL_RANGE: u32 = 1;
+/// `V4L2_CID_MPEG_VIDEO_…`: of the class of codecs.
+pub(super) const BITRATE_MODE: u32 = CODEC_CONTROLS + 206;
+pub(super) const BITRATE: u32 = CODEC_CONTROLS + 207;
+pub(super) const FORCE_KEY_FRAME: u32 = CODEC_CONTROLS + 229;
+pub(super) const H264_I_PERIOD: u32 = CODEC_CONTROLS + 358;
+/// `V4L2_CID_CODEC_BASE`.
+const CODEC_CONTROLS: u32 = 0x0099_0900;
+/// `V4L2_CTRL_FLAG_DISABLED`, `V4L2_CTRL_FLAG_READ_ONLY`.
+pub(super) const CONTROL_DISABLED: u32 = 1;
+pub(super) const CONTROL_READ_ONLY: u32 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -208,6 +311,13 @@ mod tests {
             (size_of::<RequestBuffers>(), 20),
             (size_of::<Buffer>(), 88),
             (size_of::<StreamParameters>(), 204),
+            (size_of::<QueryControl>(), 68),
+            (size_of::<ExtControl>(), 20),
+            (size_of::<ExtControls>(), 32),
+            (offset_of!(QueryControl, minimum), 40),
+            (offset_of!(QueryControl, flags), 56),
+            (offset_of!(ExtControl, value), 12),
+            (offset_of!(ExtControls, controls), 24),
             (offset_of!(Capability, capabilities), 84),
             (offset_of!(FormatDescription, pixel_format), 44),
             (offset_of!(Format, width), 8),
@@ -233,9 +343,14 @@ mod tests {
             (STREAM_ON.number, 0x4004_5612),
             (PARAMETERS.number, 0xc0cc_5615),
             (SET_PARAMETERS.number, 0xc0cc_5616),
+            (QUERY_CONTROL.number, 0xc044_5624),
+            (READ_CONTROLS, 0xc020_5647),
+            (SET_CONTROLS, 0xc020_5648),
         ];
         for (found, expected) in numbers {
             assert_eq!(found as u32, expected);
         }
+        let controls = [BITRATE_MODE, BITRATE, FORCE_KEY_FRAME, H264_I_PERIOD];
+        assert_eq!(controls, [0x0099_09ce, 0x0099_09cf, 0x0099_09e5, 0x0099_0a66]);
     }
 }

@@ -3,6 +3,10 @@
 //! Four of the driver's buffers are mapped; it fills one while another is read. A picture's time is the driver's own
 //! stamp where that is on the monotonic clock, which nearly all are.
 
+mod coded;
+
+pub use coded::CodedV4l2;
+
 use super::{Capture, CaptureError, DeviceRequest, Format, Frame, raw};
 use crate::clock::Clock;
 use glassline_media::pixels::{FieldOrder, PackedFormat};
@@ -13,6 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::time::Timespec;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Buffers that the driver fills in turn.
@@ -31,12 +36,8 @@ const LAYOUTS: [(PackedFormat, [u8; 4]); 4] = [
 /// A device that is capturing. Dropping it ends that.
 #[derive(Debug)]
 pub struct V4l2 {
-    device: OwnedFd,
     format: Format,
-    buffers: Vec<Mapped>,
-    /// The buffer that is lent to the caller.
-    lent: Option<u32>,
-    clock: Clock,
+    stream: Stream,
 }
 
 impl V4l2 {
@@ -45,25 +46,10 @@ impl V4l2 {
     /// # Errors
     /// [`CaptureError`] where the device cannot be opened or gives something else than was wished.
     pub fn open(path: &Path, request: &DeviceRequest, clock: Clock) -> Result<V4l2, CaptureError> {
-        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let device = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|error| failed("open it", io::Error::from(error)))?;
-        let mut capability = raw::Capability::default();
-        match raw::QUERY_CAPABILITY.of(device.as_fd(), &mut capability) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => return Err(CaptureError::Kind),
-            other => other.map_err(|error| failed("ask what it can do", error))?,
-        }
-        let can = match capability.capabilities {
-            all if all & raw::HAS_DEVICE_CAPABILITIES != 0 => capability.device_capabilities,
-            all => all,
-        };
-        let needed = raw::CAN_CAPTURE | raw::CAN_STREAM;
-        if can & needed != needed {
-            return Err(CaptureError::Kind);
-        }
+        let device = open_capture(path)?;
         let layout = choose_layout(&device, request.layout)?;
-        let set = set_format(&device, layout, request.size)?;
-        let rate = set_rate(&device, request.rate)?;
+        let set = set_format(&device, code_of(layout), request.size)?;
+        let rate = set_rate(&device, request.rate)?.ok_or(CaptureError::UnknownRate)?;
         let size = Size::new(set.width, set.height)
             .map_err(|_| failed("use its size", io::Error::other(format!("{}x{}", set.width, set.height))))?;
         let format = Format {
@@ -74,9 +60,36 @@ impl V4l2 {
             fields: fields(set.field),
             colour: colour(&set),
         };
-        let mut capture = V4l2 { device, format, buffers: Vec::new(), lent: None, clock };
-        capture.start().map_err(|error| failed("start it", error))?;
-        Ok(capture)
+        let mut stream = Stream::new(device, clock);
+        stream.start().map_err(|error| failed("start it", error))?;
+        Ok(V4l2 { format, stream })
+    }
+}
+
+impl Capture for V4l2 {
+    fn format(&self) -> Format {
+        self.format
+    }
+
+    fn next(&mut self, timeout: Duration) -> io::Result<Option<Frame<'_>>> {
+        self.stream.next(timeout)
+    }
+}
+
+/// The buffers that a device fills in turn, raw pictures or coded ones.
+#[derive(Debug)]
+struct Stream {
+    /// Shared with what sets the device's controls meanwhile.
+    device: Arc<OwnedFd>,
+    buffers: Vec<Mapped>,
+    /// The buffer that is lent to the caller.
+    lent: Option<u32>,
+    clock: Clock,
+}
+
+impl Stream {
+    fn new(device: OwnedFd, clock: Clock) -> Stream {
+        Stream { device: Arc::new(device), buffers: Vec::new(), lent: None, clock }
     }
 
     /// Maps the driver's buffers, hands all of them over and starts.
@@ -102,13 +115,8 @@ impl V4l2 {
             Err(error) => Err(error),
         }
     }
-}
 
-impl Capture for V4l2 {
-    fn format(&self) -> Format {
-        self.format
-    }
-
+    /// The next picture, as [`Capture::next`] says.
     fn next(&mut self, timeout: Duration) -> io::Result<Option<Frame<'_>>> {
         if let Some(index) = self.lent.take() {
             raw::QUEUE_BUFFER.of(self.device.as_fd(), &mut numbered(index))?;
@@ -139,6 +147,27 @@ impl Capture for V4l2 {
     }
 }
 
+/// Opens a device that captures and streams.
+fn open_capture(path: &Path) -> Result<OwnedFd, CaptureError> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let device = rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|error| failed("open it", io::Error::from(error)))?;
+    let mut capability = raw::Capability::default();
+    match raw::QUERY_CAPABILITY.of(device.as_fd(), &mut capability) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => return Err(CaptureError::Kind),
+        other => other.map_err(|error| failed("ask what it can do", error))?,
+    }
+    let can = match capability.capabilities {
+        all if all & raw::HAS_DEVICE_CAPABILITIES != 0 => capability.device_capabilities,
+        all => all,
+    };
+    let needed = raw::CAN_CAPTURE | raw::CAN_STREAM;
+    if can & needed != needed {
+        return Err(CaptureError::Kind);
+    }
+    Ok(device)
+}
+
 fn failed(action: &'static str, error: io::Error) -> CaptureError {
     CaptureError::System { action, error }
 }
@@ -167,7 +196,8 @@ fn wait_readable(device: &OwnedFd, timeout: Duration) -> io::Result<()> {
     }
 }
 
-fn choose_layout(device: &OwnedFd, request: Option<PackedFormat>) -> Result<PackedFormat, CaptureError> {
+/// The four-character codes of what a device gives.
+fn offered_formats(device: &OwnedFd) -> Vec<[u8; 4]> {
     let mut offered = Vec::new();
     for index in 0..MAX_FORMATS {
         let mut description =
@@ -177,29 +207,37 @@ fn choose_layout(device: &OwnedFd, request: Option<PackedFormat>) -> Result<Pack
         }
         offered.push(description.pixel_format.to_le_bytes());
     }
+    offered
+}
+
+/// Four-character codes as they are printed.
+fn names_of(codes: &[[u8; 4]]) -> String {
+    let names: Vec<_> = codes.iter().map(|code| code.escape_ascii().to_string()).collect();
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}
+
+fn code_of(layout: PackedFormat) -> [u8; 4] {
+    LAYOUTS.iter().find(|(known, _)| *known == layout).map_or([0; 4], |(_, code)| *code)
+}
+
+fn choose_layout(device: &OwnedFd, request: Option<PackedFormat>) -> Result<PackedFormat, CaptureError> {
+    let offered = offered_formats(device);
     let mut wanted = LAYOUTS.iter().filter(|(layout, _)| request.is_none_or(|request| request == *layout));
     match wanted.find(|(_, code)| offered.contains(code)) {
         Some((layout, _)) => Ok(*layout),
         None => {
-            let names: Vec<_> = offered.iter().map(|code| code.escape_ascii().to_string()).collect();
-            let found = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
             let wished = request.map_or_else(String::new, |request| format!(" as asked for ({request:?})"));
-            Err(CaptureError::Layout { found, wished })
+            Err(CaptureError::Layout { found: names_of(&offered), wished })
         }
     }
 }
 
-fn set_format(
-    device: &OwnedFd,
-    layout: PackedFormat,
-    request: Option<Size>,
-) -> Result<raw::Format, CaptureError> {
+fn set_format(device: &OwnedFd, code: [u8; 4], request: Option<Size>) -> Result<raw::Format, CaptureError> {
     let mut format = raw::Format { kind: raw::VIDEO_CAPTURE, ..raw::Format::default() };
     raw::FORMAT.of(device.as_fd(), &mut format).map_err(|error| failed("ask for its format", error))?;
     if let Some(size) = request {
         (format.width, format.height) = (size.width, size.height);
     }
-    let code = LAYOUTS.iter().find(|(known, _)| *known == layout).map_or([0; 4], |(_, code)| *code);
     format.pixel_format = u32::from_le_bytes(code);
     // The driver chooses these anew for the layout and size.
     (format.field, format.bytes_per_line, format.image_bytes) = (0, 0, 0);
@@ -215,8 +253,9 @@ fn set_format(
     }
 }
 
-/// Sets the rate, where one is wished, and says which holds. A driver that knows none is believed the request.
-fn set_rate(device: &OwnedFd, request: Option<FrameRate>) -> Result<FrameRate, CaptureError> {
+/// Sets the rate, where one is wished, and says which holds; `None` where neither the driver nor the request names one. A
+/// driver that knows none is believed the request.
+fn set_rate(device: &OwnedFd, request: Option<FrameRate>) -> Result<Option<FrameRate>, CaptureError> {
     let mut parameters =
         raw::StreamParameters { kind: raw::VIDEO_CAPTURE, ..raw::StreamParameters::default() };
     let knows = raw::PARAMETERS.of(device.as_fd(), &mut parameters).is_ok();
@@ -229,9 +268,8 @@ fn set_rate(device: &OwnedFd, request: Option<FrameRate>) -> Result<FrameRate, C
     let found = FrameRate::new(parameters.denominator, parameters.numerator).filter(|_| knows);
     match (found, request) {
         (Some(found), Some(wished)) if !same_rate(found, wished) => Err(CaptureError::Rate { found, wished }),
-        (_, Some(wished)) => Ok(wished),
-        (Some(found), None) => Ok(found),
-        (None, None) => Err(CaptureError::UnknownRate),
+        (_, Some(wished)) => Ok(Some(wished)),
+        (found, None) => Ok(found),
     }
 }
 

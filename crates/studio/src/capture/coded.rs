@@ -1,11 +1,14 @@
-//! Pictures that come coded already: H.264 in a byte stream, from a file or from standard input, where a camera's own encoder
-//! writes it (`rpicam-vid -o -`).
+//! Pictures that come coded already: H.264 in a byte stream, from a file, from standard input, where a camera's own encoder
+//! writes it (`rpicam-vid -o -`), or from a capture device that codes.
 //!
 //! A file's units are handed over when their time has come, by the rate that its parameter sets name. Standard input is
-//! treated as a camera: a unit is complete when the writer pauses behind it, and was captured when its first bytes came.
+//! treated as a camera: a unit is complete when the writer pauses behind it, and was captured when its first bytes came. A
+//! device hands over a unit in each buffer, with its own stamp.
 
-use super::source::sleep_until;
-use super::{Error, Length, Result};
+use super::source::{MAX_LOST, STOP_CHECK_INTERVAL, believed, sleep_until};
+use super::{CodedDevice, Error, Length, Result};
+use glassline_io::capture::v4l2::CodedV4l2;
+use glassline_io::capture::{CodedCapture, EncoderControls};
 use glassline_io::clock::Clock;
 use glassline_media::bitstream::h264::units::{Piece, Splitter};
 use glassline_media::bitstream::h264::{NalType, Sps, nals};
@@ -49,6 +52,8 @@ pub struct CodedItem {
     pub captured_utc: Utc,
     /// Pictures a second, where that is known.
     pub rate: Option<FrameRate>,
+    /// Units were lost between the encoder and here, and this one may need them.
+    pub follows_gap: bool,
 }
 
 /// An input of coded pictures.
@@ -62,6 +67,7 @@ pub struct CodedInput {
 enum Kind {
     File { file: File, path: PathBuf },
     Stdin { file: File, begun: Vec<u8> },
+    Device { capture: Box<dyn CodedCapture>, controls: Option<Box<dyn EncoderControls>>, name: String },
 }
 
 impl CodedInput {
@@ -74,6 +80,48 @@ impl CodedInput {
         let file = File::open(path).map_err(|error| Error::Open { name: name(), error })?;
         let path = path.to_owned();
         Ok(CodedInput { kind: Kind::File { file, path }, looped, length, clock })
+    }
+
+    /// A capture device that codes its pictures itself. It is set up, and starts with [`CodedInput::run`].
+    ///
+    /// # Errors
+    /// It cannot be used as asked.
+    pub fn device(device: &CodedDevice, length: Length, clock: Clock) -> Result<CodedInput> {
+        let name = device.device.display().to_string();
+        let opened = CodedV4l2::open(&device.device, &device.requested, clock);
+        let capture = opened.map_err(|error| Error::Device { name: name.clone(), error })?;
+        let controls = capture.controls();
+        Ok(CodedInput::of_capture(Box::new(capture), controls, name, length, clock))
+    }
+
+    /// An input of a device that is open already, and the controls of its encoder. `name` is for messages.
+    #[must_use]
+    pub fn of_capture(
+        capture: Box<dyn CodedCapture>,
+        controls: Box<dyn EncoderControls>,
+        name: String,
+        length: Length,
+        clock: Clock,
+    ) -> CodedInput {
+        let kind = Kind::Device { capture, controls: Some(controls), name };
+        CodedInput { kind, looped: false, length, clock }
+    }
+
+    /// The controls of a device's encoder, once; `None` of files, and of standard input, where the writer has them.
+    pub fn take_controls(&mut self) -> Option<Box<dyn EncoderControls>> {
+        match &mut self.kind {
+            Kind::Device { controls, .. } => controls.take(),
+            Kind::File { .. } | Kind::Stdin { .. } => None,
+        }
+    }
+
+    /// Pictures a second, where a device names them.
+    #[must_use]
+    pub fn rate(&self) -> Option<FrameRate> {
+        match &self.kind {
+            Kind::Device { capture, .. } => capture.rate(),
+            Kind::File { .. } | Kind::Stdin { .. } => None,
+        }
     }
 
     /// What is on standard input, by its first bytes: the input, where that is H.264 in Annex B; else the bytes that were
@@ -109,8 +157,10 @@ impl CodedInput {
     /// Reading fails, or there is no picture in what is read.
     pub fn run(self, take: &dyn Fn(CodedItem) -> bool) -> Result<()> {
         let CodedInput { kind, looped, length, clock } = self;
-        let mut outlet = Outlet { take, clock, length, number: 0, rate: None, start: None };
+        let mut outlet =
+            Outlet { take, clock, length, number: 0, rate: None, start: None, follows_gap: false };
         match kind {
+            Kind::Device { mut capture, name, .. } => run_device(&mut *capture, &name, &mut outlet),
             Kind::File { file, path } => run_file(file, &path, looped, &mut outlet),
             Kind::Stdin { file, begun } => run_live(file, begun, &mut outlet),
         }
@@ -127,6 +177,8 @@ struct Outlet<'a> {
     rate: Option<FrameRate>,
     /// When the first one was.
     start: Option<Time>,
+    /// Units were lost since the last one.
+    follows_gap: bool,
 }
 
 impl Outlet<'_> {
@@ -140,7 +192,8 @@ impl Outlet<'_> {
         }
         self.look(&piece);
         let captured_utc = self.clock.utc_at(captured);
-        (self.take)(CodedItem { piece, captured, captured_utc, rate: self.rate })
+        let follows_gap = std::mem::take(&mut self.follows_gap);
+        (self.take)(CodedItem { piece, captured, captured_utc, rate: self.rate, follows_gap })
     }
 
     /// Hands a unit of a file over when its time has come.
@@ -191,6 +244,32 @@ fn run_file(mut file: File, path: &Path, looped: bool, outlet: &mut Outlet<'_>) 
             return Ok(());
         }
         file.rewind().map_err(Error::read(&name))?;
+    }
+}
+
+/// A buffer ends a unit: the device hands over what it has coded of one picture. One with parameter sets alone waits for the
+/// slices behind it.
+fn run_device(capture: &mut dyn CodedCapture, name: &str, outlet: &mut Outlet<'_>) -> Result<()> {
+    outlet.rate = capture.rate();
+    let (mut splitter, mut pieces) = (Splitter::new(), Vec::new());
+    let (mut expected, mut looked_at): (Option<u32>, u64) = (None, 0);
+    loop {
+        let Some(frame) = capture.next(STOP_CHECK_INTERVAL).map_err(Error::DeviceFailed)? else { continue };
+        let lost = expected.map_or(0, |expected| frame.sequence.wrapping_sub(expected));
+        outlet.follows_gap |= (1..MAX_LOST).contains(&lost);
+        expected = Some(frame.sequence.wrapping_add(1));
+        let captured = believed(frame.captured, outlet.clock.now());
+        looked_at += frame.bytes.len() as u64;
+        splitter.push(frame.bytes, &mut pieces);
+        splitter.flush(&mut pieces);
+        if pieces.is_empty() && outlet.number == 0 && looked_at > LOOKED_AT_MAX {
+            return Err(Error::H264 { name: name.to_owned(), bytes: looked_at });
+        }
+        for piece in pieces.drain(..) {
+            if !outlet.push(piece, captured) {
+                return Ok(());
+            }
+        }
     }
 }
 

@@ -194,3 +194,77 @@ fn slices_behind_a_pause_are_of_the_picture_before_it_and_count_as_none() {
     running.join().unwrap().unwrap();
     assert!(units.recv_timeout(wait).is_err());
 }
+
+/// A device that gives these buffers, each with its number and the milliseconds of its stamp, and then fails.
+struct Camera {
+    buffers: Vec<(u32, u64, Vec<u8>)>,
+    next: usize,
+    begin: Time,
+}
+
+impl CodedCapture for Camera {
+    fn rate(&self) -> Option<FrameRate> {
+        FrameRate::new(30, 1)
+    }
+
+    fn next(&mut self, _: Duration) -> io::Result<Option<glassline_io::capture::Frame<'_>>> {
+        let Some((sequence, millis, bytes)) = self.buffers.get(self.next) else {
+            return Err(io::Error::other("unplugged"));
+        };
+        self.next += 1;
+        let captured = self.begin + Duration::from_millis(*millis);
+        Ok(Some(glassline_io::capture::Frame { bytes, captured, sequence: *sequence }))
+    }
+}
+
+/// What an input makes of these buffers, and when the clock stood at zero milliseconds of their stamps.
+fn of_camera(buffers: Vec<(u32, u64, Vec<u8>)>, length: Length) -> (Result<()>, Vec<CodedItem>, Time) {
+    let clock = Clock::new();
+    let begin = clock.now();
+    let capture = Box::new(Camera { buffers, next: 0, begin });
+    let kind = Kind::Device { capture, controls: None, name: "camera".to_owned() };
+    let (ended, items) = run(CodedInput { kind, looped: false, length, clock });
+    (ended, items, begin)
+}
+
+#[test]
+fn a_device_gives_a_unit_with_each_buffer_at_the_driver_s_time() {
+    let buffers = vec![
+        // Parameter sets in a buffer of their own belong to the picture behind them.
+        (0, 0, [nal(0x67, &[1, 2]), nal(0x68, &[3])].concat()),
+        (1, 10, nal(0x65, &[0x88, 1])),
+        (2, 43, nal(0x41, &[0x9a, 2])),
+        // The second slice of that picture.
+        (3, 44, nal(0x41, &[0x40, 3])),
+        (4, 76, nal(0x41, &[0x9a, 4])),
+    ];
+    let (ended, items, begin) = of_camera(buffers, Length::default());
+    assert!(ended.unwrap_err().to_string().contains("unplugged"));
+    let found: Vec<_> = items
+        .iter()
+        .map(|item| (item.captured.since(begin).as_millis(), item.piece.key, item.piece.continues))
+        .collect();
+    assert_eq!(found, [(10, true, false), (43, false, false), (44, false, true), (76, false, false)]);
+    assert!(items.iter().all(|item| item.rate == FrameRate::new(30, 1) && !item.follows_gap));
+}
+
+#[test]
+fn a_gap_in_the_driver_s_count_is_told_with_the_unit_behind_it() {
+    let unit = |sequence| (sequence, u64::from(sequence), nal(0x41, &[0x9a, 2]));
+    let length = Length { pictures: Some(4), time: None };
+    let (ended, items, _) = of_camera([0, 1, 3, 4, 5].map(unit).to_vec(), length);
+    ended.unwrap();
+    let gaps: Vec<bool> = items.iter().map(|item| item.follows_gap).collect();
+    assert_eq!(gaps, [false, false, true, false]);
+    // A count that begins anew is no gap.
+    let (_, items, _) = of_camera([70_000, 0, 1].map(unit).to_vec(), Length::default());
+    assert!(items.len() == 3 && items.iter().all(|item| !item.follows_gap));
+}
+
+#[test]
+fn a_device_that_gives_no_h264_is_told_of() {
+    let buffers = (0..20).map(|sequence| (sequence, 0, vec![7; 1 << 16])).collect();
+    let (ended, items, _) = of_camera(buffers, Length::default());
+    let error = ended.unwrap_err().to_string();
+    assert!(items.is_empty() && error.contains("camera: no picture of H.264"), "{error}");
+}

@@ -118,6 +118,41 @@ fn test(text: &str, what: &str) -> Result<Input, ParseError> {
     Ok(Input::Test { size: quantity::parse_size(size)?, rate: quantity::parse_frame_rate(rate)? })
 }
 
+/// A capture device that gives H.264 which it codes itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CodedDevice {
+    /// Its node in `/dev`.
+    pub device: PathBuf,
+    /// The size and rate that are asked of it; no layout.
+    pub requested: DeviceRequest,
+}
+
+impl CodedDevice {
+    /// The device of `v4l2:DEVICE?format=h264`; `None` where the text names anything else.
+    ///
+    /// # Errors
+    /// Another option of the device is none.
+    pub fn parse(text: &str) -> Result<Option<CodedDevice>, ParseError> {
+        let Some(rest) = text.strip_prefix("v4l2:") else { return Ok(None) };
+        let Some((device, query)) = rest.split_once('?') else { return Ok(None) };
+        let is_coded = |pair: &&str| {
+            pair.split_once('=')
+                .is_some_and(|(key, value)| key == "format" && value.eq_ignore_ascii_case("h264"))
+        };
+        let (coded, others): (Vec<&str>, Vec<&str>) = query.split('&').partition(is_coded);
+        if coded.is_empty() {
+            return Ok(None);
+        }
+        if others.iter().any(|pair| pair.starts_with("format=")) {
+            return Err(ParseError(format!("{text:?} asks for two formats; leave one out")));
+        }
+        match v4l2(text, &format!("{device}?{}", others.join("&")))? {
+            Input::V4l2 { device, requested } => Ok(Some(CodedDevice { device, requested })),
+            _ => Ok(None),
+        }
+    }
+}
+
 /// `DEVICE[?size=WxH&rate=R&format=F]`.
 fn v4l2(text: &str, rest: &str) -> Result<Input, ParseError> {
     let (device, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -183,6 +218,11 @@ fn layout(name: &str) -> Result<PackedFormat, ParseError> {
         "uyvy" => Ok(PackedFormat::Uyvy),
         "nv12" => Ok(PackedFormat::Nv12),
         "nv16" => Ok(PackedFormat::Nv16),
+        "h264" => Err(ParseError(
+            "H.264 that a camera codes itself is sent by `glassline send` and `glassline receive --both` alone; \
+             choose yuyv, uyvy, nv12 or nv16 here"
+                .to_owned(),
+        )),
         "mjpeg" | "mjpg" => Err(ParseError(
             "MJPEG is not decoded here, which would cost delay; let ffmpeg do it: ffmpeg -f v4l2 \
                                  -input_format mjpeg -i DEVICE -f yuv4mpegpipe - | glassline encode - …"
@@ -222,6 +262,27 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_codes_itself_is_told_by_its_format() {
+        let device = |requested| Ok(Some(CodedDevice { device: "/dev/video2".into(), requested }));
+        assert_eq!(CodedDevice::parse("v4l2:/dev/video2?format=H264"), device(DeviceRequest::default()));
+        let requested =
+            DeviceRequest { size: Size::new(1280, 720).ok(), rate: FrameRate::new(30, 1), layout: None };
+        let text = "v4l2:/dev/video2?size=1280x720&format=h264&rate=30";
+        assert_eq!(CodedDevice::parse(text), device(requested));
+        for other in ["v4l2:/dev/video2", "v4l2:/dev/video2?format=nv12", "a.h264", "-", ""] {
+            assert_eq!(CodedDevice::parse(other), Ok(None), "{other}");
+        }
+        for (text, complaint) in [
+            ("v4l2:?format=h264", "names no device"),
+            ("v4l2:/dev/video2?format=h264&fps=5", "none of size="),
+            ("v4l2:/dev/video2?format=h264&format=nv12", "two formats"),
+        ] {
+            let error = CodedDevice::parse(text).unwrap_err().to_string();
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+    }
+
+    #[test]
     fn what_is_no_input_is_refused_with_what_would_be() {
         for (text, complaint) in [
             ("test:1280x720", "has no rate"),
@@ -234,6 +295,7 @@ mod tests {
             ("v4l2:/dev/video0?size=5", "picture size"),
             ("v4l2:/dev/video0?format=mjpeg", "ffmpeg -f v4l2"),
             ("v4l2:/dev/video0?format=rgb", "no layout"),
+            ("v4l2:/dev/video0?format=h264", "glassline send"),
             ("rtmp://host/app", "none of"),
             ("film.sdp", "write rtp:film.sdp"),
             ("file:", "none of"),

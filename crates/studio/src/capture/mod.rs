@@ -25,7 +25,7 @@ pub use coded::{CodedInput, CodedItem};
 pub use error::{Error, ParseError};
 pub use ffmpeg::{Children, FfmpegInput};
 pub use first_picture::FirstPicture;
-pub use input::Input;
+pub use input::{CodedDevice, Input};
 pub use sound::{Accompaniment, AudioIn, FileAudio, RawFormat, SoundInput};
 pub use source::{Deinterlace, Format, Length, Pace, Pictures, Pixels, Request, Source};
 pub use tracks::{Film, Track, Tracks};

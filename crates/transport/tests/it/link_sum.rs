@@ -244,7 +244,12 @@ fn a_line_that_is_dead_from_the_start_holds_no_other_up() {
         pair.open(End::Near);
         assert_eq!(pair.link(End::Near).unwrap().paths().count(), 2, "{dead}");
         let film = film(&mut pair, 5, 0.9, |_, _| {});
-        assert!(film.came.len() > 140 && film.p95() < millis(100), "{dead}: {} {:?}", film.came.len(), film.p95());
+        assert!(
+            film.came.len() > 140 && film.p95() < millis(100),
+            "{dead}: {} {:?}",
+            film.came.len(),
+            film.p95()
+        );
         // It is there as soon as it carries something.
         pair.set_loss(dead, Loss::None);
         pair.run(millis(3000));

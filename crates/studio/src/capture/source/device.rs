@@ -11,11 +11,11 @@ use std::path::Path;
 use std::time::Duration;
 
 /// How often a device that gives nothing is left for a look whether the user wants to end.
-const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
+pub(in crate::capture) const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// A driver's stamp that is further from now is not believed.
 const MAX_AGE: Duration = Duration::from_secs(1);
 /// Sequence numbers that jump further were set anew.
-const MAX_LOST: u32 = 10_000;
+pub(in crate::capture) const MAX_LOST: u32 = 10_000;
 
 /// Opens a Video4Linux2 device.
 pub(super) fn open(device: &Path, requested: &DeviceRequest, clock: Clock) -> Result<Box<dyn Capture>> {
@@ -68,7 +68,7 @@ pub(super) fn run(
 }
 
 /// The driver's stamp, or now where it cannot be.
-fn believed(stamp: Time, now: Time) -> Time {
+pub(in crate::capture) fn believed(stamp: Time, now: Time) -> Time {
     let off = now.since(stamp).max(stamp.since(now));
     if off > MAX_AGE { now } else { stamp }
 }

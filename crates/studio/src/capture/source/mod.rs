@@ -21,6 +21,8 @@ mod stream;
 mod tests;
 mod timeline;
 
+pub(super) use device::{MAX_LOST, STOP_CHECK_INTERVAL, believed};
+
 use super::{Consumer, Error, FfmpegInput, Input, Item, Result, SOUND_RATE_HZ, TONE_CHANNELS};
 use glassline_io::capture::Capture;
 use glassline_io::clock::Clock;

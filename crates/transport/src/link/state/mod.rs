@@ -2,7 +2,7 @@
 //!
 //! * One path has a `path` state: `marking` validates its ECN, `mtu` searches its largest datagram, `pacing` says when a packet
 //!   may leave, `feedback` takes what acknowledgements tell, `single` writes datagrams without messages. `paths` holds one to four
-//!   of them, `sum` shares messages out among them, `half_lost` is what one of two has lost.
+//!   of them, `sum` shares messages out among them, `trial` says when an unknown one is used, `half_lost` is what one of two has lost.
 //! * `channels` are what all paths have in common: `windows` says how much a peer may send, `room` counts the memory of
 //!   what came, `outgoing` chooses which channel writes next and what it may.
 //! * [`Link`] leads from one to the other: `inbound` handles datagrams, `outbound` writes them, `bulk` writes batches of them,
@@ -36,6 +36,7 @@ mod single;
 mod statistics;
 mod sum;
 mod timers;
+mod trial;
 mod windows;
 
 use bytes::Bytes;

@@ -11,7 +11,7 @@ use super::marking::Marking;
 use super::mtu::{BASE, Mtu};
 use super::rounded_down;
 use super::statistics::PathStatistics;
-use super::sum::Trial;
+use super::trial::Trial;
 use crate::capacity::{Arrival, Capacity, Controller};
 use crate::counter::count;
 use crate::link::channel::send::Written;
