@@ -62,9 +62,8 @@ impl FromStr for PathArg {
         };
         let wrong = || {
             format!(
-                "{text:?} is no address, and no network interface has that name; write an interface (wwan0), an address \
-                 (192.0.2.7), or both (0.0.0.0@wwan0); this machine has {}",
-                names().join(", ")
+                "{text:?} is no address and no name of a network interface; write an interface (wwan0), an address \
+                 (192.0.2.7), or both (0.0.0.0@wwan0)"
             )
         };
         let ip = |text: &str| text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
@@ -73,12 +72,20 @@ impl FromStr for PathArg {
             Some((address, interface)) => (Some(ip(address).ok_or_else(wrong)?), Some(interface.to_owned())),
             None => match ip(place) {
                 Some(address) => (Some(address), None),
-                None if names().iter().any(|name| name == place) => (None, Some(place.to_owned())),
+                None if may_be_interface(place) => (None, Some(place.to_owned())),
                 None => return Err(wrong()),
             },
         };
         Ok(PathArg { address, interface, spare })
     }
+}
+
+/// Whether an interface may have this name (at most 15 bytes). One that is not there may come: a modem that starts slowly.
+fn may_be_interface(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=15).contains(&name.len())
+        && name.bytes().all(is_plain)
+        && name.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 /// This machine's network interfaces.
@@ -177,7 +184,17 @@ impl PathArgs {
 
 impl Paths {
     /// The sockets' ends here for a peer at one of `to`.
+    ///
+    /// # Errors
+    /// An address of another family than the peer's; or none of the interfaces is there.
     pub(crate) fn locals(&self, to: &[SocketAddr]) -> Result<Vec<Local>> {
+        let is_absent = |path: &PathArg| path.interface.as_deref().is_some_and(|name| !nic::exists(name));
+        if !self.paths.is_empty() && self.paths.iter().all(is_absent) {
+            return Err(failure::usage(
+                format!("there is no network interface {}", self.names()),
+                format!("this machine has {}", names().join(", ")),
+            ));
+        }
         match &self.paths[..] {
             [] => Ok(vec![super::local_towards(to)]),
             paths => paths.iter().map(|path| path.towards(to)).collect(),
@@ -226,9 +243,10 @@ mod tests {
         assert_eq!(path("lo"), expected(None, Some("lo"), None));
         assert_eq!(path("lo,spare"), expected(None, Some("lo"), Some("500k")));
         assert_eq!(path("0.0.0.0@wwan1,spare=2M"), expected(Some("0.0.0.0"), Some("wwan1"), Some("2M")));
-        for bad in ["", "no-such-if", "192.0.2.7@", "@wlan0", "wwan 0"] {
+        assert_eq!(path("no-such-if"), expected(None, Some("no-such-if"), None));
+        for bad in ["", "192.0.2", "192.0.2.7@", "@wlan0", "wwan 0", "a-name-that-is-too-long"] {
             let error = path(bad).unwrap_err();
-            assert!(error.contains("0.0.0.0@wwan0") && error.contains("lo"), "{bad}: {error}");
+            assert!(error.contains("0.0.0.0@wwan0"), "{bad}: {error}");
         }
         assert!(path("lo,cost").unwrap_err().contains("spare=2M"));
         assert!(path("lo,spare=much").unwrap_err().contains("spare=much"));
@@ -260,6 +278,10 @@ mod tests {
         let towards = |to: &str| path("lo").unwrap().towards(&[to.parse().unwrap()]).unwrap();
         assert_eq!(towards("192.0.2.1:7000").address.to_string(), "0.0.0.0:0");
         assert_eq!(towards("[2001:db8::1]:7000").address.to_string(), "[::]:0");
+        let absent = PathArgs { path: vec![path("no-such-if").unwrap()], bonding: None };
+        let to = ["192.0.2.1:7000".parse().unwrap()];
+        let error = absent.check(Bonding::Sum).unwrap().locals(&to).unwrap_err().to_string();
+        assert!(error.contains("no network interface no-such-if"), "{error}");
         assert!(path("::1").unwrap().towards(&["192.0.2.1:7000".parse().unwrap()]).is_err());
     }
 }

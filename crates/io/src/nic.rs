@@ -122,6 +122,12 @@ pub fn ethernet_address(interface: &str) -> io::Result<Option<[u8; 6]>> {
     Ok(Some(octets).filter(|octets| is_whole && octets.iter().any(|octet| *octet != 0)))
 }
 
+/// Whether there is an interface of this name.
+pub fn exists(interface: &str) -> bool {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None);
+    socket.is_ok_and(|socket| rustix::net::netdevice::name_to_index(socket, interface).is_ok())
+}
+
 /// The names of this machine's interfaces that have addresses.
 ///
 /// # Errors
@@ -257,6 +263,7 @@ mod tests {
         let ours: IpAddr = Ipv4Addr::LOCALHOST.into();
         assert_eq!(source_of(ours), Some(ours));
         assert!(interfaces().unwrap().contains(&"lo".to_owned()));
+        assert!(exists("lo") && !exists("nowhere0") && !exists(""));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The handle on an endpoint: one thread, one or several sockets, many links.
 
+use super::bound_socket::BoundSocket;
 use super::core::Shared;
 use super::handle::Link;
 use super::thread::{WAKER, Worker};
 use glassline_io::poll::{Poller, Waker};
 use glassline_io::random;
-use glassline_io::udp::{Local, Port};
+use glassline_io::udp::Local;
 use glassline_media::Time;
 use glassline_media::quantity::ByteRate;
 use glassline_transport::link::{EndpointCounters, Error, Path, Settings};
@@ -29,18 +30,25 @@ impl Endpoint {
     /// comes to the socket of `locals[n]` has the [`Path::via`] n.
     ///
     /// # Errors
-    /// A socket cannot be opened (see [`Port::open`]), or the system has no thread or descriptor left.
+    /// A socket cannot be opened (see [`Port::open`](glassline_io::udp::Port::open)), or the system has no thread or descriptor
+    /// left. Of several sockets one whose network interface is not there is opened once it is, as one whose interface goes and comes
+    /// back is opened anew.
     pub fn open(settings: Settings, locals: &[Local]) -> io::Result<Endpoint> {
         if locals.is_empty() || locals.len() > usize::from(u8::MAX) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "an endpoint has 1 to 255 sockets"));
         }
-        let ports = locals.iter().map(Port::open).collect::<io::Result<Vec<_>>>()?;
-        let addresses = ports.iter().map(Port::local_address).collect::<io::Result<_>>()?;
+        let may_wait = locals.len() > 1;
+        let open = |local: &Local| BoundSocket::open(local, may_wait);
+        let sockets = locals.iter().map(open).collect::<io::Result<Vec<_>>>()?;
+        if sockets.iter().all(|socket| socket.port().is_none()) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "none of the network interfaces is there"));
+        }
+        let addresses = sockets.iter().map(BoundSocket::local_address).collect::<io::Result<_>>()?;
         let poller = Poller::new()?;
         let waker = Waker::new(&poller, WAKER)?;
         let core = glassline_transport::link::Endpoint::new(settings, random::seed()?);
         let shared = Arc::new(Shared::new(core, waker));
-        let worker = Worker::new(Arc::clone(&shared), ports, poller)?;
+        let worker = Worker::new(Arc::clone(&shared), sockets, poller)?;
         let thread = std::thread::Builder::new().name("link".into()).spawn(|| worker.run())?;
         Ok(Endpoint { shared, addresses, thread: Some(thread) })
     }

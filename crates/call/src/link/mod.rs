@@ -33,6 +33,7 @@
 //! # }
 //! ```
 
+mod bound_socket;
 mod core;
 mod endpoint;
 mod handle;

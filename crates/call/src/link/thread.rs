@@ -1,15 +1,15 @@
 //! The thread of an endpoint: what comes goes into the core, what the core has goes out, and between both it sleeps.
 
+use super::bound_socket::BoundSocket;
 use super::core::Shared;
 use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::timer::Timer;
-use glassline_io::udp::{Arrivals, Port};
+use glassline_io::udp::Arrivals;
 use glassline_media::Time;
 use glassline_transport::link::wire::parameters::MIN_DATAGRAM;
 use glassline_transport::link::{Ecn, MAX_BATCH, Path, Transmit};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,20 +26,8 @@ const DATAGRAMS: usize = 96;
 const GRAIN: Duration = Duration::from_micros(50);
 /// While a socket takes nothing, it is tried again this often even if the kernel does not tell that it does.
 const RETRY: Duration = Duration::from_millis(5);
-/// A socket beside others that takes nothing for so long loses what leaves by it.
-const FULL_FOR: Duration = Duration::from_millis(10);
 /// How long the thread stays to tell peers that links have ended.
 const FAREWELL: Duration = Duration::from_millis(250);
-
-/// One socket.
-struct BoundSocket {
-    port: Port,
-    readable: bool,
-    /// The kernel's last complaint, and about which address, told once.
-    complaint: Option<(SocketAddr, i32)>,
-    /// Since when it takes nothing.
-    full_since: Option<Time>,
-}
 
 /// What the thread has.
 pub(super) struct Worker {
@@ -63,16 +51,12 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, ports: Vec<Port>, poller: Poller) -> io::Result<Worker> {
+    pub(super) fn new(shared: Arc<Shared>, sockets: Vec<BoundSocket>, poller: Poller) -> io::Result<Worker> {
         let timer = Timer::new()?;
         poller.add(&timer, TIMER, Watch::Accepts)?;
-        for (token, port) in (PORTS..).zip(&ports) {
-            poller.add(port, token, Watch::Edges)?;
+        for (token, socket) in (PORTS..).zip(&sockets) {
+            socket.watch(&poller, token)?;
         }
-        let sockets = ports
-            .into_iter()
-            .map(|port| BoundSocket { port, readable: true, complaint: None, full_since: None })
-            .collect();
         Ok(Worker {
             shared,
             sockets,
@@ -137,7 +121,7 @@ impl Worker {
     /// One system call for the port; how many datagrams it brought.
     fn receive_at(&mut self, index: usize) -> usize {
         let socket = &mut self.sockets[index];
-        match socket.port.receive(&mut self.arrivals) {
+        match socket.port().map_or(Ok(false), |port| port.receive(&mut self.arrivals)) {
             Ok(true) => {}
             Ok(false) => {
                 socket.readable = false;
@@ -223,22 +207,20 @@ impl Worker {
         let has_others = self.sockets.len() > 1;
         let index = usize::from(transmit.path.via).min(self.sockets.len() - 1);
         let socket = &mut self.sockets[index];
+        let (to, mark, token) = (transmit.path.remote, transmit.ecn.bits(), PORTS + index as u64);
+        if socket.port().is_none() {
+            socket.look_again(self.latest, &self.poller, token);
+        }
         while from < transmit.bytes {
             let rest = &self.buffer[from..transmit.bytes];
-            let (to, mark) = (transmit.path.remote, transmit.ecn.bits());
-            match socket.port.send(to, rest, transmit.segment_bytes, mark) {
+            let Some(port) = socket.port() else { return true };
+            match port.send(to, rest, transmit.segment_bytes, mark) {
                 Ok(Some(sent)) => {
-                    socket.full_since = None;
-                    socket.complaint = socket.complaint.filter(|complaint| complaint.0 != to);
+                    socket.handle_sent(to);
                     from += sent;
                 }
-                Ok(None)
-                    if has_others
-                        && *socket.full_since.get_or_insert(self.latest) + FULL_FOR <= self.latest =>
-                {
-                    // Its device has stopped: the network loses them, and other paths are not held up.
-                    return true;
-                }
+                // Its device has stopped: the network loses them, and other paths are not held up.
+                Ok(None) if socket.is_full_for_long(self.latest) && has_others => return true,
                 Ok(None) => {
                     self.stuck = Some((transmit, from));
                     return false;
@@ -251,7 +233,10 @@ impl Worker {
                     let is_probe = is_too_large && transmit.segment_bytes > usize::from(MIN_DATAGRAM);
                     if socket.complaint != number && !is_probe {
                         socket.complaint = number;
-                        tracing::warn!(to = %transmit.path.remote, "datagrams cannot be sent: {error}");
+                        tracing::warn!(%to, "datagrams cannot be sent: {error}");
+                    }
+                    if !is_too_large {
+                        socket.look_again(self.latest, &self.poller, token);
                     }
                     return true;
                 }

@@ -5,7 +5,7 @@ use glassline_call::link::{Endpoint, Link, Local};
 use glassline_io::namespace::{self, NetworkNamespace};
 use glassline_io::tun::{self, Tun};
 use glassline_test_support::skip;
-use glassline_test_support::wait::{PATIENCE, until};
+use glassline_test_support::wait::{PATIENCE, until, until_some};
 use glassline_transport::link::{
     Bonding, CloseReason, Credentials, Error, Event, Key, Options, Outcome, Settings,
 };
@@ -22,6 +22,8 @@ enum Change {
     Rebind(usize, SocketAddrV4),
     /// The device is taken away.
     Remove(usize),
+    /// It is back, as another device of the same name.
+    Return(usize, Tun),
 }
 
 /// A network with one device at the far end and one with several near ones, and a NAT between them.
@@ -121,6 +123,19 @@ impl Networks {
         })
     }
 
+    /// A near device once more that was taken away.
+    fn restore(&self, index: usize) {
+        let device = elsewhere(|| {
+            self.near.enter().unwrap();
+            let (name, address, _) = near_device(index);
+            // The one before goes with the thread that passes packets.
+            until_some("the name is free", || {
+                configured(&name, address, Ipv4Addr::new(10, 78, index as u8, 1)).ok()
+            })
+        });
+        self.change(Change::Return(index, device));
+    }
+
     fn change(&self, change: Change) {
         self.nat.send(change).unwrap();
     }
@@ -153,6 +168,7 @@ impl Nat {
             match changes.try_recv() {
                 Ok(Change::Rebind(index, outside)) => self.lanes[index].outside = outside,
                 Ok(Change::Remove(index)) => self.lanes[index].device = None,
+                Ok(Change::Return(index, device)) => self.lanes[index].device = Some(device),
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => return,
             }
@@ -333,11 +349,46 @@ fn of_two_interfaces_that_carry_a_link_together_either_may_go() {
         talk(&up, &down, &mut next, 200, || {});
         up.send(0, vec![7; 1_000_000]).unwrap();
         assert!(down.receive_timeout(0, PATIENCE).unwrap().is_some_and(|message| message.len() == 1_000_000));
+        // It comes back, for the kernel as another device.
+        networks.restore(gone);
+        let before = sent();
+        until("both carry again", || {
+            up.send(0, vec![7; 100_000]).unwrap();
+            assert!(
+                down.receive_timeout(0, PATIENCE).unwrap().is_some_and(|message| message.len() == 100_000)
+            );
+            let paths = up.paths().unwrap();
+            paths.len() == 2 && paths.iter().all(|path| path.carries) && sent()[gone] > before[gone] + 100_000
+        });
         let is_end = |event: &Event| matches!(event, Event::Closed { .. } | Event::Connected { again: true });
         let mut seen = up.events();
         seen.extend(down.events());
         assert!(!seen.iter().any(is_end), "{seen:?}");
     }
+}
+
+#[test]
+fn an_interface_that_is_not_there_yet_is_used_once_it_is() {
+    let test = "an_interface_that_is_not_there_yet_is_used_once_it_is";
+    let Some(networks) = Networks::make(test, 2) else { return };
+    networks.change(Change::Remove(1));
+    let name = near_device(1).0;
+    until("it is gone", || {
+        elsewhere(|| {
+            networks.near.enter().unwrap();
+            !glassline_io::nic::exists(&name)
+        })
+    });
+    let summed = |name| Settings { bonding: Bonding::Sum, ..settings(name) };
+    let (ground, air) = (networks.listen(summed("ground")), networks.open(summed("air"), &[0, 1]));
+    let (up, down) = linked(&ground, &air);
+    air.add_path(&up, 1, LISTENS_AT, None).unwrap();
+    let mut next = 0;
+    talk(&up, &down, &mut next, 100, || {});
+    assert_eq!(up.paths().unwrap().len(), 1);
+    networks.restore(1);
+    until("it is a path", || up.paths().is_ok_and(|paths| paths.len() == 2));
+    talk(&up, &down, &mut next, 100, || {});
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub struct Port {
     socket: Socket,
     /// Whether the kernel and the device cut what we send; found out by trying.
     cuts: AtomicBool,
+    /// The name and the number of the network interface that it is bound to.
+    interface: Option<(String, u32)>,
 }
 
 impl Port {
@@ -96,12 +98,20 @@ impl Port {
             let _ = control::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, probe);
             let _ = control::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1);
         }
+        let mut interface = None;
         if let Some(name) = &local.interface {
-            super::interface_index(&socket, Some(name))?;
+            interface = Some((name.clone(), super::interface_index(&socket, Some(name))?));
             socket.bind_device(Some(name.as_bytes()))?;
         }
         socket.bind(&SockAddr::from(local.address))?;
-        Ok(Port { socket, cuts: AtomicBool::new(true) })
+        Ok(Port { socket, cuts: AtomicBool::new(true), interface })
+    }
+
+    /// Whether the network interface that it is bound to has gone, as a modem does that is unplugged. One of the same name may be
+    /// there by now: a socket that is opened anew is bound to that.
+    pub fn has_lost_interface(&self) -> bool {
+        let Some((name, number)) = &self.interface else { return false };
+        super::interface_index(&self.socket, Some(name)).ok() != Some(*number)
     }
 
     /// Where it is.
