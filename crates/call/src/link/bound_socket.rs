@@ -1,4 +1,4 @@
-//! A socket of an endpoint, whose network interface may come and go.
+//! A socket of an endpoint, bound to a network interface that may come and go.
 //!
 //! A socket that is bound to an interface stays bound to that very device: a modem that was unplugged and is back is another
 //! one for the kernel, even under the same name. So the socket is opened anew then. What would leave by it meanwhile is lost,

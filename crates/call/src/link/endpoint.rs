@@ -31,8 +31,8 @@ impl Endpoint {
     ///
     /// # Errors
     /// A socket cannot be opened (see [`Port::open`](glassline_io::udp::Port::open)), or the system has no thread or descriptor
-    /// left. Of several sockets one whose network interface is not there is opened once it is, as one whose interface goes and comes
-    /// back is opened anew.
+    /// left. Where there are several sockets, one that is bound to a network interface which is missing is opened once that is
+    /// there, and opened anew where the interface goes and comes back.
     pub fn open(settings: Settings, locals: &[Local]) -> io::Result<Endpoint> {
         if locals.is_empty() || locals.len() > usize::from(u8::MAX) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "an endpoint has 1 to 255 sockets"));
