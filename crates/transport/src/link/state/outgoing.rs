@@ -168,6 +168,10 @@ impl Channels {
     /// [`Link::budget`](super::Link::budget).
     pub(super) fn budget(&self, room: Room, channel: u8) -> u64 {
         let Some(own) = self.sender(channel) else { return 0 };
+        if room.is_shared && own.options.newest && own.waiting() > 0 {
+            // One more would replace it. The next one is as fresh, and nothing that was sent is lost for it.
+            return 0;
+        }
         let (lossy, whole) = (room.is_lossy, room.datagram.saturating_sub(DATA_OVERHEAD));
         let room = room.bytes;
         let (mut first, mut equal, mut weights) = (0.0, 0.0, f64::from(own.options.weight));

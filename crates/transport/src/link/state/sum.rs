@@ -43,6 +43,8 @@ pub(super) struct Room {
     pub(super) datagram: usize,
     /// A path is seen to lose packets.
     pub(super) is_lossy: bool,
+    /// Several paths share it: a message may wait for a quick one, behind the one before.
+    pub(super) is_shared: bool,
 }
 
 impl PathState {
@@ -153,7 +155,7 @@ impl Paths {
         };
         if !self.are_summed() {
             let (datagram, is_lossy) = (main.datagram, now < main.lossy_until);
-            return Some(Room { bytes: of(main, delay), datagram, is_lossy });
+            return Some(Room { bytes: of(main, delay), datagram, is_lossy, is_shared: false });
         }
         let behind = self.behind();
         let carrying = || (0..self.count()).filter(|on| self.carries(*on));
@@ -165,6 +167,7 @@ impl Paths {
             bytes: carrying().filter(|on| time(*on) > 0.0).map(each).sum(),
             datagram: self.iter().map(|path| path.datagram).min().unwrap_or(main.datagram),
             is_lossy: self.are_lossy(now, self.preferred()),
+            is_shared: true,
         })
     }
 
