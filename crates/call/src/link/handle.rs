@@ -147,12 +147,7 @@ impl Link {
     /// # Errors
     /// [`Error::QueueFull`], and those of [`Link::send`].
     pub fn try_send(&self, channel: u8, message: impl Into<Bytes>) -> Result<MessageId, Error> {
-        let mut state = self.lock();
-        let sent = state.link(self.0.id)?.send(self.now(), channel, message);
-        if sent.is_ok() {
-            self.0.shared.hand_over(state);
-        }
-        sent
+        self.try_sending(|link, now| link.send(now, channel, message))
     }
 
     /// As [`Link::try_send`], for a message on which much depends: of several paths two carry it.
@@ -160,8 +155,15 @@ impl Link {
     /// # Errors
     /// As those of [`Link::try_send`].
     pub fn try_send_twice(&self, channel: u8, message: impl Into<Bytes>) -> Result<MessageId, Error> {
+        self.try_sending(|link, now| link.send_twice(now, channel, message))
+    }
+
+    fn try_sending(
+        &self,
+        send: impl FnOnce(&mut glassline_transport::link::Link, Time) -> Result<MessageId, Error>,
+    ) -> Result<MessageId, Error> {
         let mut state = self.lock();
-        let sent = state.link(self.0.id)?.send_twice(self.now(), channel, message);
+        let sent = send(state.link(self.0.id)?, self.now());
         if sent.is_ok() {
             self.0.shared.hand_over(state);
         }
