@@ -1,6 +1,6 @@
 //! A link after decryption: frames of a peer that holds the keys and keeps no rule.
 
-use glassline_media::Time;
+use glassline_media::{Time, Utc};
 use glassline_transport::link::fuzzing::Linked;
 use glassline_transport::link::wire::frame::Frame;
 use glassline_transport::link::wire::varint::Reader;
@@ -17,8 +17,8 @@ pub fn run(data: &[u8]) {
     let (mut now, mut out) = (Time::from_millis(20), Vec::new());
     for channel in 0..3u8 {
         let options = Options { reliable: channel != 1, ordered: channel != 2, ..Options::default() };
-        let _ = far.link().open(channel, options);
-        let _ = far.link().send(now, channel, vec![channel; 2000]);
+        let _ = far.link().open(channel, Options { stamped: channel == 2, ..options });
+        let _ = far.link().send_stamped(now, channel, vec![channel; 2000], Utc::from_micros(1));
     }
     let mut rest = data;
     while let [millis, length, tail @ ..] = rest {
@@ -29,7 +29,10 @@ pub fn run(data: &[u8]) {
         far.link().handle_unsealed(now, path, frames);
         while far.poll_transmit(now, &mut out).is_some() {}
         let link = far.link();
-        (0..4).for_each(|channel| drop(link.receive(channel)));
+        for channel in 0..4 {
+            let received = link.receive_message(channel);
+            assert!(received.and_then(|it| it.stamp).is_none_or(|stamp| stamp > Utc::default()));
+        }
         assert!(link.held_bytes().1 <= budget);
         // As an engine does it: what is due, then what that and the application have given to send.
         far.handle_timeout(now);

@@ -17,7 +17,7 @@ fn start(arguments: &[&str]) -> Running {
 }
 
 /// A receiver, and where it is.
-fn receive(address: &str, arguments: &[&str]) -> (Running, String) {
+pub(super) fn receive(address: &str, arguments: &[&str]) -> (Running, String) {
     let mut running = start(&[&["receive", &format!("link://{address}")], arguments].concat());
     let what = "listening address=";
     let address = until_some(what, || {

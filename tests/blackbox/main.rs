@@ -63,6 +63,7 @@ mod site;
 mod small_files;
 mod soak;
 mod stages;
+mod telemetry;
 mod terminal;
 mod tls;
 mod unpackaged;

@@ -149,7 +149,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         receiving.figures("video", "sound"),
         sending.as_ref().map(|sending| sending.figures("video_sent", "sound_sent")),
     );
-    let run = receiving.serve(Run::new(channels, args.stats.as_deref(), Some(figures))?);
+    let run = receiving.serve(Run::new(
+        channels,
+        args.stats.as_deref(),
+        Some(figures),
+        Some(receiving.pictures()),
+    )?);
     let run = match &sending {
         Some(sending) => sending.serve(run),
         None => run,

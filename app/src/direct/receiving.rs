@@ -10,7 +10,7 @@ use crate::{encode, failure};
 use anyhow::{Context, Result};
 #[cfg(feature = "opus")]
 use glassline_call::direct::{AudioOut, SoundReceiver};
-use glassline_call::direct::{PublishSettings, PublishTo, Publisher, VideoReceiver};
+use glassline_call::direct::{LipSync, PublishSettings, PublishTo, Publisher, VideoReceiver};
 use glassline_codec::h264::x264;
 use glassline_codec::vp8::Limits;
 use glassline_media::Size;
@@ -176,6 +176,11 @@ impl Receiving {
         #[cfg(feature = "opus")]
         let run = run.with_service(Arc::clone(&self.sound) as _);
         run
+    }
+
+    /// What says which picture is on screen.
+    pub(super) fn pictures(&self) -> Arc<LipSync> {
+        self.video.lip_sync()
     }
 
     /// Figures for each second, by these names.

@@ -137,7 +137,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         sending.figures("video", "sound"),
         receiving.as_ref().map(|receiving| receiving.figures("video_received", "sound_received")),
     );
-    let run = sending.serve(Run::new(channels, args.stats.as_deref(), Some(figures))?);
+    let pictures = receiving.as_ref().map(Receiving::pictures);
+    let run = sending.serve(Run::new(channels, args.stats.as_deref(), Some(figures), pictures)?);
     let run = if args.sending.is_bounded() { run.ending_with_services() } else { run };
     let run = match &receiving {
         Some(receiving) => receiving.serve(run),

@@ -16,6 +16,8 @@ pub(crate) struct Channel {
     pub(super) id: u8,
     pub(super) options: Options,
     pub(super) framing: Option<Framing>,
+    /// What comes is written as lines of JSON.
+    pub(super) json: bool,
     pub(super) input: Option<ChannelEnd>,
     pub(super) output: Option<ChannelEnd>,
 }
@@ -91,8 +93,19 @@ const VALUED: [&str; 10] = [
     "in",
     "out",
 ];
-const PLAIN: [&str; 9] =
-    ["reliable", "unreliable", "ordered", "unordered", "newest", "cancel_begun", "lines", "raw", "framed"];
+const PLAIN: [&str; 11] = [
+    "reliable",
+    "unreliable",
+    "ordered",
+    "unordered",
+    "newest",
+    "cancel_begun",
+    "stamped",
+    "lines",
+    "raw",
+    "framed",
+    "json",
+];
 
 impl FromStr for Channel {
     type Err = String;
@@ -104,12 +117,23 @@ impl FromStr for Channel {
                 CONTROL - 1
             )
         })?;
-        let mut channel =
-            Channel { id, options: Options::default(), framing: None, input: None, output: None };
+        let mut channel = Channel {
+            id,
+            options: Options::default(),
+            framing: None,
+            json: false,
+            input: None,
+            output: None,
+        };
         for option in split(list) {
             channel.apply(&option)?;
         }
         channel.options.check(id).map_err(|error| error.to_string())?;
+        if channel.json && channel.output.is_none() {
+            return Err(
+                "json says how messages are written, and there is no out=; add for example out=FILE".into()
+            );
+        }
         Ok(channel)
     }
 }
@@ -151,6 +175,8 @@ impl Channel {
                 "unordered" => options.ordered = false,
                 "newest" => options.newest = true,
                 "cancel_begun" => (options.newest, options.cancel_begun) = (true, true),
+                "stamped" => options.stamped = true,
+                "json" => self.json = true,
                 "lines" => self.framing = Some(Framing::Lines),
                 "raw" => self.framing = Some(Framing::Raw),
                 "framed" => self.framing = Some(Framing::Length),
@@ -173,7 +199,12 @@ impl Channel {
         Ok(())
     }
 
-    /// How messages stand in what is read and written here: bytes of a serial line have no frames.
+    /// How messages stand in what is written here.
+    pub(super) fn framing_of_output(&self, end: &ChannelEnd) -> Framing {
+        if self.json { Framing::Lines } else { self.framing_of(end) }
+    }
+
+    /// How messages stand in what is read here, and, unless it is JSON, in what is written: bytes of a serial line have no frames.
     pub(super) fn framing_of(&self, end: &ChannelEnd) -> Framing {
         let usual = if matches!(end, ChannelEnd::Serial(..)) { Framing::Raw } else { Framing::Length };
         self.framing.unwrap_or(usual)
@@ -283,6 +314,7 @@ mod tests {
         assert_eq!(video.output, Some(ChannelEnd::File("/tmp/a b".into())));
         assert_eq!(parse("0").options, Options::default());
         assert!(parse("1:cancel_begun").options.newest);
+        assert!(parse("1:stamped").options.stamped);
         assert_eq!(parse("1:compress=deflate").options.compression, Compression::Deflate);
         assert_eq!(parse("1:compress=none,fec=none").options, Options::default());
         assert_eq!(parse("1:unreliable,fec=always:100%").options.fec, Fec::Always(100));
@@ -300,6 +332,10 @@ mod tests {
         assert_eq!(end("fd:7"), Ok(ChannelEnd::Descriptor(7)));
         assert_eq!(parse("1:").framing_of(&ChannelEnd::Serial("x".into(), 1)), Framing::Raw);
         assert_eq!(parse("1:").framing_of(&ChannelEnd::Standard), Framing::Length);
+        let json = parse("1:json,in=-,out=x");
+        let framings =
+            (json.framing_of(&ChannelEnd::Standard), json.framing_of_output(&ChannelEnd::Standard));
+        assert_eq!(framings, (Framing::Length, Framing::Lines));
         for bad in ["fd:x", "udp:5000", "udp:h:99999", "serial:/dev/x", "serial:,5", "serial:/dev/x,0", ""] {
             assert!(end(bad).is_err(), "{bad}");
         }
@@ -323,6 +359,8 @@ mod tests {
             ("1:unreliable,fec=25", "fec=25%"),
             ("1:reliable,fec=25%", "reliable"),
             ("1:xyzzy", "--help lists them"),
+            ("1:stamped=1", "wants no value"),
+            ("1:lines,json,in=-", "there is no out="),
             ("1:57600", "not known"),
         ] {
             let error = text.parse::<Channel>().unwrap_err();

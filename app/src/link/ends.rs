@@ -86,7 +86,7 @@ pub(crate) fn open(channels: &[Channel]) -> Result<Vec<Ends>> {
 
 fn open_channel(channel: &Channel) -> Result<Ends> {
     let named = |what: &str, end: &ChannelEnd| format!("channel {}: {what} {}", channel.id, describe(end));
-    let max_size = channel.options.max_size as usize;
+    let max_size = channel.options.max_message() as usize;
     let mut socket: Option<UdpSocket> = None;
     let mut line: Option<(&ChannelEnd, Arc<Line>)> = None;
     let mut input = None;
@@ -123,7 +123,7 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
     }
     let mut output = None;
     if let Some(end) = &channel.output {
-        let framing = channel.framing_of(end);
+        let framing = channel.framing_of_output(end);
         let open = || named("cannot write", end);
         output = Some(match end {
             ChannelEnd::Udp(address) => {
@@ -206,12 +206,12 @@ fn any_port(to: SocketAddr) -> SocketAddr {
 
 /// How a gap in a channel's data is treated. Devices and datagrams send on without waiting for a reader, so a gap is
 /// no error for them.
-pub(super) fn continuity(channel: &Channel, end: Option<&ChannelEnd>) -> Continuity {
+pub(super) fn continuity(channel: &Channel, end: Option<(&ChannelEnd, Framing)>) -> Continuity {
     let goes_by = channel.options.newest || channel.options.cancel_after.is_some();
     match end {
-        None | Some(ChannelEnd::Udp(_) | ChannelEnd::Serial(..)) => Continuity::Live,
+        None | Some((ChannelEnd::Udp(_) | ChannelEnd::Serial(..), _)) => Continuity::Live,
         Some(_) if goes_by => Continuity::Live,
-        Some(end) if channel.framing_of(end) == Framing::Raw => Continuity::Stream,
+        Some((_, Framing::Raw)) => Continuity::Stream,
         Some(_) => Continuity::Messages,
     }
 }

@@ -1,7 +1,7 @@
 //! `glassline link`: connects files, FIFOs, datagrams and serial lines with the channels of a link, so that programs
 //! in any language can send messages over a bad network.
 //!
-//! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages, `line` a serial line that comes and goes; `discovery`
+//! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages, `json_lines` writes them with their times; `discovery`
 //! finds listeners by name; `identity` is by what peers know us; `paths` are the interfaces and addresses by which it leads; `reset` is what a listener keeps over its restarts; `session` runs an
 //! `engine::link::session` and says what happens to it, `stats` writes its figures.
 
@@ -10,6 +10,7 @@ mod discovery;
 mod ends;
 mod identity;
 mod input;
+mod json_lines;
 mod output;
 mod paths;
 mod reset;
@@ -76,9 +77,13 @@ Options of a channel, after ID: (0 to 62) and separated by commas:
   compress=none|zstd|deflate   messages are compressed if they become smaller    [none]
   fec=25% | always:25%         parity, so that a picture survives losses without a resend:
                                while packets are lost, or always (unreliable)    [none]
+  stamped                      each message carries the time at which it was read (8 bytes), on the clock
+                               of the capture times of pictures; out= gets the message alone
   in=PLACE, out=PLACE          where messages are read from and written to
   framed | lines | raw         how they are separated there: by their length in front (4 bytes,
                                big-endian), as lines, or bytes as they come   [framed; serial: raw]
+  json                         out= gets a line of JSON for each message: its time, that of the picture on
+                               screen, and its text
 PLACE: a file, a FIFO, fd:N, - (standard input or output), udp:HOST:PORT (a datagram is a
 message), serial:DEV,BAUD.";
 
@@ -210,7 +215,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn run_listen(args: &Listen) -> Result<()> {
     let settings = args.common.settings()?;
     let signals = StopSignals::catch()?;
-    let run = Run::new(ends::open(&args.common.channel)?, args.common.stats.as_deref(), None)?;
+    let run = Run::new(ends::open(&args.common.channel)?, args.common.stats.as_deref(), None, None)?;
     let reset_secret = reset::secret(args.common.identity.key(), args.address, args.interface.as_deref());
     let settings = Settings { reset_secret, ..settings };
     let local = Local { address: args.address, interface: args.interface.clone() };
@@ -248,7 +253,7 @@ fn run_connect(args: &Connect) -> Result<()> {
         }
         None => (ends::addresses(&args.address)?, StopSignals::catch()?),
     };
-    let run = Run::new(opened, args.common.stats.as_deref(), None)?;
+    let run = Run::new(opened, args.common.stats.as_deref(), None, None)?;
     let endpoint = Endpoint::open(settings, &paths.locals(&to)?)
         .with_context(|| format!("cannot open a socket at {}", paths.names()))?;
     let mode = Mode::Connect { to, give_up: args.connect_timeout.is_some(), spares: paths.spares() };

@@ -2,11 +2,13 @@
 
 use super::discovery::Wanted;
 use super::ends::{self, Ends};
+use super::json_lines::JsonLines;
 use super::stats::{Stats, Told};
 use crate::failure;
 use crate::output::ReaderGone;
 use crate::stop::{Second, StopSignals};
 use anyhow::Result;
+use glassline_call::direct::LipSync;
 use glassline_call::link::Endpoint;
 use glassline_call::link::session::{Channel, Error, Extent, Mode, Service, Session, SessionEvent};
 use glassline_io::resolve;
@@ -56,18 +58,29 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Of these ends; `extra` is told beside the link's figures.
-    pub(crate) fn new(ends: Vec<Ends>, stats: Option<&Path>, extra: Option<Told>) -> Result<Run> {
-        let stats = Stats::new(stats, extra)?;
+    /// Of these ends; `extra` is told beside the link's figures. `pictures` says which picture is on screen, where some are shown.
+    pub(crate) fn new(
+        ends: Vec<Ends>,
+        stats: Option<&Path>,
+        extra: Option<Told>,
+        pictures: Option<Arc<LipSync>>,
+    ) -> Result<Run> {
+        let stats = Stats::new(stats, extra, pictures.clone())?;
         let channel = |Ends { channel, input, output }: Ends| {
             let mut opened = Channel::new(channel.id, channel.options);
-            opened.sends = ends::continuity(&channel, channel.input.as_ref());
-            opened.takes = ends::continuity(&channel, channel.output.as_ref());
+            let read = channel.input.as_ref().map(|end| (end, channel.framing_of(end)));
+            let written = channel.output.as_ref().map(|end| (end, channel.framing_of_output(end)));
+            opened.sends = ends::continuity(&channel, read);
+            opened.takes = ends::continuity(&channel, written);
+            opened.needs_stamps = channel.json || channel.options.stamped;
             if let Some(input) = input {
                 opened = opened.with_input(input);
             }
             if let Some(output) = output {
-                opened = opened.with_output(output);
+                opened = match channel.json {
+                    true => opened.with_output(JsonLines::new(output, pictures.clone())),
+                    false => opened.with_output(output),
+                };
             }
             opened
         };
@@ -280,6 +293,16 @@ fn log(session: &Session, remote: Option<&Remote>, event: SessionEvent) {
         SessionEvent::NoOutput { channel } => tracing::warn!(
             channel,
             "the peer sends on a channel that has no output here; what comes is dropped; --channel {channel}:out=…"
+        ),
+        SessionEvent::Unstamped { peer, channel } => tracing::warn!(
+            peer,
+            channel,
+            "the peer's messages on this channel come without the times at which they were read: give it `stamped` in its \
+             --channel, or bring it to this version"
+        ),
+        SessionEvent::StampsNotTaken { peer } => tracing::warn!(
+            peer,
+            "the peer's version knows of no times of messages: those of `stamped` channels go without; bring it to this version"
         ),
         SessionEvent::Dropped { peer, messages } => {
             tracing::warn!(peer, messages, "messages arrived for channels that have no output");

@@ -5,7 +5,9 @@
 
 use crate::logging;
 use anyhow::{Context, Result};
+use glassline_call::direct::LipSync;
 use glassline_call::link::session::{ChannelFigures, Delays, PeerStatistics};
+use glassline_media::Utc;
 use glassline_transport::link::{Ecn, LinkId, PathStatistics};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -13,6 +15,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Channels from here on belong to rooms of ours, which tell of them themselves.
@@ -40,6 +43,8 @@ pub(super) struct Stats {
     began: Instant,
     reported: Instant,
     before: BTreeMap<LinkId, Counts>,
+    /// Says which picture is on screen, where some are shown.
+    pictures: Option<Arc<LipSync>>,
 }
 
 /// What rates are reckoned from.
@@ -135,9 +140,13 @@ struct ChannelLine {
     send_bits: u64,
     receive_bits: u64,
     delay_ms: Option<Delay>,
+    /// From the peer's stamps to the output, of messages that were written.
+    age_ms: Option<Delay>,
+    /// By how much the message that was written last is newer than the picture on screen; negative where it is older.
+    ahead_of_picture_ms: Option<f64>,
 }
 
-/// From handing over to the acknowledgement, of messages that arrived.
+/// How long messages took.
 #[derive(Serialize)]
 struct Delay {
     p50: f64,
@@ -157,12 +166,21 @@ fn rate(bytes: u64, passed: Duration) -> u64 {
     (bytes as f64 * 8.0 / passed.as_secs_f64().max(1e-3)) as u64
 }
 
+/// Milliseconds from `earlier` to `later`; negative where it is the other way round.
+fn ahead_ms(later: Utc, earlier: Utc) -> f64 {
+    (later.as_micros() as f64 - earlier.as_micros() as f64) / 1e3
+}
+
 fn ms(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
 impl Stats {
-    pub(super) fn new(file: Option<&Path>, extra: Option<Told>) -> Result<Stats> {
+    pub(super) fn new(
+        file: Option<&Path>,
+        extra: Option<Told>,
+        pictures: Option<Arc<LipSync>>,
+    ) -> Result<Stats> {
         let open = |path: &Path| {
             let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
             anyhow::Ok(BufWriter::new(file))
@@ -175,6 +193,7 @@ impl Stats {
             began: now,
             reported: now,
             before: BTreeMap::new(),
+            pictures,
         })
     }
 
@@ -219,6 +238,7 @@ impl Stats {
     }
 
     fn link(&mut self, peer: &PeerStatistics, passed: Duration) -> LinkLine {
+        let picture = self.pictures.as_ref().and_then(|pictures| pictures.captured());
         let counted = &peer.link;
         let before = self.before.entry(peer.id).or_default();
         let send_bits = rate(counted.sent_bytes.saturating_sub(before.sent), passed);
@@ -245,12 +265,17 @@ impl Stats {
             marked: counted.mark != Ecn::NotCapable,
             in_flight_bytes: counted.in_flight_bytes,
             paths: peer.paths.iter().map(PathLine::of).collect(),
-            channels: peer.channels.iter().map(|figures| channel(before, figures, passed)).collect(),
+            channels: peer.channels.iter().map(|figures| channel(before, figures, passed, picture)).collect(),
         }
     }
 }
 
-fn channel(before: &mut Counts, figures: &ChannelFigures, passed: Duration) -> ChannelLine {
+fn channel(
+    before: &mut Counts,
+    figures: &ChannelFigures,
+    passed: Duration,
+    picture: Option<Utc>,
+) -> ChannelLine {
     let counts = figures.counts;
     let (id, sent, received) = (counts.channel, counts.sent, counts.received);
     let (sent_before, received_before) = before.channels.entry(id).or_default();
@@ -276,6 +301,8 @@ fn channel(before: &mut Counts, figures: &ChannelFigures, passed: Duration) -> C
         send_bits,
         receive_bits,
         delay_ms: figures.delays.as_ref().map(Delay::of),
+        age_ms: figures.ages.as_ref().map(Delay::of),
+        ahead_of_picture_ms: figures.last_stamp.zip(picture).map(|(stamp, picture)| ahead_ms(stamp, picture)),
     }
 }
 
@@ -301,9 +328,16 @@ fn table(line: &Line) -> String {
             let delay = channel.delay_ms.as_ref().map_or_else(String::new, |delay| {
                 format!("  delay p50 {:.1} p95 {:.1} p99 {:.1} ms", delay.p50, delay.p95, delay.p99)
             });
+            let age = channel
+                .age_ms
+                .as_ref()
+                .map_or_else(String::new, |age| format!("  age p50 {:.1} p95 {:.1} ms", age.p50, age.p95));
+            let ahead = channel
+                .ahead_of_picture_ms
+                .map_or_else(String::new, |ahead| format!("  ahead of the picture {ahead:.1} ms"));
             let _ = writeln!(
                 text,
-                "   channel {:>2}  out {} in {}  resent {} B  cancelled {} lost {} skipped {}{delay}",
+                "   channel {:>2}  out {} in {}  resent {} B  cancelled {} lost {} skipped {}{delay}{age}{ahead}",
                 channel.id,
                 bits(channel.send_bits),
                 bits(channel.receive_bits),
@@ -366,6 +400,8 @@ mod tests {
             send_bits: 8000,
             receive_bits: 0,
             delay_ms: Some(delay),
+            age_ms: Some(Delay::of(&delays)),
+            ahead_of_picture_ms: Some(ahead_ms(Utc::from_micros(1000), Utc::from_micros(3500))),
         };
         let link = LinkLine {
             peer: "drone".into(),
@@ -391,9 +427,16 @@ mod tests {
             channels: vec![channel],
         };
         let text = table(&Line { time_s: 3.0, links: vec![link], extra: BTreeMap::new() });
-        for part in
-            ["drone 192.0.2.1:7000  up", "RTT 12.5 ms", "channel  7", "cancelled 2 lost 3", "p50", "2.0 %"]
-        {
+        for part in [
+            "drone 192.0.2.1:7000  up",
+            "age p50 50.0",
+            "ahead of the picture -2.5 ms",
+            "RTT 12.5 ms",
+            "channel  7",
+            "cancelled 2 lost 3",
+            "p50",
+            "2.0 %",
+        ] {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert!(table(&Line { time_s: 0.0, links: vec![], extra: BTreeMap::new() }).contains("no peer"));

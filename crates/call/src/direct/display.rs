@@ -7,7 +7,7 @@ use glassline_direct::CodedFrame;
 use glassline_direct::coded::ReceivedUnit;
 use glassline_io::clock::Clock;
 use glassline_media::pixels::Scaler;
-use glassline_media::{FrameRate, Picture, Size, Stage, Stamps};
+use glassline_media::{FrameRate, Picture, Size, Stage, Stamps, Utc};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
@@ -36,8 +36,10 @@ pub struct Shown {
     pub content: Content,
     /// Pictures a second of the sender's source; fewer may come.
     pub rate: FrameRate,
-    /// What it has passed.
+    /// What it has passed, on our clock.
     pub stamps: Stamps,
+    /// When it was captured, by the sender's wall clock.
+    pub captured: Utc,
 }
 
 /// Shows pictures when their time has come.
@@ -239,6 +241,7 @@ fn run(shared: &Shared, mut sink: Box<dyn Sink>) {
             return fail(error);
         }
         shown.stamps.set(Stage::Shown, clock.now());
+        shared.lip_sync.on_screen(shown.captured);
         if let Some(delay) = shown.stamps.between(Stage::Captured, Stage::Shown) {
             shared.lip_sync.shown(delay);
         }
@@ -277,7 +280,8 @@ mod tests {
         let time = Time::from_millis(millis);
         let picture = Picture::new(PixelFormat::I420, Size::new(16, 16).unwrap(), time);
         let rate = FrameRate::new(25, 1).unwrap();
-        let shown = Shown { content: Content::Picture(picture), rate, stamps: Stamps::captured_at(time) };
+        let (stamps, captured) = (Stamps::captured_at(time), Utc::from_micros(millis * 1000));
+        let shown = Shown { content: Content::Picture(picture), rate, stamps, captured };
         display.push(shown, Size::new(32, 32).ok())
     }
 
@@ -340,7 +344,8 @@ mod tests {
     }
 
     fn shown(content: Content) -> Shown {
-        Shown { content, rate: FrameRate::new(25, 1).unwrap(), stamps: Stamps::default() }
+        let (rate, captured) = (FrameRate::new(25, 1).unwrap(), Utc::default());
+        Shown { content, rate, stamps: Stamps::default(), captured }
     }
 
     fn unit(number: u64, needs: Option<u64>) -> Shown {
@@ -439,10 +444,12 @@ mod tests {
     #[test]
     fn what_was_shown_is_counted_timed_and_told_to_the_sound() {
         let display = Display::start(Box::new(Failing(9, io::ErrorKind::Other))).unwrap();
-        assert_eq!(display.lip_sync().delay(), None);
-        push(&display, Clock::new().now().as_nanos() / 1_000_000).unwrap();
+        assert_eq!((display.lip_sync().delay(), display.lip_sync().captured()), (None, None));
+        let millis = Clock::new().now().as_nanos() / 1_000_000;
+        push(&display, millis).unwrap();
         until("it is shown", || display.counts().0 == 1);
         assert!(display.lip_sync().delay().is_some());
+        assert_eq!(display.lip_sync().captured(), Some(Utc::from_micros(millis * 1000)));
         let (since, all) = display.times();
         assert_eq!((since.total.count, all.total.count), (1, 1));
         let (since, all) = display.times();

@@ -1,28 +1,46 @@
-//! How long after their capture pictures are shown: sound is played as long after its own.
+//! How long after their capture pictures are shown, so that sound is played as long after its own; and which picture is on
+//! screen, so that other data can be compared with it.
 
+use glassline_media::Utc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What one picture counts, in parts of all: some sixteen pictures' memory.
 const PARTS: u64 = 16;
 
-/// Shared by the display, which writes the delay, and the sound's receiver, which reads it.
+/// Shared by the display, which writes it, and what goes beside the pictures, which reads it.
 #[derive(Debug, Default)]
-pub struct LipSync(AtomicU64);
+pub struct LipSync {
+    /// Nanoseconds; 0 before the first picture.
+    delay: AtomicU64,
+    /// The capture time of the picture that was shown last, nanoseconds since 1970; 0 before the first picture.
+    captured: AtomicU64,
+}
 
 impl LipSync {
     /// A picture was shown so long after its capture.
     pub(super) fn shown(&self, delay: Duration) {
         let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX / PARTS).max(1);
-        let before = self.0.load(Ordering::Relaxed);
+        let before = self.delay.load(Ordering::Relaxed);
         let mean = if before == 0 { delay } else { before - before / PARTS + delay / PARTS };
-        self.0.store(mean, Ordering::Relaxed);
+        self.delay.store(mean, Ordering::Relaxed);
+    }
+
+    /// The picture that is shown now was captured then, by its sender's wall clock.
+    pub(super) fn on_screen(&self, captured: Utc) {
+        self.captured.store(captured.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// When the picture on screen was captured, by its sender's wall clock; `None` before the first picture, or where its sender
+    /// does not tell.
+    pub fn captured(&self) -> Option<Utc> {
+        Some(self.captured.load(Ordering::Relaxed)).filter(|nanos| *nanos > 0).map(Utc::from_nanos)
     }
 
     /// How long that is in the mean; `None` before the first picture.
     #[cfg(any(test, feature = "opus"))]
     pub(super) fn delay(&self) -> Option<Duration> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|nanos| *nanos > 0).map(Duration::from_nanos)
+        Some(self.delay.load(Ordering::Relaxed)).filter(|nanos| *nanos > 0).map(Duration::from_nanos)
     }
 }
 

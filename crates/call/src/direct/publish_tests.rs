@@ -71,7 +71,7 @@ fn unit(number: u64, needs: Option<u64>) -> ReceivedUnit {
 }
 
 fn shown(content: Content, captured: Time) -> Shown {
-    Shown { content, rate: RATE, stamps: Stamps::captured_at(captured) }
+    Shown { content, rate: RATE, stamps: Stamps::captured_at(captured), captured: Utc::default() }
 }
 
 fn other_error() -> io::Error {

@@ -92,7 +92,7 @@ impl VideoReceiver {
         })
     }
 
-    /// How late pictures are, for the player of the sound beside them.
+    /// How late pictures are, and which one is on screen: for what is played or told beside them.
     pub fn lip_sync(&self) -> Arc<LipSync> {
         self.display.lip_sync()
     }
@@ -156,8 +156,9 @@ impl VideoReceiver {
         drop(figures);
         for unit in units {
             let stamps = self.stamps(unit.header.captured, &unit.header.passed, received);
-            let rate = unit.header.rate.unwrap_or(ASSUMED_RATE);
-            self.display.push(display::Shown { content: Content::Unit(unit), rate, stamps }, None)?;
+            let (rate, captured) = (unit.header.rate.unwrap_or(ASSUMED_RATE), unit.header.captured);
+            let content = Content::Unit(unit);
+            self.display.push(display::Shown { content, rate, stamps, captured }, None)?;
         }
         Ok(())
     }
@@ -183,8 +184,9 @@ impl VideoReceiver {
             let is_taken = |shown: &Shown| self.takes_frames && shown.header.codec != FrameCodec::Vp8;
             for shown in pictures.into_iter().filter(|shown| !is_taken(shown)) {
                 let stamps = self.stamps(shown.header.captured, &shown.header.passed, received);
-                let content = Content::Picture(shown.picture);
-                self.display.push(display::Shown { content, rate: shown.rate, stamps }, Some(shown.size))?;
+                let (content, captured) = (Content::Picture(shown.picture), shown.header.captured);
+                let picture = display::Shown { content, rate: shown.rate, stamps, captured };
+                self.display.push(picture, Some(shown.size))?;
             }
             size
         } else {
@@ -192,8 +194,9 @@ impl VideoReceiver {
         };
         while let Some(frame) = receiver.poll_frame() {
             let stamps = self.stamps(frame.header.captured, &frame.header.passed, received);
-            let rate = frame.rate;
-            self.display.push(display::Shown { content: Content::Frame(frame), rate, stamps }, None)?;
+            let (rate, captured) = (frame.rate, frame.header.captured);
+            let content = Content::Frame(frame);
+            self.display.push(display::Shown { content, rate, stamps, captured }, None)?;
         }
         let mut figures = self.figures.lock().expect(UNPOISONED);
         figures.size = size.or(figures.size);

@@ -26,7 +26,7 @@ fn receiver() -> (VideoReceiver, mpsc::Receiver<u64>) {
 
 fn message(bytes: impl Into<Bytes>, skipped: u64) -> Received {
     let (first, last) = (Time::from_millis(10), Time::from_millis(12));
-    Received { number: 0, bytes: bytes.into(), first, last, skipped, stale: false }
+    Received { number: 0, bytes: bytes.into(), first, last, skipped, stale: false, stamp: None }
 }
 
 fn unit(number: u64, needs: Option<u64>) -> Vec<u8> {

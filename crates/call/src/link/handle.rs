@@ -2,7 +2,7 @@
 
 use super::core::{Shared, State};
 use bytes::Bytes;
-use glassline_media::Time;
+use glassline_media::{Time, Utc};
 use glassline_transport::link::{
     CloseCode, CloseReason, Error, Event, LinkId, LinkStatistics, MAX_CHANNELS, MessageId, Options,
     PathStatistics, ReceiveCounters, Received, SendCounters,
@@ -18,6 +18,8 @@ const TELL_BYTES: u64 = 1 << 20;
 const TAKE_BYTES: u64 = 4 << 20;
 /// Messages that [`Link::send_all`] hands over before the thread is woken.
 const SEND_AT_ONCE: usize = 256;
+/// For waits that end by messages.
+const FOREVER: Duration = Duration::MAX;
 
 /// A set of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +112,7 @@ impl Link {
     /// # Errors
     /// The channel is not open, the message is too large, or the link has ended.
     pub fn send(&self, channel: u8, message: impl Into<Bytes>) -> Result<MessageId, Error> {
-        self.send_until(channel, message.into(), Time::NEVER)
+        self.send_until(channel, message.into(), None, Time::NEVER)
     }
 
     /// As [`Link::send`], and waits no longer than `timeout`.
@@ -123,15 +125,40 @@ impl Link {
         message: impl Into<Bytes>,
         timeout: Duration,
     ) -> Result<MessageId, Error> {
-        self.send_until(channel, message.into(), self.now() + timeout)
+        self.send_until(channel, message.into(), None, self.now() + timeout)
     }
 
-    fn send_until(&self, channel: u8, message: Bytes, until: Time) -> Result<MessageId, Error> {
+    /// As [`Link::send_timeout`], with a time for the other end on a channel that is [`Options::stamped`]; on any other it is
+    /// left out.
+    ///
+    /// # Errors
+    /// As those of [`Link::send_timeout`].
+    pub fn send_stamped(
+        &self,
+        channel: u8,
+        message: impl Into<Bytes>,
+        stamp: Utc,
+        timeout: Duration,
+    ) -> Result<MessageId, Error> {
+        self.send_until(channel, message.into(), Some(stamp), self.now() + timeout)
+    }
+
+    fn send_until(
+        &self,
+        channel: u8,
+        message: Bytes,
+        stamp: Option<Utc>,
+        until: Time,
+    ) -> Result<MessageId, Error> {
         let mut state = self.lock();
         loop {
             let link = state.link(self.0.id)?;
             if link.has_room(channel, message.len()) {
-                let sent = link.send(self.now(), channel, message);
+                let now = self.now();
+                let sent = match stamp {
+                    Some(stamp) => link.send_stamped(now, channel, message, stamp),
+                    None => link.send(now, channel, message),
+                };
                 self.0.shared.hand_over(state);
                 return sent;
             }
@@ -269,18 +296,39 @@ impl Link {
     /// # Errors
     /// As those of [`Link::receive`].
     pub fn receive_all(&self, channel: u8, into: &mut Vec<Bytes>) -> Result<usize, Error> {
+        self.take_all(channel, into, |message| message.bytes)
+    }
+
+    /// As [`Link::receive_all`], with what is known of each message's way, and its stamp.
+    ///
+    /// # Errors
+    /// As those of [`Link::receive`].
+    pub fn receive_all_messages(&self, channel: u8, into: &mut Vec<Received>) -> Result<usize, Error> {
+        self.take_all(channel, into, |message| message)
+    }
+
+    fn take_all<T>(
+        &self,
+        channel: u8,
+        into: &mut Vec<T>,
+        of: impl Fn(Received) -> T,
+    ) -> Result<usize, Error> {
         let before = into.len();
-        let message = self.receive(channel)?;
-        let first = message.len() as u64;
-        into.push(message);
+        let message = loop {
+            if let Some(message) = self.receive_message(channel, FOREVER)? {
+                break message;
+            }
+        };
+        let first = message.bytes.len() as u64;
+        into.push(of(message));
         let mut state = self.lock();
         let mut bytes = 0;
         if let Ok(link) = state.link(self.0.id) {
             while first + bytes < TAKE_BYTES
-                && let Some(message) = link.receive(channel)
+                && let Some(message) = link.receive_message(channel)
             {
-                bytes += message.len() as u64;
-                into.push(message);
+                bytes += message.bytes.len() as u64;
+                into.push(of(message));
             }
         }
         let count = into.len() - before;
@@ -435,6 +483,12 @@ impl Link {
     /// The peer's name, once the link is up.
     pub fn peer_name(&self) -> Option<Vec<u8>> {
         self.lock().link(self.0.id).ok()?.peer_name().map(<[u8]>::to_vec)
+    }
+
+    /// Whether the peer takes messages with stamps ([`Options::stamped`]), once the link is up. To one that does not they go
+    /// without.
+    pub fn takes_stamps(&self) -> Option<bool> {
+        self.lock().link(self.0.id).ok()?.takes_stamps()
     }
 
     /// Whether both ends hold the same dictionary, once the link is up; `None` too where neither has one.

@@ -6,11 +6,21 @@ use std::time::Duration;
 /// `2026-05-04T03:02:01.123Z` (RFC 3339; ISO/IEC 8601), rounded down to the millisecond.
 pub fn date_time(utc: Utc) -> String {
     let millis = utc.as_nanos() / 1_000_000;
-    let (seconds, millis) = (millis / 1000, millis % 1000);
+    format!("{}.{:03}Z", to_the_second(millis / 1000), millis % 1000)
+}
+
+/// `2026-05-04T03:02:01.123456Z` (RFC 3339), rounded down to the microsecond.
+pub fn date_time_micros(utc: Utc) -> String {
+    let micros = utc.as_micros();
+    format!("{}.{:06}Z", to_the_second(micros / 1_000_000), micros % 1_000_000)
+}
+
+/// The same of so many seconds after 1970, without a fraction and `Z`.
+fn to_the_second(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
 }
 
 /// Year, month and day of so many days after 1970-01-01, by the Gregorian calendar. Years begin in March here, so that the
@@ -54,6 +64,7 @@ mod tests {
         assert_eq!(of(4_107_542_400), "2100-03-01T00:00:00.000Z");
         assert_eq!(date_time(Utc::from_nanos(1_798_761_599_999_999_999)), "2026-12-31T23:59:59.999Z");
         assert_eq!(date_time(Utc::from_nanos(u64::MAX)), "2554-07-21T23:34:33.709Z");
+        assert_eq!(date_time_micros(Utc::from_nanos(951_782_400_000_012_999)), "2000-02-29T00:00:00.000012Z");
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod query;
 pub mod rewrite;
 mod variant;
 
-pub use date::date_time;
+pub use date::{date_time, date_time_micros};
 pub use names::Object;
 pub use query::Carried;
 pub use variant::Variant;

@@ -66,6 +66,11 @@ impl Linked {
 }
 
 impl Link {
+    /// As if the peer were of a version that knows of no stamps.
+    pub fn forget_stamps(&mut self) {
+        self.forget_stamps_of_peer();
+    }
+
     /// Does what the frames of a packet say, of whatever make they are, as if it had been opened with the right key.
     /// `false`: the link has ended with them.
     pub fn handle_unsealed(&mut self, now: Time, path: Path, frames: &[u8]) -> bool {

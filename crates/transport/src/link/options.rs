@@ -9,6 +9,7 @@
     )
 )]
 
+use super::channel::stamp::STAMP_BYTES;
 use super::{MAX_CHANNELS, MAX_MESSAGE_BYTES};
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ pub struct Options {
     /// The receiver goes on without a message when a later one is complete and it has waited for this long.
     /// Unreliable channels go on at once where this is not given. The receiving end's own value goes first.
     pub max_receive_time: Option<Duration>,
-    /// The largest message, bytes; at most [`MAX_MESSAGE`](super::MAX_MESSAGE).
+    /// The largest message, bytes; at most [`MAX_MESSAGE`](super::MAX_MESSAGE), with its stamp where it has one
+    /// ([`Options::max_message`]).
     pub max_size: u32,
     /// The most messages that wait to be sent, or, received on an unreliable channel, to be taken.
     pub queue: u32,
@@ -56,6 +58,9 @@ pub struct Options {
     /// Whether parity goes along with each message, of which lost parts are made without a round trip. For unreliable
     /// channels alone. It costs its share of the rate.
     pub fec: Fec,
+    /// Whether each message carries the time that [`Link::send_stamped`](super::Link::send_stamped) gives it, in eight bytes, to
+    /// [`Received::stamp`](super::Received::stamp). To a peer that knows of no stamps messages go without.
+    pub stamped: bool,
     /// Whether each message's end is told by an event: delivered, cancelled or lost.
     pub receipts: bool,
 }
@@ -76,6 +81,7 @@ impl Default for Options {
             queue_bytes: 32 << 20,
             compression: Compression::None,
             fec: Fec::Never,
+            stamped: false,
             receipts: false,
         }
     }
@@ -108,6 +114,23 @@ impl Options {
         Ok(())
     }
 
+    /// The largest message that the channel takes, bytes: [`Options::max_size`], or as much less as a stamp has no room beside it.
+    pub fn max_message(&self) -> u32 {
+        let stamp = if self.stamped { u32::from(STAMP_BYTES) } else { 0 };
+        self.max_size.min(MAX_MESSAGE_BYTES.saturating_sub(stamp))
+    }
+
+    /// The same for messages as they are carried: with their stamps.
+    pub(crate) fn with_room_for_stamps(self) -> Options {
+        let stamp = if self.stamped { u32::from(STAMP_BYTES) } else { 0 };
+        Options { max_size: self.max_message().saturating_add(stamp), ..self }
+    }
+
+    /// The same for a peer that knows of stamps, or of none.
+    pub(crate) fn for_peer(self, takes_stamps: bool) -> Options {
+        Options { stamped: self.stamped && takes_stamps, ..self }
+    }
+
     /// What of these the other end learns; the rest is as in [`Options::default`].
     pub fn on_the_wire(&self) -> Options {
         let receive_ms =
@@ -119,6 +142,7 @@ impl Options {
             weight: self.weight,
             max_size: self.max_size,
             compression: self.compression,
+            stamped: self.stamped,
             max_receive_time: receive_ms.map(|millis| Duration::from_millis(millis.into())),
             ..Options::default()
         }

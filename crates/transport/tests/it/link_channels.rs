@@ -85,7 +85,9 @@ fn what_claims_to_be_compressed_and_is_not_ends_the_link() {
     let ended = |event: &Event| {
         matches!(
             event,
-            Event::Closed { reason: CloseReason::Violation("a message that does not decompress") }
+            Event::Closed {
+                reason: CloseReason::Violation("a message that does not decompress or lacks its stamp")
+            }
         )
     };
     assert!(world.events.iter().any(|event| event.1 == End::Far && ended(&event.2)), "{:?}", world.events);

@@ -19,6 +19,7 @@ mod link_receipts;
 mod link_resume;
 mod link_shares;
 mod link_simulation;
+mod link_stamps;
 mod link_start;
 mod link_sum;
 mod link_support;

@@ -217,7 +217,7 @@ def packet(secret, odd, number, to, frames):
 
 
 def frames_of_packets():
-    """PING; OPEN, MESSAGE and FRAGMENT; CANCEL and ROW; ACK."""
+    """PING; OPEN, MESSAGE and FRAGMENT; CANCEL and ROW; ACK; OPEN and a stamped MESSAGE."""
     open_3 = bytes([0x08, 3, 1 | 2, 1]) + varint(1) + varint(DEFAULT_MAX_SIZE) + varint(0)
     message = bytes([0x10, 3]) + varint(0) + varint(5) + b"hello"
     fragment = bytes([0x13, 3]) + varint(1) + varint(3000) + varint(1000) + b"part"
@@ -225,7 +225,10 @@ def frames_of_packets():
     row = bytes([0x1A, 3]) + varint(2) + bytes([3]) + varint(3) + varint(0) + varint(4) + b"twofour"
     # Packets 2 and 0 came, after a delay of 1 ms, at 250 ms, and take 80 µs each.
     ack = b"\x02" + b"".join(map(varint, [2, 1000, 250_000, 80_000, 1, 0, 0, 0]))
-    return b"\x01", open_3 + message + fragment, cancel + row, ack
+    # Stamped: 2023-11-14T22:13:20.123456Z.
+    open_5 = bytes([0x08, 5, 1 | 2 | 16, 1]) + varint(1) + varint(DEFAULT_MAX_SIZE) + varint(0)
+    stamped = bytes([0x10, 5]) + varint(0) + varint(13) + (1_700_000_000_123_456).to_bytes(8, "big") + b"hello"
+    return b"\x01", open_3 + message + fragment, cancel + row, ack, open_5 + stamped
 
 
 def handshake(pattern, name, known, noise_1, noise_2, listener_secret):
@@ -269,6 +272,7 @@ def handshake(pattern, name, known, noise_1, noise_2, listener_secret):
         ("packet 0 of the one who connects", secrets[0], False, 0, FAR, frames[0]),
         ("packet 1 of the one who connects", secrets[0], False, 1, FAR, frames[1]),
         ("packet 2 of the one who connects, under key 1", following, True, 2, FAR, frames[2]),
+        ("packet 3 of the one who connects, under key 1", following, True, 3, FAR, frames[4]),
         ("packet 0 of the listener", secrets[1], False, 0, NEAR, frames[3]),
     ]:
         line(f"frames of {title}", content)

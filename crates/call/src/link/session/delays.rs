@@ -1,6 +1,6 @@
-//! How long messages take until their acknowledgement comes.
+//! How long messages take: until their acknowledgement comes, and from their stamps until they are written.
 
-use glassline_media::Time;
+use glassline_media::{Time, Utc};
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Longer delays are counted as this one: a minute.
 const LONGEST_MICROS: u64 = 60_000_000;
 
-/// From handing over to the acknowledgement, of a channel's messages that arrived.
+/// How long messages of a channel took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delays {
     /// The median.
@@ -33,8 +33,7 @@ pub(super) struct DelayMeter {
 
 impl DelayMeter {
     pub(super) fn new() -> DelayMeter {
-        let histogram = Histogram::new_with_bounds(1, LONGEST_MICROS, 3).expect("the bounds are in order");
-        DelayMeter { first: 0, sent: VecDeque::new(), histogram }
+        DelayMeter { first: 0, sent: VecDeque::new(), histogram: histogram() }
     }
 
     /// The next message is about to be handed over.
@@ -52,8 +51,7 @@ impl DelayMeter {
         let index = number.checked_sub(self.first);
         let sent = index.and_then(|index| self.sent.get_mut(index as usize)).and_then(Option::take);
         if let Some(sent) = sent.filter(|_| is_delivered) {
-            let micros = (now - sent).as_micros() as u64;
-            self.histogram.saturating_record(micros.clamp(1, LONGEST_MICROS));
+            record(&mut self.histogram, (now - sent).as_micros() as u64);
         }
         while self.sent.front().is_some_and(Option::is_none) {
             self.sent.pop_front();
@@ -63,15 +61,56 @@ impl DelayMeter {
 
     /// The delays since the last call, if there were any.
     pub(super) fn take(&mut self) -> Option<Delays> {
-        if self.histogram.is_empty() {
-            return None;
-        }
-        let at = |quantile| Duration::from_micros(self.histogram.value_at_quantile(quantile));
-        let max = Duration::from_micros(self.histogram.max());
-        let delays = Delays { p50: at(0.5), p95: at(0.95), p99: at(0.99), max };
-        self.histogram.reset();
-        Some(delays)
+        take(&mut self.histogram)
     }
+}
+
+/// Measures how old messages of a channel are when they are written, by their stamps and our wall clock.
+pub(super) struct AgeMeter {
+    histogram: Histogram<u64>,
+    last: Option<Utc>,
+}
+
+impl AgeMeter {
+    pub(super) fn new() -> AgeMeter {
+        AgeMeter { histogram: histogram(), last: None }
+    }
+
+    /// A message with this stamp was written at `now`. One from ahead of our clock counts as one of no age.
+    pub(super) fn record(&mut self, stamp: Utc, now: Utc) {
+        record(&mut self.histogram, now.as_micros().saturating_sub(stamp.as_micros()));
+        self.last = Some(stamp);
+    }
+
+    /// The stamp of the message that was written last.
+    pub(super) fn last(&self) -> Option<Utc> {
+        self.last
+    }
+
+    /// The ages since the last call, if there were any.
+    pub(super) fn take(&mut self) -> Option<Delays> {
+        take(&mut self.histogram)
+    }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_MICROS, 3).expect("the bounds are in order")
+}
+
+fn record(histogram: &mut Histogram<u64>, micros: u64) {
+    histogram.saturating_record(micros.clamp(1, LONGEST_MICROS));
+}
+
+/// What was recorded since the last call, if there was anything.
+fn take(histogram: &mut Histogram<u64>) -> Option<Delays> {
+    if histogram.is_empty() {
+        return None;
+    }
+    let at = |quantile| Duration::from_micros(histogram.value_at_quantile(quantile));
+    let max = Duration::from_micros(histogram.max());
+    let delays = Delays { p50: at(0.5), p95: at(0.95), p99: at(0.99), max };
+    histogram.reset();
+    Some(delays)
 }
 
 #[cfg(test)]
@@ -112,6 +151,25 @@ mod tests {
         // A number that is not known, and one that has ended twice.
         meter.handle_end(7, true, at(90));
         meter.handle_end(0, true, at(90));
+        assert_eq!(meter.take(), None);
+    }
+
+    #[test]
+    fn an_age_is_what_has_passed_since_the_stamp_and_none_where_that_lies_ahead() {
+        let mut meter = AgeMeter::new();
+        assert_eq!((meter.take(), meter.last()), (None, None));
+        let now = Utc::from_micros(1_700_000_000_000_000);
+        meter.record(Utc::from_micros(now.as_micros() - 40_000), now);
+        let ages = meter.take().unwrap();
+        assert!(ages.p50.abs_diff(Duration::from_millis(40)) < Duration::from_micros(100), "{ages:?}");
+        // The sender's clock is ahead of ours, or has been set back since.
+        for (stamp, expected) in [(now.as_micros() + 3_000_000, Duration::ZERO), (1, Duration::from_secs(60))]
+        {
+            meter.record(Utc::from_micros(stamp), now);
+            assert_eq!(meter.last(), Some(Utc::from_micros(stamp)));
+            let age = meter.take().unwrap().max;
+            assert!(age.abs_diff(expected) < Duration::from_millis(100), "{age:?}");
+        }
         assert_eq!(meter.take(), None);
     }
 

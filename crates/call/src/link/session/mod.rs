@@ -27,6 +27,7 @@ pub use peer::{ChannelFigures, PeerStatistics};
 use super::{Endpoint, Link};
 use bytes::Bytes;
 use glassline_io::containment::{Border, Panicked, contain};
+use glassline_media::Utc;
 use glassline_media::quantity::ByteRate;
 use glassline_transport::link::{CloseReason, Error as LinkError, Event, MAX_CHANNELS, Options};
 use peers::Peers;
@@ -150,6 +151,15 @@ pub trait Output: Send {
     /// do goes on until its own end first.
     fn write(&mut self, message: &Bytes) -> io::Result<()>;
 
+    /// As [`Output::write`], with the time at which the peer read the message, by its wall clock; `None` where the peer's channel
+    /// is not [`Options::stamped`]. This is what the session calls.
+    ///
+    /// # Errors
+    /// As those of [`Output::write`].
+    fn write_stamped(&mut self, message: &Bytes, _stamp: Option<Utc>) -> io::Result<()> {
+        self.write(message)
+    }
+
     /// Writes out what waits in a buffer.
     ///
     /// # Errors
@@ -183,7 +193,8 @@ impl Output for SyncSender<Bytes> {
 pub struct Channel {
     /// Its number, below [`CONTROL`].
     pub id: u8,
-    /// How messages are sent on it. Receipts are always on.
+    /// How messages are sent on it. Receipts are always on. On a [stamped](Options::stamped) channel each message is sent with the
+    /// time at which the input gave it, by the wall clock.
     pub options: Options,
     /// What is sent to every peer.
     pub input: Option<Box<dyn Input>>,
@@ -193,13 +204,15 @@ pub struct Channel {
     pub sends: Continuity,
     /// and where something may be lacking of what a peer sends reliably.
     pub takes: Continuity,
+    /// The output needs stamps: [`SessionEvent::Unstamped`] tells where a peer sends none.
+    pub needs_stamps: bool,
 }
 
 impl Channel {
     /// A channel with neither input nor output.
     pub fn new(id: u8, options: Options) -> Channel {
         let live = Continuity::Live;
-        Channel { id, options, input: None, output: None, sends: live, takes: live }
+        Channel { id, options, input: None, output: None, sends: live, takes: live, needs_stamps: false }
     }
 
     /// The channel with this input.
@@ -377,6 +390,18 @@ pub enum SessionEvent {
         /// The channel.
         channel: u8,
     },
+    /// The peer sends on a channel without stamps, and the output here needs them.
+    Unstamped {
+        /// The peer's name.
+        peer: String,
+        /// The channel.
+        channel: u8,
+    },
+    /// The peer does not know of stamps: what is sent to it on stamped channels goes without.
+    StampsNotTaken {
+        /// The peer's name.
+        peer: String,
+    },
     /// A link has ended on which messages were dropped for lack of an output.
     Dropped {
         /// The peer's name.
@@ -448,6 +473,9 @@ impl Session {
         let (mut options, mut inputs, mut outputs) = (Vec::new(), Vec::new(), BTreeMap::new());
         let mut continuity = BTreeMap::new();
         let is_waited_for = channels.iter().any(|it| it.input.is_some() && it.options.reliable);
+        let gives_stamps = channels.iter().any(|it| it.input.is_some() && it.options.stamped);
+        let needing = channels.iter().filter(|it| it.output.is_some() && it.needs_stamps);
+        let needs_stamps = needing.map(|channel| channel.id).collect();
         for channel in channels {
             let sends = if channel.options.reliable { channel.sends } else { Continuity::Live };
             continuity.insert(channel.id, [sends, channel.takes]);
@@ -468,6 +496,8 @@ impl Session {
             is_waited_for,
             continuity,
             outputs,
+            gives_stamps,
+            needs_stamps,
             services: services.into_iter().map(Running::new).collect(),
         });
         let addresses = endpoint.local_addresses().to_vec();

@@ -1,17 +1,17 @@
 //! One link of a session: the threads that take what comes on it, and what is measured of it.
 
 use super::account::{Account, Gone};
-use super::delays::{DelayMeter, Delays};
+use super::delays::{AgeMeter, DelayMeter, Delays};
 use super::shared::{Message, Shared};
 use super::{CONTROL, Continuity, Error, SessionEvent};
 use crate::link::{ChannelStatistics, Channels, Link};
 use bytes::Bytes;
 use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, contain};
-use glassline_media::printable;
+use glassline_media::{Utc, printable};
 use glassline_transport::link::{
     CloseCode, CloseReason, Error as LinkError, Event, LinkId, LinkStatistics, Options, Outcome,
-    PathStatistics,
+    PathStatistics, Received,
 };
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -54,6 +54,11 @@ pub struct ChannelFigures {
     pub counts: ChannelStatistics,
     /// Delays of the messages that were acknowledged since the figures before; `None` where there were none.
     pub delays: Option<Delays>,
+    /// How long after their stamps messages of the peer were written to the output, of those since the figures before; `None`
+    /// where there were none with a stamp. By both machines' wall clocks, which have to agree; 0 where the peer's is ahead.
+    pub ages: Option<Delays>,
+    /// The stamp of the message that was written last.
+    pub last_stamp: Option<Utc>,
 }
 
 /// A link and what is known of it.
@@ -70,6 +75,8 @@ pub(super) struct Peer {
     /// [`SessionEvent::Finished`] has had its last figures.
     pub(super) is_reported: AtomicBool,
     delays: Mutex<BTreeMap<u8, DelayMeter>>,
+    /// Of channels with outputs, on which stamps come.
+    ages: Mutex<BTreeMap<u8, AgeMeter>>,
     /// Messages on channels without an output.
     pub(super) dropped: AtomicU64,
     /// Nothing comes from it, and its link waits for its return.
@@ -90,6 +97,7 @@ impl Peer {
             was_up: AtomicBool::new(false),
             is_reported: AtomicBool::new(false),
             delays: Mutex::new(BTreeMap::new()),
+            ages: Mutex::default(),
             dropped: AtomicU64::new(0),
             is_away: AtomicBool::new(false),
             was_given_up: AtomicBool::new(false),
@@ -115,20 +123,31 @@ impl Peer {
         self.delays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn ages(&self) -> MutexGuard<'_, BTreeMap<u8, AgeMeter>> {
+        self.ages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn account<T>(&self, channel: u8, act: impl FnOnce(&mut Account) -> T) -> T {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         act(accounts.entry(channel).or_default())
     }
 
-    /// Sends a message and remembers when; waits while the channel's queue is full, no longer than `timeout`.
+    /// Sends a message that was read at `stamp` and remembers when; waits while the channel's queue is full, no longer than
+    /// `timeout`.
     ///
     /// # Errors
     /// The link has ended, the channel does not take such a message, or there was no room.
-    pub(super) fn send(&self, channel: u8, message: Bytes, timeout: Duration) -> Result<(), LinkError> {
+    pub(super) fn send(
+        &self,
+        channel: u8,
+        message: Bytes,
+        stamp: Utc,
+        timeout: Duration,
+    ) -> Result<(), LinkError> {
         self.delays().entry(channel).or_insert_with(DelayMeter::new).push(Clock::new().now());
         // Before its end can be told.
         self.account(channel, Account::handle_sent);
-        let sent = self.link.send_timeout(channel, message, timeout);
+        let sent = self.link.send_stamped(channel, message, stamp, timeout);
         if sent.is_err() {
             self.account(channel, Account::handle_not_sent);
             if let Some(meter) = self.delays().get_mut(&channel) {
@@ -165,12 +184,13 @@ impl Peer {
     /// Figures now, of these channels; `None` where the link has gone.
     pub(super) fn statistics(&self, channels: &[(u8, Options)]) -> Option<PeerStatistics> {
         let link = self.link.statistics().ok()?;
-        let figures = |channel: u8| ChannelFigures {
-            counts: self
-                .link
-                .channel_statistics(channel)
-                .unwrap_or(ChannelStatistics { channel, ..Default::default() }),
-            delays: self.delays().get_mut(&channel).and_then(DelayMeter::take),
+        let figures = |channel: u8| {
+            let counts = self.link.channel_statistics(channel);
+            let counts = counts.unwrap_or(ChannelStatistics { channel, ..Default::default() });
+            let delays = self.delays().get_mut(&channel).and_then(DelayMeter::take);
+            let (ages, last_stamp) =
+                self.ages().get_mut(&channel).map_or((None, None), |meter| (meter.take(), meter.last()));
+            ChannelFigures { counts, delays, ages, last_stamp }
         };
         Some(PeerStatistics {
             id: self.id(),
@@ -236,6 +256,9 @@ fn spawn(peer: &Arc<Peer>, run: impl FnOnce() + Send + 'static) -> JoinHandle<()
 
 fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
     shared.services.iter().for_each(|running| running.service.handle_event(&peer.link, &event));
+    if let Event::Opened { channel, options } = &event {
+        shared.tell_of_opened(&peer.name(), *channel, options.stamped);
+    }
     match event {
         Event::Connected { again } => connected(shared, peer, again),
         Event::Finished { channel: CONTROL, outcome, .. } => {
@@ -308,6 +331,7 @@ fn connected(shared: &Arc<Shared>, peer: &Arc<Peer>, again: bool) {
         again,
         shares_dictionary: peer.link.shares_dictionary(),
     });
+    shared.tell_of_connected(&peer.name(), peer.link.takes_stamps());
     shared.notify(Message::Changed);
     if shared.inputs_ended.load(Ordering::Relaxed) {
         finish(shared, peer);
@@ -334,11 +358,20 @@ pub(super) fn finish(shared: &Arc<Shared>, peer: &Arc<Peer>) {
 /// Writes what comes on a channel to its output.
 fn write(shared: &Shared, peer: &Peer, channel: u8) {
     let Some(output) = shared.outputs.get(&channel) else { return };
-    let mut messages = Vec::new();
-    while peer.link.receive_all(channel, &mut messages).is_ok() {
+    let (mut messages, mut stamps) = (Vec::new(), Vec::new());
+    while peer.link.receive_all_messages(channel, &mut messages).is_ok() {
         let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
-        let written =
-            messages.drain(..).try_for_each(|message| output.write(&message)).and_then(|()| output.flush());
+        let write = |message: Received| {
+            stamps.extend(message.stamp);
+            output.write_stamped(&message.bytes, message.stamp)
+        };
+        let written = messages.drain(..).try_for_each(write).and_then(|()| output.flush());
+        if !stamps.is_empty() {
+            let now = Clock::new().utc();
+            let mut ages = peer.ages();
+            let meter = ages.entry(channel).or_insert_with(AgeMeter::new);
+            stamps.drain(..).for_each(|stamp| meter.record(stamp, now));
+        }
         if let Err(source) = written {
             drop(output);
             let is_gone = source.kind() == ErrorKind::BrokenPipe;
@@ -352,6 +385,7 @@ fn write(shared: &Shared, peer: &Peer, channel: u8) {
         }
     }
     // What still comes holds up nothing else.
+    let mut messages = Vec::new();
     while peer.link.receive_all(channel, &mut messages).is_ok() {
         peer.dropped.fetch_add(messages.drain(..).len() as u64, Ordering::Relaxed);
     }

@@ -47,6 +47,8 @@ fn stage() -> Stage {
         ]
         .into(),
         outputs: BTreeMap::new(),
+        gives_stamps: true,
+        needs_stamps: [3].into(),
         services: Vec::new(),
     };
     Stage {
@@ -180,7 +182,7 @@ fn a_channel_without_an_output_is_told_of_and_what_is_reliable_on_others_counts(
 #[test]
 fn what_was_sent_and_not_delivered_is_torn_with_the_peer_unless_it_knows_the_end() {
     let stage = stage();
-    stage.peer.send(MESSAGES, Bytes::from_static(b"x"), PATIENCE).unwrap();
+    stage.peer.send(MESSAGES, Bytes::from_static(b"x"), Utc::default(), PATIENCE).unwrap();
     assert_eq!((stage.torn(Gone::Restarted), stage.torn(Gone::Vanished)), (None, Some(MESSAGES)));
     stage.peer.end_delivered.store(true, Ordering::Relaxed);
     assert_eq!(stage.torn(Gone::Vanished), None);
@@ -197,7 +199,9 @@ fn what_was_sent_and_not_delivered_is_torn_with_the_peer_unless_it_knows_the_end
 #[test]
 fn a_message_that_has_no_room_was_not_sent() {
     let stage = stage();
-    assert!(stage.peer.send(MESSAGES, Bytes::from(vec![0; 1 << 30]), Duration::ZERO).is_err());
+    assert!(
+        stage.peer.send(MESSAGES, Bytes::from(vec![0; 1 << 30]), Utc::default(), Duration::ZERO).is_err()
+    );
     assert_eq!((stage.torn(Gone::Vanished), stage.torn(Gone::Left)), (None, None));
 }
 
@@ -205,7 +209,7 @@ fn a_message_that_has_no_room_was_not_sent() {
 fn another_process_in_a_peers_place_has_been_told_nothing() {
     let stage = stage();
     stage.handle(Event::Connected { again: false });
-    stage.peer.send(MESSAGES, Bytes::from_static(b"x"), PATIENCE).unwrap();
+    stage.peer.send(MESSAGES, Bytes::from_static(b"x"), Utc::default(), PATIENCE).unwrap();
     stage.handle(finished(MESSAGES, 0, Outcome::Lost));
     for flag in [&stage.peer.end_received, &stage.peer.is_reported] {
         flag.store(true, Ordering::Relaxed);
@@ -258,7 +262,7 @@ fn a_link_that_is_served_says_all_that_came_of_it_before_it_is_over() {
 #[test]
 fn the_end_is_said_when_all_before_it_has_arrived() {
     let stage = stage();
-    stage.peer.send(MESSAGES, Bytes::from(vec![1; 100_000]), PATIENCE).unwrap();
+    stage.peer.send(MESSAGES, Bytes::from(vec![1; 100_000]), Utc::default(), PATIENCE).unwrap();
     finish(&stage.shared, &stage.peer);
     let told = stage.other.receive_timeout(CONTROL, PATIENCE).unwrap().expect("the end");
     assert_eq!(told, END);

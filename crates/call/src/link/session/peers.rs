@@ -2,6 +2,7 @@
 
 use super::peer::Peer;
 use bytes::Bytes;
+use glassline_media::Utc;
 use glassline_transport::link::{CloseCode, Error as LinkError, LinkId};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -50,16 +51,16 @@ impl Peers {
         self.changed.notify_all();
     }
 
-    /// Sends a message to all peers; waits for the first one. `false`: the session is over.
+    /// Sends a message that was read at `stamp` to all peers; waits for the first one. `false`: the session is over.
     ///
     /// # Errors
     /// The channel does not take such a message.
-    pub(super) fn send(&self, channel: u8, message: &Bytes) -> Result<bool, LinkError> {
+    pub(super) fn send(&self, channel: u8, message: &Bytes, stamp: Utc) -> Result<bool, LinkError> {
         loop {
             let Some(peers) = self.wait() else { return Ok(false) };
             let mut sent = false;
             for peer in &peers {
-                match self.send_to(peer, channel, message) {
+                match self.send_to(peer, channel, message, stamp) {
                     Ok(()) => sent = true,
                     // Its end is told otherwise.
                     Err(LinkError::Closed) => {}
@@ -88,9 +89,9 @@ impl Peers {
     }
 
     /// Sends a message to a peer, and waits for room: not for that of one that is away while others are there.
-    fn send_to(&self, peer: &Peer, channel: u8, message: &Bytes) -> Result<(), LinkError> {
+    fn send_to(&self, peer: &Peer, channel: u8, message: &Bytes, stamp: Utc) -> Result<(), LinkError> {
         loop {
-            match peer.send(channel, message.clone(), LOOK_AGAIN) {
+            match peer.send(channel, message.clone(), stamp, LOOK_AGAIN) {
                 Err(LinkError::QueueFull { .. }) => {
                     let holds_others_up = peer.is_away.load(Ordering::Relaxed)
                         && self

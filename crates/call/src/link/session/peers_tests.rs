@@ -31,7 +31,7 @@ fn a_message_goes_to_every_peer_and_waits_for_the_first_one() {
     let peers = Arc::new(Peers::default());
     let sender = {
         let peers = Arc::clone(&peers);
-        std::thread::spawn(move || peers.send(0, &Bytes::from_static(b"first")))
+        std::thread::spawn(move || peers.send(0, &Bytes::from_static(b"first"), Utc::default()))
     };
     assert!(peers.all().is_empty());
     let (one, there) = peer(&air, &ground, Options::default());
@@ -40,11 +40,11 @@ fn a_message_goes_to_every_peer_and_waits_for_the_first_one() {
     assert_eq!(receive(&there), "first");
     let (other, elsewhere) = peer(&wing, &ground, Options::default());
     peers.add(other);
-    assert_eq!(peers.send(0, &Bytes::from_static(b"second")), Ok(true));
+    assert_eq!(peers.send(0, &Bytes::from_static(b"second"), Utc::default()), Ok(true));
     assert_eq!((receive(&there), receive(&elsewhere)), ("second".into(), "second".into()));
     assert_eq!(peers.remove(one.id()).map(|peer| peer.id()), Some(one.id()));
     assert!(peers.remove(one.id()).is_none());
-    assert_eq!(peers.send(0, &Bytes::from_static(b"third")), Ok(true));
+    assert_eq!(peers.send(0, &Bytes::from_static(b"third"), Utc::default()), Ok(true));
     assert_eq!(receive(&elsewhere), "third");
     assert_eq!(there.receive_timeout(0, Duration::ZERO), Ok(None));
 }
@@ -55,13 +55,13 @@ fn threads_that_wait_for_a_peer_give_up_at_the_end() {
     let (told, ends) = mpsc::channel();
     for _ in 0..3 {
         let (peers, told) = (Arc::clone(&peers), told.clone());
-        std::thread::spawn(move || told.send(peers.send(0, &Bytes::new())));
+        std::thread::spawn(move || told.send(peers.send(0, &Bytes::new(), Utc::default())));
     }
     peers.end();
     for _ in 0..3 {
         assert_eq!(ends.recv_timeout(PATIENCE), Ok(Ok(false)));
     }
-    assert_eq!(peers.send(0, &Bytes::new()), Ok(false));
+    assert_eq!(peers.send(0, &Bytes::new(), Utc::default()), Ok(false));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_peer_that_has_ended_counts_as_none() {
     peers.add(gone);
     let sender = {
         let peers = Arc::clone(&peers);
-        std::thread::spawn(move || peers.send(0, &Bytes::from_static(b"to the next")))
+        std::thread::spawn(move || peers.send(0, &Bytes::from_static(b"to the next"), Utc::default()))
     };
     let (next, there) = peer(&wing, &ground, Options::default());
     peers.add(next);
@@ -89,7 +89,7 @@ fn a_message_that_the_channel_does_not_take_is_told() {
     let (one, _there) = peer(&air, &ground, Options { max_size: 10, ..Options::default() });
     let peers = Peers::default();
     peers.add(Arc::clone(&one));
-    assert!(peers.send(0, &Bytes::from(vec![0; 11])).is_err());
-    assert!(peers.send(9, &Bytes::new()).is_err(), "it is not open");
-    assert_eq!(peers.send(0, &Bytes::from(vec![0; 10])), Ok(true));
+    assert!(peers.send(0, &Bytes::from(vec![0; 11]), Utc::default()).is_err());
+    assert!(peers.send(9, &Bytes::new(), Utc::default()).is_err(), "it is not open");
+    assert_eq!(peers.send(0, &Bytes::from(vec![0; 10]), Utc::default()), Ok(true));
 }

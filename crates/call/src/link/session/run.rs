@@ -6,6 +6,7 @@ use super::shared::{Message, Shared};
 use super::{CONTROL, Error, Extent, Input, Mode, SessionEvent};
 use crate::link::endpoint::reaches;
 use crate::link::{Endpoint, Link};
+use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, contain};
 use glassline_media::quantity::ByteRate;
 use glassline_transport::link::{CloseCode, CloseReason, LinkId, Options};
@@ -374,10 +375,14 @@ impl Run {
 
 /// Reads an input to its end.
 fn read(shared: &Shared, channel: u8, mut input: Box<dyn Input>) {
+    let clock = Clock::new();
     loop {
-        match input.next() {
+        let read = input.next();
+        // Now, and not when there is room to send it.
+        let stamp = clock.utc();
+        match read {
             Ok(Some(_)) if shared.inputs_ended.load(Ordering::Relaxed) => return,
-            Ok(Some(message)) => match shared.peers.send(channel, &message) {
+            Ok(Some(message)) => match shared.peers.send(channel, &message, stamp) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(source) => return shared.notify(Message::Failed(Error::Send { channel, source })),

@@ -5,7 +5,7 @@ use super::peers::Peers;
 use super::{CONTROL, Continuity, Error, Link, Output, Served, Service, SessionEvent};
 use glassline_io::containment::{Border, contain};
 use glassline_transport::link::{LinkId, Options};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +55,10 @@ pub(super) struct Shared {
     /// What it means that a channel is cut off: for what is sent, and for what comes.
     pub(super) continuity: BTreeMap<u8, [Continuity; 2]>,
     pub(super) outputs: BTreeMap<u8, Mutex<Box<dyn Output>>>,
+    /// An input's messages go with their times.
+    pub(super) gives_stamps: bool,
+    /// Channels with outputs that need the times of messages.
+    pub(super) needs_stamps: BTreeSet<u8>,
     pub(super) services: Vec<Running>,
 }
 
@@ -103,6 +107,20 @@ impl Shared {
     pub(super) fn emit(&self, event: SessionEvent) {
         // The session's handle may be gone.
         let _ = self.events.send(event);
+    }
+
+    /// Tells the program where a peer sends no times that are needed here.
+    pub(super) fn tell_of_opened(&self, peer: &str, channel: u8, stamped: bool) {
+        if !stamped && self.needs_stamps.contains(&channel) {
+            self.emit(SessionEvent::Unstamped { peer: peer.to_owned(), channel });
+        }
+    }
+
+    /// Tells the program where a peer takes no times and is to get some.
+    pub(super) fn tell_of_connected(&self, peer: &str, takes_stamps: Option<bool>) {
+        if self.gives_stamps && takes_stamps == Some(false) {
+            self.emit(SessionEvent::StampsNotTaken { peer: peer.to_owned() });
+        }
     }
 
     /// Whether no output and no service here takes what comes on a channel.

@@ -51,6 +51,8 @@ fn shared(services: Vec<Running>) -> (Shared, Receiver<Message>, Receiver<Sessio
         is_waited_for: false,
         continuity: BTreeMap::new(),
         outputs: [(3, Mutex::new(output))].into(),
+        gives_stamps: true,
+        needs_stamps: [3].into(),
         services,
     };
     (shared, inbox, told)
@@ -113,4 +115,21 @@ fn what_is_told_after_the_end_is_lost_and_no_fault() {
     shared.notify(Message::Stop);
     shared.emit(SessionEvent::Ended);
     assert!(shared.statistics().is_empty());
+}
+
+#[test]
+fn a_peer_that_gives_or_takes_no_stamps_is_told_of_where_they_are_needed() {
+    let (shared, _inbox, told) = shared(Vec::new());
+    shared.tell_of_opened("drone", 3, true);
+    shared.tell_of_opened("drone", 4, false);
+    shared.tell_of_connected("drone", Some(true));
+    shared.tell_of_connected("drone", None);
+    assert!(told.try_recv().is_err());
+    shared.tell_of_opened("drone", 3, false);
+    assert!(matches!(told.try_recv(), Ok(SessionEvent::Unstamped { peer, channel: 3 }) if peer == "drone"));
+    shared.tell_of_connected("drone", Some(false));
+    assert!(matches!(told.try_recv(), Ok(SessionEvent::StampsNotTaken { peer }) if peer == "drone"));
+    let without = Shared { gives_stamps: false, ..shared };
+    without.tell_of_connected("drone", Some(false));
+    assert!(told.try_recv().is_err());
 }

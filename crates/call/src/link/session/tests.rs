@@ -1,5 +1,6 @@
 use super::*;
 use crate::link::Local;
+use glassline_io::clock::Clock;
 use glassline_test_support::wait::{PATIENCE, until};
 use glassline_transport::link::{Credentials, Key, Settings};
 use std::net::UdpSocket;
@@ -342,4 +343,61 @@ fn channels_that_make_no_sense_are_refused() {
     };
     assert_eq!(refused(&[1, 2, 1]), "channel 1: it is given twice");
     assert!(refused(&[CONTROL]).contains("control channel"));
+}
+
+/// Gives messages on with their stamps.
+struct Stamped(Sender<(Bytes, Option<Utc>)>);
+
+impl Output for Stamped {
+    fn write(&mut self, message: &Bytes) -> io::Result<()> {
+        self.write_stamped(message, None)
+    }
+
+    fn write_stamped(&mut self, message: &Bytes, stamp: Option<Utc>) -> io::Result<()> {
+        self.0.send((message.clone(), stamp)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+#[test]
+fn messages_of_a_stamped_channel_come_with_the_time_at_which_they_were_read() {
+    let stamped = |stamped: bool, endpoint: Endpoint, mode: Mode| {
+        let ((input, from), (to, output)) = (mpsc::channel(), mpsc::channel());
+        let channel = Channel::new(CHANNEL, Options { stamped, ..Options::default() });
+        let channel = Channel { needs_stamps: true, ..channel.with_input(from).with_output(Stamped(to)) };
+        (Session::open(endpoint, mode, vec![channel]).unwrap(), input, output)
+    };
+    let (ground, to_air, at_ground) =
+        stamped(false, listening_at("127.0.0.1:0"), Mode::Listen { once: false });
+    let to = ground.local_addresses()[0];
+    let endpoint = Endpoint::open(settings("air", 7), &[Local::towards(to)]).unwrap();
+    let mode = Mode::Connect { to: vec![to], give_up: false, spares: Vec::new() };
+    let (air, to_ground, at_air) = stamped(true, endpoint, mode);
+    let clock = Clock::new();
+    let micros = |utc: Utc| utc.as_micros();
+    let before = micros(clock.utc());
+    to_ground.send(Bytes::from("position")).unwrap();
+    let (message, stamp) = at_ground.recv_timeout(PATIENCE).unwrap();
+    let read = micros(stamp.expect("a stamp"));
+    assert_eq!(message, "position");
+    assert!(before <= read && read <= micros(clock.utc()), "{before} {read}");
+    // It is counted once it is written, which the reader may see first.
+    let mut figures = None;
+    until("its age is told", || {
+        figures = Some(ground.statistics()[0].channels[0]).filter(|figures| figures.ages.is_some());
+        figures.is_some()
+    });
+    let figures = figures.unwrap();
+    assert_eq!(figures.last_stamp.map(micros), Some(read));
+    assert!(figures.ages.unwrap().max <= Duration::from_micros(micros(clock.utc()) - before + 100_000));
+    // The other direction has options of its own.
+    to_air.send(Bytes::from("command")).unwrap();
+    assert_eq!(at_air.recv_timeout(PATIENCE).unwrap(), (Bytes::from("command"), None));
+    let told = loop {
+        if let SessionEvent::Unstamped { peer, channel } = air.next_event(PATIENCE).expect("an event") {
+            break (peer, channel);
+        }
+    };
+    assert_eq!(told, ("ground".to_owned(), CHANNEL));
+    let own: Vec<_> = std::iter::from_fn(|| ground.next_event(Duration::ZERO)).collect();
+    assert!(!own.iter().any(|event| matches!(event, SessionEvent::Unstamped { .. })), "{own:?}");
 }

@@ -1,7 +1,7 @@
 //! Channels: each direction of each has its own trade of bandwidth, delay and reliability.
 //!
 //! * `send`: messages wait, begin, are cut into fragments, resent, cancelled.
-//! * `compression`, `fec`: what makes messages smaller, or their loss harmless.
+//! * `compression`, `fec`: what makes messages smaller, or their loss harmless; `stamp`: the time that a message carries.
 //! * `receive`: fragments become messages again, in order or not, each once; `assembly`: one message of which parts have
 //!   come; `spares`: the memory that they stand in.
 #![cfg_attr(
@@ -20,6 +20,7 @@ pub(crate) mod fec;
 pub(crate) mod receive;
 pub(crate) mod send;
 mod spares;
+pub(crate) mod stamp;
 
 /// What a message takes at the receiver beside its bytes: its place in a queue, its allocation. Both ends count it for
 /// windows and budgets, so that messages without bytes are bounded too.

@@ -7,7 +7,7 @@ mod tally;
 
 use crate::counter::count;
 use bytes::Bytes;
-use glassline_media::Time;
+use glassline_media::{Time, Utc};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::compression::{Dictionary, Unpacker};
 use super::fec::Gathered;
 use super::send::MAX_AHEAD;
 use super::spares::{Blocks, Spares};
-use super::{LEAST_SHARE, MESSAGE_COST, window_for};
+use super::{LEAST_SHARE, MESSAGE_COST, stamp, window_for};
 use crate::link::ranges::Ranges;
 use crate::link::steps::step;
 use crate::link::{Compression, Options};
@@ -66,6 +66,9 @@ pub struct Received {
     pub skipped: u64,
     /// It came on an earlier session: its number counts that session's messages.
     pub stale: bool,
+    /// The time that the sender gave it, by the sender's wall clock; `None` where the peer's channel is not
+    /// [`Options::stamped`], or the sender gave none.
+    pub stamp: Option<Utc>,
 }
 
 impl Whole {
@@ -87,6 +90,7 @@ pub(crate) struct Leftover {
     number: u64,
     whole: Whole,
     unpacking: Option<Arc<Unpacking>>,
+    stamped: bool,
 }
 
 impl Leftover {
@@ -95,13 +99,14 @@ impl Leftover {
         self.whole.cost()
     }
 
-    /// The message; `None` if it does not decompress.
+    /// The message; `None` if it does not decompress, or its stamp is cut off.
     pub(crate) fn unpack(self) -> Option<Received> {
         let Whole { mut bytes, first, last, .. } = self.whole;
         if let Some(how) = self.unpacking {
             bytes = Unpacker::new(how.compression, how.dictionary.clone()).unpack(&bytes, how.max_size)?;
         }
-        Some(Received { number: self.number, bytes, first, last, skipped: 0, stale: true })
+        let (stamp, bytes) = if self.stamped { stamp::split(&bytes)? } else { (None, bytes) };
+        Some(Received { number: self.number, bytes, first, last, skipped: 0, stale: true, stamp })
     }
 }
 
@@ -161,7 +166,7 @@ pub(crate) struct Receiver {
     pub(crate) skipped: bool,
     dictionary: Option<Arc<Dictionary>>,
     unpacker: Unpacker,
-    /// The peer has sent something as compressed that is not.
+    /// The peer has sent something as compressed, or as stamped, that is not.
     pub(crate) damaged: bool,
     spares: Spares,
     blocks: Blocks,
@@ -275,7 +280,9 @@ impl Receiver {
             dictionary: self.dictionary,
             max_size: self.options.max_size,
         });
+        let stamped = self.options.stamped;
         self.ready.into_iter().map(move |(number, whole)| Leftover {
+            stamped,
             number,
             unpacking: whole.packed.then(|| Arc::clone(&unpacking)),
             whole,
@@ -533,9 +540,15 @@ impl Receiver {
             self.damaged |= unpacked.is_none();
             bytes = unpacked?;
         }
+        let mut stamp = None;
+        if self.options.stamped {
+            let read = stamp::split(&bytes);
+            self.damaged |= read.is_none();
+            (stamp, bytes) = read?;
+        }
         let told = std::mem::replace(&mut self.skipped_told, self.counters.skipped);
         let skipped = self.counters.skipped.saturating_sub(told);
-        Some(Received { number, bytes, first, last, skipped, stale: false })
+        Some(Received { number, bytes, first, last, skipped, stale: false, stamp })
     }
 
     /// What CONSUMED tells next, once it is worth a frame. The window is at least twice the largest message, so a

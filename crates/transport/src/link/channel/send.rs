@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::compression::{Dictionary, Packer};
 use super::fec::{self, Parity};
-use super::{MESSAGE_COST, length_of};
+use super::{MESSAGE_COST, length_of, stamp};
 use crate::link::ranges::Ranges;
 use crate::link::wire::frame::{self, Data, data_head};
 use crate::link::wire::varint;
@@ -82,6 +82,8 @@ pub(crate) struct Conditions<'a> {
     pub(crate) dictionary: Option<&'a Dictionary>,
     /// Whether the path is seen to lose packets.
     pub(crate) lossy: bool,
+    /// Whether the other end takes stamps.
+    pub(crate) stamps: bool,
     /// Whether a part may fill its packet to the end, so that it needs no length. One that goes over two paths may not:
     /// it has to fit behind other frames there.
     pub(crate) fill: bool,
@@ -317,7 +319,7 @@ impl Sender {
             if !self.may_begin(on.window) {
                 return None;
             }
-            let size = self.pack_next(on.dictionary)?;
+            let size = self.pack_next(on)?;
             // A message that one packet can hold is not cut to fill this one.
             let total = u32::try_from(size).unwrap_or(u32::MAX);
             let head = data_head(self.next_number(), total, 0, size);
@@ -388,13 +390,22 @@ impl Sender {
     }
 
     /// Packs the message that waits first, if that has not been tried. Gives its size then.
-    fn pack_next(&mut self, dictionary: Option<&Dictionary>) -> Option<usize> {
+    fn pack_next(&mut self, on: &Conditions<'_>) -> Option<usize> {
+        let drops_stamp = self.drops_stamps(on);
         let next = self.waiting.front_mut()?;
+        let bare = drops_stamp.then(|| stamp::without(&next.bytes));
+        let bytes = bare.as_ref().unwrap_or(&next.bytes);
         if !next.tried {
             next.tried = true;
-            next.packed = self.packer.pack(&next.bytes, dictionary).map(Box::new);
+            next.packed = self.packer.pack(bytes, on.dictionary).map(Box::new);
         }
-        Some(next.packed.as_ref().map_or(next.bytes.len(), |packed| packed.len()))
+        Some(next.packed.as_ref().map_or(bytes.len(), |packed| packed.len()))
+    }
+
+    /// Whether messages have stamps of which the other end does not know.
+    #[inline]
+    fn drops_stamps(&self, on: &Conditions<'_>) -> bool {
+        self.options.stamped && !on.stamps
     }
 
     /// Counts a message that begins for the window, and has its copies follow, if any.
@@ -420,6 +431,11 @@ impl Sender {
         };
         let number = self.next_number();
         let is_packed = packed.is_some();
+        if self.drops_stamps(on) {
+            let bare = stamp::without(&bytes);
+            self.release(bytes.len().saturating_sub(bare.len()));
+            bytes = bare;
+        }
         if let Some(packed) = packed {
             let saved = bytes.len().saturating_sub(packed.len());
             count(&mut self.counters.saved_bytes, saved as u64);

@@ -9,8 +9,15 @@ fn sender(options: Options) -> Sender {
     Sender::new(0, options)
 }
 
-const ON: Conditions<'_> =
-    Conditions { whole: 1200, window: WINDOW, copies: &[], dictionary: None, lossy: false, fill: true };
+const ON: Conditions<'_> = Conditions {
+    whole: 1200,
+    window: WINDOW,
+    copies: &[],
+    dictionary: None,
+    lossy: false,
+    stamps: true,
+    fill: true,
+};
 
 fn write(sender: &mut Sender, room: usize) -> Option<Written> {
     let mut out = Vec::new();
@@ -229,4 +236,26 @@ fn a_row_has_no_more_than_the_receiver_has_room_for() {
     let cost = 10 + MESSAGE_COST;
     let (five, seven) = (5 * cost + 5, 7 * cost + 5);
     assert_eq!((rows(five), rows(five), rows(seven), rows(100 * cost)), (Some(5), None, Some(2), Some(63)));
+}
+
+#[test]
+fn messages_that_wait_go_with_their_stamps_or_without_as_the_peer_takes_them_when_they_begin() {
+    let mut events = VecDeque::new();
+    let mut sender = sender(Options { stamped: true, ..Options::default() });
+    for number in 0..3u8 {
+        let carried = stamp::put(None, &[number; 3]);
+        sender.push(Time::ZERO, carried, false, &mut events).unwrap();
+    }
+    let old = Conditions { stamps: false, ..ON };
+    let mut out = Vec::new();
+    assert_eq!(sender.write_row(Time::ZERO, 1200, &old, &mut out), None, "a row would have the stamps");
+    let first = sender.write(Time::ZERO, 1200, &old, &mut out).unwrap();
+    assert_eq!((first.length, &out[out.len() - 4..]), (3, &[3, 0, 0, 0][..]));
+    assert_eq!(sender.held_bytes(), 3 + 11 + 11);
+    // A peer of another version comes in its place.
+    sender.restart(&mut events);
+    out.clear();
+    let (row, bytes) = sender.write_row(Time::ZERO, 1200, &ON, &mut out).unwrap();
+    assert_eq!((row.count(), bytes), (2, 22));
+    assert!(out.ends_with(&[0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2]));
 }

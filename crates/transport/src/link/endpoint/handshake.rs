@@ -579,5 +579,6 @@ pub(in crate::link) fn own_parameters(settings: &Settings) -> Parameters {
         paths: None,
         boot: settings.boot,
         refusal: None,
+        stamps: true,
     }
 }

@@ -8,11 +8,13 @@ use super::gate::Gate;
 use super::keys::{Opener, Sealer};
 use super::noise::{Credentials, Handshake, Key, Secrets, public_key};
 use super::token::Identity;
+use crate::link::channel::stamp;
 use crate::link::wire::frame::{Data, Frame, write_ack};
 use crate::link::wire::packet::{self, Connect, ConnectionId, Packet, Pattern};
 use crate::link::wire::parameters::Parameters;
 use crate::link::wire::row::write_row_head;
 use crate::link::{Bonding, Random};
+use glassline_media::Utc;
 
 const FILE: &str = include_str!("../../../../../docs/wire-link-vectors.txt");
 
@@ -52,6 +54,7 @@ fn parameters(instance: u64) -> Parameters {
         paths: None,
         boot: None,
         refusal: None,
+        stamps: false,
     }
 }
 
@@ -158,6 +161,12 @@ fn data(page: &mut Page, secrets: &Secrets, near: ConnectionId, far: ConnectionI
     write_row_head(3, 2, row.iter().map(|message| message.len()), &mut frames);
     frames.extend_from_slice(&row.concat());
     packet(page, "packet 2 of the one who connects, under key 1", &mut sealer, far, &frames);
+    frames.clear();
+    let options = crate::link::Options { stamped: true, ..crate::link::Options::default() };
+    Frame::Open { channel: 5, options }.write(&mut frames);
+    let stamped = stamp::put(Some(Utc::from_micros(1_700_000_000_123_456)), b"hello");
+    Data { channel: 5, message: 0, total: 13, offset: 0, bytes: &stamped }.write(false, &mut frames);
+    packet(page, "packet 3 of the one who connects, under key 1", &mut sealer, far, &frames);
     frames.clear();
     write_ack([(2, 2), (0, 0)].into_iter(), 1000, 250_000, 80_000, &mut frames);
     packet(page, "packet 0 of the listener", &mut Sealer::new(secrets.receive.clone()), near, &frames);

@@ -1,13 +1,14 @@
 //! What all paths of a link have in common: its channels, and what is held of what came on them.
 
 use bytes::Bytes;
-use glassline_media::Time;
+use glassline_media::{Time, Utc};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::windows::{Leftovers, budget_for};
 use crate::link::channel::receive::Receiver;
 use crate::link::channel::send::{Announced, MAX_AHEAD, Sender};
+use crate::link::channel::stamp;
 use crate::link::content::Content;
 use crate::link::{Compression, Dictionary, Error, Event, MAX_CHANNELS, MessageId, Options, Settings};
 
@@ -102,6 +103,7 @@ impl Channels {
         now: Time,
         channel: u8,
         message: Bytes,
+        stamp: Option<Utc>,
         twice: bool,
         events: &mut VecDeque<Event>,
     ) -> Result<MessageId, Error> {
@@ -118,6 +120,7 @@ impl Channels {
         if let Some(least) = least {
             sender.share = sender.share.max(least);
         }
+        let message = if sender.options.stamped { stamp::put(stamp, &message) } else { message };
         sender.push(now, message, twice, events)
     }
 

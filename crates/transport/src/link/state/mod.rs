@@ -40,7 +40,7 @@ mod trial;
 mod windows;
 
 use bytes::Bytes;
-use glassline_media::Time;
+use glassline_media::{Time, Utc};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ pub struct Link {
     close: Option<(u64, Vec<u8>)>,
     /// Either end has closed it.
     unwanted: bool,
-    /// A message that came does not decompress: the link ends at the next occasion.
+    /// A message that came does not decompress, or its stamp is cut off: the link ends at the next occasion.
     damaged: bool,
     /// The application has dropped the link: what came will not be taken.
     pub(crate) forgotten: bool,
@@ -151,7 +151,7 @@ impl Link {
     /// Options that make no sense. A channel that is open is opened anew only where nothing was sent on it.
     pub fn open(&mut self, id: u8, options: Options) -> Result<(), Error> {
         options.check(id)?;
-        self.channels.open(id, options)
+        self.channels.open(id, options.with_room_for_stamps())
     }
 
     /// Queues a message on a channel that is open here. It may be sent while the link is still connecting.
@@ -160,7 +160,23 @@ impl Link {
     /// The channel is not open, its queue is full, the message is too large, or the link is closed.
     /// Cost: none for the bytes, which are shared and not copied until they are sealed.
     pub fn send(&mut self, now: Time, channel: u8, message: impl Into<Bytes>) -> Result<MessageId, Error> {
-        self.send_as(now, channel, message.into(), false)
+        self.send_as(now, channel, message.into(), None, false)
+    }
+
+    /// As [`Link::send`], with a time for the other end, such as that at which what the message says was so or was read. It stays
+    /// the same however long the message waits. On a channel that is not [`Options::stamped`] it is left out. Whole
+    /// microseconds are kept. Cost: a copy of the bytes.
+    ///
+    /// # Errors
+    /// As those of [`Link::send`].
+    pub fn send_stamped(
+        &mut self,
+        now: Time,
+        channel: u8,
+        message: impl Into<Bytes>,
+        stamp: Utc,
+    ) -> Result<MessageId, Error> {
+        self.send_as(now, channel, message.into(), Some(stamp), false)
     }
 
     /// As [`Link::send`], for a message on which much depends: under [`Bonding::Sum`](super::Bonding::Sum) each of its parts goes over a second path
@@ -174,10 +190,17 @@ impl Link {
         channel: u8,
         message: impl Into<Bytes>,
     ) -> Result<MessageId, Error> {
-        self.send_as(now, channel, message.into(), true)
+        self.send_as(now, channel, message.into(), None, true)
     }
 
-    fn send_as(&mut self, now: Time, channel: u8, message: Bytes, twice: bool) -> Result<MessageId, Error> {
+    fn send_as(
+        &mut self,
+        now: Time,
+        channel: u8,
+        message: Bytes,
+        stamp: Option<Utc>,
+        twice: bool,
+    ) -> Result<MessageId, Error> {
         if self.is_over() {
             return Err(Error::Closed);
         }
@@ -185,7 +208,7 @@ impl Link {
             return Err(Error::NotOpen { channel });
         }
         self.demand.handle_message(now, channel, message.len());
-        self.channels.push(now, channel, message, twice, &mut self.events)
+        self.channels.push(now, channel, message, stamp, twice, &mut self.events)
     }
 
     /// Whether [`Link::send`] would not be refused for a full queue.
@@ -273,6 +296,19 @@ impl Link {
         (shared || self.settings.dictionary.is_some() || path.peer.dictionary.is_some()).then_some(shared)
     }
 
+    /// Whether the peer takes messages with stamps ([`Options::stamped`]), once the link is up.
+    pub fn takes_stamps(&self) -> Option<bool> {
+        self.paths.main().map(|path| path.peer.stamps)
+    }
+
+    /// As if the peer were of a version that knows of no stamps.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn forget_stamps_of_peer(&mut self) {
+        for on in 0..self.paths.count() {
+            self.paths[on].peer.stamps = false;
+        }
+    }
+
     /// Goes on over another path to the same peer, at once: our own address has changed, or another socket is better.
     /// Of two paths it is the one that carries messages which goes elsewhere.
     pub fn migrate(&mut self, now: Time, path: Path) {
@@ -322,7 +358,8 @@ impl Link {
     pub fn budget(&mut self, now: Time, channel: u8, delay: Duration) -> u64 {
         self.paths.begin_fast();
         let Some(room) = self.paths.room(now, delay) else { return 0 };
-        let size = self.channels.budget(room, channel);
+        let stamp = self.channels.sender(channel).map_or(0, |sender| sender.stamp_bytes());
+        let size = self.channels.budget(room, channel).saturating_sub(stamp.into());
         self.demand.handle_offer(now, channel, size, room.datagram);
         size
     }

@@ -218,7 +218,8 @@ impl Link {
             let sender = self.channels.sender(channel);
             let announce = sender.filter(|sender| !sender.is_announced() && announced & 1 << channel == 0);
             if let Some(sender) = announce {
-                Frame::Open { channel, options: sender.options }.write(out);
+                let options = sender.options.for_peer(path.peer.stamps);
+                Frame::Open { channel, options }.write(out);
             }
             let room = place.room(out);
             let opening = out.len().saturating_sub(mark);
@@ -286,7 +287,8 @@ impl Link {
             let mark = out.len();
             let announce = !sender.is_announced() && announced & 1 << channel == 0;
             if announce {
-                Frame::Open { channel, options: sender.options }.write(out);
+                let options = sender.options.for_peer(path.peer.stamps);
+                Frame::Open { channel, options }.write(out);
             }
             let room = place.room(out);
             let window = windows.of(sender);
@@ -295,7 +297,8 @@ impl Link {
             let (opening, pause) = (out.len().saturating_sub(mark), after_grace.saturating_sub(before));
             let whole = datagram.saturating_sub(DATA_OVERHEAD).saturating_sub(opening.saturating_add(pause));
             let dictionary = path.dictionary.as_deref();
-            let conditions = Conditions { whole, window, copies, dictionary, lossy, fill };
+            let stamps = path.peer.stamps;
+            let conditions = Conditions { whole, window, copies, dictionary, lossy, stamps, fill };
             // Among equals it goes message by message, and over two paths part by part.
             let row =
                 (next.is_alone && is_single).then(|| sender.write_row(now, room, &conditions, out)).flatten();

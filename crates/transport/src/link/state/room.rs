@@ -84,7 +84,8 @@ impl Channels {
         }
     }
 
-    /// Takes the next message that came on `channel`. `damaged` is set where one does not decompress.
+    /// Takes the next message that came on `channel`. `damaged` is set where one does not decompress, or
+    /// lacks its stamp.
     pub(super) fn receive(&mut self, channel: u8, damaged: &mut bool) -> Option<Received> {
         while let Some(left) = self.leftover.get_mut(&channel) {
             let Some(message) = left.pop() else {

@@ -72,7 +72,7 @@ impl Link {
 
     fn handle_path_timeout(&mut self, now: Time, on: usize) {
         if std::mem::take(&mut self.damaged) {
-            return self.violated(now, "a message that does not decompress");
+            return self.violated(now, "a message that does not decompress or lacks its stamp");
         }
         let (carries, has_two) = (self.paths.carries(on), self.paths.are_many());
         let keep_alive = self.keep_alive(&self.paths[on]);

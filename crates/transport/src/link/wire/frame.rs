@@ -426,6 +426,7 @@ mod tests {
                         Options { reliable, ordered, priority, weight: weight.max(1), ..Options::default() };
                     let options = Options {
                         compression: Compression::from_code(priority % 3).unwrap_or_default(),
+                        stamped: weight % 2 == 0,
                         ..options
                     };
                     Frame::Open { channel, options: options.on_the_wire() }

@@ -8,11 +8,13 @@ const RELIABLE: u8 = 1;
 const ORDERED: u8 = 2;
 /// Where in the flags the two bits of the compression begin.
 const COMPRESSION: u8 = 2;
+const STAMPED: u8 = 16;
 
 impl Options {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let flags = if self.reliable { RELIABLE } else { 0 } | if self.ordered { ORDERED } else { 0 };
-        out.push(flags | self.compression.code() << COMPRESSION);
+        let stamped = if self.stamped { STAMPED } else { 0 };
+        out.push(flags | self.compression.code() << COMPRESSION | stamped);
         out.push(self.priority);
         varint::write(u64::from(self.weight), out);
         varint::write(u64::from(self.max_size), out);
@@ -36,6 +38,7 @@ impl Options {
             weight,
             max_size,
             compression: Compression::from_code(flags >> COMPRESSION & 3)?,
+            stamped: flags & STAMPED != 0,
             max_receive_time: receive_ms.checked_sub(1).map(Duration::from_millis),
             ..Options::default()
         })

@@ -16,6 +16,9 @@ const PATH_ROLE: u64 = 8;
 const BOOT: u64 = 10;
 const REFUSAL: u64 = 11;
 const PATHS: u64 = 12;
+const FEATURES: u64 = 13;
+/// In the value of [`FEATURES`]: messages may carry stamps.
+const STAMPS: u64 = 1;
 /// In the value of [`PATH_ROLE`]: the lowest bit of the path's number.
 const NUMBER: u64 = 1;
 const BOTH: u64 = 2;
@@ -59,6 +62,8 @@ pub struct Parameters {
     pub boot: Option<u64>,
     /// In an Accept: there will be no link, and why: [`REFUSED_NAME`].
     pub refusal: Option<u64>,
+    /// This end takes messages that carry stamps ([`crate::link::Options::stamped`]).
+    pub stamps: bool,
 }
 
 /// In [`Parameters::refusal`]: another peer of the same name or key, on a machine of another boot, answers.
@@ -106,6 +111,9 @@ impl Parameters {
         if let Some(paths) = self.paths {
             integer(PATHS, paths.into(), out);
         }
+        if self.stamps {
+            integer(FEATURES, STAMPS, out);
+        }
     }
 
     /// The value of [`PATH_ROLE`].
@@ -149,6 +157,7 @@ impl Parameters {
             paths: None,
             boot: None,
             refusal: None,
+            stamps: false,
         };
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
@@ -175,6 +184,7 @@ impl Parameters {
                 REFUSAL => found.refusal = Some(integer()?),
                 PATH_ROLE => found.set_role(integer()?)?,
                 PATHS => found.paths = Some(u8::try_from(integer()?).unwrap_or(u8::MAX)),
+                FEATURES => found.stamps = integer()? & STAMPS != 0,
                 _ => {}
             }
         }
@@ -195,12 +205,12 @@ mod tests {
             reset in any::<Option<[u8; 16]>>(), instance in any::<Option<u64>>(), number in 0..MAX_PATHS as u8,
             bonding in prop::sample::select(vec![Bonding::Failover, Bonding::Both, Bonding::Sum]),
             spare in any::<bool>(), paths in any::<Option<u8>>(), dictionary in any::<Option<u64>>(), boot in any::<Option<u64>>(),
-            refusal in prop::option::of(0..=varint::MAX), unknown in prop::collection::vec(any::<u8>(), 0..20),
+            refusal in prop::option::of(0..=varint::MAX), stamps in any::<bool>(), unknown in prop::collection::vec(any::<u8>(), 0..20),
         ) {
             let connection = connection.map(ConnectionId);
             let parameters = Parameters {
                 max_datagram, window_bytes, idle_ms, name, connection, reset, instance, number, bonding, spare, paths, dictionary,
-                boot, refusal,
+                boot, refusal, stamps,
             };
             let mut bytes = Vec::new();
             varint::write(77, &mut bytes);

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use super::{Sender, Waiting};
 use crate::link::Compression;
+use crate::link::channel::stamp::STAMP_BYTES;
 use crate::link::{Error, Event, MessageId, Outcome};
 
 impl Sender {
@@ -19,9 +20,10 @@ impl Sender {
         events: &mut VecDeque<Event>,
     ) -> Result<MessageId, Error> {
         if bytes.len() > self.options.max_size as usize {
+            let stamp = self.stamp_bytes();
             return Err(Error::TooLarge {
-                found: bytes.len(),
-                limit: self.options.max_size,
+                found: bytes.len().saturating_sub(stamp.into()),
+                limit: self.options.max_size.saturating_sub(stamp.into()),
                 channel: self.id,
             });
         }
@@ -43,8 +45,15 @@ impl Sender {
         Ok(message)
     }
 
-    /// Whether a message of so many bytes finds room. One that replaces others does not need theirs.
+    /// What a stamp takes of each message.
+    #[inline]
+    pub(crate) fn stamp_bytes(&self) -> u8 {
+        if self.options.stamped { STAMP_BYTES } else { 0 }
+    }
+
+    /// Whether a message of so many bytes finds room, with its stamp. One that replaces others does not need theirs.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let bytes = bytes.saturating_add(self.stamp_bytes().into());
         let (mut count, mut held) = (self.waiting.len(), self.held_bytes);
         if self.options.newest {
             count = 0;

@@ -67,7 +67,7 @@ impl Sender {
         on: &Conditions<'_>,
         out: &mut Vec<u8>,
     ) -> Option<(Row, u32)> {
-        if !self.may_begin_row(on.lossy) || self.waiting.len() < 2 {
+        if !self.may_begin_row(on.lossy) || self.waiting.len() < 2 || self.drops_stamps(on) {
             return None;
         }
         let first = self.next_number();
