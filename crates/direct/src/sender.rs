@@ -22,9 +22,11 @@ use glassline_media::{FrameRate, Picture, Size, Stamps, Time};
 use glassline_transport::link::{MessageId, Outcome};
 use std::time::Duration;
 
-/// A picture may take so many times the time to the next one to leave. More fills the path better, and makes each picture later by
-/// as much; the next budget is smaller by what is still under way.
-const HORIZON: f64 = 1.35;
+/// A picture may take so many times the time to the next one to leave. More fills the path better at first, and makes each picture
+/// later by as much; but then the next budget is smaller by what is still under way, and pictures of unequal sizes show less than
+/// equal ones of the same sum. (On twelve cellular traces 1.35 gave pictures that were smaller by 4 % in the geometric mean, and
+/// later by 4 ms in the middle and 1 ms at the 95th percentile.)
+const HORIZON: f64 = 1.15;
 /// A picture that needs no other may take so long to leave.
 const KEY_HORIZON: Duration = Duration::from_millis(100);
 /// From one long-term reference (golden frame) to the next, in pictures sent.
@@ -167,6 +169,11 @@ impl Sender {
     /// From one picture to the next.
     fn interval(&self) -> Duration {
         self.settings.frame_rate.time_of(1)
+    }
+
+    /// Whether a picture is encoded in several qualities, one of them of the size that is expected to fit.
+    pub(crate) fn has_cheap_candidates(&self) -> bool {
+        self.coder.has_cheap_candidates()
     }
 
     /// Whether there is time for [`Sender::choose`] to search for a size, when so much is gone since the picture was handed over.

@@ -116,6 +116,10 @@ impl LinkAccess for Way<'_> {
         self.link.budget(channel, horizon)
     }
 
+    fn budget_ahead(&mut self, _: Time, after: Duration, horizon: Duration) -> Result<u64, LinkError> {
+        self.link.budget_ahead(after, VIDEO, horizon)
+    }
+
     fn silence(&mut self, _: Time) -> Result<Duration, LinkError> {
         self.link.silence()
     }

@@ -553,6 +553,15 @@ impl Link {
         Ok(self.lock().link(self.0.id)?.budget(now, channel, delay))
     }
 
+    /// What [`Link::budget`] will be `after` so long, where nothing is sent until then.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the link has gone.
+    pub fn budget_ahead(&self, after: Duration, channel: u8, delay: Duration) -> Result<u64, Error> {
+        let now = self.now();
+        Ok(self.lock().link(self.0.id)?.budget_ahead(now, after, channel, delay))
+    }
+
     /// How long nothing that was sent has been answered, beyond the time that answers take; zero while they come.
     ///
     /// # Errors

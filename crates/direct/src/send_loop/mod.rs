@@ -33,6 +33,9 @@ const FIRST_SHARE: f64 = 0.5;
 /// That of so many pictures' time, or longer.
 const SILENT_PICTURES: u64 = 8;
 
+/// What the time of one picture counts in that of the next.
+const TIME_GAIN: f64 = 0.1;
+
 /// A link as the loop uses it, however its caller holds it.
 pub trait LinkAccess {
     /// The oldest event that was not taken yet. Those that [`concerns_pictures`](crate::concerns_pictures) says nothing of
@@ -51,6 +54,13 @@ pub trait LinkAccess {
     /// # Errors
     /// The link is gone.
     fn budget(&mut self, now: Time, channel: u8, horizon: Duration) -> Result<u64, LinkError>;
+
+    /// What the budget of channel [`VIDEO`] will be `after` so long, where nothing is sent until then
+    /// ([`Link::budget_ahead`](glassline_transport::link::Link::budget_ahead)).
+    ///
+    /// # Errors
+    /// The link is gone.
+    fn budget_ahead(&mut self, now: Time, after: Duration, horizon: Duration) -> Result<u64, LinkError>;
 
     /// How long the link has not been answered ([`Link::silence`](glassline_transport::link::Link::silence)).
     ///
@@ -161,6 +171,8 @@ pub struct SendLoop {
     status: SendStatus,
     /// The picture that is encoded is the first one behind a silence.
     is_first: bool,
+    /// How long encoding takes.
+    encoding: Duration,
 }
 
 impl std::fmt::Debug for SendLoop {
@@ -182,6 +194,7 @@ impl SendLoop {
             progress: Progress::Idle,
             status: SendStatus::default(),
             is_first: false,
+            encoding: Duration::ZERO,
         }
     }
 
@@ -216,6 +229,18 @@ impl SendLoop {
         Ok(if self.is_first { (share as f64 * FIRST_SHARE) as u64 } else { share })
     }
 
+    /// What they may take when the picture that is encoded now is chosen, bytes: what is under way leaves meanwhile. Candidates that
+    /// are no larger than what fits before would leave a fifth of it unused. Where each picture is encoded once, what is too large
+    /// is not sent: that is aimed at what fits already.
+    fn expected(&self, budget: u64, now: Time, link: &mut impl LinkAccess) -> Result<u64, LinkError> {
+        if self.is_first || !self.sender.has_cheap_candidates() {
+            return Ok(budget);
+        }
+        let horizon = self.sender.horizon();
+        let ahead = link.budget_ahead(now, self.encoding, horizon)?;
+        Ok(budget.max(pictures_share(ahead, link.sound_bytes_per_second(), horizon)))
+    }
+
     /// Encodes a picture (I420) for what the link takes now. `stamps` are those up to its being handed over
     /// ([`Stage::Queued`]). A picture before it that was not sent yet is forgotten.
     ///
@@ -235,6 +260,7 @@ impl SendLoop {
         let was_silent = self.status.silence >= self.frame_rate.time_of(SILENT_PICTURES);
         self.is_first = was_silent && silence < self.status.silence;
         let budget = self.budget(now, link)?;
+        let budget = self.expected(budget, now, link)?;
         self.sender.encode(now, picture, Conditions { budget, silence }, parallel)?;
         self.progress = Progress::Encoded { begun: now, silence, stamps: stamps.with(Stage::EncoderIn, now) };
         Ok(())
@@ -261,6 +287,7 @@ impl SendLoop {
         let Progress::Encoded { begun, silence, stamps } = self.progress else { return Ok(None) };
         self.progress = Progress::Idle;
         self.catch_up(now, link)?;
+        self.encoding = self.encoding.mul_f64(1.0 - TIME_GAIN) + now.since(begun).mul_f64(TIME_GAIN);
         let stamps = stamps.with(Stage::Encoded, now);
         self.sender.stamp(stamps.rebased(Time::ZERO));
         let queued = stamps.at(Stage::Queued).unwrap_or(begun);

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 const SIZE: Size = Size { width: 160, height: 96 };
 const INTERVAL: Duration = Duration::from_millis(40);
-/// Pictures of 25 a second may take 1.35 times their interval.
-const HORIZON: Duration = Duration::from_millis(54);
+/// Pictures of 25 a second may take 1.15 times their interval.
+const HORIZON: Duration = Duration::from_millis(46);
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -29,6 +29,9 @@ fn rate() -> FrameRate {
 struct FakeLink {
     /// Bytes it takes, each time that it is asked; the last stays.
     budgets: VecDeque<u64>,
+    /// What it will take when a picture is encoded, and within which times it was asked for that.
+    ahead: u64,
+    asked_ahead: Vec<(Duration, Duration)>,
     silence: Duration,
     sound_bytes_per_second: u64,
     events: VecDeque<Event>,
@@ -65,6 +68,11 @@ impl LinkAccess for FakeLink {
             self.budgets.pop_front();
         }
         Ok(budget)
+    }
+
+    fn budget_ahead(&mut self, _: Time, after: Duration, horizon: Duration) -> Result<u64, LinkError> {
+        self.asked_ahead.push((after, horizon));
+        Ok(self.ahead)
     }
 
     fn silence(&mut self, _: Time) -> Result<Duration, LinkError> {
@@ -168,15 +176,31 @@ fn the_link_is_asked_when_a_picture_comes_and_again_when_it_is_encoded() {
 }
 
 #[test]
+fn candidates_are_as_large_as_what_will_fit_when_they_are_encoded() {
+    let mut run = Run::plain(FakeLink::taking(4_000));
+    (0..60).for_each(|_| drop(run.offer(ms(9))));
+    let (after, horizon) = run.link.asked_ahead[59];
+    assert!((ms(8)..=ms(9)).contains(&after) && horizon == HORIZON, "{after:?} {horizon:?}");
+    run.link.budgets = [4_000, 5_500].into();
+    run.link.ahead = 5_500;
+    let offered = run.offer(ms(9));
+    assert_eq!((offered.decision.expected, offered.decision.budget), (5_500, 5_500));
+    assert!(offered.bytes.is_some_and(|bytes| bytes > 4_500), "{:?}", offered.bytes);
+    // What it takes already it takes then too.
+    run.link.ahead = 1_000;
+    assert_eq!(run.offer(ms(9)).decision.expected, 5_500);
+}
+
+#[test]
 fn sound_has_its_share_before_pictures() {
     let mut run = Run::plain(FakeLink::taking(4_000));
     run.offer(ms(5));
     assert_eq!(run.offer(ms(5)).decision.budget, 4_000);
-    // 16,000 bytes a second for 54 ms.
+    // 16,000 bytes a second for 46 ms.
     run.link.sound_bytes_per_second = 16_000;
     let offered = run.offer(ms(5));
-    assert_eq!(offered.decision.budget, 4_000 - 864);
-    assert!(offered.bytes.unwrap() <= 4_000 - 864);
+    assert_eq!(offered.decision.budget, 4_000 - 736);
+    assert!(offered.bytes.unwrap() <= 4_000 - 736);
     // Where sound takes all of it, pictures wait.
     run.link.sound_bytes_per_second = 100_000;
     let offered = run.offer(ms(5));

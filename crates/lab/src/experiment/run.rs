@@ -134,6 +134,10 @@ impl LinkAccess for Near<'_> {
         Ok(self.world.link(End::Near).map_or(0, |link| link.budget(now, channel, horizon)))
     }
 
+    fn budget_ahead(&mut self, now: Time, after: Duration, horizon: Duration) -> Result<u64, LinkError> {
+        Ok(self.world.link(End::Near).map_or(0, |link| link.budget_ahead(now, after, VIDEO, horizon)))
+    }
+
     fn silence(&mut self, now: Time) -> Result<Duration, LinkError> {
         Ok(self.world.link(End::Near).map_or(Duration::ZERO, |link| link.silence(now)))
     }

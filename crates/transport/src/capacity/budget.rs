@@ -36,7 +36,11 @@ impl Capacity {
                     }
                     // Does the queue go if next to nothing is sent? Little pictures are better than none.
                     Mode::Delay if self.pausing && self.is_trying() => TRIAL_SHARE * paced,
-                    _ => paced - self.queued_bytes(now, in_flight),
+                    _ => {
+                        let usual =
+                            self.trains.usual(now).map_or(f64::INFINITY, |rate| rate * delay.as_secs_f64());
+                        paced.min(usual) - self.queued_bytes(now, in_flight)
+                    }
                 }
             }
             Controller::Salsify { .. } => self.window_bytes() as f64 - in_flight as f64,

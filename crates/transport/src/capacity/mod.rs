@@ -35,6 +35,7 @@ mod cubic;
 mod marks;
 mod others;
 mod rivals;
+mod trains;
 
 pub use arrival::Arrival;
 use base_delay::BaseDelay;
@@ -46,6 +47,7 @@ use marks::Marks;
 use others::{FIRST_TRIAL, TRIAL_AFTER};
 use rivals::Rival;
 use std::time::Duration;
+use trains::Trains;
 
 /// The queueing delay that is aimed at, on a path that carries a packet in far less.
 pub const TARGET: Duration = Duration::from_millis(6);
@@ -174,6 +176,8 @@ pub struct Capacity {
     competition: Option<Competition>,
     mode_since: Time,
     trial_gap: Duration,
+    /// What pictures may count with.
+    trains: Trains,
     /// The answer to routers' marks.
     marks: Marks,
     /// The application has pauses.
@@ -265,6 +269,7 @@ impl Capacity {
             competition: None,
             mode_since: now,
             trial_gap: TRIAL_AFTER,
+            trains: Trains::default(),
             marks: Marks::default(),
             pausing: false,
             first_flight: 0.0,
@@ -446,7 +451,10 @@ impl Capacity {
                     };
                 }
             }
-            None => self.measure(feedback),
+            None => {
+                self.trains.handle_feedback(now, feedback);
+                self.measure(feedback);
+            }
         }
         if now - self.round.began >= feedback.rtt.max(Duration::from_millis(1)) {
             self.end_round(now, feedback);

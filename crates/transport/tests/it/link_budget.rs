@@ -97,6 +97,25 @@ fn budget(world: &mut World, channel: u8) -> f64 {
     world.link(End::Near).unwrap().budget(now, channel, INTERVAL) as f64
 }
 
+#[test]
+fn a_budget_ahead_counts_what_leaves_meanwhile_and_is_what_the_budget_is_then() {
+    let mut world = known(video());
+    let free = budget(&mut world, 1);
+    let now = world.now();
+    world.link(End::Near).unwrap().send(now, 1, vec![0; 2 * free as usize]).unwrap();
+    world.run_until(now + Duration::from_millis(30), |_| false);
+    let now = world.now();
+    let link = world.link(End::Near).unwrap();
+    let ahead =
+        [0, 8, 200].map(|millis| link.budget_ahead(now, Duration::from_millis(millis), 1, INTERVAL) as f64);
+    let (before, then) = (budget(&mut world, 1), now + Duration::from_millis(8));
+    assert!(before < 0.9 * free && ahead[0] == before, "{ahead:?}, {before} of {free}");
+    world.run_until(then, |_| false);
+    let after = budget(&mut world, 1);
+    assert!(ahead[1] > before && (ahead[1] / after - 1.0).abs() < 0.3, "{ahead:?}, {after}");
+    assert!(ahead[2] <= 1.1 * free, "{ahead:?} of {free}");
+}
+
 /// Opens another channel and hands it so much.
 fn hand_over(world: &mut World, channel: u8, options: Options, bytes: usize) {
     let now = world.now();

@@ -357,11 +357,18 @@ impl Link {
     /// was known of a path that does not answer grows old. Its parity is taken off. 0 where the channel is not open, or the link not up.
     pub fn budget(&mut self, now: Time, channel: u8, delay: Duration) -> u64 {
         self.paths.begin_fast();
+        self.paths.try_unused(now, delay);
         let Some(room) = self.paths.room(now, delay) else { return 0 };
-        let stamp = self.channels.sender(channel).map_or(0, |sender| sender.stamp_bytes());
-        let size = self.channels.budget(room, channel).saturating_sub(stamp.into());
+        let size = self.channels.message_budget(room, channel);
         self.demand.handle_offer(now, channel, size, room.datagram);
         size
+    }
+
+    /// What [`Link::budget`] will be `after` so long, where nothing is sent until then: what is under way leaves meanwhile. For
+    /// an application that makes a message in that time. Where several paths share messages it is the budget now.
+    pub fn budget_ahead(&self, now: Time, after: Duration, channel: u8, delay: Duration) -> u64 {
+        let after = if self.paths.are_summed() { Duration::ZERO } else { after };
+        self.paths.room(now + after, delay).map_or(0, |room| self.channels.message_budget(room, channel))
     }
 
     /// Messages that wait on a channel and have not begun to leave: one more would replace them where the channel is of

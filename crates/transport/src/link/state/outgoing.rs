@@ -166,7 +166,12 @@ impl Channels {
 
     /// How many bytes a message on `channel` may have, to be in time where the paths have this room: see
     /// [`Link::budget`](super::Link::budget).
-    pub(super) fn budget(&self, room: Room, channel: u8) -> u64 {
+    pub(super) fn message_budget(&self, room: Room, channel: u8) -> u64 {
+        let stamp = self.sender(channel).map_or(0, |sender| sender.stamp_bytes());
+        self.budget(room, channel).saturating_sub(stamp.into())
+    }
+
+    fn budget(&self, room: Room, channel: u8) -> u64 {
         let Some(own) = self.sender(channel) else { return 0 };
         if room.is_shared && own.options.newest && own.waiting() > 0 {
             // One more would replace it. The next one is as fresh, and nothing that was sent is lost for it.
