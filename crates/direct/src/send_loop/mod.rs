@@ -210,8 +210,8 @@ impl SendLoop {
     }
 
     /// What pictures may take now, bytes.
-    fn budget(&self, now: Time, link: &mut impl LinkAccess) -> Result<u64, LinkError> {
-        let horizon = self.sender.horizon();
+    fn budget(&self, now: Time, silence: Duration, link: &mut impl LinkAccess) -> Result<u64, LinkError> {
+        let horizon = self.sender.horizon(now, silence);
         let share = pictures_share(link.budget(now, VIDEO, horizon)?, link.sound_bytes_per_second(), horizon);
         Ok(if self.is_first { (share as f64 * FIRST_SHARE) as u64 } else { share })
     }
@@ -234,7 +234,7 @@ impl SendLoop {
         let silence = link.silence(now)?;
         let was_silent = self.status.silence >= self.frame_rate.time_of(SILENT_PICTURES);
         self.is_first = was_silent && silence < self.status.silence;
-        let budget = self.budget(now, link)?;
+        let budget = self.budget(now, silence, link)?;
         self.sender.encode(now, picture, Conditions { budget, silence }, parallel)?;
         self.progress = Progress::Encoded { begun: now, silence, stamps: stamps.with(Stage::EncoderIn, now) };
         Ok(())
@@ -264,7 +264,7 @@ impl SendLoop {
         let stamps = stamps.with(Stage::Encoded, now);
         self.sender.stamp(stamps.rebased(Time::ZERO));
         let queued = stamps.at(Stage::Queued).unwrap_or(begun);
-        let budget = self.budget(now, link)?;
+        let budget = self.budget(now, silence, link)?;
         (self.status.budget, self.status.silence) = (budget, silence);
         let may_search = self.sender.may_search(now.since(queued));
         let Some(choice) = self.sender.choose(budget, may_search, parallel)? else { return Ok(None) };
