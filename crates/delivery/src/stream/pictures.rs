@@ -396,24 +396,30 @@ mod tests {
 
     #[test]
     fn each_picture_is_told_with_its_stages_once_the_next_has_begun() {
-        for codec in [Codec::H264, Codec::Av1] {
-            let mut stream = watched(&pictures_of(codec, 30, |_| true));
-            let all = told(&mut stream, captured(31));
-            assert_eq!(all.len(), 29, "{codec:?}: the last one may go on");
-            for (number, picture) in (0..).zip(&all) {
-                assert_eq!(picture.captured.as_micros(), UTC_AT_ZERO / 1000 + captured(number));
-                let stages =
-                    [Stage::RelayFirstByte, Stage::RelayReceived, Stage::RelayFlushed, Stage::RelaySent]
-                        .map(|stage| picture.after_capture_us(stage).unwrap());
-                assert_eq!(stages, [10_000, 14_000, 14_020, 14_320], "{codec:?}: {number}");
-            }
-            assert_eq!(stream.unsent_end(), u64::MAX);
+        let mut stream = watched(&pictures(30, |_| true));
+        let all = told(&mut stream, captured(31));
+        assert_eq!(all.len(), 29, "the last one may go on");
+        for (number, picture) in (0..).zip(&all) {
+            assert_eq!(picture.captured.as_micros(), UTC_AT_ZERO / 1000 + captured(number));
+            let stages = [Stage::RelayFirstByte, Stage::RelayReceived, Stage::RelayFlushed, Stage::RelaySent]
+                .map(|stage| picture.after_capture_us(stage).unwrap());
+            assert_eq!(stages, [10_000, 14_000, 14_020, 14_320], "{number}");
         }
+        assert_eq!(stream.unsent_end(), u64::MAX);
         let figures = stream.relay_figures().unwrap();
         let steps = figures.steps(micros(captured(31)));
         let parts: Vec<_> = steps[0].parts.iter().map(|(part, all)| (*part, all.p50_us)).collect();
         assert_eq!(parts, [(Part::Queue, 500), (Part::Encode, 7_000), (Part::Relay, 320)]);
         assert_eq!(told(&mut stream, captured(31) + 20_000_000), [], "for ten seconds");
+    }
+
+    #[test]
+    fn pictures_of_av1_say_it_in_a_metadata_obu() {
+        let mut stream = watched(&pictures_of(Codec::Av1, 10, |_| true));
+        let all = told(&mut stream, captured(11));
+        let times: Vec<u64> = all.iter().map(|picture| picture.captured.as_micros()).collect();
+        let expected: Vec<u64> = (0..9).map(|number| UTC_AT_ZERO / 1000 + captured(number)).collect();
+        assert_eq!(times, expected, "the last one may go on");
     }
 
     #[test]
