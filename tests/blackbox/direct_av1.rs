@@ -1,4 +1,4 @@
-//! Direct video in AV1 that is passed on as it came, and viewers who come later.
+//! Direct video in AV1 that is passed on as it came, and viewers that come later.
 
 use crate::{GLASSLINE, glassline};
 use glassline_media::Codec;
@@ -58,7 +58,7 @@ fn units_of(stream: &[u8]) -> Vec<AccessUnit> {
     units.collect()
 }
 
-/// What a viewer who comes now gets of a stream, up to `pictures` of them.
+/// What a viewer that comes now gets of a stream, up to `pictures` of them.
 fn watch(server: SocketAddr, stream: &str, pictures: usize) -> Vec<AccessUnit> {
     let mut viewer = http::connect(server);
     write!(viewer, "GET /live/{stream}.ts HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n").unwrap();
@@ -98,12 +98,12 @@ fn a_page_of_the_program_itself_gets_a_key_frame_when_a_viewer_comes_and_none_be
     let page = receiver.page_address();
     let (mut sender, stats) = send(&scratch, &link);
     // More than the two seconds that the sender keeps between key frames.
-    until("pictures for nobody", || count(&stats, "shown") > 100);
+    until("pictures without a viewer", || count(&stats, "shown") > 100);
     assert_eq!(count(&stats, "key"), 1);
     assert_av1(&watch(page, "preview", 30));
     until("a key frame for the viewer", || count(&stats, "key") >= 2);
     let before = count(&stats, "shown");
-    until("further pictures for nobody", || count(&stats, "shown") > before + 130);
+    until("further pictures without a viewer", || count(&stats, "shown") > before + 130);
     let keys = count(&stats, "key");
     assert!(keys <= 3, "{keys} key frames");
     // Another viewer makes another one come.

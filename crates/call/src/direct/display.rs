@@ -55,7 +55,7 @@ pub trait Sink: Send {
         false
     }
 
-    /// Where it takes frames: whether it needs a key frame, for viewers who come later. It is asked for once, at the beginning.
+    /// Where it takes frames: whether it needs a key frame, for viewers that come later. It is asked for once, at the beginning.
     fn key_frame_wish(&self) -> Option<Arc<KeyFrameWish>> {
         None
     }

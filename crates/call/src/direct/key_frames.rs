@@ -1,6 +1,6 @@
 //! When a stream that passes AV1 on as it comes needs a key frame.
 //!
-//! A direct stream has one key frame, at its beginning. What is made of it goes on for viewers who come later, and each of them begins at
+//! A direct stream has one key frame, at its beginning. What is made of it goes on for viewers that come later, and each of them begins at
 //! a key frame. So the receiver asks the sender for one, which costs quality for a moment: when a viewer has come, where that is known,
 //! and from time to time where it is not. The sender makes no more than one in two seconds.
 
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Of a stream whose viewers are not known here, from one key frame to the next: a viewer waits for half of it on average, or is sent
+/// Of a stream of which the viewers are not known here, from one key frame to the next: a viewer waits for half of it on average, or is sent
 /// the pictures since the last one.
 pub const KEY_FRAME_INTERVAL: Duration = Duration::from_secs(4);
-/// A viewer who comes so soon behind a key frame begins there: it has a few pictures more to decode.
+/// A viewer that comes so soon behind a key frame begins there: it has a few pictures more to decode.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// How it is known that key frames are needed.

@@ -281,7 +281,7 @@ impl Service for VideoReceiver {
             {
                 is_told = true;
                 let advice = "bring it to this version, or receive with --out-codec h264";
-                tracing::warn!(advice, "the sender makes no key frame for viewers who come later");
+                tracing::warn!(advice, "the sender makes no key frame for viewers that come later");
             }
             if let Some(report) = receiver.poll_report().or_else(|| units.poll_report()) {
                 // The next one says it too.
