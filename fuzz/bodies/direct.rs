@@ -49,6 +49,9 @@ pub fn run(data: &[u8]) {
             }
             _ => {
                 receiver.handle_timeout(now);
+                if count & 1 == 1 {
+                    receiver.ask_key_frame();
+                }
                 if let Some(report) = receiver.poll_report() {
                     assert!(Report::parse(&report).is_ok());
                     let _ = sender.handle_report(now, &report);

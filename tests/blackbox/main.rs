@@ -12,6 +12,8 @@ mod constant_rate;
 mod decode;
 mod demo;
 mod direct;
+#[cfg(feature = "av1")]
+mod direct_av1;
 mod draining;
 mod edge;
 mod edge_coded;

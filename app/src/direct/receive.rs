@@ -33,7 +33,8 @@ pub(crate) struct Args {
     /// encoded to H.264: FILE.ts, FILE.mp4, udp://HOST:PORT, a relay at http://HOST:PORT/live/NAME.ts, or preview:
     /// (preview:ADDR:PORT), a web page with a player, by default at http://127.0.0.1:8081/ and only for this machine.
     /// Pictures that were sent as H.264 go unchanged into all of these except y4m and IVF, and into FILE.h264. Pictures
-    /// that were sent as AV1 go unchanged into FILE.ivf, FILE.mp4 and FILE.webm; the last one takes them alone
+    /// that were sent as AV1 go unchanged into FILE.ivf, FILE.mp4, FILE.webm (which takes them alone) and preview:, and
+    /// with --out-codec av1 into FILE.ts, udp:// and http:// too
     #[arg(value_name = "OUTPUT")]
     output: String,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use crate::{encode, failure};
 use anyhow::{Context, Result};
 #[cfg(feature = "opus")]
 use glassline_call::direct::{AudioOut, SoundReceiver};
-use glassline_call::direct::{LipSync, PublishSettings, PublishTo, Publisher, VideoReceiver};
+use glassline_call::direct::{Av1Frames, LipSync, PublishSettings, PublishTo, Publisher, VideoReceiver};
 use glassline_codec::h264::x264;
 use glassline_codec::vp8::Limits;
 use glassline_media::Size;
@@ -29,10 +29,26 @@ const PRESET: &str = "superfast";
 /// Outputs of which a stream is made.
 const STREAMS: &str = "name FILE.ts, FILE.mp4, udp://HOST:PORT, http://HOST:PORT/live/NAME.ts or preview:";
 
+/// In what the pictures of a stream are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum OutCodec {
+    /// AV1 as it comes into files of MP4 and WebM and into preview:, where neither --out-bitrate nor --out-preset is given; otherwise
+    /// H.264
+    #[default]
+    Auto,
+    /// AV1 as it comes, and no other pictures
+    Av1,
+    /// H.264, as it comes or encoded by x264
+    H264,
+}
+
 /// Where what comes goes, beside its pictures.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "What is received")]
 pub(super) struct ReceiveOptions {
+    /// In what the pictures of a stream are: FILE.ts, FILE.mp4, FILE.webm, udp://, http:// or preview:
+    #[arg(long, value_name = "CODEC", default_value = "auto")]
+    out_codec: OutCodec,
     /// Bit rate of the H.264 stream that is encoded from the pictures, for FILE.ts, FILE.mp4, udp://, http:// and
     /// preview: [default: 5M]
     #[arg(long, value_name = "RATE")]
@@ -58,7 +74,29 @@ pub(super) struct ReceiveOptions {
 impl ReceiveOptions {
     /// Whether something is said of how a stream is made.
     fn publishes(&self) -> bool {
-        self.out_bitrate.is_some() || self.out_preset.is_some() || self.asks_a_server()
+        self.says_how_to_encode() || self.out_codec != OutCodec::Auto || self.asks_a_server()
+    }
+
+    /// Whether something is said of how x264 encodes.
+    fn says_how_to_encode(&self) -> bool {
+        self.out_bitrate.is_some() || self.out_preset.is_some()
+    }
+
+    /// What becomes of AV1 that comes. `by_itself`: it goes on as it comes where nothing else is said.
+    fn av1(&self, by_itself: bool) -> Result<Av1Frames> {
+        match self.out_codec {
+            OutCodec::Av1 if self.says_how_to_encode() => Err(failure::usage(
+                "--out-bitrate and --out-preset are for H.264 that is encoded here, and --out-codec av1 passes on what comes",
+                "leave them out, or say --out-codec h264; glassline send --bitrate bounds the rate of what comes",
+            )),
+            OutCodec::Av1 if cfg!(not(feature = "av1")) => Err(failure::usage(
+                "this build takes no AV1",
+                "build it with the feature av1, or leave out --out-codec av1",
+            )),
+            OutCodec::Av1 => Ok(Av1Frames::Only),
+            OutCodec::Auto if by_itself && !self.says_how_to_encode() => Ok(Av1Frames::Passed),
+            OutCodec::Auto | OutCodec::H264 => Ok(Av1Frames::Encoded),
+        }
     }
 
     /// Whether something is said of a server that the stream goes to.
@@ -73,7 +111,11 @@ impl ReceiveOptions {
     }
 
     /// How a stream is made.
-    fn request(&self) -> Result<Request> {
+    fn request(&self, av1: Av1Frames) -> Result<Request> {
+        if av1 == Av1Frames::Only {
+            // Nothing is encoded for it, so that it needs no encoder.
+            return Ok(Request::new(Input::Stdin));
+        }
         encode::require()?;
         // What the source is does not matter: it is handed over.
         let mut request = Request::new(Input::Stdin);
@@ -84,17 +126,19 @@ impl ReceiveOptions {
 
     /// How a stream for `target` is made.
     fn publish(&self, target: Target) -> Result<PublishSettings> {
-        let is_coded = target.is_webm();
-        if is_coded && self.publishes() {
+        let is_webm = target.is_webm();
+        let is_refused =
+            self.says_how_to_encode() || self.out_codec == OutCodec::H264 || self.asks_a_server();
+        if is_webm && is_refused {
             let message = format!("an option says how a stream is made, and {target} gets AV1 as it comes");
             return Err(failure::usage(message, STREAMS));
         }
-        // Nothing is encoded for it, so that it needs no encoder.
-        let request = if is_coded { Request::new(Input::Stdin) } else { self.request()? };
+        let av1 = if is_webm { Av1Frames::Only } else { self.av1(target.is_mp4())? };
+        let request = self.request(av1)?;
         let key = self.publish_key_file.as_deref().map(encode::read_key).transpose()?;
         let connector = target.is_tls().then(|| self.trust.connector()).transpose()?;
         let credentials = Credentials { key, connector };
-        Ok(PublishSettings { to: PublishTo::Targets { targets: vec![target], credentials }, request })
+        Ok(PublishSettings { to: PublishTo::Targets { targets: vec![target], credentials }, request, av1 })
     }
 
     /// Opens the page that shows what comes.
@@ -106,9 +150,11 @@ impl ReceiveOptions {
                 advice,
             ));
         }
-        let request = self.request()?;
+        // The page decodes AV1 wherever the browser does.
+        let av1 = self.av1(true)?;
+        let request = self.request(av1)?;
         let preview = Preview::start(address)?;
-        let publisher = Publisher::new(PublishSettings { to: preview.destination(), request });
+        let publisher = Publisher::new(PublishSettings { to: preview.destination(), request, av1 });
         Ok((preview, sink::of_publisher(publisher)))
     }
 }

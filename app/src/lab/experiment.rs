@@ -144,6 +144,10 @@ pub(super) struct Args {
     /// Padding with which the link measures the capacity of its path, in percent of its rate
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=50))]
     probing: u8,
+    /// The receiver asks for a key frame this long after the last one, as `glassline receive` does where AV1 goes to viewers as it
+    /// comes [default: never]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration, conflicts_with_all = ["paper", "real_time", "peer"])]
+    key_interval: Option<Duration>,
     /// Control the encoder in the conventional way: one quantiser for each second, and every picture is sent
     #[arg(long)]
     pub(super) conventional: bool,
@@ -373,6 +377,7 @@ fn setup_of(args: &Args, lines: &[LineOptions], rate: FrameRate) -> Result<Setup
         parity: args.fec,
         probing_percent: args.probing,
         cost: Cost::default().scaled(args.cost),
+        key_interval: args.key_interval,
     })
 }
 

@@ -128,6 +128,8 @@ struct Run {
     lacking: Option<LackingPicture>,
     /// A report is due.
     is_due: bool,
+    /// A key frame is asked for, behind this picture.
+    key_after: Option<u64>,
     /// Pictures that came whole, and of them those that were shown.
     pictures: u64,
     shown_pictures: u64,
@@ -227,6 +229,17 @@ impl Receiver {
         }
     }
 
+    /// Asks the sender for a key frame, for what takes [frames](Receiver::poll_frame) from here on. Each report says it until a newer
+    /// key frame is decoded; to ask again before that changes nothing. The sender decides when it comes. Where nothing was decoded
+    /// yet a key frame comes anyway.
+    pub fn ask_key_frame(&mut self) {
+        if let Some(run) = &mut self.run
+            && run.key_after.is_none()
+        {
+            (run.key_after, run.is_due) = (run.newest, true);
+        }
+    }
+
     /// A message for channel [`REPORTS`](crate::REPORTS), where there is something to say: after each picture that came. Where
     /// two runs of the sender have something, the newer one's is first.
     pub fn poll_report(&mut self) -> Option<Vec<u8>> {
@@ -248,6 +261,7 @@ impl Run {
             shown: None,
             lacking: None,
             is_due: false,
+            key_after: None,
             pictures: 0,
             shown_pictures: 0,
         }
@@ -381,6 +395,7 @@ impl Run {
             self.states.retain(|_, (held, _)| !(held.is_in(slot) || is_key && held.is_in_slots()));
         }
         if header.source.is_none() {
+            self.key_after.take_if(|after| header.number > *after);
             self.rate = header.rate.unwrap_or(self.rate);
             self.display = Some(header.size.unwrap_or(picture.size()));
         }
@@ -426,6 +441,7 @@ impl Run {
             lacking: self.lacking,
             shown: self.shown_pictures,
             passed: self.pictures.saturating_sub(self.shown_pictures),
+            key_after: self.key_after,
         }
     }
 }

@@ -1,25 +1,31 @@
 //! The sending end: each picture is coded in some qualities, and the largest frame that fits the link's budget goes, or none.
 
 mod caution;
+mod counters;
+mod feedback;
+mod key_frames;
 mod pace;
 mod pending;
 mod resized;
 
+pub use self::counters::SenderCounters;
+
 use self::caution::Caution;
+use self::key_frames::KeyFrames;
 use self::pace::{Allowance, Skips};
 use self::pending::{Pending, told_size};
 use self::resized::{Resizing, Tried};
-use crate::coder::{self, Coder, CodingError, Encoded, Request, State, Task};
+use crate::coder::{self, Coder, CodingError, Encoded, Request, Task};
 use crate::decision::{Candidate, Choice, Conditions, Decision, Reason};
-use crate::history::{History, Taken};
+use crate::history::History;
 use crate::ladder::Ladder;
 use crate::settings::{CodecMode, SenderSettings};
 use crate::shown::Shown;
 use crate::size::CodedSize;
-use crate::wire::{FrameCodec, PictureHeader, Report, StateTag, WireError, no_stages};
+use crate::wire::{FrameCodec, PictureHeader, StateTag, no_stages};
 use glassline_codec::vp8::{Parallel, Quality};
 use glassline_media::{FrameRate, Picture, Size, Stamps, Time};
-use glassline_transport::link::{MessageId, Outcome};
+use glassline_transport::link::MessageId;
 use std::time::Duration;
 
 /// A picture may take so many times the time to the next one to leave. More fills the path better at first, and makes each picture
@@ -51,31 +57,6 @@ const SECOND_AIM: f64 = 0.9;
 /// How often a conventional encoder is given another quantiser.
 const CONVENTIONAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Counts since the begin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SenderCounters {
-    /// Pictures that were encoded.
-    pub pictures: u64,
-    /// Of them, those that were sent.
-    pub sent: u64,
-    /// Bytes of their messages.
-    pub bytes: u64,
-    /// Pictures that were not sent because none of their encodings fitted.
-    pub skipped: u64,
-    /// Sent ones of which the link or the receiver says that they did not come, or could not be decoded.
-    pub lost: u64,
-    /// Sent ones that needed no other.
-    pub key: u64,
-    /// Which candidate was sent: the finest, one between, the coarsest.
-    pub chosen: [u64; 3],
-    /// Reports of a state that is not ours.
-    pub mismatches: u64,
-    /// Times that the receiver had none of our states.
-    pub resets: u64,
-    /// Pictures that receivers say they have shown.
-    pub shown: u64,
-}
-
 /// Encodes pictures for the link and remembers what the receiver has of them.
 pub struct Sender {
     settings: SenderSettings,
@@ -90,6 +71,7 @@ pub struct Sender {
     /// The budgets that pictures had lately, bytes.
     usual_budget: f64,
     caution: Caution,
+    key_frames: KeyFrames,
     conventional: Option<(Time, u8)>,
     pending: Option<Pending>,
     /// Of the newest report: pictures that were shown, and that came.
@@ -131,6 +113,7 @@ impl Sender {
             allowance,
             usual_budget: 0.0,
             caution: Caution::default(),
+            key_frames: KeyFrames::default(),
             conventional: None,
             pending: None,
             reported: (0, 0),
@@ -192,16 +175,27 @@ impl Sender {
         spent.as_secs_f64() / self.interval().as_secs_f64()
     }
 
-    /// Within which time the next picture should leave: the caller asks the link for its budget within that time.
-    pub fn horizon(&self) -> Duration {
-        let needs_key = self.history.source(false, |state| self.coder.has(state)).is_none();
+    /// Within which time the next picture should leave, or the one that waits for [`Sender::choose`]: the caller asks the link for its
+    /// budget within that time. `silence`: how long the link has not been answered.
+    pub fn horizon(&self, now: Time, silence: Duration) -> Duration {
+        let is_key = self
+            .pending
+            .as_ref()
+            .map_or_else(|| self.is_key_due(now, silence), |pending| pending.source.is_none());
+        let needs_key = is_key || self.history.source(false, |state| self.coder.has(state)).is_none();
         let usual = self.interval().mul_f64(HORIZON);
         if needs_key { KEY_HORIZON.max(usual) } else { usual }
+    }
+
+    /// Whether the next picture is made a key frame because the receiver asks for one.
+    fn is_key_due(&self, now: Time, silence: Duration) -> bool {
+        self.key_frames.is_due(now, !silence.is_zero(), self.caution.holds(now))
     }
 
     /// The link was lost, or the receiver has begun anew: it has none of our states.
     pub fn handle_reset(&mut self) {
         self.history.forget();
+        self.key_frames.handle_reset();
         self.shown.handle_reset();
         self.reported = (0, 0);
         self.counters.resets += u64::from(self.next > 0);
@@ -225,7 +219,8 @@ impl Sender {
         let expected = self.allowance.within(conditions.budget.max(floor));
         let careful = self.caution.holds(now) || !conditions.silence.is_zero();
         let is_same_source = self.resizing.begin(picture);
-        let source = self.history.source(careful, |state| self.coder.has(state)).filter(|_| is_same_source);
+        let may_refer = is_same_source && !self.is_key_due(now, conditions.silence);
+        let source = self.history.source(careful, |state| self.coder.has(state)).filter(|_| may_refer);
         let source = source.map(|(number, state)| (number, state.clone()));
         self.coder.begin(&self.history.dear(source.as_ref().map(|(number, _)| *number)));
         let source_size = source.as_ref().map(|(_, state)| state.size());
@@ -266,6 +261,7 @@ impl Sender {
         self.counters.pictures += 1;
         self.pending = Some(Pending {
             captured: picture.captured,
+            begun: now,
             passed: no_stages(),
             source: number,
             careful,
@@ -384,7 +380,10 @@ impl Sender {
         parallel: &dyn Parallel,
     ) -> Result<Option<Choice>, CodingError> {
         let Some(mut pending) = self.pending.take() else { return Ok(None) };
-        self.usual_budget += USUAL_GAIN * (budget as f64 - self.usual_budget);
+        // A key frame's is that of a longer time.
+        if pending.source.is_some() || self.next == 0 {
+            self.usual_budget += USUAL_GAIN * (budget as f64 - self.usual_budget);
+        }
         let allowed = self.allowance.within(budget);
         let mut head = self.head(&pending);
         let listed = |pending: &Pending, head: usize| -> Vec<Candidate> {
@@ -520,6 +519,9 @@ impl Sender {
         self.counters.bytes += bytes as u64;
         self.counters.key += u64::from(pending.source.is_none());
         self.allowance.spend(bytes);
+        if pending.source.is_none() {
+            self.key_frames.sent(pending.begun, self.next);
+        }
         self.history.push(self.next, encoded.state.clone(), pending.source);
         self.next += 1;
         if pending.source.is_some()
@@ -557,71 +559,6 @@ impl Sender {
         if let Some(last) = self.next.checked_sub(1) {
             self.lose(now, last);
         }
-    }
-
-    /// What the link says of a message of ours.
-    pub fn handle_outcome(&mut self, now: Time, message: MessageId, outcome: Outcome) {
-        let Some(number) = self.history.number_of(message) else { return };
-        match outcome {
-            // One that was taken for lost was only late.
-            Outcome::Delivered => {
-                let recovered = u64::from(self.history.recover(number));
-                self.counters.lost = self.counters.lost.saturating_sub(recovered);
-            }
-            // One that was replaced while it waited says nothing of the network's losses.
-            Outcome::Cancelled => self.counters.lost += u64::from(self.history.lose(number)),
-            Outcome::Skipped | Outcome::Lost => self.lose(now, number),
-        }
-    }
-
-    fn lose(&mut self, now: Time, number: u64) {
-        if !self.history.lose(number) {
-            return;
-        }
-        self.counters.lost += 1;
-        self.caution.handle_loss(now);
-    }
-
-    /// Takes a message of channel [`REPORTS`](crate::REPORTS).
-    ///
-    /// # Errors
-    /// It is none of this format.
-    pub fn handle_report(&mut self, now: Time, message: &[u8]) -> Result<(), WireError> {
-        let report = Report::parse(message)?;
-        // Of another run, of a picture that was never sent, or overtaken by a newer one.
-        let known = report.newest.is_none_or(|newest| newest < self.next);
-        if report.epoch != self.settings.epoch
-            || !known
-            || report.shown < self.reported.0
-            || report.came() < self.reported.1
-        {
-            return Ok(());
-        }
-        self.reported = (report.shown, report.came());
-        self.shown.handle_report(report.shown);
-        self.counters.shown = self.shown.total().min(self.counters.sent);
-        if let Some(decoded) = report.decoded {
-            self.held = decoded.held;
-            let has = |state: &State| self.coder.has(state);
-            if self.history.handle_decoded(decoded.number, decoded.state, has) == Taken::Mismatch {
-                self.counters.mismatches += 1;
-                self.counters.lost += 1;
-            }
-        }
-        if let Some(lacking) = report.lacking {
-            // What it lacks is all that we know it to have had: it has nothing any more, or only what is not kept here.
-            if self.history.is_common(lacking.source, |state| self.coder.has(state)) {
-                self.handle_reset();
-                self.reported = (report.shown, report.came());
-            } else {
-                // What left before it and is newer than what is there is lost too, or so late that it is of no use.
-                let newest = report.decoded.map(|decoded| decoded.number);
-                self.lose(now, lacking.source);
-                let lost = self.history.lose_up_to(newest, lacking.number);
-                self.counters.lost += lost;
-            }
-        }
-        Ok(())
     }
 
     /// Whether pictures are coded against what the receiver is known to have alone, for losses of late.

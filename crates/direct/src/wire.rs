@@ -23,12 +23,16 @@
 //!                     capture. A receiver that does not know the version passes over the block.
 //!           frame     VP8 (RFC 6386), or a temporal unit of AV1
 //! report    version:1=1 flags:1 epoch:4 newest:v [decoded:v hash:8 held:v] [lacking:v source:v] shown:v passed:v
+//!           [asked:v]
 //!           flags     bit 0: decoded, hash and held are there; bit 1: lacking and source are there
 //!           newest    number of the newest picture that came whole, plus 1; 0 for none
 //!           decoded   number of the newest picture that was decoded, and its state's hash, and how many states are held
 //!           lacking   number of the newest picture that could not be decoded for want of its source state, and of that
 //!           shown     pictures that were shown since the sender's run began
 //!           passed    pictures that came whole and were not shown
+//!           asked     there where a key frame is asked for: number plus 1 of the newest picture that had come when it was.
+//!                     Each report says it again until a key frame with a larger number is decoded. A sender that does not
+//!                     know it passes over it, as over all that follows the fields that it knows
 //! ```
 //! `v` is an integer of variable length (RFC 9000 §16); other numbers are big-endian.
 #![cfg_attr(
@@ -295,6 +299,8 @@ pub struct Report {
     pub shown: u64,
     /// Pictures that came whole and were not shown.
     pub passed: u64,
+    /// A key frame is asked for that is newer than this picture, the newest that had come by then.
+    pub key_after: Option<u64>,
 }
 
 impl Report {
@@ -321,6 +327,9 @@ impl Report {
         }
         varint::write(self.shown, &mut out);
         varint::write(self.passed, &mut out);
+        if let Some(number) = self.key_after {
+            varint::write(number.saturating_add(1), &mut out);
+        }
         out
     }
 
@@ -355,7 +364,16 @@ impl Report {
         };
         let (shown, passed) =
             (number("number of shown pictures")?, number("number of pictures passed over")?);
-        Ok(Report { epoch, newest, decoded, lacking, shown, passed })
+        // Reports of versions that ask for no key frames end here.
+        let key_after = if reader.is_empty() {
+            None
+        } else {
+            reader
+                .varint_up_to(NUMBER_MAX + 1)
+                .ok_or(missing("picture behind which a key frame is asked for"))?
+                .checked_sub(1)
+        };
+        Ok(Report { epoch, newest, decoded, lacking, shown, passed, key_after })
     }
 }
 
@@ -412,14 +430,16 @@ mod tests {
             .prop_map(|(number, state, held)| DecodedPicture { number, state: StateTag(state), held });
         let lacking = (number(), number()).prop_map(|(number, source)| LackingPicture { number, source });
         let options = (proptest::option::of(number()), proptest::option::of(decoded));
-        (any::<u32>(), options, proptest::option::of(lacking), number(), number()).prop_map(
-            |(epoch, (newest, decoded), lacking, shown, passed)| Report {
+        let key_after = proptest::option::of(number());
+        (any::<u32>(), options, proptest::option::of(lacking), number(), number(), key_after).prop_map(
+            |(epoch, (newest, decoded), lacking, shown, passed, key_after)| Report {
                 epoch,
                 newest,
                 decoded,
                 lacking,
                 shown,
                 passed,
+                key_after,
             },
         )
     }
@@ -443,8 +463,17 @@ mod tests {
         fn a_report_comes_as_it_was_sent(report in report()) {
             let message = report.to_bytes();
             prop_assert_eq!(Report::parse(&message), Ok(report));
+            // What versions wrote that ask for no key frames.
+            let earlier = Report { key_after: None, ..report };
+            let head = earlier.to_bytes();
+            prop_assert!(message.starts_with(&head));
             for cut in 0..message.len() {
-                prop_assert!(Report::parse(&message[..cut]).is_err());
+                let expected = Some(earlier).filter(|_| cut == head.len());
+                prop_assert_eq!(Report::parse(&message[..cut]).ok(), expected);
+            }
+            // What a later version puts behind it does not matter.
+            if report.key_after.is_some() {
+                prop_assert_eq!(Report::parse(&[&message[..], &[0xff; 9]].concat()), Ok(report));
             }
         }
 

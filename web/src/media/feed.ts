@@ -4,13 +4,14 @@
  */
 import { type AudioConfig, type AudioFrame, AdtsSplitter, opusConfig, splitOpus } from "./audio";
 import { concat, equalBytes } from "./bits";
+import { type Av1Parameters, inspectAv1, parseSequenceHeader, toSample } from "./av1";
 import { type AccessUnitInfo, type SequenceParameters, inspect, parseSps } from "./h264";
 import { greyIdr } from "./grey_idr";
 import { type DemuxHandler, type PesUnit, type Track, TsDemuxer } from "./ts";
 
 /** A coded picture. */
 export interface VideoUnit extends AccessUnitInfo {
-  /** Annex B bytes. */
+  /** Annex B bytes; of AV1 a sample as MP4 has it. */
   data: Uint8Array;
   ptsUs: number;
   dtsUs: number;
@@ -28,11 +29,27 @@ export interface AudioUnit extends AudioFrame {
   reset: boolean;
 }
 
-/** Parameter sets in force. */
-export interface VideoConfig {
+/** Parameter sets in force, of H.264. */
+export interface H264Config {
+  codec: "h264";
   sps: Uint8Array;
   pps: Uint8Array;
   parameters: SequenceParameters;
+}
+
+/** The sequence header in force, of AV1. */
+export interface Av1Config {
+  codec: "av1";
+  /** The unit with its size. */
+  sequence: Uint8Array;
+  parameters: Av1Parameters;
+}
+
+export type VideoConfig = H264Config | Av1Config;
+
+/** Judges the picture of a PES unit by its codec. */
+export function inspectPicture({ track, data }: PesUnit): AccessUnitInfo {
+  return track.codec === "av1" ? inspectAv1(data) : inspect(data);
 }
 
 export interface FeedHandler {
@@ -218,6 +235,7 @@ export class Feed {
     const [video, audio] = [pick("video"), pick("audio")];
     // What comes on another PID, or in another codec, continues nothing: it begins with a key frame.
     if (!sameStream(video, this.video)) this.videoReset = true;
+    if (video?.codec !== this.video?.codec) this.sps = this.pps = null;
     if (!sameStream(audio, this.audio)) {
       this.audioReset = true;
       this.adts.reset();
@@ -229,7 +247,7 @@ export class Feed {
   }
 
   private picture(unit: PesUnit): void {
-    const info = inspect(unit.data);
+    const info = inspectPicture(unit);
     const place = this.timeline.place(unit.track.pid, unit.dts);
     const ptsUs = place.us + Math.round((stampDistance(unit.pts, unit.dts) * 100) / 9);
     // What comes after a gap of slides or of a screen is decoded as what comes without one.
@@ -243,9 +261,15 @@ export class Feed {
     else if (reset) this.settlingFrames = info.recoveryFrames ?? 0;
     const settlingFrames = this.settlingFrames;
     const begun = reset && !info.idr && this.startGrey(ptsUs, place.us);
+    const { receivedMs } = unit;
+    if (unit.track.codec === "av1") {
+      const sample = toSample(unit.data);
+      const data = info.idr && !info.sps && this.sps ? concat([this.sps, sample]) : sample;
+      this.handler.video({ ...info, data, ptsUs, dtsUs: place.us, reset, settlingFrames, receivedMs });
+      return;
+    }
     // A decoder begins with parameter sets: where a stream says them once, they are put in front.
     const data = info.idr && !(info.sps && info.pps) ? this.withSets(unit.data, info) : unit.data;
-    const { receivedMs } = unit;
     this.handler.video({ ...info, data, ptsUs, dtsUs: place.us, reset: reset && !begun, settlingFrames, receivedMs });
     this.settlingFrames = Math.max(0, settlingFrames - 1);
   }
@@ -280,9 +304,15 @@ export class Feed {
   }
 
   private announce(): void {
-    if (!this.sps || !this.pps) return;
+    if (!this.sps) return;
+    if (this.video?.codec === "av1") {
+      const parameters = parseSequenceHeader(this.sps);
+      if (parameters) this.handler.videoConfig({ codec: "av1", sequence: this.sps, parameters });
+      return;
+    }
+    if (!this.pps) return;
     const parameters = parseSps(this.sps);
-    if (parameters) this.handler.videoConfig({ sps: this.sps, pps: this.pps, parameters });
+    if (parameters) this.handler.videoConfig({ codec: "h264", sps: this.sps, pps: this.pps, parameters });
   }
 
   private sound(unit: PesUnit): void {

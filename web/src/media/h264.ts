@@ -22,7 +22,7 @@ const USER_DATA_UNREGISTERED = 5;
 const RECOVERY_POINT = 6;
 /** Of the message that says when a picture was captured; docs/capture-utc.md. */
 const CAPTURE_UTC_UUID = [0x9d, 0x1f, 0x3c, 0x52, 0x6b, 0x0e, 0x4f, 0x7a, 0x8c, 0x21, 0x67, 0x6c, 0x6c, 0x63, 0x61, 0x70];
-const CAPTURE_UTC_BYTES = 24;
+export const CAPTURE_UTC_BYTES = 24;
 
 /** All NAL units of `data`, in order. Bytes before the first start code are skipped. One pass over the bytes. */
 export function nalUnits(data: Uint8Array): Nal[] {
@@ -69,6 +69,7 @@ export interface AccessUnitInfo {
   captureUs: number | null;
   /** What its sender says of its stages, behind the capture time; null where it doesn't. */
   record: StampRecord | null;
+  /** Of AV1 the sequence header, which has nothing beside it. */
   sps: Uint8Array | null;
   pps: Uint8Array | null;
   slices: number;
@@ -133,7 +134,8 @@ function recoveryFrames(payload: Uint8Array): number | null {
   }
 }
 
-function captureTime(payload: Uint8Array): number | null {
+/** UTC in µs, of user data that begins with the UUID; null of others. */
+export function captureTime(payload: Uint8Array): number | null {
   if (payload.length < CAPTURE_UTC_BYTES || CAPTURE_UTC_UUID.some((byte, at) => payload[at] !== byte)) return null;
   const view = new DataView(payload.buffer, payload.byteOffset + CAPTURE_UTC_UUID.length, 8);
   return Number(view.getBigUint64(0) / 1000n);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { hex, picture } from "../testing/ts_builder";
 import { opusConfig } from "./audio";
+import type { VideoConfig } from "./feed";
 import { nalUnits, parseSps } from "./h264";
 import { audioInit, audioMime, fragment, toLengthPrefixed, videoInit, videoMime } from "./mp4";
 
@@ -37,7 +38,7 @@ function find(data: Uint8Array, ...path: string[]): Uint8Array {
 const view = (data: Uint8Array): DataView => new DataView(data.buffer, data.byteOffset, data.length);
 const sps = hex("67640028acd940780227e5c05a808080a0000003002000000641e30632c0");
 const pps = hex("68ebe3cb22c0");
-const video = { sps, pps, parameters: parseSps(sps)! };
+const video: VideoConfig = { codec: "h264", sps, pps, parameters: parseSps(sps)! };
 
 describe("initialisation segments", () => {
   it("carry size, parameter sets and colour of the video", () => {

@@ -4,7 +4,7 @@
  */
 import type { AudioConfig } from "./audio";
 import { concat } from "./bits";
-import type { VideoConfig } from "./feed";
+import type { Av1Config, H264Config, VideoConfig } from "./feed";
 import type { Nal } from "./h264";
 
 export const VIDEO_TIMESCALE = 90_000;
@@ -50,9 +50,10 @@ export function audioMime(config: AudioConfig): string {
 /** `ftyp` and `moov` of a video track. No duration is written: the stream is live. */
 export function videoInit(config: VideoConfig): Uint8Array<ArrayBuffer> {
   const { width, height } = config.parameters;
+  const boxes = config.codec === "av1" ? [av1C(config)] : [avcC(config), ...colourAndAspect(config)];
   const entry = box(
-    "avc1", new Uint8Array(6), u16(1), new Uint8Array(16), u16(width), u16(height), u32(0x480000), u32(0x480000),
-    u32(0), u16(1), new Uint8Array(32), u16(24), u16(0xffff), avcC(config), ...colourAndAspect(config),
+    config.codec === "av1" ? "av01" : "avc1", new Uint8Array(6), u16(1), new Uint8Array(16), u16(width), u16(height), u32(0x480000),
+    u32(0x480000), u32(0), u16(1), new Uint8Array(32), u16(24), u16(0xffff), ...boxes,
   );
   return init(VIDEO_TIMESCALE, "vide", fullBox("vmhd", 0, 1, new Uint8Array(8)), entry, width, height);
 }
@@ -92,7 +93,12 @@ function init(
   return concat([ftyp, box("moov", mvhd, trak, box("mvex", trex))]);
 }
 
-function avcC({ sps, pps, parameters }: VideoConfig): Uint8Array {
+/** "AV1 Codec ISO Media File Format Binding" clause 2.3. */
+function av1C({ sequence, parameters }: Av1Config): Uint8Array {
+  return box("av1C", u8(0x81, ...parameters.configuration, 0), sequence);
+}
+
+function avcC({ sps, pps, parameters }: H264Config): Uint8Array {
   const high = ![66, 77, 88].includes(parameters.profile);
   const extension = high
     ? [u8(0xfc | parameters.chromaFormat, 0xf8 | (parameters.bitDepthLuma - 8), 0xf8 | (parameters.bitDepthChroma - 8), 0)]
@@ -102,7 +108,7 @@ function avcC({ sps, pps, parameters }: VideoConfig): Uint8Array {
   );
 }
 
-function colourAndAspect({ parameters }: VideoConfig): Uint8Array[] {
+function colourAndAspect({ parameters }: H264Config): Uint8Array[] {
   const boxes: Uint8Array[] = [];
   const { colour, sampleAspect, fullRange } = parameters;
   if (sampleAspect.width !== sampleAspect.height) {

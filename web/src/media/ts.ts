@@ -1,6 +1,6 @@
 /**
  * MPEG-TS demultiplexer (ISO/IEC 13818-1): chunks of bytes as the network gave them go in, access units of H.264 (see `pictures`)
- * and the PES payloads of everything else come out, each as early as it can be known to be whole. No clock, no DOM.
+ * and the PES payloads of everything else (of AV1 each is a temporal unit) come out, each as early as it can be known to be whole. No clock, no DOM.
  */
 import { concat, equalBytes } from "./bits";
 import { Pictures, pesHeader } from "./pictures";
@@ -13,7 +13,7 @@ const MAX_SECTION_BYTES = 4096;
 export interface Track {
   pid: number;
   kind: "video" | "audio" | "other";
-  codec: "h264" | "aac" | "opus" | "unsupported";
+  codec: "h264" | "av1" | "aac" | "opus" | "unsupported";
   /** For people: `H.264`, `MP2`, … */
   name: string;
   /** From the Opus descriptor; 0 where the PMT doesn't say. */
@@ -57,6 +57,8 @@ interface Assembly {
   counter: number;
   /** When the newest of its bytes came. */
   newestMs: number;
+  /** The newest packet was filled up behind its payload. */
+  stuffed: boolean;
 }
 
 interface SectionAssembly {
@@ -108,6 +110,10 @@ export class TsDemuxer {
     }
     this.rest = data.slice(at);
     for (const pictures of this.touched) pictures.chunkEnd();
+    // A temporal unit that is too long for a PES packet's length ends where a packet is filled up: the next one is a picture away.
+    for (const stream of this.streams.values()) {
+      if (stream.track.codec === "av1" && stream.open && stream.expected === -1 && stream.stuffed) this.emit(stream);
+    }
   }
 
   private packet(packet: Uint8Array): void {
@@ -164,6 +170,7 @@ export class TsDemuxer {
       return;
     }
     if (starts) this.begin(stream, randomAccess);
+    stream.stuffed = stuffed;
     this.append(stream, payload);
   }
 
@@ -219,7 +226,7 @@ export class TsDemuxer {
   private assembly(track: Track): Assembly {
     const stream: Assembly = {
       track, pictures: null, parts: [], length: 0, expected: 0, open: false, randomAccess: false, discontinuity: false,
-      pendingDiscontinuity: false, counter: -1, newestMs: NaN,
+      pendingDiscontinuity: false, counter: -1, newestMs: NaN, stuffed: false,
     };
     if (track.codec === "h264") {
       stream.pictures = new Pictures(
@@ -354,8 +361,8 @@ function describe(streamType: number, descriptors: Uint8Array): Omit<Track, "pid
     // Extension descriptor 0x80: channel_config_code; 0 is dual mono.
     if (tag === 0x7f && body[0] === 0x80) channels = body[1] === 0 ? 2 : (body[1] ?? 2) & 0x7f;
   }
-  // Their pictures are not read here: the page plays them by LL-HLS where the browser decodes them.
-  if (streamType === 0x06 && registration === "AV01") return { kind: "video", codec: "unsupported", name: "AV1", channels: 0 };
+  if (streamType === 0x06 && registration === "AV01") return { kind: "video", codec: "av1", name: "AV1", channels: 0 };
+  // Its pictures are not read here: the page plays them by LL-HLS where the browser decodes them.
   if (streamType === 0x06 && registration === "HEVC") return { kind: "video", codec: "unsupported", name: "H.265", channels: 0 };
   if (streamType === 0x06 && registration === "Opus") return { kind: "audio", codec: "opus", name: "Opus", channels };
   if (registration === "BSSD") return { kind: "audio", codec: "unsupported", name: "S302M", channels: 0 };

@@ -159,7 +159,7 @@ export class MseEngine implements Engine {
     if (previous && step > 0) previous.duration = step;
     this.toldDuration = this.durations.told;
     this.videoBatch.push({
-      data: toLengthPrefixed(unit.data, unit.nals),
+      data: this.config.codec === "av1" ? unit.data : toLengthPrefixed(unit.data, unit.nals),
       decodeTime,
       duration: Math.round(this.toldDuration * VIDEO_TIMESCALE),
       compositionOffset: Math.round(((unit.ptsUs - unit.dtsUs) * 9) / 100),

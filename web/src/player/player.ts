@@ -239,9 +239,9 @@ export class Player implements Playing {
   /** Says so where there is nothing that a browser could show; a later table may bring it. */
   private judge(tracks: readonly Track[]): void {
     if (!this.current) return;
-    const playable = tracks.some((t) => t.codec === "h264");
+    const playable = tracks.some((t) => t.codec === "h264" || t.codec === "av1");
     const names = tracks.map((t) => t.name).join(", ");
-    if (!playable) this.setState("unsupported", `The stream has no H.264 picture (it has: ${names || "nothing"}).`);
+    if (!playable) this.setState("unsupported", `The stream has no picture in H.264 or AV1 (it has: ${names || "nothing"}).`);
     else if (this.state === "unsupported") this.setState("buffering", null);
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type AudioUnit, Feed, type VideoConfig, type VideoUnit } from "../media/feed";
+import { type AudioUnit, Feed, type H264Config, type VideoConfig, type VideoUnit } from "../media/feed";
 import { AUDIO_PID, TsBuilder, VIDEO_PID, ended, pes, picture } from "../testing/ts_builder";
 import { Splice } from "./splice";
 
@@ -78,7 +78,8 @@ describe("Splice", () => {
       expect(units.filter((unit) => unit.reset)).toHaveLength(1);
       // The other parameters are announced right before the first picture that needs them.
       const index = bench.events.findIndex((event) => event.from === "next");
-      expect(bench.events[index]!.config?.sps[3]).toBe(0x1e);
+      expect(bench.events[index]!.config).toMatchObject({ codec: "h264" });
+      expect((bench.events[index]!.config as H264Config).sps[3]).toBe(0x1e);
       expect(bench.events[index + 1]!.unit?.idr).toBe(true);
     }
   });

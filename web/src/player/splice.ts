@@ -9,8 +9,8 @@
  * one that is not in the past is taken; where the clocks differ, nothing fits, and who asked gives up.
  */
 import type { Feed } from "../media/feed";
-import { stampDistance } from "../media/feed";
-import { type AccessUnitInfo, inspect } from "../media/h264";
+import { inspectPicture, stampDistance } from "../media/feed";
+import type { AccessUnitInfo } from "../media/h264";
 import type { PesUnit } from "../media/ts";
 
 /** No picture of the old stream waits longer than this. */
@@ -60,7 +60,7 @@ export class Splice {
       else this.switchOver();
       return;
     }
-    if (this.held.length === 0 && !(this.alive && inspect(unit.data).idr)) {
+    if (this.held.length === 0 && !(this.alive && inspectPicture(unit).idr)) {
       this.pass(unit);
       return;
     }
@@ -92,7 +92,7 @@ export class Splice {
       return;
     }
     this.alive = true;
-    const info = inspect(unit.data);
+    const info = inspectPicture(unit);
     this.next.remember(info);
     if (!info.idr || !this.fits(unit, info)) return;
     this.ready.push(unit);

@@ -36,9 +36,9 @@ describe("how to watch", () => {
     const track = (kind: Track["kind"], codec: Track["codec"], name: string): Track => ({ pid: 1, kind, codec, name, channels: 0 });
     const sound = track("audio", "aac", "AAC");
     const plays = (...names: string[]): boolean =>
-      playsByPlaylist([...names.map((name) => track("video", name === "H.264" ? "h264" : "unsupported", name)), sound], (type) => type.includes("av01"));
-    expect([plays("AV1"), plays("H.265"), plays("MPEG-2 video"), plays("H.264"), plays()]).toEqual([true, false, false, false, false]);
-    expect([plays("H.264", "AV1"), plays("MPEG-2 video", "AV1")]).toEqual([false, true]);
+      playsByPlaylist([...names.map((name) => track("video", name === "H.264" ? "h264" : name === "AV1" ? "av1" : "unsupported", name)), sound], (type) => type.includes("hvc1"));
+    expect([plays("H.265"), plays("AV1"), plays("MPEG-2 video"), plays("H.264"), plays()]).toEqual([true, false, false, false, false]);
+    expect([plays("H.264", "H.265"), plays("MPEG-2 video", "H.265")]).toEqual([false, true]);
   });
 
   it("asks for playlists with the page's token", () => {

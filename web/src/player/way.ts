@@ -38,7 +38,6 @@ export function choiceOf(query: URLSearchParams, able: Able): Choice {
 /** Pictures that the page does not read out of MPEG-TS and that playlists have, and what to ask a browser for them. */
 const BY_PLAYLIST: Record<string, string> = {
   "H.265": 'video/mp4; codecs="hvc1.1.6.L93.B0"',
-  AV1: 'video/mp4; codecs="av01.0.04M.08"',
 };
 
 /** Whether a stream whose pictures the page does not read itself is played by its playlist: where the browser decodes them. */

@@ -55,6 +55,17 @@ export class WebCodecsEngine implements Engine {
   videoConfig(config: VideoConfig): void {
     this.config = config;
     this.retireDecoder();
+    if (config.codec === "av1") this.askForDecoder(config.parameters.codecString);
+  }
+
+  /** Not every browser decodes AV1, and what it does not decode brings no error that says so. */
+  private askForDecoder(codec: string): void {
+    VideoDecoder.isConfigSupported({ codec }).then(
+      ({ supported }) => {
+        if (!supported && !this.closed) this.context.unsupported(`this browser does not decode ${codec}`);
+      },
+      () => undefined,
+    );
   }
 
   video(unit: VideoUnit): void {
@@ -152,7 +163,7 @@ export class WebCodecsEngine implements Engine {
         if (this.decoder === decoder) this.failed(error.message);
       },
     });
-    // No description: the bytes are Annex B, with their parameter sets in band.
+    // No description: the bytes are Annex B, or AV1's units with their sizes, with their parameter sets in band.
     decoder.configure({
       codec: config.parameters.codecString,
       optimizeForLatency: true,

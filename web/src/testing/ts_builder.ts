@@ -83,7 +83,7 @@ export class TsBuilder {
     return packet;
   }
 
-  /** PAT and PMT: H.264, and `audio` where it is wanted. */
+  /** PAT and PMT: the pictures, and `audio` where it is wanted. */
   tables(audio: "opus" | "aac" | null = null, layout: Partial<Layout> = {}): Uint8Array {
     const { pmt, version, program, others } = { ...LAYOUT, ...layout };
     const pat = association(version, [[program, pmt], ...others]);
@@ -92,8 +92,9 @@ export class TsBuilder {
 
   /** The PMT alone. */
   map(audio: "opus" | "aac" | null, layout: Partial<Layout> = {}): Uint8Array {
-    const { video, sound, pmt, version, program } = { ...LAYOUT, ...layout };
-    const streams = [0x1b, 0xe0 | (video >> 8), video & 255, 0xf0, 0];
+    const { video, sound, pmt, version, program, codec } = { ...LAYOUT, ...layout };
+    const pictures = [0xe0 | (video >> 8), video & 255, 0xf0];
+    const streams = codec === "h264" ? [0x1b, ...pictures, 0] : [0x06, ...pictures, 6, 5, 4, 0x41, 0x56, 0x30, 0x31];
     const pid = [0xe0 | (sound >> 8), sound & 255];
     if (audio === "aac") streams.push(0x0f, ...pid, 0xf0, 0);
     if (audio === "opus") streams.push(0x06, ...pid, 0xf0, 10, 5, 4, 0x4f, 0x70, 0x75, 0x73, 0x7f, 2, 0x80, 2);
@@ -110,9 +111,10 @@ interface Layout {
   version: number;
   program: number;
   others: readonly (readonly [number, number])[];
+  codec: "h264" | "av1";
 }
 
-const LAYOUT: Layout = { video: VIDEO_PID, sound: AUDIO_PID, pmt: PMT_PID, version: 0, program: 1, others: [] };
+const LAYOUT: Layout = { video: VIDEO_PID, sound: AUDIO_PID, pmt: PMT_PID, version: 0, program: 1, others: [], codec: "h264" };
 
 /** A PAT: programs' numbers and the PIDs of their PMTs, in this order. */
 export function association(version: number, programs: readonly (readonly [number, number])[]): Uint8Array {

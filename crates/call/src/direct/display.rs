@@ -1,6 +1,7 @@
 //! What shows pictures, on a thread of its own: a slow sink holds up neither the decoder nor its reports.
 
 use super::UNPOISONED;
+use super::key_frames::KeyFrameWish;
 use super::lip_sync::LipSync;
 use super::times::{StageMeter, StageTimes};
 use glassline_direct::CodedFrame;
@@ -54,6 +55,11 @@ pub trait Sink: Send {
     /// Whether it takes frames as they come, where others can decode them ([`Content::Frame`]).
     fn takes_frames(&self) -> bool {
         false
+    }
+
+    /// Where it takes frames: whether it needs a key frame, for viewers that come later. It is asked for once, at the beginning.
+    fn key_frame_wish(&self) -> Option<Arc<KeyFrameWish>> {
+        None
     }
 
     /// No other will come.
@@ -163,6 +169,11 @@ impl Display {
             self.shared.changed.notify_all();
         }
         Ok(())
+    }
+
+    /// Whether frames were dropped that the next ones need: nothing is shown before a key frame comes.
+    pub(super) fn waits_for_key(&self) -> bool {
+        self.shared.state.lock().expect(UNPOISONED).waits_for_key
     }
 
     /// The sink's failure, if it ends the session and was not returned before.

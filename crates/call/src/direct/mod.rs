@@ -14,9 +14,11 @@ mod camera;
 mod coded_send;
 mod display;
 mod intake;
+mod key_frames;
 mod latest;
 mod lip_sync;
 mod mailbox;
+mod muxing;
 mod publish;
 mod receive;
 mod send;
@@ -40,8 +42,9 @@ pub use glassline_direct::{
     SenderSettings, VideoCodec,
 };
 pub use intake::{SoundCapture, TakesSound};
+pub use key_frames::{KEY_FRAME_INTERVAL, KeyFrameWish};
 pub use lip_sync::LipSync;
-pub use publish::{PublishSettings, PublishTo, Publisher};
+pub use publish::{Av1Frames, PublishSettings, PublishTo, Publisher};
 pub use receive::{ReceiveStatistics, VideoReceiver};
 pub use send::{SendSettings, SendStatistics, VideoSender};
 #[cfg(feature = "opus")]

@@ -1,6 +1,6 @@
 //! Publishes what is received as a stream that other programs understand: in a file, to a relay, in datagrams. Our own kind
-//! of pictures is encoded to H.264 for that; access units go as they are, and frames of AV1 into files of MP4 and WebM. WebM takes
-//! nothing else.
+//! of pictures is encoded to H.264 for that; access units go as they are, and so do frames of AV1 where the settings say so. In a
+//! transport stream each of these says when it was captured, and what its sender says of its way (`docs/capture-utc.md`).
 //!
 //! ```text
 //! pictures ─► Encoding (x264, muxer) ─┐
@@ -10,17 +10,15 @@
 
 use super::UNPOISONED;
 use super::display::{Content, Shown, Sink};
+use super::key_frames::{KeyFrameWish, Viewers};
+use super::muxing::{CodedPicture, Muxing};
 #[cfg(feature = "opus")]
 use super::sound_receive::{Heard, SoundSink};
-use bytes::Bytes;
 #[cfg(feature = "opus")]
 use glassline_codec::audio::opus;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
-use glassline_direct::CodedFrame;
-use glassline_direct::coded::ReceivedUnit;
 use glassline_io::clock::Clock;
-use glassline_media::bitstream::av1;
 use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
 use glassline_media::pixels::Scaler;
 use glassline_media::{
@@ -29,7 +27,7 @@ use glassline_media::{
 use glassline_streams::Streams;
 use glassline_studio::capture::{Format, Item, Source, TONE_CHANNELS};
 use glassline_studio::encode::{Encoding, Ended, Request};
-use glassline_studio::output::{Credentials, Liveness, Opener, Output, Packets, RelayOutput, Target};
+use glassline_studio::output::{Credentials, Demand, Liveness, Opener, Output, Packets, RelayOutput, Target};
 use std::io;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -71,12 +69,53 @@ pub enum PublishTo {
     },
 }
 
+/// What becomes of frames of AV1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Av1Frames {
+    /// They are decoded and encoded in H.264, as other pictures are. FILE.webm takes them as they come all the same.
+    Encoded,
+    /// They go on as they come.
+    Passed,
+    /// They go on as they come, and nothing else is taken.
+    Only,
+}
+
 /// Where a stream goes, and how it is made.
 pub struct PublishSettings {
     /// Where to.
     pub to: PublishTo,
     /// How pictures are coded, and sound; [`Request::input`] does not matter.
     pub request: Request,
+    /// Whether frames of AV1 are pictures as others.
+    pub av1: Av1Frames,
+}
+
+impl PublishTo {
+    /// Whether a file that is no transport stream is among them.
+    fn is_recorded(&self) -> bool {
+        match self {
+            PublishTo::Targets { targets, .. } => {
+                targets.iter().any(|target| target.is_mp4() || target.is_webm())
+            }
+            PublishTo::Relay { .. } => false,
+        }
+    }
+
+    fn is_webm(&self) -> bool {
+        matches!(self, PublishTo::Targets { targets, .. } if targets.iter().any(Target::is_webm))
+    }
+
+    fn viewers(&self) -> Viewers {
+        match self {
+            PublishTo::Targets { targets, .. }
+                if targets.iter().all(|target| matches!(target, Target::File(_))) =>
+            {
+                Viewers::FromTheBeginning
+            }
+            PublishTo::Targets { .. } => Viewers::Unknown,
+            PublishTo::Relay { streams, name } => Viewers::Of(Arc::clone(streams), name.clone()),
+        }
+    }
 }
 
 /// Publishes what is received. Its two sinks share it.
@@ -84,6 +123,7 @@ pub struct Publisher(Arc<Mutex<State>>);
 
 struct State {
     settings: PublishSettings,
+    key_frames: Arc<KeyFrameWish>,
     clock: Clock,
     stage: Progress,
     /// Since when pictures come.
@@ -98,27 +138,6 @@ struct State {
     failures: Failures,
     /// What came from the last key frame on, until the stream may begin.
     held: Vec<(CodedPicture, Time)>,
-}
-
-/// A picture that is coded already.
-#[derive(Clone)]
-struct CodedPicture {
-    codec: Codec,
-    key: bool,
-    data: Bytes,
-}
-
-impl CodedPicture {
-    fn of_unit(unit: &ReceivedUnit) -> CodedPicture {
-        CodedPicture { codec: Codec::H264, key: unit.header.needs.is_none(), data: unit.data.clone() }
-    }
-
-    /// `None`: it is no temporal unit of AV1.
-    fn of_frame(frame: &CodedFrame) -> Option<CodedPicture> {
-        // Its key frames have their sequence header.
-        let data = av1::to_unit(&frame.frame, &[])?;
-        Some(CodedPicture { codec: Codec::Av1, key: frame.header.source.is_none(), data: data.into() })
-    }
 }
 
 /// Failures of a stream, and when it may begin again.
@@ -141,21 +160,13 @@ enum Progress {
     Over,
 }
 
-/// A stream of access units.
-struct Muxing {
-    video: Codec,
-    muxer: Muxer,
-    output: Box<dyn Output>,
-    packets: Vec<u8>,
-    #[cfg(feature = "opus")]
-    coder: Option<opus::Encoder>,
-}
-
 impl Publisher {
     /// A publisher that begins with the first picture.
     pub fn new(settings: PublishSettings) -> Publisher {
+        let key_frames = Arc::new(KeyFrameWish::new(settings.to.viewers()));
         Publisher(Arc::new(Mutex::new(State {
             settings,
+            key_frames,
             clock: Clock::new(),
             stage: Progress::Waiting,
             since: None,
@@ -235,6 +246,7 @@ impl State {
 
     fn begin_again(&mut self, wait: Duration) {
         self.stage = Progress::Waiting;
+        self.key_frames.end();
         self.failures.wait = wait;
         self.failures.again_at = Some(self.clock.now() + wait);
         (self.since, self.last, self.heard_to, self.behind_since) = (None, None, None, [None; 2]);
@@ -312,22 +324,28 @@ impl State {
         self.end().and_then(|()| Err(io::Error::other("the encoder has ended")))
     }
 
-    /// Whether frames go as they came. There is one key frame, so that a viewer that comes later could not begin: a file
-    /// alone has all of them.
+    /// Whether frames go as they came.
     fn takes_frames(&self) -> bool {
-        match &self.settings.to {
-            PublishTo::Targets { targets, .. } => {
-                targets.iter().all(|target| target.is_mp4() || target.is_webm())
-            }
-            PublishTo::Relay { .. } => false,
-        }
+        self.settings.av1 != Av1Frames::Encoded || self.settings.to.is_webm()
     }
 
-    /// Whether a file is among the targets that takes frames of AV1 and nothing else.
-    fn needs_av1(&self) -> bool {
-        match &self.settings.to {
-            PublishTo::Targets { targets, .. } => targets.iter().any(Target::is_webm),
-            PublishTo::Relay { .. } => false,
+    /// Why pictures of another kind than frames of AV1 are not taken; `None`: they are.
+    fn refusal(&self, content: &Content) -> Option<&'static str> {
+        match (content, self.settings.to.is_webm(), self.settings.av1) {
+            (Content::Frame(_), ..) | (_, false, Av1Frames::Encoded | Av1Frames::Passed) => None,
+            (Content::Picture(_), true, _) => Some(
+                "VP8 comes, coded against what this receiver alone has, and FILE.webm takes AV1 alone; name FILE.mp4 \
+                 or FILE.ivf, or send --codec av1",
+            ),
+            (Content::Unit(_), true, _) => Some(
+                "H.264 comes, which WebM does not hold; name FILE.mp4, FILE.ts or FILE.h264, or send --codec av1",
+            ),
+            (Content::Picture(_), false, Av1Frames::Only) => {
+                Some("VP8 comes, and AV1 alone was asked for; leave out --out-codec av1, or send --codec av1")
+            }
+            (Content::Unit(_), false, Av1Frames::Only) => Some(
+                "H.264 comes, and AV1 alone was asked for; leave out --out-codec av1, or send --codec av1",
+            ),
         }
     }
 
@@ -343,6 +361,8 @@ impl State {
             muxer,
             output: self.output()?,
             packets: Vec::new(),
+            says_capture: !self.settings.to.is_recorded(),
+            previous: None,
             #[cfg(feature = "opus")]
             coder: coder.map_err(io::Error::other)?,
         }));
@@ -357,6 +377,11 @@ impl State {
         if unit.key {
             self.held.clear();
         } else if self.held.is_empty() || self.held.len() >= HELD_MAX {
+            if unit.codec == Codec::Av1 {
+                // What is left out is what the next ones need.
+                self.held.clear();
+                self.key_frames.need();
+            }
             return Ok(());
         }
         self.held.push((unit.clone(), captured));
@@ -383,14 +408,37 @@ impl State {
         let pts = Ticks::from_time(captured);
         let pts = last.map_or(pts, |last| pts.max(last + Ticks(1)));
         self.last = Some(pts);
-        muxing.write(&AccessUnit {
+        let data = match unit.said {
+            Some((utc, passed)) if muxing.says_capture => {
+                muxing.with_capture(unit.codec, &unit.data, utc, passed)
+            }
+            _ => unit.data.clone(),
+        };
+        let stamps = Stamps::captured_at(captured);
+        let written = muxing.write(&AccessUnit {
             codec: unit.codec,
-            data: unit.data.clone(),
+            data,
             pts,
             dts: pts,
             random_access: unit.key,
-            stamps: Stamps::captured_at(captured),
-        })
+            stamps,
+        })?;
+        let now = self.clock.now();
+        if let (Some((utc, passed)), Some(after)) =
+            (unit.said, stamps.with(Stage::Sent, now).between(Stage::Captured, Stage::Sent))
+        {
+            let sent = Time::ZERO + after;
+            muxing.previous = Some((utc, passed.with(Stage::Muxed, sent).with(Stage::Sent, sent)));
+        }
+        if unit.codec == Codec::Av1 {
+            if unit.key {
+                self.key_frames.note_key(now);
+            }
+            if written == Demand::KeyFrame {
+                self.key_frames.need();
+            }
+        }
+        Ok(())
     }
 
     #[cfg_attr(not(feature = "opus"), expect(dead_code, reason = "no sound comes then"))]
@@ -413,7 +461,9 @@ impl State {
             Progress::Muxing(muxing) => {
                 let Some(coder) = &mut muxing.coder else { return Ok(()) };
                 for unit in coder.push(&block).map_err(io::Error::other)? {
-                    muxing.write(&unit)?;
+                    if muxing.write(&unit)? == Demand::KeyFrame && muxing.video == Codec::Av1 {
+                        self.key_frames.need();
+                    }
                 }
                 Ok(())
             }
@@ -441,16 +491,6 @@ impl State {
     }
 }
 
-impl Muxing {
-    fn write(&mut self, unit: &AccessUnit) -> io::Result<()> {
-        self.packets.clear();
-        self.muxer.write(unit, &mut self.packets).map_err(io::Error::other)?;
-        let joinable = unit.random_access && unit.codec.is_video();
-        self.output.write(&Packets::whole(&self.packets, joinable)).map_err(io::Error::other)?;
-        Ok(())
-    }
-}
-
 /// The sender has begun anew with pictures of another kind.
 fn other(what: &str) -> io::Error {
     io::Error::other(format!("the sender now sends {what}, and this stream began with the other kind"))
@@ -463,17 +503,11 @@ impl Sink for Publisher {
         if state.failures.last.is_some() {
             return Ok(());
         }
-        let taken = match &shown.content {
-            Content::Picture(_) if state.needs_av1() => Err(io::Error::other(
-                "VP8 comes, coded against what this receiver alone has, and FILE.webm takes AV1 alone; name FILE.mp4 \
-                 or FILE.ivf, or send --codec av1",
-            )),
-            Content::Unit(_) if state.needs_av1() => Err(io::Error::other(
-                "H.264 comes, which WebM does not hold; name FILE.mp4, FILE.ts or FILE.h264, or send --codec av1",
-            )),
-            Content::Picture(picture) => state.show_picture(picture, shown.rate, captured),
-            Content::Unit(unit) => state.show_coded(&CodedPicture::of_unit(unit), captured),
-            Content::Frame(frame) => match CodedPicture::of_frame(frame) {
+        let taken = match (&shown.content, state.refusal(&shown.content)) {
+            (_, Some(why)) => Err(io::Error::other(why)),
+            (Content::Picture(picture), None) => state.show_picture(picture, shown.rate, captured),
+            (Content::Unit(unit), None) => state.show_coded(&CodedPicture::of_unit(unit), captured),
+            (Content::Frame(frame), None) => match CodedPicture::of_frame(frame) {
                 Some(coded) => state.show_coded(&coded, captured),
                 None => Err(io::Error::other("a frame that is no temporal unit of AV1")),
             },
@@ -483,6 +517,10 @@ impl Sink for Publisher {
 
     fn takes_frames(&self) -> bool {
         self.0.lock().expect(UNPOISONED).takes_frames()
+    }
+
+    fn key_frame_wish(&self) -> Option<Arc<KeyFrameWish>> {
+        Some(Arc::clone(&self.0.lock().expect(UNPOISONED).key_frames))
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -1,7 +1,11 @@
 use super::*;
 use bytes::Bytes;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
-use glassline_direct::coded::UnitHeader;
+use glassline_direct::CodedFrame;
+use glassline_direct::coded::{ReceivedUnit, UnitHeader};
+use glassline_direct::wire::{FrameCodec, PictureHeader, StateTag};
+use glassline_media::bitstream;
+use glassline_media::container::ts::{self, Demuxer};
 use glassline_media::{PixelFormat, Size, Utc};
 use glassline_streams::{FreeNames, NoThreads};
 use glassline_studio::capture::Input;
@@ -23,6 +27,10 @@ fn name() -> StreamName {
 
 /// A publisher to a relay in this process, and that.
 fn to_relay() -> (Publisher, Arc<Streams>) {
+    to_relay_with(Av1Frames::Passed)
+}
+
+fn to_relay_with(av1: Av1Frames) -> (Publisher, Arc<Streams>) {
     let settings = stream::Settings {
         backlog: Backlog { time: Duration::from_secs(10), bytes: 8 << 20 },
         flush: FlushPolicy::Frame,
@@ -32,12 +40,16 @@ fn to_relay() -> (Publisher, Arc<Streams>) {
     let plan = FreeNames { settings, max_streams: 4 };
     let streams = Arc::new(Streams::new(Arc::new(plan), Arc::new(NoThreads), Clock::new()));
     let to = PublishTo::Relay { streams: Arc::clone(&streams), name: name() };
-    (Publisher::new(PublishSettings { to, request: request() }), streams)
+    (Publisher::new(PublishSettings { to, request: request(), av1 }), streams)
 }
 
 fn to_file(path: PathBuf) -> Publisher {
+    to_file_with(path, Av1Frames::Passed)
+}
+
+fn to_file_with(path: PathBuf, av1: Av1Frames) -> Publisher {
     let to = PublishTo::Targets { targets: vec![Target::File(path)], credentials: Credentials::default() };
-    Publisher::new(PublishSettings { to, request: request() })
+    Publisher::new(PublishSettings { to, request: request(), av1 })
 }
 
 fn state(publisher: &Publisher) -> std::sync::MutexGuard<'_, State> {
@@ -211,7 +223,10 @@ fn a_webm_file_takes_frames_and_refuses_what_it_does_not_hold_with_a_name_that_d
     let publisher = to_file(scratch.file("a.webm").into());
     let mut sink = publisher.sink();
     assert!(sink.takes_frames());
-    assert!(to_file("a.mp4".into()).sink().takes_frames() && !to_file("a.ts".into()).sink().takes_frames());
+    for (file, encoded, passed) in [("a.mp4", false, true), ("a.ts", false, true), ("a.webm", true, true)] {
+        let takes = |av1| to_file_with(file.into(), av1).sink().takes_frames();
+        assert_eq!((takes(Av1Frames::Encoded), takes(Av1Frames::Passed)), (encoded, passed), "{file}");
+    }
     let picture = Picture::new(PixelFormat::I420, Size::new(64, 48).unwrap(), Time::ZERO);
     for (content, names) in [
         (Content::Picture(picture), ["VP8 comes", "FILE.ivf"]),
@@ -253,4 +268,123 @@ fn sound_that_was_heard_already_is_left_out_and_lets_the_stream_begin() {
     assert!(state.behind_since[1].is_some());
     state.hear(block(10_010)).unwrap();
     assert_eq!((state.heard_to, state.behind_since[1]), (Some(Time::from_millis(10_020)), None));
+}
+
+/// A frame as the sender sends it: a delimiter, a sequence header where it is a key frame, and the frame.
+fn frame(number: u64, source: Option<u64>) -> CodedFrame {
+    let header = PictureHeader {
+        epoch: 1,
+        number,
+        source,
+        kept: 0,
+        target: StateTag([0; 8]),
+        captured: Utc::from_micros(1_700_000_000_000_000 + number * 40_000),
+        rate: Some(RATE),
+        size: None,
+        codec: FrameCodec::Av1 { slot: 0 },
+        passed: Stamps::captured_at(Time::ZERO).with(Stage::Queued, Time::from_millis(3)),
+    };
+    let sequence: &[u8] = if source.is_none() { &[0x0a, 0x02, 0x00, 0x00] } else { &[] };
+    // Behind the size: whether it is shown again, its kind, whether it is shown.
+    let first = if source.is_none() { 0x10 } else { 0x30 };
+    let data = [&[0x12, 0x00][..], sequence, &[0x32, 0x04, first, number as u8, 0, 1]].concat();
+    CodedFrame { header, rate: RATE, size: Size::new(64, 48).unwrap(), frame: data.into() }
+}
+
+/// The access units of the video in a transport stream.
+fn units_of(stream: &[u8]) -> Vec<AccessUnit> {
+    let mut demuxer = Demuxer::new();
+    demuxer.push(stream);
+    demuxer.finish();
+    let events = std::iter::from_fn(|| demuxer.poll());
+    let units = events.filter_map(|event| match event {
+        ts::Event::AccessUnit { unit, .. } if unit.codec.is_video() => Some(unit),
+        _ => None,
+    });
+    units.collect()
+}
+
+#[test]
+fn frames_go_into_a_transport_stream_as_they_came_and_say_when_they_were_captured() {
+    let scratch = Scratch::new("publish-av1");
+    let path = scratch.file("a.ts");
+    let publisher = to_file(path.clone().into());
+    state(&publisher).since = Some(ago(SOUND_WAIT));
+    let mut sink = publisher.sink();
+    let (sources, begun) = ([None, Some(0), Some(1), None, Some(3)], ago(Duration::from_secs(1)));
+    for (number, source) in sources.into_iter().enumerate() {
+        // A picture between the third and the fourth was lost.
+        let millis = number as u64 * 40 + if number > 2 { 400 } else { 0 };
+        let content = Content::Frame(frame(number as u64, source));
+        sink.show(&shown(content, begun + Duration::from_millis(millis))).unwrap();
+    }
+    sink.finish().unwrap();
+    let units = units_of(&std::fs::read(path).unwrap());
+    assert_eq!(
+        units.iter().map(|unit| unit.random_access).collect::<Vec<_>>(),
+        [true, false, false, true, false]
+    );
+    assert!(units.iter().all(|unit| unit.codec == Codec::Av1));
+    for (number, unit) in units.iter().enumerate() {
+        let (mut head, slice) = bitstream::head(Codec::Av1, &unit.data);
+        let said =
+            head.find_map(|nal| bitstream::messages(Codec::Av1, &nal)).expect("what it says of itself");
+        let captured = 1_700_000_000_000_000 + number as u64 * 40_000;
+        assert_eq!(said.capture_utc(), Some(Utc::from_micros(captured)));
+        let record = said.stamp_record().unwrap();
+        assert_eq!(record.own.between(Stage::Captured, Stage::Queued), Some(Duration::from_millis(3)));
+        assert_eq!(
+            record.previous.map(|previous| previous.ago),
+            (number > 0).then_some(Duration::from_millis(40))
+        );
+        assert_eq!(&unit.data[slice.unwrap()..][3..4], [number as u8], "the frame itself");
+    }
+    let stamps: Vec<i64> = units.iter().map(|unit| ((unit.pts - units[0].pts).0 + 45) / 90).collect();
+    assert_eq!(stamps, [0, 40, 80, 520, 560]);
+}
+
+#[test]
+fn a_stream_that_cannot_go_on_without_a_key_frame_wants_one_until_it_comes() {
+    let (publisher, streams) = to_relay();
+    let mut sink = publisher.sink();
+    let wish = sink.key_frame_wish().expect("it takes frames");
+    let now = || Clock::new().now();
+    let mut show = |number, source, millis| {
+        sink.show(&shown(Content::Frame(frame(number, source)), Time::from_millis(millis))).unwrap();
+    };
+    assert!(!wish.is_wanted(now()));
+    show(7, Some(6), 40);
+    assert!(wish.is_wanted(now()), "it was not there when the stream began");
+    state(&publisher).since = Some(ago(SOUND_WAIT));
+    show(8, None, 80);
+    assert!(!wish.is_wanted(now()) && streams.find(&name()).is_some());
+    // The stream begins again.
+    state(&publisher).failures.begun_at = Some(ago(SETTLED));
+    state(&publisher).fail(other_error()).unwrap();
+    assert!(!wish.is_wanted(now()));
+    show(9, Some(8), 120);
+    assert!(wish.is_wanted(now()));
+}
+
+#[test]
+fn frames_that_wait_too_long_for_the_stream_to_begin_do_not_begin_it_with_a_gap() {
+    let (publisher, _streams) = to_relay();
+    let mut state = state(&publisher);
+    let coded = |number, source| CodedPicture::of_frame(&frame(number, source)).unwrap();
+    state.failures.again_at = Some(state.clock.now() + Duration::from_secs(3600));
+    for number in 0..=HELD_MAX as u64 {
+        let source = number.checked_sub(1);
+        state.show_coded(&coded(number, source), Time::from_millis(number * 40)).unwrap();
+    }
+    assert!(state.held.is_empty() && state.key_frames.is_wanted(state.clock.now()));
+}
+
+#[test]
+fn where_av1_alone_was_asked_for_other_pictures_are_refused_with_a_way_out() {
+    let picture = Picture::new(PixelFormat::I420, Size::new(64, 48).unwrap(), Time::ZERO);
+    for (content, what) in [(Content::Picture(picture), "VP8"), (Content::Unit(unit(0, None)), "H.264")] {
+        let (publisher, _streams) = to_relay_with(Av1Frames::Only);
+        let refused = publisher.sink().show(&shown(content, Time::from_millis(40))).unwrap_err().to_string();
+        assert!(refused.starts_with(what) && refused.contains("--out-codec"), "{refused}");
+    }
 }

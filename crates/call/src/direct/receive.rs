@@ -2,6 +2,7 @@
 
 use super::UNPOISONED;
 use super::display::{self, Content, Display, Sink};
+use super::key_frames::KeyFrameWish;
 use super::lip_sync::LipSync;
 use super::times::StageTimes;
 use crate::link::Link;
@@ -22,6 +23,10 @@ use std::time::Duration;
 
 /// How long the loop waits for a message before it looks whether the link is still there.
 const TICK: Duration = Duration::from_millis(100);
+
+/// A sender that was asked for a key frame for so long, and has sent so many pictures since, makes none.
+const KEY_FRAME_PATIENCE: Duration = Duration::from_secs(10);
+const HEARD_PICTURES: u64 = 100;
 
 /// Of a sender that does not say how many pictures it gives a second.
 const ASSUMED_RATE: FrameRate = match FrameRate::new(30, 1) {
@@ -58,6 +63,8 @@ pub struct VideoReceiver {
     limits: Limits,
     /// The sink takes frames as they come.
     takes_frames: bool,
+    /// Says when it needs a key frame among them.
+    key_frame_wish: Option<Arc<KeyFrameWish>>,
     /// The link that came last is shown; those before it are of a sender that has begun anew.
     links: AtomicU64,
     figures: Mutex<Figures>,
@@ -84,6 +91,7 @@ impl VideoReceiver {
         let takes_frames = sink.takes_frames();
         Ok(VideoReceiver {
             takes_frames,
+            key_frame_wish: sink.key_frame_wish().filter(|_| takes_frames),
             display: Display::start(sink)?,
             limits,
             links: AtomicU64::new(0),
@@ -134,6 +142,17 @@ impl VideoReceiver {
             .with(Stage::Received, received.first)
             .with(Stage::Reassembled, received.last)
             .with(Stage::Decoded, now)
+    }
+
+    /// Whether the sender is asked for a key frame now.
+    fn wants_key_frame(&self) -> bool {
+        let is_wanted = self.key_frame_wish.as_ref().is_some_and(|wish| wish.is_wanted(self.clock.now()));
+        is_wanted || self.takes_frames && self.display.waits_for_key()
+    }
+
+    /// Whether the sender does not do what it is asked for, though its pictures come.
+    fn is_unheard(&self, since: Time, then: ReceiverCounters, now: ReceiverCounters) -> bool {
+        self.clock.now().since(since) >= KEY_FRAME_PATIENCE && now.pictures >= then.pictures + HEARD_PICTURES
     }
 
     /// Takes an access unit; shows what can be decoded.
@@ -194,6 +213,9 @@ impl VideoReceiver {
         };
         while let Some(frame) = receiver.poll_frame() {
             let stamps = self.stamps(frame.header.captured, &frame.header.passed, received);
+            if let Some(wish) = self.key_frame_wish.as_ref().filter(|_| frame.header.source.is_none()) {
+                wish.note_received();
+            }
             let (rate, captured) = (frame.rate, frame.header.captured);
             let content = Content::Frame(frame);
             self.display.push(display::Shown { content, rate, stamps, captured }, None)?;
@@ -235,6 +257,8 @@ impl Service for VideoReceiver {
             receiver.keep_frames();
         }
         let mut units = CodedReceiver::new();
+        // Since when a key frame is asked for, with what had come by then; whether it was told that none comes.
+        let (mut asked, mut is_told) = (None, false);
         loop {
             let now = self.clock.now();
             let due = [receiver.poll_timeout(), units.poll_timeout()].into_iter().flatten().min();
@@ -250,6 +274,18 @@ impl Service for VideoReceiver {
             }
             receiver.handle_timeout(self.clock.now());
             units.handle_timeout(self.clock.now());
+            if self.wants_key_frame() {
+                receiver.ask_key_frame();
+                asked.get_or_insert((self.clock.now(), receiver.counters()));
+            }
+            asked = asked.filter(|(_, then)| receiver.counters().key == then.key);
+            if !is_told
+                && asked.is_some_and(|(since, then)| self.is_unheard(since, then, receiver.counters()))
+            {
+                is_told = true;
+                let advice = "bring it to this version, or receive with --out-codec h264";
+                tracing::warn!(advice, "the sender makes no key frame for viewers that come later");
+            }
             if let Some(report) = receiver.poll_report().or_else(|| units.poll_report()) {
                 // The next one says it too.
                 let _ = link.try_send(REPORTS, report);

@@ -135,3 +135,17 @@ fn a_receiver_takes_pictures_and_sends_reports_and_keeps_no_session_waiting() {
     assert!(!receiver.is_input());
     assert_eq!(receiver.lip_sync().delay(), None);
 }
+
+#[test]
+fn a_sender_that_makes_no_key_frame_is_told_of_while_its_pictures_come() {
+    let (receiver, _shown) = receiver();
+    let counters = |pictures| ReceiverCounters { pictures, ..ReceiverCounters::default() };
+    let now = receiver.clock.now().as_nanos();
+    let ago = |time: Duration| Time::from_nanos(now.saturating_sub(time.as_nanos() as u64));
+    assert!(receiver.is_unheard(ago(KEY_FRAME_PATIENCE), counters(7), counters(7 + HEARD_PICTURES)));
+    assert!(
+        !receiver.is_unheard(ago(KEY_FRAME_PATIENCE), counters(7), counters(6 + HEARD_PICTURES)),
+        "an outage"
+    );
+    assert!(!receiver.is_unheard(ago(KEY_FRAME_PATIENCE / 2), counters(7), counters(7 + HEARD_PICTURES)));
+}

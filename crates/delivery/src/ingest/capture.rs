@@ -20,7 +20,7 @@ pub(super) fn time_of(sample: &ReadSample, track: &ReadTrack, said: &ProducerTim
 /// The picture with a message that says when it was captured, in front of its first slice; `None` where it has one, or no
 /// slice of a codec that has such messages.
 pub(super) fn with_time(unit: &AccessUnit, captured: Utc) -> Option<AccessUnit> {
-    let codec = Some(unit.codec).filter(|codec| matches!(codec, Codec::H264 | Codec::H265))?;
+    let codec = Some(unit.codec).filter(|codec| matches!(codec, Codec::H264 | Codec::H265 | Codec::Av1))?;
     let (head, slice) = bitstream::head(codec, &unit.data);
     let slice = unit.data.get(slice?..)?;
     let mut before = 0;

@@ -6,7 +6,7 @@
 //! packets of a picture are looked into, up to its first slice.
 
 use crate::telemetry::stages::{PassedPicture, RelayFigures};
-use glassline_media::bitstream::h264::{self, NalType, Sei};
+use glassline_media::bitstream::{self, h264};
 use glassline_media::container::ts::{PACKET_BYTES, Packet, Program, Scan};
 use glassline_media::stamps::Record;
 use glassline_media::{Codec, Time, Utc};
@@ -108,36 +108,38 @@ impl Passing {
 #[derive(Clone, Debug, Default)]
 struct CaptureProbe {
     unit: Vec<u8>,
-    is_looking: bool,
+    /// What it looks for messages of; `None`: it does not look.
+    codec: Option<Codec>,
 }
 
 impl CaptureProbe {
-    fn begin(&mut self, is_looking: bool) {
+    fn begin(&mut self, codec: Option<Codec>) {
         self.unit.clear();
-        self.is_looking = is_looking;
+        self.codec = codec;
     }
 
     /// Takes the picture's next bytes.
     fn push(&mut self, payload: &[u8]) -> Option<Said> {
+        let codec = self.codec?;
         self.unit.extend_from_slice(payload);
         let header =
             PES_HEADER_BYTES + self.unit.get(PES_HEADER_BYTES - 1).map_or(0, |bytes| usize::from(*bytes));
         let mut nals = h264::nals(self.unit.get(header..).unwrap_or_default()).peekable();
         while let Some(nal) = nals.next() {
-            if nal.kind().is_slice() {
-                self.is_looking = false;
+            if bitstream::is_slice(codec, nal.bytes[0]) {
+                self.codec = None;
                 return None;
             }
             // One that no other follows may be cut off.
-            if nal.kind() == NalType::Sei && nals.peek().is_some() {
-                let sei = Sei::parse(nal.payload());
-                if let Some(captured) = sei.capture_utc() {
-                    self.is_looking = false;
-                    return Some(Said { captured, record: sei.stamp_record() });
-                }
+            if nals.peek().is_some()
+                && let Some(sei) = bitstream::messages(codec, &nal)
+                && let Some(captured) = sei.capture_utc()
+            {
+                self.codec = None;
+                return Some(Said { captured, record: sei.stamp_record() });
             }
         }
-        self.is_looking &= self.unit.len() < PROBE_BYTES;
+        self.codec = self.codec.filter(|_| self.unit.len() < PROBE_BYTES);
         None
     }
 }
@@ -175,21 +177,20 @@ impl PictureLog {
         if scan.video_unit_start {
             self.close(now);
             let streams = program.map_or(&[][..], |program| &program.streams);
-            let is_h264 =
-                streams.iter().any(|stream| stream.pid == scan.pid && stream.codec == Some(Codec::H264));
-            self.probe.begin(is_h264);
+            let codec = streams.iter().find(|stream| stream.pid == scan.pid).and_then(|stream| stream.codec);
+            self.probe.begin(codec.filter(|codec| matches!(codec, Codec::H264 | Codec::Av1)));
             let passing = Passing { first_byte: now, received: now, end, flushed: None, sent: Sent::Waits };
             self.open = Some((passing, None));
         }
         let Some((passing, said)) = &mut self.open else { return };
         (passing.received, passing.end) = (now, end);
         (passing.flushed, passing.sent) = (None, Sent::Waits);
-        if !self.probe.is_looking {
+        if self.probe.codec.is_none() {
             return;
         }
         let Ok(packet) = Packet::parse(packet) else { return };
         if packet.scrambled {
-            self.probe.is_looking = false;
+            self.probe.codec = None;
         } else if let Some(found) = self.probe.push(packet.payload) {
             *said = Some(found);
             let before = self.before.replace(found);
@@ -214,7 +215,7 @@ impl PictureLog {
 
     /// Another publisher: the last picture of the one before may have been cut off.
     pub(super) fn begin_session(&mut self) {
-        self.probe.begin(false);
+        self.probe.begin(None);
         (self.open, self.before) = (None, None);
     }
 
@@ -322,11 +323,17 @@ mod tests {
 
     /// Pictures of some packets, each of which says its stages and those of the one before.
     fn pictures(count: u64, says: impl Fn(u64) -> bool) -> Vec<Vec<u8>> {
-        let settings = MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() };
+        pictures_of(Codec::H264, count, says)
+    }
+
+    fn pictures_of(codec: Codec, count: u64, says: impl Fn(u64) -> bool) -> Vec<Vec<u8>> {
+        let settings = MuxSettings { video: Some(codec), ..MuxSettings::default() };
         let mut muxer = Muxer::new(settings).unwrap();
         let picture = |number: u64| {
             let mut data = vec![0, 0, 0, 1, 9, 0xf0];
-            if number == 0 {
+            if codec == Codec::Av1 {
+                data = vec![0, 0, 1, 0x12, 0];
+            } else if number == 0 {
                 data.extend_from_slice(SPS);
                 // What x264 says of itself is long.
                 write_message(USER_DATA_UNREGISTERED, &[0x55; 700], &mut data);
@@ -338,15 +345,17 @@ mod tests {
                 let previous = (number > 0).then_some(Previous { ago, stages });
                 let utc = Utc::from_nanos(UTC_AT_ZERO + captured(number) * 1000 + 999);
                 let payload = write_capture(utc, &Record { own, previous, ..Record::default() });
-                write_message(USER_DATA_UNREGISTERED, &payload, &mut data);
+                bitstream::write_user_message(codec, &[0x41, 0x98], &payload, &mut data);
             }
-            data.extend_from_slice(&[0, 0, 0, 1, if number == 0 { 0x65 } else { 0x41 }, 0x98]);
+            match codec {
+                Codec::Av1 => data.extend_from_slice(&[0, 0, 1, 0x30, if number == 0 { 0x10 } else { 0x30 }]),
+                _ => data.extend_from_slice(&[0, 0, 0, 1, if number == 0 { 0x65 } else { 0x41 }, 0x98]),
+            }
             data.resize(2000, 0x55);
             let pts = Ticks(90_000 + number as i64 * 1800);
             let random_access = number == 0;
             let stamps = Stamps::default();
-            let unit =
-                AccessUnit { codec: Codec::H264, data: data.into(), pts, dts: pts, random_access, stamps };
+            let unit = AccessUnit { codec, data: data.into(), pts, dts: pts, random_access, stamps };
             let mut bytes = Vec::new();
             muxer.write(&unit, &mut bytes).unwrap();
             bytes
@@ -402,6 +411,15 @@ mod tests {
         let parts: Vec<_> = steps[0].parts.iter().map(|(part, all)| (*part, all.p50_us)).collect();
         assert_eq!(parts, [(Part::Queue, 500), (Part::Encode, 7_000), (Part::Relay, 320)]);
         assert_eq!(told(&mut stream, captured(31) + 20_000_000), [], "for ten seconds");
+    }
+
+    #[test]
+    fn pictures_of_av1_say_it_in_a_metadata_obu() {
+        let mut stream = watched(&pictures_of(Codec::Av1, 10, |_| true));
+        let all = told(&mut stream, captured(11));
+        let times: Vec<u64> = all.iter().map(|picture| picture.captured.as_micros()).collect();
+        let expected: Vec<u64> = (0..9).map(|number| UTC_AT_ZERO / 1000 + captured(number)).collect();
+        assert_eq!(times, expected, "the last one may go on");
     }
 
     #[test]

@@ -55,7 +55,8 @@ pub(super) struct Av1Coder {
     dear: Vec<Place>,
     /// What was made of the picture under way.
     candidates: Vec<Place>,
-    /// Quantiser and bytes of what was encoded last.
+    /// Quantiser and bytes of what was encoded last: of key frames, and of others.
+    last_key: Option<(u8, usize)>,
     last: Option<(u8, usize)>,
 }
 
@@ -70,6 +71,7 @@ impl Av1Coder {
             next: 1,
             dear: Vec::new(),
             candidates: Vec::new(),
+            last_key: None,
             last: None,
         }
     }
@@ -141,7 +143,11 @@ impl Av1Coder {
             self.encoder = None;
             self.held = [0; Slot::ALL.len()];
         })?;
-        self.last = Some((quantizer, encoded.bytes.len()));
+        let size = Some((quantizer, encoded.bytes.len()));
+        match source {
+            Some(_) => self.last = size,
+            None => self.last_key = size,
+        }
         let tag = StateTag::first_of(encoded.hash.to_bytes());
         Ok((encoded, Place { slot, id, tag }))
     }
@@ -158,8 +164,11 @@ impl Av1Coder {
             let octaves = (found.max(1) as f64 / (bytes.max(1) as f64 * AIM)).log2();
             from_index((f64::from(to_index(quantizer)) + octaves * SLOPE).round().clamp(0.0, 127.0) as u8)
         };
-        // What was encoded last was this picture, or the one before it.
-        let mut quantizer = self.last.map_or(FIRST_QUANTIZER, wanted);
+        // What was encoded last was this picture, or the one before it; of key frames one may be a while ago, and tells more still than
+        // a picture that is predicted.
+        let last =
+            if task.source.is_none() { self.last_key.or(self.last) } else { self.last.or(self.last_key) };
+        let mut quantizer = last.map_or(FIRST_QUANTIZER, wanted);
         let mut target = None;
         for tried in 1.. {
             let (encoded, place) = self.encode_at(task, quantizer, target, parallel)?;

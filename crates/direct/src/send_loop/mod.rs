@@ -223,8 +223,8 @@ impl SendLoop {
     }
 
     /// What pictures may take now, bytes.
-    fn budget(&self, now: Time, link: &mut impl LinkAccess) -> Result<u64, LinkError> {
-        let horizon = self.sender.horizon();
+    fn budget(&self, now: Time, silence: Duration, link: &mut impl LinkAccess) -> Result<u64, LinkError> {
+        let horizon = self.sender.horizon(now, silence);
         let share = pictures_share(link.budget(now, VIDEO, horizon)?, link.sound_bytes_per_second(), horizon);
         Ok(if self.is_first { (share as f64 * FIRST_SHARE) as u64 } else { share })
     }
@@ -232,11 +232,17 @@ impl SendLoop {
     /// What they may take when the picture that is encoded now is chosen, bytes: what is under way leaves meanwhile. Candidates that
     /// are no larger than what fits before would leave a fifth of it unused. Where each picture is encoded once, what is too large
     /// is not sent: that is aimed at what fits already.
-    fn expected(&self, budget: u64, now: Time, link: &mut impl LinkAccess) -> Result<u64, LinkError> {
+    fn expected(
+        &self,
+        budget: u64,
+        now: Time,
+        silence: Duration,
+        link: &mut impl LinkAccess,
+    ) -> Result<u64, LinkError> {
         if self.is_first || !self.sender.has_cheap_candidates() {
             return Ok(budget);
         }
-        let horizon = self.sender.horizon();
+        let horizon = self.sender.horizon(now, silence);
         let ahead = link.budget_ahead(now, self.encoding, horizon)?;
         Ok(budget.max(pictures_share(ahead, link.sound_bytes_per_second(), horizon)))
     }
@@ -259,8 +265,8 @@ impl SendLoop {
         let silence = link.silence(now)?;
         let was_silent = self.status.silence >= self.frame_rate.time_of(SILENT_PICTURES);
         self.is_first = was_silent && silence < self.status.silence;
-        let budget = self.budget(now, link)?;
-        let budget = self.expected(budget, now, link)?;
+        let budget = self.budget(now, silence, link)?;
+        let budget = self.expected(budget, now, silence, link)?;
         self.sender.encode(now, picture, Conditions { budget, silence }, parallel)?;
         self.progress = Progress::Encoded { begun: now, silence, stamps: stamps.with(Stage::EncoderIn, now) };
         Ok(())
@@ -291,7 +297,7 @@ impl SendLoop {
         let stamps = stamps.with(Stage::Encoded, now);
         self.sender.stamp(stamps.rebased(Time::ZERO));
         let queued = stamps.at(Stage::Queued).unwrap_or(begun);
-        let budget = self.budget(now, link)?;
+        let budget = self.budget(now, silence, link)?;
         (self.status.budget, self.status.silence) = (budget, silence);
         let may_search = self.sender.may_search(now.since(queued));
         let Some(choice) = self.sender.choose(budget, may_search, parallel)? else { return Ok(None) };

@@ -6,6 +6,8 @@ use glassline_media::{Picture, Size, Stamps, Time};
 /// A picture that is encoded and not decided on.
 pub(super) struct Pending {
     pub(super) captured: Time,
+    /// When its encoding began.
+    pub(super) begun: Time,
     pub(super) passed: Stamps,
     pub(super) source: Option<u64>,
     pub(super) careful: bool,

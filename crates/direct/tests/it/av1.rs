@@ -1,7 +1,7 @@
 //! AV1 by slots between both ends: eight slots, whatever is lost, late or overtaken.
 
 use bytes::Bytes;
-use glassline_codec::av1::{Encoder, Settings, Slot};
+use glassline_codec::av1::{Decoder, Encoder, Settings, Slot};
 use glassline_codec::vp8::{Limits, Serial};
 use glassline_direct::wire::{FrameCodec, PictureHeader, StateTag};
 use glassline_direct::{
@@ -299,4 +299,74 @@ fn what_has_waited_does_not_overwrite_a_newer_picture() {
     assert!(matches!(fate(&next), Fate::Shown(_)), "the newer one is where it was");
     let counters = receiver.counters();
     assert_eq!((counters.shown, counters.overtaken, counters.damaged), (3, 2, 0));
+}
+
+/// A receiver that asks for a key frame gets one, and a decoder that begins there decodes all that is passed on from it, whatever is
+/// lost.
+#[test]
+fn a_decoder_that_begins_at_a_key_frame_that_was_asked_for_follows() {
+    let mut run = Run::new(3);
+    run.receiver.keep_frames();
+    let (mut decoder, mut decoded, mut asked_at) = (None, 0, None);
+    for number in 0..250 {
+        if number == 100 {
+            // All the time, and for ever: there is one all the same.
+            asked_at = Some(run.sender.counters().sent);
+            run.receiver.ask_key_frame();
+            run.receiver.ask_key_frame();
+        }
+        let choice = run.offer(2_000, 2_000);
+        let mut sent: Vec<Bytes> = choice.message.into_iter().collect();
+        let is_key = choice.decision.source.is_none();
+        if !is_key && run.percent() < 5 {
+            sent.clear();
+        }
+        run.pass(sent);
+        while let Some(frame) = run.receiver.poll_frame() {
+            let is_key = frame.header.source.is_none();
+            if is_key && asked_at.is_some_and(|asked_at| frame.header.number >= asked_at) {
+                decoder = Some(Decoder::new(1, SIZE.width * SIZE.height).unwrap());
+            }
+            if let Some(decoder) = &mut decoder {
+                let hash = decoder.decode(&frame.frame).unwrap().hash.to_bytes();
+                assert_eq!(frame.header.target, StateTag(std::array::from_fn(|index| hash[index])));
+                decoded += 1;
+            }
+        }
+    }
+    let (sender, receiver) = (run.sender.counters(), run.receiver.counters());
+    assert_eq!((sender.key, sender.mismatches, receiver.damaged), (2, 0, 0), "{sender:?} {receiver:?}");
+    assert!(decoded > 100, "{decoded} pictures from the key frame on");
+}
+
+#[test]
+fn a_key_frame_that_was_asked_for_and_is_lost_is_followed_by_another() {
+    let mut run = Run::new(2);
+    let (mut keys, mut lost) = (Vec::new(), None);
+    for number in 0..150 {
+        if number == 60 {
+            run.receiver.ask_key_frame();
+        }
+        let choice = run.offer(3_000, 3_000);
+        let mut sent: Vec<Bytes> = choice.message.into_iter().collect();
+        if choice.decision.source.is_none() {
+            keys.push(number);
+            if keys.len() == 2 {
+                lost = Some(MessageId(run.messages - 1));
+                sent.clear();
+            }
+        }
+        // The link tells of it a while later.
+        if keys.get(1).is_some_and(|key| number == key + 5)
+            && let Some(lost) = lost.take()
+        {
+            let now = run.now();
+            run.sender.handle_outcome(now, lost, Outcome::Lost);
+        }
+        run.pass(sent);
+    }
+    assert_eq!(keys.len(), 3, "{keys:?}");
+    assert!(keys[2] - keys[1] <= 7, "{keys:?}");
+    assert!(run.shown >= 135, "{} pictures", run.shown);
+    assert_eq!(run.receiver.counters().damaged, 0);
 }

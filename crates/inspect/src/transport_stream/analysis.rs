@@ -331,10 +331,10 @@ impl State {
             self.settle(unit, time);
         }
         if let Some((followed, budget)) = &mut self.budget
-            && unit.codec == Codec::H264
+            && matches!(unit.codec, Codec::H264 | Codec::Av1)
             && *followed.get_or_insert(pid) == pid
         {
-            budget.unit(&unit.data, time);
+            budget.unit(unit.codec, &unit.data, time);
         }
         match (is_video, self.last_audio) {
             (true, Some(audio)) => self.interleave.push((audio - unit.dts).0 as f64),

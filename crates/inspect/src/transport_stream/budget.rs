@@ -9,7 +9,7 @@ use super::budget_figures::{BudgetReport, Figures, StepReport, ms};
 use super::stages::{RelayStages, SENDER_LAST, Waiting};
 use crate::samples::Samples;
 use glassline_media::stamps::ClockAccuracy;
-use glassline_media::{Stage, Stamps, Time};
+use glassline_media::{Codec, Stage, Stamps, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -73,10 +73,10 @@ impl Budget {
         }
     }
 
-    /// Takes the next access unit; the socket gave its last byte at `received`.
-    pub(super) fn unit(&mut self, data: &[u8], received: Time) {
+    /// Takes the next access unit of `codec`; the socket gave its last byte at `received`.
+    pub(super) fn unit(&mut self, codec: Codec, data: &[u8], received: Time) {
         let began = *self.began.get_or_insert(received);
-        let next = Waiting::of(data, received);
+        let next = Waiting::of(codec, data, received);
         if let Some(picture) = self.waiting.replace(next)
             && picture.received.since(began) >= SETTLE
         {
@@ -305,7 +305,7 @@ mod tests {
     fn followed(ahead_micros: i64, is_there: impl Fn(u64) -> bool) -> BudgetReport {
         let mut budget = Budget::new(clock(ahead_micros));
         for number in (0..200).filter(|number| is_there(*number)) {
-            budget.unit(&unit(number), micros(number * INTERVAL + 10_000));
+            budget.unit(Codec::H264, &unit(number), micros(number * INTERVAL + 10_000));
         }
         budget.report()
     }
@@ -346,7 +346,8 @@ mod tests {
 
     fn relayed(passed: &[RelayStages]) -> BudgetReport {
         let mut budget = Budget::new(clock(0));
-        (0..200).for_each(|number| budget.unit(&unit(number), micros(number * INTERVAL + 10_000)));
+        (0..200)
+            .for_each(|number| budget.unit(Codec::H264, &unit(number), micros(number * INTERVAL + 10_000)));
         budget.relay(passed);
         budget.report()
     }
@@ -438,14 +439,15 @@ mod tests {
             let mut unit = Vec::new();
             write_capture_utc_nal(Utc::from_nanos(UTC_AT_ZERO + number * INTERVAL * 1000), &mut unit);
             unit.extend_from_slice(&[0, 0, 1, 0x41, 0x9a]);
-            budget.unit(&unit, micros(number * INTERVAL + 9_000));
+            budget.unit(Codec::H264, &unit, micros(number * INTERVAL + 9_000));
         }
         let report = budget.report();
         let ends: Vec<_> = report.steps.iter().map(|step| (step.from, step.to, step.ms.max)).collect();
         assert_eq!(ends, [(Stage::Captured, Stage::Received, 9.0)]);
         assert!(report.notes[0].contains("does not say its stages"), "{:?}", report.notes);
         let mut without = Budget::new(clock(0));
-        (0..200).for_each(|number| without.unit(&[0, 0, 1, 0x41, 0x9a], micros(number * INTERVAL)));
+        (0..200)
+            .for_each(|number| without.unit(Codec::H264, &[0, 0, 1, 0x41, 0x9a], micros(number * INTERVAL)));
         let report = without.report();
         assert!(report.steps.is_empty() && report.notes[0].contains("no picture says"), "{report:?}");
         assert!(Budget::new(clock(0)).report().notes[0].contains("no two pictures"));
@@ -468,7 +470,7 @@ mod tests {
                 let payload = [&h264::CAPTURE_UTC_UUID[..], &captured.to_be_bytes(), &[1], &record].concat();
                 write_message(USER_DATA_UNREGISTERED, &payload, &mut unit);
                 unit.extend_from_slice(&[0, 0, 1, 0x41, 0x9a]);
-                budget.unit(&unit, Time::from_nanos(received));
+                budget.unit(Codec::H264, &unit, Time::from_nanos(received));
             }
             let passed = relay.into_iter().map(|(captured_us, [relay_received, relay_flushed, relay_sent])| {
                 RelayStages { captured_us, relay_received, relay_flushed, relay_sent }

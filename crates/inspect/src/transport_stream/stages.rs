@@ -1,8 +1,8 @@
 //! What a stream says of its pictures' stages, and what a server says of those at which it passed them on.
 
-use glassline_media::bitstream::h264::{self, NalType, Sei};
+use glassline_media::bitstream;
 use glassline_media::stamps::Record;
-use glassline_media::{Stage, Stamps, Time, Utc};
+use glassline_media::{Codec, Stage, Stamps, Time, Utc};
 use serde::Deserialize;
 
 /// The sender's last stage, which only the next picture tells.
@@ -19,11 +19,11 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// The picture of an access unit; the socket gave its last byte at `received`.
-    pub fn of(data: &[u8], received: Time) -> Waiting {
-        let head = h264::nals(data).take_while(|nal| !nal.kind().is_slice());
-        let said = head.filter(|nal| nal.kind() == NalType::Sei).find_map(|nal| {
-            let sei = Sei::parse(nal.payload());
+    /// The picture of an access unit of `codec`; the socket gave its last byte at `received`.
+    pub fn of(codec: Codec, data: &[u8], received: Time) -> Waiting {
+        let (mut head, _) = bitstream::head(codec, data);
+        let said = head.find_map(|nal| {
+            let sei = bitstream::messages(codec, &nal)?;
             Some((sei.capture_utc()?, sei.stamp_record()))
         });
         let (captured, record) = said.unzip();

@@ -2,6 +2,7 @@
 
 use super::age::{Ages, WallClock};
 use super::report::{AudioReport, StreamReport, VideoReport};
+use super::stages::Waiting;
 use crate::samples::Samples;
 use glassline_media::access_unit::{AccessUnit, Codec};
 use glassline_media::bitstream::h264::{self, Join, NalType, Sei, SliceType, Sps};
@@ -110,6 +111,10 @@ impl Pictures {
         self.reorder_ticks = self.reorder_ticks.max((unit.pts - unit.dts).0);
         if unit.codec == Codec::H264 {
             self.parse_h264(&unit.data, arrival);
+        } else if unit.codec == Codec::Av1
+            && let Some(captured) = Waiting::of(unit.codec, &unit.data, arrival).captured
+        {
+            self.ages.push(captured, arrival);
         }
     }
 

@@ -56,6 +56,8 @@ pub struct Setup {
     pub probing_percent: u8,
     /// What coding takes.
     pub cost: Cost,
+    /// How often the receiver asks for a key frame, as one does that passes AV1 on; `None`: never.
+    pub key_interval: Option<Duration>,
 }
 
 /// Why an experiment could not go on.
@@ -96,6 +98,9 @@ struct Receiving {
     /// What it has to say, and when it has decoded so far.
     reports: VecDeque<(Time, Vec<u8>)>,
     cost: Cost,
+    /// How often a key frame is asked for, and when the last one came.
+    key_interval: Option<Duration>,
+    last_key: Time,
 }
 
 /// Everything while it runs.
@@ -168,6 +173,8 @@ impl<'a> Running<'a> {
             busy: Time::ZERO,
             reports: VecDeque::new(),
             cost: setup.cost,
+            key_interval: setup.key_interval,
+            last_key: now,
         };
         Running {
             parallel,
@@ -250,6 +257,9 @@ impl<'a> Running<'a> {
             if let Fate::Shown(pictures) = fate {
                 // Others have waited for this one: their own time of arrival is gone.
                 let is_alone = pictures.len() == 1;
+                if pictures.iter().any(|shown| shown.key) {
+                    self.receiving.last_key = now;
+                }
                 for shown in pictures {
                     let (cost, coded) = (self.receiving.cost, shown.picture.size());
                     self.receiving.busy =
@@ -268,6 +278,13 @@ impl<'a> Running<'a> {
                     }
                     self.comparisons.push(Comparison::new(*slot, picture.clone(), shown.picture));
                 }
+            }
+            if self
+                .receiving
+                .key_interval
+                .is_some_and(|interval| now.since(self.receiving.last_key) >= interval)
+            {
+                self.receiving.receiver.ask_key_frame();
             }
             let at = self.receiving.busy.max(now);
             self.poll_report(at);

@@ -8,7 +8,7 @@ use super::{Ages, Look, Seen, age_ms};
 use glassline_inspect::transport_stream::{StepReport, Waiting, WallClock};
 use glassline_inspect::{Distribution, Samples};
 use glassline_measure::barcode;
-use glassline_media::{Picture, Stage, Stamps, Time, Utc};
+use glassline_media::{Codec, Picture, Stage, Stamps, Time, Utc};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Told {
     /// Takes the next access unit; the socket gave its last byte at `received`. Cost: some 200 bytes a picture are
     /// kept.
     pub fn unit(&mut self, data: &[u8], received: Time) {
-        let next = Waiting::of(data, received);
+        let next = Waiting::of(Codec::H264, data, received);
         if let Some(picture) = self.waiting.replace(next) {
             self.note(&picture, picture.told_by(&next));
         }

@@ -32,6 +32,7 @@ pub(crate) fn setup(up: LinkConfig, seconds: u64) -> Setup {
         controller: Controller::Adaptive,
         parity: Fec::WhenLossy(25),
         probing_percent: 0,
+        key_interval: None,
         cost: Cost::default(),
     }
 }
@@ -266,4 +267,13 @@ fn a_run_without_a_line_is_told() {
     let none = Setup { lines: Vec::new(), ..setup(LinkConfig::default(), 1) };
     let failed = run(&none, pictures(), &Serial, |_, _| {}).unwrap_err();
     assert!(failed.to_string().contains("0 lines; an experiment takes 1 to"), "{failed}");
+}
+
+#[test]
+fn a_receiver_that_asks_for_key_frames_gets_them_at_that_interval() {
+    let setup = Setup { key_interval: Some(Duration::from_secs(3)), ..setup(link(1_500_000), 12) };
+    let (_, summary) = tried(&setup);
+    // The first, and those around 3, 6 and 9 s; each takes a moment to be asked for.
+    assert!((4..=5).contains(&summary.key), "{summary:?}");
+    assert!(summary.shown >= 270 && summary.lost <= 2, "{summary:?}");
 }

@@ -45,28 +45,37 @@ pub fn is_key(codec: Codec, access_unit: &[u8]) -> bool {
 /// The NAL units in front of a picture's first slice, in Annex B form (of AV1 the OBUs in front of its first frame), and where that
 /// slice's header begins; `None` where there is no slice. Looks at no byte behind that header.
 pub fn head(codec: Codec, access_unit: &[u8]) -> (impl Iterator<Item = Nal<'_>>, Option<usize>) {
-    let is_slice = move |header: u8| match codec {
+    h264::nal::head(access_unit, move |header| is_slice(codec, header))
+}
+
+/// Whether a NAL unit with this first byte is a slice of a picture; of AV1, whether an OBU begins a frame.
+pub fn is_slice(codec: Codec, header: u8) -> bool {
+    match codec {
         Codec::H265 => h265::NalType::of(header).is_slice(),
         Codec::Av1 => av1::ObuType::of(header).begins_frame(),
         _ => h264::NalType::of(header).is_slice(),
-    };
-    h264::nal::head(access_unit, is_slice)
+    }
 }
 
-/// The messages in a NAL unit; `None` of one that is something else.
+/// The messages in a NAL unit; `None` of one that is something else. Of AV1, user data in a metadata OBU are the one message.
 pub fn messages(codec: Codec, nal: &Nal<'_>) -> Option<Sei> {
     match codec {
         Codec::H264 if nal.kind() == h264::NalType::Sei => Some(Sei::parse(nal.payload())),
         Codec::H265 if h265::NalType::of(*nal.bytes.first()?) == h265::NalType::PrefixSei => {
             Some(Sei::parse(nal.bytes.get(h265::HEADER_BYTES..)?))
         }
+        Codec::Av1 => av1::user_data(nal.bytes).map(|payload| Sei::of_user_data(&payload)),
         _ => None,
     }
 }
 
 /// Appends a NAL unit of one message of unregistered user data, of H.264 or H.265, with a start code of four bytes. It belongs in
-/// front of the slice of which the header begins with the bytes `slice`.
+/// front of the slice of which the header begins with the bytes `slice`. Of AV1 it is an OBU of metadata with a start code of three
+/// bytes, which belongs in front of the frame.
 pub fn write_user_message(codec: Codec, slice: &[u8], payload: &[u8], out: &mut Vec<u8>) {
+    if codec == Codec::Av1 {
+        return av1::write_user_data(payload, out);
+    }
     let start = out.len();
     h264::sei::write_message(USER_DATA_UNREGISTERED, payload, out);
     if codec == Codec::H265 {
@@ -91,6 +100,7 @@ mod tests {
             (Codec::H264, &[0, 0, 0, 1, 0x09, 0xf0], [0x65, 0x88]),
             (Codec::H265, &h265::ACCESS_UNIT_DELIMITER, [0x02, 0x03]),
             (Codec::H265, &h265::ACCESS_UNIT_DELIMITER, [0x2a, 0x01]),
+            (Codec::Av1, &av1::TEMPORAL_DELIMITER, [0x32, 0x02]),
         ] {
             let mut unit = before.to_vec();
             write_user_message(codec, &slice, &payload, &mut unit);
@@ -103,7 +113,7 @@ mod tests {
             assert_eq!((nals.len(), found), (2, Some(at)));
             let said: Vec<_> = nals.iter().filter_map(|nal| messages(codec, nal)).collect();
             assert_eq!(said.iter().map(Sei::capture_utc).collect::<Vec<_>>(), [Some(captured)]);
-            assert!(codec == Codec::H264 || nals[1].bytes[1] == slice[1], "its layer in time");
+            assert!(codec != Codec::H265 || nals[1].bytes[1] == slice[1], "its layer in time");
             assert_eq!(head(codec, before).1, None);
         }
     }

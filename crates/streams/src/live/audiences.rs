@@ -53,6 +53,11 @@ impl Audiences {
         self.set_listens(self.workers() + 1, listens);
     }
 
+    /// Whether the packager is told of news.
+    pub(super) fn is_packaged(&self) -> bool {
+        self.0[self.workers() + 1].viewers.load(Ordering::Acquire) > 0
+    }
+
     fn set_listens(&self, thread: usize, listens: bool) {
         self.0[thread].viewers.store(usize::from(listens), Ordering::Release);
         fence(Ordering::SeqCst);

@@ -567,6 +567,11 @@ impl Live {
         self.audiences.set_is_packaged(is_packaged && self.mux.is_packaged());
     }
 
+    /// Whether the packager makes a presentation of it now.
+    pub fn is_packaged(&self) -> bool {
+        self.audiences.is_packaged()
+    }
+
     /// Whether worker `worker` has viewers that were not told of news yet; from now on they count as told.
     pub fn notify(&self, worker: usize) -> bool {
         self.audiences.notify(worker)

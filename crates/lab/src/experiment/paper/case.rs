@@ -294,6 +294,7 @@ impl Case {
             controller: self.scheme.controller(),
             parity: Fec::WhenLossy(PARITY_PERCENT),
             probing_percent: 0,
+            key_interval: None,
             cost: Cost::default().with_processors(self.processors),
         }
     }

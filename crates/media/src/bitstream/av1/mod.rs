@@ -306,6 +306,34 @@ pub(crate) fn sequence_unit(config: &[u8]) -> Option<Vec<u8>> {
     Some(unit)
 }
 
+/// Metadata that anyone may define (§6.7.1: 6 to 31); ours have a UUID in front, as user data of H.264 have.
+const USER_METADATA: usize = 6;
+/// The bit that ends what is in an OBU, and zeros (§5.3.4).
+const TRAILING_BITS: u8 = 0x80;
+
+/// Appends user data as metadata behind a start code, emulation prevention put in. `payload` begins with a UUID. Decoders pass over it.
+pub(super) fn write_user_data(payload: &[u8], out: &mut Vec<u8>) {
+    let mut metadata = Vec::with_capacity(payload.len().saturating_add(2));
+    write_leb128(USER_METADATA, &mut metadata);
+    metadata.extend_from_slice(payload);
+    metadata.push(TRAILING_BITS);
+    // Its type is in the upper bits: 5 is metadata.
+    write_escaped(&Obu { header: 5 << 3, extension: None, payload: &metadata }, out);
+}
+
+/// The user data in an OBU as it lies behind its start code, emulation prevention taken out; `None` of any other.
+pub(super) fn user_data(escaped: &[u8]) -> Option<Vec<u8>> {
+    if ObuType::of(*escaped.first()?) != ObuType::Metadata {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let obu = read_escaped(escaped, HEAD_MAX_BYTES, &mut bytes)?;
+    let (USER_METADATA, fields) = read_leb128(obu.payload)? else { return None };
+    let end = fields.iter().rposition(|byte| *byte != 0)?;
+    let (data, last) = fields.get(..=end)?.split_at(end);
+    (last == [TRAILING_BITS]).then(|| data.to_vec())
+}
+
 /// A temporal delimiter behind its start code.
 pub(crate) const TEMPORAL_DELIMITER: [u8; 5] = [0, 0, 1, 0x12, 0];
 

@@ -220,3 +220,25 @@ proptest! {
         prop_assert!(to_unit(&sample, &[]).is_some());
     }
 }
+
+proptest! {
+    #[test]
+    fn user_data_come_as_they_were_written_and_decoders_can_tell_where_they_end(
+        body in proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(3), Just(0x80), any::<u8>()], 1..80),
+    ) {
+        let mut unit = TEMPORAL_DELIMITER.to_vec();
+        write_user_data(&body, &mut unit);
+        unit.extend_from_slice(&[0, 0, 1, 0x32, 0x02, 0x30, 0x80]);
+        let obus: Vec<_> = escaped(&unit).collect();
+        prop_assert_eq!(obus.len(), 3);
+        prop_assert_eq!(user_data(obus[0]), None);
+        prop_assert_eq!(user_data(obus[1]), Some(body));
+        prop_assert_eq!(user_data(obus[2]), None);
+        for cut in 0..obus[1].len() {
+            // A part of it is none, or says as much as there is; it does no harm.
+            let _ = user_data(&obus[1][..cut]);
+        }
+        // Metadata of another type is passed over.
+        prop_assert_eq!(user_data(&[0x2a, 3, 5, 1, 0x80]), None);
+    }
+}

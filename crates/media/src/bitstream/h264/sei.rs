@@ -50,6 +50,17 @@ impl Sei {
         sei
     }
 
+    /// One unregistered message of this payload, UUID first.
+    pub(in crate::bitstream) fn of_user_data(payload: &[u8]) -> Sei {
+        let mut sei = Sei::default();
+        for number in [USER_DATA_UNREGISTERED as usize, payload.len()] {
+            write_number(number, &mut sei.rbsp);
+        }
+        sei.rbsp.extend_from_slice(payload);
+        sei.rbsp.push(0x80);
+        sei
+    }
+
     /// Iterates over type and payload of the messages; one that is cut off ends it.
     pub fn messages(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let mut rest = &self.rbsp[..];
