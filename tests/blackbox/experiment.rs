@@ -156,7 +156,18 @@ fn several_lines_have_figures_of_their_own_and_are_told_apart() {
         };
         assert_fails(&run(&["--line", two, beside, value]), 2, &["--line", beside, "cannot be used with"]);
     }
-    assert_fails(&run(&["--line", two, "--real-time"]), 2, &["--line", "--real-time"]);
+    // Most is sent over each of the two.
+    let outcome = run(&["--line", two, "--line", "up=5M,delay=5ms", "--bonding", "both", "--json"]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let summary: serde_json::Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    let carried: f64 = [0, 1].iter().map(|line| summary["lines"][line]["bits_per_s"].as_f64().unwrap()).sum();
+    assert!(carried > 1.5 * summary["bits_per_s"].as_f64().unwrap(), "{summary}");
+    let both = [&["--line", two].repeat(3)[..], &["--bonding", "both"]].concat();
+    assert_fails(&run(&both), 2, &["--line is given 3 times", "2 paths"]);
+    assert_fails(&run(&["--line", two, "--bonding", "both"]), 2, &["--bonding", "a second time"]);
+    assert_fails(&run(&["--up", "1M", "--bonding", "sum"]), 2, &["--bonding", "--line"]);
+    let peer = [&["--line", two].repeat(2)[..], &["--peer", "webrtc-vp8"]].concat();
+    assert_fails(&run(&peer), 2, &["--peer is measured over one line", "2 times"]);
     assert_fails(&run(&["--line", "up=1M,dely=30ms"]), 2, &["no key \"dely\"", "up, down, delay"]);
     assert_fails(&run(&["--line", "delay=30ms"]), 2, &["up is missing", "up=5M"]);
     assert_fails(&run(&["--up", "1M", "--scale", "1/10"]), 2, &["--scale has no trace", "--up 5M"]);

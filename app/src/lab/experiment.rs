@@ -3,6 +3,7 @@
 mod paper;
 mod traces;
 
+use super::lines::{self, percent};
 use super::link::line::LineOptions;
 use super::link::quantity::{self as link_quantity, Sided, Speed};
 use super::real_time::{self, Experiment};
@@ -10,26 +11,23 @@ use super::slots::write_slots;
 use super::stages::stages_table;
 use crate::direct::{decision_line, speed_of};
 use crate::encode::input_words;
-use crate::link::parse_parity;
+use crate::link::{BondingArg, parse_parity};
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_call::direct::{CodecMode, CodedSize, SenderSettings, VideoCodec};
 use glassline_io::process::processors;
-use glassline_lab::experiment::{
-    Cost, Line, LineSummary, MAX_LINES, Outcome, Setup, SoundSummary, Summary, run as run_experiment,
-};
-use glassline_lab::report::link as picture;
+use glassline_lab::experiment::{Cost, Line, Outcome, Setup, SoundSummary, Summary, run as run_experiment};
 use glassline_media::FrameRate;
 use glassline_media::quantity::{self, Bitrate, ByteRate};
 use glassline_studio::capture::{Deinterlace, Input, Length, Pictures};
 use glassline_studio::parallel::Threads;
 use glassline_transport::emulator::{LinkConfig, Loss, Outages, Queue, Reorder, Scale, Service};
-use glassline_transport::link::{Controller, Fec};
+use glassline_transport::link::{Bonding, Controller, Fec};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -56,6 +54,8 @@ Examples:
                                      each trace in a folder, with two controllers; medians, worst figures, and a picture
   glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p --real-time
                                      the real programs, in real time, over a link like that of `lab link`
+  glassline lab experiment people.y4m --line up=2M,delay=30ms,queue=256p --line up=3M,delay=80ms,queue=256p --real-time
+                                     the same over two lines, with a path of the link over each
   glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p --peer webrtc-vp8
                                      WebRTC between two browsers over the same link
 
@@ -104,10 +104,13 @@ pub(super) struct Args {
         long,
         value_name = "KEY=VALUE,...",
         conflicts_with_all = [
-            "up", "down", "delay", "queue", "loss", "reorder", "outage", "paper", "traces", "real_time", "peer"
+            "up", "down", "delay", "queue", "loss", "reorder", "outage", "paper", "traces"
         ]
     )]
     line: Vec<LineOptions>,
+    /// How several lines are used [default: sum]
+    #[arg(long, value_enum, value_name = "HOW", requires = "line")]
+    bonding: Option<BondingArg>,
     /// Scale the capacity of all traces: a fraction (1/30) or a decimal number, from 1/1000 to 100
     #[arg(long, value_name = "FACTOR", conflicts_with = "paper")]
     scale: Option<Scale>,
@@ -162,7 +165,7 @@ pub(super) struct Args {
     pub(super) decisions: Option<PathBuf>,
     /// Draw what each line let pass and carried, its queue and its delay, over time; with --traces delay against quality
     /// of all runs
-    #[arg(long, value_name = "FILE.svg", conflicts_with_all = ["paper", "real_time", "peer"])]
+    #[arg(long, value_name = "FILE.svg", conflicts_with = "paper")]
     svg: Option<PathBuf>,
     /// Print the figures as JSON
     #[arg(long)]
@@ -205,6 +208,8 @@ impl Codec {
     }
 }
 
+/// Which time `--svg` shows.
+const DRAWN: &str = "the capture of the first picture to that of the last";
 /// How long pictures are sent where nothing is said.
 const DURATION: Duration = Duration::from_secs(60);
 
@@ -275,9 +280,13 @@ impl Args {
             }
             None => self.line.clone(),
         };
-        if lines.len() > MAX_LINES {
+        let most = self.bonding().max_paths();
+        if lines.len() > most {
             let found = format!("--line is given {} times", lines.len());
-            return Err(failure::usage(found, format!("a link has up to {MAX_LINES} paths")));
+            return Err(failure::usage(found, format!("a link has up to {most} paths in this way")));
+        }
+        if self.bonding.is_some() && lines.len() < 2 {
+            return Err(failure::usage("--bonding is about several lines", "give --line a second time"));
         }
         let has_trace = |line: &LineOptions| [&line.up, &line.down].into_iter().any(Speed::is_trace);
         if self.scale.is_some() && !lines.iter().any(has_trace) {
@@ -287,6 +296,16 @@ impl Args {
             ));
         }
         Ok(lines)
+    }
+
+    /// How several lines are used.
+    fn bonding(&self) -> Bonding {
+        self.bonding.map_or(Bonding::Sum, BondingArg::bonding)
+    }
+
+    /// A line as it is emulated.
+    fn emulated(&self, line: &LineOptions) -> Result<Line> {
+        Ok(Line { up: self.way(line, true)?, down: self.way(line, false)? })
     }
 
     /// A line in the direction of the video, or in the opposite one.
@@ -321,16 +340,17 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return traces::run(args);
     }
     let lines = args.lines()?;
-    if let ([line], true) = (&lines[..], args.real_time.is_asked()) {
-        let sender = sender_options(args);
+    let names: Vec<String> = lines.iter().map(|line| line.up.name()).collect();
+    if args.real_time.is_asked() {
         let experiment = Experiment {
             input,
-            up: args.way(line, true)?,
-            down: args.way(line, false)?,
+            lines: lines.iter().map(|line| args.emulated(line)).collect::<Result<_>>()?,
+            names,
             seed: args.seed,
             duration: args.duration.unwrap_or(DURATION),
-            sender,
+            sender: sender_options(args),
             slots: args.slots.as_deref(),
+            svg: args.svg.as_deref(),
             json: args.json,
         };
         return real_time::run(&args.real_time, &experiment);
@@ -348,7 +368,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     let summary = outcome.summary();
     if let Some(path) = &args.svg {
-        let drawn = drawing(input, &lines, &outcome, &summary);
+        let drawn = lines::drawing(input, &names, DRAWN, &outcome, &summary);
         std::fs::write(path, drawn).with_context(|| format!("cannot write {}", path.display()))?;
     }
     output::print(&if args.json { json!(summary).to_string() + "\n" } else { table(&summary) })
@@ -356,7 +376,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 /// One run in virtual time, over these lines.
 fn setup_of(args: &Args, lines: &[LineOptions], rate: FrameRate) -> Result<Setup> {
-    let line = |line: &LineOptions| Ok(Line { up: args.way(line, true)?, down: args.way(line, false)? });
     let sender = SenderSettings {
         speed: speed_of(args.speed, args.codec.of_sender())?,
         video_codec: args.codec.of_sender(),
@@ -367,7 +386,8 @@ fn setup_of(args: &Args, lines: &[LineOptions], rate: FrameRate) -> Result<Setup
         ..SenderSettings::new(1, rate)
     };
     Ok(Setup {
-        lines: lines.iter().map(line).collect::<Result<_>>()?,
+        lines: lines.iter().map(|line| args.emulated(line)).collect::<Result<_>>()?,
+        bonding: args.bonding(),
         seed: args.seed,
         rate,
         duration: args.duration.unwrap_or(DURATION),
@@ -422,52 +442,11 @@ fn run_shown(setup: &Setup, pictures: &mut Pictures, threads: &Threads, name: &s
     outcome.map_err(|error| failure::failed(error, "see glassline lab experiment --help"))
 }
 
-/// What each line has carried over time.
-fn drawing(input: &Input, lines: &[LineOptions], outcome: &Outcome, summary: &Summary) -> String {
-    let headings: Vec<String> =
-        (1..).zip(lines).map(|(number, line)| format!("Line {number}: {}", line.up.name())).collect();
-    let directions = outcome.lines.iter().map(|line| &line.direction);
-    let ways: Vec<_> = headings.iter().map(String::as_str).zip(directions).collect();
-    let file = input.path().and_then(Path::file_name);
-    let name = file.map_or_else(|| "Video".to_owned(), |name| name.to_string_lossy().into_owned());
-    let title = match ways.len() {
-        1 => format!("{name} over one line"),
-        several => format!("{name} over {several} lines"),
-    };
-    let about = "The direction of the video, from the capture of the first picture to that of the last.";
-    let verdict = format!(
-        "{:.2} Mbit/s of video; {} of {} pictures shown, delay p50 {:.0}, p95 {:.0} ms.",
-        summary.bits_per_s / 1e6,
-        summary.shown,
-        summary.pictures,
-        summary.delay_p50_ms,
-        summary.delay_p95_ms
-    );
-    picture::draw_ways(&title, about, &verdict, &ways)
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
-/// One of several lines.
-fn line_row(number: usize, line: &LineSummary) -> String {
-    format!(
-        "{:<31}{:.2} Mbit/s, {} of what it carries; queue p50 {:.1}  p95 {:.1} ms; {} packets lost\n",
-        format!("line {number}"),
-        line.bits_per_s / 1e6,
-        line.used.map_or_else(|| "an unknown share".to_owned(), percent),
-        line.queue_p50_ms,
-        line.queue_p95_ms,
-        line.dropped_packets,
-    )
-}
-
 fn table(summary: &Summary) -> String {
     let decibels = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     let [finest, between, coarsest, none] = summary.chosen.map(percent);
     let stages = stages_table(&summary.stages);
-    let lines: String = (1..).zip(&summary.lines).map(|(number, line)| line_row(number, line)).collect();
+    let lines = lines::rows(summary);
     let sound = summary.sound.map_or_else(String::new, |sound| {
         let SoundSummary { sent, arrived, delay_p95_ms } = sound;
         format!("sound                          {sent} messages sent, {arrived} arrived, p95 {delay_p95_ms:.1} ms\n")
@@ -521,6 +500,8 @@ fn sender_options(args: &Args) -> Vec<OsString> {
     ];
     words.extend(args.speed.map(|speed| OsString::from(format!("--speed={speed}"))));
     words.extend(args.bitrate.map(|rate| OsString::from(format!("--bitrate={rate}"))));
+    let bonding = (args.line.len() > 1).then(|| args.bonding.unwrap_or(BondingArg::Sum));
+    words.extend(bonding.map(|bonding| OsString::from(format!("--bonding={}", bonding.name()))));
     words.extend(args.conventional.then(|| "--conventional".into()));
     let decisions = args.decisions.iter();
     words.extend(decisions.flat_map(|path| ["--decisions".into(), path.as_os_str().to_owned()]));
@@ -549,12 +530,13 @@ mod tests {
 
     #[test]
     fn the_sender_gets_what_the_experiment_was_told() {
-        let words = |options: &str| {
+        let words_of = |options: &str| {
             let command = Args::augment_args(clap::Command::new("experiment"));
-            let line = format!("experiment people.y4m --up 3M --real-time {options}");
+            let line = format!("experiment people.y4m --real-time {options}");
             let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
             sender_options(&Args::from_arg_matches(&matches).unwrap())
         };
+        let words = |options: &str| words_of(&format!("--up 3M {options}"));
         let expected = [
             "--codec=vp8",
             "--size=640x360",
@@ -569,6 +551,11 @@ mod tests {
         let told = "--speed 6 --size 640x360 --candidates 3 --fec always:25% --bitrate 3M --conventional --decisions d.jsonl";
         assert_eq!(words(told), expected);
         assert_eq!(words("--fec none")[3], "--fec=none");
+        let base = words("");
+        let two = words_of("--line up=1M --line up=2M,delay=10ms");
+        assert_eq!((two.len(), &two[base.len()]), (base.len() + 1, &OsString::from("--bonding=sum")));
+        assert_eq!(words_of("--line up=1M --line up=2M --bonding both")[base.len()], "--bonding=both");
+        assert_eq!(words_of("--line up=1M"), base, "a single line is no path that has to be chosen");
         assert_eq!(words("--fec 10%")[1..4], ["--size=auto", "--candidates=4", "--fec=10%"]);
     }
 }

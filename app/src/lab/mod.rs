@@ -2,6 +2,7 @@
 
 mod experiment;
 mod glass;
+mod lines;
 mod link;
 mod load;
 mod real_time;

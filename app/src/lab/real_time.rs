@@ -1,5 +1,6 @@
 //! `glassline lab experiment --real-time` and `--peer`: the programs themselves, or browsers, behind an emulated link.
 
+use super::lines::{self, percent};
 use super::link::no_network;
 use super::slots::write_slots;
 use super::stages::stages_table;
@@ -8,12 +9,11 @@ use crate::{failure, logging, output};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use glassline_io::child::Signals;
-use glassline_lab::experiment::Summary;
+use glassline_lab::experiment::{Line, Summary};
 use glassline_lab::link::Ends;
 use glassline_lab::real_time::{Clip, Codec, Direct, Measured, RealTime, Scratch, Setup, Webrtc, Who};
 use glassline_media::quantity;
 use glassline_studio::capture::{Deinterlace, Input, Length, Pictures};
-use glassline_transport::emulator::LinkConfig;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -25,6 +25,8 @@ use std::time::Duration;
 const MTU_BYTES: u32 = 1500;
 /// The clip is longer than what is shown: connecting takes time, too.
 const AHEAD: Duration = Duration::from_secs(10);
+/// Which time `--svg` shows.
+const DRAWN: &str = "the moment at which the first picture was shown";
 /// What browsers are called, in the order in which they are looked for.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
 
@@ -103,13 +105,16 @@ fn testbed(text: &str) -> Result<TestbedTime, String> {
 /// What an experiment in virtual time is told, too.
 pub(super) struct Experiment<'a> {
     pub(super) input: &'a Input,
-    pub(super) up: LinkConfig,
-    pub(super) down: LinkConfig,
+    /// Each is a path of the link.
+    pub(super) lines: Vec<Line>,
+    /// What each line's capacity in the direction of the video is called.
+    pub(super) names: Vec<String>,
     pub(super) seed: u64,
     pub(super) duration: Duration,
     /// Options of `glassline send`.
     pub(super) sender: Vec<OsString>,
     pub(super) slots: Option<&'a Path>,
+    pub(super) svg: Option<&'a Path>,
     pub(super) json: bool,
 }
 
@@ -155,9 +160,16 @@ pub(super) fn browser(named: Option<&Path>) -> Result<OsString> {
 
 /// Runs the experiment to its end.
 pub(super) fn run(options: &Options, experiment: &Experiment<'_>) -> Result<()> {
+    let lines = experiment.lines.len();
+    if options.peer.is_some() && lines > 1 {
+        return Err(failure::usage(
+            format!("--peer is measured over one line, and --line is given {lines} times"),
+            "give one line: a browser's connection uses one path",
+        ));
+    }
     let who = options.who(experiment)?;
     // Networks and signals before there are other threads.
-    let ends = Ends::make(MTU_BYTES).map_err(no_network)?;
+    let ends = Ends::make(MTU_BYTES, lines).map_err(no_network)?;
     let signals = Signals::block().context("cannot wait for signals")?;
     let scratch = Scratch::new()?;
     let is_shown = std::io::stderr().is_terminal();
@@ -168,12 +180,17 @@ pub(super) fn run(options: &Options, experiment: &Experiment<'_>) -> Result<()> 
     };
     show("preparing the video");
     let clip = clip(experiment, &scratch)?;
-    let (Experiment { up, down, seed, duration, .. }, testbed) = (experiment, options.testbed.0);
-    let setup = Setup { up: up.clone(), down: down.clone(), seed: *seed, duration: *duration, testbed, who };
+    let Experiment { seed, duration, .. } = *experiment;
+    let setup = Setup { lines: experiment.lines.clone(), seed, duration, testbed: options.testbed.0, who };
     let measured = glassline_lab::real_time::run(&setup, &clip, ends, &scratch, &signals, show)
         .map_err(|error| failure::failed(format!("{error:#}"), "see glassline lab experiment --help"))?;
     if let Some(path) = experiment.slots {
         write_slots(path, &measured.outcome)?;
+    }
+    if let Some(path) = experiment.svg {
+        let Measured { outcome, summary, .. } = &measured;
+        let drawn = lines::drawing(experiment.input, &experiment.names, DRAWN, outcome, summary);
+        std::fs::write(path, drawn).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let who = options.peer.map_or("glassline", Peer::name);
     output::print(&if experiment.json {
@@ -219,7 +236,8 @@ fn table(measured: &Measured, who: &str) -> String {
          pictures                       {pictures} captured, {sent} sent, {shown} shown ({:.1} a second), {key} key frames; {unread} unreadable\n\
          sizes                          {}\n\
          rate                           {:.2} Mbit/s of video; {} of what the way carries, packets and all\n\
-         queue                          p50 {:.1}  p95 {:.1} ms; {} packets lost\n",
+         queue                          p50 {:.1}  p95 {:.1} ms; {} packets lost\n\
+         {}",
         summary.delay_p50_ms,
         summary.delay_p95_ms,
         summary.delay_p99_ms,
@@ -228,10 +246,11 @@ fn table(measured: &Measured, who: &str) -> String {
         summary.shown_per_s,
         sizes.join(", "),
         summary.bits_per_s / 1e6,
-        summary.used.map_or_else(|| "an unknown share".to_owned(), |share| format!("{:.1} %", share * 100.0)),
+        summary.used.map_or_else(|| "an unknown share".to_owned(), percent),
         summary.queue_p50_ms,
         summary.queue_p95_ms,
         summary.dropped_packets,
+        lines::rows(summary),
     );
     // Writing to a String does not fail.
     let _ = match &real_time.testbed {

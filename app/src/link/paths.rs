@@ -28,7 +28,7 @@ pub(crate) struct PathArgs {
 
 /// How several paths are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum BondingArg {
+pub(crate) enum BondingArg {
     /// Up to four paths carry the sum of what each does: messages are split so that all parts arrive together, and what is
     /// small or urgent is sent over the best two (default of `send`)
     Sum,
@@ -36,6 +36,26 @@ enum BondingArg {
     Both,
     /// The second of two paths is used while the first is silent (default of `link connect`)
     Failover,
+}
+
+impl BondingArg {
+    /// As the link takes it.
+    pub(crate) fn bonding(self) -> Bonding {
+        match self {
+            BondingArg::Sum => Bonding::Sum,
+            BondingArg::Both => Bonding::Both,
+            BondingArg::Failover => Bonding::Failover,
+        }
+    }
+
+    /// As it stands on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            BondingArg::Sum => "sum",
+            BondingArg::Both => "both",
+            BondingArg::Failover => "failover",
+        }
+    }
 }
 
 /// `[ADDR@]IFACE[,spare[=RATE]]`, or `ADDR`.
@@ -140,9 +160,7 @@ impl PathArgs {
                     "give --path a second time, as in --path wwan0 --path wwan1",
                 ));
             }
-            Some(BondingArg::Sum) => Bonding::Sum,
-            Some(BondingArg::Both) => Bonding::Both,
-            Some(BondingArg::Failover) => Bonding::Failover,
+            Some(bonding) => bonding.bonding(),
             None => otherwise,
         };
         let most = bonding.max_paths();

@@ -9,7 +9,7 @@ pub(super) mod quantity;
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_lab::link::{
-    Addresses, DirectionSettings, Emulation, Ends, EndsError, FurtherEnds, Report, Settings, line_seed,
+    Addresses, DirectionSettings, Emulation, Ends, EndsError, LineEnds, Report, Settings, line_seed,
 };
 use glassline_lab::report::link as picture;
 use glassline_transport::emulator::{Loss, Outages, Queue, Reorder};
@@ -212,15 +212,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
         Ok(Settings { up: args.way(line, number, true)?, down: args.way(line, number, false)?, seed })
     };
     let settings: Vec<Settings> = lines.iter().enumerate().map(settings).collect::<Result<_>>()?;
-    let Ends { near, far, networks } = Ends::make(args.mtu).map_err(no_network)?;
-    let mut ends = vec![FurtherEnds { near, far, addresses: networks.addresses.clone() }];
-    for metric in (1..=u8::MAX).take(lines.len() - 1) {
-        ends.push(networks.add_line(args.mtu, metric).map_err(no_network)?);
-    }
+    let Ends { lines: ends, networks } = Ends::make(args.mtu, lines.len()).map_err(no_network)?;
     // Before there are other threads, so that they leave signals to us.
     let mut programs = Programs::new()?;
     let (mut addresses, mut emulations) = (Vec::new(), Vec::new());
-    for (FurtherEnds { near, far, addresses: of_line }, settings) in ends.into_iter().zip(settings) {
+    for (LineEnds { near, far, addresses: of_line }, settings) in ends.into_iter().zip(settings) {
         addresses.push(of_line);
         emulations.push(Emulation::start(near, far, settings)?);
     }

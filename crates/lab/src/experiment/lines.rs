@@ -3,14 +3,12 @@
 use crate::link::line_seed;
 use glassline_media::Time;
 use glassline_transport::emulator::{ConfigError, Datagram, Delivery, End, Link, LinkConfig, Network};
-use glassline_transport::link::{Bonding, MAX_PATHS, Path};
+use glassline_transport::link::{MAX_PATHS, Path};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use thiserror::Error;
 
 /// The most lines of an experiment: as many as a link can have paths.
 pub const MAX_LINES: usize = MAX_PATHS;
-/// What goes over which path, where there are several.
-pub(super) const BONDING: Bonding = Bonding::Sum;
 
 /// What a line is like.
 #[derive(Clone, Debug, Default, PartialEq)]

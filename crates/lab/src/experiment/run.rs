@@ -18,7 +18,7 @@ use glassline_measure::CompareError;
 use glassline_media::quantity::Bitrate;
 use glassline_media::{FrameRate, Picture, Stage, Stamps, Time, Utc};
 use glassline_transport::emulator::{End, Spread};
-use glassline_transport::link::{Controller, Error as LinkError, Event, Fec, MessageId};
+use glassline_transport::link::{Bonding, Controller, Error as LinkError, Event, Fec, MessageId};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use thiserror::Error;
@@ -38,6 +38,9 @@ pub struct Setup {
     /// The lines between both ends, 1 to [`MAX_LINES`](super::MAX_LINES). Where there are several, each is a path of
     /// the link; the link is connected over the first one, and pictures begin once all paths are up.
     pub lines: Vec<Line>,
+    /// How several lines are used; a single one is used alike with each. There may be as many lines as
+    /// [`Bonding::max_paths`] says.
+    pub bonding: Bonding,
     /// What all chance follows from.
     pub seed: u64,
     /// Of the source.
@@ -345,6 +348,9 @@ pub fn run(
 ) -> Result<Outcome, ExperimentError> {
     let mut world = World::new(&setup.lines, setup.seed, |settings| {
         settings.controller = setup.controller;
+        if setup.lines.len() > 1 {
+            settings.bonding = setup.bonding;
+        }
         settings.probing_percent = setup.probing_percent;
     })
     .map_err(ExperimentError::Network)?;

@@ -1,6 +1,6 @@
 //! Two endpoints of a link on emulated lines, in virtual time.
 
-use super::lines::{BONDING, Line, Lines};
+use super::lines::{Line, Lines};
 use glassline_media::Time;
 use glassline_transport::emulator::End;
 use glassline_transport::link::{Credentials, Endpoint, Event, Key, Link, LinkId, Path, Settings};
@@ -26,9 +26,6 @@ impl World {
         let lines = Lines::new(lines, seed)?;
         let mut near =
             Settings { name: b"near".to_vec(), ..Settings::new(Credentials::Shared(Key([7; 32]))) };
-        if lines.count() > 1 {
-            near.bonding = BONDING;
-        }
         adjust(&mut near);
         let far = Settings { listen: true, name: b"far".to_vec(), ..near.clone() };
         let seed_of =

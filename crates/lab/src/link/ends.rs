@@ -1,4 +1,4 @@
-//! Two networks with a TUN device in each; this program holds the devices' other sides.
+//! Two networks with a TUN device in each for every line between them; this program holds the devices' other sides.
 
 use glassline_io::namespace::{self, NamespaceError, NetworkNamespace};
 use glassline_io::tun::{self, Tun, TunError};
@@ -8,17 +8,15 @@ use thiserror::Error;
 /// Two networks that see nothing of each other but through us.
 #[derive(Debug)]
 pub struct Ends {
-    /// The device outside.
-    pub far: Tun,
-    /// The device inside.
-    pub near: Tun,
+    /// The devices of each line between them; at least one.
+    pub lines: Vec<LineEnds>,
     /// What they are devices of.
     pub networks: Networks,
 }
 
-/// A further line between two networks.
+/// One line between two networks.
 #[derive(Debug)]
-pub struct FurtherEnds {
+pub struct LineEnds {
     /// Its device outside.
     pub far: Tun,
     /// Its device inside.
@@ -68,15 +66,19 @@ pub enum EndsError {
 }
 
 impl Ends {
-    /// Makes the networks, and comes back to the outer one. Device `glN` outside has the address 100.64.N.1, that inside
-    /// 100.64.N.2, N the first number that is free outside.
+    /// Makes the networks with this many `lines`, at least one, and comes back to the outer one. Device `glN` of a line has
+    /// outside the address 100.64.N.1 and inside 100.64.N.2, N the first number that is free outside.
+    ///
+    /// Inside, packets for a line's own far address go over it, as do those of sockets that are bound to its device, wherever
+    /// they lead: each line has a default route of its own, which stands behind those of the lines before it.
     ///
     /// Outside is the network of the calling process where it may administer that (root), and else a new one in a user
     /// namespace of its own, into which the process moves. It must be the only thread.
     ///
     /// # Errors
-    /// Where the system gives no namespaces or devices.
-    pub fn make(mtu_bytes: u32) -> Result<Ends, EndsError> {
+    /// Where the system gives no namespaces or devices, or there are more lines than devices have numbers (256, those of
+    /// other links counted).
+    pub fn make(mtu_bytes: u32, lines: usize) -> Result<Ends, EndsError> {
         let is_outside_own = namespace::may_administer();
         if !is_outside_own {
             namespace::unshare_user()?;
@@ -90,8 +92,13 @@ impl Ends {
         // Back, whether that worked or not.
         outside.enter()?;
         let (near, inside) = made?;
+        let mut ends = vec![LineEnds { far, near, addresses: addresses.clone() }];
         let networks = Networks { addresses, is_outside_own, outside, inside };
-        Ok(Ends { far, near, networks })
+        for number in 1..lines {
+            // A device that has no number is refused before its metric counts.
+            ends.push(networks.add_line(mtu_bytes, u8::try_from(number).unwrap_or(u8::MAX))?);
+        }
+        Ok(Ends { lines: ends, networks })
     }
 
     fn inside(addresses: &Addresses, mtu_bytes: u32) -> Result<(Tun, NetworkNamespace), EndsError> {
@@ -125,13 +132,9 @@ fn open_inside(addresses: &Addresses, mtu_bytes: u32, metric: u8) -> Result<Tun,
 }
 
 impl Networks {
-    /// Makes the devices of a further line between the same networks, with the next number that is free. Inside, packets
-    /// for its own far address go over it, as do those of sockets that are bound to its device, wherever they lead: it has
-    /// a default route of its own, which stands behind those of the lines before it (`metric`, from 1 up).
-    ///
-    /// # Errors
-    /// Where the system gives no devices, or the thread cannot move.
-    pub fn add_line(&self, mtu_bytes: u32, metric: u8) -> Result<FurtherEnds, EndsError> {
+    /// Makes the devices of a further line, with the next number that is free. `metric` (from 1 up) is that of its default
+    /// route.
+    fn add_line(&self, mtu_bytes: u32, metric: u8) -> Result<LineEnds, EndsError> {
         let (far, addresses) = open_outside(mtu_bytes)?;
         let near = self.within(|| {
             let near = open_inside(&addresses, mtu_bytes, metric)?;
@@ -139,7 +142,7 @@ impl Networks {
             tun::loosen_source_check(near.name())?;
             Ok::<Tun, EndsError>(near)
         })??;
-        Ok(FurtherEnds { far, near, addresses })
+        Ok(LineEnds { far, near, addresses })
     }
 
     /// Runs `action` with this thread in the inner network: what it starts is there.

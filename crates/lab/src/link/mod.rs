@@ -6,7 +6,7 @@
 //!  gl0, 100.64.0.1  ◄── up ◄───────────── gl0, 100.64.0.2, the default route
 //!                   ───────────► down ──►
 //! ```
-//! Several lines between the same networks ([`Networks::add_line`]) have a pair of devices and an [`Emulation`] each.
+//! Several lines between the same networks ([`LineEnds`]) have a pair of devices and an [`Emulation`] each.
 //!
 //! One thread reads both devices, has the links say when each packet leaves, and sleeps in between on a timer of the
 //! kernel's.
@@ -15,7 +15,7 @@ mod ends;
 mod report;
 mod run;
 
-pub use ends::{Addresses, Ends, EndsError, FurtherEnds, Networks};
+pub use ends::{Addresses, Ends, EndsError, LineEnds, Networks};
 pub use report::{Direction, Millis, Packets, QueueFill, Report};
 pub use run::{Carried, DirectionSettings, Emulation, Settings};
 

@@ -1,6 +1,6 @@
 //! What a link did, for people and for programs.
 
-use glassline_transport::emulator::{Counters, DropReason, Figures, Flow, Spread};
+use glassline_transport::emulator::{Bin, Counters, DropReason, Figures, Flow, Spread};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -141,6 +141,22 @@ impl Direction {
     }
 }
 
+impl Direction {
+    /// The same direction within a time of which these are the figures: rates, queue and delays are of that time. What is counted
+    /// (`arrived`, `delivered`, `duplicated`, `dropped`) stays that of the whole run.
+    pub fn within(&self, figures: Figures) -> Direction {
+        let departed = Bin::merged(figures.bins().0).departed_bytes;
+        Direction {
+            arrived: self.arrived,
+            delivered: self.delivered,
+            duplicated: self.duplicated,
+            dropped: self.dropped.clone(),
+            rate_bps: departed as f64 * 8.0 / figures.duration().as_secs_f64().max(1e-9),
+            ..Direction::new(&Counters::default(), figures, self.constant_bps)
+        }
+    }
+}
+
 impl Report {
     /// A table for people.
     pub fn table(&self) -> String {
@@ -191,7 +207,7 @@ fn spread(millis: &Millis) -> String {
 pub(crate) mod tests {
     use super::*;
     use glassline_media::Time;
-    use glassline_transport::emulator::{Link, LinkConfig, Loss, Queue};
+    use glassline_transport::emulator::{Event, Link, LinkConfig, Loss, Queue};
 
     /// Two seconds at 2 Mbit/s over a link of 1 Mbit/s, and half a second for the rest.
     pub(crate) fn report() -> Report {
@@ -228,6 +244,22 @@ pub(crate) mod tests {
             assert!(table.contains(words), "{words}: {table}");
         }
         assert!(!table.contains("dropped: size") && table.contains("unlimited"), "{table}");
+    }
+
+    #[test]
+    fn a_part_of_a_run_has_rates_of_its_own() {
+        let mut figures = Figures::new(Time::from_millis(1_000));
+        figures.add(&Event::Departure {
+            at: Time::from_millis(1_100),
+            bytes: 1_000,
+            arrived: Time::from_millis(1_060),
+        });
+        figures.advance(Time::from_millis(1_500));
+        let (whole, part) = (report().up, report().up.within(figures));
+        assert_eq!((part.arrived, &part.dropped), (whole.arrived, &whole.dropped));
+        // 1000 bytes in half a second.
+        assert_eq!((part.rate_bps, part.capacity_bps), (16_000.0, whole.capacity_bps));
+        assert_eq!((part.queue_delay_ms.count, part.queue_delay_ms.max), (1, 40.0));
     }
 
     #[test]

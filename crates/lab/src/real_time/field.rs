@@ -1,18 +1,16 @@
-//! What the two systems that are measured have in common: the line between the ends, where it happens, and the figures that
+//! What the two systems that are measured have in common: where it happens, and the figures that
 //! come of what was seen.
 
 use super::clip::Clip;
+use super::lines::{Carried, Lines, Way};
 use super::matching::Matched;
 use super::process::Watch;
 use super::scratch::Scratch;
-use crate::experiment::{Outcome, StageTime};
-use crate::link::{DirectionSettings, Emulation, Ends, Networks, Report, Settings};
-use anyhow::{Context, Result};
+use crate::experiment::{LineOutcome, Outcome, StageTime};
 use glassline_direct::SenderCounters;
-use glassline_io::tun::Tun;
 use glassline_measure::ssim::Ssim;
 use glassline_media::Size;
-use glassline_transport::emulator::{Bin, Figures, LinkConfig, Service};
+use glassline_transport::emulator::Spread;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -23,54 +21,9 @@ pub(super) const CONNECT: Duration = Duration::from_secs(30);
 /// Pictures are waited for so long after the last was captured.
 pub(super) const AFTER: Duration = Duration::from_secs(5);
 
-/// The line between both sides, one emulation after the other.
-#[derive(Debug)]
-pub(super) struct Line {
-    networks: Networks,
-    devices: Option<(Tun, Tun)>,
-}
-
-/// What a line is like for one run.
-#[derive(Clone, Debug)]
-pub(super) struct Way {
-    pub(super) up: LinkConfig,
-    pub(super) down: LinkConfig,
-    pub(super) seed: u64,
-    /// Pictures are compared with what was captured.
-    pub(super) is_judged: bool,
-}
-
-impl Line {
-    /// Between both ends of these networks.
-    pub(super) fn new(ends: Ends) -> Line {
-        Line { networks: ends.networks, devices: Some((ends.near, ends.far)) }
-    }
-
-    pub(super) fn networks(&self) -> &Networks {
-        &self.networks
-    }
-
-    /// Has it carry packets; traces begin now.
-    pub(super) fn start(&mut self, way: &Way) -> Result<Emulation> {
-        let (near, far) = self.devices.take().context("the line is in use, or has failed")?;
-        let direction = |config: &LinkConfig| DirectionSettings { config: config.clone(), log: None };
-        Emulation::start(
-            near,
-            far,
-            Settings { up: direction(&way.up), down: direction(&way.down), seed: way.seed },
-        )
-    }
-
-    pub(super) fn end(&mut self, emulation: Emulation) -> Result<Report> {
-        let carried = emulation.end()?;
-        self.devices = Some((carried.near, carried.far));
-        Ok(carried.report)
-    }
-}
-
 /// Where it happens.
 pub(super) struct Field<'a> {
-    pub(super) line: Line,
+    pub(super) lines: Lines,
     pub(super) clip: &'a Clip,
     pub(super) scratch: &'a Scratch,
     pub(super) watch: Watch<'a>,
@@ -85,10 +38,9 @@ pub(super) struct Run {
     pub(super) judged: u64,
     /// Of each picture that was shown.
     pub(super) sizes: Vec<Size>,
-    pub(super) link: Report,
-    /// Of the ways up and down while it was looked at.
-    pub(super) window: [Figures; 2],
-    /// From the line's begin to the first picture that was shown.
+    /// Of each line.
+    pub(super) carried: Vec<Carried>,
+    /// From the lines' begin to the first picture that was shown.
     pub(super) connected: Duration,
     pub(super) counters: SenderCounters,
     /// Where the time of pictures went, as the ends themselves say; empty of a black box.
@@ -109,9 +61,9 @@ pub struct RealTime {
     pub unread: u64,
     /// How many pictures were shown in which size.
     pub sizes: BTreeMap<String, u64>,
-    /// From the line's begin, and with it the trace's, to the first picture that was shown, s.
+    /// From the lines' begin, and with it the traces', to the first picture that was shown, s.
     pub connected_s: f64,
-    /// How much later than due the emulator has handed packets on, ms: the 99th percentile.
+    /// How much later than due the emulator has handed packets on, ms: the 99th percentile, of several lines the longest.
     pub lateness_p99_ms: f64,
     /// What a browser says of how it has sent; `None` of ours.
     pub peer: Option<Value>,
@@ -141,27 +93,26 @@ impl Run {
             unread: self.matched.unread,
             sizes,
             connected_s: self.connected.as_secs_f64(),
-            lateness_p99_ms: self.link.lateness_ms.p99,
+            lateness_p99_ms: self.carried.iter().map(|line| line.report.lateness_ms.p99).fold(0.0, f64::max),
             peer: Some(self.details.clone()).filter(|details| !details.is_null()),
         }
     }
 
     /// What became of each picture.
     pub(super) fn outcome(&self, way: &Way) -> Outcome {
-        let [up, _] = &self.window;
-        let all = Bin::merged(up.bins().0);
+        let lines: Vec<LineOutcome> =
+            self.carried.iter().zip(&way.lines).map(|(carried, line)| carried.outcome(line)).collect();
+        let mut queue_delay = Spread::default();
+        self.carried.iter().for_each(|line| queue_delay.merge(line.window.queue_delay()));
         Outcome {
             slots: self.matched.slots.clone(),
             ssim: self.ssim,
-            capacity_bytes: match way.up.service {
-                Service::Unlimited => None,
-                Service::Rate(rate) => Some(rate as f64 / 8.0 * up.duration().as_secs_f64()),
-                Service::Trace(_) | Service::TraceOnce(_) => Some(all.capacity_bytes as f64),
-            },
-            carried_bytes: all.departed_bytes,
-            queue_p50: up.queue_delay().quantile(0.5),
-            queue_p95: up.queue_delay().quantile(0.95),
-            dropped_packets: all.dropped_packets,
+            capacity_bytes: lines.iter().map(|line| line.capacity_bytes).sum(),
+            carried_bytes: lines.iter().map(|line| line.carried_bytes).sum(),
+            queue_p50: queue_delay.quantile(0.5),
+            queue_p95: queue_delay.quantile(0.95),
+            dropped_packets: lines.iter().map(|line| line.dropped_packets).sum(),
+            lines,
             counters: self.counters,
             stages: self.stages.clone(),
             ..Outcome::default()

@@ -15,6 +15,7 @@ pub(crate) mod browser;
 mod cdp;
 mod clip;
 mod field;
+mod lines;
 mod matching;
 mod ours;
 pub(crate) mod peer;

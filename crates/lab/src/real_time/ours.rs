@@ -4,19 +4,18 @@
 //! by one clock: both pipes are part of the delay.
 
 use super::clip::Clip;
-use super::field::{AFTER, CONNECT, Field, Run, Way};
+use super::field::{AFTER, CONNECT, Field, Run};
+use super::lines::{Carried, Way};
 use super::matching::{Seen, matched};
 use super::process::Program;
 use super::score::Judge;
 use crate::experiment::StageTime;
-use crate::link::Report;
 use anyhow::{Context, Result, ensure};
 use glassline_direct::SenderCounters;
 use glassline_io::clock::Clock;
 use glassline_measure::barcode;
 use glassline_media::container::y4m;
 use glassline_media::{Picture, Size, Stage};
-use glassline_transport::emulator::Figures;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::File;
@@ -34,7 +33,7 @@ use std::time::Duration;
 pub struct Direct {
     /// The program `glassline`.
     pub program: PathBuf,
-    /// What `send` is told beside input, address and key.
+    /// What `send` is told beside input, address, key and, where there are several lines, its paths.
     pub options: Vec<OsString>,
 }
 
@@ -69,8 +68,7 @@ struct Notes {
 
 /// What is left of a call when both programs have ended.
 struct Call {
-    link: Report,
-    window: [Figures; 2],
+    carried: Vec<Carried>,
     connected: Duration,
     /// The sender's own.
     report: Value,
@@ -83,7 +81,7 @@ pub(super) fn run(field: &mut Field<'_>, direct: &Direct, way: &Way, length: Dur
     let file = field.scratch.file("shown.luma");
     let kept = File::options().read(true).write(true).create(true).truncate(true).open(file);
     let (kept, notes) = (kept.context("cannot keep what is shown")?, Notes::default());
-    let Call { link, window, connected, report, received } = call(field, direct, way, length, &kept, &notes)?;
+    let Call { carried, connected, report, received } = call(field, direct, way, length, &kept, &notes)?;
     let (captures, shown) = (lock(&notes.captures).clone(), lock(&notes.shown).clone());
     let seen: Vec<Seen> = shown.iter().map(|shown| shown.seen).collect();
     let mut matched = matched(&captures, &seen, length);
@@ -106,8 +104,7 @@ pub(super) fn run(field: &mut Field<'_>, direct: &Direct, way: &Way, length: Dur
         ssim,
         judged,
         sizes: shown.iter().map(|shown| shown.size).collect(),
-        link,
-        window,
+        carried,
         connected,
         counters: counters(&report),
         stages: stages(&received),
@@ -139,7 +136,7 @@ fn call(
 ) -> Result<Call> {
     let key = key(field, direct)?;
     let (scratch, clip, watch) = (field.scratch, field.clip, &field.watch);
-    let far = field.line.networks().addresses.far;
+    let far = field.lines.networks().addresses.far;
     let bound = UdpSocket::bind((far, 0)).and_then(|socket| socket.local_addr());
     let address = format!("link://{far}:{}", bound.context("no port is free")?.port());
     let going = AtomicBool::new(true);
@@ -157,42 +154,44 @@ fn call(
             Ok(receiver.said().contains("listening").then_some(()))
         })?;
         let begun = Clock::new().now();
-        let emulation = field.line.start(way)?;
+        let emulations = field.lines.start(way)?;
         let (said, errors) = (scratch.file("send.json"), scratch.file("send.err"));
         let mut command = Command::new(&direct.program);
         command.args(["send", "-", &address, "--json", "--key"]).arg(&key).args(&direct.options);
+        command.args(field.lines.devices().flat_map(|device| ["--path", device]));
         command.stdin(Stdio::piped());
         command.stdout(File::create(&said).context("cannot write what the sender reports")?);
-        let started = field.line.networks().within(|| Program::start("glassline send", &mut command, errors));
+        let started =
+            field.lines.networks().within(|| Program::start("glassline send", &mut command, errors));
         let mut sender = started??;
         let input = sender.input()?;
         scope.spawn(|| feed(input, clip, &going, &notes.captures));
         let mut check = || {
             sender.check()?;
             receiver.check()?;
-            ensure!(!emulation.has_failed(), "the link has failed");
+            ensure!(!emulations.have_failed(), "the link has failed");
             Ok(())
         };
         let first = watch.until("the first picture", CONNECT, || {
             check()?;
             Ok(lock(&notes.shown).first().map(|shown: &Shown| shown.seen.0))
         })?;
-        emulation.open_window();
+        emulations.open_window();
         let clock = Clock::new();
         watch.until("the end", length + CONNECT, || {
             check()?;
             Ok((clock.now() >= first + length).then_some(()))
         })?;
-        let window = emulation.close_window()?;
+        let windows = emulations.close_window()?;
         going.store(false, Ordering::Relaxed);
         sender.finish(AFTER, watch)?;
         receiver.interrupt();
         receiver.finish(AFTER, watch)?;
-        let link = field.line.end(emulation)?;
+        let carried = field.lines.end(emulations, windows)?;
         let report = std::fs::read(said).context("cannot read what the sender reports")?;
         let report = serde_json::from_slice(&report).context("the sender's report is no JSON")?;
         let received = json_line(&receiver.said()).context("the receiver reports nothing")?;
-        Ok(Call { link, window, connected: first.since(begun), report, received })
+        Ok(Call { carried, connected: first.since(begun), report, received })
     })
 }
 

@@ -7,7 +7,8 @@
 
 use super::browser::Browser;
 use super::clip::Clip;
-use super::field::{AFTER, CONNECT, Field, Run, Way};
+use super::field::{AFTER, CONNECT, Field, Run};
+use super::lines::Way;
 use super::matching::{Matched, Seen, matched};
 use super::process::Watch;
 use super::score::Judge;
@@ -155,7 +156,7 @@ pub(super) fn run(field: &mut Field<'_>, peer: &Webrtc, way: &Way, length: Durat
     let (clip, watch) = (field.clip, &field.watch);
     let mut camera = OsString::from("--use-file-for-fake-video-capture=");
     camera.push(clip.path());
-    let networks = field.line.networks();
+    let networks = field.lines.networks();
     let mut receiver = Browser::start(&peer.browser, "receiver", field.scratch, &[], watch)?;
     let started =
         networks.within(|| Browser::start(&peer.browser, "sender", field.scratch, &[camera], watch));
@@ -166,7 +167,7 @@ pub(super) fn run(field: &mut Field<'_>, peer: &Webrtc, way: &Way, length: Durat
 
     let (near, far) = (networks.addresses.near.to_string(), networks.addresses.far.to_string());
     let begun = Clock::new().now();
-    let emulation = field.line.start(way)?;
+    let emulations = field.lines.start(way)?;
     let mut wanted = look;
     wanted["offer"] = sender.ask("offer", &[peer.offer(&near)], watch)?;
     wanted["address"] = far.into();
@@ -174,16 +175,16 @@ pub(super) fn run(field: &mut Field<'_>, peer: &Webrtc, way: &Way, length: Durat
     let answer = receiver.ask("answer", &[wanted], watch)?;
     sender.ask("accept", &[answer], watch)?;
     let looks = |receiver: &mut Browser| -> Result<u64> {
-        ensure!(!emulation.has_failed(), "the link has failed");
+        ensure!(!emulations.have_failed(), "the link has failed");
         let state = receiver.ask("state", &[], watch)?;
         ensure!(state["connection"] != "failed", "the browsers find no way to each other");
         Ok(state["looks"].as_u64().unwrap_or(0))
     };
     watch.until("the first picture", CONNECT, || Ok((looks(&mut receiver)? > 0).then_some(())))?;
-    emulation.open_window();
+    emulations.open_window();
     let first = Clock::new().now();
     wait(first + length, watch, || looks(&mut receiver).map(drop))?;
-    let window = emulation.close_window()?;
+    let windows = emulations.close_window()?;
     // What is on its way still comes.
     sender.ask("stop", &[], watch)?;
     let (stopped, mut last) = (Clock::new().now(), 0);
@@ -194,7 +195,7 @@ pub(super) fn run(field: &mut Field<'_>, peer: &Webrtc, way: &Way, length: Durat
             break;
         }
     }
-    let link = field.line.end(emulation)?;
+    let carried = field.lines.end(emulations, windows)?;
     let told = |page: &mut Browser| -> Result<Told> {
         serde_json::from_value(page.ask("result", &[], watch)?)
             .context("the browser's page does not say what came")
@@ -218,8 +219,7 @@ pub(super) fn run(field: &mut Field<'_>, peer: &Webrtc, way: &Way, length: Durat
         ssim,
         judged,
         sizes: came.sizes(),
-        link,
-        window,
+        carried,
         connected: first.since(begun),
         stages: Vec::new(),
         counters: SenderCounters {

@@ -7,7 +7,7 @@ use glassline_measure::pattern::Pattern;
 use glassline_media::quantity::Bitrate;
 use glassline_media::{FrameRate, Picture, Size, Time, Utc};
 use glassline_transport::emulator::{LinkConfig, Loss, OutageEffect, OutageTimes, Queue, Reorder};
-use glassline_transport::link::{Controller, Fec};
+use glassline_transport::link::{Bonding, Controller, Fec};
 use std::time::Duration;
 
 const WAY: Duration = Duration::from_millis(20);
@@ -24,6 +24,7 @@ pub(crate) fn link(bits_per_s: u64) -> LinkConfig {
 pub(crate) fn setup(up: LinkConfig, seconds: u64) -> Setup {
     Setup {
         lines: vec![Line { up, down: link(5_000_000) }],
+        bonding: Bonding::Sum,
         seed: 1,
         rate: rate(),
         duration: Duration::from_secs(seconds),

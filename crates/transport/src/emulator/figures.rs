@@ -246,6 +246,18 @@ impl Spread {
         self.max = self.max.max(value);
     }
 
+    /// Counts all that another one has counted, too.
+    pub fn merge(&mut self, other: &Spread) {
+        if self.counts.is_empty() {
+            self.counts.clone_from(&other.counts);
+        } else {
+            self.counts.iter_mut().zip(&other.counts).for_each(|(all, count)| *all += count);
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
     /// How many were counted.
     pub fn count(&self) -> u64 {
         self.count
@@ -364,6 +376,26 @@ mod tests {
         // As far as time goes.
         figures.add(&Event::Arrival { at: Time::NEVER, bytes: 10 });
         assert!(figures.bins().0.len() <= Figures::MAX_BINS);
+    }
+
+    #[test]
+    fn what_two_have_counted_is_one_distribution() {
+        let of = |values: &[u64]| {
+            let mut spread = Spread::default();
+            values.iter().for_each(|&value| spread.add(Duration::from_millis(value)));
+            spread
+        };
+        let figures = |spread: &Spread| {
+            (spread.count(), spread.mean(), spread.max(), [0.3, 0.5, 0.9].map(|share| spread.quantile(share)))
+        };
+        let all = of(&[1, 2, 3, 40, 50]);
+        for (one, other) in
+            [(&[1, 50][..], &[2, 3, 40][..]), (&[], &[1, 2, 3, 40, 50]), (&[1, 2, 3, 40, 50], &[])]
+        {
+            let mut merged = of(one);
+            merged.merge(&of(other));
+            assert_eq!(figures(&merged), figures(&all));
+        }
     }
 
     proptest! {

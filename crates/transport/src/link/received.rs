@@ -28,7 +28,8 @@ pub(crate) struct Received {
     /// When the first packet that asks for an acknowledgement and has none came.
     asked_at: Option<Time>,
     asked: u32,
-    /// A number is missing, or one came late: the sender should know soon.
+    /// A number is missing before one that asks for an acknowledgement, or one came late: the sender should know at once
+    /// (RFC 9000 §13.2.1).
     disorder: bool,
     acked_at: Time,
 }
@@ -44,7 +45,8 @@ impl Received {
         match self.ranges.last_mut() {
             Some(last) if number == last.1.saturating_add(1) => last.1 = number,
             Some(last) if number > last.1 => {
-                self.disorder |= eliciting;
+                // Where this one asks for nothing, the next one that asks has the gap before it all the same.
+                self.disorder = true;
                 self.ranges.push((number, number));
             }
             None => self.ranges.push((number, number)),
@@ -182,6 +184,21 @@ mod tests {
         assert_eq!(received.next_timeout(rtt), Time::from_millis(10), "but not all too often");
         received.insert(Time::from_millis(7), 5, true);
         assert_eq!(received.next_timeout(rtt), Time::from_millis(7), "a gap is told at once");
+    }
+
+    #[test]
+    fn a_packet_that_asks_for_nothing_does_not_hide_the_gap_before_the_next_one() {
+        let (mut received, rtt) = (Received::default(), Duration::from_millis(40));
+        received.insert(Time::from_millis(1), 0, false);
+        // After an outage: an acknowledgement, and behind it a probe.
+        received.insert(Time::from_millis(9_000), 40, false);
+        assert_eq!(received.next_timeout(rtt), Time::NEVER, "it asks for nothing");
+        received.insert(Time::from_millis(9_015), 41, true);
+        assert_eq!(received.next_timeout(rtt), Time::from_millis(9_015), "a gap is told at once");
+        let mut out = Vec::new();
+        received.write_ack(Time::from_millis(9_015), Time::ZERO, 0, &mut out);
+        received.insert(Time::from_millis(9_020), 42, true);
+        assert_eq!(received.next_timeout(rtt), Time::from_millis(9_030), "once");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::experiment::{Cost, Line, Setup};
 use glassline_direct::{CodecMode, SenderSettings};
 use glassline_media::FrameRate;
 use glassline_transport::emulator::{LinkConfig, OutageEffect, OutageTimes, Outages, Queue, Service, Trace};
-use glassline_transport::link::{Controller, Fec};
+use glassline_transport::link::{Bonding, Controller, Fec};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -282,6 +282,7 @@ impl Case {
         };
         Setup {
             lines: vec![Line { up: way(self.network.up), down: way(self.network.down) }],
+            bonding: Bonding::default(),
             seed: options.seed,
             rate: options.rate,
             duration: self.duration(traces, options),
