@@ -116,6 +116,10 @@ impl LinkAccess for Way<'_> {
         self.link.budget(channel, horizon)
     }
 
+    fn is_shared(&mut self) -> Result<bool, LinkError> {
+        self.link.is_shared()
+    }
+
     fn budget_ahead(&mut self, _: Time, after: Duration, horizon: Duration) -> Result<u64, LinkError> {
         self.link.budget_ahead(after, VIDEO, horizon)
     }

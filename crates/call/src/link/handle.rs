@@ -553,6 +553,14 @@ impl Link {
         Ok(self.lock().link(self.0.id)?.budget(now, channel, delay))
     }
 
+    /// Whether each message leaves by several paths.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the link has gone.
+    pub fn is_shared(&self) -> Result<bool, Error> {
+        Ok(self.lock().link(self.0.id)?.is_shared())
+    }
+
     /// What [`Link::budget`] will be `after` so long, where nothing is sent until then.
     ///
     /// # Errors

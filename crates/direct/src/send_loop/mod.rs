@@ -55,6 +55,14 @@ pub trait LinkAccess {
     /// The link is gone.
     fn budget(&mut self, now: Time, channel: u8, horizon: Duration) -> Result<u64, LinkError>;
 
+    /// Whether each message leaves by several paths ([`Link::is_shared`](glassline_transport::link::Link::is_shared)).
+    ///
+    /// # Errors
+    /// The link is gone.
+    fn is_shared(&mut self) -> Result<bool, LinkError> {
+        Ok(false)
+    }
+
     /// What the budget of channel [`VIDEO`] will be `after` so long, where nothing is sent until then
     /// ([`Link::budget_ahead`](glassline_transport::link::Link::budget_ahead)).
     ///
@@ -224,7 +232,7 @@ impl SendLoop {
 
     /// What pictures may take now, bytes.
     fn budget(&self, now: Time, silence: Duration, link: &mut impl LinkAccess) -> Result<u64, LinkError> {
-        let horizon = self.sender.horizon(now, silence);
+        let horizon = self.sender.horizon(now, silence, link.is_shared()?);
         let share = pictures_share(link.budget(now, VIDEO, horizon)?, link.sound_bytes_per_second(), horizon);
         Ok(if self.is_first { (share as f64 * FIRST_SHARE) as u64 } else { share })
     }
@@ -242,7 +250,7 @@ impl SendLoop {
         if self.is_first || !self.sender.has_cheap_candidates() {
             return Ok(budget);
         }
-        let horizon = self.sender.horizon(now, silence);
+        let horizon = self.sender.horizon(now, silence, link.is_shared()?);
         let ahead = link.budget_ahead(now, self.encoding, horizon)?;
         Ok(budget.max(pictures_share(ahead, link.sound_bytes_per_second(), horizon)))
     }

@@ -142,6 +142,10 @@ impl LinkAccess for Near<'_> {
         Ok(self.world.link(End::Near).map_or(0, |link| link.budget(now, channel, horizon)))
     }
 
+    fn is_shared(&mut self) -> Result<bool, LinkError> {
+        Ok(self.world.link(End::Near).is_some_and(|link| link.is_shared()))
+    }
+
     fn budget_ahead(&mut self, now: Time, after: Duration, horizon: Duration) -> Result<u64, LinkError> {
         Ok(self.world.link(End::Near).map_or(0, |link| link.budget_ahead(now, after, VIDEO, horizon)))
     }

@@ -16,7 +16,7 @@ const LIFE: Duration = Duration::from_millis(500);
 /// Trains that are remembered, at most: pictures at 120 a second.
 const MOST: usize = 60;
 /// Fewer trains say nothing of how much they differ.
-const LEAST: usize = 3;
+const LEAST: usize = 5;
 /// The share of trains that may have been slower than the rate that is counted with, and how much more than that one is sent:
 /// trains that are slowed down by nothing measure a little less than what the path carries. (Measured on cellular traces with
 /// pictures that use nine tenths of their budgets: less of either buys delay with size, at the price that shorter pictures have
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_is_old_or_little_says_nothing() {
-        assert_eq!(trains([100_000, 100_000]).usual(Time::from_millis(66)), None);
+        assert_eq!(trains([100_000; 4]).usual(Time::from_millis(132)), None);
         assert_eq!(trains([100_000; 10]).usual(Time::from_millis(1_000)), None);
         // A path that has become wider is known to be after half a second.
         let wider = trains([100_000; 10].into_iter().chain([400_000; 12]));

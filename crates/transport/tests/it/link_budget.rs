@@ -107,13 +107,13 @@ fn a_budget_ahead_counts_what_leaves_meanwhile_and_is_what_the_budget_is_then() 
     let now = world.now();
     let link = world.link(End::Near).unwrap();
     let ahead =
-        [0, 8, 200].map(|millis| link.budget_ahead(now, Duration::from_millis(millis), 1, INTERVAL) as f64);
+        [0, 8].map(|millis| link.budget_ahead(now, Duration::from_millis(millis), 1, INTERVAL) as f64);
     let (before, then) = (budget(&mut world, 1), now + Duration::from_millis(8));
     assert!(before < 0.9 * free && ahead[0] == before, "{ahead:?}, {before} of {free}");
     world.run_until(then, |_| false);
+    // What is answered meanwhile tells of more.
     let after = budget(&mut world, 1);
-    assert!(ahead[1] > before && (ahead[1] / after - 1.0).abs() < 0.3, "{ahead:?}, {after}");
-    assert!(ahead[2] <= 1.1 * free, "{ahead:?} of {free}");
+    assert!(ahead[1] > 1.1 * before && ahead[1] < 1.05 * after, "{ahead:?}, {after}");
 }
 
 /// Opens another channel and hands it so much.

@@ -43,7 +43,7 @@ impl Film {
     }
 }
 
-/// Opens the channel of pictures, and sends 30 of them a second, each as large as `fill` of what the link has for 1.15 times the time
+/// Opens the channel of pictures, and sends 30 of them a second, each as large as `fill` of what the link has for 1.35 times the time
 /// from one to the next.
 fn film(pair: &mut Pair, seconds: u64, fill: f64, mut change: impl FnMut(u64, &mut Pair)) -> Film {
     let options = Options {
@@ -66,7 +66,7 @@ fn film(pair: &mut Pair, seconds: u64, fill: f64, mut change: impl FnMut(u64, &m
     for number in 0..seconds * 30 {
         change(number * 1000 / 30, pair);
         let now = pair.now();
-        let budget = pair.link(End::Near).unwrap().budget(now, VIDEO, INTERVAL.mul_f64(1.15));
+        let budget = pair.link(End::Near).unwrap().budget(now, VIDEO, INTERVAL.mul_f64(1.35));
         if budget >= 400 {
             let mut bytes = vec![7; (budget as f64 * fill) as usize];
             bytes[..8].copy_from_slice(&now.as_nanos().to_be_bytes());

@@ -364,6 +364,11 @@ impl Link {
         size
     }
 
+    /// Whether each message leaves by several paths: then one that waits for a quick path keeps that busy.
+    pub fn is_shared(&self) -> bool {
+        self.paths.are_summed()
+    }
+
     /// What [`Link::budget`] will be `after` so long, where nothing is sent until then: what is under way leaves meanwhile. For
     /// an application that makes a message in that time. Where several paths share messages it is the budget now.
     pub fn budget_ahead(&self, now: Time, after: Duration, channel: u8, delay: Duration) -> u64 {

@@ -18,10 +18,7 @@ use super::paths::Paths;
 use super::statistics::LinkStatistics;
 use crate::link::{Bonding, MAX_PATHS};
 
-/// Where several paths share a message it may take so many times the time to leave that was asked for: what waits for a quick path then
-/// keeps that busy until the next message comes.
-const SHARED_HORIZON: f64 = 1.35 / 1.15;
-/// Messages follow each other as quickly as this share of it.
+/// Messages follow each other as quickly as this share of the time within which one is to leave.
 const INTERVAL_SHARE: f64 = 1.0 / 1.35;
 /// What waits beside a new message is no more than this share of what leaves until the next one: a message begins when the one
 /// before it has left, and one that has not begun when the next one comes is left out.
@@ -161,7 +158,7 @@ impl Paths {
         }
         let behind = self.behind();
         let carrying = || (0..self.count()).filter(|on| self.carries(*on));
-        let delay = SHARED_HORIZON * delay.as_secs_f64();
+        let delay = delay.as_secs_f64();
         let all = self.time_for(delay, &behind);
         let time = |on: usize| if self[on].trial.is_on(now) { delay } else { (all - behind[on]).max(0.0) };
         let each = |on: usize| of(&self[on], Duration::from_secs_f64(time(on))).max(0.0);
@@ -175,7 +172,6 @@ impl Paths {
 
     /// Finds out which paths are not used for messages that are to leave within `delay`, and has their trials begin.
     pub(super) fn try_unused(&mut self, now: Time, delay: Duration) {
-        let delay = delay.mul_f64(SHARED_HORIZON);
         if !self.are_summed() {
             return;
         }
