@@ -1,4 +1,4 @@
-//! What the trains of the last moments say of a path whose rate changes from one picture to the next.
+//! What the trains of the last moments say of a path where the rate changes from one picture to the next.
 //!
 //! The rate that a path is known to carry follows the fastest train, so that more room is used as soon as it shows, and falls where a
 //! queue stands. On a cellular network, which carries three times as much in one picture's time as in the next, it is therefore
