@@ -91,7 +91,10 @@ fn assert_av1(units: &[AccessUnit]) {
 #[test]
 fn a_page_of_the_program_itself_gets_a_key_frame_when_a_viewer_comes_and_none_before() {
     if cfg!(not(feature = "x264")) {
-        return glassline_test_support::skip("a_page_gets_a_key_frame", "built without x264");
+        return glassline_test_support::skip(
+            "a_page_of_the_program_itself_gets_a_key_frame_when_a_viewer_comes_and_none_before",
+            "built without x264",
+        );
     }
     let scratch = Scratch::new("direct-av1-page");
     let (mut receiver, link) = receive("preview:127.0.0.1:0", &[]);
