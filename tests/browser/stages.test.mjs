@@ -134,6 +134,7 @@ for (const engine of ["webcodecs", "mse", "hls"]) {
     await page.evaluate((code) => glasslineLab.start([[code]]), CODE);
     const middle = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];
     const apart = [];
+    let last = "";
     // A machine that stands still moves one of the two: they agree where it does not.
     await until("a second in which both agree", async () => {
       await page.evaluate(() => glasslineLab.take());
@@ -141,10 +142,14 @@ for (const engine of ["webcodecs", "mse", "hls"]) {
       const looks = await page.evaluate(() => glasslineLab.take());
       const ages = looks.filter((look) => look.length > 1).map(ageOf);
       const told = (await stats(page)).delayMs?.p50;
-      if (ages.length < 10 || told === undefined) return false;
+      if (ages.length < 10 || told === undefined) {
+        const seen = await stats(page);
+        last = JSON.stringify([ages.length, looks.length, seen]).slice(0, 900);
+        return false;
+      }
       apart.push(told - middle(ages));
       return Math.abs(apart.at(-1)) < REFRESH_MS / 2;
-    }, () => apart);
+    }, () => (apart.length > 0 ? apart : last));
     t.diagnostic(`${engine}: apart ${apart.map((ms) => ms.toFixed(1)).join(", ")} ms`);
   });
 }
