@@ -18,9 +18,10 @@ const MOST: usize = 60;
 /// Fewer trains say nothing of how much they differ.
 const LEAST: usize = 5;
 /// The share of trains that may have been slower than the rate that is counted with, and how much more than that one is sent:
-/// trains that are slowed down by nothing measure a little less than what the path carries. (Measured on cellular traces with
+/// trains that are slowed down by nothing measure a little less than what the path carries. (Measured on twelve cellular traces with
 /// pictures that use nine tenths of their budgets: less of either buys delay with size, at the price that shorter pictures have
-/// too. With these, pictures are as large as without them, and by 2 to 10 % less late at the 95th percentile.)
+/// too. With these, pictures are as large as without them, and on average by 2 % less late at the 95th percentile: of four that were
+/// looked at one by one, by 6 and 7 % less on two and by 2 % more on the others.)
 const SLOWER: f64 = 0.5;
 const MARGIN: f64 = 1.3;
 
