@@ -1,7 +1,6 @@
 use super::*;
-use glassline_delivery::stream::{self, Backlog, FlushPolicy, Mux, Pacing, Prebuffer};
-use glassline_io::clock::Clock;
-use glassline_streams::{FreeNames, NoThreads};
+use crate::direct::relay_for_tests;
+use glassline_delivery::stream::Mux;
 
 fn at(millis: u64) -> Time {
     Time::from_millis(millis)
@@ -43,14 +42,7 @@ fn unknown_viewers_get_one_from_time_to_time_while_there_is_a_stream() {
 
 #[test]
 fn viewers_of_a_relay_in_this_process_get_one_when_they_come_or_lose_their_place_and_not_before() {
-    let settings = stream::Settings {
-        backlog: Backlog { time: Duration::from_secs(10), bytes: 8 << 20 },
-        flush: FlushPolicy::Frame,
-        pacing: Pacing::Off,
-        prebuffer: Prebuffer::NONE,
-    };
-    let plan = FreeNames { settings, max_streams: 4 };
-    let streams = Arc::new(Streams::new(Arc::new(plan), Arc::new(NoThreads), Clock::new()));
+    let streams = relay_for_tests::streams();
     let name = StreamName::parse("a").unwrap();
     let wish = KeyFrameWish::new(Viewers::Of(Arc::clone(&streams), name.clone()));
     let publisher = streams.publish(&name, Mux::MpegTs).unwrap();

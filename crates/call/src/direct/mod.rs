@@ -21,6 +21,8 @@ mod mailbox;
 mod muxing;
 mod publish;
 mod receive;
+#[cfg(test)]
+mod relay_for_tests;
 mod send;
 #[cfg(feature = "opus")]
 mod sound_receive;

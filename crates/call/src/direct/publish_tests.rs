@@ -1,13 +1,12 @@
 use super::*;
+use crate::direct::relay_for_tests;
 use bytes::Bytes;
-use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
 use glassline_direct::CodedFrame;
 use glassline_direct::coded::{ReceivedUnit, UnitHeader};
 use glassline_direct::wire::{FrameCodec, PictureHeader, StateTag};
 use glassline_media::bitstream;
 use glassline_media::container::ts::{self, Demuxer};
 use glassline_media::{PixelFormat, Size, Utc};
-use glassline_streams::{FreeNames, NoThreads};
 use glassline_studio::capture::Input;
 use glassline_test_support::program::Scratch;
 use std::path::PathBuf;
@@ -31,14 +30,7 @@ fn to_relay() -> (Publisher, Arc<Streams>) {
 }
 
 fn to_relay_with(av1: Av1Frames) -> (Publisher, Arc<Streams>) {
-    let settings = stream::Settings {
-        backlog: Backlog { time: Duration::from_secs(10), bytes: 8 << 20 },
-        flush: FlushPolicy::Frame,
-        pacing: Pacing::Off,
-        prebuffer: Prebuffer::NONE,
-    };
-    let plan = FreeNames { settings, max_streams: 4 };
-    let streams = Arc::new(Streams::new(Arc::new(plan), Arc::new(NoThreads), Clock::new()));
+    let streams = relay_for_tests::streams();
     let to = PublishTo::Relay { streams: Arc::clone(&streams), name: name() };
     (Publisher::new(PublishSettings { to, request: request(), av1 }), streams)
 }
