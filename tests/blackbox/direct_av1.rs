@@ -200,6 +200,24 @@ fn files_have_av1_as_it_came_or_h264_as_the_options_say() {
 }
 
 #[test]
+fn a_file_of_frames_as_they_come_keeps_a_sender_that_may_choose_at_one_codec_and_size() {
+    let scratch = Scratch::new("direct-av1-auto");
+    let (file, decisions) = (scratch.file("kept.ivf"), scratch.file("decisions.jsonl"));
+    let (mut receiver, link) = receive(&file, &["--once"]);
+    let options = ["--insecure", "--codec", "auto", "--duration", "4s", "--json", "--decisions", &decisions];
+    let sent = glassline(&[&["send", SOURCE, &link][..], &options].concat());
+    assert_eq!((sent.status, receiver.wait().code()), (Some(0), Some(0)), "{}", receiver.output());
+    let told: Value = serde_json::from_str(sent.text().trim()).unwrap();
+    assert_eq!((told["codec"].as_str(), told["codec_changes"].as_u64()), (Some("av1"), Some(0)), "{told}");
+    assert!(told["sent"].as_u64() > Some(20), "{told}");
+    let decisions = std::fs::read_to_string(decisions).unwrap();
+    for decision in decisions.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        assert_eq!((&decision["codec"], &decision["size"]), (&"av1".into(), &"320x180".into()), "{decision}");
+    }
+    assert_eq!(std::fs::read(file).unwrap().get(8..12), Some(&b"AV01"[..]));
+}
+
+#[test]
 fn options_that_would_do_nothing_are_refused() {
     let scratch = Scratch::new("direct-av1-refused");
     for (output, options, complaint) in [

@@ -103,6 +103,8 @@ fn sender_value(statistics: &SendStatistics) -> Value {
         "budget_bytes": statistics.budget,
         "quantizer": statistics.quantizer,
         "size": statistics.size.map(|size| size.to_string()),
+        "codec": statistics.codec.name(),
+        "codec_changes": statistics.codec_changes,
         "candidates": statistics.candidates,
         "silence_ms": ms(statistics.silence),
         "encoding_ms": times(&statistics.encoding),
@@ -120,10 +122,11 @@ pub(super) fn of_sender(sender: Arc<VideoSender>, key: &'static str) -> impl FnM
         let quantizer = statistics.quantizer.map_or_else(|| "-".to_owned(), |index| index.to_string());
         let size = statistics.size.map_or_else(|| "-".to_owned(), |size| size.to_string());
         let text = format!(
-            "   video  {captured:.0} fps captured, {sent:.0} sent, {shown:.0} shown  {:.2} Mbit/s  budget {} B  {size} \
+            "   video  {captured:.0} fps captured, {sent:.0} sent, {shown:.0} shown  {:.2} Mbit/s  budget {} B  {} {size} \
              quantiser {quantizer}  encoding p50 {:.1} p95 {:.1} ms  skipped {} lost {}  states {} here, {} there\n",
             bytes * 8.0 / 1e6,
             statistics.budget,
+            statistics.codec.name(),
             ms(statistics.encoding.p50),
             ms(statistics.encoding.p95),
             counters.skipped,
@@ -361,6 +364,7 @@ pub(crate) fn decision(decision: &Decision, took: Duration) -> String {
         "number": decision.number,
         "source": decision.source,
         "careful": decision.careful,
+        "codec": decision.codec.name(),
         "size": decision.size.to_string(),
         "expected_bytes": decision.expected,
         "budget_bytes": decision.budget,

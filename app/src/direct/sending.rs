@@ -77,6 +77,10 @@ pub(super) enum Codec {
     /// be written to a file without coding it again
     #[cfg(feature = "av1")]
     Av1,
+    /// AV1 or VP8: a second of pictures is encoded in both, and the one that is nearer to the source on this network is used;
+    /// compared again from time to time, with processor time that is left; VP8 where AV1 takes longer than there is time
+    #[cfg(feature = "av1")]
+    Auto,
     /// H.264 by x264, at a bit rate that follows the network: better pictures for less processor time, but more
     /// delay after a loss
     H264,
@@ -100,7 +104,8 @@ pub(super) struct SendOptions {
     #[arg(long)]
     adapt: bool,
     /// The encoder's speed against quality, from 0 (best) to 10 (fastest), with AV1 from 7; the encoder is faster when
-    /// time is short, and slower for pictures that are coded at a smaller size [default: 4; with AV1 8]
+    /// time is short, and slower for pictures that are coded at a smaller size; with auto it is that of VP8, and AV1 takes
+    /// the speed 4 above it [default: 4; with AV1 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
     speed: Option<u8>,
     /// The size at which pictures are coded: smaller when the network carries little (auto), always the source's size
@@ -253,6 +258,8 @@ impl Sending {
             Codec::Vp8 => Sending::functional(source, sound, options, VideoCodec::Vp8),
             #[cfg(feature = "av1")]
             Codec::Av1 => Sending::functional(source, sound, options, VideoCodec::Av1),
+            #[cfg(feature = "av1")]
+            Codec::Auto => Sending::functional(source, sound, options, VideoCodec::Auto),
             Codec::H264 => Sending::encoding(source, sound, options),
         }
     }

@@ -187,6 +187,9 @@ enum Codec {
     /// AV1 by libaom
     #[cfg(feature = "av1")]
     Av1,
+    /// AV1 or VP8, as a comparison of both tells
+    #[cfg(feature = "av1")]
+    Auto,
 }
 
 impl Codec {
@@ -195,16 +198,14 @@ impl Codec {
             Codec::Vp8 => VideoCodec::Vp8,
             #[cfg(feature = "av1")]
             Codec::Av1 => VideoCodec::Av1,
+            #[cfg(feature = "av1")]
+            Codec::Auto => VideoCodec::Auto,
         }
     }
 
     /// As `glassline send --codec` calls it.
     fn name(self) -> &'static str {
-        match self {
-            Codec::Vp8 => "vp8",
-            #[cfg(feature = "av1")]
-            Codec::Av1 => "av1",
-        }
+        self.of_sender().name()
     }
 }
 
@@ -447,6 +448,12 @@ fn table(summary: &Summary) -> String {
     let [finest, between, coarsest, none] = summary.chosen.map(percent);
     let stages = stages_table(&summary.stages);
     let lines = lines::rows(summary);
+    let codecs: Vec<String> =
+        summary.sent_by_codec.iter().map(|(codec, sent)| format!("{sent} in {codec}")).collect();
+    let codecs = match codecs.is_empty() {
+        true => String::new(),
+        false => format!("sent                           {}\n", codecs.join(", ")),
+    };
     let sound = summary.sound.map_or_else(String::new, |sound| {
         let SoundSummary { sent, arrived, delay_p95_ms } = sound;
         format!("sound                          {sent} messages sent, {arrived} arrived, p95 {delay_p95_ms:.1} ms\n")
@@ -457,7 +464,7 @@ fn table(summary: &Summary) -> String {
          pictures                       {} captured, {} sent, {} shown ({:.1} a second), {} did not fit, {} lost, {} key frames\n\
          rate                           {:.2} Mbit/s of video; {} of what the way carries, packets and all\n\
          queue                          p50 {:.1}  p95 {:.1} ms; {} packets lost\n\
-         {lines}chosen                         finest {finest}, between {between}, coarsest {coarsest}, none {none}\n\
+         {codecs}{lines}chosen                         finest {finest}, between {between}, coarsest {coarsest}, none {none}\n\
          states held                    sender {:.1} on average, {} at most; receiver {:.1} and {}\n\
          {sound}{stages}",
         summary.delay_p50_ms,

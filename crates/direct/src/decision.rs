@@ -1,5 +1,6 @@
 //! What is decided of a picture, and by what.
 
+use crate::settings::VideoCodec;
 use bytes::Bytes;
 use glassline_media::{Size, Time};
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub struct Decision {
     pub source: Option<u64>,
     /// Only states that the receiver has said it has were coded against.
     pub careful: bool,
+    /// The codec.
+    pub codec: VideoCodec,
     /// The size at which it was coded.
     pub size: Size,
     /// The budget before it was encoded, and after, bytes.

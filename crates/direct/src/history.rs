@@ -171,6 +171,25 @@ impl History {
         Taken::News
     }
 
+    /// What another history knows, where pictures are sent by that alone: the next picture was coded against `source`, or a newer one
+    /// that is not here, and so are those behind it lost, or, where that was done with caution, not known to be there yet.
+    #[cfg(feature = "av1")]
+    pub(crate) fn follow(&mut self, source: u64, safely: bool) {
+        let Some(number) = self.sent.range(..=source).next_back().map(|(number, _)| *number) else { return };
+        if !safely {
+            let newer: Vec<u64> = self.sent.range(number + 1..).map(|(number, _)| *number).collect();
+            for number in newer {
+                self.lose(number);
+            }
+        } else if self.base.is_none_or(|base| base < number)
+            && let Some(sent) = self.sent.get_mut(&number)
+        {
+            sent.known = Known::Decoded;
+            self.base = Some(number);
+            self.sent = self.sent.split_off(&number);
+        }
+    }
+
     /// Whether the receiver has said that it has this state, and it is here too.
     pub(crate) fn is_common(&self, number: u64, has: impl Fn(&State) -> bool) -> bool {
         self.sent.get(&number).is_some_and(|sent| sent.known == Known::Decoded && has(&sent.state))

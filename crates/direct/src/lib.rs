@@ -41,7 +41,9 @@ pub use coder::CodingError;
 pub use decision::{Candidate, Choice, Conditions, Decision, Reason};
 pub use newest::Newest;
 pub use receiver::{CodedFrame, Fate, Receiver, ReceiverCounters, RefusedPicture, Shown};
-pub use send_loop::{Coding, LinkAccess, Offered, SendError, SendLoop, SendStatus};
+pub use send_loop::{
+    Aside, CodecChoice, CodecReason, Coding, LinkAccess, Offered, SendError, SendLoop, SendStatus,
+};
 pub use sender::{Sender, SenderCounters};
 pub use settings::{CodecMode, SenderSettings, VideoCodec};
 pub use share::{concerns_pictures, pictures_share};

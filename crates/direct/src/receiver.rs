@@ -4,7 +4,9 @@ mod decoder;
 
 pub use self::decoder::RefusedPicture;
 use self::decoder::{Decoder, Held};
-use crate::wire::{DecodedPicture, FrameCodec, LackingPicture, PictureHeader, Report, StateTag, WireError};
+use crate::wire::{
+    DecodedPicture, FrameCodec, LackingPicture, PictureHeader, Report, StateTag, TakenCodecs, WireError,
+};
 use bytes::Bytes;
 use glassline_codec::vp8::Limits;
 use glassline_media::{FrameRate, Picture, Size, Time};
@@ -110,6 +112,8 @@ pub struct Receiver {
     refused: Option<RefusedPicture>,
     /// Frames that were not taken yet; `None`: none are asked for.
     frames: Option<VecDeque<CodedFrame>>,
+    /// Which pictures the sender is told to send.
+    codecs: TakenCodecs,
 }
 
 /// What is known of one run of the sender.
@@ -154,7 +158,13 @@ impl Receiver {
     /// An end that holds nothing yet. `limits` bounds the pictures that it decodes.
     pub fn new(limits: Limits) -> Receiver {
         let (decoder, counters) = (Decoder::new(limits), ReceiverCounters::default());
-        Receiver { decoder, run: None, next: None, counters, refused: None, frames: None }
+        let codecs = TakenCodecs::Any;
+        Receiver { decoder, run: None, next: None, counters, refused: None, frames: None, codecs }
+    }
+
+    /// Tells the sender, where that may choose, which pictures can be taken from now on.
+    pub fn take_only(&mut self, codecs: TakenCodecs) {
+        self.codecs = codecs;
     }
 
     /// Keeps frames for [`Receiver::poll_frame`] from now on, which the caller then calls behind each [`Receiver::handle`].
@@ -212,6 +222,9 @@ impl Receiver {
         if is_next && matches!(fate, Fate::Shown(_)) {
             self.run = self.next.take();
         }
+        if self.refused == Some(RefusedPicture::NoAv1) {
+            self.codecs = TakenCodecs::Vp8;
+        }
         Ok(fate)
     }
 
@@ -245,7 +258,7 @@ impl Receiver {
     pub fn poll_report(&mut self) -> Option<Vec<u8>> {
         let run = self.next.iter_mut().chain(&mut self.run).find(|run| run.is_due)?;
         run.is_due = false;
-        Some(run.report().to_bytes())
+        Some(Report { codecs: self.codecs, ..run.report() }.to_bytes())
     }
 }
 
@@ -442,6 +455,7 @@ impl Run {
             shown: self.shown_pictures,
             passed: self.pictures.saturating_sub(self.shown_pictures),
             key_after: self.key_after,
+            codecs: TakenCodecs::Any,
         }
     }
 }

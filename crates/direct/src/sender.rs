@@ -1,28 +1,34 @@
 //! The sending end: each picture is coded in some qualities, and the largest frame that fits the link's budget goes, or none.
 
 mod caution;
+#[cfg(feature = "av1")]
+mod codec;
 mod counters;
 mod feedback;
 mod key_frames;
 mod pace;
 mod pending;
+mod qualities;
 mod resized;
 
 pub use self::counters::SenderCounters;
+#[cfg(feature = "av1")]
+pub(crate) use self::resized::distortion;
 
 use self::caution::Caution;
 use self::key_frames::KeyFrames;
 use self::pace::{Allowance, Skips};
 use self::pending::{Pending, told_size};
+use self::qualities::SECOND_BEFORE;
 use self::resized::{Resizing, Tried};
 use crate::coder::{self, Coder, CodingError, Encoded, Request, Task};
 use crate::decision::{Candidate, Choice, Conditions, Decision, Reason};
 use crate::history::History;
 use crate::ladder::Ladder;
-use crate::settings::{CodecMode, SenderSettings};
+use crate::settings::{CodecMode, SenderSettings, VideoCodec};
 use crate::shown::Shown;
 use crate::size::CodedSize;
-use crate::wire::{FrameCodec, PictureHeader, StateTag, no_stages};
+use crate::wire::{FrameCodec, PictureHeader, StateTag, TakenCodecs, no_stages};
 use glassline_codec::vp8::{Parallel, Quality};
 use glassline_media::{FrameRate, Picture, Size, Stamps, Time};
 use glassline_transport::link::MessageId;
@@ -40,10 +46,6 @@ const LOOSE_HORIZON: f64 = 1.35;
 const KEY_HORIZON: Duration = Duration::from_millis(100);
 /// From one long-term reference (golden frame) to the next, in pictures sent.
 const LONG_TERM_INTERVAL: u64 = 20;
-/// The least bytes that a search for a size aims at: below, the smallest frame is as good.
-const SEARCH_LEAST: u64 = 1_000;
-/// The share of what is expected to fit that a candidate of a given size aims at.
-const SIZED_SHARE: f64 = 0.95;
 /// Of the time to the next picture, the share after which there is none for a search of a size, and for a comparison of sizes.
 const SEARCH_BEFORE: f64 = 0.15;
 const COMPARE_BEFORE: f64 = 0.6;
@@ -51,14 +53,6 @@ const COMPARE_BEFORE: f64 = 0.6;
 /// the budget grows while it is encoded.
 const LEAST_EXPECTED: f64 = 0.4;
 const USUAL_GAIN: f64 = 0.2;
-/// Where a picture is encoded once: it is encoded once more where it is larger than what is expected to fit, or has less than this
-/// share of that, as long as no more than this much of the time for it is gone ([`Parallel::spent`]).
-const MISSED_SHARE: f64 = 0.45;
-const SECOND_BEFORE: f64 = 0.7;
-/// What a second one aims at.
-const SECOND_AIM: f64 = 0.9;
-/// How often a conventional encoder is given another quantiser.
-const CONVENTIONAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Encodes pictures for the link and remembers what the receiver has of them.
 pub struct Sender {
@@ -83,6 +77,10 @@ pub struct Sender {
     held: u64,
     /// The picture that was sent last is predicted from the one before it.
     is_chained: bool,
+    /// Which pictures the receiver takes, as it said last.
+    taken: TakenCodecs,
+    /// What decoders show for the picture that was sent last, where the coder says it.
+    on_screen: Option<Picture>,
     counters: SenderCounters,
 }
 
@@ -96,14 +94,7 @@ impl Sender {
     /// A sender that has sent nothing.
     pub fn new(settings: SenderSettings) -> Sender {
         let allowance = Allowance::new(settings.bitrate_max, settings.frame_rate);
-        let coder = coder::of(&settings);
-        // Where only a picture that needs no other changes the size, no comparison of sizes pays.
-        let size = match settings.size {
-            CodedSize::Adaptive if !coder.has_cheap_candidates() => CodedSize::Source,
-            asked => asked,
-        };
-        let ladder = Ladder::new(coder.slope());
-        let resizing = Resizing::new(size);
+        let (coder, ladder, resizing) = Sender::coding(&settings);
         Sender {
             settings,
             history: History::default(),
@@ -123,8 +114,22 @@ impl Sender {
             shown: Shown::default(),
             held: 0,
             is_chained: false,
+            taken: TakenCodecs::Any,
+            on_screen: None,
             counters: SenderCounters::default(),
         }
+    }
+
+    /// What encodes, and what is learned of its pictures.
+    fn coding(settings: &SenderSettings) -> (Box<dyn Coder>, Ladder, Resizing) {
+        let coder = coder::of(settings);
+        // Where only a picture that needs no other changes the size, no comparison of sizes pays.
+        let size = match settings.size {
+            CodedSize::Adaptive if !coder.has_cheap_candidates() => CodedSize::Source,
+            asked => asked,
+        };
+        let ladder = Ladder::new(coder.slope());
+        (coder, ladder, Resizing::new(size))
     }
 
     /// Counts.
@@ -150,6 +155,11 @@ impl Sender {
     /// The source's pictures come at another rate.
     pub fn set_frame_rate(&mut self, rate: FrameRate) {
         self.settings.frame_rate = rate;
+    }
+
+    /// The codec of the next picture.
+    pub(crate) fn codec(&self) -> VideoCodec {
+        self.settings.video_codec
     }
 
     /// From one picture to the next.
@@ -296,76 +306,6 @@ impl Sender {
         }
     }
 
-    /// A picture that needs no other, as large as may be; the smallest where none is small enough.
-    fn encode_key(
-        &mut self,
-        task: Task<'_>,
-        expected: u64,
-        parallel: &dyn Parallel,
-    ) -> Result<Encoded, CodingError> {
-        let target = (expected as usize).saturating_sub(PictureHeader::BYTES_MAX).max(1);
-        match self.coder.encode_one(task, Quality::Bytes { target, never_above: true }, parallel) {
-            Err(CodingError::Target { .. }) => self.coder.encode_one(task, Quality::Quantizer(127), parallel),
-            other => other,
-        }
-    }
-
-    /// The picture once more, where the codec makes one frame at a time and that one has another size than was wanted.
-    fn second(
-        &mut self,
-        task: Task<'_>,
-        candidates: &[Encoded],
-        expected: u64,
-        parallel: &dyn Parallel,
-    ) -> Result<Option<Encoded>, CodingError> {
-        let [first] = candidates else { return Ok(None) };
-        let bytes = (first.bytes.len() + PictureHeader::BYTES_USUAL) as f64;
-        let is_met = bytes <= expected as f64 && bytes >= expected as f64 * MISSED_SHARE;
-        let may = !self.coder.has_cheap_candidates()
-            && self.settings.codec == CodecMode::Functional
-            && self.settings.candidates > 1;
-        if !may || is_met || parallel.spent() > SECOND_BEFORE {
-            return Ok(None);
-        }
-        let SenderSettings { finest, .. } = self.settings;
-        let quantizer = self.ladder.corrected(first.quantizer, bytes, expected as f64 * SECOND_AIM, finest);
-        if self.coder.nearest(quantizer) == first.quantizer {
-            return Ok(None);
-        }
-        self.coder.encode_one(task, Quality::Quantizer(quantizer), parallel).map(Some)
-    }
-
-    fn qualities(
-        &mut self,
-        now: Time,
-        task: Task<'_>,
-        expected: u64,
-        parallel: &dyn Parallel,
-    ) -> Result<Vec<Quality>, CodingError> {
-        let SenderSettings { candidates, finest, codec, .. } = self.settings;
-        let candidates = if self.coder.has_cheap_candidates() { candidates } else { 1 };
-        if codec == CodecMode::Functional {
-            // One of the size that is expected to fit, and quantisers around it for a budget that changes meanwhile.
-            let sized = candidates > 2 && expected >= SEARCH_LEAST;
-            let indices = self.ladder.around(expected, candidates - usize::from(sized), finest);
-            let quantizers = indices.into_iter().map(Quality::Quantizer);
-            let target = (expected as f64 * SIZED_SHARE) as usize;
-            let size = sized.then_some(Quality::Bytes { target, never_above: true });
-            return Ok(quantizers.chain(size).collect());
-        }
-        let index = match self.conventional {
-            Some((since, index)) if now.since(since) < CONVENTIONAL_INTERVAL => index,
-            _ => {
-                let quality =
-                    Quality::Bytes { target: expected.max(SEARCH_LEAST) as usize, never_above: false };
-                let encoded = self.coder.encode_one(task, quality, parallel)?;
-                self.conventional = Some((now, encoded.quantizer));
-                encoded.quantizer
-            }
-        };
-        Ok(vec![Quality::Quantizer(index)])
-    }
-
     /// When the pending picture passed each stage up to its encoding, on a clock that is zero at its capture.
     pub fn stamp(&mut self, stamps: Stamps) {
         if let Some(pending) = &mut self.pending {
@@ -439,6 +379,7 @@ impl Sender {
             number: chosen.map(|_| self.next),
             source: pending.source,
             careful: pending.careful,
+            codec: self.settings.video_codec,
             size: pending.picture.size(),
             expected: pending.expected,
             budget: allowed,
@@ -492,30 +433,6 @@ impl Sender {
         head
     }
 
-    /// Searches for a frame of the budget; whether there is one.
-    fn search(
-        &mut self,
-        pending: &mut Pending,
-        budget: u64,
-        head: usize,
-        parallel: &dyn Parallel,
-    ) -> Result<bool, CodingError> {
-        let target = budget.saturating_sub(head as u64);
-        if pending.source.is_none() || target < SEARCH_LEAST {
-            return Ok(false);
-        }
-        let quality = Quality::Bytes { target: target as usize, never_above: true };
-        match self.coder.encode_one(pending.task(), quality, parallel) {
-            Ok(encoded) => {
-                self.ladder.learn(&[(encoded.quantizer, encoded.bytes.len())]);
-                pending.candidates.push(encoded);
-                Ok(true)
-            }
-            Err(CodingError::Target { .. }) => Ok(false),
-            Err(other) => Err(other),
-        }
-    }
-
     /// The picture goes.
     fn commit(&mut self, pending: &Pending, encoded: &Encoded, bytes: usize) {
         let is_long_term = pending.request.renews_long_term || pending.source.is_none();
@@ -527,6 +444,7 @@ impl Sender {
         if pending.source.is_none() {
             self.key_frames.sent(pending.begun, self.next);
         }
+        self.on_screen.clone_from(&encoded.picture);
         self.history.push(self.next, encoded.state.clone(), pending.source);
         self.next += 1;
         if pending.source.is_some()

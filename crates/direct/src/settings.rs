@@ -25,6 +25,10 @@ pub enum VideoCodec {
     /// AV1 by libaom: each picture once, and once more where its size is not what was wanted.
     #[cfg(feature = "av1")]
     Av1,
+    /// That of both which is nearer to the source on this line, as [`SendLoop`](crate::SendLoop) finds out; AV1 at first. A
+    /// [`Sender`](crate::Sender) by itself stays with AV1.
+    #[cfg(feature = "av1")]
+    Auto,
 }
 
 impl VideoCodec {
@@ -33,6 +37,8 @@ impl VideoCodec {
     pub const fn default_speed(self) -> u8 {
         match self {
             VideoCodec::Vp8 => SenderSettings::DEFAULT_SPEED,
+            #[cfg(feature = "av1")]
+            VideoCodec::Auto => SenderSettings::DEFAULT_SPEED,
             #[cfg(feature = "av1")]
             // From 9 on libaom leaves single blocks of drawn pictures, such as digits, as they were for one picture.
             VideoCodec::Av1 => 8,
@@ -44,7 +50,18 @@ impl VideoCodec {
         match self {
             VideoCodec::Vp8 => 9,
             #[cfg(feature = "av1")]
-            VideoCodec::Av1 => 10,
+            VideoCodec::Av1 | VideoCodec::Auto => 10,
+        }
+    }
+
+    /// As the command line calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            VideoCodec::Vp8 => "vp8",
+            #[cfg(feature = "av1")]
+            VideoCodec::Av1 => "av1",
+            #[cfg(feature = "av1")]
+            VideoCodec::Auto => "auto",
         }
     }
 
@@ -53,10 +70,16 @@ impl VideoCodec {
         match self {
             VideoCodec::Vp8 => 0..=10,
             #[cfg(feature = "av1")]
+            VideoCodec::Auto => 0..=10,
+            #[cfg(feature = "av1")]
             VideoCodec::Av1 => glassline_codec::av1::SPEEDS,
         }
     }
 }
+
+/// What libaom's speeds are above those of VP8 that take about as long.
+#[cfg(feature = "av1")]
+pub(crate) const AV1_FASTER: u8 = 4;
 
 /// What a sender is like.
 #[derive(Clone, Debug)]
@@ -66,7 +89,7 @@ pub struct SenderSettings {
     /// Of the source.
     pub frame_rate: FrameRate,
     /// The encoder's speed against quality, 0 to 10, at the source's size. Smaller pictures are coded with more care in the same
-    /// time.
+    /// time. Of [`VideoCodec::Auto`] it is that of VP8; AV1 is encoded at the speed [`AV1_FASTER`] above it, from 7 to 10.
     pub speed: u8,
     /// In how many qualities a picture is coded, 1 to 6. More meet the budget better, for more processor time.
     pub candidates: usize,
@@ -99,5 +122,18 @@ impl SenderSettings {
             codec: CodecMode::Functional,
             size: CodedSize::Adaptive,
         }
+    }
+
+    /// The same with one codec of two, where [`VideoCodec::Auto`] is asked for.
+    #[cfg(feature = "av1")]
+    pub(crate) fn with_codec(&self, codec: VideoCodec) -> SenderSettings {
+        let speed = match (self.video_codec, codec) {
+            (VideoCodec::Auto, VideoCodec::Av1) => {
+                let speeds = codec.speeds();
+                (self.speed + AV1_FASTER).clamp(*speeds.start(), *speeds.end())
+            }
+            _ => self.speed,
+        };
+        SenderSettings { video_codec: codec, speed, ..self.clone() }
     }
 }

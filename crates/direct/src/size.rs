@@ -266,7 +266,7 @@ impl SizeControl {
 }
 
 /// The sizes for a source.
-fn steps(source: Size) -> Vec<Size> {
+pub(crate) fn steps(source: Size) -> Vec<Size> {
     let of = |side: u32, (part, whole): (u32, u32)| {
         // Even, as 4:2:0 wants it, where it is not the source's own.
         if part == whole {

@@ -23,16 +23,17 @@
 //!                     capture. A receiver that does not know the version passes over the block.
 //!           frame     VP8 (RFC 6386), or a temporal unit of AV1
 //! report    version:1=1 flags:1 epoch:4 newest:v [decoded:v hash:8 held:v] [lacking:v source:v] shown:v passed:v
-//!           [asked:v]
+//!           [asked:v [codecs:1]]
 //!           flags     bit 0: decoded, hash and held are there; bit 1: lacking and source are there
 //!           newest    number of the newest picture that came whole, plus 1; 0 for none
 //!           decoded   number of the newest picture that was decoded, and its state's hash, and how many states are held
 //!           lacking   number of the newest picture that could not be decoded for want of its source state, and of that
 //!           shown     pictures that were shown since the sender's run began
 //!           passed    pictures that came whole and were not shown
-//!           asked     there where a key frame is asked for: number plus 1 of the newest picture that had come when it was.
+//!           asked     there where a key frame is asked for, or codecs is there; 0: none is asked for; number plus 1 of the newest picture that had come when it was.
 //!                     Each report says it again until a key frame with a larger number is decoded. A sender that does not
 //!                     know it passes over it, as over all that follows the fields that it knows
+//!           codecs    there where the receiver takes one codec alone: 1 VP8, 2 AV1; any other number: each
 //! ```
 //! `v` is an integer of variable length (RFC 9000 §16); other numbers are big-endian.
 #![cfg_attr(
@@ -284,6 +285,36 @@ pub struct LackingPicture {
     pub source: u64,
 }
 
+/// Which pictures a receiver takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TakenCodecs {
+    /// Of any codec.
+    #[default]
+    Any,
+    /// VP8: it has no decoder of AV1, or its output has begun with pictures that are encoded again.
+    Vp8,
+    /// AV1: its output has begun with frames as they come.
+    Av1,
+}
+
+impl TakenCodecs {
+    fn code(self) -> Option<u8> {
+        match self {
+            TakenCodecs::Any => None,
+            TakenCodecs::Vp8 => Some(1),
+            TakenCodecs::Av1 => Some(2),
+        }
+    }
+
+    fn of_code(code: Option<u8>) -> TakenCodecs {
+        match code {
+            Some(1) => TakenCodecs::Vp8,
+            Some(2) => TakenCodecs::Av1,
+            _ => TakenCodecs::Any,
+        }
+    }
+}
+
 /// What a receiver says of what came; each says all, so that only the newest one counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -301,6 +332,8 @@ pub struct Report {
     pub passed: u64,
     /// A key frame is asked for that is newer than this picture, the newest that had come by then.
     pub key_after: Option<u64>,
+    /// Which pictures are taken.
+    pub codecs: TakenCodecs,
 }
 
 impl Report {
@@ -327,9 +360,11 @@ impl Report {
         }
         varint::write(self.shown, &mut out);
         varint::write(self.passed, &mut out);
-        if let Some(number) = self.key_after {
-            varint::write(number.saturating_add(1), &mut out);
+        let codecs = self.codecs.code();
+        if self.key_after.is_some() || codecs.is_some() {
+            varint::write(self.key_after.map_or(0, |number| number.saturating_add(1)), &mut out);
         }
+        out.extend(codecs);
         out
     }
 
@@ -373,7 +408,8 @@ impl Report {
                 .ok_or(missing("picture behind which a key frame is asked for"))?
                 .checked_sub(1)
         };
-        Ok(Report { epoch, newest, decoded, lacking, shown, passed, key_after })
+        let codecs = TakenCodecs::of_code(reader.byte());
+        Ok(Report { epoch, newest, decoded, lacking, shown, passed, key_after, codecs })
     }
 }
 
@@ -430,9 +466,10 @@ mod tests {
             .prop_map(|(number, state, held)| DecodedPicture { number, state: StateTag(state), held });
         let lacking = (number(), number()).prop_map(|(number, source)| LackingPicture { number, source });
         let options = (proptest::option::of(number()), proptest::option::of(decoded));
-        let key_after = proptest::option::of(number());
-        (any::<u32>(), options, proptest::option::of(lacking), number(), number(), key_after).prop_map(
-            |(epoch, (newest, decoded), lacking, shown, passed, key_after)| Report {
+        let codecs = prop_oneof![Just(TakenCodecs::Any), Just(TakenCodecs::Vp8), Just(TakenCodecs::Av1)];
+        let wishes = (proptest::option::of(number()), codecs);
+        (any::<u32>(), options, proptest::option::of(lacking), number(), number(), wishes).prop_map(
+            |(epoch, (newest, decoded), lacking, shown, passed, (key_after, codecs))| Report {
                 epoch,
                 newest,
                 decoded,
@@ -440,6 +477,7 @@ mod tests {
                 shown,
                 passed,
                 key_after,
+                codecs,
             },
         )
     }
@@ -464,15 +502,19 @@ mod tests {
             let message = report.to_bytes();
             prop_assert_eq!(Report::parse(&message), Ok(report));
             // What versions wrote that ask for no key frames.
-            let earlier = Report { key_after: None, ..report };
+            let earlier = Report { key_after: None, codecs: TakenCodecs::Any, ..report };
             let head = earlier.to_bytes();
             prop_assert!(message.starts_with(&head));
+            // Of versions that take each codec.
+            let of_any = Report { codecs: TakenCodecs::Any, ..report };
             for cut in 0..message.len() {
+                let is_of_any = report.codecs != TakenCodecs::Any && cut + 1 == message.len();
                 let expected = Some(earlier).filter(|_| cut == head.len());
+                let expected = if is_of_any { Some(of_any) } else { expected };
                 prop_assert_eq!(Report::parse(&message[..cut]).ok(), expected);
             }
             // What a later version puts behind it does not matter.
-            if report.key_after.is_some() {
+            if report.codecs != TakenCodecs::Any {
                 prop_assert_eq!(Report::parse(&[&message[..], &[0xff; 9]].concat()), Ok(report));
             }
         }

@@ -40,8 +40,8 @@ pub use glassline_direct::coded::CodedCounters;
 #[cfg(feature = "opus")]
 pub use glassline_direct::sound::{Redundancy, SoundCounters};
 pub use glassline_direct::{
-    Candidate, CodecMode, CodedFrame, CodedSize, Decision, Reason, ReceiverCounters, SenderCounters,
-    SenderSettings, VideoCodec,
+    Candidate, CodecChoice, CodecMode, CodecReason, CodedFrame, CodedSize, Decision, Reason,
+    ReceiverCounters, SenderCounters, SenderSettings, VideoCodec,
 };
 pub use intake::{SoundCapture, TakesSound};
 pub use key_frames::{KEY_FRAME_INTERVAL, KeyFrameWish};

@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::link::session::{Served, Service};
 use glassline_codec::vp8::Limits;
 use glassline_direct::coded::{CodedReceiver, is_unit};
-use glassline_direct::wire::FrameCodec;
+use glassline_direct::wire::{FrameCodec, TakenCodecs};
 use glassline_direct::{
     Fate, REPORTS, Receiver, ReceiverCounters, RefusedPicture, Shown, VIDEO, report_options,
 };
@@ -63,6 +63,8 @@ pub struct VideoReceiver {
     limits: Limits,
     /// The sink takes frames as they come.
     takes_frames: bool,
+    /// Where it does: with what it has begun. A stream or a file stays with that.
+    begun: Mutex<TakenCodecs>,
     /// Says when it needs a key frame among them.
     key_frame_wish: Option<Arc<KeyFrameWish>>,
     /// The link that came last is shown; those before it are of a sender that has begun anew.
@@ -91,6 +93,7 @@ impl VideoReceiver {
         let takes_frames = sink.takes_frames();
         Ok(VideoReceiver {
             takes_frames,
+            begun: Mutex::default(),
             key_frame_wish: sink.key_frame_wish().filter(|_| takes_frames),
             display: Display::start(sink)?,
             limits,
@@ -142,6 +145,17 @@ impl VideoReceiver {
             .with(Stage::Received, received.first)
             .with(Stage::Reassembled, received.last)
             .with(Stage::Decoded, now)
+    }
+
+    /// Tells a sender that may choose the codec what the sink can go on with.
+    fn keep_to(&self, receiver: &mut Receiver, codec: TakenCodecs) {
+        if self.takes_frames {
+            let mut begun = self.begun.lock().expect(UNPOISONED);
+            if *begun == TakenCodecs::Any {
+                *begun = codec;
+            }
+            receiver.take_only(*begun);
+        }
     }
 
     /// Whether the sender is asked for a key frame now.
@@ -202,6 +216,7 @@ impl VideoReceiver {
             let size = pictures.last().map(|shown| (shown.size, shown.picture.size()));
             let is_taken = |shown: &Shown| self.takes_frames && shown.header.codec != FrameCodec::Vp8;
             for shown in pictures.into_iter().filter(|shown| !is_taken(shown)) {
+                self.keep_to(receiver, TakenCodecs::Vp8);
                 let stamps = self.stamps(shown.header.captured, &shown.header.passed, received);
                 let (content, captured) = (Content::Picture(shown.picture), shown.header.captured);
                 let picture = display::Shown { content, rate: shown.rate, stamps, captured };
@@ -212,6 +227,7 @@ impl VideoReceiver {
             None
         };
         while let Some(frame) = receiver.poll_frame() {
+            self.keep_to(receiver, TakenCodecs::Av1);
             let stamps = self.stamps(frame.header.captured, &frame.header.passed, received);
             if let Some(wish) = self.key_frame_wish.as_ref().filter(|_| frame.header.source.is_none()) {
                 wish.note_received();

@@ -149,3 +149,43 @@ fn a_sender_that_makes_no_key_frame_is_told_of_while_its_pictures_come() {
     );
     assert!(!receiver.is_unheard(ago(KEY_FRAME_PATIENCE / 2), counters(7), counters(7 + HEARD_PICTURES)));
 }
+
+/// Takes pictures, and frames as they come or not.
+struct Takes(bool);
+
+impl Sink for Takes {
+    fn show(&mut self, _: &display::Shown) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn takes_frames(&self) -> bool {
+        self.0
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_an_output_has_begun_with_is_told_where_it_cannot_change_and_by_each_link_anew() {
+    use glassline_codec::vp8::Serial;
+    use glassline_direct::wire::Report;
+    use glassline_direct::{Conditions, Sender, SenderSettings};
+    use glassline_media::{Picture, PixelFormat, Size};
+    let mut sender = Sender::new(SenderSettings::new(7, ASSUMED_RATE));
+    let picture = Picture::new(PixelFormat::I420, Size::new(64, 48).unwrap(), Time::ZERO);
+    let conditions = Conditions { budget: 20_000, silence: Duration::ZERO };
+    sender.encode(Time::ZERO, &picture, conditions, &Serial).unwrap();
+    let first = sender.choose(20_000, false, &Serial).unwrap().unwrap().message.unwrap();
+    for (takes_frames, codecs) in [(true, TakenCodecs::Vp8), (false, TakenCodecs::Any)] {
+        let service = VideoReceiver::new(Box::new(Takes(takes_frames)), Limits::default()).unwrap();
+        for _ in 0..2 {
+            let mut receiver = Receiver::new(Limits::default());
+            service.take(&mut receiver, &message(first.clone(), 0)).unwrap();
+            let report = receiver.poll_report().unwrap();
+            assert_eq!(Report::parse(&report).unwrap().codecs, codecs);
+        }
+        service.finish().unwrap();
+    }
+}

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use glassline_codec::vp8::Parallel;
 use glassline_direct::wire::WireError;
 use glassline_direct::{
-    Decision, LinkAccess, REPORTS, SendError, SendLoop, SendStatus, SenderCounters, SenderSettings, VIDEO,
-    concerns_pictures, video_options,
+    CodecChoice, CodecReason, Decision, LinkAccess, REPORTS, SendError, SendLoop, SendStatus, SenderCounters,
+    SenderSettings, VIDEO, VideoCodec, concerns_pictures, video_options,
 };
 use glassline_io::clock::Clock;
 use glassline_io::queue::Taken;
@@ -63,6 +63,10 @@ pub struct SendStatistics {
     pub quantizer: Option<u8>,
     /// The size at which pictures are coded.
     pub size: Option<Size>,
+    /// The codec of the next picture.
+    pub codec: VideoCodec,
+    /// How often codec or size of AV1 have changed by a choice.
+    pub codec_changes: u64,
     /// In how many qualities pictures are coded now.
     pub candidates: usize,
     /// How long the link has not been answered.
@@ -93,6 +97,7 @@ pub struct VideoSender {
 
 struct Running {
     pictures: SendLoop,
+    codec_changes: u64,
     encoding: TimeMeter,
 }
 
@@ -172,6 +177,46 @@ impl Parallel for Timed<'_> {
     }
 }
 
+/// Says in the log what was found out about the codec.
+fn tell(CodecChoice { codec, size, changed, reason }: CodecChoice) {
+    let (codec, size) = (codec.name(), size.map(|size| size.to_string()));
+    let rounded = |gain: f64| (gain * 100.0).round() / 100.0;
+    match reason {
+        CodecReason::Compared { gain_db } if changed => {
+            let gain_db = gain_db.map(rounded);
+            tracing::info!(
+                codec,
+                size,
+                gain_db,
+                "what was compared is better on this network: it is used now"
+            );
+        }
+        CodecReason::Compared { gain_db } => {
+            let other_gain_db = gain_db.map(rounded);
+            tracing::info!(codec, size, other_gain_db, "another codec or size was compared: this one stays");
+        }
+        CodecReason::Receiver => {
+            tracing::info!(codec, size, "the receiver takes this codec alone: it is used now");
+        }
+        CodecReason::TooSlow if changed => {
+            tracing::info!(codec, size, "what was used takes longer than there is time: this is used now");
+        }
+        CodecReason::TooSlow => {
+            tracing::info!(
+                codec,
+                size,
+                "what would be better takes longer than there is time: this one stays"
+            );
+        }
+        CodecReason::NoTime => {
+            tracing::info!(codec, size, "there is no time for comparisons: this one stays for now");
+        }
+        CodecReason::Size => {
+            tracing::info!(codec, size, "AV1 is not encoded at the source's size here: this one is used");
+        }
+    }
+}
+
 impl VideoSender {
     /// A sender of `source`, which begins to run when the first link is up, and so does `sound`. `observer` is told of every
     /// decision.
@@ -191,6 +236,7 @@ impl VideoSender {
             format,
             state: Mutex::new(Running {
                 pictures: SendLoop::new(settings.sender),
+                codec_changes: 0,
                 encoding: TimeMeter::new(),
             }),
             events: Mutex::default(),
@@ -217,7 +263,7 @@ impl VideoSender {
         let (captured, replaced) = self.intake.mailbox.counts();
         let mut state = self.state.lock().expect(UNPOISONED);
         let (states, receiver_states) = state.pictures.states();
-        let SendStatus { budget, silence, quantizer, size } = state.pictures.status();
+        let SendStatus { budget, silence, quantizer, size, codec } = state.pictures.status();
         SendStatistics {
             captured,
             replaced,
@@ -227,6 +273,8 @@ impl VideoSender {
             budget,
             quantizer,
             size,
+            codec,
+            codec_changes: state.codec_changes,
             candidates: state.pictures.candidates(),
             silence,
             encoding: state.encoding.take(),
@@ -265,7 +313,25 @@ impl VideoSender {
         }
         // Sizes are compared with time that is left, and by what the encoder does with all of its care.
         state.pictures.rest(self.clock.now(), &self.threads)?;
+        self.go_on_comparing(state, limit);
         Ok(())
+    }
+
+    /// Where two codecs are compared: goes on with that until the next picture comes.
+    fn go_on_comparing(&self, state: &mut Running, limit: Duration) {
+        loop {
+            let begun = self.clock.now();
+            let timed = Timed { threads: &self.threads, clock: self.clock, begun, limit };
+            if state.pictures.aside(begun, &timed).is_none() {
+                break;
+            }
+            let now = self.clock.now();
+            state.pictures.aside_took(now, now.since(begun));
+        }
+        while let Some(choice) = state.pictures.poll_codec_choice() {
+            state.codec_changes += u64::from(choice.changed);
+            tell(choice);
+        }
     }
 }
 

@@ -109,7 +109,7 @@ impl CodedReceiver {
         let run = self.next.iter_mut().chain(&mut self.run).find(|run| run.is_due)?;
         run.is_due = false;
         let Run { epoch, newest, lacking, shown, passed, .. } = *run;
-        Some(Report { epoch, newest, decoded: None, lacking, shown, passed, key_after: None }.to_bytes())
+        Some(Report { epoch, newest, lacking, shown, passed, ..Report::default() }.to_bytes())
     }
 
     /// Units that were given, and those that came and were not, of all runs.

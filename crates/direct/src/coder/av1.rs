@@ -43,11 +43,19 @@ impl Place {
     }
 }
 
+/// A frame, and the picture that decoders show for it where that is wanted.
+struct Coded {
+    bytes: Vec<u8>,
+    picture: Option<Picture>,
+}
+
 /// Encodes, and knows what is in which slot.
 pub(super) struct Av1Coder {
     frame_rate: FrameRate,
     encoder: Option<Encoder>,
     speed: u8,
+    /// What decoders show is wanted with each picture.
+    keeps_pictures: bool,
     /// What each slot holds.
     held: [u64; Slot::ALL.len()],
     next: u64,
@@ -66,6 +74,7 @@ impl Av1Coder {
             frame_rate,
             encoder: None,
             speed: 0,
+            keeps_pictures: false,
             held: [0; Slot::ALL.len()],
             // 0 stands for nothing.
             next: 1,
@@ -120,7 +129,7 @@ impl Av1Coder {
         quantizer: u8,
         target: Option<Slot>,
         parallel: &dyn Parallel,
-    ) -> Result<(av1::Encoded, Place), CodingError> {
+    ) -> Result<(Coded, Place), CodingError> {
         let source = task.source.and_then(place_of).filter(|place| self.holds(*place));
         let id = self.next;
         self.next += 1;
@@ -149,7 +158,9 @@ impl Av1Coder {
             None => self.last_key = size,
         }
         let tag = StateTag::first_of(encoded.hash.to_bytes());
-        Ok((encoded, Place { slot, id, tag }))
+        let wanted = self.encoder.as_ref().filter(|_| self.keeps_pictures);
+        let picture = wanted.map(Encoder::reconstruction).transpose()?;
+        Ok((Coded { bytes: encoded.bytes, picture }, Place { slot, id, tag }))
     }
 
     /// Encodes until the frame has a size, with the tries that there are.
@@ -158,7 +169,7 @@ impl Av1Coder {
         task: Task<'_>,
         (bytes, never_above): (usize, bool),
         parallel: &dyn Parallel,
-    ) -> Result<(av1::Encoded, Place, u8), CodingError> {
+    ) -> Result<(Coded, Place, u8), CodingError> {
         let tries = if task.source.is_none() { KEY_TRIES } else { TRIES };
         let wanted = |(quantizer, found): (u8, usize)| {
             let octaves = (found.max(1) as f64 / (bytes.max(1) as f64 * AIM)).log2();
@@ -232,9 +243,9 @@ fn index_of(step: u16) -> f64 {
     INDICES_PER_OCTAVE * (f64::from(step) / f64::from(STEPS[0])).log2()
 }
 
-fn told((encoded, place): (av1::Encoded, Place), quantizer: u8, picture: &Picture) -> Encoded {
+fn told((coded, place): (Coded, Place), quantizer: u8, picture: &Picture) -> Encoded {
     let state = State { kind: Kind::Av1(place), size: picture.size() };
-    Encoded { bytes: encoded.bytes, state, quantizer: to_index(quantizer), picture: None }
+    Encoded { bytes: coded.bytes, state, quantizer: to_index(quantizer), picture: coded.picture }
 }
 
 impl Coder for Av1Coder {
@@ -265,6 +276,10 @@ impl Coder for Av1Coder {
             all.push(told((encoded, place), quantizer, task.picture));
         }
         Ok(all)
+    }
+
+    fn keep_pictures(&mut self, wanted: bool) {
+        self.keeps_pictures = wanted;
     }
 
     fn has(&self, state: &State) -> bool {

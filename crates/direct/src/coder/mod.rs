@@ -109,7 +109,7 @@ pub(crate) struct Encoded {
     pub(crate) state: State,
     /// Index, 0 (best) to 127, whatever the codec's own scale.
     pub(crate) quantizer: u8,
-    /// What a decoder shows, of a codec with which sizes are compared.
+    /// What a decoder shows, where that is there for nothing, or asked for ([`Coder::keep_pictures`]).
     pub(crate) picture: Option<Picture>,
 }
 
@@ -130,6 +130,10 @@ pub(crate) trait Coder: Send {
         qualities: &[Quality],
         parallel: &dyn Parallel,
     ) -> Result<Vec<Encoded>, CodingError>;
+
+    /// Whether what a decoder shows is wanted with each picture from now on.
+    #[cfg(feature = "av1")]
+    fn keep_pictures(&mut self, _wanted: bool) {}
 
     /// Whether a picture can be coded against `state` still.
     fn has(&self, state: &State) -> bool;
@@ -168,7 +172,7 @@ pub(crate) fn of(settings: &SenderSettings) -> Box<dyn Coder> {
     match settings.video_codec {
         VideoCodec::Vp8 => Box::new(vp8::Vp8Coder::default()),
         #[cfg(feature = "av1")]
-        VideoCodec::Av1 => Box::new(av1::Av1Coder::new(settings.frame_rate)),
+        VideoCodec::Av1 | VideoCodec::Auto => Box::new(av1::Av1Coder::new(settings.frame_rate)),
     }
 }
 

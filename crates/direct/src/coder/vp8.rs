@@ -56,8 +56,8 @@ impl Coder for Vp8Coder {
         Ok(encoded.into_iter().map(told).collect())
     }
 
-    fn has(&self, _: &State) -> bool {
-        true
+    fn has(&self, state: &State) -> bool {
+        matches!(state.kind, Kind::Vp8(_))
     }
 
     fn resampled(&mut self, state: &State, size: Size) -> Option<State> {

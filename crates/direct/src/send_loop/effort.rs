@@ -2,7 +2,7 @@
 
 /// Of the time between two pictures, the share that encoding may take before it is asked for fewer candidates, and below which
 /// for one more.
-const BUSY: f64 = 0.7;
+pub(super) const BUSY: f64 = 0.7;
 const IDLE: f64 = 0.4;
 /// What one picture's share counts.
 const GAIN: f64 = 0.1;
@@ -43,6 +43,13 @@ impl Effort {
     /// The encoder's speed against quality, 0 to 10.
     pub(super) fn speed(&self) -> u8 {
         self.speed
+    }
+
+    /// Whether encoding takes too long with the fewest candidates and the fastest encoder.
+    #[cfg(feature = "av1")]
+    pub(super) fn is_exhausted(&self) -> bool {
+        let least = LEAST_CANDIDATES.min(self.most_candidates);
+        self.load > BUSY && self.candidates <= least && self.speed >= self.fastest
     }
 
     /// A picture has taken this share of the time to the next one. Returns whether the next one is encoded otherwise.

@@ -10,14 +10,23 @@
 //! caller lets the time pass that encoding takes, and says with each call what time it is. The loop acts when there is a picture, so
 //! it has no deadline of its own.
 
+#[cfg(feature = "av1")]
+mod auto;
+mod choice;
+mod codec;
 mod effort;
 
+pub use self::choice::{Aside, CodecChoice, CodecReason};
+
+#[cfg(feature = "av1")]
+use self::auto::Auto;
+use self::codec::Asked;
 use self::effort::Effort;
 use crate::channels::{REPORTS, VIDEO};
 use crate::coder::CodingError;
 use crate::decision::{Choice, Conditions, Decision};
 use crate::sender::{Sender, SenderCounters};
-use crate::settings::SenderSettings;
+use crate::settings::{SenderSettings, VideoCodec};
 use crate::share::pictures_share;
 use crate::wire::WireError;
 use bytes::Bytes;
@@ -133,6 +142,8 @@ pub struct SendStatus {
     pub quantizer: Option<u8>,
     /// The size at which it was coded.
     pub size: Option<Size>,
+    /// The codec of the pictures.
+    pub codec: VideoCodec,
 }
 
 /// How the picture is encoded that waits for [`SendLoop::choose`].
@@ -156,10 +167,13 @@ enum Progress {
         begun: Time,
         silence: Duration,
         stamps: Stamps,
+        /// What the link could take before.
+        before: u64,
     },
     Chosen {
         begun: Time,
         queued: Time,
+        asked: Asked,
         choice: Choice,
     },
     /// It has left, or does not leave.
@@ -181,6 +195,17 @@ pub struct SendLoop {
     is_first: bool,
     /// How long encoding takes.
     encoding: Duration,
+    /// When the last picture was handed over.
+    queued: Time,
+    #[cfg(feature = "av1")]
+    auto: Option<Auto>,
+    /// The picture under way, where two codecs are compared.
+    #[cfg(feature = "av1")]
+    offered: Option<Picture>,
+}
+
+fn effort_of(settings: &SenderSettings) -> Effort {
+    Effort::new(settings.candidates, settings.speed, settings.video_codec.fastest())
 }
 
 impl std::fmt::Debug for SendLoop {
@@ -193,22 +218,33 @@ impl SendLoop {
     /// A loop that has sent nothing. [`SenderSettings::candidates`] are the most, and [`SenderSettings::speed`] the slowest: the loop
     /// begins with two candidates, and adapts both to the time that encoding takes.
     pub fn new(settings: SenderSettings) -> SendLoop {
-        let effort = Effort::new(settings.candidates, settings.speed, settings.video_codec.fastest());
+        #[cfg(feature = "av1")]
+        let auto = Auto::of(&settings);
+        #[cfg(feature = "av1")]
+        let settings = auto.as_ref().map_or(settings, Auto::settings);
+        let effort = effort_of(&settings);
         let frame_rate = settings.frame_rate;
+        let status = SendStatus { codec: settings.video_codec, ..SendStatus::default() };
         SendLoop {
             sender: Sender::new(SenderSettings { candidates: effort.candidates(), ..settings }),
             effort,
             frame_rate,
             progress: Progress::Idle,
-            status: SendStatus::default(),
+            status,
             is_first: false,
             encoding: Duration::ZERO,
+            queued: Time::ZERO,
+            #[cfg(feature = "av1")]
+            auto,
+            #[cfg(feature = "av1")]
+            offered: None,
         }
     }
 
     /// Another link is there, or the receiver has begun anew: it has none of our states.
     pub fn handle_reset(&mut self) {
         self.sender.handle_reset();
+        self.reset_codec();
     }
 
     /// Takes what the link has told of messages and what the receiver has said.
@@ -218,7 +254,7 @@ impl SendLoop {
                 Event::Finished { channel: VIDEO, message, outcome } => {
                     self.sender.handle_outcome(now, message, outcome);
                 }
-                Event::Connected { again: true } => self.sender.handle_reset(),
+                Event::Connected { again: true } => self.handle_reset(),
                 _ => {}
             }
         }
@@ -230,11 +266,17 @@ impl SendLoop {
         Ok(())
     }
 
-    /// What pictures may take now, bytes.
-    fn budget(&self, now: Time, silence: Duration, link: &mut impl LinkAccess) -> Result<u64, LinkError> {
-        let horizon = self.sender.horizon(now, silence, link.is_shared()?);
+    /// What pictures may take now, bytes; within which time, and whether several paths share them.
+    fn budget(
+        &self,
+        now: Time,
+        silence: Duration,
+        link: &mut impl LinkAccess,
+    ) -> Result<(u64, Duration, bool), LinkError> {
+        let is_shared = link.is_shared()?;
+        let horizon = self.sender.horizon(now, silence, is_shared);
         let share = pictures_share(link.budget(now, VIDEO, horizon)?, link.sound_bytes_per_second(), horizon);
-        Ok(if self.is_first { (share as f64 * FIRST_SHARE) as u64 } else { share })
+        Ok((if self.is_first { (share as f64 * FIRST_SHARE) as u64 } else { share }, horizon, is_shared))
     }
 
     /// What they may take when the picture that is encoded now is chosen, bytes: what is under way leaves meanwhile. Candidates that
@@ -273,10 +315,12 @@ impl SendLoop {
         let silence = link.silence(now)?;
         let was_silent = self.status.silence >= self.frame_rate.time_of(SILENT_PICTURES);
         self.is_first = was_silent && silence < self.status.silence;
-        let budget = self.budget(now, silence, link)?;
-        let budget = self.expected(budget, now, silence, link)?;
+        self.begin_codec(now, picture);
+        let (before, ..) = self.budget(now, silence, link)?;
+        let budget = self.expected(before, now, silence, link)?;
         self.sender.encode(now, picture, Conditions { budget, silence }, parallel)?;
-        self.progress = Progress::Encoded { begun: now, silence, stamps: stamps.with(Stage::EncoderIn, now) };
+        let stamps = stamps.with(Stage::EncoderIn, now);
+        self.progress = Progress::Encoded { begun: now, silence, stamps, before };
         Ok(())
     }
 
@@ -298,18 +342,21 @@ impl SendLoop {
         link: &mut impl LinkAccess,
         parallel: &dyn Parallel,
     ) -> Result<Option<&Decision>, SendError> {
-        let Progress::Encoded { begun, silence, stamps } = self.progress else { return Ok(None) };
+        let Progress::Encoded { begun, silence, stamps, before } = self.progress else { return Ok(None) };
         self.progress = Progress::Idle;
         self.catch_up(now, link)?;
-        self.encoding = self.encoding.mul_f64(1.0 - TIME_GAIN) + now.since(begun).mul_f64(TIME_GAIN);
+        let gain = if self.encoding.is_zero() { 1.0 } else { TIME_GAIN };
+        self.encoding = self.encoding.mul_f64(1.0 - gain) + now.since(begun).mul_f64(gain);
         let stamps = stamps.with(Stage::Encoded, now);
         self.sender.stamp(stamps.rebased(Time::ZERO));
         let queued = stamps.at(Stage::Queued).unwrap_or(begun);
-        let budget = self.budget(now, silence, link)?;
+        self.queued = queued;
+        let (budget, horizon, is_shared) = self.budget(now, silence, link)?;
+        let asked = Asked { before, then: budget, horizon, is_shared };
         (self.status.budget, self.status.silence) = (budget, silence);
         let may_search = self.sender.may_search(now.since(queued));
         let Some(choice) = self.sender.choose(budget, may_search, parallel)? else { return Ok(None) };
-        self.progress = Progress::Chosen { begun, queued, choice };
+        self.progress = Progress::Chosen { begun, queued, asked, choice };
         Ok(match &self.progress {
             Progress::Chosen { choice, .. } => Some(&choice.decision),
             _ => None,
@@ -322,7 +369,8 @@ impl SendLoop {
     /// The link is gone.
     pub fn send(&mut self, now: Time, link: &mut impl LinkAccess) -> Result<Option<Offered>, LinkError> {
         let progress = std::mem::replace(&mut self.progress, Progress::Idle);
-        let Progress::Chosen { begun, queued, choice: Choice { decision, message, is_dear } } = progress
+        let Progress::Chosen { begun, queued, asked, choice: Choice { decision, message, is_dear } } =
+            progress
         else {
             self.progress = progress;
             return Ok(None);
@@ -346,6 +394,7 @@ impl SendLoop {
             self.status.size = Some(decision.size);
             self.status.quantizer = chosen.map(|candidate| candidate.quantizer);
         }
+        self.note_offered(now, asked, &decision, bytes);
         let took = now.since(queued);
         self.progress = Progress::Sent { begun, took };
         Ok(Some(Offered { decision, took, bytes }))
@@ -367,6 +416,7 @@ impl SendLoop {
             self.sender.set_candidates(self.effort.candidates());
             self.sender.set_speed(self.effort.speed());
         }
+        self.note_effort(now);
         Ok(tried)
     }
 
@@ -382,7 +432,7 @@ impl SendLoop {
 
     /// What is known now.
     pub fn status(&self) -> SendStatus {
-        self.status
+        SendStatus { codec: self.sender.codec(), ..self.status }
     }
 
     /// In how many qualities the next pictures are encoded.

@@ -49,6 +49,7 @@ impl Sender {
         self.reported = (report.shown, report.came());
         self.shown.handle_report(report.shown);
         self.counters.shown = self.shown.total().min(self.counters.sent);
+        self.taken = report.codecs;
         self.key_frames.handle_report(now, report.key_after.filter(|after| *after < self.next));
         if let Some(decoded) = report.decoded {
             self.held = decoded.held;

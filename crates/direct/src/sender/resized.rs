@@ -178,7 +178,7 @@ impl Resizing {
 }
 
 /// How far a picture is from its source when it is shown at its size: 1 - SSIM of luma.
-fn distortion(source: &Picture, shown: Option<&Picture>) -> f64 {
+pub(crate) fn distortion(source: &Picture, shown: Option<&Picture>) -> f64 {
     let Some(shown) = shown else { return f64::INFINITY };
     let shown = Scaler::new(source.size()).scale(shown);
     let ssim = Ssim::of(source, &shown).ok().and_then(|ssim| ssim.plane(0));

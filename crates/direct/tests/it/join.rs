@@ -328,7 +328,7 @@ fn ends_with_no_state_in_common_go_on_with_one_key_frame() {
     // It has something newer that the sender does not keep, and not what the sender takes it to have.
     let decoded = decoded.map(|decoded| DecodedPicture { number: 3, state: StateTag([9; 8]), ..decoded });
     let lacking = Some(LackingPicture { number: 3, source: 2 });
-    let report = Report { epoch, newest, decoded, lacking, shown, passed, key_after: None };
+    let report = Report { epoch, newest, decoded, lacking, shown, passed, ..Report::default() };
     let now = ends.now();
     ends.sender.handle_report(now, &report.to_bytes()).unwrap();
     assert_eq!(ends.send(4_000).decision.source, None);

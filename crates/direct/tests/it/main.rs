@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 #[cfg(feature = "av1")]
+mod auto;
+#[cfg(feature = "av1")]
 mod av1;
 mod corpus;
 mod join;

@@ -107,6 +107,11 @@ impl Cost {
             + (self.scale + self.judge) * (2 * macroblocks(source))
     }
 
+    /// What it takes to tell how far a picture of this size is from its source.
+    pub(super) fn judging(&self, size: Size) -> Duration {
+        self.judge * macroblocks(size)
+    }
+
     fn scaling(&self, source: Size, coded: Size) -> Duration {
         if source == coded { Duration::ZERO } else { self.scale * macroblocks(source) }
     }

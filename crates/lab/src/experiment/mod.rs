@@ -28,7 +28,7 @@ mod world;
 pub use cost::Cost;
 pub use floor::floor_p95;
 pub use lines::{Line, MAX_LINES};
-pub use outcome::{LineOutcome, LineSummary, Outcome, Slot, SoundSummary, Summary};
+pub use outcome::{ChoiceSummary, LineOutcome, LineSummary, Outcome, Slot, SoundSummary, Summary};
 pub use record::{Pictures, Record, Settings};
 pub use run::{ExperimentError, Setup, run};
 pub use set::{SetFigures, SetRun, SetSummary, summarize};

@@ -2,11 +2,12 @@
 
 use super::timeline::StageTime;
 use crate::link::Direction;
-use glassline_direct::{Decision, SenderCounters};
+use glassline_direct::{CodecChoice, Decision, SenderCounters};
 use glassline_measure::daala_ssim::DaalaSsim;
 use glassline_measure::ssim::{Ssim, decibels};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// One picture of the source.
@@ -51,6 +52,8 @@ pub struct Outcome {
     pub slots: Vec<Slot>,
     /// What was decided of those that were encoded.
     pub decisions: Vec<Decision>,
+    /// What was found out about the codec, where the sender chooses it.
+    pub codecs: Vec<(Time, CodecChoice)>,
     /// SSIM over the samples of all that was shown.
     pub(crate) ssim: Ssim,
     /// The same as the tools of Daala compute it.
@@ -133,6 +136,25 @@ pub struct SoundSummary {
     pub delay_p95_ms: f64,
 }
 
+/// What the sender found out about codec or size.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChoiceSummary {
+    /// When, in seconds after the first picture.
+    pub at_s: f64,
+    /// The codec that is used from then on.
+    pub codec: String,
+    /// With AV1 the size; VP8 finds it picture by picture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<String>,
+    /// Codec or size are others than before.
+    pub changed: bool,
+    /// Why.
+    pub reason: String,
+    /// By how much what was compared was better, dB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gain_db: Option<f64>,
+}
+
 /// The figures of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -182,6 +204,12 @@ pub struct Summary {
     /// Of the sound, where there was some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sound: Option<SoundSummary>,
+    /// Pictures that were sent, by codec, where that was left to the sender.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sent_by_codec: BTreeMap<String, u64>,
+    /// What the sender found out about codec and size, where that was left to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub codec_choices: Vec<ChoiceSummary>,
     /// Where the time of pictures that were shown went, stage by stage; empty where that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageTime>,
@@ -214,6 +242,29 @@ impl Outcome {
         }
         delays.reverse();
         delays
+    }
+
+    /// How many pictures were sent in each codec, where that was left to the sender.
+    fn sent_by_codec(&self) -> BTreeMap<String, u64> {
+        let mut sent = BTreeMap::new();
+        let decisions = self.decisions.iter().filter(|decision| decision.number.is_some());
+        for decision in decisions.filter(|_| !self.codecs.is_empty()) {
+            *sent.entry(decision.codec.name().to_owned()).or_default() += 1;
+        }
+        sent
+    }
+
+    fn codec_choices(&self) -> Vec<ChoiceSummary> {
+        let begun = self.slots.first().map_or(Time::ZERO, |slot| slot.captured);
+        let told = |(at, choice): &(Time, CodecChoice)| ChoiceSummary {
+            at_s: (at.since(begun).as_secs_f64() * 1e3).round() / 1e3,
+            codec: choice.codec.name().to_owned(),
+            size: choice.size.map(|size| size.to_string()),
+            changed: choice.changed,
+            reason: choice.reason.name().to_owned(),
+            gain_db: choice.reason.gain_db().map(|gain| (gain * 100.0).round() / 100.0),
+        };
+        self.codecs.iter().map(told).collect()
     }
 
     /// The figures.
@@ -256,6 +307,8 @@ impl Outcome {
             sender_states: self.states[0],
             receiver_states: self.states[1],
             sound: self.sound,
+            sent_by_codec: self.sent_by_codec(),
+            codec_choices: self.codec_choices(),
             stages: self.stages.clone(),
             lines: match &self.lines[..] {
                 [] | [_] => Vec::new(),

@@ -11,8 +11,8 @@ use super::world::World;
 use bytes::Bytes;
 use glassline_codec::vp8::{Limits, Parallel};
 use glassline_direct::{
-    CodingError, Fate, LinkAccess, Newest, Offered, REPORTS, Reason, Receiver, SOUND, SendError, SendLoop,
-    SenderSettings, VIDEO, report_options, sound_options, video_options,
+    Aside, CodingError, Fate, LinkAccess, Newest, Offered, REPORTS, Reason, Receiver, SOUND, SendError,
+    SendLoop, SenderSettings, VIDEO, report_options, sound_options, video_options,
 };
 use glassline_measure::CompareError;
 use glassline_media::quantity::Bitrate;
@@ -475,5 +475,18 @@ fn offer(
     running.outcome.decisions.push(decision);
     let speed = pictures.speed();
     let tried = pictures.rest(now, parallel)?;
-    Ok(now + tried.map_or(Duration::ZERO, |size| cost.comparison(picture.size(), size, speed)))
+    let mut busy = now + tried.map_or(Duration::ZERO, |size| cost.comparison(picture.size(), size, speed));
+    while let Some(aside) = pictures.aside(busy, parallel) {
+        let took = match aside {
+            Aside::Encoded(coding) => cost.encoding(setup.sender.codec, picture.size(), coding),
+            Aside::Compared(size) => cost.comparison(picture.size(), size, speed),
+            Aside::Judged(size) => cost.judging(size),
+        };
+        busy += took;
+        pictures.aside_took(busy, took);
+    }
+    while let Some(choice) = pictures.poll_codec_choice() {
+        running.outcome.codecs.push((now, choice));
+    }
+    Ok(busy)
 }
