@@ -13,8 +13,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "av1"), expect(dead_code, reason = "only a comparison of codecs asks"))]
 pub(super) struct Asked {
-    /// What it could take before it was encoded, bytes.
+    /// What it could take before it was encoded, and what it was expected to take then; bytes.
     pub(super) before: u64,
+    pub(super) ahead: u64,
     /// What it could take then, within which time, and whether several paths share it.
     pub(super) then: u64,
     pub(super) horizon: Duration,
@@ -38,11 +39,16 @@ impl SendLoop {
         }
     }
 
+    /// Whether the picture under way is looked at by a trial.
+    pub(super) fn is_comparing(&self) -> bool {
+        self.offered.is_some()
+    }
+
     fn change_codec(&mut self) {
         let Some(auto) = &self.auto else { return };
         let settings = auto.settings();
         self.effort = super::effort_of(&settings);
-        self.sender.set_codec(settings.video_codec, self.effort.speed());
+        self.sender.set_codec(settings.video_codec, settings.size, self.effort.speed());
         self.sender.set_candidates(self.effort.candidates());
     }
 
@@ -71,7 +77,9 @@ impl SendLoop {
         auto.note(super::auto::Seen {
             picture,
             now,
-            budgets: [asked.before, asked.then],
+            before: asked.before,
+            ahead: asked.ahead,
+            budget: asked.then,
             horizon: asked.horizon,
             is_shared: asked.is_shared,
             source: decision.source,
@@ -124,6 +132,10 @@ impl SendLoop {
 #[cfg(not(feature = "av1"))]
 impl SendLoop {
     pub(super) fn begin_codec(&mut self, _: Time, _: &Picture) {}
+
+    pub(super) fn is_comparing(&self) -> bool {
+        false
+    }
 
     pub(super) fn reset_codec(&mut self) {}
 

@@ -167,8 +167,9 @@ enum Progress {
         begun: Time,
         silence: Duration,
         stamps: Stamps,
-        /// What the link could take before.
+        /// What the link could take before, and what it was expected to take now.
         before: u64,
+        ahead: u64,
     },
     Chosen {
         begun: Time,
@@ -280,16 +281,15 @@ impl SendLoop {
     }
 
     /// What they may take when the picture that is encoded now is chosen, bytes: what is under way leaves meanwhile. Candidates that
-    /// are no larger than what fits before would leave a fifth of it unused. Where each picture is encoded once, what is too large
-    /// is not sent: that is aimed at what fits already.
-    fn expected(
+    /// are no larger than what fits before would leave a fifth of it unused.
+    fn ahead(
         &self,
         budget: u64,
         now: Time,
         silence: Duration,
         link: &mut impl LinkAccess,
     ) -> Result<u64, LinkError> {
-        if self.is_first || !self.sender.has_cheap_candidates() {
+        if self.is_first || !(self.sender.has_cheap_candidates() || self.is_comparing()) {
             return Ok(budget);
         }
         let horizon = self.sender.horizon(now, silence, link.is_shared()?);
@@ -317,10 +317,12 @@ impl SendLoop {
         self.is_first = was_silent && silence < self.status.silence;
         self.begin_codec(now, picture);
         let (before, ..) = self.budget(now, silence, link)?;
-        let budget = self.expected(before, now, silence, link)?;
+        let ahead = self.ahead(before, now, silence, link)?;
+        // Where each picture is encoded once, what is too large is not sent: that is aimed at what fits already.
+        let budget = if self.sender.has_cheap_candidates() { ahead } else { before };
         self.sender.encode(now, picture, Conditions { budget, silence }, parallel)?;
         let stamps = stamps.with(Stage::EncoderIn, now);
-        self.progress = Progress::Encoded { begun: now, silence, stamps, before };
+        self.progress = Progress::Encoded { begun: now, silence, stamps, before, ahead };
         Ok(())
     }
 
@@ -342,7 +344,9 @@ impl SendLoop {
         link: &mut impl LinkAccess,
         parallel: &dyn Parallel,
     ) -> Result<Option<&Decision>, SendError> {
-        let Progress::Encoded { begun, silence, stamps, before } = self.progress else { return Ok(None) };
+        let Progress::Encoded { begun, silence, stamps, before, ahead } = self.progress else {
+            return Ok(None);
+        };
         self.progress = Progress::Idle;
         self.catch_up(now, link)?;
         let gain = if self.encoding.is_zero() { 1.0 } else { TIME_GAIN };
@@ -352,7 +356,7 @@ impl SendLoop {
         let queued = stamps.at(Stage::Queued).unwrap_or(begun);
         self.queued = queued;
         let (budget, horizon, is_shared) = self.budget(now, silence, link)?;
-        let asked = Asked { before, then: budget, horizon, is_shared };
+        let asked = Asked { before, ahead, then: budget, horizon, is_shared };
         (self.status.budget, self.status.silence) = (budget, silence);
         let may_search = self.sender.may_search(now.since(queued));
         let Some(choice) = self.sender.choose(budget, may_search, parallel)? else { return Ok(None) };

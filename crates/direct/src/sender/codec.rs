@@ -3,6 +3,7 @@
 use super::Sender;
 use crate::coder::{CodingError, Request, Task};
 use crate::settings::VideoCodec;
+use crate::size::CodedSize;
 use crate::wire::TakenCodecs;
 use glassline_codec::vp8::{Parallel, Quality};
 use glassline_media::Picture;
@@ -11,9 +12,9 @@ use glassline_media::Picture;
 const AS_IT_IS: u8 = 8;
 
 impl Sender {
-    /// Pictures are encoded by another codec from the next one on, which needs no other.
-    pub(crate) fn set_codec(&mut self, codec: VideoCodec, speed: u8) {
-        (self.settings.video_codec, self.settings.speed) = (codec, speed);
+    /// Pictures are encoded by another codec, or at another size, from the next one on, which needs no other.
+    pub(crate) fn set_codec(&mut self, codec: VideoCodec, size: CodedSize, speed: u8) {
+        (self.settings.video_codec, self.settings.size, self.settings.speed) = (codec, size, speed);
         (self.coder, self.ladder, self.resizing) = Sender::coding(&self.settings);
         (self.pending, self.conventional, self.on_screen) = (None, None, None);
         self.history.forget();

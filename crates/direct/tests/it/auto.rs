@@ -12,7 +12,7 @@ use glassline_measure::ssim::{Ssim, decibels};
 use glassline_media::pixels::Scaler;
 use glassline_media::{FrameRate, Picture, Size, Stage, Stamps, Time, Utc};
 use glassline_transport::link::{Error as LinkError, Event, MessageId, Outcome};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 const SIZE: Size = Size { width: 320, height: 192 };
@@ -105,6 +105,7 @@ struct Run {
     back: VecDeque<Vec<Bytes>>,
     choices: Vec<(u64, CodecChoice)>,
     codecs: Vec<FrameCodec>,
+    sizes: Vec<Size>,
     encoding: Duration,
 }
 
@@ -131,6 +132,7 @@ impl Run {
             back: VecDeque::new(),
             choices: Vec::new(),
             codecs: Vec::new(),
+            sizes: Vec::new(),
             encoding: ENCODING,
         }
     }
@@ -142,7 +144,8 @@ impl Run {
         let stamps = Stamps::captured_at(begun).with(Stage::Queued, begun);
         self.pictures.encode(self.now, &picture, stamps, &mut self.line, &Serial).unwrap();
         self.now += self.encoding;
-        self.pictures.choose(self.now, &mut self.line, &Serial).unwrap();
+        let decision = self.pictures.choose(self.now, &mut self.line, &Serial).unwrap();
+        self.sizes.extend(decision.map(|decision| decision.size));
         self.pictures.send(self.now, &mut self.line).unwrap();
         self.pictures.rest(self.now, &Serial).unwrap();
         while let Some(aside) = self.pictures.aside(self.now, &Serial) {
@@ -264,6 +267,9 @@ fn a_machine_without_time_for_a_comparison_stays_and_one_that_is_too_slow_for_av
     let widths: Vec<_> = found.iter().filter_map(|choice| Some(choice.size?.width)).collect();
     assert!(widths.len() + 1 == found.len() && widths.is_sorted_by(|one, other| one > other), "{found:?}");
     assert_eq!((found.last().unwrap().codec, run.codec()), (VideoCodec::Vp8, VideoCodec::Vp8));
+    // What was told is what was sent.
+    let sent: BTreeSet<_> = run.sizes.iter().map(|size| size.width).collect();
+    assert!(widths.iter().all(|width| sent.contains(width)), "{sent:?} of {found:?}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ use std::time::Duration;
 /// less than a trial can tell: it takes half the time, which the pictures are sooner there.
 const FIRST_MARGIN_DB: f64 = 0.1;
 const MARGIN_DB: f64 = 0.2;
-const SMALLER_MARGIN_DB: f64 = -0.05;
+const SMALLER_MARGIN_DB: f64 = -0.15;
 /// From one round of trials to the next, at first and at most.
 const INTERVAL: Duration = Duration::from_secs(10);
 const INTERVAL_MAX: Duration = Duration::from_secs(80);

@@ -26,6 +26,8 @@ const JUDGED: u64 = 11;
 const CANDIDATES: usize = 3;
 /// What is taken to be no answer of the link at all: what is encoded with caution is encoded so here too.
 const SILENCE: Duration = Duration::from_millis(1);
+/// What was known of a budget before, at most, as a multiple of it.
+const KNOWN_SHARE_MAX: f64 = 4.0;
 /// Pictures that are this near to their source look alike: 1 - SSIM.
 const ALIKE: f64 = 0.001;
 
@@ -35,8 +37,10 @@ pub(in crate::send_loop) struct Seen {
     pub(in crate::send_loop) picture: Picture,
     /// When it was decided on.
     pub(in crate::send_loop) now: Time,
-    /// What it could take before it was encoded, and then; bytes.
-    pub(in crate::send_loop) budgets: [u64; 2],
+    /// What it could take before it was encoded, what was expected of then, and what it could take then; bytes.
+    pub(in crate::send_loop) before: u64,
+    pub(in crate::send_loop) ahead: u64,
+    pub(in crate::send_loop) budget: u64,
     /// Within which time.
     pub(in crate::send_loop) horizon: Duration,
     pub(in crate::send_loop) is_shared: bool,
@@ -199,16 +203,16 @@ impl Trial {
     }
 
     fn encode(&mut self, seen: Seen, parallel: &dyn Parallel) -> Result<Step, CodingError> {
-        let [before, then] = seen.budgets;
-        self.line.note(seen.now, then, seen.horizon);
+        self.line.note(seen.now, seen.budget, seen.horizon);
         if let Some(source) = seen.source {
             let newest = self.numbers.iter().rev().find(|(ours, _)| *ours <= source);
             self.shadow.follow(newest.map_or(0, |(_, theirs)| *theirs), seen.careful);
         }
         let is_cheap = self.shadow.has_cheap_candidates();
         let budget = self.line.their_budget(self.shadow.horizon(seen.now, Duration::ZERO, seen.is_shared));
-        // What is encoded once has to know what fits before it does.
-        let share = if is_cheap { 1.0 } else { (before as f64 / then.max(1) as f64).min(1.0) };
+        // What was known when encoding began is wrong by as much as it was for ours.
+        let known = if is_cheap { seen.ahead } else { seen.before };
+        let share = (known as f64 / seen.budget.max(1) as f64).min(KNOWN_SHARE_MAX);
         let silence = if seen.careful { SILENCE } else { Duration::ZERO };
         let conditions = Conditions { budget: (budget as f64 * share) as u64, silence };
         self.shadow.encode(seen.now, &seen.picture, conditions, parallel)?;
