@@ -26,7 +26,7 @@ struct Args {
     /// In real time, ours beside WebRTC in Chromium; the cases are verizon, att, umts and, without a network, none
     #[arg(long)]
     real_time: bool,
-    /// Of whom, in real time: glassline, vp8, vp9, av1
+    /// Of whom, in real time: glassline (VP8), glassline-av1, glassline-auto, vp8, vp9, av1 (the last three are WebRTC)
     #[arg(long, value_name = "WHO", value_delimiter = ',', requires = "real_time")]
     who: Vec<String>,
     /// Folder for direct.json, or direct-real-time.json
@@ -90,8 +90,10 @@ const CASES: [Case; 7] = [
 ];
 
 /// Who is tried, and with which options.
-const WHO: [(&str, &str); 7] = [
+const WHO: [(&str, &str); 9] = [
     (OURS, ""),
+    ("glassline (AV1)", "--codec av1"),
+    ("glassline (auto)", "--codec auto"),
     ("glassline (no parity)", "--fec none"),
     ("glassline (the source's size)", "--size source"),
     ("glassline (2 candidates)", "--candidates 2"),

@@ -28,8 +28,10 @@ const USED_LEAST: f64 = 70.0;
 const QUEUE_MOST: f64 = 15.0;
 
 /// Key, name and options of who is tried.
-const WHO: [(&str, &str, &str); 4] = [
+const WHO: [(&str, &str, &str); 6] = [
     ("glassline", OURS, "--real-time"),
+    ("glassline-av1", "glassline (AV1)", "--real-time --codec av1"),
+    ("glassline-auto", "glassline (auto)", "--real-time --codec auto"),
     ("vp8", "WebRTC VP8", "--peer webrtc-vp8"),
     ("vp9", "WebRTC VP9-SVC", "--peer webrtc-vp9"),
     ("av1", "WebRTC AV1", "--peer webrtc-av1"),
@@ -48,7 +50,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     );
     ensure!(
         args.who.iter().all(|key| WHO.iter().any(|(known, ..)| known == key)),
-        "there are glassline, vp8, vp9 and av1"
+        "there are glassline, glassline-av1, glassline-auto, vp8, vp9 and av1"
     );
     let shared = clip::shared();
     let clip = clip::people_720p30(&shared, &args.out.join("direct"))?;
@@ -64,7 +66,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     let who: Vec<_> = WHO
         .into_iter()
-        .filter(|(key, who, _)| is_asked(&args.who, key) && (has_browser || *who == OURS))
+        .filter(|(key, _, options)| {
+            is_asked(&args.who, key) && (has_browser || options.starts_with("--real-time"))
+        })
         .collect();
     if is_asked(&args.cases, NONE.0) {
         try_all(args, &who, &mut report, NONE.1, &clip, "--up unlimited", "--delay 0ms")?;

@@ -26,15 +26,16 @@ use glassline_media::{Picture, Size, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// By how much the pictures of another variant have to be better, dB: of another codec in the first round, when nothing is known, and
-/// later, when what is there has references that the other one has first to make. A smaller size may be worse by a little, which is
-/// less than a trial can tell: it takes half the time, which the pictures are sooner there.
+/// By how much the pictures of another variant have to be better, dB: those of another size; those of another codec in the first round,
+/// when nothing is known, and later.
+const SIZE_MARGIN_DB: f64 = 0.1;
 const FIRST_MARGIN_DB: f64 = 0.1;
 const MARGIN_DB: f64 = 0.2;
-const SMALLER_MARGIN_DB: f64 = -0.15;
 /// From one round of trials to the next, at first and at most.
 const INTERVAL: Duration = Duration::from_secs(10);
 const INTERVAL_MAX: Duration = Duration::from_secs(80);
+/// The same where AV1 is encoded at a smaller size.
+const SMALL_INTERVAL: Duration = Duration::from_secs(4);
 /// How soon another trial begins at least where what is sent is another than before: its first pictures tell nothing.
 const SETTLING: Duration = Duration::from_secs(1);
 /// By how many indices the quantiser moves until a round is made sooner, how much one picture counts in that, and how long after the
@@ -227,7 +228,9 @@ impl Auto {
     }
 
     fn end_round(&mut self, now: Time) {
-        (self.trial, self.due, self.is_settled, self.ended) = (None, Some(now + self.wait), true, Some(now));
+        // A smaller size that was better when the line took little looks worse soon where it takes more.
+        let wait = if self.now.is_whole() { self.wait } else { SMALL_INTERVAL };
+        (self.trial, self.due, self.is_settled, self.ended) = (None, Some(now + wait), true, Some(now));
         self.round.clear();
         self.wait = (self.wait * 2).min(INTERVAL_MAX);
     }
@@ -316,16 +319,19 @@ impl Auto {
         let Some(Found { gain_db, encoding }) = trial.found() else { return false };
         let (before, other) = (self.now, trial.other);
         self.trial = None;
-        let margin = match other {
-            smaller if smaller.codec() == before.codec() && smaller.is_cheaper(before) => SMALLER_MARGIN_DB,
-            another if another.codec() != before.codec() && !self.is_settled => FIRST_MARGIN_DB,
-            _ => MARGIN_DB,
+        let is_size = before.codec() == other.codec();
+        let margin = match is_size {
+            true => SIZE_MARGIN_DB,
+            false if self.is_settled => MARGIN_DB,
+            false => FIRST_MARGIN_DB,
         };
         let is_better = gain_db.is_some_and(|gain| gain >= margin);
         let is_slow =
             encoding > self.settings.frame_rate.time_of(1).mul_f64(BUSY) && !other.is_cheaper(before);
-        // What has come about at a cut may be gone a second later.
-        let is_confirmed = !self.is_settled || before.codec() == other.codec() || self.found == Some(other);
+        // What has come about at a cut, or in a second in which the line takes little, may be gone in the next. A larger size is where
+        // to go back to.
+        let is_larger = is_size && before.is_cheaper(other);
+        let is_confirmed = is_larger || self.found == Some(other);
         self.found = is_better.then_some(other);
         if is_better && !is_slow && !is_confirmed {
             self.tell(false, CodecReason::Compared { gain_db });

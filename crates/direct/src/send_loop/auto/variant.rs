@@ -4,8 +4,9 @@ use crate::settings::{SenderSettings, VideoCodec};
 use crate::size::{CodedSize, steps};
 use glassline_media::Size;
 
-/// The smallest size of AV1 as one of [`steps`]: a third of the source's sides.
-const SMALLEST: usize = 3;
+/// The smallest size of AV1 as one of [`steps`]: half of the source's sides. What is smaller still looks too bad when the line takes more
+/// again.
+const SMALLEST: usize = 2;
 
 /// A codec, and with AV1 the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +81,12 @@ impl Variant {
     }
 
     /// What a round of trials looks at.
-    pub(super) fn others(self) -> impl Iterator<Item = Variant> {
-        let av1 = [(self == Variant::Vp8).then_some(Variant::FIRST), self.smaller(), self.larger()];
-        let vp8 = Some(Variant::Vp8).filter(|vp8| *vp8 != self);
-        let half = Some(Variant::Av1 { step: 1 }).filter(|_| self == Variant::Vp8);
-        [vp8].into_iter().chain(av1).chain([half]).flatten()
+    pub(super) fn others(self) -> Vec<Variant> {
+        let all = match self {
+            Variant::Vp8 => [Some(Variant::FIRST), Some(Variant::Av1 { step: 1 }), None],
+            Variant::Av1 { .. } => [self.larger(), Some(Variant::Vp8), self.smaller()],
+        };
+        all.into_iter().flatten().collect()
     }
 
     /// What a round goes on with where this one was better than the one `before`.
@@ -125,16 +127,16 @@ mod tests {
 
     #[test]
     fn a_round_looks_at_the_other_codec_and_the_sizes_beside() {
-        let others = |variant: Variant| variant.others().collect::<Vec<_>>();
+        let others = Variant::others;
         let av1 = |step| Variant::Av1 { step };
         assert_eq!(others(Variant::FIRST), [Variant::Vp8, av1(1)]);
-        assert_eq!(others(av1(2)), [Variant::Vp8, av1(3), av1(1)]);
-        assert_eq!(others(av1(SMALLEST)), [Variant::Vp8, av1(2)]);
+        assert_eq!(others(av1(1)), [av1(0), Variant::Vp8, av1(2)]);
+        assert_eq!(others(av1(SMALLEST)), [av1(1), Variant::Vp8]);
         assert_eq!(others(Variant::Vp8), [av1(0), av1(1)]);
         assert_eq!(av1(1).beyond(av1(0)), Some(av1(2)));
         assert_eq!(av1(1).beyond(av1(2)), Some(av1(0)));
         assert_eq!((Variant::Vp8.beyond(av1(0)), av1(0).beyond(Variant::Vp8)), (None, Some(av1(1))));
-        assert!(Variant::Vp8.is_cheaper(av1(3)) && av1(1).is_cheaper(av1(0)) && !av1(0).is_cheaper(av1(1)));
+        assert!(Variant::Vp8.is_cheaper(av1(2)) && av1(1).is_cheaper(av1(0)) && !av1(0).is_cheaper(av1(1)));
         assert_eq!(av1(1).size(Size { width: 64, height: 48 }), None, "too small a source");
     }
 }
