@@ -117,10 +117,10 @@ fn what_is_shown_is_the_senders_reconstruction_whatever_is_lost() {
         ("bursts, no parity", BURSTS, Fec::Never),
     ] {
         assert!((0.049..0.051).contains(&loss.mean()), "{}", loss.mean());
-        let mut setup = av1(link(1_200_000).with_loss(loss).with_reorder(0.02, Duration::from_millis(30)));
+        let mut setup = av1(link(1_200_000).with_loss(loss).with_reorder(0.02, Duration::from_millis(150)));
         setup.parity = parity;
         let summary = followed(what, &setup);
-        assert!(summary.lost > 10, "{what}: {summary:?}");
+        assert!(summary.lost > seconds() / 6, "{what}: {summary:?}");
         assert!(summary.shown as f64 > 0.6 * summary.pictures as f64, "{what}: {summary:?}");
     }
 }
@@ -131,5 +131,5 @@ fn key_frames_among_losses_change_nothing_of_that() {
     let mut setup = av1(link(1_200_000).with_loss(RANDOM));
     setup.key_interval = Some(Duration::from_secs(4));
     let summary = followed("a key frame each 4 s", &setup);
-    assert!(summary.key >= seconds() / 6 && summary.lost > 10, "{summary:?}");
+    assert!(summary.key >= seconds() / 6 && summary.lost > seconds() / 6, "{summary:?}");
 }
