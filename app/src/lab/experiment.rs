@@ -461,7 +461,7 @@ fn table(summary: &Summary) -> String {
     format!(
         "delay from capture to display  p50 {:.1}  p95 {:.1}  p99 {:.1}  max {:.1} ms\n\
          quality of what was shown      SSIM of luma {} dB; as Daala's tools compute it {} dB\n\
-         pictures                       {} captured, {} sent, {} shown ({:.1} a second), {} did not fit, {} lost, {} key frames\n\
+         pictures                       {} captured, {} sent, {} shown ({:.1} a second), {} did not fit, {} lost, {} damaged, {} key frames\n\
          rate                           {:.2} Mbit/s of video; {} of what the way carries, packets and all\n\
          queue                          p50 {:.1}  p95 {:.1} ms; {} packets lost\n\
          {codecs}{lines}chosen                         finest {finest}, between {between}, coarsest {coarsest}, none {none}\n\
@@ -479,6 +479,7 @@ fn table(summary: &Summary) -> String {
         summary.shown_per_s,
         summary.skipped,
         summary.lost,
+        summary.damaged.map_or_else(|| "-".to_owned(), |damaged| damaged.to_string()),
         summary.key,
         summary.bits_per_s / 1e6,
         summary.used.map_or_else(|| "an unknown share".to_owned(), percent),

@@ -6,6 +6,8 @@
 mod auto;
 #[cfg(feature = "av1")]
 mod av1;
+#[cfg(feature = "av1")]
+mod av1_samples;
 mod corpus;
 mod join;
 mod send_loop;

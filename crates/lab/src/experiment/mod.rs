@@ -3,6 +3,7 @@
 //!
 //! * [`Setup`]: the lines between both ends ([`Line`]; each is a path of the link), sender, time that coding takes ([`Cost`]).
 //! * [`run`]: goes through it; [`Outcome`] has what came of each picture, and [`Summary`] the figures.
+//! * [`run_watched`]: the same, and the caller is given each frame and picture that the receiver gives.
 //! * [`SetRun`]: the same over each network of a set; [`summarize`] gives medians and the worst.
 //! * [`paper`]: the experiments of Salsify's paper as such setups, and its figures; [`Record`] keeps what came of one.
 //!
@@ -23,6 +24,7 @@ mod set;
 mod sound;
 mod timeline;
 mod traffic;
+mod watch;
 mod world;
 
 pub use cost::Cost;
@@ -30,9 +32,10 @@ pub use floor::floor_p95;
 pub use lines::{Line, MAX_LINES};
 pub use outcome::{ChoiceSummary, LineOutcome, LineSummary, Outcome, Slot, SoundSummary, Summary};
 pub use record::{Pictures, Record, Settings};
-pub use run::{ExperimentError, Setup, run};
+pub use run::{ExperimentError, Setup, run, run_watched};
 pub use set::{SetFigures, SetRun, SetSummary, summarize};
 pub use timeline::StageTime;
+pub use watch::Received;
 
 #[cfg(test)]
 pub(crate) use record::tests::record as record_for_tests;

@@ -2,7 +2,7 @@
 
 use super::timeline::StageTime;
 use crate::link::Direction;
-use glassline_direct::{CodecChoice, Decision, SenderCounters};
+use glassline_direct::{CodecChoice, Decision, ReceiverCounters, SenderCounters};
 use glassline_measure::daala_ssim::DaalaSsim;
 use glassline_measure::ssim::{Ssim, decibels};
 use glassline_media::Time;
@@ -69,6 +69,8 @@ pub struct Outcome {
     /// Packets that the network has lost or dropped.
     pub(crate) dropped_packets: u64,
     pub(crate) counters: SenderCounters,
+    /// What the receiver has counted; `None` where that is not known.
+    pub(crate) receiver: Option<ReceiverCounters>,
     /// States that both ends held, on average and at most.
     pub(crate) states: [(f64, u64); 2],
     /// Of the sound, where there was some.
@@ -191,6 +193,13 @@ pub struct Summary {
     pub dropped_packets: u64,
     /// Pictures that the sender knows to be lost.
     pub lost: u64,
+    /// Pictures that came whole and could not be decoded, or of which the hash is not that of the sender's reconstruction; `None`
+    /// in real time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<u64>,
+    /// Reports of the receiver that name another state than the sender has; `None` in real time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mismatches: Option<u64>,
     /// Pictures that did not fit and were not sent.
     pub skipped: u64,
     /// Pictures that needed no other.
@@ -301,6 +310,8 @@ impl Outcome {
             queue_p95_ms: ms(self.queue_p95),
             dropped_packets: self.dropped_packets,
             lost: self.counters.lost,
+            damaged: self.receiver.map(|counters| counters.damaged),
+            mismatches: self.receiver.map(|_| self.counters.mismatches),
             skipped: self.counters.skipped,
             key: self.counters.key,
             chosen: [finest, between, coarsest, self.counters.skipped as f64 / encoded],

@@ -7,6 +7,7 @@ use super::lines::Line;
 use super::outcome::{Outcome, Slot};
 use super::sound::Sound;
 use super::timeline::Timeline;
+use super::watch::Received;
 use super::world::World;
 use bytes::Bytes;
 use glassline_codec::vp8::{Limits, Parallel};
@@ -121,6 +122,8 @@ struct Running<'a> {
     comparisons: Vec<Comparison>,
     sound: Option<Sound>,
     timeline: Timeline,
+    /// Is told of what comes.
+    watch: Option<&'a mut dyn FnMut(Received<'_>)>,
 }
 
 /// The near end's link as the send loop uses it. An experiment goes on where that has ended: nothing of it comes then.
@@ -171,12 +174,22 @@ impl LinkAccess for Near<'_> {
 }
 
 impl<'a> Running<'a> {
-    fn new(mut world: World, setup: &Setup, slots: u64, parallel: &'a dyn Parallel) -> Running<'a> {
+    fn new(
+        mut world: World,
+        setup: &Setup,
+        slots: u64,
+        parallel: &'a dyn Parallel,
+        watch: Option<&'a mut dyn FnMut(Received<'_>)>,
+    ) -> Running<'a> {
         let now = world.now();
         let links = world.lines.links_mut(End::Near);
         let records = links.map(|link| LineRecord::new(link, now, setup.rate, slots)).collect();
+        let mut receiver = Receiver::new(Limits::default());
+        if watch.is_some() {
+            receiver.keep_frames();
+        }
         let receiving = Receiving {
-            receiver: Receiver::new(Limits::default()),
+            receiver,
             busy: Time::ZERO,
             reports: VecDeque::new(),
             cost: setup.cost,
@@ -192,6 +205,7 @@ impl<'a> Running<'a> {
             queue_delay: Spread::default(),
             comparisons: Vec::new(),
             timeline: Timeline::default(),
+            watch,
             sound: setup.sound.map(|rate| Sound::new(rate, world.now(), world.now() + setup.duration)),
             world,
         }
@@ -261,6 +275,7 @@ impl<'a> Running<'a> {
         }
         while let Some(received) = self.world.link(End::Far).and_then(|link| link.receive_message(VIDEO)) {
             let Ok(fate) = self.receiving.receiver.handle(now, &received.bytes) else { continue };
+            self.tell_watch(&fate);
             if let Fate::Shown(pictures) = fate {
                 // Others have waited for this one: their own time of arrival is gone.
                 let is_alone = pictures.len() == 1;
@@ -299,6 +314,17 @@ impl<'a> Running<'a> {
         if self.comparisons.len() >= COMPARISONS { self.compare() } else { Ok(()) }
     }
 
+    /// Tells of what the receiver has made of a message.
+    fn tell_watch(&mut self, fate: &Fate) {
+        let Some(watch) = &mut self.watch else { return };
+        while let Some(frame) = self.receiving.receiver.poll_frame() {
+            watch(Received::Frame(&frame));
+        }
+        if let Fate::Shown(pictures) = fate {
+            pictures.iter().for_each(|shown| watch(Received::Shown(shown)));
+        }
+    }
+
     /// Compares what was shown since the last time.
     fn compare(&mut self) -> Result<(), ExperimentError> {
         let comparisons = std::mem::take(&mut self.comparisons);
@@ -334,6 +360,7 @@ impl<'a> Running<'a> {
         self.outcome.dropped_packets = lines.iter().map(|line| line.dropped_packets).sum();
         self.outcome.queue_p50 = self.queue_delay.quantile(0.5);
         self.outcome.queue_p95 = self.queue_delay.quantile(0.95);
+        self.outcome.receiver = Some(self.receiving.receiver.counters());
         self.outcome.stages = self.timeline.stages();
         self.outcome.sound = self.sound.as_mut().map(Sound::summary);
         self.outcome
@@ -346,9 +373,32 @@ impl<'a> Running<'a> {
 /// Any [`ExperimentError`].
 pub fn run(
     setup: &Setup,
-    mut picture: impl FnMut() -> Result<Picture, Box<dyn std::error::Error + Send + Sync>>,
+    picture: impl FnMut() -> Result<Picture, Box<dyn std::error::Error + Send + Sync>>,
     parallel: &dyn Parallel,
+    progress: impl FnMut(u64, u64),
+) -> Result<Outcome, ExperimentError> {
+    run_to_end(setup, picture, parallel, progress, None)
+}
+
+/// As [`run`], and `watch` is told of what the receiver passes on and shows, in the order in which it does.
+///
+/// # Errors
+/// Any [`ExperimentError`].
+pub fn run_watched(
+    setup: &Setup,
+    picture: impl FnMut() -> Result<Picture, Box<dyn std::error::Error + Send + Sync>>,
+    parallel: &dyn Parallel,
+    mut watch: impl FnMut(Received<'_>),
+) -> Result<Outcome, ExperimentError> {
+    run_to_end(setup, picture, parallel, |_, _| {}, Some(&mut watch))
+}
+
+fn run_to_end<'a>(
+    setup: &Setup,
+    mut picture: impl FnMut() -> Result<Picture, Box<dyn std::error::Error + Send + Sync>>,
+    parallel: &'a dyn Parallel,
     mut progress: impl FnMut(u64, u64),
+    watch: Option<&'a mut dyn FnMut(Received<'_>)>,
 ) -> Result<Outcome, ExperimentError> {
     let mut world = World::new(&setup.lines, setup.seed, |settings| {
         settings.controller = setup.controller;
@@ -362,7 +412,7 @@ pub fn run(
     let mut first = Some(picture().map_err(ExperimentError::Source)?);
     let slots = (setup.duration.as_secs_f64() * setup.rate.as_f64()).round() as u64;
     let start = world.now();
-    let mut running = Running::new(world, setup, slots, parallel);
+    let mut running = Running::new(world, setup, slots, parallel, watch);
     let mut pictures = SendLoop::new(setup.sender.clone());
     let mut newest = Newest::default();
     // The encoder's.

@@ -13,7 +13,7 @@ use std::time::Duration;
 const WAY: Duration = Duration::from_millis(20);
 const INTERVAL: Duration = Duration::from_millis(40);
 
-fn rate() -> FrameRate {
+pub(crate) fn rate() -> FrameRate {
     FrameRate::new(25, 1).unwrap()
 }
 

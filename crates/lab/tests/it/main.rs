@@ -1,5 +1,7 @@
 //! The lab from outside: experiments in virtual time.
 #![allow(clippy::unwrap_used)]
 
+#[cfg(feature = "av1")]
+mod av1;
 mod experiment;
 mod outages;
