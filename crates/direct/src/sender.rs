@@ -19,7 +19,6 @@ use self::caution::Caution;
 use self::key_frames::KeyFrames;
 use self::pace::{Allowance, Skips};
 use self::pending::{Pending, told_size};
-use self::qualities::SECOND_BEFORE;
 use self::resized::{Resizing, Tried};
 use crate::coder::{self, Coder, CodingError, Encoded, Request, Task};
 use crate::decision::{Candidate, Choice, Conditions, Decision, Reason};
@@ -46,8 +45,7 @@ const LOOSE_HORIZON: f64 = 1.35;
 const KEY_HORIZON: Duration = Duration::from_millis(100);
 /// From one long-term reference (golden frame) to the next, in pictures sent.
 const LONG_TERM_INTERVAL: u64 = 20;
-/// Of the time to the next picture, the share after which there is none for a search of a size, and for a comparison of sizes.
-const SEARCH_BEFORE: f64 = 0.15;
+/// Of the time to the next picture, the share after which there is none for a comparison of sizes.
 const COMPARE_BEFORE: f64 = 0.6;
 /// A picture is encoded for no less than this share of the budgets that the pictures before it had, of which so much of each counts:
 /// the budget grows while it is encoded.
@@ -170,12 +168,6 @@ impl Sender {
     /// Whether a picture is encoded in several qualities, one of them of the size that is expected to fit.
     pub(crate) fn has_cheap_candidates(&self) -> bool {
         self.coder.has_cheap_candidates()
-    }
-
-    /// Whether there is time for [`Sender::choose`] to search for a size, when so much is gone since the picture was handed over.
-    pub fn may_search(&self, spent: Duration) -> bool {
-        // Without candidates that cost little a search is what keeps a picture from being left out.
-        self.share(spent) < if self.coder.has_cheap_candidates() { SEARCH_BEFORE } else { SECOND_BEFORE }
     }
 
     /// Whether there is time for [`Sender::compare_sizes`], when so much is gone since the picture was handed over.

@@ -1,8 +1,34 @@
-//! What is told of the choice between codecs, and sizes of AV1.
+//! What the loop and the choice between codecs, and sizes of AV1, tell each other and their caller.
 
-use super::Coding;
 use crate::settings::VideoCodec;
 use glassline_media::Size;
+use std::time::Duration;
+
+/// How the picture is encoded that waits for [`SendLoop::choose`](crate::SendLoop::choose).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coding {
+    /// At which size.
+    pub size: Size,
+    /// The encoder's speed against quality, 0 to 10.
+    pub speed: u8,
+    /// In how many qualities, as far as it is not a key frame.
+    pub candidates: usize,
+    /// One after the other, each as costly as the first.
+    pub in_turn: bool,
+}
+
+/// What the link said of the picture under way.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "av1"), expect(dead_code, reason = "only a comparison of codecs asks"))]
+pub(super) struct Asked {
+    /// What it could take before it was encoded, and what it was expected to take then; bytes.
+    pub(super) before: u64,
+    pub(super) ahead: u64,
+    /// What it could take then, within which time, and whether several paths share it.
+    pub(super) then: u64,
+    pub(super) horizon: Duration,
+    pub(super) is_shared: bool,
+}
 
 /// What was done beside the pictures, with time that was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,25 +2,12 @@
 
 #[cfg(feature = "av1")]
 use super::auto::Before;
-use super::choice::{Aside, CodecChoice};
+use super::choice::{Aside, Asked, CodecChoice};
 use super::{Progress, SendLoop};
 use crate::decision::Decision;
 use glassline_codec::vp8::Parallel;
 use glassline_media::{Picture, Time};
 use std::time::Duration;
-
-/// What the link said of the picture under way.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "av1"), expect(dead_code, reason = "only a comparison of codecs asks"))]
-pub(super) struct Asked {
-    /// What it could take before it was encoded, and what it was expected to take then; bytes.
-    pub(super) before: u64,
-    pub(super) ahead: u64,
-    /// What it could take then, within which time, and whether several paths share it.
-    pub(super) then: u64,
-    pub(super) horizon: Duration,
-    pub(super) is_shared: bool,
-}
 
 #[cfg(feature = "av1")]
 impl SendLoop {

@@ -4,6 +4,9 @@
 /// for one more.
 pub(super) const BUSY: f64 = 0.7;
 const IDLE: f64 = 0.4;
+/// The share from which on pictures are left out.
+#[cfg(feature = "av1")]
+const EXHAUSTED: f64 = 0.95;
 /// What one picture's share counts.
 const GAIN: f64 = 0.1;
 /// What is taken to be the share before the first picture.
@@ -45,11 +48,11 @@ impl Effort {
         self.speed
     }
 
-    /// Whether encoding takes too long with the fewest candidates and the fastest encoder.
+    /// Whether pictures are left out since encoding takes too long with the fewest candidates and the fastest encoder.
     #[cfg(feature = "av1")]
     pub(super) fn is_exhausted(&self) -> bool {
         let least = LEAST_CANDIDATES.min(self.most_candidates);
-        self.load > BUSY && self.candidates <= least && self.speed >= self.fastest
+        self.load > EXHAUSTED && self.candidates <= least && self.speed >= self.fastest
     }
 
     /// A picture has taken this share of the time to the next one. Returns whether the next one is encoded otherwise.

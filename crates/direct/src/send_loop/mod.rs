@@ -16,11 +16,11 @@ mod choice;
 mod codec;
 mod effort;
 
-pub use self::choice::{Aside, CodecChoice, CodecReason};
+pub use self::choice::{Aside, CodecChoice, CodecReason, Coding};
 
 #[cfg(feature = "av1")]
 use self::auto::Auto;
-use self::codec::Asked;
+use self::choice::Asked;
 use self::effort::Effort;
 use crate::channels::{REPORTS, VIDEO};
 use crate::coder::CodingError;
@@ -144,19 +144,6 @@ pub struct SendStatus {
     pub size: Option<Size>,
     /// The codec of the pictures.
     pub codec: VideoCodec,
-}
-
-/// How the picture is encoded that waits for [`SendLoop::choose`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Coding {
-    /// At which size.
-    pub size: Size,
-    /// The encoder's speed against quality, 0 to 10.
-    pub speed: u8,
-    /// In how many qualities, as far as it is not a key frame.
-    pub candidates: usize,
-    /// One after the other, each as costly as the first.
-    pub in_turn: bool,
 }
 
 /// How far the picture is that is under way.

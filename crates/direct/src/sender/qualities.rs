@@ -13,16 +13,24 @@ use std::time::Duration;
 const SEARCH_LEAST: u64 = 1_000;
 /// The share of what is expected to fit that a candidate of a given size aims at.
 const SIZED_SHARE: f64 = 0.95;
+/// Of the time to the next picture, the share after which there is none for a search of a size.
+const SEARCH_BEFORE: f64 = 0.15;
 /// Where a picture is encoded once: it is encoded once more where it is larger than what is expected to fit, or has less than this
 /// share of that, as long as no more than this much of the time for it is gone ([`Parallel::spent`]).
 const MISSED_SHARE: f64 = 0.45;
-pub(super) const SECOND_BEFORE: f64 = 0.7;
+const SECOND_BEFORE: f64 = 0.7;
 /// What a second one aims at.
 const SECOND_AIM: f64 = 0.9;
 /// How often a conventional encoder is given another quantiser.
 const CONVENTIONAL_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Sender {
+    /// Whether there is time for [`Sender::choose`] to search for a size, when so much is gone since the picture was handed over.
+    pub fn may_search(&self, spent: Duration) -> bool {
+        // Without candidates that cost little a search is what keeps a picture from being left out.
+        self.share(spent) < if self.coder.has_cheap_candidates() { SEARCH_BEFORE } else { SECOND_BEFORE }
+    }
+
     /// A picture that needs no other, as large as may be; the smallest where none is small enough.
     pub(super) fn encode_key(
         &mut self,

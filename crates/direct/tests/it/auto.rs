@@ -257,7 +257,7 @@ fn a_machine_without_time_for_a_comparison_stays_and_one_that_is_too_slow_for_av
     let found: Vec<_> = run.choices.iter().map(|(_, choice)| (choice.codec, choice.reason)).collect();
     assert_eq!(found, [(VideoCodec::Av1, CodecReason::NoTime)]);
     // More than there is between two pictures, with the least effort: smaller pictures first, where that does not help VP8.
-    run.encoding = INTERVAL - Duration::from_millis(4);
+    run.encoding = INTERVAL;
     run.choices.clear();
     for _ in 0..12 {
         run.go_on(25);

@@ -4,7 +4,7 @@ use super::line::SharedLine;
 use super::variant::Variant;
 use crate::coder::CodingError;
 use crate::decision::Conditions;
-use crate::send_loop::Coding;
+use crate::send_loop::choice::Coding;
 use crate::sender::{Sender, distortion};
 use crate::settings::SenderSettings;
 use glassline_codec::vp8::Parallel;
@@ -75,9 +75,9 @@ pub(super) struct Found {
     pub(super) encoding: Duration,
 }
 
-/// Whose pictures they are.
+/// Of what a picture is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
+enum Side {
     Ours,
     Theirs,
 }
@@ -98,7 +98,7 @@ pub(super) struct Trial {
     numbers: Vec<(u64, u64)>,
     /// It may be time for the other codec to compare sizes.
     compares: bool,
-    judging: VecDeque<(Picture, Picture, Whose)>,
+    judging: VecDeque<(Picture, Picture, Side)>,
     /// 1 - SSIM of our pictures that were compared, and of theirs.
     ours: Vec<f64>,
     theirs: Vec<f64>,
@@ -188,11 +188,11 @@ impl Trial {
         {
             return Ok(Some(Step::Compared(size)));
         }
-        if let Some((source, shown, whose)) = self.judging.pop_front() {
+        if let Some((source, shown, side)) = self.judging.pop_front() {
             let found = distortion(&source, Some(&shown)).max(f64::MIN_POSITIVE);
-            match whose {
-                Whose::Ours => self.ours.push(found),
-                Whose::Theirs => self.theirs.push(found),
+            match side {
+                Side::Ours => self.ours.push(found),
+                Side::Theirs => self.theirs.push(found),
             }
             return Ok(Some(Step::Judged(source.size())));
         }
@@ -226,8 +226,8 @@ impl Trial {
         if self.is_judged(self.encoded)
             && let (Some(ours), Some(theirs)) = (seen.shown, self.shadow.on_screen().cloned())
         {
-            self.judging.push_back((seen.picture.clone(), ours, Whose::Ours));
-            self.judging.push_back((seen.picture.clone(), theirs, Whose::Theirs));
+            self.judging.push_back((seen.picture.clone(), ours, Side::Ours));
+            self.judging.push_back((seen.picture.clone(), theirs, Side::Theirs));
         }
         self.encoded += 1;
         self.compares = is_cheap;
