@@ -1,5 +1,6 @@
 //! The lab from outside: experiments in virtual time.
 #![allow(clippy::unwrap_used)]
 
+mod corpus;
 mod experiment;
 mod outages;
