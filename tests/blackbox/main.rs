@@ -38,6 +38,7 @@ mod inputs;
 mod insight;
 mod lab_link;
 mod lab_live;
+mod lab_path;
 mod ladder;
 mod limits;
 mod link;

@@ -5,6 +5,7 @@ mod glass;
 mod lines;
 mod link;
 mod load;
+mod path;
 mod real_time;
 mod report;
 mod score;
@@ -29,7 +30,10 @@ Examples:
   glassline lab score film.y4m film.ivf
                                      picture quality: PSNR and SSIM of each
   glassline lab glass rtsp://server:8554/a
-                                     latency at the end of any chain, by the test pattern's barcode";
+                                     latency at the end of any chain, by the test pattern's barcode
+  glassline lab path --listen --key venue.key
+  glassline lab path server.example --key venue.key
+                                     a line before it carries anything: rate, queue, loss, and what a stream should use";
 
 /// Measure servers, streams and codecs from outside, and emulate networks
 #[derive(Debug, clap::Args)]
@@ -47,6 +51,7 @@ enum Command {
     Report(report::Args),
     Score(score::Args),
     Glass(glass::Args),
+    Path(path::Args),
 }
 
 /// Runs the command to its end.
@@ -58,5 +63,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
         Command::Report(args) => report::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Glass(args) => glass::run(&args),
+        Command::Path(args) => path::run(&args),
     }
 }

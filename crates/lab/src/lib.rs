@@ -7,6 +7,7 @@
 //!   [`clip`] makes their video.
 //! * [`real_time`]: the same video in real time behind a link, ours or that of a browser's WebRTC.
 //! * [`glass`]: how old pictures are at the end of any chain, by their barcodes, and whether stages add up to that.
+//! * [`path`]: a line measured before it carries anything, by bursts in both directions; [`path_socket`] runs that on sockets.
 //! * [`report`] draws what is measured here.
 //!
 //! Streams are looked at by [`glassline_inspect`], which makes no load and needs none of this.
@@ -19,5 +20,7 @@ pub mod experiment;
 pub mod glass;
 pub mod link;
 pub mod load;
+pub mod path;
+pub mod path_socket;
 pub mod real_time;
 pub mod report;

@@ -4,3 +4,4 @@ pub mod experiment;
 pub mod link;
 pub mod live;
 mod panel;
+pub mod path;

@@ -3,5 +3,6 @@
 
 #[cfg(feature = "av1")]
 mod av1;
+mod corpus;
 mod experiment;
 mod outages;

@@ -9,7 +9,7 @@ mod arrivals;
 pub use arrivals::{Arrival, Arrivals};
 
 use super::control::{self, Control};
-use super::{BATCH_DATAGRAMS, empty_message};
+use super::{BATCH_DATAGRAMS, empty_message, socket};
 use crate::tcp::wait_is_none;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -120,6 +120,33 @@ impl Port {
     /// None that a working system has.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
+    /// Has the kernel give each datagram by itself, with a stamp of its own, or collect those of one peer (GRO), as it does at first.
+    pub fn set_collecting(&self, collects: bool) {
+        // A kernel that cannot collect gives each by itself.
+        let _ = control::set_option(&self.socket, libc::SOL_UDP, libc::UDP_GRO, i32::from(collects));
+    }
+
+    /// Datagrams that the kernel has dropped since the socket was opened, for want of room; counts modulo 2³².
+    ///
+    /// # Errors
+    /// Where the kernel does not count them (before 4.12).
+    pub fn dropped(&self) -> io::Result<u32> {
+        socket::dropped(&self.socket)
+    }
+
+    /// Bytes that were sent and have not left the network device yet, with what the kernel keeps beside them (`SIOCOUTQ`, udp(7));
+    /// 0 where the device takes packets at once, as TUN devices do. Cost: a system call.
+    ///
+    /// # Errors
+    /// None that a working system has.
+    #[allow(unsafe_code)]
+    pub fn unsent_bytes(&self) -> io::Result<usize> {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the request writes one integer, to which the pointer is.
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Takes datagrams that wait, by one system call. What was in `into` before is gone; `false` where nothing waits.

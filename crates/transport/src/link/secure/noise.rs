@@ -27,6 +27,12 @@ impl Key {
     pub fn of_listener(&self, place: &str) -> Key {
         Key(expand(&self.0, "glassline link 1 listener", place.as_bytes()))
     }
+
+    /// A key for another purpose that follows from this one: nothing of this one follows from it. `label` names the purpose, and
+    /// `context` what it is bound to, such as nonces (HKDF-Expand with SHA-256, RFC 5869 §2.3).
+    pub fn derived(&self, label: &str, context: &[u8]) -> Key {
+        Key(expand(&self.0, label, context))
+    }
 }
 
 impl Drop for Key {

@@ -1,0 +1,7 @@
+//! Both ends of `lab path`. What is checked stands in `bodies/`, free of the fuzzer, so that tests can run it too.
+#![no_main]
+
+#[path = "../bodies/lab_path.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
