@@ -212,7 +212,11 @@ fn tell(CodecChoice { codec, size, changed, reason }: CodecChoice) {
             tracing::info!(codec, size, "there is no time for comparisons: this one stays for now");
         }
         CodecReason::Size => {
-            tracing::info!(codec, size, "AV1 is not encoded at the source's size here: this one is used");
+            tracing::info!(
+                codec,
+                size,
+                "the source has another size, or one at which AV1 is not encoded here: this is used now"
+            );
         }
     }
 }

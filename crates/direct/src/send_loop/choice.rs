@@ -56,7 +56,7 @@ pub enum CodecReason {
     TooSlow,
     /// There was no time for a comparison.
     NoTime,
-    /// AV1 is not encoded at this size here.
+    /// The source's size is another than before, or AV1 is not encoded at it here.
     Size,
 }
 

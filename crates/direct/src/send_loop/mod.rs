@@ -209,7 +209,12 @@ impl SendLoop {
         #[cfg(feature = "av1")]
         let auto = Auto::of(&settings);
         #[cfg(feature = "av1")]
-        let settings = auto.as_ref().map_or(settings, Auto::settings);
+        let settings = match &auto {
+            Some(auto) => auto.settings(),
+            // The conventional way has one codec.
+            None if settings.video_codec == VideoCodec::Auto => settings.with_codec(VideoCodec::Av1),
+            None => settings,
+        };
         let effort = effort_of(&settings);
         let frame_rate = settings.frame_rate;
         let status = SendStatus { codec: settings.video_codec, ..SendStatus::default() };

@@ -84,10 +84,10 @@ impl LinkAccess for Line {
     }
 }
 
-fn picture_at(number: u64) -> Picture {
+fn picture_at(number: u64, size: Size) -> Picture {
     let now = Time::ZERO + BEGIN + INTERVAL * number as u32;
     let utc = Utc::from_micros(1 + now.as_nanos() / 1000);
-    let mut picture = Pattern::new(SIZE, rate()).draw(number, now, utc);
+    let mut picture = Pattern::new(size, rate()).draw(number, now, utc);
     (picture.captured, picture.captured_utc) = (now, Some(utc));
     picture
 }
@@ -99,6 +99,8 @@ struct Run {
     line: Line,
     now: Time,
     number: u64,
+    /// Of the source.
+    size: Size,
     shown: Option<Picture>,
     /// Messages and reports under way.
     up: VecDeque<Vec<Bytes>>,
@@ -127,6 +129,7 @@ impl Run {
             },
             now,
             number: 0,
+            size: SIZE,
             shown: None,
             up: VecDeque::new(),
             back: VecDeque::new(),
@@ -139,7 +142,7 @@ impl Run {
 
     /// A picture from its capture to the next one's.
     fn offer(&mut self) {
-        let (begun, picture) = (self.now, picture_at(self.number));
+        let (begun, picture) = (self.now, picture_at(self.number, self.size));
         self.number += 1;
         let stamps = Stamps::captured_at(begun).with(Stage::Queued, begun);
         self.pictures.encode(self.now, &picture, stamps, &mut self.line, &Serial).unwrap();
@@ -169,8 +172,8 @@ impl Run {
     /// How near to its source what is on screen is.
     fn ssim(&self) -> f64 {
         // It is so many pictures old.
-        let source = picture_at(self.number.saturating_sub(1 + WAY as u64));
-        let shown = self.shown.as_ref().map(|shown| Scaler::new(SIZE).scale(shown));
+        let source = picture_at(self.number.saturating_sub(1 + WAY as u64), self.size);
+        let shown = self.shown.as_ref().map(|shown| Scaler::new(self.size).scale(shown));
         shown.map_or(0.0, |shown| Ssim::of(&source, &shown).unwrap().plane(0).unwrap())
     }
 
@@ -270,6 +273,39 @@ fn a_machine_without_time_for_a_comparison_stays_and_one_that_is_too_slow_for_av
     // What was told is what was sent.
     let sent: BTreeSet<_> = run.sizes.iter().map(|size| size.width).collect();
     assert!(widths.iter().all(|width| sent.contains(width)), "{sent:?} of {found:?}");
+}
+
+#[test]
+fn what_a_receiver_takes_alone_is_kept_on_a_machine_that_is_too_slow_too() {
+    let mut run = Run::new(VideoCodec::Auto, 50_000.0);
+    run.receiver.take_only(TakenCodecs::Av1);
+    run.encoding = INTERVAL;
+    run.go_on(150);
+    assert_eq!((run.codec(), run.pictures.counters().key), (VideoCodec::Av1, 1), "{:?}", run.choices);
+    assert!(run.choices.is_empty(), "{:?}", run.choices);
+}
+
+#[test]
+fn a_source_of_another_size_begins_at_its_own() {
+    let mut run = Run::new(VideoCodec::Av1, 50_000.0);
+    run.encoding = INTERVAL;
+    while run.choices.is_empty() {
+        run.go_on(5);
+        assert!(run.number < 200, "too slow, and no smaller size");
+    }
+    assert!(run.sizes.last().unwrap().width < SIZE.width);
+    // As a camera does that is turned.
+    let turned = Size { width: SIZE.height, height: SIZE.width };
+    run.size = turned;
+    run.choices.clear();
+    run.offer();
+    assert_eq!(run.sizes.last(), Some(&turned), "{:?}", run.choices);
+    assert_eq!(run.choices[0].1.reason, CodecReason::Size);
+    // What was too slow is so still, at sizes of the new source.
+    run.go_on(5);
+    let shown = run.shown.as_ref().map(Picture::size).unwrap();
+    let ratio = f64::from(shown.width) / f64::from(shown.height);
+    assert!((ratio - 0.6).abs() < 0.01 && run.receiver.counters().damaged == 0, "{shown}");
 }
 
 #[test]

@@ -71,6 +71,8 @@ pub(super) struct Auto {
     trial: Option<(Trial, Time)>,
     /// What is tried one after the other.
     round: VecDeque<Variant>,
+    /// The receiver takes one codec alone, at one size.
+    is_pinned: bool,
     /// A trial begins as soon as it is known what is on screen.
     is_armed: bool,
     /// When the next trial begins, and how long after the end of a round the next one.
@@ -113,6 +115,7 @@ impl Auto {
             size: None,
             trial: None,
             round: VecDeque::new(),
+            is_pinned: false,
             is_armed: false,
             due: None,
             wait: INTERVAL,
@@ -162,12 +165,18 @@ impl Auto {
         wanted: Option<VideoCodec>,
         before: Before<'_>,
     ) -> bool {
-        (self.step, self.is_armed) = (None, false);
+        (self.step, self.is_armed, self.is_pinned) = (None, false, wanted.is_some());
         if self.size != Some(picture.size()) {
             // All that was found out was of other pictures.
             (self.size, self.trial, self.due) = (Some(picture.size()), None, None);
             self.round.clear();
             self.judging = Duration::from_nanos((samples(picture.size()) * JUDGING_NANOS) as u64);
+            // A smaller size is one of the source before.
+            if !self.now.is_whole() {
+                let is_other = self.take(now, Variant::FIRST, CodecReason::Size);
+                self.due = None;
+                return is_other;
+            }
         }
         if let Some(codec) = wanted {
             // What passes frames on takes them at one size.
@@ -366,7 +375,7 @@ impl Auto {
     /// next picture on.
     pub(super) fn note_effort(&mut self, now: Time, is_exhausted: bool) -> bool {
         self.busy = if is_exhausted { self.busy + 1 } else { 0 };
-        if self.busy < BUSY_PICTURES || self.now == Variant::Vp8 {
+        if self.busy < BUSY_PICTURES || self.now == Variant::Vp8 || self.is_pinned {
             return false;
         }
         self.busy = 0;
