@@ -38,10 +38,11 @@ Examples:
       sh -c 'glassline lab path $GLASSLINE_FAR --key venue.key'
                                                        tried on a line that is known; the other end listens outside
 
-Packets of 1,200 bytes are sent in bursts of 1 to 1,500, back to back, each when the one before has arrived. Bursts grow
-until one is longer than the queue of the line, then five of up to three times the queue are sent. What arrives of them,
-and when, shows the rate of the bottleneck, the length of its queue, and what a stream should use. --max-rate bounds the
-mean of any second, not a burst. Whatever else uses the line meanwhile changes the result, and is disturbed for moments.
+Packets of 1,200 bytes are sent in bursts of 1 to 1,500, back to back, each when the one before has \
+arrived. Bursts grow until one is longer than the queue of the line, then five of up to three times the \
+queue are sent. What arrives of them, and when, shows the rate of the bottleneck, the length of its \
+queue, and what a stream should use. --max-rate bounds the mean of any second, not a burst. Whatever \
+else uses the line meanwhile changes the result, and is disturbed for moments.
 
 A listener sends only to a caller that has the key and has shown that it receives at its address.
 
