@@ -286,6 +286,17 @@ fn what_a_receiver_takes_alone_is_kept_on_a_machine_that_is_too_slow_too() {
 }
 
 #[test]
+fn a_receiver_that_wants_another_codec_each_time_gets_no_more_than_a_key_frame_in_two_seconds() {
+    let mut run = Run::new(VideoCodec::Auto, 50_000.0);
+    for number in 0..200 {
+        run.receiver.take_only([TakenCodecs::Vp8, TakenCodecs::Av1][number % 2]);
+        run.offer();
+    }
+    let keys = run.pictures.counters().key;
+    assert!((2..=6).contains(&keys), "{keys} in eight seconds");
+}
+
+#[test]
 fn a_source_of_another_size_begins_at_its_own() {
     let mut run = Run::new(VideoCodec::Av1, 50_000.0);
     run.encoding = INTERVAL;

@@ -50,6 +50,8 @@ const BUSY_PICTURES: u32 = 30;
 const BUSY_WAIT: Duration = Duration::from_secs(60);
 /// What a comparison of a picture with its source takes, for each sample, before one was made: 4 ms of 720p.
 const JUDGING_NANOS: f64 = 4.3;
+/// From one change to another one that the receiver wants, at least.
+const WISH_INTERVAL: Duration = Duration::from_secs(2);
 /// Choices that were not asked for yet, at most.
 const UNTOLD_MAX: usize = 8;
 
@@ -71,6 +73,8 @@ pub(super) struct Auto {
     trial: Option<(Trial, Time)>,
     /// What is tried one after the other.
     round: VecDeque<Variant>,
+    /// When what is sent changed last.
+    changed: Option<Time>,
     /// The receiver takes one codec alone, at one size.
     is_pinned: bool,
     /// A trial begins as soon as it is known what is on screen.
@@ -78,8 +82,7 @@ pub(super) struct Auto {
     /// When the next trial begins, and how long after the end of a round the next one.
     due: Option<Time>,
     wait: Duration,
-    /// A round has ended since the beginning, and when the last one did.
-    is_settled: bool,
+    /// When the last round ended.
     ended: Option<Time>,
     /// What was better in the last trial, and is tried once more.
     found: Option<Variant>,
@@ -115,11 +118,11 @@ impl Auto {
             size: None,
             trial: None,
             round: VecDeque::new(),
+            changed: None,
             is_pinned: false,
             is_armed: false,
             due: None,
             wait: INTERVAL,
-            is_settled: false,
             ended: None,
             found: None,
             quantizer: None,
@@ -184,7 +187,9 @@ impl Auto {
             (self.trial, self.due) = (None, Some(now + self.wait));
             self.round.clear();
             let is_known = codec != VideoCodec::Vp8 || self.settings.video_codec == VideoCodec::Auto;
-            return is_known && self.take(now, variant, CodecReason::Receiver);
+            // Each change is a key frame, and what a receiver says may be anything.
+            let may_change = self.changed.is_none_or(|at| now.since(at) >= WISH_INTERVAL);
+            return is_known && may_change && self.take(now, variant, CodecReason::Receiver);
         }
         if !self.may_be(self.now, now) {
             let all = [self.now.smaller(), Some(Variant::Vp8)];
@@ -239,7 +244,7 @@ impl Auto {
     fn end_round(&mut self, now: Time) {
         // A smaller size that was better when the line took little looks worse soon where it takes more.
         let wait = if self.now.is_whole() { self.wait } else { SMALL_INTERVAL };
-        (self.trial, self.due, self.is_settled, self.ended) = (None, Some(now + wait), true, Some(now));
+        (self.trial, self.due, self.ended) = (None, Some(now + wait), Some(now));
         self.round.clear();
         self.wait = (self.wait * 2).min(INTERVAL_MAX);
     }
@@ -250,7 +255,7 @@ impl Auto {
             return false;
         }
         (self.now, self.trial, self.step, self.busy, self.found) = (variant, None, None, 0, None);
-        (self.quantizer, self.quantizer_then) = (None, None);
+        (self.quantizer, self.quantizer_then, self.changed) = (None, None, Some(now));
         (self.wait, self.due) = (INTERVAL, Some(now + INTERVAL));
         self.round.clear();
         self.tell(true, reason);
@@ -331,7 +336,7 @@ impl Auto {
         let is_size = before.codec() == other.codec();
         let margin = match is_size {
             true => SIZE_MARGIN_DB,
-            false if self.is_settled => MARGIN_DB,
+            false if self.ended.is_some() => MARGIN_DB,
             false => FIRST_MARGIN_DB,
         };
         let is_better = gain_db.is_some_and(|gain| gain >= margin);
@@ -349,11 +354,10 @@ impl Auto {
             return false;
         }
         if is_better && !is_slow {
-            let is_settled = self.is_settled;
             self.take(now, other, CodecReason::Compared { gain_db });
             // On in that direction, or on with the others.
             self.round.extend(other.beyond(before));
-            (self.due, self.is_settled) = (Some(now + SETTLING), is_settled);
+            self.due = Some(now + SETTLING);
             return true;
         }
         self.tell(false, if is_better { CodecReason::TooSlow } else { CodecReason::Compared { gain_db } });
