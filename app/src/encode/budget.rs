@@ -9,7 +9,7 @@ use std::path::Path;
 /// Draws the budget of a run. `about` says what ran.
 pub(super) fn draw(stats: &Stats, about: &str) -> String {
     let part = |row: Row| {
-        let (from, to) = row.ends();
+        let (from, to) = row.ends(stats.has_look_ahead());
         Part { from, to, p50_ms: stats.quantile(row, 0.5), p99_ms: stats.quantile(row, 0.99) }
     };
     let total = stats.histogram(Row::Total);
@@ -19,7 +19,7 @@ pub(super) fn draw(stats: &Stats, about: &str) -> String {
     budget::draw(&Budget {
         title: "Latency budget of glassline encode".to_owned(),
         about: format!("{about}, {} pictures", stats.pictures()),
-        parts: Row::STAGES.map(part).into(),
+        parts: stats.rows().filter(|row| Row::STAGES.contains(row)).map(part).collect(),
         total: part(Row::Total),
         marks: [Row::FirstPacket, Row::LastPacket].map(part).into(),
         counts: counts.collect(),

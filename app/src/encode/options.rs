@@ -2,7 +2,7 @@
 
 use crate::choice::choice;
 use crate::{serde_text, sound_source, tracks};
-use glassline_codec::h264::x264;
+use glassline_codec::h264::x264::{self, Crf, Level, Profile, Tune};
 use glassline_media::quantity::{self, Bitrate};
 use glassline_studio::capture::{AudioIn, Deinterlace, Error, Input, Length, RawFormat, Track, Tracks};
 use glassline_studio::encode::sound::Audio;
@@ -72,6 +72,34 @@ pub(crate) struct EncodeOptions {
     /// while
     #[arg(long)]
     pub(crate) adapt: bool,
+    /// Look at this much of what follows before a picture is encoded, as in 2s, for quality: the stream is late by as much.
+    /// At most 250 pictures, which is 10s at 25 pictures/s and 5s at 50
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
+    #[serde(deserialize_with = "serde_text::some_duration")]
+    pub(crate) look_ahead: Option<Duration>,
+    /// B-frames between two other pictures, 0 to 16 [default: 0; with --look-ahead as many as the preset has]
+    #[arg(long, value_name = "N")]
+    pub(crate) bframes: Option<u32>,
+    /// What the video is like
+    #[arg(long, value_name = "KIND", value_parser = choice::<Tune>())]
+    #[serde(deserialize_with = "serde_text::some")]
+    pub(crate) tune: Option<Tune>,
+    /// H.264 profile that decoders have [default: what the preset needs]
+    #[arg(long, value_name = "PROFILE", value_parser = choice::<Profile>())]
+    #[serde(deserialize_with = "serde_text::some")]
+    pub(crate) profile: Option<Profile>,
+    /// H.264 level that decoders have, as in 4.1: what exceeds it is refused [default: the lowest that fits]
+    #[arg(long, value_name = "LEVEL")]
+    #[serde(deserialize_with = "serde_text::some")]
+    pub(crate) level: Option<Level>,
+    /// Pictures that one may refer to, 1 to 16 [default: as many as the preset has]
+    #[arg(long = "ref", value_name = "N")]
+    #[serde(rename = "ref")]
+    pub(crate) references: Option<u32>,
+    /// Aim at a quality instead of a bit rate, 0 (best) to 51, as in 21; the bit rate is the ceiling
+    #[arg(long, value_name = "QUALITY")]
+    #[serde(deserialize_with = "serde_text::some")]
+    pub(crate) crf: Option<Crf>,
     /// Audio codec [default: opus if there is audio]
     #[arg(long, value_name = "CODEC", value_parser = choice::<Audio>())]
     #[serde(deserialize_with = "serde_text::some")]
@@ -111,7 +139,8 @@ pub(crate) struct EncodeOptions {
     #[arg(long, value_name = "HOW", value_parser = choice::<Deinterlace>(), default_value_t)]
     #[serde(deserialize_with = "serde_text::one")]
     pub(crate) deinterlace: Deinterlace,
-    /// One of several versions from one capture, each with its own size, frame rate and bit rate: its outputs are
+    /// One of several versions from one capture, each with its own size, frame rate and bit rate, behind which options of
+    /// its own may stand: 1280x720@50:2M+160k;look-ahead=2s;preset=slow (+160k is its audio's bit rate). Its outputs are
     /// NAME-720p50.ts and so on, or contain {rendition} or {index}; udp:// ports go up by two
     #[arg(long = "rendition", value_name = "WxH@RATE:BITRATE", conflicts_with = "bitrate")]
     #[serde(deserialize_with = "serde_text::list")]
@@ -136,6 +165,13 @@ impl Default for EncodeOptions {
             threads: 0,
             slices: 0,
             adapt: false,
+            look_ahead: None,
+            bframes: None,
+            tune: None,
+            profile: None,
+            level: None,
+            references: None,
+            crf: None,
             audio: None,
             audio_in: None,
             audio_format: None,
@@ -236,6 +272,7 @@ impl EncodeOptions {
     fn settings(&self) -> encode::Settings {
         let EncodeOptions { vbv, keyint, intra_refresh, cbr, constant_size, .. } = *self;
         let EncodeOptions { mux_rate, rate_control, threads, slices, adapt, .. } = *self;
+        let EncodeOptions { look_ahead, bframes, tune, profile, level, references, crf, .. } = *self;
         Settings {
             preset: self.preset.clone(),
             bitrate: self.bitrate(),
@@ -249,6 +286,13 @@ impl EncodeOptions {
             threads,
             slices,
             adapt,
+            look_ahead,
+            bframes,
+            tune,
+            profile,
+            level,
+            references,
+            crf,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{Args, budget};
 use crate::output;
 use anyhow::{Context, Result};
-use glassline_studio::encode::{Controls, Encoding, Line, Progress, Row, Stats};
+use glassline_studio::encode::{Controls, Encoding, Line, Progress, Stats};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
@@ -69,7 +69,7 @@ fn summary(stats: &Stats) -> String {
 /// Each stage with median, 99th percentile and maximum in milliseconds.
 fn table(stats: &Stats) -> String {
     let mut table = format!("{:<44}{:>9}{:>9}{:>9}\n", "milliseconds", "p50", "p99", "max");
-    for row in Row::ALL {
+    for row in stats.rows() {
         let Line { p50, p99, max, .. } = stats.line(row);
         let _ = writeln!(table, "{:<46}{p50:>7.3}{p99:>9.3}{max:>9.3}", row.name());
     }

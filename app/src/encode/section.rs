@@ -3,6 +3,7 @@
 use super::options::EncodeOptions;
 use super::words;
 use crate::failure;
+use glassline_codec::CodecError;
 use glassline_delivery::policy::StreamName;
 use glassline_media::quantity::format_duration;
 use glassline_studio::capture::{AudioIn, Input, Length};
@@ -64,6 +65,9 @@ pub(crate) fn check_section(section: &EncodeOptions) -> Result<(), Wrong> {
     if settings.mux_rate.is_some() && !settings.cbr && !settings.constant_size {
         return Err(("mux_rate", NOT_CONSTANT.to_owned()));
     }
+    if let Some(wrong) = request.check_pictures().err().and_then(|error| wrong_setting(section, &error)) {
+        return Err(wrong);
+    }
     // Whether a file or a device has audio is known when it is opened.
     let may_have =
         input.has_sound() || matches!(input, Input::Decoded(_) | Input::Rtp { .. }) || sound.input.is_some();
@@ -74,6 +78,23 @@ pub(crate) fn check_section(section: &EncodeOptions) -> Result<(), Wrong> {
             (key, format!("{:#}", words::explain(other)))
         }
     })
+}
+
+/// What x264 does not take of what is asked for quality, with the key that says it.
+fn wrong_setting(section: &EncodeOptions, error: &CodecError) -> Option<Wrong> {
+    let CodecError::Setting { setting, found, expected, .. } = error else { return None };
+    let key = match *setting {
+        "look-ahead (pictures)" | "look-ahead" => "look_ahead",
+        "B-pictures" => "bframes",
+        "reference pictures" => "ref",
+        "constant rate factor" => "crf",
+        "rate control" => "rate_control",
+        "level" => "level",
+        // Pictures of another rate may take it.
+        _ => return None,
+    };
+    let key = if section.renditions.is_empty() { key } else { "renditions" };
+    Some((key, format!("{setting} is {found}; it must be {expected}")))
 }
 
 /// Why a mux rate needs a constant rate.
@@ -197,6 +218,25 @@ mod tests {
         for refused in ["1000001", "2h", "infinite"] {
             assert_eq!(of(refused).unwrap_err().0, "keyint", "{refused}");
         }
+    }
+
+    #[test]
+    fn what_x264_does_not_take_is_refused_before_it_is_opened() {
+        let refused = |change: &dyn Fn(&mut EncodeOptions)| {
+            let mut section = section("test:1280x720@50");
+            change(&mut section);
+            check_section(&section).unwrap_err()
+        };
+        let far = refused(&|section| section.look_ahead = Some(Duration::from_millis(5_020)));
+        assert_eq!(far.0, "look_ahead");
+        assert!(far.1.contains("10 s of 25 pictures a second, 5 s of 50"), "{far:?}");
+        let level = refused(&|section| section.level = "3.1".parse().ok());
+        assert!(level.0 == "level" && level.1.contains("3.2 or more"), "{level:?}");
+        assert_eq!(refused(&|section| section.bframes = Some(17)).0, "bframes");
+        assert_eq!(refused(&|section| section.references = Some(0)).0, "ref");
+        let own =
+            refused(&|section| section.renditions = vec!["640x360@25:1M;look-ahead=11s".parse().unwrap()]);
+        assert!(own.0 == "renditions" && own.1.contains("275"), "{own:?}");
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub(crate) fn write_stamps(stamps: &Stamps, out: &mut Vec<u8>) {
             varint::write(after.as_micros().min(0xFFFF_FFFF) as u64, &mut block);
         }
     }
-    // Seventeen stages of nine bytes at most.
+    // Eighteen stages of nine bytes at most.
     out.push(u8::try_from(block.len()).unwrap_or(u8::MAX));
     out.append(&mut block);
 }

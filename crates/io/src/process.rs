@@ -80,6 +80,13 @@ pub fn prefer_thread() -> bool {
     rustix::process::setpriority_process(Some(rustix::thread::gettid()), -20).is_ok()
 }
 
+/// Has the calling thread, and those that it starts, run when others have nothing to do, or for a fiftieth of the time of each that
+/// has (`nice` 19): for work that may come late.
+pub fn defer_thread() {
+    // Lower is always allowed (setpriority(2)).
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 19);
+}
+
 /// Has the calling thread's sleeps end when they are to, and not up to 50 µs later, as is usual so that wake-ups can be put
 /// together.
 pub fn sharpen_timers() {
@@ -122,6 +129,17 @@ pub fn process_cpu_time() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deferred_thread_hands_its_priority_on_and_leaves_others_alone() {
+        let nice = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
+        let before = nice();
+        let deferred = std::thread::spawn(move || {
+            defer_thread();
+            (nice(), std::thread::spawn(nice).join().unwrap())
+        });
+        assert_eq!((deferred.join().unwrap(), nice()), ((19, 19), before));
+    }
 
     #[test]
     fn a_thread_is_pinned_to_one_processor() {

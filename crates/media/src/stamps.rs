@@ -1,7 +1,7 @@
 //! The latency stamps: when a picture passed each hop on its way from glass to glass.
 //!
 //! ```text
-//! captured ─ arrived ─ queued ─ encoder in ─ first slice ─ encoded ─ muxed ─ sent        the sender's clock
+//! captured ─ arrived ─ queued ─ encoder in ─ look-ahead ─ first slice ─ encoded ─ muxed ─ sent     the sender's clock
 //!     relay received ─ relay flushed ─ relay sent                                       the relay's
 //!         received ─ demuxed ─ reassembled ─ decoded ─ shown                            the receiver's
 //! ```
@@ -32,6 +32,9 @@ pub enum Stage {
     Queued,
     /// Handed to the encoder.
     EncoderIn,
+    /// The encoder was about to give it out, after it had looked at pictures behind it: look-ahead, B-pictures, frame threads.
+    /// Not known of an encoder without delay.
+    LookAhead,
     /// The encoder gave the first slice.
     FirstSlice,
     /// The encoder gave the last slice, or the whole picture where it gives no slices.
@@ -64,11 +67,12 @@ pub enum Stage {
 
 impl Stage {
     /// All stages: first those of the way, then those beside it.
-    pub const ALL: [Stage; 18] = [
+    pub const ALL: [Stage; 19] = [
         Stage::Captured,
         Stage::Arrived,
         Stage::Queued,
         Stage::EncoderIn,
+        Stage::LookAhead,
         Stage::FirstSlice,
         Stage::Encoded,
         Stage::Muxed,
@@ -97,6 +101,7 @@ impl Stage {
             Stage::Arrived => "arrived",
             Stage::Queued => "queued",
             Stage::EncoderIn => "encoder_in",
+            Stage::LookAhead => "look_ahead",
             Stage::FirstSlice => "first_slice",
             Stage::Encoded => "encoded",
             Stage::Muxed => "muxed",
@@ -118,6 +123,7 @@ impl Stage {
     pub const fn label(self) -> &'static str {
         match self {
             Stage::EncoderIn => "encoder in",
+            Stage::LookAhead => "out of the look-ahead",
             Stage::FirstSlice => "first slice out",
             Stage::Encoded => "last slice out",
             Stage::RelayReceived => "received by the relay",
@@ -150,6 +156,7 @@ impl Stage {
             Stage::RelayFlushed => 15,
             Stage::RelaySent => 16,
             Stage::Demuxed => 17,
+            Stage::LookAhead => 18,
         }
     }
 
@@ -159,7 +166,7 @@ impl Stage {
     }
 }
 
-/// When a picture passed each [`Stage`], on one monotonic clock. 144 bytes, copied along with the picture.
+/// When a picture passed each [`Stage`], on one monotonic clock. 152 bytes, copied along with the picture.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Stamps([Time; Stage::ALL.len()]);
 

@@ -10,6 +10,7 @@ const EXPECTED: StampRecord = {
   arrived: null,
   queued: 5,
   encoderIn: 300,
+  lookAhead: null,
   previous: { agoUs: 20_000, firstSlice: 4000, firstSent: null, encoded: null, muxed: null, sent: 20_000 },
 };
 
@@ -37,9 +38,15 @@ describe("a record of stages", () => {
     const values = [400, 500, 600, 20_000, 2000, 2200, 8000, 8100, 8300];
     const bytes = new Uint8Array([1, 255, 255, ...values.flatMap(write), 7, 7]);
     expect(parseStampRecord(bytes)).toEqual({
-      clockErrorUs: Infinity, arrived: 400, queued: 500, encoderIn: 600,
+      clockErrorUs: Infinity, arrived: 400, queued: 500, encoderIn: 600, lookAhead: null,
       previous: { agoUs: 20_000, firstSlice: 2000, firstSent: 2200, encoded: 8000, muxed: 8100, sent: 8300 },
     });
+  });
+
+  it("says when the picture left the look-ahead, and nothing where that is cut off or of a later version", () => {
+    const read = (...behind: number[]): StampRecord | null => parseStampRecord(new Uint8Array([...hex(EXAMPLE), ...behind]));
+    expect(read(1, ...write(1_200_000))).toEqual({ ...EXPECTED, lookAhead: 1_200_000 });
+    for (const behind of [[1], [1, 0x80], [3, 5], [1, 0xff, 0xff, 0xff, 0x7f]]) expect(read(...behind)).toEqual(EXPECTED);
   });
 
   it("knows nothing beyond a minute, and no picture before at no distance or so far away", () => {

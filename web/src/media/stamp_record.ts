@@ -2,7 +2,7 @@
  * What a sender says of its stages beside a picture's capture time (docs/capture-utc.md): the stages of this picture that
  * are over before its first slice leaves, and the rest of those of the picture before.
  *
- *     version clock known │ arrived queued encoder-in │ ago │ first-slice first-sent encoded muxed sent
+ *     version clock known │ arrived queued encoder-in │ ago │ first-slice first-sent encoded muxed sent │ [1 look-ahead]
  */
 
 const VERSION = 1;
@@ -11,6 +11,8 @@ const VALUE_BYTES_MAX = 4;
 /** No stage of a live picture lasts longer than this, in µs: beyond it is a clock that was set, or no stage at all. */
 export const STAGE_LONGEST_US = 60_000_000;
 const OWN_STAGES = 3;
+/** What stands in front of the look-ahead. */
+const LOOK_AHEAD_KNOWN = 1;
 const CLOCK_COARSEST = 32;
 const CLOCK_UNSYNCHRONISED = 255;
 
@@ -34,6 +36,8 @@ export interface StampRecord {
   arrived: number | null;
   queued: number | null;
   encoderIn: number | null;
+  /** When it was about to leave the encoder's look-ahead, where that has one. */
+  lookAhead: number | null;
   previous: PreviousStages | null;
 }
 
@@ -67,7 +71,14 @@ export function parseStampRecord(bytes: Uint8Array, start = 0): StampRecord | nu
   const [arrived, queued, encoderIn, firstSlice, firstSent, encoded, muxed, sent] = values as [
     number | null, number | null, number | null, number | null, number | null, number | null, number | null, number | null];
   const previous = agoUs > 0 && agoUs <= STAGE_LONGEST_US ? { agoUs, firstSlice, firstSent, encoded, muxed, sent } : null;
-  return { clockErrorUs: clockError(bytes[start + 1]!), arrived, queued, encoderIn, previous };
+  return { clockErrorUs: clockError(bytes[start + 1]!), arrived, queued, encoderIn, lookAhead: lookAhead(bytes, at), previous };
+}
+
+/** What stands behind the record of an encoder with a look-ahead; cut off, or of a later version, it is not known. */
+function lookAhead(bytes: Uint8Array, at: number): number | null {
+  const end = bytes[at] === LOOK_AHEAD_KNOWN ? valueEnd(bytes, at + 1) : 0;
+  const value = end === 0 ? null : valueOf(bytes, at + 1, end);
+  return value !== null && value <= STAGE_LONGEST_US ? value : null;
 }
 
 /** Where the number at `at` ends; 0 where it is cut off or too long. */

@@ -22,7 +22,7 @@ interface Line {
 }
 
 const RECORD: StampRecord = {
-  clockErrorUs: 64, arrived: 500, queued: 600, encoderIn: 1000,
+  clockErrorUs: 64, arrived: 500, queued: 600, encoderIn: 1000, lookAhead: null,
   previous: { agoUs: INTERVAL_MS * 1000, firstSlice: 4000, firstSent: 4100, encoded: 12_000, muxed: 12_300, sent: 13_000 },
 };
 
@@ -139,7 +139,7 @@ describe("the stages of shown pictures", () => {
         return (next() - (kind < 0.4 ? 0.5 : 0)) * 10 ** Math.floor(next() * 18);
       };
       const stamps: Stamps = {
-        arrived: stamp(), encoderIn: stamp(), encoded: stamp(), muxed: stamp(), sent: stamp(), relayReceived: stamp(),
+        arrived: stamp(), encoderIn: stamp(), lookAhead: NaN, encoded: stamp(), muxed: stamp(), sent: stamp(), relayReceived: stamp(),
         relaySent: stamp(), received: stamp(), shown: stamp(), decodeUs: stamp(), displayUs: stamp(),
       };
       const future = split(stamps, 500, out);

@@ -54,7 +54,7 @@ export type StageReport = Partial<Record<Part | "total", number[]>>;
 
 /** The columns of the ring. Stages are µs after capture, times are ms of this page. */
 const COLUMNS = [
-  "captured", "arrived", "encoderIn", "encoded", "muxed", "sent", "relayReceived", "relaySent", "receivedMs", "decodedMs", "shownMs",
+  "captured", "arrived", "encoderIn", "lookAhead", "encoded", "muxed", "sent", "relayReceived", "relaySent", "receivedMs", "decodedMs", "shownMs",
 ] as const;
 type Column = (typeof COLUMNS)[number];
 
@@ -68,7 +68,7 @@ export class StageLedger {
   private settledMs = Infinity;
   private clockErrorUs: number | null = null;
   private readonly stamps: Stamps = {
-    arrived: NaN, encoderIn: NaN, encoded: NaN, muxed: NaN, sent: NaN, relayReceived: NaN, relaySent: NaN, received: NaN,
+    arrived: NaN, encoderIn: NaN, lookAhead: NaN, encoded: NaN, muxed: NaN, sent: NaN, relayReceived: NaN, relaySent: NaN, received: NaN,
     shown: NaN, decodeUs: NaN, displayUs: NaN,
   };
   private readonly figures = new Float64Array(FIGURES);
@@ -110,6 +110,7 @@ export class StageLedger {
     this.clockErrorUs = record.clockErrorUs;
     columns.arrived[at] = record.arrived ?? NaN;
     columns.encoderIn[at] = record.encoderIn ?? NaN;
+    columns.lookAhead[at] = record.lookAhead ?? NaN;
     const { previous } = record;
     // The time between is rounded down, and so are both capture times: it may be off by one.
     const before = previous && (this.places.get(captureUs - previous.agoUs) ?? this.places.get(captureUs - previous.agoUs - 1));
@@ -243,6 +244,7 @@ export class StageLedger {
     const { stamps, columns } = this;
     stamps.arrived = columns.arrived[at]!;
     stamps.encoderIn = columns.encoderIn[at]!;
+    stamps.lookAhead = columns.lookAhead[at]!;
     stamps.encoded = columns.encoded[at]!;
     stamps.muxed = columns.muxed[at]!;
     stamps.sent = columns.sent[at]!;

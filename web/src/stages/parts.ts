@@ -2,13 +2,13 @@
  * Where the milliseconds of one picture went: the parts of its way from capture to this screen, out of the stamps that its
  * hops set (docs/latency.md).
  *
- *     captured ─ arrived ─ encoder in ─ encoded ─ muxed ─ sent ─ (relay received ─ relay sent) ─ received ─ decoded ─ shown
- *         capture   queue       encode    mux     send   network       relay        network   decode     display
+ *     captured ─ arrived ─ encoder in ─ (look-ahead) ─ encoded ─ muxed ─ sent ─ (relay received ─ relay sent) ─ received ─ decoded ─ shown
+ *         capture   queue     look-ahead      encode    mux     send   network       relay        network   decode     display
  */
 import { STAGE_LONGEST_US } from "../media/stamp_record";
 
 /** The parts, in the order of the way. */
-export const PARTS = ["capture", "queue", "encode", "mux", "send", "relay", "network", "decode", "display"] as const;
+export const PARTS = ["capture", "queue", "look_ahead", "encode", "mux", "send", "relay", "network", "decode", "display"] as const;
 export type Part = (typeof PARTS)[number];
 /** Where the sum of all stands in what `split` writes. */
 export const TOTAL = PARTS.length;
@@ -19,6 +19,7 @@ export const FIGURES = PARTS.length + 1;
 export interface Stamps {
   arrived: number;
   encoderIn: number;
+  lookAhead: number;
   encoded: number;
   muxed: number;
   sent: number;
@@ -34,7 +35,7 @@ export interface Stamps {
   displayUs: number;
 }
 
-const SENDER = ["arrived", "encoderIn", "encoded", "muxed", "sent"] as const;
+const SENDER = ["arrived", "encoderIn", "lookAhead", "encoded", "muxed", "sent"] as const;
 /** On one machine a picture may be here before the call that sent it has returned: so much earlier it may seem. */
 const CALL_US = 1000;
 const [RELAY, NETWORK, DECODE, DISPLAY] = [PARTS.indexOf("relay"), PARTS.indexOf("network"), PARTS.indexOf("decode"), PARTS.indexOf("display")];

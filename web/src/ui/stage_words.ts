@@ -21,6 +21,10 @@ export const PART_WORDS: Record<Part, PartWords> = {
     label: "Queue", subject: "The encoder's queue", meaning: "The picture waits until the encoder has coded the one before it.",
     smaller: "an encoder that is done before the next picture comes: --preset ultrafast, more --threads, a smaller picture; of a pipe, a writer that writes each picture at once",
   },
+  look_ahead: {
+    label: "Look-ahead", subject: "The encoder's look-ahead", meaning: "The picture waits in the encoder until those behind it are known, for quality.",
+    smaller: "a shorter --look-ahead, fewer --bframes, or a version without them",
+  },
   encode: {
     label: "Encode", subject: "The encoder", meaning: "The encoder codes the picture.",
     smaller: "--preset ultrafast, --threads 2 and more, a lower --bitrate",

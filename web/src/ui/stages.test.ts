@@ -7,7 +7,7 @@ import { medianLines, reportsText } from "./latency";
 import { fine, viewOf } from "./stage_words";
 import { withoutReport } from "./watch";
 
-const ALL: Record<Part, number> = { capture: 0.5, queue: 0.5, encode: 11, mux: 0.3, send: 0.7, relay: 0.5, network: 2, decode: 3, display: 6 };
+const ALL: Record<Part, number> = { capture: 0.5, queue: 0.5, look_ahead: NaN, encode: 11, mux: 0.3, send: 0.7, relay: 0.5, network: 2, decode: 3, display: 6 };
 
 function summaryOf(known: Partial<Record<Part, number>>, more: Partial<StageSummary> = {}): StageSummary {
   const figures = (ms: number | undefined): PartFigures | null => (ms === undefined ? null : { p50: ms, p99: ms * 2, count: 500 });

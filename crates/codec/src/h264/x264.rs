@@ -6,34 +6,27 @@
 //! recovery point. Called by the `encode` pipeline. Everything of a picture comes out of the very call that took it
 //! in: nothing is ever inside.
 //!
+//! An encoder with look-ahead and B-pictures is [`LookAheadEncoder`].
+//!
 //! A build without the feature `x264` has the same types; [`Encoder::new`] fails there with
 //! [`CodecError::NotBuiltIn`].
 
 use super::rate_control;
-use super::x264_interface::{Input, Numbers};
+use super::x264_interface::{Input, Opening};
 use super::x264_library::{self, Handle};
 use super::x264_settings::{CODEC, check_bitrate, checked_preset, failed};
 use super::x264_slices::Collector;
 use crate::CodecError;
 use bytes::Bytes;
 use glassline_media::{AccessUnit, Codec, Picture, PixelFormat, Size, Stamps, Ticks};
-use std::ffi::CString;
 
-pub use super::x264_settings::{KeyInterval, PRESETS, RateControl, Settings};
+pub use super::x264_interface::Coded;
+pub use super::x264_level::{Level, NoLevel};
+pub use super::x264_look_ahead::{DelayedUnit, LookAheadEncoder};
+pub use super::x264_settings::{
+    Crf, KeyInterval, LookAhead, NoCrf, PRESETS, Profile, RateControl, Settings, Tune,
+};
 pub use super::x264_slices::{NalUnit, Sink};
-
-/// A picture that has been encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Coded {
-    /// When to present it.
-    pub pts: Ticks,
-    /// When to decode it: the same.
-    pub dts: Ticks,
-    /// Whether decoding can start here: IDR, or a recovery point (with intra refresh).
-    pub random_access: bool,
-    /// Bytes of its NAL units.
-    pub bytes: usize,
-}
 
 /// An open encoder. Dropping it ends x264's threads.
 ///
@@ -42,7 +35,7 @@ pub struct Encoder {
     handle: Handle,
     settings: Settings,
     /// What the encoder was opened with, for [`Encoder::headers`].
-    opened: (CString, Numbers),
+    opened: Opening,
     last_pts: Option<Ticks>,
     force_key_frame: bool,
     /// Pictures to the next regular key frame.
@@ -59,10 +52,14 @@ impl Encoder {
     /// Opens an encoder, or says which setting is out of range.
     pub fn new(settings: &Settings) -> Result<Encoder, CodecError> {
         let opened = settings.checked()?;
+        if settings.look_ahead.is_some() {
+            let (found, expected) = ("some".to_owned(), "none, for an encoder without delay".to_owned());
+            return Err(CodecError::Setting { codec: CODEC, setting: "look-ahead", found, expected });
+        }
         if cfg!(not(feature = "x264")) {
             return Err(CodecError::NotBuiltIn { codec: CODEC });
         }
-        let handle = Handle::open(&opened.0, opened.1).map_err(|reason| failed("open an encoder", reason))?;
+        let handle = Handle::open(&opened).map_err(|reason| failed("open an encoder", reason))?;
         Ok(Encoder {
             handle,
             settings: settings.clone(),
@@ -227,7 +224,7 @@ impl Encoder {
     /// SPS, PPS and x264's own SEI in Annex B form: what a container's header wants. The stream itself repeats SPS
     /// and PPS at each key frame. Opens an encoder for a moment: some milliseconds.
     pub fn headers(&self) -> Result<Bytes, CodecError> {
-        let headers = x264_library::headers(&self.opened.0, self.opened.1);
+        let headers = x264_library::headers(&self.opened);
         Ok(Bytes::from(headers.map_err(|reason| failed("write headers", reason))?))
     }
 }

@@ -1,21 +1,37 @@
 //! The boundary to `x264_shim.c`: everything unsafe about libx264 stands here, behind a type that keeps its rules.
 #![allow(unsafe_code)]
 
-use super::x264_interface::{Input, Numbers, Output};
+use super::x264_interface::{Input, Numbers, Opening, Output};
 use super::x264_slices::{Collector, Head};
 use glassline_media::bitstream::h264::NalType;
+use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 
 /// Mirrors `glassline_x264_settings` of the shim.
 #[repr(C)]
 struct RawSettings {
     preset: *const c_char,
+    tune: *const c_char,
+    profile: *const c_char,
     numbers: Numbers,
+}
+
+impl RawSettings {
+    /// Points into `opening`.
+    fn of(opening: &Opening) -> RawSettings {
+        let name = |name: &Option<CString>| name.as_ref().map_or(ptr::null(), |name| name.as_ptr());
+        let Opening { preset, tune, profile, numbers } = opening;
+        RawSettings { preset: preset.as_ptr(), tune: name(tune), profile: name(profile), numbers: *numbers }
+    }
 }
 
 /// Mirrors `glassline_x264_nal_sink`.
 type NalSink = extern "C" fn(*const c_void, *mut c_void, *mut c_void, usize, i32, i32, i32);
+
+/// Mirrors `glassline_x264_unit_sink`.
+type UnitSink = extern "C" fn(*const c_void, *const u8, usize, usize);
 
 /// Mirrors `glassline_x264_input`.
 #[repr(C)]
@@ -59,6 +75,15 @@ unsafe extern "C" {
     ) -> *mut RawEncoder;
     fn glassline_x264_encode(encoder: *mut RawEncoder, input: *const RawInput, output: *mut RawOutput)
     -> i32;
+    fn glassline_x264_encode_delayed(
+        encoder: *mut RawEncoder,
+        input: *const RawInput,
+        sink: UnitSink,
+        context: *const c_void,
+        output: *mut RawOutput,
+    ) -> i32;
+    fn glassline_x264_delayed(encoder: *const RawEncoder) -> i32;
+    fn glassline_x264_delayed_max(encoder: *const RawEncoder) -> i32;
     fn glassline_x264_nal_write(
         x264: *mut c_void,
         nal: *mut c_void,
@@ -96,12 +121,12 @@ const HEADERS_BYTES: usize = 64 * 1024;
 
 impl Handle {
     /// Opens an encoder; the error is x264's own text.
-    pub(super) fn open(preset: &CStr, numbers: Numbers) -> Result<Handle, String> {
+    pub(super) fn open(opening: &Opening) -> Result<Handle, String> {
         check_layouts();
-        let settings = RawSettings { preset: preset.as_ptr(), numbers };
+        let (settings, numbers) = (RawSettings::of(opening), opening.numbers);
         let mut error = [0 as c_char; ERROR_BYTES];
-        // SAFETY: `settings` has the shim's layout (checked above) and its preset ends in NUL; both outlive the
-        // call, which keeps no pointer to them. `error` is writable for the length given.
+        // SAFETY: `settings` has the shim's layout (checked above) and its names end in NUL; they outlive the call,
+        // which keeps no pointer to them. `error` is writable for the length given.
         let raw = unsafe { glassline_x264_open(&raw const settings, error.as_mut_ptr(), error.len()) };
         match NonNull::new(raw) {
             Some(raw) => Ok(Handle { raw, width: numbers.width as usize, height: numbers.height as usize }),
@@ -109,13 +134,8 @@ impl Handle {
         }
     }
 
-    /// Encodes one picture, and passes its NAL units to `collector` while x264 works. Panics if the planes are smaller
-    /// than the encoder's size, which the caller has checked.
-    pub(super) fn encode(
-        &mut self,
-        input: &Input<'_>,
-        collector: &Collector<'_, '_>,
-    ) -> Result<Option<Output>, String> {
+    /// A picture as the shim takes it, pointing into `input`. Panics if the planes are smaller than the encoder's size.
+    fn raw_input(&self, input: &Input<'_>, context: *const c_void) -> RawInput {
         let mut planes = [ptr::null(); 3];
         let mut strides = [0i32; 3];
         assert_eq!(input.planes.len(), 3, "4:2:0 has three planes");
@@ -128,17 +148,27 @@ impl Handle {
             strides[index] = i32::try_from(plane.stride_bytes()).expect("a stride of Size::MAX_SIDE fits");
         }
         let user_data = input.user_data.unwrap_or_default();
-        let raw = RawInput {
+        RawInput {
             pts: input.pts,
             planes,
             user_data: input.user_data.map_or(ptr::null(), <[u8]>::as_ptr),
             sink: on_nal,
-            context: ptr::from_ref(collector).cast(),
+            context,
             strides,
             user_data_bytes: i32::try_from(user_data.len()).expect("the caller keeps user data short"),
             force_idr: i32::from(input.force_idr),
             quantizer: input.quantizer.into(),
-        };
+        }
+    }
+
+    /// Encodes one picture, and passes its NAL units to `collector` while x264 works. Panics if the planes are smaller
+    /// than the encoder's size, which the caller has checked.
+    pub(super) fn encode(
+        &mut self,
+        input: &Input<'_>,
+        collector: &Collector<'_, '_>,
+    ) -> Result<Option<Output>, String> {
+        let raw = self.raw_input(input, ptr::from_ref(collector).cast());
         let mut output = RawOutput::default();
         // SAFETY: `self.raw` is open, `raw` and `output` have the shim's layouts (checked when it was opened). The
         // planes were checked to hold the encoder's size; x264 copies the picture before it returns and reads no
@@ -150,6 +180,47 @@ impl Handle {
             0 => Ok(None),
             1.. => Ok(Some(Output { pts: output.pts, dts: output.dts, key_frame: output.key_frame != 0 })),
         }
+    }
+
+    /// With a look-ahead: takes a picture in, or none where the source has ended, and gives the unit of an earlier one to `take`,
+    /// with the number of bytes in front of its first slice. Panics if the planes are smaller than the encoder's size, which the
+    /// caller has checked, and where `take` does, when x264 has returned.
+    pub(super) fn encode_delayed(
+        &mut self,
+        input: Option<&Input<'_>>,
+        take: &mut dyn FnMut(&[u8], usize),
+    ) -> Result<Option<Output>, String> {
+        let mut taker = Taker { take, panic: None };
+        let context = ptr::from_mut(&mut taker).cast_const().cast::<c_void>();
+        let raw = input.map(|input| self.raw_input(input, ptr::null()));
+        let raw = raw.as_ref().map_or(ptr::null(), ptr::from_ref);
+        let mut output = RawOutput::default();
+        // SAFETY: `self.raw` is open, `raw` is null or has the shim's layout like `output` (checked when it was opened). The
+        // planes were checked to hold the encoder's size; x264 copies the picture before it returns and reads no byte after
+        // the last line. `context` is the taker that `on_unit` expects, used during the call alone and on this thread.
+        let result = unsafe {
+            glassline_x264_encode_delayed(self.raw.as_ptr(), raw, on_unit, context, &raw mut output)
+        };
+        if let Some(panic) = taker.panic {
+            resume_unwind(panic);
+        }
+        match result {
+            ..0 => Err(self.error()),
+            0 => Ok(None),
+            1.. => Ok(Some(Output { pts: output.pts, dts: output.dts, key_frame: output.key_frame != 0 })),
+        }
+    }
+
+    /// Pictures that are inside.
+    pub(super) fn delayed(&self) -> u32 {
+        // SAFETY: `raw` is open, and only read.
+        unsafe { glassline_x264_delayed(self.raw.as_ptr()) }.max(0).unsigned_abs()
+    }
+
+    /// How many there can be at most.
+    pub(super) fn delayed_max(&self) -> u32 {
+        // SAFETY: `raw` is open, and only read.
+        unsafe { glassline_x264_delayed_max(self.raw.as_ptr()) }.max(0).unsigned_abs()
     }
 
     /// Changes the rate from the next picture on.
@@ -182,9 +253,9 @@ impl Drop for Handle {
 }
 
 /// SPS, PPS and x264's SEI, in Annex B form, of an encoder with these settings.
-pub(super) fn headers(preset: &CStr, numbers: Numbers) -> Result<Vec<u8>, String> {
+pub(super) fn headers(opening: &Opening) -> Result<Vec<u8>, String> {
     check_layouts();
-    let settings = RawSettings { preset: preset.as_ptr(), numbers };
+    let settings = RawSettings::of(opening);
     let mut error = [0 as c_char; ERROR_BYTES];
     let mut bytes = vec![0; HEADERS_BYTES];
     // SAFETY: as for `Handle::open`; `bytes` is writable for the length given.
@@ -203,6 +274,23 @@ fn check_layouts() {
     };
     let here = [size_of::<RawSettings>(), size_of::<RawInput>(), size_of::<RawOutput>()];
     assert_eq!(shim, here, "x264_shim.h and the structs here are the same");
+}
+
+/// Where a whole unit goes.
+struct Taker<'a> {
+    take: &'a mut dyn FnMut(&[u8], usize),
+    /// One must not run through C.
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// Called within `glassline_x264_encode_delayed`, at most once, on the caller's thread.
+extern "C" fn on_unit(context: *const c_void, bytes: *const u8, count: usize, head_bytes: usize) {
+    // SAFETY: `Handle::encode_delayed` passed a taker that it borrows mutably and does not touch until the call returns.
+    let taker = unsafe { &mut *context.cast_mut().cast::<Taker<'_>>() };
+    // SAFETY: x264 has written `count` bytes there, which stay until its next call.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes, count) };
+    let taken = catch_unwind(AssertUnwindSafe(|| (taker.take)(bytes, head_bytes.min(count))));
+    taker.panic = taken.err();
 }
 
 /// Called by x264, on its threads or the caller's, for each finished NAL unit.

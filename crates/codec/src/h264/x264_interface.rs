@@ -1,6 +1,17 @@
 //! What passes between the encoder and libx264, whether the library is linked or not.
 
-use glassline_media::Plane;
+use glassline_media::{Plane, Ticks};
+use std::ffi::CString;
+
+/// What libx264 is opened with.
+#[derive(Clone, Debug)]
+pub(super) struct Opening {
+    pub(super) preset: CString,
+    /// x264's names for kinds of pictures, joined by commas.
+    pub(super) tune: Option<CString>,
+    pub(super) profile: Option<CString>,
+    pub(super) numbers: Numbers,
+}
 
 /// The numbers of `glassline_x264_settings`, in its order.
 #[repr(C)]
@@ -25,6 +36,12 @@ pub(super) struct Numbers {
     pub(super) fields: i32,
     pub(super) sample_width: i32,
     pub(super) sample_height: i32,
+    pub(super) look_ahead: i32,
+    pub(super) b_pictures: i32,
+    pub(super) references: i32,
+    pub(super) references_max: i32,
+    pub(super) crf_hundredths: i32,
+    pub(super) level: i32,
 }
 
 /// A picture to encode.
@@ -38,6 +55,19 @@ pub(super) struct Input<'a> {
     pub(super) quantizer: u8,
     /// Payload of an SEI message of unregistered user data.
     pub(super) user_data: Option<&'a [u8]>,
+}
+
+/// A picture that has been encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coded {
+    /// When to present it.
+    pub pts: Ticks,
+    /// When to decode it: the same without a look-ahead.
+    pub dts: Ticks,
+    /// Whether decoding can start here: IDR, or a recovery point (with intra refresh).
+    pub random_access: bool,
+    /// Bytes of its NAL units.
+    pub bytes: usize,
 }
 
 /// What became of a picture.

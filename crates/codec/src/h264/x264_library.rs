@@ -8,7 +8,7 @@ pub(super) use absent::{Handle, headers};
 /// Stands for the library in a build without it: nothing can be opened.
 #[cfg(not(feature = "x264"))]
 mod absent {
-    use super::super::x264_interface::{Input, Numbers, Output};
+    use super::super::x264_interface::{Input, Opening, Output};
     use super::super::x264_slices::Collector;
     use std::ffi::CStr;
 
@@ -18,7 +18,7 @@ mod absent {
     pub(in super::super) enum Handle {}
 
     impl Handle {
-        pub(in super::super) fn open(_: &CStr, _: Numbers) -> Result<Handle, String> {
+        pub(in super::super) fn open(_: &Opening) -> Result<Handle, String> {
             Err(ABSENT.to_owned())
         }
 
@@ -27,6 +27,22 @@ mod absent {
             _: &Input<'_>,
             _: &Collector<'_, '_>,
         ) -> Result<Option<Output>, String> {
+            match *self {}
+        }
+
+        pub(in super::super) fn encode_delayed(
+            &mut self,
+            _: Option<&Input<'_>>,
+            _: &mut dyn FnMut(&[u8], usize),
+        ) -> Result<Option<Output>, String> {
+            match *self {}
+        }
+
+        pub(in super::super) fn delayed(&self) -> u32 {
+            match *self {}
+        }
+
+        pub(in super::super) fn delayed_max(&self) -> u32 {
             match *self {}
         }
 
@@ -39,7 +55,7 @@ mod absent {
         }
     }
 
-    pub(in super::super) fn headers(_: &CStr, _: Numbers) -> Result<Vec<u8>, String> {
+    pub(in super::super) fn headers(_: &Opening) -> Result<Vec<u8>, String> {
         Err(ABSENT.to_owned())
     }
 }

@@ -1,9 +1,10 @@
 //! What an encoder is opened with, and what of it is refused.
 
-use super::x264_interface::Numbers;
+use super::x264_interface::{Numbers, Opening};
+use super::x264_level::{Level, Load};
 use crate::CodecError;
 use glassline_media::pixels::FieldOrder;
-use glassline_media::{Colour, FrameRate, Size};
+use glassline_media::{Colour, FrameRate, Size, choice};
 use std::ffi::CString;
 use std::fmt::Display;
 use std::time::Duration;
@@ -31,9 +32,91 @@ pub enum RateControl {
     Predicted,
 }
 
-/// What an [`Encoder`] is opened with. [`Settings::new`] fills in the defaults.
+choice! {
+    /// What the pictures are like: x264 weighs its decisions accordingly.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Tune {
+        /// Film with high quality.
+        Film = "film",
+        /// Drawn pictures: flat areas with sharp edges.
+        Animation = "animation",
+        /// Film with grain that stays.
+        Grain = "grain",
+        /// Pictures that stand still, such as slides.
+        StillImage = "stillimage",
+    }
+}
+
+choice! {
+    /// Which tools of H.264 a decoder has to have (ITU-T H.264 annex A).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Profile {
+        /// Neither B-pictures nor CABAC: old and small decoders.
+        Baseline = "baseline",
+        /// B-pictures and CABAC.
+        Main = "main",
+        /// All that 8-bit 4:2:0 has.
+        High = "high",
+    }
+}
+
+/// Pictures wait in the encoder until it has looked at those behind them, and come out in the order of decoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookAhead {
+    /// Pictures that are looked at, at most [`LookAhead::MAX_PICTURES`]. With 0 they wait for B-pictures and threads alone.
+    pub pictures: u32,
+    /// B-pictures between two others, 0 to 16; `None`: as many as the preset has.
+    pub b_pictures: Option<u32>,
+}
+
+impl LookAhead {
+    /// As far as x264 looks: 10 s of 25 pictures a second, 5 s of 50.
+    pub const MAX_PICTURES: u32 = 250;
+    /// As many as x264 takes.
+    pub const MAX_B_PICTURES: u32 = 16;
+}
+
+/// A constant rate factor in hundredths, 0 to 5100: the quality that is aimed at. Less is better; 18 is hard to tell from the
+/// source, 23 is x264's own default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crf(u16);
+
+impl Crf {
+    /// `hundredths` of a factor; `None` above 51.
+    #[must_use]
+    pub const fn from_hundredths(hundredths: u16) -> Option<Crf> {
+        if hundredths <= 5100 { Some(Crf(hundredths)) } else { None }
+    }
+}
+
+impl std::str::FromStr for Crf {
+    type Err = NoCrf;
+    fn from_str(text: &str) -> Result<Crf, NoCrf> {
+        let wrong = || NoCrf(text.to_owned());
+        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+        let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.len() <= 2;
+        if whole.is_empty() || !is_number(whole) || !is_number(part) || text.ends_with('.') {
+            return Err(wrong());
+        }
+        let hundredths = format!("{whole}{part:0<2}").parse().map_err(|_| wrong())?;
+        Crf::from_hundredths(hundredths).ok_or_else(wrong)
+    }
+}
+
+impl Display for Crf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", f64::from(self.0) / 100.0)
+    }
+}
+
+/// What is no constant rate factor.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no constant rate factor; write a number from 0 to 51, as in 21 or 23.5")]
+pub struct NoCrf(String);
+
+/// What an encoder is opened with. [`Settings::new`] fills in the defaults.
 ///
-/// `tune=zerolatency` always applies: no B-pictures, no look-ahead.
+/// Without a look-ahead `tune=zerolatency` applies, too: no B-pictures, and no picture waits for another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Width and height in luma samples, both even; the height a multiple of four with `fields`.
@@ -72,6 +155,19 @@ pub struct Settings {
     /// Where each picture is two fields of two times, the one that is earlier: they are coded as such (macroblocks of frame or
     /// of field, MBAFF), and each picture says so (`pic_struct`). Not with `intra_refresh`. Default: whole pictures.
     pub fields: Option<FieldOrder>,
+    /// Whether pictures wait for those behind them, which a [`LookAheadEncoder`](super::x264::LookAheadEncoder) is for. Threads work
+    /// on pictures of their own then, and `slices` is exact. Default: none waits.
+    pub look_ahead: Option<LookAhead>,
+    /// What the pictures are like. Default: nothing is known.
+    pub tune: Option<Tune>,
+    /// The profile that decoders have. Default: the lowest that holds what the preset does.
+    pub profile: Option<Profile>,
+    /// The level that decoders have. Default: the lowest that holds pictures, rate and VBV.
+    pub level: Option<Level>,
+    /// Pictures that one may refer to, 1 to 16. Default: as many as the preset has, and `level` holds.
+    pub references: Option<u32>,
+    /// The quality that is aimed at, where the bit rate is not: `bitrate_bps` is the ceiling then. Default: the rate is met.
+    pub crf: Option<Crf>,
 }
 
 impl Settings {
@@ -95,6 +191,12 @@ impl Settings {
             colour: Colour::UNSPECIFIED,
             sample_aspect: None,
             fields: None,
+            look_ahead: None,
+            tune: None,
+            profile: None,
+            level: None,
+            references: None,
+            crf: None,
         }
     }
 
@@ -108,8 +210,16 @@ impl Settings {
         }
     }
 
+    /// Says which setting is out of range, if one is, or does not go with another, before anything is opened.
+    ///
+    /// # Errors
+    /// [`CodecError::Setting`].
+    pub fn check(&self) -> Result<(), CodecError> {
+        self.checked().map(drop)
+    }
+
     /// Checks every setting and turns them into the shim's numbers.
-    pub(super) fn checked(&self) -> Result<(CString, Numbers), CodecError> {
+    pub(super) fn checked(&self) -> Result<Opening, CodecError> {
         let preset = checked_preset(&self.preset)?;
         let Size { width, height } = self.size;
         if !width.is_multiple_of(2) || !height.is_multiple_of(2) || width == 0 || height == 0 {
@@ -143,6 +253,7 @@ impl Settings {
         if self.filler && self.rate_control == RateControl::Predicted {
             return Err(refused("rate control", "predicted", "x264's own where filler is added"));
         }
+        let references_max = self.check_tools()?;
         let (bitrate_kbit, vbv_kbit) = self.rate_kbit();
         let shape = self.sample_aspect.and_then(|(width, height)| {
             Some((i32::try_from(width).ok()?, i32::try_from(height).ok()?)).filter(|&(w, h)| w > 0 && h > 0)
@@ -172,8 +283,70 @@ impl Settings {
             },
             sample_width,
             sample_height,
+            look_ahead: self.look_ahead.map_or(-1, |ahead| ahead.pictures as i32),
+            b_pictures: self.look_ahead.and_then(|ahead| ahead.b_pictures).map_or(-1, |count| count as i32),
+            references: self.references.map_or(-1, |count| count as i32),
+            references_max: references_max as i32,
+            crf_hundredths: self.crf.map_or(-1, |crf| crf.0.into()),
+            level: self.level.map_or(-1, |level| level.idc().into()),
         };
-        Ok((preset, numbers))
+        let tune = self.tune.map(|tune| tune.to_string()).into_iter();
+        let tune = tune.chain(self.look_ahead.is_none().then(|| "zerolatency".to_owned()));
+        let tune = Some(tune.collect::<Vec<_>>().join(",")).filter(|names| !names.is_empty());
+        let name = |name: String| CString::new(name).expect("a known name has no NUL");
+        let profile = self.profile.map(|profile| name(profile.to_string()));
+        Ok(Opening { preset, tune: tune.map(name), profile, numbers })
+    }
+
+    /// Checks which tools are used and what level holds them. Returns how many reference pictures the level has room for, 0 where
+    /// none is stated.
+    fn check_tools(&self) -> Result<u32, CodecError> {
+        if let Some(LookAhead { pictures, b_pictures }) = self.look_ahead {
+            if pictures > LookAhead::MAX_PICTURES {
+                let expected = "at most 250 pictures: 10 s of 25 pictures a second, 5 s of 50";
+                return Err(refused("look-ahead (pictures)", pictures, expected));
+            }
+            let most = u64::from(LookAhead::MAX_B_PICTURES);
+            in_range("B-pictures", b_pictures.unwrap_or(0).into(), 0, most)?;
+            if self.intra_refresh || self.filler {
+                let found =
+                    "of pictures that all have about the same size (intra refresh, constant bit rate)";
+                return Err(refused("look-ahead", found, "only without them, which are for no delay"));
+            }
+            if self.rate_control == RateControl::Predicted {
+                return Err(refused("rate control", "predicted", "x264's own with a look-ahead"));
+            }
+            if self.profile == Some(Profile::Baseline) && b_pictures.is_some_and(|count| count > 0) {
+                return Err(refused("B-pictures", "in profile baseline", "profile main or high"));
+            }
+        }
+        if self.profile == Some(Profile::Baseline) && self.fields.is_some() {
+            return Err(refused("coding of fields", "in profile baseline", "profile main or high"));
+        }
+        if self.crf.is_some() && self.rate_control == RateControl::Predicted {
+            return Err(refused("rate control", "predicted", "x264's own with a constant rate factor"));
+        }
+        if self.crf.is_some() && self.filler {
+            return Err(refused("constant rate factor", "with a constant bit rate", "one of both"));
+        }
+        in_range("reference pictures", self.references.unwrap_or(1).into(), 1, 16)?;
+        let Some(level) = self.level else { return Ok(0) };
+        let is_high = match self.profile {
+            Some(profile) => profile == Profile::High,
+            None => !["ultrafast", "superfast"].contains(&self.preset.as_str()),
+        };
+        let (bitrate_kbit, vbv_kbit) = self.rate_kbit();
+        let load = Load {
+            width: self.size.width,
+            macroblocks: self.macroblocks(),
+            pictures_per_second: self.frame_rate.as_f64(),
+            bitrate_kbit: bitrate_kbit.unsigned_abs(),
+            vbv_kbit: vbv_kbit.unsigned_abs(),
+            references: self.references.unwrap_or(1),
+            is_high,
+        };
+        level.check(&load).map_err(|why| refused("level", level, why))?;
+        Ok(level.references_max(self.macroblocks()))
     }
 
     /// Rate and size of the VBV in kilobits, x264's unit.
@@ -256,7 +429,18 @@ const MAX_KEY_INTERVAL: u32 = 1 << 24;
 #[cfg(test)]
 #[cfg(feature = "x264")]
 mod tests {
-    use super::PRESETS;
+    use super::*;
+
+    #[test]
+    fn a_constant_rate_factor_is_read_as_it_is_written() {
+        for (text, hundredths) in [("0", 0), ("21", 2100), ("23.5", 2350), ("18.25", 1825), ("51", 5100)] {
+            let crf: Crf = text.parse().unwrap();
+            assert_eq!((crf.0, crf.to_string()), (hundredths, text.to_owned()));
+        }
+        for text in ["", "51.01", "52", "-1", "+1", "1.", ".5", "1.234", "1e1", "21,5"] {
+            assert!(text.parse::<Crf>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn presets_are_those_that_x264_has() {

@@ -71,7 +71,8 @@ const char *glassline_x264_preset(size_t index)
 
 static int configure(x264_param_t *param, const glassline_x264_settings *settings, glassline_x264 *self)
 {
-    if (x264_param_default_preset(param, settings->preset, "zerolatency") < 0) {
+    const int delayed = settings->look_ahead >= 0;
+    if (x264_param_default_preset(param, settings->preset, settings->tune) < 0) {
         snprintf(self->error, sizeof self->error, "preset %s is unknown", settings->preset);
         return -1;
     }
@@ -84,9 +85,22 @@ static int configure(x264_param_t *param, const glassline_x264_settings *setting
     param->i_width = settings->width;
     param->i_height = settings->height;
     param->i_threads = settings->threads ? settings->threads : X264_THREADS_AUTO;
-    /* All threads on one picture: a picture's unit comes out of the call that takes the picture in. */
-    param->b_sliced_threads = 1;
-    if (settings->threads != 1 && settings->slices) {
+    /* Without delay all threads work on one picture: its unit comes out of the call that takes the picture in. With a look-ahead
+     * each works on a picture of its own, which costs no slices. */
+    param->b_sliced_threads = !delayed;
+    if (delayed) {
+        param->rc.i_lookahead = settings->look_ahead;
+        if (settings->look_ahead == 0)
+            param->rc.b_mb_tree = 0;
+        if (settings->b_pictures >= 0)
+            param->i_bframe = settings->b_pictures;
+    }
+    if (settings->references >= 0)
+        param->i_frame_reference = settings->references;
+    if (settings->references_max && param->i_frame_reference > settings->references_max)
+        param->i_frame_reference = settings->references_max;
+    param->i_level_idc = settings->level;
+    if (!delayed && settings->threads != 1 && settings->slices) {
         /* With sliced threads x264 overrides i_slice_count by the threads; a slice's largest size it keeps. */
         /* Interlaced, rows of macroblocks go in pairs. */
         int unit = settings->fields ? 2 : 1;
@@ -118,6 +132,10 @@ static int configure(x264_param_t *param, const glassline_x264_settings *setting
     /* Without HRD: its buffering period can be told only when the picture is finished, too late for slices that
      * have left; and its rate may not change while running. */
     param->rc.b_filler = settings->filler;
+    if (settings->crf_hundredths >= 0) {
+        param->rc.i_rc_method = X264_RC_CRF;
+        param->rc.f_rf_constant = settings->crf_hundredths / 100.0f;
+    }
     if (settings->quantizers_given) {
         param->rc.i_rc_method = X264_RC_CQP;
         /* Each picture has its own; x264 keeps them between its constants for I and B, 8 and 51 with these. */
@@ -143,6 +161,11 @@ static int configure(x264_param_t *param, const glassline_x264_settings *setting
     /* x264 shortens them, and says nothing where they are zero. */
     param->vui.i_sar_width = settings->sample_width;
     param->vui.i_sar_height = settings->sample_height;
+    if (settings->profile && x264_param_apply_profile(param, settings->profile) < 0) {
+        if (!self->error[0])
+            snprintf(self->error, sizeof self->error, "profile %s does not hold these settings", settings->profile);
+        return -1;
+    }
     return 0;
 }
 
@@ -155,7 +178,9 @@ glassline_x264 *glassline_x264_open(const glassline_x264_settings *settings, cha
     }
     atomic_flag_clear(&self->error_in_use);
     if (configure(&self->param, settings, self) == 0) {
-        self->param.nalu_process = process_nal;
+        /* With a look-ahead a picture comes out whole. */
+        if (settings->look_ahead < 0)
+            self->param.nalu_process = process_nal;
         self->encoder = x264_encoder_open(&self->param);
     }
     if (self->encoder) {
@@ -167,21 +192,27 @@ glassline_x264 *glassline_x264_open(const glassline_x264_settings *settings, cha
     return NULL;
 }
 
+/* The picture as x264 takes it. */
+static void fill_picture(x264_picture_t *in, const glassline_x264_input *input)
+{
+    x264_picture_init(in);
+    in->img.i_csp = X264_CSP_I420;
+    in->img.i_plane = 3;
+    for (int i = 0; i < 3; i++) {
+        /* x264 copies from here and writes nothing back. */
+        in->img.plane[i] = (uint8_t *)input->planes[i];
+        in->img.i_stride[i] = input->strides[i];
+    }
+    in->i_pts = input->pts;
+    in->i_type = input->force_idr ? X264_TYPE_IDR : X264_TYPE_AUTO;
+}
+
 int32_t glassline_x264_encode(glassline_x264 *self, const glassline_x264_input *input, glassline_x264_output *output)
 {
     x264_picture_t in, out;
     x264_nal_t *nal = NULL;
     int nal_count = 0;
-    x264_picture_init(&in);
-    in.img.i_csp = X264_CSP_I420;
-    in.img.i_plane = 3;
-    for (int i = 0; i < 3; i++) {
-        /* x264 copies from here and writes nothing back. */
-        in.img.plane[i] = (uint8_t *)input->planes[i];
-        in.img.i_stride[i] = input->strides[i];
-    }
-    in.i_pts = input->pts;
-    in.i_type = input->force_idr ? X264_TYPE_IDR : X264_TYPE_AUTO;
+    fill_picture(&in, input);
     if (self->param.rc.i_rc_method == X264_RC_CQP)
         in.i_qpplus1 = input->quantizer + 1;
     in.opaque = self;
@@ -202,6 +233,38 @@ int32_t glassline_x264_encode(glassline_x264 *self, const glassline_x264_input *
     output->dts = out.i_dts;
     output->key_frame = out.b_keyframe;
     return 1;
+}
+
+int32_t glassline_x264_encode_delayed(glassline_x264 *self, const glassline_x264_input *input,
+                                      glassline_x264_unit_sink sink, const void *context, glassline_x264_output *output)
+{
+    x264_picture_t in, out;
+    x264_nal_t *nal = NULL;
+    int nal_count = 0;
+    if (input)
+        fill_picture(&in, input);
+    int bytes = x264_encoder_encode(self->encoder, &nal, &nal_count, input ? &in : NULL, &out);
+    if (bytes <= 0 || nal_count <= 0)
+        return bytes < 0 ? -1 : 0;
+    /* The payloads of all NAL units stand one after the other (x264.h, x264_nal_t). */
+    size_t head = 0;
+    for (int i = 0; i < nal_count && (nal[i].i_type < NAL_SLICE || nal[i].i_type > NAL_SLICE_IDR); i++)
+        head += (size_t)nal[i].i_payload;
+    sink(context, nal[0].p_payload, (size_t)bytes, head);
+    output->pts = out.i_pts;
+    output->dts = out.i_dts;
+    output->key_frame = out.b_keyframe;
+    return 1;
+}
+
+int32_t glassline_x264_delayed(const glassline_x264 *self)
+{
+    return x264_encoder_delayed_frames(self->encoder);
+}
+
+int32_t glassline_x264_delayed_max(const glassline_x264 *self)
+{
+    return x264_encoder_maximum_delayed_frames(self->encoder);
 }
 
 static int32_t reconfigure(glassline_x264 *self, x264_param_t *param)

@@ -7,9 +7,13 @@
 
 typedef struct glassline_x264 glassline_x264;
 
-/* Only int32_t and a pointer, the pointer first: the same layout on every ABI, mirrored by `RawSettings`. */
+/* Only int32_t and pointers, the pointers first: the same layout on every ABI, mirrored by `RawSettings`. */
 typedef struct glassline_x264_settings {
     const char *preset;
+    /* x264's names for kinds of pictures, joined by commas; NULL for none. */
+    const char *tune;
+    /* The profile that is not to be left; NULL for any. */
+    const char *profile;
     int32_t width, height;
     int32_t frame_rate_numerator, frame_rate_denominator;
     int32_t bitrate_kbit, vbv_kbit;
@@ -23,6 +27,16 @@ typedef struct glassline_x264_settings {
     int32_t fields;
     /* Width to height of a sample; zero where nothing is known. */
     int32_t sample_width, sample_height;
+    /* Pictures that are looked at before one is coded; below zero: there is no delay, and no picture waits in the encoder. */
+    int32_t look_ahead;
+    /* B-pictures between two others, with a look-ahead; below zero: as many as the preset has. */
+    int32_t b_pictures;
+    /* Reference pictures; below zero: as many as the preset has, and references_max at most, where that is not zero. */
+    int32_t references, references_max;
+    /* Hundredths of a constant rate factor, of which the bit rate is the ceiling; below zero: the bit rate is the mean. */
+    int32_t crf_hundredths;
+    /* Ten times the level, 9 for 1b; below zero: the lowest that fits. */
+    int32_t level;
 } glassline_x264_settings;
 
 /* A NAL unit that x264 has finished, not yet written: to be turned into bytes by glassline_x264_nal_write within the
@@ -67,6 +81,19 @@ glassline_x264 *glassline_x264_open(const glassline_x264_settings *settings, cha
 /* Encodes a picture; its NAL units go to its sink before this returns. Returns 1, or 0 where no unit came out, or
  * below 0 on failure. */
 int32_t glassline_x264_encode(glassline_x264 *self, const glassline_x264_input *input, glassline_x264_output *output);
+
+/* Takes a picture's whole unit, Annex B form; slices begin at `head_bytes`. */
+typedef void (*glassline_x264_unit_sink)(const void *context, const uint8_t *bytes, size_t count, size_t head_bytes);
+
+/* With a look-ahead: takes a picture in (none where `input` is NULL: the source has ended) and gives the unit of an earlier
+ * one to `sink` before it returns. `input` needs no sink, and its user data is not used. Returns 1, or 0 where no unit came
+ * out, or below 0 on failure. */
+int32_t glassline_x264_encode_delayed(glassline_x264 *self, const glassline_x264_input *input,
+                                      glassline_x264_unit_sink sink, const void *context, glassline_x264_output *output);
+
+/* Pictures that are inside, and how many there can be at most. */
+int32_t glassline_x264_delayed(const glassline_x264 *self);
+int32_t glassline_x264_delayed_max(const glassline_x264 *self);
 
 /* Writes a NAL unit that a sink was called with, start code of 4 or 3 bytes first, and returns its bytes. */
 size_t glassline_x264_nal_write(void *x264, void *nal, uint8_t *out, int32_t long_start_code);

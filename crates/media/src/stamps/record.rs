@@ -3,10 +3,13 @@
 //! ```text
 //! version:1=1 clock:1 known:1 │ arrived:v queued:v encoder in:v │ [ago:v] │ first slice:v first sent:v encoded:v muxed:v sent:v
 //!                               this picture                      the picture before
+//!     [more:1 look-ahead:v]
+//!     this picture
 //! ```
 //! `v` is a number of microseconds after the picture's capture in groups of seven bits, the lowest first, with the high
 //! bit set in all but the last: four bytes at most. Bit n of `known` says that the n-th stage of the eight is there;
 //! `ago` is there when one of the last five is, and says how long before this picture that one was captured.
+//! `more` is there, and is 1, where an encoder with look-ahead made the picture: version 1 of before passes over it.
 //! `docs/capture-utc.md` is the format's own page.
 
 use super::{STAGE_LONGEST, Stage, Stamps, UNKNOWN};
@@ -14,12 +17,14 @@ use crate::time::{Time, Utc};
 use std::time::Duration;
 
 const VERSION: u8 = 1;
-/// Bytes of a record at most: three, and nine numbers of four.
-pub const RECORD_BYTES_MAX: usize = 3 + 9 * VALUE_BYTES_MAX;
+/// Bytes of a record at most: four, and ten numbers of four.
+pub const RECORD_BYTES_MAX: usize = 4 + 10 * VALUE_BYTES_MAX;
 /// Seven bits in each: 268 s in all.
 const VALUE_BYTES_MAX: usize = 4;
 /// What is known before the picture's first slice leaves.
 const OWN: [Stage; 3] = [Stage::Arrived, Stage::Queued, Stage::EncoderIn];
+/// What is known before it, too, of an encoder with look-ahead; it stands behind all else.
+const MORE: [Stage; 1] = [Stage::LookAhead];
 /// What is known only behind it, and is said with the next picture.
 const BEHIND: [Stage; 5] = [Stage::FirstSlice, Stage::FirstSent, Stage::Encoded, Stage::Muxed, Stage::Sent];
 
@@ -88,13 +93,19 @@ impl Record {
     /// or of another version. A stage beyond [`STAGE_LONGEST`] is unknown.
     pub fn parse(bytes: &[u8]) -> Option<Record> {
         let (&[VERSION, clock, known], mut rest) = bytes.split_first_chunk()? else { return None };
-        let own = stages(&OWN, known, &mut rest)?;
+        let mut own = stages(&OWN, known, &mut rest)?;
         let mut previous = None;
         let behind = known >> OWN.len();
         if behind != 0 {
             let ago = value(&mut rest)?;
             let stages = stages(&BEHIND, behind, &mut rest)?;
             previous = Some(Previous { ago, stages }).filter(|_| !ago.is_zero() && ago <= STAGE_LONGEST);
+        }
+        if let Some((&more, mut tail)) = rest.split_first()
+            && more == MORE_KNOWN
+            && let Some(stamps) = stages(&MORE, more, &mut tail)
+        {
+            own = own.or(&stamps);
         }
         Some(Record { clock: ClockAccuracy::from_code(clock), own, previous })
     }
@@ -124,8 +135,15 @@ impl Record {
             known |= write_stages(&BEHIND, &previous.stages, out) << OWN.len();
         }
         out[at + 2] = known;
+        if after(&self.own, Stage::LookAhead).is_some() {
+            out.push(MORE_KNOWN);
+            write_stages(&MORE, &self.own, out);
+        }
     }
 }
+
+/// What stands in front of [`MORE`]: the one stage is known.
+const MORE_KNOWN: u8 = 1;
 
 /// How long after capture the stage was passed, if that can be told.
 fn after(stamps: &Stamps, stage: Stage) -> Option<Duration> {
@@ -235,6 +253,10 @@ mod tests {
         assert_eq!(bytes, [1, 0, 0]);
         let empty = Record { own: Stamps::captured_at(Time::ZERO), ..Record::default() };
         assert_eq!(Record::parse(&[1, 0, 0, 7, 7]), Some(empty));
+        // One that is cut off behind what version 1 has always had, or says what a later version says.
+        for behind in [&[1][..], &[1, 0x80], &[3, 5]] {
+            assert_eq!(Record::parse(&[&[1, 0, 0], behind].concat()), Some(empty));
+        }
         assert_eq!(Record::parse(&[2, 0, 0]), None);
         assert_eq!(Record::parse(&[]), None);
     }
@@ -287,7 +309,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_can_be_told_survives_in_forty_bytes_of_the_stream(
+        fn what_can_be_told_survives_in_forty_six_bytes_of_the_stream(
             own in any_stamps(),
             behind in any_stamps(),
             ago in proptest::option::of(0u64..70_000_000),
@@ -302,16 +324,20 @@ mod tests {
             let told = previous
                 .filter(|before| !before.ago.is_zero() && before.ago <= STAGE_LONGEST && holds(&behind));
             let told = told.map(|before| Previous { stages: only(&BEHIND, &behind), ..before });
-            let expected = Record { clock, own: only(&OWN, &own), previous: told };
+            let expected = Record { clock, own: only(&OWN, &own).or(&only(&MORE, &own)), previous: told };
             prop_assert_eq!(Record::parse(&bytes), Some(expected));
-            for length in 0..bytes.len() {
+            let without_more = own.at(Stage::LookAhead).map_or(own, |_| only(&OWN, &own));
+            let mut first = Vec::new();
+            Record { clock, own: without_more, previous }.write(&mut first);
+            prop_assert_eq!(&bytes[..first.len()], &first[..]);
+            for length in 0..first.len() {
                 prop_assert_eq!(Record::parse(&bytes[..length]), None);
             }
             let (mut with, mut without) = (Vec::new(), Vec::new());
             let time = captured.to_be_bytes();
             h264::escape(&[&time[..], &bytes, &[0x80]].concat(), &mut with);
             h264::escape(&[&time[..], &[0x80]].concat(), &mut without);
-            prop_assert!(with.len() <= without.len() + 40, "{} bytes", with.len() - without.len());
+            prop_assert!(with.len() <= without.len() + 46, "{} bytes", with.len() - without.len());
         }
 
         #[test]

@@ -71,7 +71,7 @@ fn stages_stand_where_their_stamps_do_and_have_names_and_numbers_of_their_own() 
 proptest! {
     #[test]
     fn whatever_was_stamped_steps_are_possible_and_add_up(
-        times in proptest::collection::vec(proptest::option::of(prop_oneof![0u64..1_000, 0u64..200_000, any::<u64>()]), 18),
+        times in proptest::collection::vec(proptest::option::of(prop_oneof![0u64..1_000, 0u64..200_000, any::<u64>()]), 19),
         now: u64,
     ) {
         let mut stamps = Stamps::default();

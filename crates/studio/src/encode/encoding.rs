@@ -7,7 +7,7 @@
 //! ```
 
 use super::control::Controls;
-use super::feed::Feed;
+use super::feed::{Feed, Sound};
 use super::ladder::{self, Rung};
 use super::pipeline::{Pipeline, RenditionIndex};
 use super::queue::Queue;
@@ -23,6 +23,8 @@ use crate::capture::{
 use crate::output::{Liveness, Output};
 use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, contain};
+use glassline_io::process::defer_thread;
+use glassline_media::{Ticks, Time};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -111,6 +113,33 @@ impl Inputs {
     }
 }
 
+/// The encoders of sound: one for all renditions that have it coded alike.
+struct Sounds(Vec<Sound>);
+
+impl Sounds {
+    /// Of renditions with sound that is coded so, in their order.
+    fn open(wanted: Vec<sound::Settings>) -> Result<Sounds> {
+        let mut kinds: Vec<(sound::Settings, Vec<usize>)> = Vec::new();
+        for (index, settings) in wanted.into_iter().enumerate() {
+            match kinds.iter_mut().find(|(known, _)| *known == settings) {
+                Some((_, renditions)) => renditions.push(index),
+                None => kinds.push((settings, vec![index])),
+            }
+        }
+        let open = |(settings, renditions): (sound::Settings, _)| {
+            Ok(sound::Encoder::open(&settings)?.map(|encoder| Sound { encoder, renditions }))
+        };
+        let opened: Result<Vec<Option<Sound>>> = kinds.into_iter().map(open).collect();
+        Ok(Sounds(opened?.into_iter().flatten().collect()))
+    }
+
+    /// What the container of this rendition has to know of it.
+    fn stream(&self, index: usize) -> Option<sound::Stream> {
+        let own = self.0.iter().find(|sound| sound.renditions.contains(&index))?;
+        Some(own.encoder.stream())
+    }
+}
+
 /// The sound input that was named, or that comes beside the pictures, opened, unless no sound is wanted.
 fn open_sound(request: &Request, clock: Clock) -> Result<Option<SoundInput>> {
     let wanted = &request.sound;
@@ -171,19 +200,26 @@ impl Encoding {
         } else {
             vec![Rung { name: String::new(), format, settings: request.settings.clone() }]
         };
-        let sound = sound::Encoder::open(&audio)?;
+        let own = request.renditions.iter().map(|rendition| rendition.own.sound(&audio));
+        let sounds = Sounds::open(if is_ladder { own.collect() } else { vec![audio] })?;
         let status = |rung: &Rung| Pipeline::status(rung.format, &rung.settings);
         let controls = Controls::new(rungs.iter().map(status).collect());
-        let stream = sound.as_ref().map(sound::Encoder::stream);
+        // Where decoding begins before the first picture is shown: two pictures at most (x264's `i_bframe_delay`).
+        let delayed = rungs.iter().filter(|rung| rung.settings.is_delayed() && !source.is_live());
+        let earliest = delayed.map(|rung| rung.format.rate.time_of(2)).max().unwrap_or_default();
+        let shift = Ticks::from_time(Time::ZERO + earliest);
         let mut renditions = Vec::new();
         for (index, rung) in rungs.into_iter().enumerate() {
-            let place = RenditionIndex { index, common_keys: is_ladder };
+            let place = RenditionIndex { index, common_keys: is_ladder, shift };
+            let stream = sounds.stream(index);
             let pipeline =
                 Pipeline::new(rung.format, &rung.settings, stream, controls.clone(), place, clock)?;
-            renditions.push(Rendition { rung, pipeline, queue: Arc::new(Queue::new(source.is_live())) });
+            let has_hurry = !rung.settings.is_delayed();
+            let queue = if has_hurry { Queue::new } else { Queue::unhurried };
+            renditions.push(Rendition { rung, pipeline, queue: Arc::new(queue(source.is_live())) });
         }
         let queues = renditions.iter().map(|rendition| Arc::clone(&rendition.queue)).collect();
-        let mut feed = Feed::new(queues, sound, controls.clone());
+        let mut feed = Feed::new(queues, sounds.0, controls.clone());
         if is_ladder {
             feed = feed.with_ladder(&request.renditions, format, request.settings.keyint)?;
         }
@@ -301,6 +337,9 @@ impl Running {
     ) -> std::io::Result<()> {
         let feed = Arc::clone(&self.feed);
         let run = move || {
+            if pipeline.is_delayed() {
+                defer_thread();
+            }
             let ended = contain(Border::Encoder, || pipeline.run(&queue, &mut *output));
             let ended = ended.unwrap_or_else(|panicked| Err(panicked.into()));
             // One that fails ends source and other renditions.

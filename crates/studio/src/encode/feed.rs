@@ -8,20 +8,26 @@ use super::queue::{Queue, Work};
 use super::{Error, LadderError, Result, sound};
 use crate::capture::{self, Accompaniment, Consumer, FileAudio, FirstPicture, Format, Item};
 use glassline_media::pixels::Scaler;
-use glassline_media::{AudioBlock, Picture, Stamps, Ticks, Time};
+use glassline_media::{AccessUnit, AudioBlock, Picture, Stamps, Ticks, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Where a source puts what it has. Pictures and sound may come from different threads.
 pub(super) struct Feed {
     queues: Vec<Arc<Queue>>,
-    sound: Mutex<Option<sound::Encoder>>,
+    sounds: Mutex<Vec<Sound>>,
     /// Sound that goes along with the pictures.
     file_audio: Accompaniment,
     first: FirstPicture,
     controls: Controls,
     ladder: Option<Mutex<Ladder>>,
     stopped: Arc<AtomicBool>,
+}
+
+/// Sound that is coded once, and the renditions that have it.
+pub(super) struct Sound {
+    pub(super) encoder: sound::Encoder,
+    pub(super) renditions: Vec<usize>,
 }
 
 /// What renditions that differ need.
@@ -32,11 +38,11 @@ struct Ladder {
 }
 
 impl Feed {
-    /// Feeds `queues`, which are all live or all not; sound is coded by `sound`, or left out.
-    pub(super) fn new(queues: Vec<Arc<Queue>>, sound: Option<sound::Encoder>, controls: Controls) -> Feed {
+    /// Feeds `queues`, which are all live or all not; a queue that is in none of `sounds` gets no sound.
+    pub(super) fn new(queues: Vec<Arc<Queue>>, sounds: Vec<Sound>, controls: Controls) -> Feed {
         Feed {
             queues,
-            sound: Mutex::new(sound),
+            sounds: Mutex::new(sounds),
             file_audio: Accompaniment::default(),
             first: FirstPicture::default(),
             controls,
@@ -114,6 +120,23 @@ impl Feed {
         open
     }
 
+    /// Has each encoder of sound make packets, which go to the renditions that have it. Returns whether all take them.
+    fn give_sound(
+        &self,
+        sounds: &mut [Sound],
+        make: impl Fn(&mut sound::Encoder) -> Result<Vec<AccessUnit>>,
+    ) -> Result<bool> {
+        let mut open = true;
+        for Sound { encoder, renditions } in sounds {
+            for unit in make(encoder)? {
+                for queue in renditions.iter().filter_map(|&index| self.queues.get(index)) {
+                    open &= queue.push(Work::Sound(unit.clone()));
+                }
+            }
+        }
+        Ok(open)
+    }
+
     fn end_all(&self, ended: Result<(), Error>) {
         // One rendition tells the failure; the others just end.
         let mut ended = Some(ended);
@@ -148,16 +171,10 @@ impl Consumer for Feed {
                     && self.is_open(self.file_audio.behind(give))
             }
             Item::Sound(block) => {
-                let mut sound = self.sound.lock().expect(UNPOISONED);
-                match sound.as_mut().map(|sound| sound.push(&block)).transpose() {
-                    // Under the lock, so that packets of two threads keep their order.
-                    Ok(units) => {
-                        let mut open = true;
-                        for unit in units.into_iter().flatten() {
-                            open &= self.give(|| Work::Sound(unit.clone()));
-                        }
-                        open
-                    }
+                // Under the lock, so that packets of two threads keep their order.
+                let mut sounds = self.sounds.lock().expect(UNPOISONED);
+                match self.give_sound(&mut sounds, |encoder| encoder.push(&block)) {
+                    Ok(open) => open,
                     Err(error) => {
                         self.end_all(Err(error));
                         false
@@ -196,14 +213,9 @@ impl Consumer for Feed {
         }
         let rest = || self.file_audio.rest(|block| self.push_sound(block)).map(drop);
         let ended = ended.and_then(|()| rest()).map_err(Error::from);
-        let mut sound = self.sound.lock().expect(UNPOISONED);
-        let last = sound.as_mut().map(sound::Encoder::flush).transpose();
-        drop(sound);
-        let last = last.map(|units| {
-            for unit in units.into_iter().flatten() {
-                self.give(|| Work::Sound(unit.clone()));
-            }
-        });
+        let mut sounds = self.sounds.lock().expect(UNPOISONED);
+        let last = self.give_sound(&mut sounds, sound::Encoder::flush).map(drop);
+        drop(sounds);
         self.end_all(ended.and(last));
     }
 }
@@ -225,7 +237,8 @@ mod tests {
         let queues: Vec<Arc<Queue>> = (0..count).map(|_| Arc::new(Queue::new(true))).collect();
         let status = Status::new(String::new(), Bitrate::from_bits_per_second(5_000), "fast");
         let controls = Controls::new(vec![status; count]);
-        (Feed::new(queues.clone(), sound, controls.clone()), queues, controls)
+        let sound = sound.map(|encoder| Sound { encoder, renditions: (0..count).collect() });
+        (Feed::new(queues.clone(), sound.into_iter().collect(), controls.clone()), queues, controls)
     }
 
     fn picture(number: i64) -> Item {

@@ -5,6 +5,7 @@
 //! a lower rate leaves whole pictures out; key frames are the same pictures in all of them, so that a player may
 //! change from one to another there.
 
+use super::overrides::Overrides;
 use super::settings::Settings;
 use super::{LadderError, ParseError};
 use crate::capture::Format;
@@ -14,7 +15,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// One version of the stream.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Rendition {
     /// Width and height, both even.
     pub size: Size,
@@ -22,22 +23,28 @@ pub struct Rendition {
     pub rate: FrameRate,
     /// Of the picture.
     pub bitrate: Bitrate,
+    /// What it has of its own beside these.
+    pub own: Overrides,
 }
 
 impl FromStr for Rendition {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Rendition, ParseError> {
         let wrong = || {
-            let expected = "write WIDTHxHEIGHT@RATE:BITRATE, as in 1280x720@50:8M";
+            let expected = "write WIDTHxHEIGHT@RATE:BITRATE[+AUDIO_BITRATE][;OPTION=VALUE]…, as in 1280x720@50:8M or \
+                            640x360@25:500k+64k;look-ahead=2s";
             ParseError(format!("{text:?} is no rendition; {expected}"))
         };
         let (size, rest) = text.split_once('@').ok_or_else(wrong)?;
-        let (rate, bitrate) = rest.split_once(':').ok_or_else(wrong)?;
+        let (rate, rest) = rest.split_once(':').ok_or_else(wrong)?;
+        let (rates, options) = rest.split_once(';').map_or((rest, None), |(rates, own)| (rates, Some(own)));
+        let (bitrate, sound) = rates.split_once('+').map_or((rates, None), |(of, sound)| (of, Some(sound)));
         let size = quantity::parse_size(size)?;
         if size.width % 2 != 0 || size.height % 2 != 0 {
             return Err(ParseError(format!("{text:?}: width and height of a rendition are even")));
         }
-        Ok(Rendition { size, rate: quantity::parse_frame_rate(rate)?, bitrate: bitrate.parse()? })
+        let own = Overrides::parse(options, sound.map(str::parse).transpose()?)?;
+        Ok(Rendition { size, rate: quantity::parse_frame_rate(rate)?, bitrate: bitrate.parse()?, own })
     }
 }
 
@@ -108,7 +115,7 @@ pub(super) fn rungs(
             sample_aspect: format.sample_aspect.map(|shape| scaled(shape, format.size, rendition.size)),
             ..format
         },
-        settings: Settings { bitrate: rendition.bitrate, ..settings.clone() },
+        settings: rendition.own.settings(rendition.bitrate, settings),
     };
     Ok(renditions.iter().zip(names(renditions)?).map(rung).collect())
 }
@@ -247,6 +254,10 @@ mod tests {
             ("1281x720@50:8M", "even"),
             ("1280@50:8M", "picture size"),
             ("1280x720@0:8M", "frame rate"),
+            ("1280x720@50:8M+", "bit rate"),
+            ("1280x720@50:8M+64", "has no unit"),
+            ("1280x720@50:8M;", "has no \"\""),
+            ("1280x720@50:8M;look_ahead=1s", "look-ahead"),
         ] {
             let error = text.parse::<Rendition>().unwrap_err().to_string();
             assert!(error.contains(complaint), "{text}: {error}");
@@ -370,6 +381,7 @@ mod tests {
             size: Size::new(64, 48).unwrap(),
             rate: FrameRate::new(50, denominator).unwrap(),
             bitrate: Bitrate::from_bits_per_second(1_000_000),
+            own: Overrides::default(),
         };
         let second = Duration::from_secs(1);
         assert!(Plan::new(&[of(25), of(40)], FIFTY, second).is_ok(), "every 200th is common");

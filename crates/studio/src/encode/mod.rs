@@ -5,21 +5,25 @@
 //!   │                 (bounded; a live source's oldest waiting picture gives way)
 //!   └► sound, coded once for all renditions
 //! ```
-//! Nothing waits on the way: a slice is muxed and written while x264 is at the next one.
+//! Nothing waits on the way: a slice is muxed and written while x264 is at the next one. A rendition with a look-ahead is for
+//! viewers that wait for quality: its threads run when others have nothing to do, and it leaves out pictures of its own alone.
 //!
 //! * [`Request`] says what is wanted, [`Encoding`] opens and runs it.
 //! * [`Controls`]: what can be asked of it while it runs, and how it does.
 //! * [`Supervisor`]: encoders that publish to a relay and begin again when they fail.
 
 mod adapt;
+mod coder;
 mod constant_rate;
 mod control;
+mod delayed;
 mod drops;
 mod encoding;
 mod error;
 mod feed;
 mod keyint;
 mod ladder;
+mod overrides;
 mod picture;
 mod pipeline;
 mod queue;
@@ -41,6 +45,7 @@ pub(crate) use error::Result;
 pub use error::{ControlError, Error, LadderError, MuxRateError};
 pub use keyint::Keyint;
 pub use ladder::{Plan, Rendition, names};
+pub use overrides::Overrides;
 pub use request::{Request, SoundRequest};
 pub use settings::{BITRATE, RateControl, Settings, Vbv};
 pub use stats::{Line, Progress, Report, Row, Stats};

@@ -3,7 +3,6 @@
 
 use super::{Error, Result};
 use crate::output::{Demand, Output, Packets};
-use bytes::Bytes;
 use glassline_codec::h264::x264::NalUnit;
 use glassline_io::clock::Clock;
 use glassline_media::bitstream::h264::NalType;
@@ -17,7 +16,7 @@ pub(super) struct PictureWriter<'a> {
     packets: &'a mut Vec<u8>,
     output: &'a mut dyn Output,
     clock: Clock,
-    pts: Ticks,
+    times: UnitTimes,
     /// What it has passed so far.
     stamps: Stamps,
     /// What comes before the first slice, and leaves with it: it is there at once and tells what the picture is.
@@ -30,6 +29,20 @@ pub(super) struct PictureWriter<'a> {
     bytes: usize,
     /// Time in muxer and outputs before the last slice came.
     outside: Duration,
+}
+
+/// When a picture is presented and decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UnitTimes {
+    pub(super) pts: Ticks,
+    pub(super) dts: Ticks,
+}
+
+impl UnitTimes {
+    /// Of a picture that waits for no other.
+    pub(super) const fn same(pts: Ticks) -> UnitTimes {
+        UnitTimes { pts, dts: pts }
+    }
 }
 
 /// What became of a picture, once all of it is written.
@@ -52,7 +65,7 @@ impl<'a> PictureWriter<'a> {
         packets: &'a mut Vec<u8>,
         output: &'a mut dyn Output,
         clock: Clock,
-        pts: Ticks,
+        times: UnitTimes,
         stamps: Stamps,
     ) -> PictureWriter<'a> {
         PictureWriter {
@@ -60,7 +73,7 @@ impl<'a> PictureWriter<'a> {
             packets,
             output,
             clock,
-            pts,
+            times,
             stamps,
             head: Vec::new(),
             begun: false,
@@ -94,6 +107,29 @@ impl<'a> PictureWriter<'a> {
         }
     }
 
+    /// Takes the whole of a picture at once.
+    pub(super) fn take_whole(&mut self, data: Vec<u8>, random_access: bool) {
+        let given = self.clock.now();
+        self.set_first(Stage::FirstSlice, given);
+        self.stamps.set(Stage::Encoded, given);
+        self.random_access = random_access;
+        self.packets.clear();
+        let written = self.write_whole(data).and_then(|()| {
+            self.begun = true;
+            self.send(random_access, true)
+        });
+        self.failed = written.err();
+    }
+
+    /// Its length can be told.
+    fn write_whole(&mut self, data: Vec<u8>) -> Result<()> {
+        let UnitTimes { pts, dts } = self.times;
+        let (stamps, random_access) = (self.stamps, self.random_access);
+        let unit = AccessUnit { codec: Codec::H264, data: data.into(), pts, dts, random_access, stamps };
+        self.muxer.fill_up(dts, self.packets);
+        Ok(self.muxer.write(&unit, self.packets)?)
+    }
+
     /// Only the first call for a stage counts.
     fn set_first(&mut self, stage: Stage, now: Time) {
         if self.stamps.at(stage).is_none() {
@@ -125,20 +161,18 @@ impl<'a> PictureWriter<'a> {
 
     fn write(&mut self, unit: &NalUnit<'_>) -> Result<()> {
         self.packets.clear();
-        let (pts, stamps, random_access) = (self.pts, self.stamps, self.random_access);
+        let UnitTimes { pts, dts } = self.times;
+        let (stamps, random_access) = (self.stamps, self.random_access);
         let joinable = random_access && !self.begun;
         if !self.begun && unit.last {
-            // The whole picture at once: its length can be told.
             self.head.extend_from_slice(unit.bytes);
-            let data = Bytes::from(std::mem::take(&mut self.head));
-            let unit = AccessUnit { codec: Codec::H264, data, pts, dts: pts, random_access, stamps };
-            self.muxer.fill_up(pts, self.packets);
-            self.muxer.write(&unit, self.packets)?;
+            let data = std::mem::take(&mut self.head);
+            self.write_whole(data)?;
         } else {
             if !self.begun {
                 let captured = stamps.at(Stage::Captured);
-                self.muxer.fill_up(pts, self.packets);
-                self.muxer.begin(&UnitHead { pts, dts: pts, random_access, captured }, self.packets)?;
+                self.muxer.fill_up(dts, self.packets);
+                self.muxer.begin(&UnitHead { pts, dts, random_access, captured }, self.packets)?;
                 self.muxer.slice(&self.head, self.packets);
             }
             self.muxer.slice(unit.bytes, self.packets);
@@ -188,6 +222,7 @@ impl<'a> PictureWriter<'a> {
 mod tests {
     use super::*;
     use crate::output;
+    use bytes::Bytes;
     use glassline_media::bitstream::h264;
     use glassline_media::container::ts::{AudioFormat, Demuxer, Event, MuxSettings, PACKET_BYTES};
 
@@ -213,7 +248,7 @@ mod tests {
             &mut packets,
             &mut output,
             Clock::new(),
-            Ticks(900),
+            UnitTimes::same(Ticks(900)),
             Stamps::default(),
         );
         for &(kind, bytes, last) in units {
@@ -296,7 +331,7 @@ mod tests {
             &mut packets,
             &mut output,
             Clock::new(),
-            Ticks(900),
+            UnitTimes::same(Ticks(900)),
             Stamps::default(),
         );
         writer.take_sound(&sound);

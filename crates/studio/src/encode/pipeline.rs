@@ -1,10 +1,12 @@
 //! From a rendition's queue to its outputs: code, mux, write, on one thread, slice by slice.
 
 use super::adapt::Adapt;
+use super::coder::Coder;
 use super::constant_rate;
 use super::control::{Controls, Status};
+use super::delayed::Unit;
 use super::drops::DropsTold;
-use super::picture::{PictureWriter, Written};
+use super::picture::{PictureWriter, UnitTimes, Written};
 use super::queue::{Popped, Queue, Work};
 use super::settings::Settings;
 use super::stall::{StallEvent, Watch};
@@ -13,7 +15,7 @@ use super::{Error, Result, sound};
 use crate::capture::Format;
 use crate::output::{Demand, Output, Packets};
 use glassline_codec::CodecError;
-use glassline_codec::h264::x264;
+use glassline_codec::h264::x264::LookAheadEncoder;
 use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, inject};
 use glassline_media::bitstream::h264::write_capture;
@@ -24,7 +26,7 @@ use std::time::Duration;
 
 /// Codes and muxes one rendition.
 pub(super) struct Pipeline {
-    video: x264::Encoder,
+    video: Coder,
     muxer: Muxer,
     clock: Clock,
     /// Time of a picture.
@@ -43,10 +45,20 @@ pub(super) struct Pipeline {
     watch: Option<Watch>,
     /// Whether a key frame is one of all renditions.
     common_keys: bool,
+    /// What is added to all time stamps: those of a file begin at zero, and with B-pictures decoding begins before that.
+    shift: Ticks,
     /// The picture that was written last: when it was captured, and when it passed what.
     previous: Option<(Utc, Stamps)>,
     /// How right the wall clock is, and when that was asked.
     accuracy: (ClockAccuracy, Option<Time>),
+}
+
+/// What is known of a picture that was coded.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    captured: Option<Utc>,
+    bytes: usize,
+    random_access: bool,
 }
 
 /// Where a pipeline stands among the renditions.
@@ -56,6 +68,8 @@ pub(super) struct RenditionIndex {
     pub(super) index: usize,
     /// Whether a key frame is one of all renditions, and comes when it is asked for alone.
     pub(super) common_keys: bool,
+    /// What is added to all time stamps.
+    pub(super) shift: Ticks,
 }
 
 /// How often the system is asked how right its wall clock is.
@@ -77,7 +91,7 @@ impl Pipeline {
         place: RenditionIndex,
         clock: Clock,
     ) -> Result<Pipeline> {
-        let RenditionIndex { index, common_keys } = place;
+        let RenditionIndex { index, common_keys, shift } = place;
         let mut coding = settings.x264(format, common_keys);
         let constant = constant_rate::plan(settings, &coding, format, sound.as_ref())?;
         let mut program = MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() };
@@ -91,8 +105,26 @@ impl Pipeline {
             program.constant_rate = Some(plan.rate);
             controls.limit_bitrate(index, plan.bitrate_limit);
         }
-        let video = x264::Encoder::new(&coding).map_err(refused)?;
         let now = clock.now();
+        let look_ahead = coding.look_ahead;
+        let mut video = Coder::open(coding, now).map_err(refused)?;
+        if let (Some(delayed), Some(ahead)) = (video.delayed(), look_ahead) {
+            if let Some(used) = settings.shorter_look_ahead(format.rate) {
+                tracing::warn!(
+                    "the look-ahead of {} is {used:?}: nothing is learnt behind the next key frame and beyond the VBV; a \
+                     longer --keyint or --vbv makes room for more",
+                    format.size
+                );
+            }
+            let megabytes = LookAheadEncoder::memory_bytes(format.size, ahead) / 1_000_000;
+            let behind = delayed.behind().as_secs_f64();
+            tracing::info!(
+                "{}@{} looks {} pictures ahead: it is about {behind:.1} s late and takes about {megabytes} MB",
+                format.size,
+                format.rate,
+                ahead.pictures
+            );
+        }
         Ok(Pipeline {
             video,
             muxer: Muxer::new(program)?,
@@ -107,9 +139,15 @@ impl Pipeline {
             drops_told: DropsTold::default(),
             watch: (index == 0).then(|| Watch::new(now)),
             common_keys,
+            shift,
             previous: None,
             accuracy: (ClockAccuracy::Unknown, None),
         })
+    }
+
+    /// Whether its pictures wait for others, and it has no hurry.
+    pub(super) fn is_delayed(&self) -> bool {
+        matches!(self.video, Coder::Delayed(_))
     }
 
     /// Takes from `queue` until it ends, and gives `output` packets as soon as they are made.
@@ -120,18 +158,25 @@ impl Pipeline {
         self.stream = output.stream();
         loop {
             match queue.pop(self.wait(queue.is_live()))? {
-                Popped::End => return self.finish(output),
-                Popped::Timeout => self.idle(queue.is_live(), output)?,
+                Popped::End => return self.finish(queue, output),
+                Popped::Timeout => self.idle(queue, output)?,
                 Popped::Work(work) => match *work {
                     Work::Picture { picture, pts, stamps, key } => {
                         inject(Border::Encoder, || format!("picture {}.", self.stats.pictures()));
                         let dropped = queue.dropped();
                         self.tell_stall(|watch, now| watch.picture(now));
                         self.obey(key)?;
-                        self.code_picture(&picture, pts, stamps, queue, output)?;
+                        self.code_picture(&picture, pts + self.shift, stamps, queue, output)?;
                         self.tell_drops(dropped);
                     }
-                    Work::Sound(unit) => self.write_sound(&unit, output)?,
+                    Work::Sound(unit) => match self.video.delayed() {
+                        Some(delayed) => {
+                            delayed.hold_sound(unit, self.clock.now());
+                            // Nothing else does where sound alone comes.
+                            self.idle_delayed(queue, output)?;
+                        }
+                        None => self.write_sound(&unit, output)?,
+                    },
                 },
             }
         }
@@ -160,39 +205,112 @@ impl Pipeline {
         let dropped = queue.dropped();
         let begun = self.clock.now();
         let stamps = stamps.with(Stage::EncoderIn, begun);
-        let said =
-            picture.captured_utc.map(|captured| write_capture(captured, &self.record(captured, stamps)));
+        if let Some(delayed) = self.video.delayed() {
+            let unit = delayed.push(picture, pts, stamps, begun)?;
+            return unit.map_or(Ok(()), |unit| self.write_delayed(unit, begun, dropped, output));
+        }
+        let said = picture.captured_utc.map(|captured| self.user_data(captured, stamps, begun));
+        let shift = self.shift;
+        let Coder::Immediate(video) = &mut self.video else { return Ok(()) };
+        let times = UnitTimes::same(pts);
         let mut writer =
-            PictureWriter::new(&mut self.muxer, &mut self.packets, output, self.clock, pts, stamps);
-        let coded = self.video.encode_slices(picture, pts, said.as_deref(), &mut |unit| {
+            PictureWriter::new(&mut self.muxer, &mut self.packets, output, self.clock, times, stamps);
+        let coded = video.encode_slices(picture, pts, said.as_deref(), &mut |unit| {
             while let Some(sound) = queue.take_sound() {
-                writer.take_sound(&sound);
+                writer.take_sound(&shifted(&sound, shift));
             }
             writer.take(&unit);
         });
         let written = writer.finish()?;
         let coded = coded?;
         let Some(written) = written else { return Ok(()) };
+        let captured = picture.captured_utc;
+        self.picture_written(
+            &written,
+            Made { captured, bytes: coded.bytes, random_access: coded.random_access },
+            dropped,
+        );
+        self.adapt(begun, &written, dropped)
+    }
+
+    /// Writes a picture that has come out of the look-ahead, behind the sound that belongs in front of it. `begun`: when the call
+    /// began that gave it.
+    fn write_delayed(
+        &mut self,
+        unit: Unit,
+        begun: Time,
+        dropped: u64,
+        output: &mut dyn Output,
+    ) -> Result<()> {
+        let dts = unit.dts - self.shift;
+        while let Some(sound) = self.video.delayed().and_then(|delayed| delayed.sound_before(dts)) {
+            self.write_sound(&sound, output)?;
+        }
+        let Unit { pts, dts, random_access, captured, stamps, .. } = unit;
+        let made = Made { captured, bytes: unit.coded_bytes, random_access };
+        let said = captured.map(|captured| self.user_data(captured, stamps, begun));
+        let times = UnitTimes { pts, dts };
+        let mut writer =
+            PictureWriter::new(&mut self.muxer, &mut self.packets, output, self.clock, times, stamps);
+        writer.take_whole(unit.into_bytes(said.as_deref()), random_access);
+        let Some(written) = writer.finish()? else { return Ok(()) };
+        self.picture_written(&written, made, dropped);
+        self.adapt(begun, &written, dropped)
+    }
+
+    fn picture_written(&mut self, written: &Written, made: Made, dropped: u64) {
         if written.demand == Demand::KeyFrame {
             self.want_key_frame();
         }
-        self.previous = picture.captured_utc.map(|captured| (captured, written.stamps));
+        self.previous = made.captured.map(|captured| (captured, written.stamps));
         self.stats.dropped = dropped;
-        self.stats.picture(&written, coded.bytes);
+        self.stats.picture(written, made.bytes);
+        let bitrate_bps = self.video.bitrate_bps();
         self.controls.report(self.index, |status| {
-            status.bitrate_bps = self.video.bitrate_bps();
+            status.bitrate_bps = bitrate_bps;
             status.pictures += 1;
-            status.random_access_points += u64::from(coded.random_access);
+            status.random_access_points += u64::from(made.random_access);
             status.dropped = dropped;
             status.bytes += written.bytes as u64;
             status.stages.push(&written.stamps);
         });
-        self.adapt(begun, &written, dropped)
+    }
+
+    /// What waits in the look-ahead, where no picture comes that it could wait for.
+    fn flush_delayed(&mut self, queue: &Queue, output: &mut dyn Output) -> Result<()> {
+        loop {
+            let begun = self.clock.now();
+            let Some(delayed) = self.video.delayed() else { return Ok(()) };
+            let Some(unit) = delayed.flush(begun)? else { return Ok(()) };
+            self.write_delayed(unit, begun, queue.dropped(), output)?;
+        }
+    }
+
+    /// Nothing came for a while: sound that is due leaves, and pictures of a source that has stopped.
+    fn idle_delayed(&mut self, queue: &Queue, output: &mut dyn Output) -> Result<()> {
+        let now = self.clock.now();
+        if !queue.is_live() || self.video.delayed().is_none() {
+            return Ok(());
+        }
+        if self.video.delayed().is_some_and(|delayed| delayed.is_stalled(now)) {
+            self.flush_delayed(queue, output)?;
+            if let Some(delayed) = self.video.delayed() {
+                delayed.begin_again()?;
+            }
+        }
+        while let Some(sound) = self.video.delayed().and_then(|delayed| delayed.sound_overdue(now)) {
+            self.write_sound(&sound, output)?;
+        }
+        Ok(())
+    }
+
+    /// The message in which a picture's capture time and stages go along.
+    fn user_data(&mut self, captured: Utc, stamps: Stamps, now: Time) -> Vec<u8> {
+        write_capture(captured, &self.record(captured, stamps, now))
     }
 
     /// What the stream says of the picture that x264 gets now, and of the one before it.
-    fn record(&mut self, captured: Utc, stamps: Stamps) -> Record {
-        let now = stamps.at(Stage::EncoderIn).unwrap_or(Time::ZERO);
+    fn record(&mut self, captured: Utc, stamps: Stamps, now: Time) -> Record {
         if self.accuracy.1.is_none_or(|asked| now.since(asked) >= ACCURACY_INTERVAL) {
             self.accuracy = (self.clock.accuracy(), Some(now));
         }
@@ -220,12 +338,16 @@ impl Pipeline {
 
     fn write_sound(&mut self, unit: &AccessUnit, output: &mut dyn Output) -> Result<()> {
         self.packets.clear();
-        self.muxer.write(unit, &mut self.packets)?;
+        self.muxer.write(&shifted(unit, self.shift), &mut self.packets)?;
         self.send(output)
     }
 
-    /// What the muxer still has: sound that waits for its place.
-    fn finish(&mut self, output: &mut dyn Output) -> Result<()> {
+    /// What waits in the look-ahead, and what the muxer still has: sound that waits for its place.
+    fn finish(&mut self, queue: &Queue, output: &mut dyn Output) -> Result<()> {
+        self.flush_delayed(queue, output)?;
+        while let Some(sound) = self.video.delayed().and_then(super::delayed::Delayed::sound_left) {
+            self.write_sound(&sound, output)?;
+        }
         self.packets.clear();
         self.muxer.finish(&mut self.packets);
         self.send(output)
@@ -252,14 +374,18 @@ impl Pipeline {
     }
 
     /// How long to wait for the next piece of work: until tables are due or it is time to say that nothing comes.
-    fn wait(&self, live: bool) -> Option<Duration> {
-        let look = self.watch.as_ref().and_then(Watch::due).map(|due| due.since(self.clock.now()));
+    fn wait(&mut self, live: bool) -> Option<Duration> {
+        let watch = self.watch.as_ref().and_then(Watch::due);
+        let delayed = self.video.delayed().and_then(|delayed| delayed.poll_timeout()).filter(|_| live);
+        let look = [watch, delayed].into_iter().flatten().min().map(|due| due.since(self.clock.now()));
         [self.tables_wait(live), look].into_iter().flatten().min()
     }
 
     /// Nothing came in that time.
-    fn idle(&mut self, live: bool, output: &mut dyn Output) -> Result<()> {
+    fn idle(&mut self, queue: &Queue, output: &mut dyn Output) -> Result<()> {
+        let live = queue.is_live();
         self.tell_stall(|watch, now| watch.look(now));
+        self.idle_delayed(queue, output)?;
         if self.tables_wait(live).is_some_and(|wait| wait.is_zero()) {
             self.write_tables(output)
         } else {
@@ -289,10 +415,12 @@ impl Pipeline {
 
     /// How long to wait for the next unit until the clock and the tables have to be written without one. Only live streams of
     /// less than ten units a second come to that; a file is not read while it is made.
-    fn tables_wait(&self, live: bool) -> Option<Duration> {
+    fn tables_wait(&mut self, live: bool) -> Option<Duration> {
         let due = self.muxer.poll_timeout().filter(|_| live)?;
+        // The stream's clock is behind by as much as pictures wait.
+        let behind = self.video.delayed().map_or(Duration::ZERO, |delayed| delayed.behind());
         // The margin is for a unit on its way: its stamp would lie behind the clock.
-        let due = Time::from_nanos((due + TABLES_MARGIN).0.max(0) as u64 * 100_000 / 9);
+        let due = Time::from_nanos((due + TABLES_MARGIN).0.max(0) as u64 * 100_000 / 9) + behind;
         Some(due.since(self.clock.now()))
     }
 
@@ -315,6 +443,10 @@ impl Pipeline {
 
 /// 20 ms.
 const TABLES_MARGIN: Ticks = Ticks(1_800);
+
+fn shifted(unit: &AccessUnit, shift: Ticks) -> AccessUnit {
+    AccessUnit { pts: unit.pts + shift, dts: unit.dts + shift, ..unit.clone() }
+}
 
 fn refused(error: CodecError) -> Error {
     match error {

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// Pictures that wait at most. Two ride out an encoder that is late by less than a picture; with the one that is
 /// being coded they are also fewer than the test pattern keeps planes for.
 const MAX_PICTURES: usize = 2;
+/// The same of a rendition with a look-ahead, which has no hurry: what a processor that is busy elsewhere holds up is made up for.
+/// The test pattern allocates planes for them.
+const MAX_PICTURES_UNHURRIED: usize = 12;
 /// Packets of sound that wait at most: at 1 to 20 ms each, one second or more.
 const MAX_SOUND: usize = 1000;
 
@@ -44,6 +47,7 @@ pub(super) struct Queue {
 #[derive(Debug)]
 struct Oldest {
     live: bool,
+    max_pictures: usize,
     dropped: u64,
     /// A picture that was dropped should have become a key frame: the next one does instead.
     key_owed: bool,
@@ -55,7 +59,7 @@ fn is_picture(work: &Work) -> bool {
 
 impl DropPolicy<Box<Work>> for Oldest {
     fn admit(&mut self, waiting: &mut VecDeque<Box<Work>>, item: Box<Work>) -> Option<Box<Work>> {
-        let limit = if is_picture(&item) { MAX_PICTURES } else { MAX_SOUND };
+        let limit = if is_picture(&item) { self.max_pictures } else { MAX_SOUND };
         let is_alike = |other: &Work| is_picture(other) == is_picture(&item);
         while waiting.iter().filter(|other| is_alike(other)).count() >= limit {
             if !self.live {
@@ -81,7 +85,16 @@ impl DropPolicy<Box<Work>> for Oldest {
 impl Queue {
     /// An empty queue. A `live` one drops its oldest picture where there is no room; otherwise the source waits.
     pub(super) fn new(live: bool) -> Queue {
-        Queue { live, items: queue::Queue::new(Oldest { live, dropped: 0, key_owed: false }) }
+        Queue::with_room(live, MAX_PICTURES)
+    }
+
+    /// The same for a rendition in which pictures may wait for each other.
+    pub(super) fn unhurried(live: bool) -> Queue {
+        Queue::with_room(live, MAX_PICTURES_UNHURRIED)
+    }
+
+    fn with_room(live: bool, max_pictures: usize) -> Queue {
+        Queue { live, items: queue::Queue::new(Oldest { live, max_pictures, dropped: 0, key_owed: false }) }
     }
 
     /// Whether the source does not wait.
@@ -282,6 +295,16 @@ mod tests {
         queue.stop();
         assert!(matches!(queue.pop(None), Ok(Popped::End)));
         assert!(!queue.push(picture(2)), "the source is told to end");
+    }
+
+    #[test]
+    fn pictures_that_have_no_hurry_have_more_room() {
+        let queue = Queue::unhurried(true);
+        for number in 0..=MAX_PICTURES_UNHURRIED as i64 {
+            assert_eq!(queue.dropped(), 0);
+            assert!(queue.push(picture(number)));
+        }
+        assert_eq!((queue.dropped(), pop(&queue)), (1, Some(1)));
     }
 
     #[test]

@@ -4,7 +4,9 @@ use super::ladder::Rendition;
 use super::settings::Settings;
 use super::sound::{Audio, Settings as SoundSettings};
 use super::sound_error::SoundError;
-use crate::capture::{AudioIn, Deinterlace, Input, Length, RawFormat, TONE_CHANNELS};
+use crate::capture::{AudioIn, Deinterlace, Format, Input, Length, RawFormat, TONE_CHANNELS};
+use glassline_codec::CodecError;
+use glassline_media::Colour;
 use glassline_media::quantity::Bitrate;
 use std::time::Duration;
 
@@ -64,6 +66,26 @@ impl Request {
             return vec![self.settings.bitrate];
         }
         self.renditions.iter().map(|rendition| rendition.bitrate).collect()
+    }
+
+    /// Refuses what x264 does not take, as far as the pictures are known before the input is open: their size and rate where
+    /// there are renditions, or the input is the test pattern.
+    ///
+    /// # Errors
+    /// [`CodecError::Setting`] with the reason.
+    pub fn check_pictures(&self) -> std::result::Result<(), CodecError> {
+        let format = |size, rate| {
+            let (colour, sample_aspect, fields) = (Colour::BT709, None, None);
+            Format { size, rate, colour, sample_aspect, fields, live: true }
+        };
+        if let (true, Input::Test { size, rate }) = (self.renditions.is_empty(), &self.input) {
+            self.settings.x264(format(*size, *rate), false).check()?;
+        }
+        for rendition in &self.renditions {
+            let settings = rendition.own.settings(rendition.bitrate, &self.settings);
+            settings.x264(format(rendition.size, rendition.rate), true).check()?;
+        }
+        Ok(())
     }
 
     /// The same but for the bit rates, which alone can change while it runs.

@@ -1,7 +1,7 @@
 //! Running renditions, fed by hand: what leaves when, and what can be asked of them meanwhile.
 
 use super::encoding::Running;
-use super::feed::Feed;
+use super::feed::{Feed, Sound};
 use super::pipeline::{Pipeline, RenditionIndex};
 use super::queue::Queue;
 use super::*;
@@ -69,11 +69,15 @@ struct Fed {
 const RATE: u64 = 25;
 
 fn place(index: usize) -> RenditionIndex {
-    RenditionIndex { index, common_keys: false }
+    RenditionIndex { index, common_keys: false, shift: Ticks(0) }
 }
 
 impl Fed {
     fn start(settings: &[Settings], sound: Option<sound::Encoder>) -> Fed {
+        Fed::start_shifted(settings, sound, Ticks(0))
+    }
+
+    fn start_shifted(settings: &[Settings], sound: Option<sound::Encoder>, shift: Ticks) -> Fed {
         let (size, rate) = (Size::new(320, 180).unwrap(), FrameRate::new(RATE as u32, 1).unwrap());
         let format =
             Format { size, rate, colour: Colour::BT709, sample_aspect: None, fields: None, live: false };
@@ -83,14 +87,16 @@ impl Fed {
         let audio = sound.as_ref().map(sound::Encoder::stream);
         let (mut streams, mut threads) = (Vec::new(), Vec::new());
         for (index, settings) in settings.iter().enumerate() {
+            let place = RenditionIndex { shift, ..place(index) };
             let mut pipeline =
-                Pipeline::new(format, settings, audio, controls.clone(), place(index), Clock::new()).unwrap();
+                Pipeline::new(format, settings, audio, controls.clone(), place, Clock::new()).unwrap();
             let (queue, stream) = (Arc::clone(&queues[index]), Arc::<Mutex<Vec<u8>>>::default());
             streams.push(Arc::clone(&stream));
             let mut output = Kept(stream);
             threads.push(std::thread::spawn(move || pipeline.run(&queue, &mut output)));
         }
-        let feed = Arc::new(Feed::new(queues, sound, controls.clone()));
+        let sound = sound.map(|encoder| Sound { encoder, renditions: (0..queues.len()).collect() });
+        let feed = Arc::new(Feed::new(queues, sound.into_iter().collect(), controls.clone()));
         Fed { feed, controls, streams, threads, pattern: Pattern::new(size, rate), pushed: 0 }
     }
 
@@ -227,7 +233,7 @@ fn a_wall_clock_that_is_set_in_mid_run_disturbs_neither_stamps_nor_clock_nor_pac
     let pipeline = Pipeline::new(format, &settings, None, controls.clone(), place(0), clock).unwrap();
     let stream = Arc::<Mutex<Vec<u8>>>::default();
     let into = Arc::clone(&stream);
-    let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], None, controls));
+    let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], Vec::new(), controls));
     let output: Box<dyn Output> = Box::new(Kept(into));
     let renditions = [(pipeline, Arc::clone(&queue), output)].into_iter();
     Running::start(source, feed, renditions).unwrap().join().result.unwrap();
@@ -338,7 +344,7 @@ fn a_failing_output_ends_the_session() {
         (pipeline, Arc::clone(&queues[index]), output)
     };
     let renditions = vec![rendition(0, Box::new(Kept(Arc::default()))), rendition(1, Box::new(Full))];
-    let feed = Arc::new(Feed::new(queues.to_vec(), None, controls.clone()));
+    let feed = Arc::new(Feed::new(queues.to_vec(), Vec::new(), controls.clone()));
     let ended = Running::start(source, feed, renditions.into_iter()).unwrap().join();
     assert_eq!(ended.stats.len(), 2);
     assert!(matches!(ended.result, Err(Error::Output(output::Error::ReaderGone))));
@@ -407,4 +413,79 @@ fn what_cannot_be_opened_says_why() {
         request.settings.mux_rate = Some(Bitrate::from_bits_per_second(1_000_000));
     });
     assert!(matches!(low, Error::MuxRate(MuxRateError::TooLow { .. })), "{low}");
+}
+
+/// With a look-ahead of ten pictures and B-pictures.
+fn slow() -> Settings {
+    let (look_ahead, bframes) = (Some(Duration::from_millis(400)), Some(2));
+    Settings { preset: "veryfast".to_owned(), look_ahead, bframes, ..small() }
+}
+
+#[test]
+fn a_rendition_with_a_look_ahead_keeps_no_other_waiting_and_misses_nothing() {
+    let mut fed = Fed::start_shifted(&[small(), slow()], None, Ticks(7_200));
+    for count in 1..=9 {
+        fed.push();
+        // Without delay each is there before the next one is.
+        assert_eq!(fed.wait(0, count).len(), count);
+    }
+    assert_eq!(whole_units(&fed.streams[1].lock().unwrap()).len(), 0, "they wait for those behind them");
+    (9..60).for_each(|_| fed.push());
+    let statuses = fed.controls.clone();
+    let streams = fed.finish();
+    let [(hall, _), (outside, _)] = [0, 1].map(|index| units(&streams[index]));
+    assert_eq!((hall.len(), outside.len()), (60, 60));
+    assert!(hall.iter().all(|unit| unit.pts == unit.dts));
+    let mut shown: Vec<Ticks> = outside.iter().map(|unit| unit.pts).collect();
+    assert!(!shown.is_sorted(), "there are B-pictures");
+    shown.sort_unstable();
+    assert_eq!(shown, hall.iter().map(|unit| unit.pts).collect::<Vec<_>>(), "on the same clock");
+    assert!(outside.windows(2).all(|pair| pair[0].dts < pair[1].dts));
+    // Each says when it was captured: its number.
+    let captured = |unit: &AccessUnit| {
+        let messages = nals(&unit.data).filter(|nal| nal.kind() == NalType::Sei);
+        messages.map(|nal| Sei::parse(nal.payload())).find_map(|sei| sei.capture_utc())
+    };
+    for unit in hall.iter().chain(&outside) {
+        let number = (unit.pts - hall[0].pts).0 as u64 * RATE / 90_000;
+        assert_eq!(captured(unit), Some(Utc::from_nanos(number)));
+    }
+    let status = &statuses.status()[1];
+    assert_eq!((status.pictures, status.dropped), (60, 0));
+}
+
+#[test]
+#[cfg(feature = "opus")]
+fn sound_beside_a_look_ahead_stands_beside_the_pictures_of_its_time() {
+    let sound = sound::Encoder::open(&sound::Settings::default()).unwrap();
+    let mut fed = Fed::start_shifted(&[slow()], sound, Ticks(7_200));
+    for number in 0..50 {
+        let captured = Time::from_millis(number * 1000 / RATE);
+        let samples = vec![0.0; 2 * 1920];
+        assert!(fed.feed.push(Item::Sound(AudioBlock { samples, channels: 2, rate_hz: 48_000, captured })));
+        fed.push();
+    }
+    let stream = &fed.finish()[0];
+    let mut demuxer = Demuxer::new();
+    demuxer.push(stream);
+    demuxer.finish();
+    let all: Vec<AccessUnit> = std::iter::from_fn(|| demuxer.poll())
+        .filter_map(|event| if let Event::AccessUnit { unit, .. } = event { Some(unit) } else { None })
+        .collect();
+    let (mut decoded, mut counts) = (None, [0, 0]);
+    for unit in &all {
+        if unit.codec.is_video() {
+            decoded = Some(unit.dts);
+            counts[0] += 1;
+        } else {
+            counts[1] += 1;
+            // It is there when the clock of the picture in front of it is at most a picture back, and not before.
+            if let Some(decoded) = decoded {
+                let ahead = unit.dts - decoded;
+                assert!((-200..=3_600 + 450).contains(&ahead.0) || counts[0] == 50, "{ahead:?}");
+            }
+        }
+    }
+    assert_eq!(counts[0], 50);
+    assert!(counts[1] >= 399, "{counts:?}");
 }

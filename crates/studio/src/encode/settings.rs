@@ -3,7 +3,7 @@
 use super::ParseError;
 use super::keyint::Keyint;
 use crate::capture::Format;
-use glassline_codec::h264::x264::{self, KeyInterval};
+use glassline_codec::h264::x264::{self, Crf, KeyInterval, Level, LookAhead, Profile, Tune};
 use glassline_media::quantity::{self, Bitrate};
 use glassline_media::{FrameRate, choice};
 use std::fmt;
@@ -46,6 +46,21 @@ pub struct Settings {
     pub slices: u32,
     /// Whether it steps to faster presets while pictures are dropped, and back.
     pub adapt: bool,
+    /// How far x264 looks ahead, which delays the stream by as much: none has no delay.
+    pub look_ahead: Option<Duration>,
+    /// B-pictures between two others; as many as the preset has where there is a look-ahead and nothing is said, none where there
+    /// is none.
+    pub bframes: Option<u32>,
+    /// What the pictures are like.
+    pub tune: Option<Tune>,
+    /// The profile that decoders have.
+    pub profile: Option<Profile>,
+    /// The level that decoders have.
+    pub level: Option<Level>,
+    /// Pictures that one may refer to; as many as the preset has where nothing is said.
+    pub references: Option<u32>,
+    /// The quality that is aimed at; `bitrate` is the ceiling then.
+    pub crf: Option<Crf>,
 }
 
 impl Default for Settings {
@@ -63,16 +78,55 @@ impl Default for Settings {
             threads: 0,
             slices: 0,
             adapt: false,
+            look_ahead: None,
+            bframes: None,
+            tune: None,
+            profile: None,
+            level: None,
+            references: None,
+            crf: None,
         }
     }
 }
 
 impl Settings {
+    /// Whether pictures wait for others, and how.
+    pub(super) fn look_ahead(&self, rate: FrameRate) -> Option<LookAhead> {
+        let time = match (self.look_ahead, self.bframes) {
+            (Some(time), _) => time,
+            (None, Some(1..)) => Duration::ZERO,
+            (None, _) => return None,
+        };
+        // More than x264 takes is refused by it, with the reason.
+        let asked = pictures_of(time, rate);
+        let pictures = if asked > LookAhead::MAX_PICTURES { asked } else { asked.min(self.reach(rate)) };
+        Some(LookAhead { pictures, b_pictures: self.bframes })
+    }
+
+    /// How many pictures there is something to learn from: no picture refers over a key frame, and no bits are saved for longer than
+    /// the VBV holds them. x264 looks no further.
+    fn reach(&self, rate: FrameRate) -> u32 {
+        pictures_of(self.keyint.time(rate), rate).max(pictures_of(self.vbv.time(rate), rate)).max(1)
+    }
+
+    /// How much of the look-ahead that was asked for is of no use: what is used, where that is less.
+    pub(super) fn shorter_look_ahead(&self, rate: FrameRate) -> Option<Duration> {
+        let asked = pictures_of(self.look_ahead?, rate);
+        let used = self.look_ahead(rate)?.pictures;
+        (used < asked).then(|| rate.time_of(used.into()))
+    }
+
+    /// Whether the stream has a delay of its own, for quality.
+    pub(super) fn is_delayed(&self) -> bool {
+        self.look_ahead.is_some() || self.bframes.is_some_and(|count| count > 0)
+    }
+
     /// What x264 is opened with for pictures of `format`. With `common_keys` key frames come where they are asked for, which
     /// keeps them alike in all renditions.
     pub(super) fn x264(&self, format: Format, common_keys: bool) -> x264::Settings {
         let vbv = if self.constant_size { Vbv::Pictures(1) } else { self.vbv };
         let slices = match self.slices {
+            0 if self.is_delayed() => 1,
             0 => (format.size.height.div_ceil(16) / LEAST_ROWS).clamp(1, SLICES),
             asked => asked,
         };
@@ -80,7 +134,10 @@ impl Settings {
         let filler = self.cbr || self.constant_size;
         let is_fast = ["ultrafast", "superfast"].contains(&self.preset.as_str());
         let predicted = match self.rate_control {
-            RateControl::Auto => is_fast && !filler && !self.intra_refresh && vbv >= ROOMY_VBV,
+            RateControl::Auto => {
+                let is_free = !filler && !self.intra_refresh && self.crf.is_none() && !self.is_delayed();
+                is_fast && is_free && vbv >= ROOMY_VBV
+            }
             RateControl::Predicted => true,
             RateControl::X264 => false,
         };
@@ -96,9 +153,19 @@ impl Settings {
             colour: format.colour,
             sample_aspect: format.sample_aspect,
             fields: format.fields,
+            look_ahead: self.look_ahead(format.rate),
+            tune: self.tune,
+            profile: self.profile,
+            level: self.level,
+            references: self.references,
+            crf: self.crf,
             ..x264::Settings::new(format.size, format.rate, self.bitrate.bits_per_second())
         }
     }
+}
+
+fn pictures_of(time: Duration, rate: FrameRate) -> u32 {
+    (time.as_secs_f64() * rate.as_f64()).round().min(f64::from(u32::MAX)) as u32
 }
 
 /// A VBV of this size has room for pictures that turn out larger than predicted.
@@ -207,11 +274,37 @@ mod tests {
             Settings { intra_refresh: true, ..fast() },
             Settings { vbv: Vbv::Pictures(10), ..fast() },
             Settings { rate_control: RateControl::X264, ..fast() },
+            Settings { look_ahead: Some(Duration::from_secs(1)), ..fast() },
+            Settings { crf: Crf::from_hundredths(2000), ..fast() },
         ] {
             assert_eq!(who(other), x264::RateControl::X264);
         }
         let asked = Settings { rate_control: RateControl::Predicted, ..Settings::default() };
         assert_eq!(who(asked), x264::RateControl::Predicted);
+    }
+
+    #[test]
+    fn a_look_ahead_reaches_to_the_next_key_frame_or_as_far_as_the_vbv() {
+        let of = |look_ahead: u64, keyint: u64, vbv: u64| {
+            let look_ahead = Some(Duration::from_millis(look_ahead));
+            let keyint = Keyint::Time(Duration::from_millis(keyint));
+            let vbv = Vbv::Time(Duration::from_millis(vbv));
+            let settings = Settings { look_ahead, keyint, vbv, ..Settings::default() };
+            let used = settings.x264(format(720), true).look_ahead.unwrap().pictures;
+            (used, settings.shorter_look_ahead(format(720).rate).map(|time| time.as_millis()))
+        };
+        assert_eq!(of(1000, 2000, 500), (50, None));
+        assert_eq!(of(2000, 1000, 500), (50, Some(1000)));
+        assert_eq!(of(2000, 500, 1500), (75, Some(1500)));
+        assert_eq!(of(5000, 60_000, 500), (250, None));
+        // x264 refuses that.
+        assert_eq!(of(5020, 1000, 500).0, 251);
+        let none = Settings { bframes: Some(0), ..Settings::default() };
+        assert_eq!(none.x264(format(720), true).look_ahead, None);
+        let b_pictures = Settings { bframes: Some(2), ..Settings::default() };
+        let expected = Some(LookAhead { pictures: 0, b_pictures: Some(2) });
+        assert_eq!(b_pictures.x264(format(720), true).look_ahead, expected);
+        assert_eq!(b_pictures.x264(format(720), true).slices, 1);
     }
 
     #[test]

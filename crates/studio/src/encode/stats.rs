@@ -35,6 +35,8 @@ pub enum Row {
     Queued,
     /// From the queue to x264.
     EncoderIn,
+    /// From there to the end of its look-ahead, where it has one.
+    LookAhead,
     /// From there to the first slice.
     FirstSlice,
     /// From there to the last.
@@ -51,9 +53,9 @@ pub enum Row {
     LastPacket,
     /// From x264's last slice to the last packet in the kernel.
     AfterX264,
-    /// x264's own time.
+    /// x264's own time, after its look-ahead.
     X264,
-    /// From the queue to the last packet in the kernel, less x264's time.
+    /// From the queue to the last packet in the kernel, less x264's time and look-ahead.
     Added,
     /// From the picture's arrival, whole, to the queue.
     Held,
@@ -61,9 +63,10 @@ pub enum Row {
 
 impl Row {
     /// In the order of the table.
-    pub const ALL: [Row; 13] = [
+    pub const ALL: [Row; 14] = [
         Row::Queued,
         Row::EncoderIn,
+        Row::LookAhead,
         Row::FirstSlice,
         Row::LastSlice,
         Row::Muxed,
@@ -77,16 +80,20 @@ impl Row {
         Row::Held,
     ];
     /// The stages that make up the whole way, in order.
-    pub const STAGES: [Row; 6] =
-        [Row::Queued, Row::EncoderIn, Row::FirstSlice, Row::LastSlice, Row::Muxed, Row::Sent];
+    pub const STAGES: [Row; 7] =
+        [Row::Queued, Row::EncoderIn, Row::LookAhead, Row::FirstSlice, Row::LastSlice, Row::Muxed, Row::Sent];
 
     /// The name that people read.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Row::Queued | Row::EncoderIn | Row::FirstSlice | Row::LastSlice | Row::Muxed | Row::Sent => {
-                self.ends().1.label()
-            }
+            Row::Queued
+            | Row::EncoderIn
+            | Row::LookAhead
+            | Row::FirstSlice
+            | Row::LastSlice
+            | Row::Muxed
+            | Row::Sent => self.ends(false).1.label(),
             Row::Total => "captured to sent",
             Row::FirstPacket => "first packet after queued",
             Row::LastPacket => "last packet after queued",
@@ -103,6 +110,7 @@ impl Row {
         match self {
             Row::Queued => "queued",
             Row::EncoderIn => "encoder_in",
+            Row::LookAhead => "look_ahead",
             Row::FirstSlice => "first_slice",
             Row::LastSlice => "last_slice",
             Row::Muxed => "muxed",
@@ -117,13 +125,15 @@ impl Row {
         }
     }
 
-    /// From which stage to which it counts.
+    /// From which stage to which it counts, for pictures that have passed a look-ahead or not.
     #[must_use]
-    pub const fn ends(self) -> (Stage, Stage) {
+    pub const fn ends(self, has_look_ahead: bool) -> (Stage, Stage) {
+        let coding = if has_look_ahead { Stage::LookAhead } else { Stage::EncoderIn };
         match self {
             Row::Queued => (Stage::Captured, Stage::Queued),
             Row::EncoderIn => (Stage::Queued, Stage::EncoderIn),
-            Row::FirstSlice => (Stage::EncoderIn, Stage::FirstSlice),
+            Row::LookAhead => (Stage::EncoderIn, Stage::LookAhead),
+            Row::FirstSlice => (coding, Stage::FirstSlice),
             Row::LastSlice => (Stage::FirstSlice, Stage::Encoded),
             Row::Muxed => (Stage::Encoded, Stage::Muxed),
             Row::Sent => (Stage::Muxed, Stage::Sent),
@@ -131,18 +141,21 @@ impl Row {
             Row::FirstPacket => (Stage::Queued, Stage::FirstSent),
             Row::LastPacket | Row::Added => (Stage::Queued, Stage::Sent),
             Row::AfterX264 => (Stage::Encoded, Stage::Sent),
-            Row::X264 => (Stage::EncoderIn, Stage::Encoded),
+            Row::X264 => (coding, Stage::Encoded),
             Row::Held => (Stage::Arrived, Stage::Queued),
         }
     }
 
     /// How long it took, where its stages are known. `outside` is what muxer and outputs took of x264's time.
     fn of(self, stamps: &Stamps, outside: Duration) -> Option<Duration> {
-        let (from, to) = self.ends();
+        let (from, to) = self.ends(stamps.at(Stage::LookAhead).is_some());
         let time = stamps.between(from, to)?;
         match self {
             Row::X264 => Some(time.saturating_sub(outside)),
-            Row::Added => Some(time.saturating_sub(Row::X264.of(stamps, outside)?)),
+            Row::Added => {
+                let ahead = Row::LookAhead.of(stamps, outside).unwrap_or_default();
+                Some(time.saturating_sub(Row::X264.of(stamps, outside)? + ahead))
+            }
             _ => Some(time),
         }
     }
@@ -324,8 +337,20 @@ impl Stats {
             preset_steps: self.preset_steps,
             stream_bytes: self.sent_bytes,
             coded_bytes: self.coded_bytes,
-            milliseconds: Row::ALL.map(|row| self.line(row)).into(),
+            milliseconds: self.rows().map(|row| self.line(row)).collect(),
         }
+    }
+
+    /// The rows of the table: that of the look-ahead where there is one.
+    pub fn rows(&self) -> impl Iterator<Item = Row> + use<> {
+        let has_look_ahead = self.has_look_ahead();
+        Row::ALL.into_iter().filter(move |row| has_look_ahead || *row != Row::LookAhead)
+    }
+
+    /// Whether pictures have passed a look-ahead.
+    #[must_use]
+    pub fn has_look_ahead(&self) -> bool {
+        !self.histogram(Row::LookAhead).is_empty()
     }
 
     /// Median, 99th percentile and maximum of a row.
@@ -361,9 +386,26 @@ mod tests {
 
     #[test]
     fn each_row_of_the_table_is_what_it_says() {
-        let medians = Row::ALL.map(|row| stats().line(row).p50.round());
+        let medians: Vec<f64> = stats().rows().map(|row| stats().line(row).p50.round()).collect();
         // x264 had seven milliseconds, less two in muxer and outputs; queued to sent were twelve.
         assert_eq!(medians, [3.0, 1.0, 2.0, 5.0, 1.0, 3.0, 15.0, 4.0, 12.0, 4.0, 5.0, 7.0, 2.0]);
+    }
+
+    #[test]
+    fn a_look_ahead_has_a_row_of_its_own_and_is_no_time_of_x264() {
+        let at = |millis: u64| Time::from_millis(100 + millis);
+        let stamps = Stamps::captured_at(at(0)).with(Stage::Queued, at(1)).with(Stage::EncoderIn, at(2));
+        let stamps = stamps.with(Stage::LookAhead, at(802)).with(Stage::FirstSlice, at(810));
+        let stamps =
+            stamps.with(Stage::Encoded, at(810)).with(Stage::Muxed, at(811)).with(Stage::Sent, at(813));
+        let mut stats = Stats::new(Time::ZERO);
+        let outside = Duration::ZERO;
+        stats.picture(&Written { stamps, outside, bytes: 188, demand: Demand::Nothing }, 100);
+        let median = |row| stats.line(row).p50.round();
+        let of =
+            [Row::EncoderIn, Row::LookAhead, Row::FirstSlice, Row::X264, Row::Added, Row::Total].map(median);
+        assert_eq!(of, [1.0, 800.0, 8.0, 8.0, 4.0, 813.0]);
+        assert!(stats.rows().any(|row| row == Row::LookAhead));
     }
 
     #[test]

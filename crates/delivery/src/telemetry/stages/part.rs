@@ -12,6 +12,8 @@ pub enum Part {
     Capture,
     /// To the encoder.
     Queue,
+    /// To the end of the encoder's look-ahead, where it has one.
+    LookAhead,
     /// To the encoder's last slice.
     Encode,
     /// To the container's last packet.
@@ -33,9 +35,10 @@ pub enum Part {
 
 impl Part {
     /// All, in the order of the way.
-    pub const ALL: [Part; 10] = [
+    pub const ALL: [Part; 11] = [
         Part::Capture,
         Part::Queue,
+        Part::LookAhead,
         Part::Encode,
         Part::Mux,
         Part::Send,
@@ -51,6 +54,7 @@ impl Part {
         match self {
             Part::Capture => "capture",
             Part::Queue => "queue",
+            Part::LookAhead => "look_ahead",
             Part::Encode => "encode",
             Part::Mux => "mux",
             Part::Send => "send",
@@ -69,9 +73,10 @@ impl Part {
 }
 
 /// Which stage of the sender ends which part.
-const SENDER_PARTS: [(Stage, Part); 5] = [
+const SENDER_PARTS: [(Stage, Part); 6] = [
     (Stage::Arrived, Part::Capture),
     (Stage::EncoderIn, Part::Queue),
+    (Stage::LookAhead, Part::LookAhead),
     (Stage::Encoded, Part::Encode),
     (Stage::Muxed, Part::Mux),
     (Stage::Sent, Part::Send),
