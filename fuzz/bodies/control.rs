@@ -33,9 +33,14 @@ pub fn run(data: &[u8]) {
         match (is_done, &words[..]) {
             (true, ["keyframe"]) => key_frame = true,
             (true, ["status"]) => {}
-            (true, ["bitrate", _]) => bitrates_bps[0] = Some(()),
-            (true, ["bitrate", _, index]) => {
-                bitrates_bps[index.parse::<usize>().expect("an index")] = Some(());
+            (true, [what @ ("bitrate" | "rate" | "size" | "preset"), value, index @ ..])
+                if index.len() <= 1 =>
+            {
+                // With a unit a rate is that of the bits.
+                if *what == "bitrate" || *what == "rate" && value.ends_with(['k', 'M']) {
+                    let index = index.first().map_or(0, |index| index.parse::<usize>().expect("an index"));
+                    bitrates_bps[index] = Some(());
+                }
             }
             (true, other) => panic!("{other:?} was done"),
             (false, refused) => {

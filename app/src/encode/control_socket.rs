@@ -3,6 +3,9 @@
 //! ```text
 //! keyframe                 {"ok":true}
 //! bitrate 3M [RENDITION]   {"ok":true}
+//! size 640x360 [RENDITION] {"ok":true}
+//! rate 25 [RENDITION]      {"ok":true}
+//! preset slow [RENDITION]  {"ok":true}
 //! status                   {"ok":true,"renditions":[…],"outputs":[…]}
 //! anything else            {"ok":false,"error":"…"}
 //! ```
@@ -11,7 +14,7 @@ use super::words;
 use crate::failure;
 use anyhow::{Context, Result};
 use glassline_io::local::{Listener, Removal};
-use glassline_media::quantity::Bitrate;
+use glassline_media::quantity::{self, Bitrate};
 use glassline_studio::encode::{Controls, Status};
 use glassline_studio::output::{Status as OutputStatus, StatusHandle};
 use serde::Serialize;
@@ -208,12 +211,20 @@ fn refused(error: impl ToString) -> Answer {
 
 fn answer(line: &str, Subject { controls, outputs }: &Subject) -> Answer {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let set = |rate: &str, rendition: &str| -> Result<()> {
-        let bitrate: Bitrate = rate.parse()?;
-        let rendition: usize = rendition.parse().map_err(|_| {
+    let set = |what: &str, value: &str, rendition: &str| -> Result<()> {
+        let index: usize = rendition.parse().map_err(|_| {
             failure::usage(format_args!("{rendition:?} is no number of a rendition"), "count from 0")
         })?;
-        controls.set_bitrate(rendition, bitrate).map_err(|error| words::control(&error))
+        let asked = match what {
+            "size" => controls.set_size(index, quantity::parse_size(value)?),
+            "preset" => controls.set_preset(index, value),
+            // Pictures a second; with a unit it is a bit rate.
+            "rate" if !value.ends_with(['k', 'M']) => {
+                controls.set_rate(index, quantity::parse_frame_rate(value)?)
+            }
+            _ => controls.set_bitrate(index, value.parse()?),
+        };
+        asked.map_err(|error| words::control(&error))
     };
     let done = |done: Result<()>| match done {
         Ok(()) => Answer::Done { ok: true },
@@ -224,13 +235,18 @@ fn answer(line: &str, Subject { controls, outputs }: &Subject) -> Answer {
             controls.request_key_frame();
             Answer::Done { ok: true }
         }
-        ["bitrate", rate] => done(set(rate, "0")),
-        ["bitrate", rate, rendition] => done(set(rate, rendition)),
+        [what @ ("bitrate" | "size" | "rate" | "preset"), value] => done(set(what, value, "0")),
+        [what @ ("bitrate" | "size" | "rate" | "preset"), value, rendition] => {
+            done(set(what, value, rendition))
+        }
         ["status"] => {
             let outputs = outputs.iter().map(StatusHandle::get).collect();
             Answer::Status { ok: true, renditions: controls.status(), outputs }
         }
-        _ => refused("commands are: keyframe, bitrate RATE [RENDITION], status"),
+        _ => refused(
+            "commands are: keyframe, status, and bitrate RATE, size WIDTHxHEIGHT, rate PICTURES or preset NAME, \
+             each with the number of a rendition behind it where it is not the first",
+        ),
     }
 }
 
@@ -262,10 +278,21 @@ mod tests {
         assert!(controls.take_key_frame());
         assert_eq!(ask(&mut stream, "bitrate 3M"), json!({"ok": true}));
         assert_eq!(controls.take_bitrate(0), Some(Bitrate::from_bits_per_second(3_000_000)));
+        for command in ["size 640x360", "rate 25", "rate 2M", "preset slow 0", "preset auto"] {
+            assert_eq!(ask(&mut stream, command), json!({"ok": true}), "{command}");
+        }
+        assert_eq!(controls.take_bitrate(0), Some(Bitrate::from_bits_per_second(2_000_000)));
         for (command, complaint) in [
             ("bitrate 3", "unit"),
             ("bitrate 3M 1", "rendition 1"),
             ("bitrate 3M x", "number"),
+            ("size 641x360", "even"),
+            ("size big", "picture size"),
+            ("rate 0", "frame rate"),
+            ("rate 3G", "frame rate"),
+            ("preset fastest", "ultrafast"),
+            ("preset fast 1", "rendition 1"),
+            ("size", "commands are"),
             ("", "commands are"),
         ] {
             let answer = ask(&mut stream, command);

@@ -43,7 +43,7 @@ const BRIEF: [Brief; 11] = [
         "test:1280x720@50 (a test picture), any FILE that FFmpeg reads, v4l2:/dev/video0, rtp:FILE.sdp, or - (y4m)",
     ),
     ("outputs", "http://HOST:PORT/live/NAME.ts, udp://HOST:PORT, FILE.ts, FILE.mp4 or - (standard output)"),
-    ("preset", "Speed against quality: ultrafast to placebo"),
+    ("preset", "Speed against quality: ultrafast to placebo, or auto"),
     ("bitrate", "Bit rate of the video, as in 5M or 800k"),
     ("keyint", "Distance between key frames, where viewers join"),
     ("audio", "Audio codec"),
@@ -96,8 +96,8 @@ pub(crate) struct Args {
     publish_key_file: Option<PathBuf>,
     #[command(flatten)]
     trust: Trust,
-    /// Accept commands on a Unix socket at PATH, one per line: keyframe, bitrate RATE, status. For example: echo
-    /// keyframe | socat - UNIX:PATH
+    /// Accept commands on a Unix socket at PATH, one per line: keyframe, bitrate RATE, size WxH, rate PICTURES, preset NAME,
+    /// status. For example: echo keyframe | socat - UNIX:PATH
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
     /// Show the latency of each stage: every second on a terminal, and in a table at the end

@@ -25,7 +25,8 @@ pub(crate) struct EncodeOptions {
     #[arg(value_name = "INPUT", required = true)]
     #[serde(deserialize_with = "serde_text::some")]
     pub(crate) input: Option<NamedInput>,
-    /// x264's preset, speed against quality: ultrafast to placebo
+    /// x264's preset, speed against quality: ultrafast to placebo, or auto: the slowest that this machine sustains without
+    /// dropping pictures, found while it runs
     #[arg(long, value_name = "PRESET", default_value_t = EncodeOptions::default().preset)]
     pub(crate) preset: String,
     /// Bit rate of the video: the average and, over the VBV, the maximum, as in 5M or 800k (bit/s) [default: 5M; for
@@ -69,7 +70,7 @@ pub(crate) struct EncodeOptions {
     #[arg(long, value_name = "N", default_value_t)]
     pub(crate) slices: u32,
     /// Switch to faster presets while pictures are being dropped, and back when there has been time to spare for a
-    /// while
+    /// while, but never to a slower preset than --preset
     #[arg(long)]
     pub(crate) adapt: bool,
     /// Look at this much of what follows before a picture is encoded, as in 2s, for quality: the stream is late by as much.

@@ -3,9 +3,11 @@
 
 use crate::{failure, output, trust};
 use anyhow::Error;
+use glassline_codec::h264::x264;
 use glassline_io::capture::CaptureError;
 use glassline_media::FrameRate;
 use glassline_studio::capture;
+use glassline_studio::encode::AUTO;
 use glassline_studio::encode::sound_error::SoundError;
 use glassline_studio::encode::{self, ControlError, LadderError, MuxRateError};
 use glassline_studio::output::{Error as OutputError, PushFailure, TargetError};
@@ -234,6 +236,12 @@ pub(crate) fn control(error: &ControlError) -> Error {
     let advice = match error {
         ControlError::NoRendition { count, .. } => format!("choose one of 0 to {}", count.saturating_sub(1)),
         ControlError::MuxRate { limit, .. } => format!("choose one up to {limit}"),
+        ControlError::Size(_) => "choose one such as 1280x720".to_owned(),
+        ControlError::Interlaced => "have the encoder deinterlace them (--deinterlace)".to_owned(),
+        ControlError::FrameRate { source_rate, .. } => {
+            format!("choose {source_rate}, or a half or a third of it")
+        }
+        ControlError::Preset(_) => format!("choose {AUTO}, or one of {}", x264::PRESETS.join(", ")),
         _ => "choose one between 1k and 1G".to_owned(),
     };
     failure::usage(error, advice)

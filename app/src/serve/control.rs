@@ -1,5 +1,5 @@
-//! Requests of operators to built-in encoders: `POST /api/streams/NAME/keyframe` and
-//! `POST /api/streams/NAME/bitrate?rate=3M`.
+//! Requests of operators to built-in encoders: `POST /api/streams/NAME/keyframe`, and `bitrate?rate=3M`, `size?size=640x360`,
+//! `rate?rate=25`, `preset?preset=slow` in its place.
 
 use super::answers::{no_stream, refused};
 use crate::encode::control_words;
@@ -7,9 +7,9 @@ use crate::options::BITRATES;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::StreamName;
-use glassline_media::quantity::Bitrate;
+use glassline_media::quantity::{self, Bitrate};
 use glassline_relay::{Hub, ListenerRole};
-use glassline_studio::encode::{NotControlled, Supervisor};
+use glassline_studio::encode::{Change, NotControlled, Supervisor};
 use std::net::IpAddr;
 
 /// The requested action.
@@ -17,6 +17,9 @@ use std::net::IpAddr;
 enum Action {
     KeyFrame,
     Bitrate,
+    Size,
+    Rate,
+    Preset,
 }
 
 fn parse(path: &str) -> Option<(&str, Action)> {
@@ -24,6 +27,9 @@ fn parse(path: &str) -> Option<(&str, Action)> {
     match action {
         "keyframe" => Some((name, Action::KeyFrame)),
         "bitrate" => Some((name, Action::Bitrate)),
+        "size" => Some((name, Action::Size)),
+        "rate" => Some((name, Action::Rate)),
+        "preset" => Some((name, Action::Preset)),
         _ => None,
     }
 }
@@ -55,12 +61,10 @@ pub(super) fn act(
         return refused(refusal, "may not control encoders", words);
     }
     let Some(name) = StreamName::parse(name) else { return no_stream() };
-    let asked = match action {
-        Action::KeyFrame => encoders.request_key_frame(&name),
-        Action::Bitrate => match bitrate(request) {
-            Ok(rate) => encoders.set_bitrate(&name, rate),
-            Err(words) => return problem(400, "no good bit rate", &words),
-        },
+    let asked = match wanted(action, request) {
+        Ok(None) => encoders.request_key_frame(&name),
+        Ok(Some(change)) => encoders.change(&name, &change),
+        Err(words) => return problem(400, "no good value", &words),
     };
     match asked {
         Ok(()) => Response::new(204).with_header("Cache-Control", "no-store"),
@@ -84,14 +88,33 @@ pub(super) fn act(
     }
 }
 
-fn bitrate(request: &Request) -> Result<Bitrate, String> {
-    let text = request.parameter("rate").ok_or("Give it behind the address, as in ?rate=3M.")?;
-    let rate: Bitrate = text.parse().map_err(|error| format!("?rate: {error}."))?;
-    if BITRATES.contains(&rate) {
-        Ok(rate)
-    } else {
-        Err(format!("?rate: {rate} is out of range; from {} to {}.", BITRATES.start(), BITRATES.end()))
-    }
+/// What is to change; `None` for a key frame.
+fn wanted(action: Action, request: &Request) -> Result<Option<Change>, String> {
+    let (name, example) = match action {
+        Action::KeyFrame => return Ok(None),
+        Action::Bitrate => ("rate", "3M"),
+        Action::Size => ("size", "640x360"),
+        Action::Rate => ("rate", "25"),
+        Action::Preset => ("preset", "slow"),
+    };
+    let missing = || format!("Give it behind the address, as in ?{name}={example}.");
+    let text = request.parameter(name).ok_or_else(missing)?;
+    let wrong = |error: &dyn std::fmt::Display| format!("?{name}: {error}.");
+    let change = match action {
+        Action::KeyFrame => return Ok(None),
+        Action::Bitrate => {
+            let rate: Bitrate = text.parse().map_err(|error| wrong(&error))?;
+            if !BITRATES.contains(&rate) {
+                let (least, most) = (BITRATES.start(), BITRATES.end());
+                return Err(format!("?rate: {rate} is out of range; from {least} to {most}."));
+            }
+            Change::Bitrate(rate)
+        }
+        Action::Size => Change::Size(quantity::parse_size(&text).map_err(|error| wrong(&error))?),
+        Action::Rate => Change::Rate(quantity::parse_frame_rate(&text).map_err(|error| wrong(&error))?),
+        Action::Preset => Change::Preset(text),
+    };
+    Ok(Some(change))
 }
 
 #[cfg(test)]
@@ -102,6 +125,7 @@ mod tests {
     fn actions_are_told_from_streams() {
         assert_eq!(parse("/api/streams/a.b/keyframe"), Some(("a.b", Action::KeyFrame)));
         assert_eq!(parse("/api/streams/a/bitrate"), Some(("a", Action::Bitrate)));
+        assert_eq!(parse("/api/streams/a/size"), Some(("a", Action::Size)));
         for path in ["/api/streams/keyframe", "/api/streams/a", "/api/streams/a/history", "/live/a/keyframe"]
         {
             assert!(!is_action(path), "{path}");

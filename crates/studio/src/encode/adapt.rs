@@ -45,6 +45,11 @@ impl Adapt {
         }
     }
 
+    /// The preset that holds.
+    pub(super) fn preset(&self) -> &'static str {
+        self.presets[self.at]
+    }
+
     /// Asked after each picture: `dropped` pictures so far, `load` the share of a picture's time that this one took.
     /// Returns the preset to change to.
     pub(super) fn poll(&mut self, dropped: u64, load: f64, now: Time) -> Option<&'static str> {

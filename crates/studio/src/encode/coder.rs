@@ -37,6 +37,15 @@ impl Coder {
         }
     }
 
+    /// Puts an encoder with `settings` in its place: what it had inside has been flushed. The next picture is a key frame.
+    pub(super) fn replace(&mut self, settings: x264::Settings) -> Result<(), CodecError> {
+        match self {
+            Coder::Immediate(encoder) => **encoder = x264::Encoder::new(&settings)?,
+            Coder::Delayed(delayed) => delayed.begin_with(settings)?,
+        }
+        Ok(())
+    }
+
     pub(super) fn set_bitrate(&mut self, bitrate_bps: u64) -> Result<(), CodecError> {
         match self {
             Coder::Immediate(encoder) => encoder.set_bitrate(bitrate_bps),

@@ -3,19 +3,28 @@
 //!
 //! ```text
 //! any thread ──► Controls ──► Feed marks the next captured picture (key frame: in all renditions at once)
-//!                        └──► each pipeline looks before it takes a picture (bit rate)
+//!                        │    and scales and leaves out as asked (size, picture rate)
+//!                        └──► each pipeline looks before it takes a picture (bit rate, preset)
 //!            ◄── status  ◄─── each pipeline, after each picture
 //! ```
 
 use super::ControlError;
+use super::auto::AUTO;
+use super::ladder::divisor;
+use crate::capture::Format;
+use glassline_codec::h264::x264;
 use glassline_media::quantity::Bitrate;
 use glassline_media::stamps::StageCounts;
+use glassline_media::{FrameRate, Size};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The rates that x264 takes, bits a second.
 const BITRATES: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
+
+/// A smaller picture than a macroblock is none.
+const SMALLEST_SIDE: u32 = 16;
 
 /// A handle to a running encoder. Cheap to clone; all clones mean the same one. Outlives the encoder without harm.
 #[derive(Clone, Debug)]
@@ -24,6 +33,7 @@ pub struct Controls(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     key_frame: AtomicBool,
+    source: Mutex<Option<Format>>,
     renditions: Vec<Mutex<Rendition>>,
 }
 
@@ -31,9 +41,25 @@ struct Shared {
 struct Rendition {
     /// Asked for and not yet set.
     bitrate: Option<Bitrate>,
+    size: Option<Size>,
+    rate: Option<FrameRate>,
+    preset: Option<String>,
     /// The most that its mux rate holds.
     limit: Option<Bitrate>,
     status: Status,
+}
+
+/// What can be changed of a rendition while it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// See [`Controls::set_bitrate`].
+    Bitrate(Bitrate),
+    /// See [`Controls::set_size`].
+    Size(Size),
+    /// See [`Controls::set_rate`].
+    Rate(FrameRate),
+    /// See [`Controls::set_preset`].
+    Preset(String),
 }
 
 /// How a rendition is doing.
@@ -79,14 +105,30 @@ impl Controls {
     /// Controls of the renditions with these first states, in their order.
     #[must_use]
     pub fn new(renditions: Vec<Status>) -> Controls {
-        let rendition = |status| Mutex::new(Rendition { bitrate: None, limit: None, status });
+        let rendition = |status| {
+            let (bitrate, size, rate, preset, limit) = (None, None, None, None, None);
+            Mutex::new(Rendition { bitrate, size, rate, preset, limit, status })
+        };
         let renditions = renditions.into_iter().map(rendition).collect();
-        Controls(Arc::new(Shared { key_frame: AtomicBool::new(false), renditions }))
+        Controls(Arc::new(Shared { key_frame: AtomicBool::new(false), source: Mutex::new(None), renditions }))
     }
 
     /// Makes the next captured picture a key frame (IDR), in all renditions.
     pub fn request_key_frame(&self) {
         self.0.key_frame.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes a change to rendition `index`.
+    ///
+    /// # Errors
+    /// As those of what it stands for.
+    pub fn change(&self, index: usize, change: &Change) -> Result<(), ControlError> {
+        match change {
+            Change::Bitrate(bitrate) => self.set_bitrate(index, *bitrate),
+            Change::Size(size) => self.set_size(index, *size),
+            Change::Rate(rate) => self.set_rate(index, *rate),
+            Change::Preset(preset) => self.set_preset(index, preset),
+        }
     }
 
     /// Changes the bit rate of rendition `index` (from 0) from its next picture on, without a key frame.
@@ -95,9 +137,7 @@ impl Controls {
     /// Where there is no such rendition, or for a rate that x264 does not take or the mux rate does not hold; nothing changes
     /// then.
     pub fn set_bitrate(&self, index: usize, bitrate: Bitrate) -> Result<(), ControlError> {
-        let Some(mut rendition) = self.rendition(index) else {
-            return Err(ControlError::NoRendition { index, count: self.0.renditions.len() });
-        };
+        let mut rendition = self.known(index)?;
         if !BITRATES.contains(&bitrate.bits_per_second()) {
             return Err(ControlError::OutOfRange { bitrate });
         }
@@ -106,6 +146,62 @@ impl Controls {
         }
         rendition.bitrate = Some(bitrate);
         Ok(())
+    }
+
+    /// Changes the size of the pictures of rendition `index` from the next one on, which becomes a key frame. The shape of samples
+    /// follows.
+    ///
+    /// # Errors
+    /// Where there is no such rendition, for odd sizes and those that are too small or too large, and where pictures are interlaced.
+    pub fn set_size(&self, index: usize, size: Size) -> Result<(), ControlError> {
+        let mut rendition = self.known(index)?;
+        let sides = [size.width, size.height];
+        if !sides.iter().all(|side| side.is_multiple_of(2) && (SMALLEST_SIDE..=Size::MAX_SIDE).contains(side))
+        {
+            return Err(ControlError::Size(size));
+        }
+        if self.source().is_some_and(|source| source.fields.is_some()) {
+            return Err(ControlError::Interlaced);
+        }
+        rendition.size = Some(size);
+        Ok(())
+    }
+
+    /// Changes how many pictures a second rendition `index` has; the first one of the new rate becomes a key frame.
+    ///
+    /// # Errors
+    /// Where there is no such rendition, and for a rate that is no whole part of the source's.
+    pub fn set_rate(&self, index: usize, rate: FrameRate) -> Result<(), ControlError> {
+        let mut rendition = self.known(index)?;
+        if let Some(source) = self.source()
+            && divisor(rate, source.rate).is_none()
+        {
+            return Err(ControlError::FrameRate { rate, source_rate: source.rate });
+        }
+        rendition.rate = Some(rate);
+        Ok(())
+    }
+
+    /// Has rendition `index` coded by another preset, or `auto`, from its next picture on, which becomes a key frame.
+    ///
+    /// # Errors
+    /// Where there is no such rendition or preset.
+    pub fn set_preset(&self, index: usize, preset: &str) -> Result<(), ControlError> {
+        let mut rendition = self.known(index)?;
+        if preset != AUTO && !x264::PRESETS.contains(&preset) {
+            return Err(ControlError::Preset(preset.to_owned()));
+        }
+        rendition.preset = Some(preset.to_owned());
+        Ok(())
+    }
+
+    /// What the source's pictures are like.
+    pub(super) fn set_source(&self, format: Format) {
+        *self.0.source.lock().expect(UNPOISONED) = Some(format);
+    }
+
+    fn source(&self) -> Option<Format> {
+        *self.0.source.lock().expect(UNPOISONED)
     }
 
     /// More than `limit` is refused for rendition `index` from now on.
@@ -133,6 +229,19 @@ impl Controls {
         self.rendition(index)?.bitrate.take()
     }
 
+    /// The size that was asked for since the last call, if one was; so for the other two.
+    pub(super) fn take_size(&self, index: usize) -> Option<Size> {
+        self.rendition(index)?.size.take()
+    }
+
+    pub(super) fn take_rate(&self, index: usize) -> Option<FrameRate> {
+        self.rendition(index)?.rate.take()
+    }
+
+    pub(super) fn take_preset(&self, index: usize) -> Option<String> {
+        self.rendition(index)?.preset.take()
+    }
+
     /// Writes down how rendition `index` is doing.
     pub(super) fn report(&self, index: usize, write: impl FnOnce(&mut Status)) {
         if let Some(mut rendition) = self.rendition(index) {
@@ -140,11 +249,17 @@ impl Controls {
         }
     }
 
+    fn known(&self, index: usize) -> Result<MutexGuard<'_, Rendition>, ControlError> {
+        self.rendition(index).ok_or(ControlError::NoRendition { index, count: self.0.renditions.len() })
+    }
+
     fn rendition(&self, index: usize) -> Option<MutexGuard<'_, Rendition>> {
         let rendition = self.0.renditions.get(index)?;
-        Some(rendition.lock().expect("no thread panics while it holds a rendition's status"))
+        Some(rendition.lock().expect(UNPOISONED))
     }
 }
+
+const UNPOISONED: &str = "no thread panics while it holds a rendition's status";
 
 #[cfg(test)]
 mod tests {

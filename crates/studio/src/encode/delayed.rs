@@ -116,9 +116,17 @@ impl Delayed {
 
     /// An encoder that is new, behind one that was flushed: its first picture is a key frame.
     pub(super) fn begin_again(&mut self) -> Result<(), CodecError> {
-        self.settings.bitrate_bps = self.encoder.bitrate_bps();
-        self.encoder.preset().clone_into(&mut self.settings.preset);
-        self.encoder = open(&self.settings)?;
+        let preset = self.encoder.preset().to_owned();
+        let bitrate_bps = self.encoder.bitrate_bps();
+        self.begin_with(x264::Settings { bitrate_bps, ..self.settings.clone() })?;
+        // The tools that parameter sets announce stay those that it was opened with at first.
+        self.encoder.set_preset(&preset)
+    }
+
+    /// The same, with other settings.
+    pub(super) fn begin_with(&mut self, settings: x264::Settings) -> Result<(), CodecError> {
+        self.encoder = open(&settings)?;
+        self.settings = settings;
         self.inside.clear();
         Ok(())
     }

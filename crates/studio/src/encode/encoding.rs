@@ -219,7 +219,7 @@ impl Encoding {
             renditions.push(Rendition { rung, pipeline, queue: Arc::new(queue(source.is_live())) });
         }
         let queues = renditions.iter().map(|rendition| Arc::clone(&rendition.queue)).collect();
-        let mut feed = Feed::new(queues, sounds.0, controls.clone());
+        let mut feed = Feed::new(queues, sounds.0, controls.clone(), format);
         if is_ladder {
             feed = feed.with_ladder(&request.renditions, format, request.settings.keyint)?;
         }

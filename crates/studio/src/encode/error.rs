@@ -5,9 +5,9 @@ use crate::{capture, output};
 use glassline_codec::CodecError;
 use glassline_delivery::policy::StreamName;
 use glassline_io::containment::Panicked;
-use glassline_media::FrameRate;
 use glassline_media::container::ts;
 use glassline_media::quantity::Bitrate;
+use glassline_media::{FrameRate, Size};
 use glassline_streams::AcquireError;
 use std::io;
 use thiserror::Error;
@@ -140,6 +140,23 @@ pub enum ControlError {
         /// What was asked for.
         bitrate: Bitrate,
     },
+    /// Not a size that pictures are scaled to.
+    #[error("pictures of {0} cannot be made; width and height are even, from 16 on")]
+    Size(Size),
+    /// Interlaced pictures would have to be scaled.
+    #[error("interlaced pictures are not scaled: their fields are of two times")]
+    Interlaced,
+    /// A picture rate that is not the source's divided by a whole number.
+    #[error("{rate} pictures a second are no whole part of the source's {source_rate}")]
+    FrameRate {
+        /// What was asked for.
+        rate: FrameRate,
+        /// The source's.
+        source_rate: FrameRate,
+    },
+    /// Not a preset.
+    #[error("{0:?} is no preset")]
+    Preset(String),
     /// More than the constant mux rate has room for.
     #[error("bit rate {bitrate} is more than the stream's constant mux rate holds")]
     MuxRate {

@@ -8,7 +8,7 @@ use super::queue::{Queue, Work};
 use super::{Error, LadderError, Result, sound};
 use crate::capture::{self, Accompaniment, Consumer, FileAudio, FirstPicture, Format, Item};
 use glassline_media::pixels::Scaler;
-use glassline_media::{AccessUnit, AudioBlock, Picture, Stamps, Ticks, Time};
+use glassline_media::{AccessUnit, AudioBlock, Picture, Size, Stamps, Ticks, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ pub(super) struct Feed {
     file_audio: Accompaniment,
     first: FirstPicture,
     controls: Controls,
-    ladder: Option<Mutex<Ladder>>,
+    pictures: Mutex<Pictures>,
     stopped: Arc<AtomicBool>,
 }
 
@@ -30,23 +30,48 @@ pub(super) struct Sound {
     pub(super) renditions: Vec<usize>,
 }
 
-/// What renditions that differ need.
-struct Ladder {
+/// What becomes of pictures on their way to the queues.
+struct Pictures {
     plan: Plan,
-    /// For each size, the source's own first: it waits for no scaling. With the renditions that have it.
-    sizes: Vec<(Scaler, Vec<usize>)>,
+    /// For each size, the source's own first: it waits for no scaling (`None`). With the renditions that have it.
+    sizes: Vec<(Option<Scaler>, Vec<usize>)>,
+    source: Size,
+}
+
+impl Pictures {
+    /// Gives rendition `index` pictures of `size` from now on.
+    fn set_size(&mut self, index: usize, size: Size) {
+        for (_, renditions) in &mut self.sizes {
+            renditions.retain(|known| *known != index);
+        }
+        self.sizes.retain(|(_, renditions)| !renditions.is_empty());
+        let wanted = (size != self.source).then_some(size);
+        match self.sizes.iter_mut().find(|(scaler, _)| scaler.as_ref().map(Scaler::size) == wanted) {
+            Some((_, renditions)) => renditions.push(index),
+            None => self.sizes.push((wanted.map(Scaler::new), vec![index])),
+        }
+        self.sizes.sort_by_key(|(scaler, _)| scaler.is_some());
+    }
 }
 
 impl Feed {
-    /// Feeds `queues`, which are all live or all not; a queue that is in none of `sounds` gets no sound.
-    pub(super) fn new(queues: Vec<Arc<Queue>>, sounds: Vec<Sound>, controls: Controls) -> Feed {
+    /// Feeds `queues`, which are all live or all not, from a source of `format`; a queue that is in none of `sounds` gets no sound.
+    pub(super) fn new(
+        queues: Vec<Arc<Queue>>,
+        sounds: Vec<Sound>,
+        controls: Controls,
+        format: Format,
+    ) -> Feed {
+        controls.set_source(format);
+        let plan = Plan::every(queues.len(), format.rate);
+        let sizes = vec![(None, (0..queues.len()).collect())];
         Feed {
+            pictures: Mutex::new(Pictures { plan, sizes, source: format.size }),
             queues,
             sounds: Mutex::new(sounds),
             file_audio: Accompaniment::default(),
             first: FirstPicture::default(),
             controls,
-            ladder: None,
             stopped: Arc::default(),
         }
     }
@@ -63,15 +88,11 @@ impl Feed {
         keyint: Keyint,
     ) -> Result<Feed, LadderError> {
         let plan = Plan::new(renditions, format.rate, keyint.time(format.rate))?;
-        let mut scalers: Vec<(Scaler, Vec<usize>)> = Vec::new();
-        for (index, wanted) in renditions.iter().map(|rendition| rendition.size).enumerate() {
-            match scalers.iter_mut().find(|(scaler, _)| scaler.size() == wanted) {
-                Some((_, renditions)) => renditions.push(index),
-                None => scalers.push((Scaler::new(wanted), vec![index])),
-            }
+        let mut pictures = Pictures { plan, sizes: Vec::new(), source: format.size };
+        for (index, rendition) in renditions.iter().enumerate() {
+            pictures.set_size(index, rendition.size);
         }
-        scalers.sort_by_key(|(scaler, _)| scaler.size() != format.size);
-        Ok(Feed { ladder: Some(Mutex::new(Ladder { plan, sizes: scalers })), ..self })
+        Ok(Feed { pictures: Mutex::new(pictures), ..self })
     }
 
     /// Whether all was well with a file's sound; what fails there ends everything.
@@ -88,36 +109,40 @@ impl Feed {
 
     fn give_picture(&self, picture: &Picture, pts: Ticks, stamps: Stamps) -> bool {
         let key = self.controls.take_key_frame();
-        match &self.ladder {
-            None => self.give(|| Work::Picture { picture: picture.clone(), pts, stamps, key }),
-            Some(ladder) => {
-                let ladder = &mut *ladder.lock().expect(UNPOISONED);
-                let turn = ladder.plan.picture(pts, key);
-                let key = turn.key;
-                let mut open = true;
-                for (scaler, renditions) in &mut ladder.sizes {
-                    let takers = renditions.iter().filter(|&&index| ladder.plan.takes(index, turn));
-                    let mut queues = takers.filter_map(|&index| self.queues.get(index)).peekable();
-                    if queues.peek().is_none() {
-                        continue;
-                    }
-                    let scaled = scaler.scale(picture);
-                    for queue in queues {
-                        let picture = scaled.clone();
-                        open &= queue.push(Work::Picture { picture, pts, stamps, key });
-                    }
-                }
-                open
+        let pictures = &mut *self.pictures.lock().expect(UNPOISONED);
+        self.obey(pictures);
+        let turn = pictures.plan.picture(pts, key);
+        let mut open = true;
+        for (scaler, renditions) in &mut pictures.sizes {
+            let mut takers = renditions.iter().filter(|&&index| pictures.plan.takes(index, turn)).peekable();
+            if takers.peek().is_none() {
+                continue;
+            }
+            let scaled = scaler.as_mut().map_or_else(|| picture.clone(), |scaler| scaler.scale(picture));
+            for &index in takers {
+                let (picture, rate) = (scaled.clone(), pictures.plan.rate(index));
+                let work = Work::Picture { picture, pts, stamps, key: turn.key, rate };
+                open &= self.queues.get(index).is_none_or(|queue| queue.push(work));
             }
         }
+        open
     }
 
-    fn give(&self, work: impl Fn() -> Work) -> bool {
-        let mut open = true;
-        for queue in &self.queues {
-            open &= queue.push(work());
+    /// Does what was asked for from outside, before the next picture.
+    fn obey(&self, pictures: &mut Pictures) {
+        for index in 0..self.queues.len() {
+            if let Some(size) = self.controls.take_size(index) {
+                pictures.set_size(index, size);
+            }
+            if let Some(rate) = self.controls.take_rate(index)
+                && let Err(error) = pictures.plan.set_rate(index, rate)
+            {
+                tracing::warn!(
+                    "rendition {index} keeps its {} pictures a second: {error}",
+                    pictures.plan.rate(index)
+                );
+            }
         }
-        open
     }
 
     /// Has each encoder of sound make packets, which go to the renditions that have it. Returns whether all take them.
@@ -238,7 +263,15 @@ mod tests {
         let status = Status::new(String::new(), Bitrate::from_bits_per_second(5_000), "fast");
         let controls = Controls::new(vec![status; count]);
         let sound = sound.map(|encoder| Sound { encoder, renditions: (0..count).collect() });
-        (Feed::new(queues.clone(), sound.into_iter().collect(), controls.clone()), queues, controls)
+        let format = Format {
+            size: Size::new(16, 16).unwrap(),
+            rate: FIFTY,
+            colour: glassline_media::Colour::BT709,
+            sample_aspect: None,
+            fields: None,
+            live: true,
+        };
+        (Feed::new(queues.clone(), sound.into_iter().collect(), controls.clone(), format), queues, controls)
     }
 
     fn picture(number: i64) -> Item {

@@ -48,14 +48,14 @@ impl FromStr for Rendition {
     }
 }
 
-impl Rendition {
-    /// Of how many pictures of the source it takes one.
-    fn divisor(&self, source: FrameRate) -> Option<u64> {
-        let above = u64::from(source.numerator()) * u64::from(self.rate.denominator());
-        let below = u64::from(source.denominator()) * u64::from(self.rate.numerator());
-        above.is_multiple_of(below).then_some(above / below)
-    }
+/// Of how many pictures of the source a rendition of this rate takes one.
+pub(super) fn divisor(rate: FrameRate, source: FrameRate) -> Option<u64> {
+    let above = u64::from(source.numerator()) * u64::from(rate.denominator());
+    let below = u64::from(source.denominator()) * u64::from(rate.numerator());
+    above.is_multiple_of(below).then_some(above / below)
+}
 
+impl Rendition {
     /// `720p50`: height and pictures a second, rounded.
     fn short_name(&self) -> String {
         format!("{}p{}", self.size.height, self.rate.as_f64().round())
@@ -122,7 +122,7 @@ pub(super) fn rungs(
 
 /// The shape of a sample after pictures of size `from` with samples of `shape` became `to`, so that the whole picture keeps its
 /// own. A difference of less than one in a hundred is what sizes are rounded by: the samples' shape stays then.
-fn scaled(shape: (u32, u32), from: Size, to: Size) -> (u32, u32) {
+pub(super) fn scaled(shape: (u32, u32), from: Size, to: Size) -> (u32, u32) {
     let across = u128::from(shape.0) * u128::from(from.width) * u128::from(to.height);
     let down = u128::from(shape.1) * u128::from(from.height) * u128::from(to.width);
     let (kept_across, kept_down) = (u128::from(shape.0) * down, u128::from(shape.1) * across);
@@ -137,6 +137,8 @@ fn scaled(shape: (u32, u32), from: Size, to: Size) -> (u32, u32) {
 #[derive(Clone, Debug)]
 pub struct Plan {
     source: FrameRate,
+    rates: Vec<FrameRate>,
+    keyint: Duration,
     divisors: Vec<u64>,
     /// Every rendition takes each picture with a number that is a multiple of this.
     common: u64,
@@ -162,10 +164,19 @@ impl Plan {
     /// # Errors
     /// A rendition's rate is no whole part of the source's.
     pub fn new(renditions: &[Rendition], source: FrameRate, keyint: Duration) -> Result<Plan, LadderError> {
+        Plan::of(renditions.iter().map(|rendition| rendition.rate).collect(), source, keyint)
+    }
+
+    /// The same for renditions of these rates.
+    pub(super) fn of(
+        rates: Vec<FrameRate>,
+        source: FrameRate,
+        keyint: Duration,
+    ) -> Result<Plan, LadderError> {
         let mut divisors = Vec::new();
-        for rendition in renditions {
-            let Some(divisor) = rendition.divisor(source) else {
-                return Err(LadderError::Rate { rate: rendition.rate, source_rate: source });
+        for &rate in &rates {
+            let Some(divisor) = divisor(rate, source) else {
+                return Err(LadderError::Rate { rate, source_rate: source });
             };
             divisors.push(divisor);
         }
@@ -176,7 +187,52 @@ impl Plan {
         let common = common.filter(|&common| common <= MAX_COMMON).ok_or(LadderError::TooFewInCommon)?;
         let pictures = (keyint.as_secs_f64() * source.as_f64()).min(1e9);
         let key_interval = ((pictures / common as f64).round() as u64).max(1) * common;
-        Ok(Plan { source, divisors, common, key_interval, first: None, begun: 0, key_due: true })
+        Ok(Plan {
+            source,
+            rates,
+            keyint,
+            divisors,
+            common,
+            key_interval,
+            first: None,
+            begun: 0,
+            key_due: true,
+        })
+    }
+
+    /// For `count` renditions that take every picture of a source of this rate, without key frames of its own.
+    pub(super) fn every(count: usize, source: FrameRate) -> Plan {
+        Plan {
+            source,
+            rates: vec![source; count],
+            keyint: Duration::MAX,
+            divisors: vec![1; count],
+            common: 1,
+            key_interval: u64::MAX,
+            first: None,
+            begun: 0,
+            key_due: false,
+        }
+    }
+
+    /// The rate of rendition `index`.
+    pub(super) fn rate(&self, index: usize) -> FrameRate {
+        self.rates.get(index).copied().unwrap_or(self.source)
+    }
+
+    /// Gives rendition `index` another rate. Pictures keep their numbers.
+    ///
+    /// # Errors
+    /// As those of [`Plan::new`]; nothing changes then.
+    pub(super) fn set_rate(&mut self, index: usize, rate: FrameRate) -> Result<(), LadderError> {
+        let mut rates = self.rates.clone();
+        if let Some(own) = rates.get_mut(index) {
+            *own = rate;
+        }
+        let other = Plan::of(rates, self.source, self.keyint)?;
+        let begun = self.first.map_or(0, |_| self.begun * self.key_interval / other.key_interval);
+        *self = Plan { first: self.first, begun, key_due: self.key_due, ..other };
+        Ok(())
     }
 
     /// Numbers the picture with this time stamp. `key_wanted`: a key frame was asked for; it comes with the next picture that

@@ -13,6 +13,7 @@
 //! * [`Supervisor`]: encoders that publish to a relay and begin again when they fail.
 
 mod adapt;
+mod auto;
 mod coder;
 mod constant_rate;
 mod control;
@@ -39,7 +40,8 @@ mod stats;
 mod supervisor;
 
 pub use crate::capture::ParseError;
-pub use control::{Controls, Status};
+pub use auto::AUTO;
+pub use control::{Change, Controls, Status};
 pub use encoding::{Encoding, Ended, Stopper};
 pub(crate) use error::Result;
 pub use error::{ControlError, Error, LadderError, MuxRateError};

@@ -1,6 +1,7 @@
 //! What a rendition has of its own beside size, rate and bit rate: `640x360@25:500k+64k;look-ahead=2s;preset=slow`.
 
 use super::ParseError;
+use super::auto::AUTO;
 use super::settings::{Settings, Vbv};
 use super::sound::{self, Audio};
 use glassline_codec::h264::x264::{self, Crf, Level, Profile, Tune};
@@ -118,8 +119,10 @@ fn number(text: &str) -> Result<u32, String> {
 }
 
 fn preset(text: &str) -> Result<String, String> {
-    let known = x264::PRESETS.contains(&text);
-    known.then(|| text.to_owned()).ok_or_else(|| format!("{text:?} is none of {}", x264::PRESETS.join(", ")))
+    let known = x264::PRESETS.contains(&text) || text == AUTO;
+    known
+        .then(|| text.to_owned())
+        .ok_or_else(|| format!("{text:?} is none of {}, {AUTO}", x264::PRESETS.join(", ")))
 }
 
 #[cfg(test)]

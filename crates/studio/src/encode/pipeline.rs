@@ -1,11 +1,13 @@
 //! From a rendition's queue to its outputs: code, mux, write, on one thread, slice by slice.
 
 use super::adapt::Adapt;
+use super::auto::Auto;
 use super::coder::Coder;
 use super::constant_rate;
 use super::control::{Controls, Status};
 use super::delayed::Unit;
 use super::drops::DropsTold;
+use super::ladder;
 use super::picture::{PictureWriter, UnitTimes, Written};
 use super::queue::{Popped, Queue, Work};
 use super::settings::Settings;
@@ -15,13 +17,13 @@ use super::{Error, Result, sound};
 use crate::capture::Format;
 use crate::output::{Demand, Output, Packets};
 use glassline_codec::CodecError;
-use glassline_codec::h264::x264::LookAheadEncoder;
+use glassline_codec::h264::x264::{self, LookAheadEncoder};
 use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, inject};
 use glassline_media::bitstream::h264::write_capture;
 use glassline_media::container::ts::{MuxSettings, Muxer};
 use glassline_media::stamps::{ClockAccuracy, Previous, Record};
-use glassline_media::{AccessUnit, Codec, Picture, Stage, Stamps, Ticks, Time, Utc};
+use glassline_media::{AccessUnit, Codec, FrameRate, Picture, Size, Stage, Stamps, Ticks, Time, Utc};
 use std::time::Duration;
 
 /// Codes and muxes one rendition.
@@ -34,7 +36,11 @@ pub(super) struct Pipeline {
     controls: Controls,
     /// Which rendition this is, for the controls.
     index: usize,
-    adapt: Option<Adapt>,
+    chooser: Option<Chooser>,
+    format: Format,
+    settings: Settings,
+    /// What a constant rate of the stream has room for.
+    vbv: Duration,
     /// Where the milliseconds went.
     pub(super) stats: Stats,
     packets: Vec<u8>,
@@ -51,6 +57,38 @@ pub(super) struct Pipeline {
     previous: Option<(Utc, Stamps)>,
     /// How right the wall clock is, and when that was asked.
     accuracy: (ClockAccuracy, Option<Time>),
+}
+
+/// What chooses the preset while it runs.
+#[derive(Clone, Debug)]
+enum Chooser {
+    /// `--adapt`.
+    Adapt(Adapt),
+    /// `--preset auto`.
+    Auto(Auto),
+}
+
+impl Chooser {
+    fn of(settings: &Settings, now: Time) -> Option<Chooser> {
+        if settings.is_auto() {
+            return Some(Chooser::Auto(Auto::new(now)));
+        }
+        settings.adapt.then(|| Chooser::Adapt(Adapt::new(&settings.preset, now)))
+    }
+
+    fn preset(&self) -> &'static str {
+        match self {
+            Chooser::Adapt(adapt) => adapt.preset(),
+            Chooser::Auto(auto) => auto.preset(),
+        }
+    }
+
+    fn poll(&mut self, dropped: u64, load: f64, now: Time) -> Option<&'static str> {
+        match self {
+            Chooser::Adapt(adapt) => adapt.poll(dropped, load, now),
+            Chooser::Auto(auto) => auto.poll(dropped, load, now),
+        }
+    }
 }
 
 /// What is known of a picture that was coded.
@@ -79,7 +117,8 @@ impl Pipeline {
     /// The first state of a rendition, for [`Controls::new`].
     pub(super) fn status(format: Format, settings: &Settings) -> Status {
         let name = format!("{}@{}", format.size, format.rate);
-        Status::new(name, settings.bitrate, &settings.preset)
+        let preset = if settings.is_auto() { Auto::new(Time::ZERO).preset() } else { &settings.preset };
+        Status::new(name, settings.bitrate, preset)
     }
 
     /// Opens the encoder of rendition `index` of `controls` for pictures of `format`.
@@ -106,8 +145,11 @@ impl Pipeline {
             controls.limit_bitrate(index, plan.bitrate_limit);
         }
         let now = clock.now();
-        let look_ahead = coding.look_ahead;
+        let (look_ahead, vbv) = (coding.look_ahead, coding.vbv);
         let mut video = Coder::open(coding, now).map_err(refused)?;
+        if let Some(Chooser::Auto(auto)) = Chooser::of(settings, now) {
+            video.set_preset(auto.preset())?;
+        }
         if let (Some(delayed), Some(ahead)) = (video.delayed(), look_ahead) {
             if let Some(used) = settings.shorter_look_ahead(format.rate) {
                 tracing::warn!(
@@ -132,7 +174,10 @@ impl Pipeline {
             interval: format.rate.time_of(1),
             controls,
             index,
-            adapt: settings.adapt.then(|| Adapt::new(&settings.preset, now)),
+            chooser: Chooser::of(settings, now),
+            format,
+            settings: settings.clone(),
+            vbv,
             stats: Stats::new(now),
             packets: Vec::new(),
             stream: None,
@@ -161,10 +206,11 @@ impl Pipeline {
                 Popped::End => return self.finish(queue, output),
                 Popped::Timeout => self.idle(queue, output)?,
                 Popped::Work(work) => match *work {
-                    Work::Picture { picture, pts, stamps, key } => {
+                    Work::Picture { picture, pts, stamps, key, rate } => {
                         inject(Border::Encoder, || format!("picture {}.", self.stats.pictures()));
                         let dropped = queue.dropped();
                         self.tell_stall(|watch, now| watch.picture(now));
+                        self.follow(picture.size(), rate, queue, output)?;
                         self.obey(key)?;
                         self.code_picture(&picture, pts + self.shift, stamps, queue, output)?;
                         self.tell_drops(dropped);
@@ -180,6 +226,46 @@ impl Pipeline {
                 },
             }
         }
+    }
+
+    /// Begins anew where pictures have another size or rate, or another preset was asked for: with a key frame and parameter sets that
+    /// say so, behind all that was inside.
+    fn follow(&mut self, size: Size, rate: FrameRate, queue: &Queue, output: &mut dyn Output) -> Result<()> {
+        let preset = self.controls.take_preset(self.index);
+        if (size, rate) == (self.format.size, self.format.rate) && preset.is_none() {
+            return Ok(());
+        }
+        self.flush_delayed(queue, output)?;
+        if size != self.format.size {
+            let shape = self.format.sample_aspect.unwrap_or((1, 1));
+            let scaled = ladder::scaled(shape, self.format.size, size);
+            self.format.sample_aspect =
+                Some(scaled).filter(|shape| self.format.sample_aspect.is_some() || *shape != (1, 1));
+        }
+        (self.format.size, self.format.rate, self.interval) = (size, rate, rate.time_of(1));
+        let was_asked = preset.is_some();
+        if let Some(preset) = preset {
+            self.settings.preset = preset;
+        }
+        let now = self.clock.now();
+        let bitrate_bps = self.video.bitrate_bps();
+        let coding = self.settings.x264(self.format, self.common_keys);
+        self.video.replace(x264::Settings { bitrate_bps, vbv: self.vbv, ..coding })?;
+        if was_asked {
+            self.chooser = Chooser::of(&self.settings, now);
+        }
+        let chosen = self.chooser.as_ref().map(Chooser::preset);
+        if let Some(preset) = chosen {
+            self.video.set_preset(preset)?;
+        }
+        let preset = chosen.unwrap_or(&self.settings.preset);
+        let status = Pipeline::status(self.format, &self.settings);
+        tracing::info!(stream = self.stream.as_deref(), "{} by preset {preset} from now on", status.name);
+        self.controls.report(self.index, |own| {
+            own.name = status.name;
+            preset.clone_into(&mut own.preset);
+        });
+        Ok(())
     }
 
     /// Does what was asked for from outside, before the next picture.
@@ -322,10 +408,10 @@ impl Pipeline {
     }
 
     fn adapt(&mut self, begun: Time, written: &Written, dropped: u64) -> Result<()> {
-        let Some(adapt) = &mut self.adapt else { return Ok(()) };
+        let Some(chooser) = &mut self.chooser else { return Ok(()) };
         let sent = written.stamps.at(Stage::Sent).unwrap_or(begun);
         let load = sent.since(begun).as_secs_f64() / self.interval.as_secs_f64();
-        let Some(preset) = adapt.poll(dropped, load, sent) else { return Ok(()) };
+        let Some(preset) = chooser.poll(dropped, load, sent) else { return Ok(()) };
         self.video.set_preset(preset)?;
         self.stats.preset_steps += 1;
         self.controls.report(self.index, |status| preset.clone_into(&mut status.preset));

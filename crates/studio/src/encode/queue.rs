@@ -3,7 +3,7 @@
 
 use super::Error;
 use glassline_io::queue::{self, DropPolicy, Taken};
-use glassline_media::{AccessUnit, Picture, Stamps, Ticks};
+use glassline_media::{AccessUnit, FrameRate, Picture, Stamps, Ticks};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -19,8 +19,9 @@ const MAX_SOUND: usize = 1000;
 /// What goes to a rendition.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// A picture to code, its time stamp, when it passed what on its way here, and whether it has to become a key frame.
-    Picture { picture: Picture, pts: Ticks, stamps: Stamps, key: bool },
+    /// A picture to code, its time stamp, when it passed what on its way here, and whether it has to become a key frame. `rate` is that
+    /// of the rendition from this picture on.
+    Picture { picture: Picture, pts: Ticks, stamps: Stamps, key: bool, rate: FrameRate },
     /// Coded sound.
     Sound(AccessUnit),
 }
@@ -166,10 +167,12 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Arc;
 
+    const FIFTY: FrameRate = FrameRate::new(50, 1).unwrap();
+
     fn picture(number: i64) -> Work {
         let picture = Picture::new(PixelFormat::I420, Size::new(2, 2).unwrap(), Time::ZERO);
         let stamps = Stamps::captured_at(Time::ZERO);
-        Work::Picture { picture, pts: Ticks(number), stamps, key: number == 1 }
+        Work::Picture { picture, pts: Ticks(number), stamps, key: number == 1, rate: FIFTY }
     }
 
     fn sound() -> Work {
@@ -257,7 +260,9 @@ mod tests {
     }
     fn frame(number: i64, key: bool) -> Work {
         match picture(number) {
-            Work::Picture { picture, pts, stamps, .. } => Work::Picture { picture, pts, stamps, key },
+            Work::Picture { picture, pts, stamps, .. } => {
+                Work::Picture { picture, pts, stamps, key, rate: FIFTY }
+            }
             other @ Work::Sound(_) => other,
         }
     }

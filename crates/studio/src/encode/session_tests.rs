@@ -9,7 +9,7 @@ use crate::capture::{Consumer, Format, Item, Length, Source};
 use crate::output::{self, Demand, Output, Packets};
 use glassline_io::clock::Clock;
 use glassline_measure::pattern::Pattern;
-use glassline_media::bitstream::h264::{NalType, Sei, nals};
+use glassline_media::bitstream::h264::{NalType, Sei, Sps, nals};
 use glassline_media::container::ts::packet::packets;
 use glassline_media::container::ts::{Demuxer, Event, PACKET_BYTES, Packet};
 use glassline_media::quantity::Bitrate;
@@ -96,7 +96,7 @@ impl Fed {
             threads.push(std::thread::spawn(move || pipeline.run(&queue, &mut output)));
         }
         let sound = sound.map(|encoder| Sound { encoder, renditions: (0..queues.len()).collect() });
-        let feed = Arc::new(Feed::new(queues, sound.into_iter().collect(), controls.clone()));
+        let feed = Arc::new(Feed::new(queues, sound.into_iter().collect(), controls.clone(), format));
         Fed { feed, controls, streams, threads, pattern: Pattern::new(size, rate), pushed: 0 }
     }
 
@@ -233,7 +233,7 @@ fn a_wall_clock_that_is_set_in_mid_run_disturbs_neither_stamps_nor_clock_nor_pac
     let pipeline = Pipeline::new(format, &settings, None, controls.clone(), place(0), clock).unwrap();
     let stream = Arc::<Mutex<Vec<u8>>>::default();
     let into = Arc::clone(&stream);
-    let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], Vec::new(), controls));
+    let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], Vec::new(), controls, format));
     let output: Box<dyn Output> = Box::new(Kept(into));
     let renditions = [(pipeline, Arc::clone(&queue), output)].into_iter();
     Running::start(source, feed, renditions).unwrap().join().result.unwrap();
@@ -344,7 +344,7 @@ fn a_failing_output_ends_the_session() {
         (pipeline, Arc::clone(&queues[index]), output)
     };
     let renditions = vec![rendition(0, Box::new(Kept(Arc::default()))), rendition(1, Box::new(Full))];
-    let feed = Arc::new(Feed::new(queues.to_vec(), Vec::new(), controls.clone()));
+    let feed = Arc::new(Feed::new(queues.to_vec(), Vec::new(), controls.clone(), format));
     let ended = Running::start(source, feed, renditions.into_iter()).unwrap().join();
     assert_eq!(ended.stats.len(), 2);
     assert!(matches!(ended.result, Err(Error::Output(output::Error::ReaderGone))));
@@ -488,4 +488,83 @@ fn sound_beside_a_look_ahead_stands_beside_the_pictures_of_its_time() {
     }
     assert_eq!(counts[0], 50);
     assert!(counts[1] >= 399, "{counts:?}");
+}
+
+/// Sizes of the pictures that key frames announce, and how many pictures follow each.
+fn sizes(units: &[AccessUnit]) -> Vec<(u32, usize)> {
+    let mut sizes: Vec<(u32, usize)> = Vec::new();
+    for unit in units {
+        let set = nals(&unit.data).find(|nal| nal.kind() == NalType::Sps);
+        if let Some(width) = set.map(|set| Sps::parse(set.payload()).unwrap().width_px)
+            && sizes.last().is_none_or(|(last, _)| *last != width)
+        {
+            assert!(unit.random_access);
+            sizes.push((width, 0));
+        }
+        sizes.last_mut().unwrap().1 += 1;
+    }
+    sizes
+}
+
+#[test]
+fn another_size_begins_with_a_key_frame_of_its_own_and_loses_no_picture() {
+    let mut fed = Fed::start_shifted(&[small(), slow()], None, Ticks(7_200));
+    (0..20).for_each(|_| fed.push());
+    let size = Size::new(160, 90).unwrap();
+    fed.controls.set_size(0, size).unwrap();
+    fed.controls.set_size(1, size).unwrap();
+    (0..20).for_each(|_| fed.push());
+    // Back to the source's.
+    fed.controls.set_size(0, Size::new(320, 180).unwrap()).unwrap();
+    (0..10).for_each(|_| fed.push());
+    let status = fed.controls.clone();
+    let streams = fed.finish();
+    assert_eq!(sizes(&units(&streams[0]).0), [(320, 20), (160, 20), (320, 10)]);
+    let outside = units(&streams[1]).0;
+    assert_eq!(sizes(&outside), [(320, 20), (160, 30)]);
+    assert!(outside.windows(2).all(|pair| pair[0].dts < pair[1].dts));
+    assert_eq!(status.status()[1].name, "160x90@25");
+}
+
+#[test]
+fn another_preset_or_picture_rate_holds_from_the_next_picture_on() {
+    let mut fed = Fed::start(&[small()], None);
+    (0..10).for_each(|_| fed.push());
+    // Pictures that wait in the queue would be coded by it, too.
+    fed.wait(0, 10);
+    fed.controls.set_preset(0, "fast").unwrap();
+    (0..10).for_each(|_| fed.push());
+    fed.wait(0, 20);
+    assert_eq!(fed.controls.status()[0].preset, "fast");
+    fed.controls.set_rate(0, FrameRate::new(5, 1).unwrap()).unwrap();
+    (0..25).for_each(|_| fed.push());
+    let status = fed.controls.clone();
+    let video = units(&fed.finish()[0]).0;
+    let numbers: Vec<i64> = video.iter().map(|unit| (unit.pts - video[0].pts).0 / 3_600).collect();
+    assert_eq!(numbers, (0..20).chain((20..45).step_by(5)).collect::<Vec<_>>());
+    assert!(video[10].random_access && video[20].random_access);
+    assert_eq!(status.status()[0].name, "320x180@5");
+    // CABAC, which the preset of before does without.
+    let profile = |unit: &AccessUnit| {
+        let set = nals(&unit.data).find(|nal| nal.kind() == NalType::Sps).unwrap();
+        Sps::parse(set.payload()).unwrap().profile
+    };
+    assert!(profile(&video[0]) < profile(&video[10]));
+}
+
+#[test]
+fn what_cannot_be_changed_is_refused_and_changes_nothing() {
+    let fed = Fed::start(&[small()], None);
+    let size = |width, height| fed.controls.set_size(0, Size::new(width, height).unwrap());
+    assert_eq!(size(161, 90), Err(ControlError::Size(Size::new(161, 90).unwrap())));
+    assert!(size(14, 90).is_err() && size(16, 16).is_ok());
+    let rate = FrameRate::new(10, 1).unwrap();
+    let source_rate = FrameRate::new(25, 1).unwrap();
+    assert_eq!(fed.controls.set_rate(0, rate), Err(ControlError::FrameRate { rate, source_rate }));
+    assert_eq!(fed.controls.set_preset(0, "3"), Err(ControlError::Preset("3".to_owned())));
+    assert!(matches!(
+        fed.controls.set_preset(1, "fast"),
+        Err(ControlError::NoRendition { index: 1, count: 1 })
+    ));
+    fed.finish();
 }

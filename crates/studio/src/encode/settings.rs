@@ -1,6 +1,7 @@
 //! How pictures are coded.
 
 use super::ParseError;
+use super::auto::{AUTO, OPENED};
 use super::keyint::Keyint;
 use crate::capture::Format;
 use glassline_codec::h264::x264::{self, Crf, KeyInterval, Level, LookAhead, Profile, Tune};
@@ -22,7 +23,7 @@ pub const BITRATE: Bitrate = Bitrate::from_bits_per_second(5_000_000);
 /// How pictures are coded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How x264 weighs speed against quality: one of [`x264::PRESETS`].
+    /// How x264 weighs speed against quality: one of [`x264::PRESETS`], or [`AUTO`], which finds out the slowest that is sustained.
     pub preset: String,
     /// The mean, and over the VBV the maximum.
     pub bitrate: Bitrate,
@@ -116,6 +117,11 @@ impl Settings {
         (used < asked).then(|| rate.time_of(used.into()))
     }
 
+    /// Whether the preset is found out.
+    pub(super) fn is_auto(&self) -> bool {
+        self.preset == AUTO
+    }
+
     /// Whether the stream has a delay of its own, for quality.
     pub(super) fn is_delayed(&self) -> bool {
         self.look_ahead.is_some() || self.bframes.is_some_and(|count| count > 0)
@@ -142,7 +148,7 @@ impl Settings {
             RateControl::X264 => false,
         };
         x264::Settings {
-            preset: self.preset.clone(),
+            preset: if self.is_auto() { OPENED.to_owned() } else { self.preset.clone() },
             vbv,
             rate_control: if predicted { x264::RateControl::Predicted } else { x264::RateControl::X264 },
             key_interval: if common_keys { KeyInterval::Time(Duration::MAX) } else { self.keyint.x264() },

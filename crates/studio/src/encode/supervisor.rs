@@ -8,7 +8,7 @@
 //! Each has a thread that sees to it. One that fails is told in the log and in its status, and tried again; nothing else is
 //! touched by it.
 
-use super::control::{Controls, Status};
+use super::control::{Change, Controls, Status};
 use super::encoding::{Encoding, Stopper};
 use super::{ControlError, Error, Request, Result};
 use crate::output::{Output, RelayOutput};
@@ -16,7 +16,6 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
 use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, contain};
-use glassline_media::quantity::Bitrate;
 use glassline_streams::Streams;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -100,7 +99,16 @@ struct State {
     error: Option<String>,
     restarts: u64,
     /// What was asked for while it ran, of which stream, and holds until its request changes.
-    bitrates: BTreeMap<usize, Bitrate>,
+    changes: BTreeMap<usize, Vec<Change>>,
+}
+
+impl State {
+    /// Keeps a change of stream `index`, in place of an earlier one of its kind.
+    fn keep(&mut self, index: usize, change: &Change) {
+        let changes = self.changes.entry(index).or_default();
+        changes.retain(|known| std::mem::discriminant(known) != std::mem::discriminant(change));
+        changes.push(change.clone());
+    }
 }
 
 #[derive(Default)]
@@ -164,15 +172,15 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Changes the stream's bit rate, without a key frame; it holds until its request changes.
+    /// Makes a change to the stream while its encoder runs; it holds until its request changes.
     ///
     /// # Errors
-    /// Where no encoder makes it now, or not at this rate.
-    pub fn set_bitrate(&self, name: &StreamName, bitrate: Bitrate) -> Result<(), NotControlled> {
+    /// Where no encoder makes it now, or not so.
+    pub fn change(&self, name: &StreamName, change: &Change) -> Result<(), NotControlled> {
         let (encoder, index) = self.find(name)?;
         let controls = encoder.controls()?;
-        controls.set_bitrate(index, bitrate).map_err(NotControlled::Refused)?;
-        encoder.lock().bitrates.insert(index, bitrate);
+        controls.change(index, change).map_err(NotControlled::Refused)?;
+        encoder.lock().keep(index, change);
         Ok(())
     }
 
@@ -231,7 +239,7 @@ impl Encoder {
         *own = wanted.clone();
         drop(own);
         let mut state = self.lock();
-        state.bitrates.clear();
+        state.changes.clear();
         match &state.phase {
             Phase::Running(_, controls) => {
                 let mut bitrates = wanted.request.bitrates().into_iter().enumerate();
@@ -315,8 +323,10 @@ impl Encoder {
         let EncoderRequest { request, streams: names, .. } = self.request().clone();
         // The names are acquired when all else is there: until then another publisher keeps the one that it has.
         let encoding = Encoding::open(&request, Clock::new())?;
-        for (&index, &bitrate) in &self.lock().bitrates {
-            encoding.controls().set_bitrate(index, bitrate)?;
+        for (&index, changes) in &self.lock().changes {
+            for change in changes {
+                encoding.controls().change(index, change)?;
+            }
         }
         if self.lock().stopping {
             return Ok(());

@@ -4,6 +4,7 @@ use super::*;
 use crate::encode::sound::Audio;
 use crate::encode::{Keyint, Settings};
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
+use glassline_media::quantity::Bitrate;
 use glassline_streams::{FreeNames, NoThreads};
 use glassline_test_support::program::Scratch;
 use glassline_test_support::wait::until;
@@ -175,8 +176,11 @@ fn a_stream_that_no_encoder_makes_cannot_be_asked_for_anything() {
     desk.arrange(&[pattern("a")]);
     desk.running("a");
     assert_eq!(desk.supervisor.request_key_frame(&name("b")), Err(NotControlled::NotBuiltIn));
-    assert_eq!(desk.supervisor.set_bitrate(&name("b"), rate(9_000)), Err(NotControlled::NotBuiltIn));
-    let refused = desk.supervisor.set_bitrate(&name("a"), rate(1));
+    assert_eq!(
+        desk.supervisor.change(&name("b"), &Change::Bitrate(rate(9_000))),
+        Err(NotControlled::NotBuiltIn)
+    );
+    let refused = desk.supervisor.change(&name("a"), &Change::Bitrate(rate(1)));
     let expected = ControlError::OutOfRange { bitrate: rate(1) };
     assert_eq!(refused, Err(NotControlled::Refused(expected)));
 }
@@ -198,7 +202,7 @@ fn each_rendition_is_a_stream_whose_bit_rate_changes_alone() {
     desk.arrange(&[ladder]);
     assert_eq!((desk.running("high").name, desk.running("low").name), ("64x48@50".into(), "32x24@25".into()));
     assert_eq!((desk.status("low").section, desk.supervisor.statuses().len()), ("high".to_owned(), 2));
-    desk.supervisor.set_bitrate(&name("low"), rate(60_000)).unwrap();
+    desk.supervisor.change(&name("low"), &Change::Bitrate(rate(60_000))).unwrap();
     until("the new rate", || desk.running("low").bitrate_bps == 60_000);
     assert_eq!(desk.running("high").bitrate_bps, 300_000);
 }
@@ -208,7 +212,7 @@ fn a_bit_rate_that_was_asked_for_holds_when_the_encoder_begins_again() {
     let desk = Desk::new();
     desk.arrange(&[pattern("a")]);
     desk.running("a");
-    desk.supervisor.set_bitrate(&name("a"), rate(200_000)).unwrap();
+    desk.supervisor.change(&name("a"), &Change::Bitrate(rate(200_000))).unwrap();
     until("the new rate", || desk.running("a").bitrate_bps == 200_000);
     // A stream that the relay has ended takes nothing more: the encoder fails.
     desk.streams.end(&desk.streams.find(&name("a")).unwrap());
@@ -254,12 +258,12 @@ fn a_request_with_another_bit_rate_alone_changes_it_as_the_encoder_runs() {
 #[test]
 fn one_that_waits_takes_another_bit_rate_for_its_next_attempt() {
     let encoder = still(pattern("a"), Phase::Waiting(Instant::now()));
-    encoder.lock().bitrates.insert(0, rate(9_000));
+    encoder.lock().keep(0, &Change::Bitrate(rate(9_000)));
     let mut other = pattern("a");
     other.request.settings.bitrate = rate(150_000);
     assert!(encoder.adopt(&other));
     assert_eq!(*encoder.request(), other);
-    assert!(encoder.lock().bitrates.is_empty(), "what was asked for before holds until the request changes");
+    assert!(encoder.lock().changes.is_empty(), "what was asked for before holds until the request changes");
 }
 
 #[test]

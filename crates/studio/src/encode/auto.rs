@@ -1,0 +1,227 @@
+//! `--preset auto`: the slowest preset that this machine sustains, found while it runs.
+//!
+//! ```text
+//!            pictures take too long, or are left out: at once, a preset or two faster
+//!   preset ◄──────────────────────────────────────────────────────────────────────────
+//!          ──────────────────────────────────────────────────────────────────────────►
+//!            there has been room for the next slower one for a while: one at a time
+//! ```
+//! A slower preset that did not hold is tried again after twice the time. One that was left because something else took the
+//! processor is taken again soon after.
+
+use glassline_codec::h264::x264;
+use glassline_media::Time;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What the preset is called that is found out.
+pub const AUTO: &str = "auto";
+/// What the encoder is opened with: parameter sets announce its tools, and faster presets leave them unused.
+pub(super) const OPENED: &str = "slow";
+/// What it begins with, in [`x264::PRESETS`].
+const START: usize = 2;
+/// The slowest: `veryslow`. `placebo` is no better to look at.
+const SLOWEST: usize = 8;
+/// How much time presets take, relative to each other: measured with 720p and one slice a thread. An error of a third delays a step, or
+/// takes it back.
+const COSTS: [f64; SLOWEST + 1] = [1.0, 1.4, 1.9, 2.6, 3.3, 3.9, 5.6, 9.5, 15.0];
+/// A step gets this long to help before the next.
+const STEP_INTERVAL: Duration = Duration::from_millis(300);
+/// There must have been room for so long before a slower preset.
+const CALM: Duration = Duration::from_secs(3);
+/// The same behind steps that did not hold, at most.
+const CALM_MAX: Duration = Duration::from_secs(300);
+/// A step that is taken back within this time did not hold.
+const TRIAL: Duration = Duration::from_secs(5);
+/// The largest share of a picture's time that the next slower preset may be expected to take.
+const ROOM: f64 = 0.65;
+/// Pictures whose mean share is above [`FULL`] are too many.
+const RECENT: usize = 5;
+const FULL: f64 = 0.9;
+
+/// Chooses a preset by how long pictures take and what was left out.
+#[derive(Clone, Debug)]
+pub(super) struct Auto {
+    at: usize,
+    dropped: u64,
+    stepped: Time,
+    /// When it last stepped to a slower preset, and none since then to a faster one.
+    trial: Option<Time>,
+    /// For each preset, how long there must have been room before it is tried.
+    patience: [Duration; SLOWEST + 1],
+    /// Shares of pictures' times, the newest last.
+    loads: VecDeque<(Time, f64)>,
+}
+
+impl Auto {
+    /// Begins at `veryfast`.
+    pub(super) fn new(now: Time) -> Auto {
+        let patience = [CALM; SLOWEST + 1];
+        Auto { at: START, dropped: 0, stepped: now, trial: None, patience, loads: VecDeque::new() }
+    }
+
+    /// The preset that holds.
+    pub(super) fn preset(&self) -> &'static str {
+        x264::PRESETS[self.at]
+    }
+
+    /// Asked after each picture: `dropped` pictures so far, `load` the share of a picture's time that this one took.
+    /// Returns the preset to change to.
+    pub(super) fn poll(&mut self, dropped: u64, load: f64, now: Time) -> Option<&'static str> {
+        let drops = dropped > std::mem::replace(&mut self.dropped, dropped);
+        self.loads.push_back((now, load));
+        let longest = self.patience.get(self.at + 1).copied().unwrap_or(CALM).min(CALM);
+        while self.loads.len() > RECENT && self.loads.front().is_some_and(|(at, _)| now.since(*at) > longest)
+        {
+            self.loads.pop_front();
+        }
+        let since = now.since(self.stepped);
+        if (drops || self.is_full()) && since >= STEP_INTERVAL && self.at > 0 {
+            return Some(self.step_down(load, now));
+        }
+        let next = self.at + 1;
+        let waited = since >= self.patience.get(next).copied().unwrap_or(Duration::MAX);
+        (next <= SLOWEST && waited && self.has_room(next)).then(|| {
+            self.trial = Some(now);
+            self.step(next, now)
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        let recent = self.loads.iter().rev().take(RECENT);
+        self.loads.len() >= RECENT && recent.map(|(_, load)| load).sum::<f64>() / RECENT as f64 > FULL
+    }
+
+    /// Whether nine of ten pictures of late would have had room with preset `next`.
+    fn has_room(&self, next: usize) -> bool {
+        let expected = |load: f64| load * COSTS[next] / COSTS[self.at];
+        let too_long = self.loads.iter().filter(|(_, load)| expected(*load) > ROOM).count();
+        too_long * 10 <= self.loads.len()
+    }
+
+    fn step_down(&mut self, load: f64, now: Time) -> &'static str {
+        let did_not_hold = self.trial.take().is_some_and(|begun| now.since(begun) < TRIAL);
+        if did_not_hold {
+            let patience = &mut self.patience[self.at];
+            *patience = (*patience * 2).min(CALM_MAX);
+        }
+        let steps = if load > 1.5 { 2 } else { 1 };
+        self.step(self.at.saturating_sub(steps), now)
+    }
+
+    fn step(&mut self, to: usize, now: Time) -> &'static str {
+        self.at = to;
+        self.stepped = now;
+        // What pictures took with another preset says nothing of this one.
+        self.loads.clear();
+        self.preset()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A machine on which `ultrafast` takes `share` of a picture's time, 25 pictures a second; every picture that takes longer than
+    /// its time leaves out what does not fit into a queue of two.
+    struct Machine {
+        auto: Auto,
+        now: Time,
+        dropped: u64,
+        behind: f64,
+    }
+
+    impl Machine {
+        fn new() -> Machine {
+            let now = Time::from_millis(100_000);
+            Machine { auto: Auto::new(now), now, dropped: 0, behind: 0.0 }
+        }
+
+        /// Runs for so many seconds; returns the pictures left out in each of them.
+        fn run(&mut self, seconds: usize, share: f64) -> Vec<u64> {
+            (0..seconds)
+                .map(|_| {
+                    let before = self.dropped;
+                    (0..25).for_each(|_| self.picture(share));
+                    self.dropped - before
+                })
+                .collect()
+        }
+
+        fn picture(&mut self, share: f64) {
+            self.now += Duration::from_millis(40);
+            let load = share * COSTS[self.auto.at];
+            self.behind = (self.behind + load - 1.0).max(0.0);
+            if self.behind > 2.0 {
+                self.behind -= 1.0;
+                self.dropped += 1;
+            }
+            self.auto.poll(self.dropped, load, self.now);
+        }
+    }
+
+    #[test]
+    fn the_slowest_preset_with_room_is_found_and_kept() {
+        for (share, preset) in [
+            (0.12, "medium"),
+            (0.2, "faster"),
+            (0.01, "veryslow"),
+            (0.3, "veryfast"),
+            (0.6, "superfast"),
+            (0.7, "ultrafast"),
+        ] {
+            let mut machine = Machine::new();
+            machine.run(60, share);
+            assert_eq!(machine.auto.preset(), preset, "{share}");
+            let left_out = machine.run(120, share);
+            assert_eq!((machine.auto.preset(), left_out.iter().sum::<u64>()), (preset, 0), "{share}");
+        }
+    }
+
+    #[test]
+    fn what_takes_the_processor_for_ten_seconds_costs_no_picture_after_two_and_no_preset_for_long() {
+        let mut machine = Machine::new();
+        machine.run(40, 0.1);
+        let before = machine.auto.preset();
+        let left_out = machine.run(10, 0.25);
+        assert_eq!(left_out[2..].iter().sum::<u64>(), 0, "{left_out:?}");
+        assert_ne!(machine.auto.preset(), before);
+        let left_out = machine.run(40, 0.1);
+        assert_eq!((machine.auto.preset(), left_out.iter().sum::<u64>()), (before, 0));
+    }
+
+    #[test]
+    fn a_slower_preset_that_does_not_hold_is_tried_after_twice_the_time() {
+        let mut auto = Auto::new(Time::ZERO);
+        let mut tries = Vec::new();
+        // All looks well until it is slower than `veryfast`.
+        for number in 1..=25 * 60 {
+            let now = Time::from_millis(40 * number);
+            let load = if auto.at > START { 1.2 } else { 0.1 };
+            let before = auto.at;
+            if auto.poll(0, load, now).is_some() && auto.at > before {
+                tries.push(now.as_nanos() / 1_000_000_000);
+            }
+        }
+        let waits: Vec<u64> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(waits.len() >= 3 && waits.windows(2).all(|pair| pair[1] >= 2 * pair[0] - 2), "{waits:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_loads_and_drops_lead_to_a_preset(
+            steps in proptest::collection::vec((0.0f64..5.0, any::<bool>(), 0u64..2_000), 0..300),
+        ) {
+            let mut auto = Auto::new(Time::ZERO);
+            let (mut now, mut dropped) = (Time::ZERO, 0);
+            for (load, drops, millis) in steps {
+                now += Duration::from_millis(millis);
+                dropped += u64::from(drops);
+                let stepped = auto.poll(dropped, load, now);
+                prop_assert!(auto.at <= SLOWEST);
+                prop_assert!(stepped.is_none_or(|preset| preset == auto.preset()));
+            }
+        }
+    }
+}
