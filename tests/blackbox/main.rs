@@ -27,6 +27,7 @@ mod edge_routes;
 mod encode;
 mod encode_inside;
 mod encode_outputs;
+mod encode_quality;
 mod experiment;
 mod flight;
 mod flv_packaged;
