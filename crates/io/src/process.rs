@@ -80,11 +80,18 @@ pub fn prefer_thread() -> bool {
     rustix::process::setpriority_process(Some(rustix::thread::gettid()), -20).is_ok()
 }
 
-/// Has the calling thread, and those that it starts, run when others have nothing to do, or for a fiftieth of the time of each that
-/// has (`nice` 19): for work that may come late.
+/// Has the calling thread, and those that it starts, run when others have nothing to do (`SCHED_IDLE`): for work that may come late.
+/// A processor that does such work is as good as one without any to a thread that wakes up; with a low `nice` value alone two
+/// of these would be put on one processor while the other one does work that may wait.
+#[allow(unsafe_code)]
 pub fn defer_thread() {
-    // Lower is always allowed (setpriority(2)).
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 19);
+    let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the pointer is to a whole structure, which the kernel only reads; 0 is the calling thread.
+    let is_deferred = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const priority) == 0 };
+    if !is_deferred {
+        // Lower is always allowed (setpriority(2)).
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 19);
+    }
 }
 
 /// Has the calling thread's sleeps end when they are to, and not up to 50 µs later, as is usual so that wake-ups can be put
@@ -132,13 +139,20 @@ mod tests {
 
     #[test]
     fn a_deferred_thread_hands_its_priority_on_and_leaves_others_alone() {
-        let nice = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
-        let before = nice();
+        let policy = || {
+            let status = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            let fields: Vec<&str> = status.rsplit(')').next().unwrap().split_whitespace().collect();
+            // Field 41 of proc_pid_stat(5); those behind the name begin with the third.
+            fields[41 - 3].parse::<i32>().unwrap()
+        };
+        let before = policy();
         let deferred = std::thread::spawn(move || {
             defer_thread();
-            (nice(), std::thread::spawn(nice).join().unwrap())
+            (policy(), std::thread::spawn(policy).join().unwrap())
         });
-        assert_eq!((deferred.join().unwrap(), nice()), ((19, 19), before));
+        let idle = libc::SCHED_IDLE;
+        assert_eq!((deferred.join().unwrap(), policy()), ((idle, idle), before));
+        assert_ne!(before, idle);
     }
 
     #[test]

@@ -218,6 +218,10 @@ impl Encoding {
             let queue = if has_hurry { Queue::new } else { Queue::unhurried };
             renditions.push(Rendition { rung, pipeline, queue: Arc::new(queue(source.is_live())) });
         }
+        let (unhurried, hurried): (Vec<_>, Vec<_>) =
+            renditions.iter_mut().partition(|rendition| rendition.rung.settings.is_delayed());
+        let hurried: Vec<Arc<Queue>> = hurried.iter().map(|rendition| Arc::clone(&rendition.queue)).collect();
+        unhurried.into_iter().for_each(|rendition| rendition.pipeline.let_first(hurried.clone()));
         let queues = renditions.iter().map(|rendition| Arc::clone(&rendition.queue)).collect();
         let mut feed = Feed::new(queues, sounds.0, controls.clone(), format);
         if is_ladder {

@@ -113,6 +113,7 @@ impl Feed {
         self.obey(pictures);
         let turn = pictures.plan.picture(pts, key);
         let mut open = true;
+        let mut later = Vec::new();
         for (scaler, renditions) in &mut pictures.sizes {
             let mut takers = renditions.iter().filter(|&&index| pictures.plan.takes(index, turn)).peekable();
             if takers.peek().is_none() {
@@ -122,8 +123,15 @@ impl Feed {
             for &index in takers {
                 let (picture, rate) = (scaled.clone(), pictures.plan.rate(index));
                 let work = Work::Picture { picture, pts, stamps, key: turn.key, rate };
-                open &= self.queues.get(index).is_none_or(|queue| queue.push(work));
+                match self.queues.get(index) {
+                    Some(queue) if queue.has_hurry() => open &= queue.push(work),
+                    Some(queue) => later.push((queue, work)),
+                    None => {}
+                }
             }
+        }
+        for (queue, work) in later {
+            open &= queue.push(work);
         }
         open
     }

@@ -24,6 +24,7 @@ use glassline_media::bitstream::h264::write_capture;
 use glassline_media::container::ts::{MuxSettings, Muxer};
 use glassline_media::stamps::{ClockAccuracy, Previous, Record};
 use glassline_media::{AccessUnit, Codec, FrameRate, Picture, Size, Stage, Stamps, Ticks, Time, Utc};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Codes and muxes one rendition.
@@ -37,6 +38,8 @@ pub(super) struct Pipeline {
     /// Which rendition this is, for the controls.
     index: usize,
     chooser: Option<Chooser>,
+    /// Renditions without delay: this one codes when they have coded.
+    hurried: Vec<Arc<Queue>>,
     format: Format,
     settings: Settings,
     /// What a constant rate of the stream has room for.
@@ -175,6 +178,7 @@ impl Pipeline {
             controls,
             index,
             chooser: Chooser::of(settings, now),
+            hurried: Vec::new(),
             format,
             settings: settings.clone(),
             vbv,
@@ -193,6 +197,12 @@ impl Pipeline {
     /// Whether its pictures wait for others, and it has no hurry.
     pub(super) fn is_delayed(&self) -> bool {
         matches!(self.video, Coder::Delayed(_))
+    }
+
+    /// Has each picture coded when those of the renditions behind `queues` are, but no later than a picture's time. Threads of low
+    /// priority give the processor away at once, and still the others find its caches full of their pictures.
+    pub(super) fn let_first(&mut self, queues: Vec<Arc<Queue>>) {
+        self.hurried = queues;
     }
 
     /// Takes from `queue` until it ends, and gives `output` packets as soon as they are made.
@@ -288,6 +298,9 @@ impl Pipeline {
         queue: &Queue,
         output: &mut dyn Output,
     ) -> Result<()> {
+        for hurried in self.hurried.iter().filter(|_| queue.is_live()) {
+            hurried.wait_until_idle(self.interval);
+        }
         let dropped = queue.dropped();
         let begun = self.clock.now();
         let stamps = stamps.with(Stage::EncoderIn, begun);

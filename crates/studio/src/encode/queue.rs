@@ -5,6 +5,7 @@ use super::Error;
 use glassline_io::queue::{self, DropPolicy, Taken};
 use glassline_media::{AccessUnit, FrameRate, Picture, Stamps, Ticks};
 use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Pictures that wait at most. Two ride out an encoder that is late by less than a picture; with the one that is
@@ -41,7 +42,11 @@ pub(super) enum Popped {
 #[derive(Debug)]
 pub(super) struct Queue {
     live: bool,
+    has_hurry: bool,
     items: queue::Queue<Box<Work>, Oldest, Error>,
+    /// Whether no picture waits or is being coded.
+    idle: Mutex<bool>,
+    became_idle: Condvar,
 }
 
 /// Drops the oldest picture, or the oldest packet of sound, of a live source; any other source waits.
@@ -86,16 +91,18 @@ impl DropPolicy<Box<Work>> for Oldest {
 impl Queue {
     /// An empty queue. A `live` one drops its oldest picture where there is no room; otherwise the source waits.
     pub(super) fn new(live: bool) -> Queue {
-        Queue::with_room(live, MAX_PICTURES)
+        Queue::with_room(live, true)
     }
 
     /// The same for a rendition in which pictures may wait for each other.
     pub(super) fn unhurried(live: bool) -> Queue {
-        Queue::with_room(live, MAX_PICTURES_UNHURRIED)
+        Queue::with_room(live, false)
     }
 
-    fn with_room(live: bool, max_pictures: usize) -> Queue {
-        Queue { live, items: queue::Queue::new(Oldest { live, max_pictures, dropped: 0, key_owed: false }) }
+    fn with_room(live: bool, has_hurry: bool) -> Queue {
+        let max_pictures = if has_hurry { MAX_PICTURES } else { MAX_PICTURES_UNHURRIED };
+        let items = queue::Queue::new(Oldest { live, max_pictures, dropped: 0, key_owed: false });
+        Queue { live, has_hurry, items, idle: Mutex::new(true), became_idle: Condvar::new() }
     }
 
     /// Whether the source does not wait.
@@ -103,9 +110,38 @@ impl Queue {
         self.live
     }
 
+    /// Whether its pictures are to be coded before those of queues that have none.
+    pub(super) fn has_hurry(&self) -> bool {
+        self.has_hurry
+    }
+
     /// Appends an item; false once the queue was stopped and the source should end.
     pub(super) fn push(&self, item: Work) -> bool {
+        if is_picture(&item) {
+            *self.idle() = false;
+        }
         self.items.push(Box::new(item))
+    }
+
+    /// Waits until every picture that was pushed has been coded, `timeout` at most.
+    pub(super) fn wait_until_idle(&self, timeout: Duration) {
+        let waited = self.became_idle.wait_timeout_while(self.idle(), timeout, |idle| !*idle);
+        drop(waited);
+    }
+
+    fn idle(&self) -> MutexGuard<'_, bool> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The consumer is done with what it took last.
+    fn note_idle(&self) {
+        let mut idle = self.idle();
+        // Under the lock: a picture that is pushed now sets it again.
+        let none_waits = self.items.look(|waiting, _| !waiting.iter().any(|work| is_picture(work)));
+        if none_waits && !*idle {
+            *idle = true;
+            self.became_idle.notify_all();
+        }
     }
 
     /// Counts pictures that the source itself left out because it was late.
@@ -126,6 +162,8 @@ impl Queue {
     /// Ends both sides; what waits is dropped.
     pub(super) fn stop(&self) {
         self.items.stop();
+        *self.idle() = true;
+        self.became_idle.notify_all();
     }
 
     /// Takes the oldest item, and waits for one as long as `timeout` says (for ever where it is `None`).
@@ -133,6 +171,7 @@ impl Queue {
     /// # Errors
     /// The source's failure, after its last item.
     pub(super) fn pop(&self, timeout: Option<Duration>) -> Result<Popped, Error> {
+        self.note_idle();
         match self.items.take(timeout) {
             Taken::Item(work) => Ok(Popped::Work(work)),
             Taken::Timeout => Ok(Popped::Timeout),
@@ -300,6 +339,30 @@ mod tests {
         queue.stop();
         assert!(matches!(queue.pop(None), Ok(Popped::End)));
         assert!(!queue.push(picture(2)), "the source is told to end");
+    }
+
+    #[test]
+    fn it_is_idle_when_the_last_picture_is_done_with_and_not_when_it_is_taken() {
+        let queue = Queue::new(true);
+        let is_idle = || *queue.idle();
+        assert!(is_idle());
+        assert!(queue.push(packet(7)));
+        assert!(is_idle(), "sound is no picture");
+        assert!(queue.push(picture(1)) && queue.push(picture(2)));
+        pop(&queue);
+        assert_eq!((pop(&queue), is_idle()), (Some(1), false));
+        assert_eq!((pop(&queue), is_idle()), (Some(2), false));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| queue.wait_until_idle(Duration::from_secs(60)));
+            assert_eq!(pop(&queue), None);
+            waits.join().unwrap();
+        });
+        assert!(is_idle());
+        assert!(queue.push(picture(3)));
+        // One that never gets done keeps nothing waiting for longer than it may.
+        queue.wait_until_idle(Duration::from_millis(1));
+        queue.stop();
+        queue.wait_until_idle(Duration::from_secs(60));
     }
 
     #[test]
