@@ -54,6 +54,7 @@ mod worker;
 mod worker_load;
 
 pub use access::Access;
+pub use descriptors::DescriptorNeed;
 pub use first_bytes::FirstByteReport;
 pub use glassline_doors::output::Output;
 pub use glassline_doors::pull::Pull;
