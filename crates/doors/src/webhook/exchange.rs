@@ -130,7 +130,6 @@ fn write_all(wire: &mut Wire, poller: &Poller, mut bytes: &[u8], deadline: Time)
             Some(count) => bytes = bytes.get(count..).unwrap_or_default(),
             None => wait(poller, deadline)?,
         }
-        left(deadline)?;
     }
     while !wire.flush().map_err(Failure::Lost)? {
         wait(poller, deadline)?;
@@ -138,13 +137,11 @@ fn write_all(wire: &mut Wire, poller: &Poller, mut bytes: &[u8], deadline: Time)
     Ok(())
 }
 
-/// Reads until the answer's head is whole.
+/// Reads until the answer's head is whole. Bytes that come all the time end by their number, others by the deadline.
 fn read_head(wire: &mut Wire, poller: &Poller, url: &Url, deadline: Time) -> Result<Head, Failure> {
     let mut client = url.request(Method::Post).client(Limits::DEFAULT);
     let (mut room, mut input, mut received) = (vec![0; READ_BYTES_MIN], Vec::new(), 0_usize);
     loop {
-        // Also where bytes come all the time.
-        left(deadline)?;
         let count = match wire.read(&mut room).map_err(Failure::Lost)? {
             None => {
                 wait(poller, deadline)?;

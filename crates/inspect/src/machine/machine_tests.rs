@@ -237,6 +237,7 @@ fn queues_are_spread_where_there_are_processors_for_them() {
         ((2, 0), 2, State::Ok),
         ((2, 0), 4, State::Better),
         ((2, 1), 4, State::Better),
+        ((3, 0), 16, State::Better),
         ((4, 0), 16, State::Ok),
         ((0, 0), 4, State::Ok),
     ] {
