@@ -1,7 +1,7 @@
 //! The command line. Each command's arguments are in its own module; this module only combines them.
 
 use crate::{
-    completions, decode, direct, encode, key, lab, link, logging, probe, raw, send_raw, serve, sign,
+    completions, decode, direct, doctor, encode, key, lab, link, logging, probe, raw, send_raw, serve, sign,
 };
 use clap::{CommandFactory, Parser, Subcommand};
 use glassline_io::containment::Outside;
@@ -26,6 +26,7 @@ Examples:
   glassline send-raw --help          send uncompressed video over RTP (ST 2110)
   glassline link --help              message channels over an encrypted link on a bad network
   glassline probe recording.ts       analyse a transport stream
+  glassline doctor                   what this machine has and lacks, and what to type
   glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
   glassline completions bash         print the shell completion for bash
 
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     Link(Box<link::Args>),
     Key(key::Args),
     Probe(probe::Args),
+    Doctor(doctor::Args),
     Lab(Box<lab::Args>),
     Sign(sign::Args),
     Completions(completions::Args),
@@ -73,6 +75,7 @@ impl Command {
             Command::Link(args) => link::run(&args),
             Command::Key(args) => key::run(&args),
             Command::Probe(args) => probe::run(&args),
+            Command::Doctor(args) => doctor::run(&args),
             Command::Lab(args) => lab::run(*args),
             Command::Sign(args) => sign::run(&args),
             Command::Completions(args) => completions::run(&args, Cli::command()),

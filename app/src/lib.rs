@@ -14,6 +14,7 @@ mod config;
 mod corpus;
 mod decode;
 mod direct;
+mod doctor;
 mod durations;
 mod encode;
 mod failure;

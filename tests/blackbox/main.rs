@@ -14,6 +14,7 @@ mod demo;
 mod direct;
 #[cfg(feature = "av1")]
 mod direct_av1;
+mod doctor;
 mod draining;
 mod edge;
 mod edge_coded;

@@ -8,13 +8,36 @@ use super::error::Location;
 use super::{Config, ConfigError, Secret, validate, wording};
 use glassline_io::secret_file::{self, SecretFileError};
 use glassline_io::small_file::{Accept, Bounds, SmallFile};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
+
+/// A file that holds a key, and where the key belongs.
+pub(crate) struct KeyFile<'a> {
+    /// The configuration's key, as in `publish.key_file`.
+    pub(crate) name: String,
+    /// What it holds, for people.
+    pub(crate) what: &'static str,
+    /// The file, relative to the working directory.
+    pub(crate) file: PathBuf,
+    key: &'a mut Option<Secret>,
+}
 
 impl Config {
     /// Reads the file at `path` and the key files that it names. A file is refused unless it is of a kind that
     /// `accept` allows.
     pub(crate) fn load(path: &Path, accept: Accept) -> Result<Config, ConfigError> {
+        let mut config = Config::load_without_keys(path, accept)?;
+        for KeyFile { file, what, key, .. } in config.key_files(path) {
+            *key = Some(read_key(&file, what, accept)?);
+        }
+        for doubt in config.doubts() {
+            tracing::warn!("{}: {doubt}", path.display());
+        }
+        Ok(config)
+    }
+
+    /// The same without its key files, which the user may not be allowed to read.
+    pub(crate) fn load_without_keys(path: &Path, accept: Accept) -> Result<Config, ConfigError> {
         let file = SmallFile::open(path, accept, Bounds::default())?;
         let is_private = secret_file::check(&file, path);
         let mut config = Config::parse(&file.read_text()?, path)?;
@@ -24,7 +47,7 @@ impl Config {
             tracing::warn!("{exposed}; or put its keys into files of their own (key_file)");
         }
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Config { publish, viewer, stream, encode, log, tls, upstream, .. } = &mut config;
+        let Config { stream, encode, log, tls, upstream, .. } = &mut config;
         for file in tls.certificates.iter_mut().flat_map(|files| [&mut files.chain, &mut files.key]) {
             *file = folder.join(&*file);
         }
@@ -37,25 +60,28 @@ impl Config {
             *section = std::mem::take(section).in_folder(folder);
         }
         log.access = log.access.take().map(|file| folder.join(file));
+        Ok(config)
+    }
+
+    /// The key files that the configuration at `path` names, each with the place of its key.
+    pub(crate) fn key_files(&mut self, path: &Path) -> Vec<KeyFile<'_>> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let Config { publish, viewer, stream, .. } = self;
         let general = [
-            ("publish key", &publish.key_file, &mut publish.key),
-            ("viewer key", &viewer.key_file, &mut viewer.key),
+            ("publish.key_file".to_owned(), "publish key", &publish.key_file, &mut publish.key),
+            ("viewer.key_file".to_owned(), "viewer key", &viewer.key_file, &mut viewer.key),
         ];
-        let own = stream.values_mut().flat_map(|stream| {
+        let own = stream.iter_mut().flat_map(|(name, stream)| {
+            let key = |key: &str| format!("stream.{name}.{key}");
             [
-                ("publish key", &stream.publish_key_file, &mut stream.publish_key),
-                ("viewer key", &stream.viewer_key_file, &mut stream.viewer_key),
+                (key("publish_key_file"), "publish key", &stream.publish_key_file, &mut stream.publish_key),
+                (key("viewer_key_file"), "viewer key", &stream.viewer_key_file, &mut stream.viewer_key),
             ]
         });
-        for (what, file, key) in general.into_iter().chain(own) {
-            if let Some(file) = file {
-                *key = Some(read_key(&folder.join(file), what, accept)?);
-            }
-        }
-        for doubt in config.doubts() {
-            tracing::warn!("{}: {doubt}", path.display());
-        }
-        Ok(config)
+        let named = |(name, what, file, key): (String, _, &Option<PathBuf>, _)| {
+            Some(KeyFile { name, what, file: folder.join(file.as_ref()?), key })
+        };
+        general.into_iter().chain(own).filter_map(named).collect()
     }
 
     /// Warnings about settings that are valid but probably a mistake. Call this after the key files have been read.

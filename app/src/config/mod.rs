@@ -17,8 +17,10 @@ mod wording;
 
 pub(crate) use edge::{Package, Upstream, server};
 pub(crate) use error::ConfigError;
-pub(crate) use load::read_key;
-pub(crate) use section::{Admin, Demo, Log, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer};
+pub(crate) use load::{KeyFile, read_key};
+pub(crate) use section::{
+    Admin, Certificate, Demo, Log, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer,
+};
 
 use crate::encode::EncodeOptions;
 use glassline_delivery::policy::Hosts;

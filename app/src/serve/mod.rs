@@ -132,7 +132,8 @@ fn stream_settings(config: &Config, own: Option<&config::Stream>) -> stream::Set
     }
 }
 
-fn settings(config: &Config) -> Settings {
+/// The configuration as settings of the relay.
+pub(crate) fn settings(config: &Config) -> Settings {
     let own_settings = |(name, own): (&String, &config::Stream)| {
         Some((StreamName::parse(name)?, stream_settings(config, Some(own))))
     };

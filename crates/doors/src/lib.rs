@@ -3,6 +3,7 @@
 //! ```text
 //! pull   ─ a thread that fetches streams from where they are (HTTP, UDP, RTP) ─► Streams::publish
 //! output ─ a thread that sends streams in datagrams (UDP, RTP) ◄─ StreamReader
+//! webhook ─ threads that tell receivers of events, by POST
 //! wire   ─ a socket with or without TLS, as a connection reads and writes it; `outgoing` waits for room in it
 //! tls_ends ─ TLS of connections that the next process serves
 //! ```
@@ -21,6 +22,7 @@ mod testing;
 #[cfg(test)]
 mod testing_tls;
 pub mod tls_ends;
+pub mod webhook;
 pub mod wire;
 
 use glassline_io::clock::Clock;

@@ -8,7 +8,7 @@ use glassline_test_support::program::Scratch;
 use glassline_test_support::tls::{self, Identity, Stream};
 use glassline_test_support::wait::until_some;
 use std::io::{self, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
@@ -26,6 +26,31 @@ pub(crate) fn acceptor() -> Acceptor {
     acceptor
         .use_identities(Identities::read(&[CertificateFiles { chain, key }], Accept::RegularFile).unwrap());
     acceptor
+}
+
+/// The certificate, in PEM.
+pub(crate) fn certificate() -> String {
+    identity().chain.clone()
+}
+
+/// Reads one request with a body of known length over TLS, and answers it. Returns its bytes; `None` where the client does not
+/// agree on TLS, or goes.
+pub(crate) fn answer_once(acceptor: &Acceptor, stream: TcpStream, answer: &[u8]) -> Option<Vec<u8>> {
+    stream.set_nonblocking(true).unwrap();
+    let mut wire = Wire::secured(Socket::from_descriptor(OwnedFd::from(stream)), acceptor.accept().unwrap());
+    let (mut request, mut room) = (Vec::new(), vec![0; glassline_io::tls::READ_BYTES_MIN]);
+    loop {
+        let count = read_result(&mut wire, &mut room).ok()?.filter(|count| *count > 0)?;
+        request.extend_from_slice(&room[..count]);
+        let text = String::from_utf8_lossy(&request).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.split("\r\n").find_map(|line| line.strip_prefix("Content-Length: "));
+        if length.is_some_and(|length| length.parse() == Ok(body.len())) {
+            wire.write(answer).ok()?;
+            wire.flush().ok()?;
+            return Some(request);
+        }
+    }
 }
 
 /// A wire with TLS and its client, which has said nothing yet. It trusts the certificate, or another one.

@@ -5,6 +5,7 @@
 //! * [`flight`]: how bursty packets arrive; [`pcap`] reads them from captures.
 //! * [`score`]: how near decoded pictures are to what was encoded.
 //! * [`report`] draws all of these, and has what other measurements draw with.
+//! * [`machine`]: what this machine has and lacks for a job; `Trials::run` measures it.
 //! * [`http`]: one exchange with a server, by a thread that waits for it. All else here is pure.
 //!
 //! Figures of one kind are gathered in [`Samples`] and told as a [`Distribution`].
@@ -15,6 +16,7 @@
 mod distribution;
 pub mod flight;
 pub mod http;
+pub mod machine;
 pub mod pcap;
 pub mod report;
 mod samples;

@@ -113,8 +113,23 @@ pub fn connect(
     connector: Option<&Connector>,
     timeout: Duration,
 ) -> Result<Wire, Refused> {
+    let peers = resolve(host, port).map_err(Refused::plain)?;
+    connect_to(&peers, host, connector, timeout)
+}
+
+/// The same to one of these addresses, which the caller has resolved and may have chosen from; `host` is the name that the
+/// certificate has to be for. **Blocks** as [`connect`], but for the resolution.
+///
+/// # Errors
+/// Why the last address refused, or what TLS says of the server; `NotFound` where there is no address.
+pub fn connect_to(
+    peers: &[SocketAddr],
+    host: &str,
+    connector: Option<&Connector>,
+    timeout: Duration,
+) -> Result<Wire, Refused> {
     let mut failure = io::Error::new(ErrorKind::NotFound, "the name has no address");
-    for peer in resolve(host, port).map_err(Refused::plain)? {
+    for &peer in peers {
         match reach(peer, timeout) {
             Ok((socket, poller)) => {
                 return match connector {

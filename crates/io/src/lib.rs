@@ -17,6 +17,7 @@ pub mod discovery;
 pub mod handover;
 pub mod kept_secret;
 pub mod local;
+pub mod machine;
 mod map;
 pub mod namespace;
 pub mod nic;

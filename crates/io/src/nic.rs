@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 const SIOCETHTOOL: u32 = 0x8946;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 
-/// Packets that a device's receive ring holds.
+/// Packets that one of a device's rings holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
     /// Now.
@@ -26,7 +26,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// The command by which an administrator makes the ring of `interface` as long as it can be; `None` where it is.
+    /// The command by which an administrator makes the receive ring of `interface` as long as it can be; `None` where it is.
     pub fn advice(&self, interface: &str) -> Option<String> {
         (self.current < self.maximum).then(|| format!("ethtool -G {interface} rx {}", self.maximum))
     }
@@ -52,6 +52,14 @@ struct RingParameters {
 /// # Errors
 /// `NotFound` where there is no such interface.
 pub fn ring(interface: &str) -> io::Result<Option<Ring>> {
+    rings(interface).map(|(receive, _)| receive)
+}
+
+/// The receive ring of an interface and its transmit ring, as [`ring`].
+///
+/// # Errors
+/// `NotFound` where there is no such interface.
+pub fn rings(interface: &str) -> io::Result<(Option<Ring>, Option<Ring>)> {
     let mut parameters = RingParameters { command: ETHTOOL_GRINGPARAM, ..RingParameters::default() };
     // SAFETY: integers, bytes and pointers, for which all zeros stand for nothing.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -70,13 +78,14 @@ pub fn ring(interface: &str) -> io::Result<Option<Ring>> {
     if result < 0 {
         let error = io::Error::last_os_error();
         return match error.raw_os_error() {
-            Some(libc::EOPNOTSUPP | libc::EPERM) => Ok(None),
+            Some(libc::EOPNOTSUPP | libc::EPERM) => Ok((None, None)),
             Some(libc::ENODEV) => Err(no_interface(interface)),
             _ => Err(error),
         };
     }
-    let ring = Ring { current: parameters.receive, maximum: parameters.receive_maximum };
-    Ok((ring.maximum > 0).then_some(ring))
+    let told = |current, maximum| (maximum > 0).then_some(Ring { current, maximum });
+    let RingParameters { receive, receive_maximum, send, send_maximum, .. } = parameters;
+    Ok((told(receive, receive_maximum), told(send, send_maximum)))
 }
 
 fn no_interface(name: &str) -> io::Error {

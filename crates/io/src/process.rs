@@ -14,6 +14,12 @@ pub fn raise_descriptor_limit() -> u64 {
     granted.unwrap_or(u64::MAX)
 }
 
+/// Descriptors that this process may have open: what it has now, and what it may raise that to.
+pub fn descriptor_limits() -> (u64, u64) {
+    let limit = getrlimit(Resource::Nofile);
+    (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX))
+}
+
 /// Whether something failed because this process, or the system, has no descriptor left.
 pub fn lacks_descriptors(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct Listener(TcpListener);
 
 /// Connections that wait for accept; the kernel bounds it by `net.core.somaxconn`.
-const ACCEPT_BACKLOG: i32 = 4096;
+pub const ACCEPT_BACKLOG: i32 = 4096;
 
 /// A peer that sends nothing for so long is probed, and again after each interval; one that leaves that many probes
 /// unanswered is taken for gone. A machine that loses its power tells nothing.

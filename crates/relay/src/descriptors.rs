@@ -49,15 +49,18 @@ impl Division {
         }
     }
 
+    /// A limit that would be enough; `None` where this one is.
+    fn enough(&self) -> Option<u64> {
+        let wanted = self.wanted_reserve.saturating_add(self.wanted_connections.max(1));
+        let is_enough = wanted <= self.limit && self.limit / 2 >= self.wanted_reserve;
+        // A half is for streams at most.
+        (!is_enough).then(|| wanted.max(self.wanted_reserve.saturating_mul(2)))
+    }
+
     /// What is too small about it, for people; `None` where nothing is.
     pub(super) fn complaint(&self) -> Option<String> {
-        let wanted = self.wanted_reserve.saturating_add(self.wanted_connections.max(1));
-        if wanted <= self.limit && self.limit / 2 >= self.wanted_reserve {
-            return None;
-        }
+        let enough = self.enough()?;
         let Division { limit, wanted_reserve, streams, wanted_connections, connections } = self;
-        // A half is for streams at most.
-        let enough = wanted.max(wanted_reserve.saturating_mul(2));
         let asked = match wanted_connections {
             0 => String::new(),
             asked => format!(", where the configuration asks for {asked}"),
@@ -67,6 +70,30 @@ impl Division {
              {streams} streams and all else take up to {wanted_reserve}, and {connections} connections are let in{asked}; \
              raise it to {enough} or more (systemd: LimitNOFILE={enough}), or lower backlog_max, max_streams or max_viewers"
         ))
+    }
+}
+
+/// What a relay would do with so many descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptorNeed {
+    /// Connections that there may be at once.
+    pub connections: u64,
+    /// Connections and viewers that the settings ask for; 0 where they do not say so.
+    pub asked: u64,
+    /// The least limit that is enough for the settings; `None` where this one is.
+    pub enough: Option<u64>,
+}
+
+impl Settings {
+    /// What a relay with these settings does where it may open `limit` descriptors.
+    #[must_use]
+    pub fn descriptor_need(&self, limit: u64) -> DescriptorNeed {
+        let division = Division::of(limit, self);
+        DescriptorNeed {
+            connections: division.connections as u64,
+            asked: division.wanted_connections,
+            enough: division.enough(),
+        }
     }
 }
 
@@ -146,6 +173,7 @@ mod tests {
             let division = Division::of(limit, &settings);
             proptest::prop_assert!(division.connections >= 1 && division.connections as u64 <= limit.max(1));
             proptest::prop_assert!(max_connections == 0 || division.connections <= max_connections);
+            proptest::prop_assert_eq!(settings.descriptor_need(limit).enough.is_some(), division.complaint().is_some());
             if let Some(words) = division.complaint() {
                 let (_, behind) = words.split_once("LimitNOFILE=").unwrap();
                 let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();

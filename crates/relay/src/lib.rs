@@ -54,10 +54,12 @@ mod worker;
 mod worker_load;
 
 pub use access::Access;
+pub use descriptors::DescriptorNeed;
 pub use first_bytes::FirstByteReport;
 pub use glassline_doors::output::Output;
 pub use glassline_doors::pull::Pull;
 pub use glassline_doors::tls_ends::DrainingTls;
+pub use glassline_doors::webhook;
 pub use glassline_io::tls::CertificateFiles;
 pub use handover::HandoverError;
 pub use hub::Hub;

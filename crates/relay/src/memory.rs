@@ -25,6 +25,14 @@ pub(super) fn budget_bytes(settings: &Settings, connections: usize) -> u64 {
     parts.fold(0, u64::saturating_add)
 }
 
+impl Settings {
+    /// The most memory that streams, objects from upstream servers and `connections` take together, in bytes.
+    #[must_use]
+    pub fn memory_budget(&self, connections: usize) -> u64 {
+        budget_bytes(self, connections)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

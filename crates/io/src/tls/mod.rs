@@ -13,10 +13,12 @@
 mod certificates;
 mod client;
 mod session;
+mod validity;
 
 pub use certificates::{CertificateFiles, Identities, TlsError};
 pub use client::{Connector, Roots};
 pub use session::{Flushed, READ_BYTES_MIN, Received, Session};
+pub use validity::Validity;
 
 use certificates::Resolver;
 use rustls::ServerConfig;

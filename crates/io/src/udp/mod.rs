@@ -20,7 +20,7 @@ mod stamps;
 
 pub use inbox::Inbox;
 pub use port::{Arrival, Arrivals, Local, Port};
-pub use receiver::Receiver;
+pub use receiver::{RECEIVE_BUFFER_BYTES, Receiver};
 pub use sender::{Route, Sender};
 pub use settings::Settings;
 pub use socket::Granted;

@@ -2,7 +2,7 @@
 
 use super::inbox::Inbox;
 use super::settings::Settings;
-use super::socket;
+use super::socket::{self, Granted};
 use socket2::Socket;
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Room in the kernel for datagrams that were not read yet. At 50 Mbit/s it lasts for more than a second; the
 /// kernel gives less where `net.core.rmem_max` is lower and we may not override it.
-const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+pub const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
 /// A non-blocking socket that datagrams come to. Others may receive the same group at the same port.
 #[derive(Debug)]
@@ -31,6 +31,16 @@ impl Receiver {
     /// Where it receives.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         socket::local_address(&self.0)
+    }
+
+    /// How much room it was asked to have in the kernel, and has.
+    ///
+    /// # Errors
+    /// Where the system does not tell.
+    pub fn buffer(&self) -> io::Result<Granted> {
+        // The kernel doubles it, for what it keeps beside the bytes.
+        let granted_bytes = self.0.recv_buffer_size()? / 2;
+        Ok(Granted { asked_bytes: RECEIVE_BUFFER_BYTES, granted_bytes, limit: Granted::RECEIVE })
     }
 
     /// Takes the datagrams that wait, as many as `into` has places for, by one system call. What was in it before is
