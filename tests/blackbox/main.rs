@@ -30,6 +30,7 @@ mod encode_inside;
 mod encode_outputs;
 mod encode_quality;
 mod experiment;
+mod fade;
 mod flight;
 mod flv_packaged;
 mod full_disk;

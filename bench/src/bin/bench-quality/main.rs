@@ -1,7 +1,8 @@
 //! Quality before delay: bits at the same quality with a look-ahead and without, beside FFmpeg with the same settings of x264;
-//! and what the version without delay pays for one with a look-ahead beside it.
+//! what the version without delay pays for one with a look-ahead beside it; and a fade after a still slide.
 
 mod bits;
+mod fade;
 mod hall;
 
 use anyhow::Result;
@@ -32,6 +33,8 @@ enum Part {
     Bits,
     /// The version without delay, alone and beside the other one
     Hall,
+    /// A fade behind a minute of a still slide
+    Fade,
 }
 
 fn main() -> Result<()> {
@@ -46,6 +49,9 @@ fn main() -> Result<()> {
     }
     if wants(Part::Hall) {
         hall::measure(args.runs, &mut report)?;
+    }
+    if wants(Part::Fade) {
+        fade::measure(&folder, &mut report)?;
     }
     report.finish(&args.out)
 }

@@ -4,6 +4,7 @@ use glassline_media::{Plane, Ticks};
 use std::ffi::CString;
 
 /// What libx264 is opened with.
+#[cfg_attr(not(feature = "x264"), allow(dead_code))]
 #[derive(Clone, Debug)]
 pub(super) struct Opening {
     pub(super) preset: CString,
