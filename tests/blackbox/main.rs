@@ -31,6 +31,7 @@ mod experiment;
 mod flight;
 mod flv_packaged;
 mod full_disk;
+mod header_marks;
 mod hot;
 mod identity;
 mod ingest;

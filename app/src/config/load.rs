@@ -73,6 +73,15 @@ impl Config {
         doubts
     }
 
+    /// The ports that have a section and no listener. Where the system chooses a listener's port, it may be any.
+    pub(crate) fn unheard_ports(&self) -> impl Iterator<Item = &str> {
+        let addresses = || [&self.listen, &self.tls.listen, &self.admin.listen].into_iter().flatten();
+        let is_heard = move |number: &str| {
+            addresses().any(|address| address.port() == 0 || address.port().to_string() == number)
+        };
+        self.viewer.port.keys().map(String::as_str).filter(move |number| !is_heard(number))
+    }
+
     /// Whether the text of the file contains a key. Call this before the key files are read.
     pub(super) fn holds_keys(&self) -> bool {
         let Config { publish, viewer, stream, upstream, .. } = self;

@@ -18,7 +18,8 @@ mod wording;
 pub(crate) use edge::{Package, Upstream, server};
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
-pub(crate) use section::{Admin, Demo, Log, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer};
+pub(crate) use section::{Admin, Demo, Log, Port, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer};
+pub(crate) use validate_streams::parse_port;
 
 use crate::encode::EncodeOptions;
 use glassline_delivery::policy::Hosts;
@@ -92,5 +93,7 @@ impl Default for Config {
     }
 }
 
+#[cfg(test)]
+mod header_marks_tests;
 #[cfg(test)]
 mod tests;

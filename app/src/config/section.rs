@@ -12,6 +12,7 @@ use glassline_media::time::FrameRate;
 use glassline_relay::SendPath;
 use glassline_studio::encode::BITRATE;
 use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -184,6 +185,12 @@ pub(crate) struct Viewer {
     /// The pool from which each viewer's connection gets a mark of its own.
     #[serde(deserialize_with = "mark_pool")]
     pub(crate) mark_pool: Option<MarkRange>,
+    /// The DSCP of packets to viewers; 0 to 63.
+    pub(crate) dscp: Option<u8>,
+    /// Whether packets of IPv6 to viewers have a flow label.
+    pub(crate) flow_label: Option<bool>,
+    /// What is different for viewers that connect to a port, by its number.
+    pub(crate) port: BTreeMap<String, Port>,
     /// A viewer is dropped if its connection accepts no data for this long.
     #[serde(deserialize_with = "duration")]
     pub(crate) stall_timeout: Duration,
@@ -220,6 +227,9 @@ impl Default for Viewer {
             max_moves: 0,
             mark: None,
             mark_pool: None,
+            dscp: None,
+            flow_label: None,
+            port: BTreeMap::new(),
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
             max_connections_per_address: 0,
@@ -227,6 +237,16 @@ impl Default for Viewer {
             body_timeout: Duration::from_secs(10),
         }
     }
+}
+
+/// `[viewer.port.NUMBER]`: viewers that connect to this port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Port {
+    /// The DSCP of packets to them, if different from `[viewer]`.
+    pub(crate) dscp: Option<u8>,
+    /// Whether packets of IPv6 to them have a flow label, if different from `[viewer]`.
+    pub(crate) flow_label: Option<bool>,
 }
 
 /// What happens to a viewer that falls behind the backlog.
@@ -315,6 +335,10 @@ pub(crate) struct Stream {
     /// The pool from which each viewer's connection gets a mark, if different from `[viewer]`.
     #[serde(deserialize_with = "mark_pool")]
     pub(crate) mark_pool: Option<MarkRange>,
+    /// The DSCP of packets to viewers, if different from `[viewer]` and `[viewer.port.NUMBER]`.
+    pub(crate) dscp: Option<u8>,
+    /// Whether packets of IPv6 to viewers have a flow label, if different from `[viewer]` and `[viewer.port.NUMBER]`.
+    pub(crate) flow_label: Option<bool>,
 }
 
 /// `[process]`: the user as which the process continues, and how long it lives after an upgrade.

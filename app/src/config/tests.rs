@@ -109,10 +109,13 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("viewer", "max_bitrate_per_address", "'100k'", "'10000M'", "'99k'", "'10001M'"),
         ("viewer", "max_moves", "0", "1000", "-1", "1001"),
         ("viewer", "mark", "1", "4294967295", "0", "4294967296"),
+        ("viewer", "dscp", "0", "63", "-1", "64"),
+        ("viewer.port.8080", "dscp", "0", "63", "-1", "64"),
         ("stream.stage", "max_bitrate", "'100k'", "'10000M'", "'99k'", "'10001M'"),
         ("stream.stage", "max_viewers", "0", "10000000", "-1", "10000001"),
         ("stream.stage", "max_moves", "0", "1000", "-1", "1001"),
         ("stream.stage", "mark", "1", "4294967295", "0", "4294967296"),
+        ("stream.stage", "dscp", "0", "63", "-1", "64"),
         ("viewer", "backlog", "'1s'", "'10m'", "'999ms'", "'601s'"),
         ("viewer", "backlog_max", "'1MiB'", "'64GiB'", "'1023KiB'", "'65GiB'"),
         ("viewer", "prebuffer", "'0s'", "'10m'", "'-1s'", "'601s'"),
@@ -160,6 +163,7 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         } else {
             let example = EXAMPLE.replace("\n#[stream.stage]\n", "\n[stream.stage]\n");
             let example = example.replace("\n#[encode.studio]\n", "\n[encode.studio]\n");
+            let example = example.replace("\n#[viewer.port.8080]\n", "\n[viewer.port.8080]\n");
             let rest = example.split(&format!("\n[{section}]\n")).nth(1).expect(section).to_owned();
             &rest.split("\n[").next().and_then(|rest| rest.split("\n#[").next()).expect(section).to_owned()
         };

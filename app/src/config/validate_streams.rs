@@ -2,8 +2,8 @@
 
 use super::problem::{NAME_RULE, Problem, problem};
 use super::validate::{bitrate, check_backlog, check_key, check_pacing, duration, number};
-use super::{Config, Stream};
-use glassline_delivery::policy::{MarkRange, StreamName};
+use super::{Config, Port, Stream};
+use glassline_delivery::policy::{DSCP_MAX, MarkRange, StreamName};
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
 use std::time::Duration;
@@ -61,6 +61,22 @@ impl Config {
         Ok(())
     }
 
+    /// DSCPs are in range, and ports are ports.
+    pub(super) fn check_header_marks(&self) -> Result<(), Problem> {
+        check_dscp("viewer.dscp".to_owned(), self.viewer.dscp)?;
+        for (number, port) in &self.viewer.port {
+            let key = format!("viewer.port.{number}");
+            if parse_port(number).is_none() {
+                return problem(key, format!("{number:?} is no port; write a number from 1 to 65535"));
+            }
+            if *port == Port::default() {
+                return problem(key, "says nothing; set one of its keys, or remove it");
+            }
+            check_dscp(format!("{key}.dscp"), port.dscp)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn check_process(&self) -> Result<(), Problem> {
         let process = &self.process;
         for (key, name) in [("process.user", &process.user), ("process.group", &process.group)] {
@@ -77,6 +93,15 @@ impl Config {
         let hours = |hours: u64| Duration::from_secs(hours * 3600);
         duration("process.drain", process.drain, hours(0), hours(168))
     }
+}
+
+/// The port that a section is about, written without zeros in front, so that no port has two sections.
+pub(crate) fn parse_port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|port: &u16| *port > 0 && port.to_string() == text)
+}
+
+fn check_dscp(key: String, dscp: Option<u8>) -> Result<(), Problem> {
+    number(key, dscp.unwrap_or(0).into(), 0, DSCP_MAX.into())
 }
 
 impl Stream {
@@ -101,6 +126,7 @@ impl Stream {
         let (publish, viewer) = (&self.publish_key, &self.viewer_key);
         check_key(publish, &self.publish_key_file, [key("publish_key"), key("publish_key_file")])?;
         check_key(viewer, &self.viewer_key_file, [key("viewer_key"), key("viewer_key_file")])?;
+        check_dscp(key("dscp"), self.dscp)?;
         bitrate(key("max_bitrate"), self.max_bitrate)?;
         number(key("max_viewers"), self.max_viewers.unwrap_or(0), 0, 10_000_000)?;
         number(key("max_moves"), self.max_moves.unwrap_or(0).into(), 0, 1000)?;

@@ -69,7 +69,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     options: EncodeOptions,
     /// Where the stream goes: FILE.ts, FILE.mp4 or FILE.ivf (overwritten), - (standard output), udp://HOST:PORT or
-    /// rtp://HOST:PORT (also multicast; options: ?ttl=N&interface=NAME&source=ADDRESS&packets=N),
+    /// rtp://HOST:PORT (also multicast; options: ?ttl=N&interface=NAME&source=ADDRESS&packets=N&dscp=N),
     /// http://HOST[:PORT]/live/NAME.ts or https://…, null: (nowhere). Several outputs get the same stream, and one
     /// that is slow or fails does not delay the others
     #[arg(value_name = "OUTPUT", required = true)]

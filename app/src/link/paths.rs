@@ -138,7 +138,7 @@ impl PathArg {
                 "name an address of the same family",
             ));
         }
-        Ok(Local { address: (address, 0).into(), interface: self.interface.clone() })
+        Ok(Local { interface: self.interface.clone(), ..Local::at((address, 0).into()) })
     }
 }
 

@@ -107,6 +107,9 @@ impl Args {
             config.process.user.clone_from(&self.user);
             config.process.group = None;
         }
+        for port in config.unheard_ports() {
+            tracing::warn!("[viewer.port.{port}] has no effect: no listener has this port");
+        }
         config.demo.enabled |= self.demo;
         config.publish.open |= self.open_publish;
         if config.demo.enabled || !config.encode.is_empty() {

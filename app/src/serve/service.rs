@@ -6,6 +6,7 @@ use super::succession::{self, HandoverState};
 use super::{explain, identity, listeners, settings, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
+use crate::link::warn_of_flow_labels;
 use crate::{failure, logging};
 use anyhow::Result;
 use glassline_delivery::policy::StreamName;
@@ -39,6 +40,7 @@ impl Service {
         })?;
         let site = site.expect("a relay that started has asked for its site");
         let service = Service { config, site, relay, encoders };
+        service.warn_of_flow_labels();
         service.start_encoders();
         Ok(service)
     }
@@ -64,6 +66,7 @@ impl Service {
         HandoverState::accept(channel)?;
         let relay = waiting.start().map_err(explain)?;
         let service = Service { config, site, relay, encoders };
+        service.warn_of_flow_labels();
         service.start_encoders();
         Ok(service)
     }
@@ -113,8 +116,16 @@ impl Service {
             tracing::warn!("the new user takes effect at the next start");
         }
         self.config = config;
+        self.warn_of_flow_labels();
         self.start_encoders();
         Ok(())
+    }
+
+    /// The system may be set so that no packet has a flow label, or so that each has one.
+    fn warn_of_flow_labels(&self) {
+        let settings = settings(&self.config);
+        let of_outputs = settings.outputs.iter().filter_map(|output| output.destination.flow_label);
+        warn_of_flow_labels(settings.rules.flow_labels().chain(of_outputs));
     }
 
     /// Ends all connections.
