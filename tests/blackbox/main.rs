@@ -9,6 +9,7 @@ mod carried;
 mod clocks;
 mod commands;
 mod constant_rate;
+mod contribution;
 mod decode;
 mod demo;
 mod direct;

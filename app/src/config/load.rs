@@ -5,7 +5,9 @@
 
 use super::de::{self, Problem, ReadError};
 use super::error::Location;
-use super::{Config, ConfigError, Secret, validate, wording};
+use super::{Config, ConfigError, Secret, StreamOutput, validate, wording};
+use crate::key;
+use crate::serve::links;
 use glassline_io::secret_file::{self, SecretFileError};
 use glassline_io::small_file::{Accept, Bounds, SmallFile};
 use std::path::Path;
@@ -31,6 +33,19 @@ impl Config {
         for ca in stream.values_mut().filter_map(|stream| stream.ca.as_mut()) {
             *ca = folder.join(&*ca);
         }
+        for stream in stream.values_mut() {
+            stream.link_key_file = stream.link_key_file.take().map(|file| folder.join(file));
+            if let Some(file) = &stream.link_key_file {
+                stream.link_key = Some(read_link_key(file, accept)?);
+            }
+            for output in &mut stream.outputs {
+                let StreamOutput::Link(link) = output else { continue };
+                link.key_file = link.key_file.take().map(|file| folder.join(file));
+                if let Some(file) = &link.key_file {
+                    link.key = Some(read_link_key(file, accept)?);
+                }
+            }
+        }
         upstream.disk = upstream.disk.take().map(|directory| folder.join(directory));
         upstream.ca = upstream.ca.take().map(|ca| folder.join(ca));
         for section in encode.values_mut() {
@@ -51,6 +66,10 @@ impl Config {
             if let Some(file) = file {
                 *key = Some(read_key(&folder.join(file), what, accept)?);
             }
+        }
+        if let Err((section, wrong)) = links::check(&config) {
+            let place = Location { file: path.into(), line: None };
+            return Err(ConfigError::Invalid { place, problem: format!("{section}: {wrong}") });
         }
         for doubt in config.doubts() {
             tracing::warn!("{}: {doubt}", path.display());
@@ -124,6 +143,18 @@ pub(crate) fn read_key(file: &Path, what: &str, accept: Accept) -> Result<Secret
             problem: format!("the {what} {problem}"),
         }),
     }
+}
+
+/// Reads the key of a link. The file is refused unless it is of a kind that `accept` allows, and no other users may read it.
+fn read_link_key(file: &Path, accept: Accept) -> Result<key::Secret, ConfigError> {
+    let text = secret_file::read_text(file, accept).map_err(|error| match error {
+        SecretFileError::File(error) => ConfigError::File(error),
+        error => ConfigError::Secret(error),
+    })?;
+    key::parse(&text).ok_or_else(|| ConfigError::Invalid {
+        place: Location { file: file.into(), line: None },
+        problem: "is no key of a link; glassline key new FILE makes one".into(),
+    })
 }
 
 /// The line, counted from 1, that contains the byte at `offset`.

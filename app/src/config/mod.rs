@@ -8,6 +8,7 @@ mod de;
 mod edge;
 mod encode;
 mod error;
+mod link;
 mod load;
 mod problem;
 mod section;
@@ -17,6 +18,7 @@ mod wording;
 
 pub(crate) use edge::{Package, Upstream, server};
 pub(crate) use error::ConfigError;
+pub(crate) use link::{LinkOutput, StreamOutput, StreamSource, checked_deadline};
 pub(crate) use load::read_key;
 pub(crate) use section::{Admin, Demo, Log, Port, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer};
 pub(crate) use validate_streams::parse_port;

@@ -16,6 +16,11 @@ pub(crate) struct HeaderArgs {
 }
 
 impl HeaderArgs {
+    /// These.
+    pub(crate) fn of(dscp: Option<u8>, flow_label: Option<bool>) -> HeaderArgs {
+        HeaderArgs { dscp, flow_label }
+    }
+
     /// `local`, with datagrams that bear it.
     pub(crate) fn mark(self, local: Local) -> Local {
         Local { dscp: self.dscp.or(local.dscp), flow_label: self.flow_label.or(local.flow_label), ..local }

@@ -30,7 +30,7 @@ use glassline_io::small_file::{Accept, Bounds, SmallFile, SmallFileError};
 use glassline_media::quantity;
 use glassline_transport::link::{Bonding, Dictionary, Settings};
 pub(crate) use header::{HeaderArgs, warn_of_flow_labels};
-pub(crate) use identity::Identity;
+pub(crate) use identity::{Identity, boot, name_of, public};
 pub(crate) use paths::{BondingArg, PathArgs};
 pub(crate) use reset::secret as reset_secret;
 pub(crate) use session::{Remote, Run};
