@@ -94,6 +94,7 @@ fn a_stream_of_one_server_is_sent_to_another_whole() {
     assert_eq!((&output["url"], &output["sending"]), (&url.into(), &true.into()), "{output}");
     // The publisher comes back: the far server's viewers go on, behind a discontinuity that is marked.
     drop(publisher);
+    until("the first is gone", || near.stream("stage").is_none_or(|stream| stream["live"] == false));
     let mut publisher = publish(near.address(), "/live/stage.ts");
     let before = far.count("stage", "bytes_in");
     until("the next publisher's stream", || {
