@@ -150,7 +150,7 @@ pub(crate) fn read(path: &Path) -> Result<Secret> {
     parse(&text).ok_or_else(no_key)
 }
 
-fn parse(text: &str) -> Option<Secret> {
+pub(crate) fn parse(text: &str) -> Option<Secret> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let (kind, digits) = lines.next()?.split_once(' ')?;
     let key = parse_hex(digits.trim())?;

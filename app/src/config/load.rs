@@ -5,7 +5,9 @@
 
 use super::de::{self, Problem, ReadError};
 use super::error::Location;
-use super::{Config, ConfigError, Secret, validate, wording};
+use super::{Config, ConfigError, Secret, StreamOutput, validate, wording};
+use crate::key;
+use crate::serve::links;
 use glassline_io::secret_file::{self, SecretFileError};
 use glassline_io::small_file::{Accept, Bounds, SmallFile};
 use std::path::{Path, PathBuf};
@@ -30,10 +32,31 @@ impl Config {
         for KeyFile { file, what, key, .. } in config.key_files(path) {
             *key = Some(read_key(&file, what, accept)?);
         }
+        config.read_link_keys(accept)?;
+        if let Err((section, wrong)) = links::check(&config) {
+            let place = Location { file: path.into(), line: None };
+            return Err(ConfigError::Invalid { place, problem: format!("{section}: {wrong}") });
+        }
         for doubt in config.doubts() {
             tracing::warn!("{}: {doubt}", path.display());
         }
         Ok(config)
+    }
+
+    fn read_link_keys(&mut self, accept: Accept) -> Result<(), ConfigError> {
+        for stream in self.stream.values_mut() {
+            if let Some(file) = &stream.link_key_file {
+                stream.link_key = Some(read_link_key(file, accept)?);
+            }
+            for output in &mut stream.outputs {
+                if let StreamOutput::Link(link) = output
+                    && let Some(file) = &link.key_file
+                {
+                    link.key = Some(read_link_key(file, accept)?);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The same without its key files, which the user may not be allowed to read.
@@ -53,6 +76,14 @@ impl Config {
         }
         for ca in stream.values_mut().filter_map(|stream| stream.ca.as_mut()) {
             *ca = folder.join(&*ca);
+        }
+        for stream in stream.values_mut() {
+            stream.link_key_file = stream.link_key_file.take().map(|file| folder.join(file));
+            for output in &mut stream.outputs {
+                if let StreamOutput::Link(link) = output {
+                    link.key_file = link.key_file.take().map(|file| folder.join(file));
+                }
+            }
         }
         upstream.disk = upstream.disk.take().map(|directory| folder.join(directory));
         upstream.ca = upstream.ca.take().map(|ca| folder.join(ca));
@@ -99,6 +130,15 @@ impl Config {
         doubts
     }
 
+    /// The ports that have a section and no listener. Where the system chooses a listener's port, it may be any.
+    pub(crate) fn unheard_ports(&self) -> impl Iterator<Item = &str> {
+        let addresses = || [&self.listen, &self.tls.listen, &self.admin.listen].into_iter().flatten();
+        let is_heard = move |number: &str| {
+            addresses().any(|address| address.port() == 0 || address.port().to_string() == number)
+        };
+        self.viewer.port.keys().map(String::as_str).filter(move |number| !is_heard(number))
+    }
+
     /// Whether the text of the file contains a key. Call this before the key files are read.
     pub(super) fn holds_keys(&self) -> bool {
         let Config { publish, viewer, stream, upstream, .. } = self;
@@ -141,6 +181,18 @@ pub(crate) fn read_key(file: &Path, what: &str, accept: Accept) -> Result<Secret
             problem: format!("the {what} {problem}"),
         }),
     }
+}
+
+/// Reads the key of a link. The file is refused unless it is of a kind that `accept` allows, and no other users may read it.
+fn read_link_key(file: &Path, accept: Accept) -> Result<key::Secret, ConfigError> {
+    let text = secret_file::read_text(file, accept).map_err(|error| match error {
+        SecretFileError::File(error) => ConfigError::File(error),
+        error => ConfigError::Secret(error),
+    })?;
+    key::parse(&text).ok_or_else(|| ConfigError::Invalid {
+        place: Location { file: file.into(), line: None },
+        problem: "is no key of a link; glassline key new FILE makes one".into(),
+    })
 }
 
 /// The line, counted from 1, that contains the byte at `offset`.

@@ -8,6 +8,7 @@ mod de;
 mod edge;
 mod encode;
 mod error;
+mod link;
 mod load;
 mod problem;
 mod section;
@@ -17,10 +18,12 @@ mod wording;
 
 pub(crate) use edge::{Package, Upstream, server};
 pub(crate) use error::ConfigError;
+pub(crate) use link::{LinkOutput, StreamOutput, StreamSource, checked_deadline};
 pub(crate) use load::{KeyFile, read_key};
 pub(crate) use section::{
-    Admin, Certificate, Demo, Log, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer,
+    Admin, Certificate, Demo, Log, Port, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer,
 };
+pub(crate) use validate_streams::parse_port;
 
 use crate::encode::EncodeOptions;
 use glassline_delivery::policy::Hosts;
@@ -94,5 +97,7 @@ impl Default for Config {
     }
 }
 
+#[cfg(test)]
+mod header_marks_tests;
 #[cfg(test)]
 mod tests;

@@ -1,17 +1,20 @@
 //! The sections of the configuration: their defaults, and how their values are read.
 
+use super::link::{self, StreamOutput, StreamSource};
+use crate::key;
 use crate::logging;
 use crate::serde_text::{self, duration, some_duration};
-use glassline_delivery::output::Destination;
 use glassline_delivery::policy::{self, Hosts, MarkRange, Networks};
-use glassline_delivery::pull::{Policy, Source};
+use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{FlushPolicy, Mux, Pacing, Prebuffer};
 use glassline_media::picture::Size;
 use glassline_media::quantity::{self, Bitrate, ByteSize};
 use glassline_media::time::FrameRate;
 use glassline_relay::SendPath;
 use glassline_studio::encode::BITRATE;
+use glassline_transport::link::Key;
 use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -184,6 +187,12 @@ pub(crate) struct Viewer {
     /// The pool from which each viewer's connection gets a mark of its own.
     #[serde(deserialize_with = "mark_pool")]
     pub(crate) mark_pool: Option<MarkRange>,
+    /// The DSCP of packets to viewers; 0 to 63.
+    pub(crate) dscp: Option<u8>,
+    /// Whether packets of IPv6 to viewers have a flow label.
+    pub(crate) flow_label: Option<bool>,
+    /// What is different for viewers that connect to a port, by its number.
+    pub(crate) port: BTreeMap<String, Port>,
     /// A viewer is dropped if its connection accepts no data for this long.
     #[serde(deserialize_with = "duration")]
     pub(crate) stall_timeout: Duration,
@@ -220,6 +229,9 @@ impl Default for Viewer {
             max_moves: 0,
             mark: None,
             mark_pool: None,
+            dscp: None,
+            flow_label: None,
+            port: BTreeMap::new(),
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
             max_connections_per_address: 0,
@@ -227,6 +239,16 @@ impl Default for Viewer {
             body_timeout: Duration::from_secs(10),
         }
     }
+}
+
+/// `[viewer.port.NUMBER]`: viewers that connect to this port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Port {
+    /// The DSCP of packets to them, if different from `[viewer]`.
+    pub(crate) dscp: Option<u8>,
+    /// Whether packets of IPv6 to them have a flow label, if different from `[viewer]`.
+    pub(crate) flow_label: Option<bool>,
 }
 
 /// What happens to a viewer that falls behind the backlog.
@@ -269,8 +291,16 @@ impl Default for Pull {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Stream {
     /// Where the stream is fetched from.
-    #[serde(deserialize_with = "source")]
-    pub(crate) source: Option<Source>,
+    #[serde(deserialize_with = "link::source")]
+    pub(crate) source: Option<StreamSource>,
+    /// The file with the key of links, for the source and for outputs that name none.
+    pub(crate) link_key_file: Option<PathBuf>,
+    /// The key in it, after loading.
+    #[serde(skip)]
+    pub(crate) link_key: Option<key::Secret>,
+    /// The public halves of the key pairs of the ends that may send, or that the stream is sent to.
+    #[serde(deserialize_with = "link::peers")]
+    pub(crate) link_peer: Vec<Key>,
     /// The container format of the source, if its address does not tell.
     #[serde(deserialize_with = "some_mux")]
     pub(crate) mux: Option<Mux>,
@@ -285,9 +315,9 @@ pub(crate) struct Stream {
     /// How far behind live its viewers start, if different from `[viewer]`.
     #[serde(deserialize_with = "some_prebuffer")]
     pub(crate) prebuffer: Option<Prebuffer>,
-    /// Where the stream is sent to in datagrams.
-    #[serde(deserialize_with = "outputs")]
-    pub(crate) outputs: Vec<Destination>,
+    /// Where the stream is sent to in datagrams, and over links.
+    #[serde(deserialize_with = "link::outputs")]
+    pub(crate) outputs: Vec<StreamOutput>,
     /// When its new data is sent, if different from `[viewer]`.
     #[serde(deserialize_with = "serde_text::some")]
     pub(crate) flush: Option<FlushPolicy>,
@@ -315,6 +345,10 @@ pub(crate) struct Stream {
     /// The pool from which each viewer's connection gets a mark, if different from `[viewer]`.
     #[serde(deserialize_with = "mark_pool")]
     pub(crate) mark_pool: Option<MarkRange>,
+    /// The DSCP of packets to viewers, if different from `[viewer]` and `[viewer.port.NUMBER]`.
+    pub(crate) dscp: Option<u8>,
+    /// Whether packets of IPv6 to viewers have a flow label, if different from `[viewer]` and `[viewer.port.NUMBER]`.
+    pub(crate) flow_label: Option<bool>,
 }
 
 /// `[process]`: the user as which the process continues, and how long it lives after an upgrade.
@@ -405,19 +439,6 @@ pub(super) fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Hosts,
 fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Networks, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     Networks::parse(texts.iter().map(String::as_str)).map_err(serde::de::Error::custom)
-}
-
-/// An error does not repeat the text, because it may contain a password.
-fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Source>, D::Error> {
-    Source::parse(&String::deserialize(deserializer)?).map(Some).map_err(serde::de::Error::custom)
-}
-
-fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Destination>, D::Error> {
-    let destination = |text: &String| {
-        Destination::parse_unresolved(text)
-            .map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}")))
-    };
-    Vec::<String>::deserialize(deserializer)?.iter().map(destination).collect()
 }
 
 fn mark_pool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MarkRange>, D::Error> {

@@ -65,11 +65,14 @@ fn the_example_lists_every_key() {
 
 #[test]
 fn the_examples_optional_lines_are_good_ones() {
-    let is_file = |key: &str| key.ends_with("key_file");
+    let is_file = |key: &str| key.ends_with("key_file") && key != "link_key_file";
     // A publish key is not for a stream that has a source, a mux only for one that has; a mux rate is for a constant one.
     let belongs_to_source = |key: &str| ["source", "mux", "ca", "mux_rate"].contains(&key);
-    // Renditions have bit rates of their own, Opus has no samples of so many bits, and only films have several tracks.
-    let of_others = |key: &str| ["renditions", "audio_bits", "video_track", "audio_track"].contains(&key);
+    // A link's key is for a stream that has a link. Renditions have bit rates of their own, Opus has no samples of so many bits, and only films have several tracks.
+    let of_others = |key: &str| {
+        ["renditions", "audio_bits", "video_track", "audio_track", "link_key_file", "link_peer"]
+            .contains(&key)
+    };
     let config =
         parse(&example_with(|key| !is_file(key) && !belongs_to_source(key) && !of_others(key))).unwrap();
     assert!(config.viewer.key.is_some() && config.viewer.allow_origin.as_deref() == Some("*"));
@@ -88,6 +91,7 @@ fn the_examples_optional_lines_are_good_ones() {
     assert_eq!(config.viewer.key_file.as_deref(), Some(Path::new("/etc/glassline/viewer.key")));
     let config = parse(&example_with(|key| key == "stream" || key == "source")).unwrap();
     let source = config.stream["stage"].source.as_ref().unwrap();
+    let StreamSource::Pulled(source) = source else { panic!("it is fetched") };
     assert_eq!(source.to_string(), "http://origin.example:8080/live/stage.ts");
 }
 
@@ -109,10 +113,13 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("viewer", "max_bitrate_per_address", "'100k'", "'10000M'", "'99k'", "'10001M'"),
         ("viewer", "max_moves", "0", "1000", "-1", "1001"),
         ("viewer", "mark", "1", "4294967295", "0", "4294967296"),
+        ("viewer", "dscp", "0", "63", "-1", "64"),
+        ("viewer.port.8080", "dscp", "0", "63", "-1", "64"),
         ("stream.stage", "max_bitrate", "'100k'", "'10000M'", "'99k'", "'10001M'"),
         ("stream.stage", "max_viewers", "0", "10000000", "-1", "10000001"),
         ("stream.stage", "max_moves", "0", "1000", "-1", "1001"),
         ("stream.stage", "mark", "1", "4294967295", "0", "4294967296"),
+        ("stream.stage", "dscp", "0", "63", "-1", "64"),
         ("viewer", "backlog", "'1s'", "'10m'", "'999ms'", "'601s'"),
         ("viewer", "backlog_max", "'1MiB'", "'64GiB'", "'1023KiB'", "'65GiB'"),
         ("viewer", "prebuffer", "'0s'", "'10m'", "'-1s'", "'601s'"),
@@ -160,6 +167,7 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         } else {
             let example = EXAMPLE.replace("\n#[stream.stage]\n", "\n[stream.stage]\n");
             let example = example.replace("\n#[encode.studio]\n", "\n[encode.studio]\n");
+            let example = example.replace("\n#[viewer.port.8080]\n", "\n[viewer.port.8080]\n");
             let rest = example.split(&format!("\n[{section}]\n")).nth(1).expect(section).to_owned();
             &rest.split("\n[").next().and_then(|rest| rest.split("\n#[").next()).expect(section).to_owned()
         };

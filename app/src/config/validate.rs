@@ -108,6 +108,7 @@ impl Config {
         let seconds = Duration::from_secs;
         check_backlog("viewer", Some(viewer.backlog), Some(viewer.backlog_max), Some(viewer.prebuffer))?;
         check_pacing("viewer.pacing", viewer.pacing)?;
+        self.check_header_marks()?;
         duration("viewer.stall_timeout", viewer.stall_timeout, seconds(1), seconds(600))?;
         number("viewer.max_connections", viewer.max_connections, 0, 10_000_000)?;
         let of_address = viewer.max_connections_per_address;

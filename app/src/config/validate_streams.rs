@@ -2,8 +2,8 @@
 
 use super::problem::{NAME_RULE, Problem, problem};
 use super::validate::{bitrate, check_backlog, check_key, check_pacing, duration, number};
-use super::{Config, Stream};
-use glassline_delivery::policy::{MarkRange, StreamName};
+use super::{Config, Port, Stream, StreamOutput, StreamSource};
+use glassline_delivery::policy::{DSCP_MAX, MarkRange, StreamName};
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
 use std::time::Duration;
@@ -31,6 +31,13 @@ impl Config {
                 }
             }
             stream.check(&key)?;
+            let at = |other: &Stream| matches!((&other.source, &stream.source), (Some(StreamSource::Link(one)), Some(StreamSource::Link(same))) if one == same && one.port() != 0);
+            if let Some((other, _)) = self.stream.range(..name.clone()).find(|(_, other)| at(other)) {
+                return problem(
+                    format!("{key}.source"),
+                    format!("is the address of stream.{other}, too; give each a port of its own"),
+                );
+            }
         }
         self.check_marks()?;
         match self.stream.values().filter(|stream| stream.source.is_some()).count() {
@@ -61,6 +68,22 @@ impl Config {
         Ok(())
     }
 
+    /// DSCPs are in range, and ports are ports.
+    pub(super) fn check_header_marks(&self) -> Result<(), Problem> {
+        check_dscp("viewer.dscp".to_owned(), self.viewer.dscp)?;
+        for (number, port) in &self.viewer.port {
+            let key = format!("viewer.port.{number}");
+            if parse_port(number).is_none() {
+                return problem(key, format!("{number:?} is no port; write a number from 1 to 65535"));
+            }
+            if *port == Port::default() {
+                return problem(key, "says nothing; set one of its keys, or remove it");
+            }
+            check_dscp(format!("{key}.dscp"), port.dscp)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn check_process(&self) -> Result<(), Problem> {
         let process = &self.process;
         for (key, name) in [("process.user", &process.user), ("process.group", &process.group)] {
@@ -79,7 +102,40 @@ impl Config {
     }
 }
 
+/// The port that a section is about, written without zeros in front, so that no port has two sections.
+pub(crate) fn parse_port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|port: &u16| *port > 0 && port.to_string() == text)
+}
+
+fn check_dscp(key: String, dscp: Option<u8>) -> Result<(), Problem> {
+    number(key, dscp.unwrap_or(0).into(), 0, DSCP_MAX.into())
+}
+
 impl Stream {
+    /// A link has a key, and a key a link.
+    fn check_links(&self, key: &impl Fn(&str) -> String) -> Result<(), Problem> {
+        let outputs = || self.outputs.iter().filter_map(StreamOutput::link);
+        let has_source = matches!(self.source, Some(StreamSource::Link(_)));
+        let advice =
+            "make one (glassline key new FILE), copy it to both ends, and name it: link_key_file = \"FILE\"";
+        if self.link_key_file.is_none() && has_source {
+            return problem(key("source"), format!("a link needs a key: {advice}"));
+        }
+        if self.link_key_file.is_none() && outputs().any(|output| output.key_file.is_none()) {
+            return problem(key("outputs"), format!("a link needs a key: {advice}"));
+        }
+        if self.link_key_file.is_some() && !has_source && outputs().next().is_none() {
+            return problem(
+                key("link_key_file"),
+                "belongs to a link, and neither source nor outputs have one",
+            );
+        }
+        if self.link_key_file.is_none() && !self.link_peer.is_empty() {
+            return problem(key("link_peer"), "belongs beside link_key_file");
+        }
+        Ok(())
+    }
+
     fn check(&self, section: &str) -> Result<(), Problem> {
         let key = |name: &str| format!("{section}.{name}");
         if let Some(pacing) = self.pacing {
@@ -90,17 +146,21 @@ impl Stream {
             (Some(_), None) => {
                 return problem(key("mux"), "belongs to a source; a publisher's address tells its mux");
             }
-            (Some(mux), Some(Source::Udp(_))) if *mux != Mux::MpegTs => {
-                return problem(key("mux"), "comes over HTTP alone; datagrams are MPEG-TS");
+            (Some(mux), Some(StreamSource::Pulled(Source::Udp(_)) | StreamSource::Link(_)))
+                if *mux != Mux::MpegTs =>
+            {
+                return problem(key("mux"), "comes over HTTP alone; datagrams and links carry MPEG-TS");
             }
             _ => {}
         }
-        if self.ca.is_some() && !matches!(self.source, Some(Source::Http(_))) {
+        if self.ca.is_some() && !matches!(self.source, Some(StreamSource::Pulled(Source::Http(_)))) {
             return problem(key("ca"), "belongs to an https:// source, or to one that may lead to one");
         }
         let (publish, viewer) = (&self.publish_key, &self.viewer_key);
         check_key(publish, &self.publish_key_file, [key("publish_key"), key("publish_key_file")])?;
         check_key(viewer, &self.viewer_key_file, [key("viewer_key"), key("viewer_key_file")])?;
+        self.check_links(&key)?;
+        check_dscp(key("dscp"), self.dscp)?;
         bitrate(key("max_bitrate"), self.max_bitrate)?;
         number(key("max_viewers"), self.max_viewers.unwrap_or(0), 0, 10_000_000)?;
         number(key("max_moves"), self.max_moves.unwrap_or(0).into(), 0, 1000)?;

@@ -5,7 +5,7 @@ use super::sending::{SendInput, SendOptions, Sending};
 use super::{both, told};
 use crate::brief::{Brief, brief};
 use crate::failure;
-use crate::link::{self, Channel, Identity, Run};
+use crate::link::{self, Channel, HeaderArgs, Identity, Run};
 use crate::stop::StopSignals;
 use anyhow::Result;
 use glassline_call::link::session::Mode;
@@ -39,6 +39,8 @@ pub(crate) struct Args {
     output: String,
     #[command(flatten)]
     identity: Identity,
+    #[command(flatten)]
+    header: HeaderArgs,
     /// Also send pictures back over the same link, to the peer that connected last: a source as in `glassline send`
     #[arg(long, value_name = "INPUT")]
     both: Option<SendInput>,
@@ -135,7 +137,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let sending = args.both.as_ref().map(|input| Sending::open(input, &args.sending)).transpose()?;
     let reset_secret =
         addresses.first().and_then(|first| link::reset_secret(args.identity.key(), *first, None));
-    let locals: Vec<_> = addresses.iter().copied().map(Local::at).collect();
+    args.header.warn();
+    let locals: Vec<_> = addresses.iter().map(|address| args.header.mark(Local::at(*address))).collect();
     // Video alone has nothing that would have to go on: a sender that is silent has gone.
     let resume = if args.once && args.channel.is_empty() { Duration::ZERO } else { settings.resume };
     let endpoint =

@@ -4,7 +4,7 @@ use super::receiving::{ReceiveOptions, Receiving};
 use super::sending::{SendInput, SendOptions, Sending};
 use super::{both, told};
 use crate::brief::{Brief, brief};
-use crate::link::{self, Channel, Identity, PathArgs, Remote, Run};
+use crate::link::{self, Channel, HeaderArgs, Identity, PathArgs, Remote, Run};
 use crate::stop::StopSignals;
 use crate::{failure, output};
 use anyhow::{Context, Result};
@@ -37,6 +37,8 @@ pub(crate) struct Args {
     to: String,
     #[command(flatten)]
     identity: Identity,
+    #[command(flatten)]
+    header: HeaderArgs,
     #[command(flatten)]
     paths: PathArgs,
     /// Show what the other end sends back (`receive --both`): an output as in `glassline receive`
@@ -144,7 +146,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(receiving) => receiving.serve(run),
         None => run,
     };
-    let endpoint = Endpoint::open(settings, &paths.locals(&to)?)
+    args.header.warn();
+    let locals: Vec<_> = paths.locals(&to)?.into_iter().map(|local| args.header.mark(local)).collect();
+    let endpoint = Endpoint::open(settings, &locals)
         .with_context(|| format!("cannot open a socket at {}", paths.names()))?;
     let mode = Mode::Connect { to, give_up: args.connect_timeout.is_some(), spares: paths.spares() };
     let remote = Remote { name: address.to_owned(), wanted: None };

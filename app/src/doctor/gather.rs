@@ -1,6 +1,6 @@
 //! What the configuration names, tried: ports, certificates, files, programs.
 
-use crate::config::{Certificate, Config};
+use crate::config::{Certificate, Config, StreamSource};
 use crate::{config, serve};
 use glassline_delivery::pull::{Source, UdpAddress};
 use glassline_inspect::machine::{
@@ -44,7 +44,7 @@ pub(super) fn job(config: &mut Config, path: Option<&Path>) -> Job {
         },
         memory_bytes: settings.memory_budget(usize::try_from(connections).unwrap_or(usize::MAX)),
         memory_for: format!("{} streams and {connections} connections", settings.max_streams),
-        takes_datagrams: sources().any(|source| !matches!(source, Source::Http(_))),
+        takes_datagrams: sources().any(|source| !matches!(source, StreamSource::Pulled(Source::Http(_)))),
         sends_datagrams: config.stream.values().any(|stream| !stream.outputs.is_empty()),
         takes_raw_video: inputs(config).any(|(_, input)| matches!(input, Input::Rtp { .. })),
         marks: settings.rules.want_marks().then(|| tcp::may_mark().map_err(|error| error.to_string())),
@@ -95,13 +95,19 @@ fn ports(config: &Config) -> Vec<PortFound> {
         problem: Listener::bind_group(address, 1).err().map(|error| explain(&error)),
     });
     let datagrams = config.stream.iter().filter_map(|(name, stream)| match stream.source.as_ref()? {
-        Source::Udp(udp) | Source::Rtp(udp) => Some(PortFound {
+        StreamSource::Pulled(Source::Udp(udp) | Source::Rtp(udp)) => Some(PortFound {
             key: format!("stream.{name}.source"),
             address: udp.address,
             is_udp: true,
             problem: receive_at(udp).err().map(|error| explain(&error)),
         }),
-        Source::Http(_) => None,
+        StreamSource::Link(address) => Some(PortFound {
+            key: format!("stream.{name}.source"),
+            address: *address,
+            is_udp: true,
+            problem: receive(*address).err().map(|error| explain(&error)),
+        }),
+        StreamSource::Pulled(Source::Http(_)) => None,
     });
     tcp.chain(datagrams).collect()
 }
@@ -114,7 +120,10 @@ fn receive_at(udp: &UdpAddress) -> io::Result<()> {
     if udp.address.ip().is_multicast() {
         return Ok(());
     }
-    let address: SocketAddr = udp.address;
+    receive(udp.address)
+}
+
+fn receive(address: SocketAddr) -> io::Result<()> {
     Receiver::open(&udp::Settings { address, interface: None, sender: None }).map(drop)
 }
 

@@ -3,6 +3,7 @@
 mod budget;
 mod control_socket;
 mod line;
+mod link;
 mod options;
 mod outputs;
 mod report;
@@ -28,6 +29,7 @@ use glassline_studio::capture::Length;
 use glassline_studio::encode::{Encoding, Ended, Request};
 use glassline_studio::output::{Credentials, Opener, Output, Outputs, Target};
 pub(crate) use line::Line;
+use link::LinkArgs;
 pub(crate) use options::{EncodeOptions, NamedInput};
 pub(crate) use outputs::read_key;
 pub(crate) use section::{check_section, encoder_request, explain, require, stream_names};
@@ -69,8 +71,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     options: EncodeOptions,
     /// Where the stream goes: FILE.ts, FILE.mp4 or FILE.ivf (overwritten), - (standard output), udp://HOST:PORT or
-    /// rtp://HOST:PORT (also multicast; options: ?ttl=N&interface=NAME&source=ADDRESS&packets=N),
-    /// http://HOST[:PORT]/live/NAME.ts or https://…, null: (nowhere). Several outputs get the same stream, and one
+    /// rtp://HOST:PORT (also multicast; options: ?ttl=N&interface=NAME&source=ADDRESS&packets=N&dscp=N),
+    /// http://HOST[:PORT]/live/NAME.ts or https://…, link://HOST:PORT (a link over a bad network, or over several at
+    /// once: --key, --path), null: (nowhere). Several outputs get the same stream, and one
     /// that is slow or fails does not delay the others
     #[arg(value_name = "OUTPUT", required = true)]
     outputs: Vec<Target>,
@@ -96,6 +99,8 @@ pub(crate) struct Args {
     publish_key_file: Option<PathBuf>,
     #[command(flatten)]
     trust: Trust,
+    #[command(flatten)]
+    link: LinkArgs,
     /// Accept commands on a Unix socket at PATH, one per line: keyframe, bitrate RATE, size WxH, rate PICTURES, preset NAME,
     /// status. For example: echo keyframe | socat - UNIX:PATH
     #[arg(long, value_name = "PATH")]
@@ -128,6 +133,7 @@ Examples:
   glassline encode test:1280x720@50 udp://239.1.2.3:5000 --cbr --vbv 200ms --bitrate 5M --mux-rate 6M
   glassline encode - http://127.0.0.1:8080/live/hall.ts \
       --rendition 1280x720@50:8M --rendition 1280x720@25:2M --rendition 640x360@25:500k
+  glassline encode test:1280x720@50 link://relay.example:7000 --key hall.key --path eth0 --path wwan0
   glassline encode test:1280x720@50 null: --duration 10s --stats
   glassline encode film.y4m film.ivf --codec vp8 --bitrate 1200k --vbv 1s --speed 6
   glassline encode night.y4m night.ivf --codec vp8 --bitrate 800k --denoise 3";
@@ -182,6 +188,9 @@ fn run_h264(args: Args) -> Result<()> {
     let is_tls = targets.iter().flatten().any(Target::is_tls);
     let connector = is_tls.then(|| args.trust.connector()).transpose()?;
     let mut opener = Opener::new(Credentials { key, connector }, encoding.liveness());
+    if let Some(links) = args.link.opener(&args.outputs)? {
+        opener = opener.with_links(links);
+    }
     let opened: Result<Vec<_>, _> = targets.iter().map(|targets| opener.open(targets)).collect();
     let given = words::Given { ca: args.trust.ca.as_deref(), key: args.publish_key_file.as_deref() };
     let opened = opened.map_err(|error| words::output(error, given))?;
@@ -206,6 +215,13 @@ impl Args {
         if let Some(output) = self.outputs.iter().find(|output| output.is_ivf()) {
             let message = format_args!("{output}: IVF files get no H.264");
             return Err(failure::usage(message, "give --codec vp8, or choose a .ts or .mp4 file"));
+        }
+        if self.no_realtime
+            && let Some(output) = self.outputs.iter().find(|output| matches!(output, Target::Link(_)))
+        {
+            let message =
+                format_args!("{output}: a link gives up what is late, and --no-realtime outruns it");
+            return Err(failure::usage(message, "leave --no-realtime out"));
         }
         if self.json && self.outputs.contains(&Target::Stdout) {
             let message = "--json prints to standard output, which carries the stream";

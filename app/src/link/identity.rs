@@ -25,13 +25,18 @@ pub(crate) struct Identity {
     name: Option<String>,
 }
 
-fn public(text: &str) -> Result<Key, String> {
+pub(crate) fn public(text: &str) -> Result<Key, String> {
     key::parse_hex(text).ok_or_else(|| {
         "a public half has 64 hexadecimal digits; glassline key show FILE prints that of a pair".to_owned()
     })
 }
 
 impl Identity {
+    /// An end with this key, or for every peer.
+    pub(crate) fn of(key: Option<PathBuf>, peer: Vec<Key>, insecure: bool) -> Identity {
+        Identity { key, peer, insecure, name: None }
+    }
+
     /// The file with the key.
     pub(crate) fn key(&self) -> Option<&Path> {
         self.key.as_deref()
@@ -73,7 +78,7 @@ impl Identity {
 
 /// A number of this boot of the machine. By it a listener distinguishes a command that was started again from the same
 /// command on a clone of this machine.
-fn boot() -> Option<u64> {
+pub(crate) fn boot() -> Option<u64> {
     boot_of(&std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?)
 }
 
@@ -86,11 +91,15 @@ fn boot_of(text: &str) -> Option<u64> {
 /// The machine's name, and a hash that distinguishes this command from others on the machine. Both are the same after a
 /// restart, so that the listener recognises this end again.
 fn default_name() -> String {
+    name_of(&(std::env::args_os().skip(1).collect::<Vec<_>>(), std::env::current_dir().ok()))
+}
+
+/// The machine's name, and a hash that distinguishes `end` from other ends on it.
+pub(crate) fn name_of(end: &impl Hash) -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let mut machine = machine.trim().to_owned();
     let mut hasher = DefaultHasher::new();
-    std::env::args_os().skip(1).collect::<Vec<_>>().hash(&mut hasher);
-    std::env::current_dir().ok().hash(&mut hasher);
+    end.hash(&mut hasher);
     while machine.len() > MAX_NAME - 9 {
         machine.pop();
     }

@@ -2,12 +2,13 @@
 //! in any language can send messages over a bad network.
 //!
 //! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages, `json_lines` writes them with their times; `discovery`
-//! finds listeners by name; `identity` is by what peers know us; `paths` are the interfaces and addresses by which it leads; `reset` is what a listener keeps over its restarts; `session` runs an
+//! finds listeners by name; `header` is what datagrams bear for routers; `identity` is by what peers know us; `paths` are the interfaces and addresses by which it leads; `reset` is what a listener keeps over its restarts; `session` runs an
 //! `engine::link::session` and says what happens to it, `stats` writes its figures.
 
 mod channel;
 mod discovery;
 mod ends;
+mod header;
 mod identity;
 mod input;
 mod json_lines;
@@ -28,7 +29,8 @@ use glassline_call::link::{Endpoint, Local};
 use glassline_io::small_file::{Accept, Bounds, SmallFile, SmallFileError};
 use glassline_media::quantity;
 use glassline_transport::link::{Bonding, Dictionary, Settings};
-pub(crate) use identity::Identity;
+pub(crate) use header::{HeaderArgs, warn_of_flow_labels};
+pub(crate) use identity::{Identity, boot, name_of, public};
 pub(crate) use paths::{BondingArg, PathArgs};
 pub(crate) use reset::secret as reset_secret;
 pub(crate) use session::{Remote, Run};
@@ -157,6 +159,8 @@ nothing more to send. `glassline link --help` lists the options of channels.";
 struct Common {
     #[command(flatten)]
     identity: Identity,
+    #[command(flatten)]
+    header: HeaderArgs,
     /// A channel with its options; see `glassline link --help`
     #[arg(long, value_name = "ID:OPTIONS", required = true)]
     channel: Vec<Channel>,
@@ -218,7 +222,9 @@ fn run_listen(args: &Listen) -> Result<()> {
     let run = Run::new(ends::open(&args.common.channel)?, args.common.stats.as_deref(), None, None)?;
     let reset_secret = reset::secret(args.common.identity.key(), args.address, args.interface.as_deref());
     let settings = Settings { reset_secret, ..settings };
-    let local = Local { address: args.address, interface: args.interface.clone() };
+    let local = Local { interface: args.interface.clone(), ..Local::at(args.address) };
+    let local = args.common.header.mark(local);
+    args.common.header.warn();
     let endpoint = Endpoint::listen(settings, &[local]).map_err(|error| {
         failure::failed(
             format!("cannot listen at {}: {error}", args.address),
@@ -254,7 +260,10 @@ fn run_connect(args: &Connect) -> Result<()> {
         None => (ends::addresses(&args.address)?, StopSignals::catch()?),
     };
     let run = Run::new(opened, args.common.stats.as_deref(), None, None)?;
-    let endpoint = Endpoint::open(settings, &paths.locals(&to)?)
+    let header = args.common.header;
+    header.warn();
+    let locals: Vec<_> = paths.locals(&to)?.into_iter().map(|local| header.mark(local)).collect();
+    let endpoint = Endpoint::open(settings, &locals)
         .with_context(|| format!("cannot open a socket at {}", paths.names()))?;
     let mode = Mode::Connect { to, give_up: args.connect_timeout.is_some(), spares: paths.spares() };
     let remote = Remote { name: args.address.clone(), wanted };

@@ -138,7 +138,7 @@ impl PathArg {
                 "name an address of the same family",
             ));
         }
-        Ok(Local { address: (address, 0).into(), interface: self.interface.clone() })
+        Ok(Local { interface: self.interface.clone(), ..Local::at((address, 0).into()) })
     }
 }
 
@@ -151,6 +151,25 @@ pub(crate) struct Paths {
 }
 
 impl PathArgs {
+    /// These paths, as they are written, and how they are used.
+    ///
+    /// # Errors
+    /// One of them is none.
+    pub(crate) fn of(paths: &[String], bonding: Option<BondingArg>) -> Result<PathArgs, String> {
+        let path = paths.iter().map(|path| path.parse()).collect::<Result<_, _>>()?;
+        Ok(PathArgs { path, bonding })
+    }
+
+    /// Whether there is more than one.
+    pub(crate) fn are_several(&self) -> bool {
+        self.path.len() > 1
+    }
+
+    /// Whether it is said how several are used.
+    pub(crate) fn says_how(&self) -> bool {
+        self.bonding.is_some()
+    }
+
     /// Checks them. Several are used as `otherwise` says where nothing is said.
     pub(crate) fn check(&self, otherwise: Bonding) -> Result<Paths> {
         let bonding = match self.bonding {

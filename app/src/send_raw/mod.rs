@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// name looks like something else)
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// Destination: a machine or a multicast group; options: ?ttl=N&interface=NAME&source=ADDRESS
+    /// Destination: a machine or a multicast group; options: ?ttl=N&interface=NAME&source=ADDRESS&dscp=N
     #[arg(value_name = "rtp://HOST:PORT")]
     to: To,
     /// A second path for the same packets, so that packets lost on one path arrive over the other (SMPTE ST 2022-7)
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     /// Send by this program's clock even if the interface's queue supports launch times (fq, etf)
     #[arg(long)]
     no_launch_times: bool,
-    /// DSCP of the packets, by which routers can prioritise them; ST 2110 uses 34 (AF41)
+    /// DSCP of the packets, by which routers can prioritise them; ST 2110 uses 34 (AF41). An address may name another: ?dscp=N
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=63))]
     dscp: Option<u8>,
     /// Send as many frames per second as make this bit rate, as in 5G, whatever the input's frame rate; pictures are
@@ -204,7 +204,7 @@ impl To {
     }
 
     fn resolved(&self) -> Result<PathSettings> {
-        let Destination { mut address, name, ttl, interface, source, .. } = self.0.clone();
+        let Destination { mut address, name, ttl, interface, source, dscp, flow_label, .. } = self.0.clone();
         if let Some(name) = &name {
             let found = resolve(name, address.port()).map_err(|error| {
                 failure::failed(format_args!("cannot find {name}: {error}"), "check the host's name")
@@ -214,7 +214,7 @@ impl To {
             };
             address = *found.iter().find(fits).unwrap_or(&found[0]);
         }
-        Ok(PathSettings { route: Route { address, interface, source, ttl } })
+        Ok(PathSettings { route: Route { address, interface, source, ttl, dscp, flow_label } })
     }
 }
 

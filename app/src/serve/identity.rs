@@ -1,7 +1,7 @@
 //! The user as which the server continues.
 
 use super::access_log::Opened;
-use crate::config::{Config, Process};
+use crate::config::{Config, Process, StreamSource};
 use crate::failure;
 use anyhow::Result;
 use glassline_delivery::pull::Source;
@@ -50,8 +50,11 @@ fn needs(config: &Config) -> Keep {
         net_admin: marks(config.viewer.mark, config.viewer.mark_pool.is_some())
             || streams().any(|stream| marks(stream.mark, stream.mark_pool.is_some())),
         low_ports: super::listeners(config).iter().any(|listen| is_low(listen.address.port()))
-            || streams()
-                .any(|stream| matches!(&stream.source, Some(Source::Udp(udp)) if is_low(udp.address.port()))),
+            || streams().any(|stream| match &stream.source {
+                Some(StreamSource::Pulled(Source::Udp(udp))) => is_low(udp.address.port()),
+                Some(StreamSource::Link(address)) => is_low(address.port()),
+                _ => false,
+            }),
     }
 }
 

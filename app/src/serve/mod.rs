@@ -10,6 +10,7 @@ mod encoding;
 mod identity;
 mod insight;
 mod life;
+pub(crate) mod links;
 mod metrics;
 mod objects;
 mod purge;
@@ -20,17 +21,18 @@ mod site;
 mod succession;
 mod supervisor;
 
-use crate::config::{self, Config};
+use crate::config::{self, Config, StreamOutput, StreamSource};
 use crate::{encode, failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_delivery::http1::{Limits, Url};
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::pull::Policy;
+use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream::{self, Backlog};
 use glassline_edge::FetcherError;
 use glassline_io::small_file::Accept;
 use glassline_io::tls::{Connector, Identities, Roots, TlsError};
 use glassline_relay::{CertificateFiles, Listen, Output, Pull, Settings, StartError};
+pub(crate) use links::outgoing as outgoing_link;
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -107,6 +109,9 @@ impl Args {
             config.process.user.clone_from(&self.user);
             config.process.group = None;
         }
+        for port in config.unheard_ports() {
+            tracing::warn!("[viewer.port.{port}] has no effect: no listener has this port");
+        }
         config.demo.enabled |= self.demo;
         config.publish.open |= self.open_publish;
         if config.demo.enabled || !config.encode.is_empty() {
@@ -143,7 +148,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
         rules: rules::rules(config),
         hosts: config.hosts.clone(),
         admin_networks: config.admin.networks.clone(),
-        reserved: encoded_names(config),
+        reserved: encoded_names(config).into_iter().chain(linked_names(config)).collect(),
         max_publishers_per_address: config.publish.max_per_address,
         allow_origin: config.viewer.allow_origin.clone(),
         base_path: config.base_path.as_str().into(),
@@ -184,6 +189,13 @@ fn encoded_names(config: &Config) -> BTreeSet<StreamName> {
     sections.chain(demo.cloned()).filter_map(|name| StreamName::parse(&name)).collect()
 }
 
+/// The streams that come over links.
+fn linked_names(config: &Config) -> impl Iterator<Item = StreamName> {
+    let is_linked = |stream: &config::Stream| matches!(stream.source, Some(StreamSource::Link(_)));
+    let names = config.stream.iter().filter(move |(_, stream)| is_linked(stream));
+    names.filter_map(|(name, _)| StreamName::parse(name))
+}
+
 /// What is shown over TLS.
 fn certificates(config: &Config) -> Vec<CertificateFiles> {
     let files = config.tls.certificates.iter();
@@ -203,7 +215,7 @@ fn pulls(config: &Config) -> Vec<Pull> {
     let pull = |(name, stream): (&String, &crate::config::Stream)| {
         Some(Pull {
             name: StreamName::parse(name)?,
-            source: stream.source.clone()?,
+            source: pulled(stream)?,
             alternates: Vec::new(),
             mux: stream.mux,
             ca: stream.ca.clone(),
@@ -212,12 +224,23 @@ fn pulls(config: &Config) -> Vec<Pull> {
     config.stream.iter().filter_map(pull).collect()
 }
 
+fn pulled(stream: &config::Stream) -> Option<Source> {
+    match &stream.source {
+        Some(StreamSource::Pulled(source)) => Some(source.clone()),
+        _ => None,
+    }
+}
+
 /// The streams that are sent elsewhere.
 fn outputs(config: &Config) -> Vec<Output> {
     let of_stream = |(name, stream): (&String, &crate::config::Stream)| {
         let name = StreamName::parse(name)?;
         let output = move |destination| Output { name: name.clone(), destination };
-        Some(stream.outputs.clone().into_iter().map(output))
+        let in_datagrams = stream.outputs.iter().filter_map(|output| match output {
+            StreamOutput::Datagrams(destination) => Some(destination.clone()),
+            StreamOutput::Link(_) => None,
+        });
+        Some(in_datagrams.map(output).collect::<Vec<_>>())
     };
     config.stream.iter().filter_map(of_stream).flatten().collect()
 }

@@ -3,11 +3,13 @@
 use super::access_log::{self, AccessLog, Opened};
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
-use super::{explain, identity, listeners, settings, where_to_look};
+use super::{explain, identity, links, listeners, settings, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
+use crate::link::warn_of_flow_labels;
 use crate::{failure, logging};
 use anyhow::Result;
+use glassline_call::contribution::Ways;
 use glassline_delivery::policy::StreamName;
 use glassline_io::handover::Channel;
 use glassline_relay::{DrainingTls, Relay, StartError};
@@ -19,6 +21,7 @@ pub(super) struct Service {
     site: Arc<PageSite>,
     relay: Relay,
     encoders: Arc<Supervisor>,
+    links: Arc<Ways>,
 }
 
 impl Service {
@@ -38,7 +41,10 @@ impl Service {
             Err(error) => error,
         })?;
         let site = site.expect("a relay that started has asked for its site");
-        let service = Service { config, site, relay, encoders };
+        let service = Service { config, site, relay, encoders, links: Arc::default() };
+        service.warn_of_flow_labels();
+        service.relay.hub().set_companion(Arc::clone(&service.links) as _);
+        service.start_links();
         service.start_encoders();
         Ok(service)
     }
@@ -63,7 +69,10 @@ impl Service {
         };
         HandoverState::accept(channel)?;
         let relay = waiting.start().map_err(explain)?;
-        let service = Service { config, site, relay, encoders };
+        let service = Service { config, site, relay, encoders, links: Arc::default() };
+        service.warn_of_flow_labels();
+        service.relay.hub().set_companion(Arc::clone(&service.links) as _);
+        service.start_links();
         service.start_encoders();
         Ok(service)
     }
@@ -72,8 +81,11 @@ impl Service {
     /// If that fails, the service continues.
     pub(super) fn hand_over(&mut self, channel: Channel) -> Result<DrainingTls> {
         self.encoders.end();
+        // The next process listens at the same addresses.
+        self.links.end();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
+            self.start_links();
             self.start_encoders();
         }
         left
@@ -113,13 +125,28 @@ impl Service {
             tracing::warn!("the new user takes effect at the next start");
         }
         self.config = config;
+        self.warn_of_flow_labels();
+        self.start_links();
         self.start_encoders();
         Ok(())
+    }
+
+    /// Has the links that the configuration names and no others; those that it names as before go on.
+    fn start_links(&self) {
+        self.links.arrange(self.relay.hub().live_streams(), links::wanted(&self.config));
+    }
+
+    /// The system may be set so that no packet has a flow label, or so that each has one.
+    fn warn_of_flow_labels(&self) {
+        let settings = settings(&self.config);
+        let of_outputs = settings.outputs.iter().filter_map(|output| output.destination.flow_label);
+        warn_of_flow_labels(settings.rules.flow_labels().chain(of_outputs));
     }
 
     /// Ends all connections.
     pub(super) fn end(self) {
         self.encoders.end();
+        self.links.end();
         self.relay.shutdown();
     }
 

@@ -1,11 +1,13 @@
 //! Where a stream is sent to in datagrams, by its URL.
 //!
 //! ```text
-//! udp://ADDRESS:PORT[?ttl=N][&interface=NAME][&source=ADDRESS][&packets=N]     ADDRESS: a machine's, or a group's
+//! udp://ADDRESS:PORT[?ttl=N][&interface=NAME][&source=ADDRESS][&packets=N][&dscp=N][&flow_label=true|false]
+//!                                                                              ADDRESS: a machine's, or a group's
 //! rtp://…                                                                      the same, with RTP
 //! ```
 
 use crate::http1::url::split_port;
+use crate::policy::DSCP_MAX;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
@@ -36,6 +38,10 @@ pub struct Destination {
     pub source: Option<IpAddr>,
     /// TS packets of a datagram, 1 to [`PACKETS_MAX`].
     pub packets: usize,
+    /// The class that routers are asked to treat datagrams as (DSCP, RFC 2474), at most [`DSCP_MAX`].
+    pub dscp: Option<u8>,
+    /// Whether datagrams of IPv6 bear a flow label (RFC 6437); the system decides without it.
+    pub flow_label: Option<bool>,
 }
 
 /// As many TS packets as fit into an Ethernet frame.
@@ -54,7 +60,9 @@ pub enum DestinationError {
     )]
     Address,
     /// An option that is not known or has a bad value.
-    #[error("udp:// and rtp:// know ?ttl=N, interface=NAME, source=ADDRESS and packets=N; {0}")]
+    #[error(
+        "udp:// and rtp:// know ?ttl=N, interface=NAME, source=ADDRESS, packets=N, dscp=N and flow_label=true; {0}"
+    )]
     Option(&'static str),
 }
 
@@ -80,12 +88,17 @@ impl Destination {
             interface: None,
             source: None,
             packets: PACKETS_MAX,
+            dscp: None,
+            flow_label: None,
         };
         for (key, value) in form_urlencoded::parse(options.as_bytes()) {
             destination.set(&key, &value).map_err(DestinationError::Option)?;
         }
         if destination.interface.is_some() && !ip.is_multicast() {
             return Err(DestinationError::Option("an interface belongs to multicast groups"));
+        }
+        if destination.flow_label.is_some() && ip.is_ipv4() {
+            return Err(DestinationError::Option("a flow label belongs to IPv6, and the address is of IPv4"));
         }
         if destination.source.is_some_and(|source| source.is_ipv4() != ip.is_ipv4()) {
             return Err(DestinationError::Option("the source is of the other IP version"));
@@ -146,6 +159,13 @@ impl Destination {
                 let packets = value.parse().ok().filter(|packets| (1..=PACKETS_MAX).contains(packets));
                 self.packets = packets.ok_or("packets is a number from 1 to 7")?;
             }
+            "dscp" => {
+                let dscp = value.parse().ok().filter(|dscp| *dscp <= DSCP_MAX);
+                self.dscp = Some(dscp.ok_or("dscp is a number from 0 to 63, as in dscp=34")?);
+            }
+            "flow_label" => {
+                self.flow_label = Some(value.parse().map_err(|_| "flow_label is true or false")?);
+            }
             _ => return Err("there is another option"),
         }
         Ok(())
@@ -185,6 +205,8 @@ impl fmt::Display for Destination {
             self.interface.as_ref().map(|name| format!("interface={name}")),
             self.source.map(|source| format!("source={source}")),
             (self.packets != PACKETS_MAX).then(|| format!("packets={}", self.packets)),
+            self.dscp.map(|dscp| format!("dscp={dscp}")),
+            self.flow_label.map(|has_label| format!("flow_label={has_label}")),
         ];
         let options: Vec<String> = options.into_iter().flatten().collect();
         if options.is_empty() { Ok(()) } else { write!(f, "?{}", options.join("&")) }
@@ -204,6 +226,8 @@ mod tests {
             "udp://239.1.2.3:5000?ttl=16&interface=eth1&source=192.0.2.7&packets=3",
             "rtp://[ff3e::1]:5004?source=2001:db8::7",
             "udp://[2001:db8::7]:5000?ttl=255",
+            "rtp://10.0.0.5:5004?dscp=63",
+            "udp://[2001:db8::7]:5000?packets=3&dscp=0&flow_label=false",
         ] {
             assert_eq!(Destination::parse(text).unwrap().to_string(), text);
         }
@@ -223,6 +247,11 @@ mod tests {
             "udp://239.1.2.3:5000?packets=8",
             "udp://239.1.2.3:5000?packets=0",
             "udp://239.1.2.3:5000?pkt_size=1316",
+            "udp://239.1.2.3:5000?dscp=64",
+            "udp://239.1.2.3:5000?dscp=-1",
+            "udp://239.1.2.3:5000?dscp=af41",
+            "udp://239.1.2.3:5000?flow_label=true",
+            "udp://[2001:db8::7]:5000?flow_label=1",
             "udp://239.1.2.3:5000?source=::1",
             "udp://239.1.2.3:5000?interface=",
             "udp://239.1.2.3:5000?interface=a%22b",
@@ -237,6 +266,7 @@ mod tests {
         for (text, name) in [
             ("rtp://decoder-1.example:5004?ttl=3&source=192.0.2.7", Some("decoder-1.example")),
             ("udp://h:5000?source=2001:db8::7", Some("h")),
+            ("udp://h:5000?flow_label=true", Some("h")),
             ("udp://239.1.2.3:5000?interface=eth1", None),
             ("udp://[2001:db8::7]:5000", None),
         ] {

@@ -15,6 +15,7 @@ pub mod containment;
 pub mod direct_file;
 pub mod discovery;
 pub mod handover;
+pub mod header_marks;
 pub mod kept_secret;
 pub mod local;
 pub mod machine;

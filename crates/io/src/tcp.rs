@@ -4,6 +4,7 @@ mod info;
 
 pub use info::Info;
 
+use crate::header_marks;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::io::{self, IoSlice, Read, Write};
@@ -206,6 +207,31 @@ impl Connection {
     /// `PermissionDenied` where [`may_mark`] fails.
     pub fn mark(&self, mark: u32) -> io::Result<()> {
         socket2::SockRef::from(&self.0).set_mark(mark)
+    }
+
+    /// Has the packets that it sends from now on bear this DSCP (RFC 2474), 63 at most.
+    ///
+    /// # Errors
+    /// `InvalidInput` above 63; what the system says otherwise.
+    pub fn set_dscp(&self, dscp: u8) -> io::Result<()> {
+        header_marks::set_dscp(&SockRef::from(&self.0), dscp)
+    }
+
+    /// Has the packets of IPv6 that it sends from now on bear a flow label (RFC 6437), which the kernel derives from the
+    /// connection, or none. A connection by IPv4 has none in any case.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_flow_label(&self, has_label: bool) -> io::Result<()> {
+        header_marks::set_flow_label(&SockRef::from(&self.0), has_label)
+    }
+
+    /// Its address here.
+    ///
+    /// # Errors
+    /// None that a working system has.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
     }
 
     /// Gives up a peer that acknowledges nothing for this long (`TCP_USER_TIMEOUT`).

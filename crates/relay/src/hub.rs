@@ -34,13 +34,13 @@ use glassline_io::poll::{Poller, Waker};
 use glassline_media::Time;
 use glassline_streams::counters::{HandedCounts, UnknownCounts};
 use glassline_streams::presence::{Presence, Purpose};
-use glassline_streams::status::StreamStatus;
+use glassline_streams::status::{Companion, StreamStatus};
 use glassline_streams::{AcquireError, Live, News, Observer, Publisher, Streams};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 /// What the threads of a relay share.
@@ -53,6 +53,8 @@ pub struct Hub {
     pub(super) presence: Presence,
     pub(super) certificates: Arc<Certificates>,
     pub(super) marker: Marker,
+    /// Ways in and out that run beside it.
+    companion: OnceLock<Arc<dyn Companion>>,
     pub(super) presentations: PresentationStores,
     pub(super) demands: Demands,
     pub(super) ingests: Ingests,
@@ -121,6 +123,7 @@ impl Hub {
             presence: Presence::default(),
             certificates: Arc::new(Certificates::new().map_err(io::Error::other)?),
             marker: Marker::default(),
+            companion: OnceLock::new(),
             presentations: PresentationStores::default(),
             demands: Demands::default(),
             ingests: Ingests::default(),
@@ -180,9 +183,19 @@ impl Hub {
         let (now, streams) = (self.clock.now(), self.streams.all());
         let mut list = streams.iter().map(|live| live.status(now)).collect();
         self.pulls().complete(&mut list, now);
+        let companion = self.companion.get();
+        for (name, source) in companion.map(|companion| companion.sources()).unwrap_or_default() {
+            match list.binary_search_by(|stream: &StreamStatus| stream.name.cmp(&name)) {
+                Ok(at) => list[at].source = Some(source),
+                Err(at) => list.insert(at, StreamStatus::absent(&name, Mux::MpegTs, Some(source))),
+            }
+        }
         let outputs = self.outputs();
         for stream in &mut list {
             outputs.complete(stream);
+            stream
+                .outputs
+                .extend(companion.into_iter().flat_map(|companion| companion.outputs(&stream.name)));
             self.presentations.complete(stream);
         }
         list
@@ -191,12 +204,15 @@ impl Hub {
     /// One stream.
     pub fn stream(&self, name: &StreamName) -> Option<StreamStatus> {
         let now = self.clock.now();
-        let source = self.pulls().status(name, now);
+        let companion = self.companion.get();
+        let of_companion = || companion.and_then(|companion| companion.sources().remove(name));
+        let source = self.pulls().status(name, now).or_else(of_companion);
         let mut status = match self.streams.find(name) {
             Some(live) => StreamStatus { source, ..live.status(now) },
             None => StreamStatus::absent(name, self.pulls().mux(name), Some(source?)),
         };
         self.outputs().complete(&mut status);
+        status.outputs.extend(companion.into_iter().flat_map(|companion| companion.outputs(name)));
         self.presentations.complete(&mut status);
         Some(status)
     }
@@ -377,6 +393,11 @@ impl Hub {
     /// A connection from `address` is over.
     pub(super) fn disconnected(&self, address: IpAddr) {
         self.presence.leave(address, Purpose::Connect, 0);
+    }
+
+    /// Has the status of streams complemented by the figures of what runs beside the relay. Counts once.
+    pub fn set_companion(&self, companion: Arc<dyn Companion>) {
+        let _ = self.companion.set(companion);
     }
 
     /// The streams themselves, for all that publishes or reads one.

@@ -15,18 +15,19 @@ fn a_viewer_that_finds_the_pool_empty_is_counted_and_served_without_a_mark_of_it
     marker.hold(10);
     marker.hold(11);
     assert_eq!((marker.in_use(), marker.exhausted()), (2, 0));
-    let marking = Marking { shared: None, pool: Some(pool()) };
+    let marking = Marking { shared: None, pool: Some(pool()), ..Marking::default() };
     assert_eq!(marker.mark(&socket(), marking), None);
     assert_eq!((marker.in_use(), marker.exhausted()), (2, 1));
     // The mark that it shares is none to give back.
-    let marking = Marking { shared: Some(7), pool: Some(pool()) };
+    let marking = Marking { shared: Some(7), pool: Some(pool()), ..Marking::default() };
     assert_eq!(marker.mark(&socket(), marking), None);
     assert_eq!((marker.in_use(), marker.exhausted()), (2, 2));
 }
 
 #[test]
 fn a_mark_is_in_use_from_its_viewers_coming_to_its_going() {
-    let (marker, marking) = (Marker::default(), Marking { shared: None, pool: Some(pool()) });
+    let (marker, marking) =
+        (Marker::default(), Marking { shared: None, pool: Some(pool()), ..Marking::default() });
     let own = marker.mark(&socket(), marking);
     // Not every process may mark its connections. Where it may not, the mark is free again.
     assert_eq!(own.is_some(), glassline_io::tcp::may_mark().is_ok());

@@ -116,7 +116,7 @@ fn a_refusal_says_what_has_the_name() {
     let name = || name("a");
     assert_eq!(text(AcquireError::Taken { name: name() }), "stream a has a publisher already");
     assert_eq!(text(AcquireError::Pulled { name: name() }), "stream a is pulled from its source");
-    assert_eq!(text(AcquireError::Inside { name: name() }), "stream a is encoded inside this server");
+    assert_eq!(text(AcquireError::Inside { name: name() }), "stream a is published by this server itself");
     assert_eq!(
         text(AcquireError::TooMany { limit: 3 }),
         "all 3 streams that the configuration allows are in use"

@@ -80,8 +80,8 @@ pub enum AcquireError {
         /// The name.
         name: StreamName,
     },
-    /// An encoder in this process has it, by configuration.
-    #[error("stream {name:?} is encoded inside this server")]
+    /// An encoder in this process, or a link to it, has it by configuration.
+    #[error("stream {name:?} is published by this server itself")]
     Inside {
         /// The name.
         name: StreamName,

@@ -8,6 +8,7 @@ use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::Track;
 use glassline_media::container::ts::ElementaryStream;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Viewers of this many are counted in each state of [`Why::ALL`].
@@ -98,6 +99,15 @@ pub struct OutputStatus {
     pub errors: u64,
     /// Times that it fell behind the backlog and went on at the newest key frame.
     pub moved_forward: u64,
+}
+
+/// Ways in and out of streams that run beside the server that has them: it asks for their figures, and knows nothing else of them.
+pub trait Companion: Send + Sync {
+    /// The sources, by the streams that they are sources of.
+    fn sources(&self) -> BTreeMap<StreamName, SourceStatus>;
+
+    /// The outputs of the stream `name`.
+    fn outputs(&self, name: &StreamName) -> Vec<OutputStatus>;
 }
 
 /// One stream.

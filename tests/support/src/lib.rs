@@ -10,6 +10,7 @@ pub mod metrics;
 pub mod multicast;
 pub mod noise;
 pub mod numbered;
+pub mod packets;
 pub mod program;
 #[cfg(test)]
 mod skip_names;

@@ -90,7 +90,7 @@ impl Sender {
         }
         let frames = (0..FRAMES).map(|frame| written(&packets, &noise(frame_bytes, frame as u64))).collect();
         let open = |to: &SocketAddr| -> Result<(FlowSender, Outbox)> {
-            let route = Route { address: *to, interface: None, source: None, ttl: None };
+            let route = Route::to(*to);
             let sender = FlowSender::open(&FlowSenderSettings::of(route))
                 .context("cannot open the sender's socket")?;
             Ok((sender, Outbox::new()))

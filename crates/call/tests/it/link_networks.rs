@@ -14,10 +14,10 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-const LISTENS_AT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(FAR), 7000);
+pub(crate) const LISTENS_AT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(FAR), 7000);
 
 /// What is done to the way between the two networks.
-enum Change {
+pub(crate) enum Change {
     /// The NAT forgets the flow of this device and gives it this address and port.
     Rebind(usize, SocketAddrV4),
     /// The device is taken away.
@@ -27,20 +27,20 @@ enum Change {
 }
 
 /// A network with one device at the far end and one with several near ones, and a NAT between them.
-struct Networks {
-    far: NetworkNamespace,
-    near: NetworkNamespace,
+pub(crate) struct Networks {
+    pub(crate) far: NetworkNamespace,
+    pub(crate) near: NetworkNamespace,
     nat: Sender<Change>,
 }
 
 /// Runs `action` in a thread of its own, which leaves this one's network for another.
-fn elsewhere<R: Send>(action: impl FnOnce() -> R + Send) -> R {
+pub(crate) fn elsewhere<R: Send>(action: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| scope.spawn(action).join())
         .unwrap_or_else(|cause| std::panic::resume_unwind(cause))
 }
 
 /// The near device's name and address, and where the NAT has it appear at first.
-fn near_device(index: usize) -> (String, Ipv4Addr, SocketAddrV4) {
+pub(crate) fn near_device(index: usize) -> (String, Ipv4Addr, SocketAddrV4) {
     let number = index as u8;
     (
         format!("near{index}"),
@@ -72,7 +72,7 @@ fn network<T: Send>(
 
 impl Networks {
     /// `None`, and the test is counted as skipped, where this machine gives no networks.
-    fn make(test: &str, near_devices: usize) -> Option<Networks> {
+    pub(crate) fn make(test: &str, near_devices: usize) -> Option<Networks> {
         if !namespace::may_administer() {
             skip(test, "network namespaces are for root alone in a program of several threads");
             return None;
@@ -124,7 +124,7 @@ impl Networks {
     }
 
     /// A near device once more that was taken away.
-    fn restore(&self, index: usize) {
+    pub(crate) fn restore(&self, index: usize) {
         let device = elsewhere(|| {
             self.near.enter().unwrap();
             let (name, address, _) = near_device(index);
@@ -136,7 +136,7 @@ impl Networks {
         self.change(Change::Return(index, device));
     }
 
-    fn change(&self, change: Change) {
+    pub(crate) fn change(&self, change: Change) {
         self.nat.send(change).unwrap();
     }
 }
@@ -225,7 +225,7 @@ fn readdressed(packet: &mut [u8], from: SocketAddrV4, to: SocketAddrV4) -> &[u8]
     packet
 }
 
-fn settings(name: &str) -> Settings {
+pub(crate) fn settings(name: &str) -> Settings {
     Settings { name: name.as_bytes().to_vec(), ..Settings::new(Credentials::Shared(Key([7; 32]))) }
 }
 

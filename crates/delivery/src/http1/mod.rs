@@ -37,7 +37,7 @@ pub use host::Host;
 pub(crate) use negotiate::{ByteRange, is_same, is_unchanged};
 pub use negotiate::{content_range_start, preferred_coding, unsatisfiable};
 pub use response::{Response, problem, reason};
-pub use url::{Url, UrlError};
+pub use url::{Url, UrlError, split_port};
 
 /// How large and how slow a peer may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

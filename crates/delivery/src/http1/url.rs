@@ -179,7 +179,7 @@ fn default_port(tls: bool) -> u16 {
 }
 
 /// Host and port of `host:port`, `[v6]:port`, either without a port.
-pub(crate) fn split_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
+pub fn split_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']').ok_or(UrlError::Host)?;

@@ -9,6 +9,7 @@
     )
 )]
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
@@ -21,12 +22,35 @@ pub struct Marking {
     pub shared: Option<u32>,
     /// Out of which each connection gets a mark of its own while there is one.
     pub pool: Option<MarkRange>,
+    /// What its packets bear for the routers on their way.
+    pub header: HeaderMarks,
 }
 
 impl Marking {
-    /// Whether there is anything to mark: that asks the system for a privilege.
-    pub fn is_wanted(&self) -> bool {
-        *self != Marking::default()
+    /// Whether connections get marks of the system (`SO_MARK`), for which a process needs a privilege; for what packets bear in
+    /// their headers it needs none.
+    pub fn needs_privilege(&self) -> bool {
+        self.shared.is_some() || self.pool.is_some()
+    }
+}
+
+/// The highest DSCP: it has six bits (RFC 2474 §3).
+pub const DSCP_MAX: u8 = 63;
+
+/// What packets bear in IP's header for the routers on their way. What is `None` is as the system does it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeaderMarks {
+    /// The class that routers are asked to treat them as (DSCP, RFC 2474), at most [`DSCP_MAX`].
+    pub dscp: Option<u8>,
+    /// Whether those of IPv6 bear a flow label (RFC 6437).
+    pub flow_label: Option<bool>,
+}
+
+impl HeaderMarks {
+    /// These, and of `others` what is not said here.
+    #[must_use]
+    pub fn or(self, others: HeaderMarks) -> HeaderMarks {
+        HeaderMarks { dscp: self.dscp.or(others.dscp), flow_label: self.flow_label.or(others.flow_label) }
     }
 }
 

@@ -20,7 +20,7 @@ pub use caller::{Caller, Distrust, Route};
 pub use credential::{Credential, ShownToken};
 pub(crate) use hosts::canonical;
 pub use hosts::{Hosts, KnownHosts};
-pub use marks::{MarkRange, MarkRangeError, Marking, Marks};
+pub use marks::{DSCP_MAX, HeaderMarks, MarkRange, MarkRangeError, Marking, Marks};
 pub use meter::Meter;
 pub use network::{NetworkError, Networks};
 pub use path::PathReading;

@@ -60,9 +60,9 @@ impl Control {
         self.put(libc::SOL_SOCKET, SCM_TXTIME, &nanos.to_ne_bytes());
     }
 
-    /// Has the datagrams to `to` bear the lowest two bits of `mark`.
-    pub(super) fn put_mark(&mut self, to: IpAddr, mark: u8) {
-        let value = libc::c_int::from(mark & 3).to_ne_bytes();
+    /// Has the datagrams to `to` bear these bits: the DSCP's six, and behind them the two of the mark of congestion.
+    pub(super) fn put_class(&mut self, to: IpAddr, bits: u8) {
+        let value = libc::c_int::from(bits).to_ne_bytes();
         // What goes to an address of IPv4 is IPv4, whatever the socket is.
         match to.to_canonical() {
             IpAddr::V4(_) => self.put(libc::IPPROTO_IP, libc::IP_TOS, &value),
@@ -147,7 +147,7 @@ fn split(bytes: &[u8]) -> Option<(i32, i32, &[u8], &[u8])> {
 }
 
 /// Sets an option with a number as its value.
-pub(super) fn set_option(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
+pub(crate) fn set_option(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
     set_option_bytes(socket, level, name, &value.to_ne_bytes())
 }
 
@@ -178,7 +178,7 @@ mod tests {
         for to in [four, six] {
             let mut control = Control::default();
             assert!(control.written().0.is_null());
-            control.put_mark(to, 2);
+            control.put_class(to, 2);
             control.put(libc::SOL_UDP, libc::UDP_GRO, &1200i32.to_ne_bytes());
             let length = control.written().1;
             assert_eq!(control.read(length), Told { segment: Some(1200), mark: 2, ..Told::default() });
@@ -204,8 +204,8 @@ mod tests {
         }
         // All that the kernel may say of one datagram has room.
         let mut control = Control::default();
-        control.put_mark("192.0.2.1".parse().unwrap(), 3);
-        control.put_mark("2001:db8::1".parse().unwrap(), 3);
+        control.put_class("192.0.2.1".parse().unwrap(), 3);
+        control.put_class("2001:db8::1".parse().unwrap(), 3);
         control.put(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &stamp(1, 2));
         control.put(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &u32::MAX.to_ne_bytes());
         control.put(libc::SOL_UDP, libc::UDP_GRO, &1200i32.to_ne_bytes());

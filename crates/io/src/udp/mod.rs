@@ -18,6 +18,7 @@ mod settings;
 mod socket;
 mod stamps;
 
+pub(crate) use control::set_option;
 pub use inbox::Inbox;
 pub use port::{Arrival, Arrivals, Local, Port};
 pub use receiver::{RECEIVE_BUFFER_BYTES, Receiver};

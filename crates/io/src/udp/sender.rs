@@ -1,6 +1,7 @@
 //! UDP out: to an address, or to a multicast group.
 
 use super::{BATCH_DATAGRAMS, empty_message, interface_index};
+use crate::header_marks;
 use crate::tcp::wait_is_none;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
@@ -19,6 +20,19 @@ pub struct Route {
     /// Networks that a datagram may pass (TTL, IPv6: hop limit). Without one it is 1 for groups, so that they stay in
     /// their network, and what the system does elsewhere.
     pub ttl: Option<u8>,
+    /// The class that routers are asked to treat the datagrams as (DSCP, RFC 2474), 63 at most; what the system does without one,
+    /// usually 0.
+    pub dscp: Option<u8>,
+    /// Whether datagrams of IPv6 bear a flow label (RFC 6437), which the kernel derives from addresses and ports; the system
+    /// decides without it (`net.ipv6.auto_flowlabels`).
+    pub flow_label: Option<bool>,
+}
+
+impl Route {
+    /// To `address`, and all else as the system does it.
+    pub const fn to(address: SocketAddr) -> Route {
+        Route { address, interface: None, source: None, ttl: None, dscp: None, flow_label: None }
+    }
 }
 
 /// A non-blocking socket that sends to one place. It is no error where no process listens there.
@@ -30,7 +44,7 @@ pub struct Sender {
 
 impl Sender {
     /// Opens a socket. Fails with `NotFound` where there is no such interface, with `AddrNotAvailable` where the source is
-    /// no address of ours.
+    /// no address of ours, with `InvalidInput` where there is no such DSCP.
     pub fn open(route: &Route) -> io::Result<Sender> {
         let (socket, to) = open(route)?;
         Ok(Sender { socket, to })
@@ -76,6 +90,7 @@ pub(super) fn open(route: &Route) -> io::Result<(Socket, SockAddr)> {
     let kind = Type::DGRAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(route.address), kind, Some(Protocol::UDP))?;
     let interface = interface_index(&socket, route.interface.as_deref())?;
+    header_marks::set(&socket, route.dscp, route.flow_label)?;
     if let Some(source) = route.source {
         socket.bind(&SocketAddr::new(source, 0).into())?;
     }
@@ -131,7 +146,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn route(address: SocketAddr, interface: Option<&str>, ttl: Option<u8>) -> Route {
-        Route { address, interface: interface.map(str::to_owned), source: None, ttl }
+        Route { interface: interface.map(str::to_owned), ttl, ..Route::to(address) }
     }
 
     /// Sends numbered datagrams and sees them arrive.

@@ -86,6 +86,9 @@ impl Connection {
             _ if is_live && reads => match self.find_live_object(&request, context) {
                 Ok(StreamAnswer::Stream(live)) => return self.watch(live, &request, context),
                 Ok(StreamAnswer::Object { reading, source, carries_token, or_here }) => {
+                    if let Some((name, _)) = StreamName::of_presentation_path(&request.path) {
+                        self.mark_header(&name, context);
+                    }
                     let handling = Handling { carries_token, or_here, is_own: false };
                     self.fetch(reading, source, request, handling, context.now);
                     return Ok(Became::Same);

@@ -37,6 +37,7 @@ use crate::wire::Wire;
 use awaiting::Awaiting;
 use fetching::Fetching;
 use glassline_delivery::http1::server::{Request, Server};
+use glassline_delivery::policy::HeaderMarks;
 use glassline_media::Time;
 use glassline_streams::ConnectionId;
 use glassline_streams::presence::{Purpose, subscriber};
@@ -65,6 +66,8 @@ pub(crate) struct Connection {
     published_bytes: u64,
     /// What a viewer has taken and gives back.
     admission: Admission,
+    /// What its packets bear for routers.
+    header_marks: HeaderMarks,
     /// Whether it is counted among those of its address that have not been answered.
     asks: bool,
     /// Since when it is noted to rest.
@@ -159,6 +162,7 @@ impl Connection {
             asked: None,
             published_bytes: 0,
             admission: Admission::default(),
+            header_marks: HeaderMarks::default(),
             // The worker counted it when it let it in.
             asks: !is_admin,
             noted_rest: None,

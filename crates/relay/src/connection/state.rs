@@ -9,7 +9,7 @@ use crate::outgoing::Outgoing;
 use crate::viewer::{Viewer, ViewerState};
 use crate::wire::Wire;
 use glassline_delivery::http1::server::{Request, Server};
-use glassline_delivery::policy::Meter;
+use glassline_delivery::policy::{HeaderMarks, Meter};
 use glassline_io::spool::LinkFile;
 use glassline_media::Time;
 use glassline_streams::presence::{Purpose, subscriber};
@@ -34,6 +34,8 @@ pub(crate) struct ConnectionState {
     published_bytes: u64,
     #[serde(rename = "place")]
     admission: Admission,
+    #[serde(default)]
+    header_marks: HeaderMarks,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -113,6 +115,7 @@ impl Connection {
             asked: self.asked.as_deref().cloned(),
             published_bytes: self.published_bytes,
             admission: self.admission,
+            header_marks: self.header_marks,
         };
         (state, own_link)
     }
@@ -156,6 +159,7 @@ impl Connection {
             asked: state.asked.map(Box::new),
             published_bytes: state.published_bytes,
             admission: state.admission,
+            header_marks: state.header_marks,
             asks: false,
             noted_rest: None,
         })

@@ -167,7 +167,26 @@ impl Connection {
         })?;
         live.watchers().join(subscriber(address), context.now);
         self.admission = Admission { bps, mark: hub.marker.mark(self.socket.tcp(), rules.marking) };
+        self.mark_header(&live.name, context);
         Ok(())
+    }
+
+    /// Has the packets that leave from now on bear what the rules say of the stream `name` and of the port that the peer has
+    /// connected to.
+    pub(super) fn mark_header(&mut self, name: &StreamName, context: &TurnContext<'_>) {
+        let rules = &context.settings.rules;
+        let socket = self.socket.tcp();
+        let port = if rules.ports.is_empty() { 0 } else { socket.local_address().map_or(0, |at| at.port()) };
+        let (wanted, former) = (rules.header_marks(name, port), self.header_marks);
+        let of_dscp = (wanted.dscp != former.dscp).then(|| socket.set_dscp(wanted.dscp.unwrap_or(0)));
+        // Sockets of which nothing is said have labels, unless the system is set otherwise.
+        let of_label = (wanted.flow_label != former.flow_label)
+            .then(|| socket.set_flow_label(wanted.flow_label.unwrap_or(true)));
+        if let Some(error) = [of_dscp, of_label].into_iter().flatten().find_map(Result::err) {
+            // A viewer can be served without it.
+            tracing::warn!(%error, stream = %name, "cannot mark the packets of a viewer");
+        }
+        self.header_marks = wanted;
     }
 
     pub(super) fn watch(

@@ -65,6 +65,14 @@ pub enum Error {
     /// Not a URL of a stream at a server.
     #[error(transparent)]
     Target(#[from] super::TargetError),
+    /// A link cannot be made.
+    #[error("cannot send to {name}: {why}")]
+    Link {
+        /// The target.
+        name: String,
+        /// Why.
+        why: String,
+    },
     /// A server has refused the stream, or was not reached.
     #[error("{name}: {failure}{said}")]
     Push {

@@ -2,7 +2,7 @@
 //! they are made and has handed them on, or put them into its own bounded queue, when it returns.
 //!
 //! ```text
-//!                  ┌─► datagrams, servers: written at once as far as the socket takes them;
+//!                  ┌─► datagrams, servers, links: written at once as far as the socket takes them;
 //! packets ─► Outputs ─┤      the rest goes on by one thread with a poller and a timer (network)
 //!                  └─► files, standard output: on a thread of their own (threaded), where the source is live
 //! ```
@@ -22,7 +22,7 @@ mod threaded;
 
 pub(crate) use error::Result;
 pub use error::{Error, PushFailure};
-pub use outputs::{Opener, Outputs};
+pub use outputs::{LinkOpener, Opener, Outputs};
 pub use relay::RelayOutput;
 pub use status::{State, Status, StatusHandle};
 pub use target::{Target, TargetError};
@@ -99,7 +99,8 @@ pub struct Liveness {
 
 impl Liveness {
     /// Whether the source waits for this output.
-    pub(crate) fn is_patient(&self) -> bool {
+    #[must_use]
+    pub fn is_patient(&self) -> bool {
         !self.live && !self.is_stopped()
     }
 

@@ -13,18 +13,28 @@ use glassline_io::containment::{Border, contain};
 use std::io::{self, Write};
 use std::sync::Arc;
 
+/// Opens an output to the peer at `HOST:PORT` of a `link://` target: links are made elsewhere.
+pub type LinkOpener = Box<dyn FnMut(&str, Liveness, StatusHandle) -> Result<Box<dyn Output>, String> + Send>;
+
 /// Opens the outputs of one encoder; those that are sockets share a thread.
 pub struct Opener {
     credentials: Credentials,
     liveness: Liveness,
     network: Option<Arc<Network>>,
+    links: Option<LinkOpener>,
 }
 
 impl Opener {
     /// Where the source is not live, a slow output is waited for instead of leaving pictures out.
     #[must_use]
     pub fn new(credentials: Credentials, liveness: Liveness) -> Opener {
-        Opener { credentials, liveness, network: None }
+        Opener { credentials, liveness, network: None, links: None }
+    }
+
+    /// With what opens the outputs of `link://` targets, which are refused otherwise.
+    #[must_use]
+    pub fn with_links(self, links: LinkOpener) -> Opener {
+        Opener { links: Some(links), ..self }
     }
 
     /// Opens all outputs of a rendition. Files are overwritten; servers are connected to meanwhile.
@@ -53,6 +63,11 @@ impl Opener {
                 let (live, credentials) = (live.clone(), self.credentials.clone());
                 let network = self.network()?;
                 return Ok(Box::new(PushOutput::open(url, &credentials, live, status, &network)?));
+            }
+            Target::Link(peer) => {
+                let failed = |why| Error::Link { name: target.to_string(), why };
+                let links = self.links.as_mut().ok_or_else(|| failed("no links are made here".to_owned()))?;
+                return links(peer, live.clone(), status).map_err(failed);
             }
             Target::Stdout => Box::new(Stdout(status.clone())),
             Target::File(path) if target.is_mp4() => {

@@ -56,17 +56,18 @@ impl StatusHandle {
         &self.0.name
     }
 
-    pub(super) fn set(&self, state: State) {
+    /// It does this now.
+    pub fn set(&self, state: State) {
         *self.0.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
     /// These bytes were taken.
-    pub(super) fn sent(&self, bytes: usize) {
+    pub fn sent(&self, bytes: usize) {
         self.0.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// A run of packets was left out.
-    pub(super) fn left_out(&self) {
+    pub fn left_out(&self) {
         self.0.left_out.fetch_add(1, Ordering::Relaxed);
     }
 

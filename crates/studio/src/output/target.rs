@@ -1,6 +1,6 @@
 //! Where a stream goes, by its name.
 
-use glassline_delivery::http1::{Url, UrlError};
+use glassline_delivery::http1::{Url, UrlError, split_port};
 use glassline_delivery::output::{Destination, DestinationError};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -20,6 +20,8 @@ pub enum Target {
     Datagrams(String),
     /// A chunked PUT to this URL.
     Http(String),
+    /// A peer that listens for a link at this host and port, `HOST:PORT`.
+    Link(String),
     /// Nowhere: to measure.
     Null,
 }
@@ -31,11 +33,11 @@ pub enum TargetError {
     /// Not a name of any kind.
     #[error(
         "{0:?} is none of FILE.ts, FILE.mp4, FILE.ivf, - (standard output), udp://HOST:PORT, rtp://HOST:PORT, \
-         http(s)://HOST[:PORT]/live/NAME.ts and null:"
+         link://HOST:PORT, http(s)://HOST[:PORT]/live/NAME.ts and null:"
     )]
     Unknown(String),
     /// A scheme that is not spoken.
-    #[error("{text:?}: {scheme}:// is not known; udp://, rtp://, http:// and https:// are")]
+    #[error("{text:?}: {scheme}:// is not known; udp://, rtp://, link://, http:// and https:// are")]
     Scheme {
         /// What was given.
         text: String,
@@ -45,6 +47,9 @@ pub enum TargetError {
     /// Datagrams without a place to go.
     #[error("{0:?} names no host and port; write udp://HOST:PORT, or udp://[IPV6]:PORT")]
     NoAddress(String),
+    /// A link without a place to go.
+    #[error("{0:?} names no host and port; write link://HOST:PORT, or link://[IPV6]:PORT")]
+    NoPeer(String),
     /// Not a place for datagrams.
     #[error("{text:?}: {error}")]
     Destination {
@@ -98,6 +103,11 @@ impl Target {
                 let url = filled(url, name, index).or_else(|| further_port(url, 2 * index));
                 datagrams(&url.ok_or_else(|| TargetError::NoPorts(self.to_string()))?)?
             }
+            Target::Link(peer) => {
+                let url = format!("link://{peer}");
+                let url = filled(&url, name, index).or_else(|| further_port(&url, 2 * index));
+                link(&url.ok_or_else(|| TargetError::NoPorts(self.to_string()))?)?
+            }
             Target::Stdout => return Err(TargetError::OneStream),
             Target::Null => Target::Null,
         })
@@ -106,7 +116,7 @@ impl Target {
     /// Whether viewers may watch while the stream is made.
     #[must_use]
     pub fn is_network(&self) -> bool {
-        matches!(self, Target::Datagrams(_) | Target::Http(_))
+        matches!(self, Target::Datagrams(_) | Target::Http(_) | Target::Link(_))
     }
 
     /// Whether TLS is spoken there.
@@ -141,6 +151,7 @@ impl fmt::Display for Target {
             Target::Stdout => f.write_str("standard output"),
             Target::Datagrams(url) => f.write_str(url),
             Target::Http(url) => f.write_str(&without_key(url)),
+            Target::Link(peer) => write!(f, "link://{peer}"),
             Target::Null => f.write_str("null:"),
         }
     }
@@ -174,6 +185,7 @@ impl FromStr for Target {
         match scheme.to_ascii_lowercase().as_str() {
             "udp" | "rtp" => datagrams(text),
             "http" | "https" => server(text),
+            "link" => link(text),
             _ => Err(TargetError::Scheme { text: without_secrets(text), scheme: scheme.to_owned() }),
         }
     }
@@ -189,6 +201,20 @@ fn datagrams(text: &str) -> Result<Target, TargetError> {
         Err(DestinationError::Address) => Err(TargetError::NoAddress(text.to_owned())),
         Err(error) => Err(TargetError::Destination { text: text.to_owned(), error }),
     }
+}
+
+fn link(text: &str) -> Result<Target, TargetError> {
+    let wrong = || TargetError::NoPeer(text.to_owned());
+    let peer =
+        text.split_once("://").map(|(_, peer)| peer.strip_suffix('/').unwrap_or(peer)).ok_or_else(wrong)?;
+    let filled = filled(peer, "r", 0);
+    let (host, port) = split_port(filled.as_deref().unwrap_or(peer)).map_err(|_| wrong())?;
+    let is_host =
+        !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:%".contains(&byte));
+    if !is_host || port.is_none_or(|port| port == 0) {
+        return Err(wrong());
+    }
+    Ok(Target::Link(peer.to_owned()))
 }
 
 fn server(text: &str) -> Result<Target, TargetError> {
@@ -293,6 +319,8 @@ mod tests {
         assert_eq!(of("a/hall.ts", 0).unwrap(), "a/hall-720p50.ts");
         assert_eq!(of("udp://239.1.{index}.1:5000", 3).unwrap(), "udp://239.1.3.1:5000");
         assert_eq!(of("udp://239.1.1.1:5000?ttl=8", 2).unwrap(), "udp://239.1.1.1:5004?ttl=8");
+        assert_eq!(of("link://relay.example:7000", 1).unwrap(), "link://relay.example:7002");
+        assert_eq!(of("link://relay{index}.example:7000", 1).unwrap(), "link://relay1.example:7000");
         assert_eq!(of("null:", 2).unwrap(), "null:");
         assert!(of("-", 0).unwrap_err().contains("standard output"));
         assert!(of("udp://h:65535", 1).unwrap_err().contains("ports"));
@@ -308,6 +336,11 @@ mod tests {
             ("udp://[::1:5000", "no host and port"),
             ("udp://[host]:5000", "no host and port"),
             ("udp://::1:5000", "no host and port"),
+            ("link://host", "link://HOST:PORT"),
+            ("link://host:0", "link://HOST:PORT"),
+            ("link://:7000", "link://HOST:PORT"),
+            ("link://host:7000?key=a", "link://HOST:PORT"),
+            ("link://me@host:7000", "link://HOST:PORT"),
             ("udp://host:5000?ttl=0", "from 1 to 255"),
             ("rtp://host:5000?pkt_size=1316", "another option"),
             ("http://[::1/live/a.ts", "no name or address"),
@@ -451,11 +484,12 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_is_too_odd_and_what_is_taken_is_taken_as_it_stands(
-            text in r"((udp|rtp|http|https|HTTP|file)://)?[a-z0-9:/?#@\[\]{}.=&%ä -]{0,40}(\.ts|\.mp4)?",
+            text in r"((udp|rtp|http|https|HTTP|file|link)://)?[a-z0-9:/?#@\[\]{}.=&%ä -]{0,40}(\.ts|\.mp4)?",
         ) {
             match text.parse::<Target>() {
                 Ok(Target::File(path)) => prop_assert_eq!(path, PathBuf::from(&text)),
                 Ok(Target::Http(url) | Target::Datagrams(url)) => prop_assert_eq!(url, text),
+                Ok(Target::Link(peer)) => prop_assert!(text.contains(&peer)),
                 Ok(Target::Stdout | Target::Null) => prop_assert!(text == "-" || text == "null:"),
                 Err(error) => prop_assert!(!error.to_string().is_empty()),
             }

@@ -6,6 +6,7 @@ mod corpus;
 mod emulator_golden;
 mod link_budget;
 mod link_channels;
+mod link_contribution;
 mod link_fairness;
 mod link_fast;
 mod link_hostile;

@@ -35,12 +35,10 @@ pub const BURST_BYTES: usize = 65_000;
 /// Where bursts go, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowSenderSettings {
-    /// Address or group, interface, source, TTL.
+    /// Address or group, interface, source, TTL, DSCP.
     pub route: Route,
     /// Room in the kernel for what has not left yet.
     pub buffer_bytes: usize,
-    /// The class that routers are asked to treat the datagrams as (DSCP, RFC 2474), below 64. ST 2110 uses AF41, 34.
-    pub dscp: Option<u8>,
     /// The most that leaves in a second, in bytes of whole packets (`SO_MAX_PACING_RATE`), which for datagrams the queueing
     /// discipline `fq` alone heeds.
     pub max_bytes_per_second: Option<u64>,
@@ -49,7 +47,7 @@ pub struct FlowSenderSettings {
 impl FlowSenderSettings {
     /// By `route`, with room for 8 MiB.
     pub const fn of(route: Route) -> FlowSenderSettings {
-        FlowSenderSettings { route, buffer_bytes: 8 << 20, dscp: None, max_bytes_per_second: None }
+        FlowSenderSettings { route, buffer_bytes: 8 << 20, max_bytes_per_second: None }
     }
 }
 
@@ -87,8 +85,7 @@ impl FlowSender {
     /// Opens a socket.
     ///
     /// # Errors
-    /// As for [`Sender::open`](super::Sender::open); `InvalidInput` where there is no such DSCP. That there is less room is no
-    /// error: see [`FlowSender::buffer`].
+    /// As for [`Sender::open`](super::Sender::open). That there is less room is no error: see [`FlowSender::buffer`].
     pub fn open(settings: &FlowSenderSettings) -> io::Result<FlowSender> {
         let (socket, to) = sender::open(&settings.route)?;
         let asked_bytes = settings.buffer_bytes.min(i32::MAX as usize / 2);
@@ -97,18 +94,6 @@ impl FlowSender {
         let _ = control::set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, asked_bytes as i32);
         // What is asked for is doubled, for what the kernel keeps beside a datagram's bytes (socket(7)).
         let granted_bytes = socket.send_buffer_size()? / 2;
-        if let Some(dscp) = settings.dscp {
-            if dscp > 63 {
-                let what = format!("DSCP {dscp} is none: they go from 0 to 63");
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-            }
-            let class = i32::from(dscp) << 2;
-            if settings.route.address.is_ipv4() {
-                control::set_option(&socket, libc::IPPROTO_IP, libc::IP_TOS, class)?;
-            } else {
-                control::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class)?;
-            }
-        }
         if let Some(rate) = settings.max_bytes_per_second {
             let (level, name) = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
             control::set_option_bytes(&socket, level, name, &rate.to_ne_bytes())?;

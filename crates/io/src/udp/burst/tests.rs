@@ -11,7 +11,7 @@ fn receiver(address: &str) -> Receiver {
 
 fn route(address: SocketAddr) -> Route {
     let interface = address.ip().is_multicast().then(|| "lo".to_owned());
-    Route { address, interface, source: None, ttl: None }
+    Route { interface, ..Route::to(address) }
 }
 
 fn sender(to: &Receiver) -> FlowSender {
@@ -198,10 +198,9 @@ fn tai_is_ahead_of_the_monotonic_clock_by_what_utc_is_and_leap_seconds() {
 fn room_class_and_rate_are_set() {
     let to = receiver("127.0.0.1:0");
     let settings = FlowSenderSettings {
-        dscp: Some(34),
         buffer_bytes: 300_000,
         max_bytes_per_second: Some(10_000_000_000),
-        ..FlowSenderSettings::of(route(to.local_address().unwrap()))
+        ..FlowSenderSettings::of(Route { dscp: Some(34), ..route(to.local_address().unwrap()) })
     };
     let sender = FlowSender::open(&settings).unwrap();
     assert_eq!(sender.socket.tos_v4().unwrap(), 34 << 2);
@@ -210,11 +209,12 @@ fn room_class_and_rate_are_set() {
     if let Ok(six) =
         Receiver::open(&Settings { address: "[::1]:0".parse().unwrap(), interface: None, sender: None })
     {
-        let route = route(six.local_address().unwrap());
+        let route = Route { dscp: Some(34), ..route(six.local_address().unwrap()) };
         let six = FlowSender::open(&FlowSenderSettings { route, ..settings.clone() }).unwrap();
         assert_eq!(six.socket.tclass_v6().unwrap(), 34 << 2);
     }
-    let error = FlowSender::open(&FlowSenderSettings { dscp: Some(64), ..settings }).unwrap_err();
+    let route = Route { dscp: Some(64), ..settings.route.clone() };
+    let error = FlowSender::open(&FlowSenderSettings { route, ..settings }).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     assert!(error.to_string().contains("64"), "{error}");
 }

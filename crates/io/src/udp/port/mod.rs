@@ -10,6 +10,7 @@ pub use arrivals::{Arrival, Arrivals};
 
 use super::control::{self, Control};
 use super::{BATCH_DATAGRAMS, empty_message, socket};
+use crate::header_marks;
 use crate::tcp::wait_is_none;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -29,12 +30,17 @@ pub struct Local {
     pub address: SocketAddr,
     /// The network interface that all datagrams take, in and out; the routing table chooses without one.
     pub interface: Option<String>,
+    /// The class that routers are asked to treat the datagrams as (DSCP, RFC 2474), 63 at most; 0 without one.
+    pub dscp: Option<u8>,
+    /// Whether datagrams of IPv6 bear a flow label (RFC 6437), which the kernel derives from addresses and ports; the system
+    /// decides without it (`net.ipv6.auto_flowlabels`).
+    pub flow_label: Option<bool>,
 }
 
 impl Local {
     /// At `address`, by whatever interface.
     pub const fn at(address: SocketAddr) -> Local {
-        Local { address, interface: None }
+        Local { address, interface: None, dscp: None, flow_label: None }
     }
 
     /// Any address and port from which `remote` can be reached.
@@ -55,6 +61,7 @@ pub struct Port {
     cuts: AtomicBool,
     /// The name and the number of the network interface that it is bound to.
     interface: Option<(String, u32)>,
+    dscp: u8,
 }
 
 impl Port {
@@ -62,7 +69,7 @@ impl Port {
     ///
     /// # Errors
     /// `AddrInUse` where another program has the address, `AddrNotAvailable` where it is none of ours, `NotFound` where
-    /// there is no such interface.
+    /// there is no such interface, `InvalidInput` where there is no such DSCP.
     pub fn open(local: &Local) -> io::Result<Port> {
         match Self::open_exactly(local) {
             Err(error)
@@ -103,8 +110,10 @@ impl Port {
             interface = Some((name.clone(), super::interface_index(&socket, Some(name))?));
             socket.bind_device(Some(name.as_bytes()))?;
         }
+        // The DSCP that a message names replaces the socket's; the latter stands for messages that name none.
+        header_marks::set(&socket, local.dscp, local.flow_label)?;
         socket.bind(&SockAddr::from(local.address))?;
-        Ok(Port { socket, cuts: AtomicBool::new(true), interface })
+        Ok(Port { socket, cuts: AtomicBool::new(true), interface, dscp: local.dscp.unwrap_or(0) })
     }
 
     /// Whether the network interface that it is bound to has gone, as a modem does that is unplugged. One of the same name may be
@@ -172,8 +181,9 @@ impl Port {
         mark: u8,
     ) -> io::Result<Option<usize>> {
         let mut control = Control::default();
-        if mark & 3 != 0 {
-            control.put_mark(to.ip(), mark);
+        let class = self.dscp << 2 | mark & 3;
+        if class != 0 {
+            control.put_class(to.ip(), class);
         }
         let to = SockAddr::from(to);
         if datagrams.len() <= segment_bytes || segment_bytes == 0 {

@@ -1,4 +1,7 @@
 use super::*;
+use crate::header_marks::FlowLabels;
+use glassline_test_support::packets::{Header, Packets};
+use glassline_test_support::wait::until;
 use std::time::{Duration, Instant};
 
 fn port(address: &str) -> Port {
@@ -186,4 +189,56 @@ fn datagrams_bear_when_they_came_and_not_when_they_are_read() {
             assert!(Instant::now() < deadline, "sent at {begun:?}, there at {there:?}, told {times:?}");
         }
     }
+}
+
+/// The headers of so many packets from one port to another; other programs' are left out.
+fn headers(packets: &Packets, from: u16, to: u16, count: usize) -> Vec<Header> {
+    let mut headers = Vec::new();
+    until("packets on the wire", || {
+        headers.extend(packets.take().into_iter().filter(|header| (header.from, header.to) == (from, to)));
+        headers.len() >= count
+    });
+    headers
+}
+
+#[test]
+fn datagrams_bear_the_dscp_and_the_mark_of_congestion_beside_it() {
+    let test = "datagrams_bear_the_dscp_and_the_mark_of_congestion_beside_it";
+    let marked = |address: &str, dscp, flow_label| {
+        Port::open(&Local { dscp, flow_label, ..Local::at(address.parse().unwrap()) })
+    };
+    assert_eq!(marked("127.0.0.1:0", Some(64), None).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    let Some(packets) = Packets::open() else {
+        return glassline_test_support::skip(test, "may not read packets (CAP_NET_RAW)");
+    };
+    // A socket of IPv6 that takes IPv4 too, and one of each family. Cut by the kernel, or sent one by one.
+    for (from, to) in [("127.0.0.1:0", "127.0.0.1:0"), ("[::]:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0")] {
+        let Ok(receiver) = Port::open(&Local::at(to.parse().unwrap())) else {
+            return glassline_test_support::skip(test, "no IPv6");
+        };
+        let to = receiver.local_address().unwrap();
+        for (dscp, flow_label, cuts) in [(34, Some(true), true), (46, Some(false), false), (0, None, true)] {
+            let sender = marked(from, Some(dscp), flow_label).unwrap();
+            sender.cuts.store(cuts, Ordering::Relaxed);
+            let from = sender.local_address().unwrap().port();
+            for mark in [0, 1, 2, 3] {
+                assert_eq!(sender.send(to, &[mark; 3000], 1000, mark).unwrap(), Some(3000));
+                receive(&receiver, 3);
+                for header in headers(&packets, from, to.port(), 1) {
+                    assert_eq!((header.dscp, header.ecn), (dscp, mark), "{header:?}");
+                    if header.is_ipv6 && flow_label == Some(false) && labels_are_free() {
+                        assert_eq!(header.flow_label, 0);
+                    }
+                    if header.is_ipv6 && flow_label == Some(true) && labels_are_free() {
+                        assert_ne!(header.flow_label, 0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether the system lets sockets decide on flow labels.
+fn labels_are_free() -> bool {
+    matches!(FlowLabels::of_system(), Some(FlowLabels::On | FlowLabels::OnDemand))
 }

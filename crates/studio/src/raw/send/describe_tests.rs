@@ -6,10 +6,8 @@ use glassline_media::{Chroma, PixelFormat, Size};
 fn settings(clock: ClockSource) -> Settings {
     let path = |address: &str, source: Option<&str>| PathSettings {
         route: Route {
-            address: address.parse().unwrap(),
-            interface: None,
             source: source.map(|source| source.parse().unwrap()),
-            ttl: None,
+            ..Route::to(address.parse().unwrap())
         },
     };
     let paths = vec![path("239.1.2.3:5004", Some("127.0.0.1")), path("127.0.0.1:5006", None)];
@@ -84,8 +82,7 @@ fn what_keeps_no_schedule_promises_none() {
 fn described(paths: &[&str], change: impl FnOnce(&mut Settings, &mut Sent)) -> Description {
     let path = |text: &&str| {
         let (address, ttl) = text.split_once('?').unwrap_or((text, ""));
-        let route =
-            Route { address: address.parse().unwrap(), interface: None, source: None, ttl: ttl.parse().ok() };
+        let route = Route { ttl: ttl.parse().ok(), ..Route::to(address.parse().unwrap()) };
         PathSettings { route }
     };
     let (mut settings, mut sent) = (Settings::to(paths.iter().map(path).collect()), sent());

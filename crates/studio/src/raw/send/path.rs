@@ -46,7 +46,8 @@ pub(super) struct Sent {
 impl Path {
     pub(super) fn open(settings: &PathSettings, dscp: Option<u8>, launches: bool) -> Result<Path> {
         let to = settings.route.address.to_string();
-        let open = FlowSenderSettings { dscp, ..FlowSenderSettings::of(settings.route.clone()) };
+        let route = Route { dscp: settings.route.dscp.or(dscp), ..settings.route.clone() };
+        let open = FlowSenderSettings::of(route);
         let mut sender = FlowSender::open(&open).map_err(|error| Error::Open { to: to.clone(), error })?;
         let launch = if launches {
             launch(&settings.route, |clock| sender.set_launch_clock(clock))

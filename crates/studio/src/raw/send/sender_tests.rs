@@ -17,7 +17,7 @@ const AT: Time = Time::from_millis(1_000);
 /// A path to this port, where nothing has to listen.
 fn path(port: u16) -> PathSettings {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
-    PathSettings { route: Route { address, interface: None, source: None, ttl: None } }
+    PathSettings { route: Route::to(address) }
 }
 
 fn to(port: u16) -> Settings {

@@ -22,7 +22,7 @@ pub struct Settings {
     pub payload_type: u8,
     /// One path, or two that carry the same packets (ST 2022-7).
     pub paths: Vec<PathSettings>,
-    /// The class that routers are asked to treat packets as (DSCP).
+    /// The class that routers are asked to treat packets as (DSCP), of the paths that name none themselves.
     pub dscp: Option<u8>,
     /// How a frame's packets are spread over its time.
     pub shape: Shape,

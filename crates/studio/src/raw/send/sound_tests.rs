@@ -90,7 +90,7 @@ fn sending(delay: Duration) -> Sending {
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
     receiver.set_read_timeout(Some(LONG)).unwrap();
     let address = receiver.local_addr().unwrap();
-    let path = PathSettings { route: Route { address, interface: None, source: None, ttl: None } };
+    let path = PathSettings { route: Route::to(address) };
     let (clock, monitor) = (Clock::new(), Monitor::new());
     let now = clock.now();
     let sender = SoundSender {

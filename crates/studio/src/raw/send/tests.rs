@@ -36,7 +36,7 @@ impl Taker {
                 }
             }
         });
-        let route = Route { address, interface: None, source: None, ttl: None };
+        let route = Route::to(address);
         Taker { settings: PathSettings { route }, datagrams }
     }
 
@@ -271,12 +271,7 @@ fn what_cannot_be_sent_is_told() {
     let cut = scratch.write("cut.y4m", "YUV4MPEG2 W64 H32 F50:1 C422\nFRAME\nabc");
     let sender = open(&cut, to()).unwrap();
     assert!(matches!(sender.run(), Err(Error::Capture(_))));
-    let nowhere = Route {
-        address: "192.0.2.1:9".parse().unwrap(),
-        interface: None,
-        source: "198.51.100.1".parse().ok(),
-        ttl: None,
-    };
+    let nowhere = Route { source: "198.51.100.1".parse().ok(), ..Route::to("192.0.2.1:9".parse().unwrap()) };
     let settings = Settings::to(vec![PathSettings { route: nowhere }]);
     assert!(matches!(open("test:64x32@50", settings), Err(Error::Open { .. })));
 }

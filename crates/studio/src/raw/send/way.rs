@@ -2,6 +2,7 @@
 
 use super::settings::PathSettings;
 use super::{Error, Result};
+use glassline_io::udp::Route;
 use glassline_io::udp::burst::{FlowSender, FlowSenderSettings, Outbox};
 use std::time::Duration;
 
@@ -32,11 +33,8 @@ impl Way {
 
     fn open(settings: &PathSettings, dscp: Option<u8>) -> Result<Way> {
         let to = settings.route.address.to_string();
-        let wanted = FlowSenderSettings {
-            dscp,
-            buffer_bytes: BUFFER_BYTES,
-            ..FlowSenderSettings::of(settings.route.clone())
-        };
+        let route = Route { dscp: settings.route.dscp.or(dscp), ..settings.route.clone() };
+        let wanted = FlowSenderSettings { buffer_bytes: BUFFER_BYTES, ..FlowSenderSettings::of(route) };
         let sender = FlowSender::open(&wanted).map_err(|error| Error::Open { to: to.clone(), error })?;
         Ok(Way { to, sender, outbox: Outbox::new() })
     }

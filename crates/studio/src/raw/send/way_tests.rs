@@ -4,7 +4,7 @@ use glassline_io::udp::Route;
 use std::net::{SocketAddr, UdpSocket};
 
 fn path(address: SocketAddr) -> PathSettings {
-    PathSettings { route: Route { address, interface: None, source: None, ttl: None } }
+    PathSettings { route: Route::to(address) }
 }
 
 fn receiver() -> (UdpSocket, SocketAddr) {

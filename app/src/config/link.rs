@@ -1,0 +1,187 @@
+//! Links in the configuration: a stream's `source = "link://…"`, and `link://` among its outputs.
+//!
+//! ```text
+//! source:  link://ADDRESS:PORT                              an address of this machine, to which senders connect
+//! outputs: link://HOST:PORT[?key_file=FILE][&peer=PUBLIC][&path=[ADDR@]IFACE]…[&bonding=HOW][&deadline=TIME][&dscp=N]
+//! ```
+
+use crate::key::{self, Secret};
+use crate::link::{BondingArg, PathArgs};
+use clap::ValueEnum;
+use glassline_call::contribution::DEADLINES;
+use glassline_delivery::output::Destination;
+use glassline_delivery::policy::DSCP_MAX;
+use glassline_delivery::pull::Source;
+use glassline_media::quantity;
+use glassline_studio::output::Target;
+use glassline_transport::link::Key;
+use serde::{Deserialize, Deserializer};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where a stream comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum StreamSource {
+    /// It is fetched.
+    Pulled(Source),
+    /// Peers connect to this address and send it.
+    Link(SocketAddr),
+}
+
+/// Where a stream is sent to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum StreamOutput {
+    /// In datagrams.
+    Datagrams(Destination),
+    /// Over a link.
+    Link(Box<LinkOutput>),
+}
+
+/// A link on which a stream is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LinkOutput {
+    /// `HOST:PORT`.
+    pub(crate) peer: String,
+    /// The file with its key, if not the stream's `link_key_file`. After loading it is relative to the working directory.
+    pub(crate) key_file: Option<PathBuf>,
+    /// The key in that file, after loading.
+    pub(crate) key: Option<Secret>,
+    /// The public halves of listeners that it connects to, if not the stream's `link_peer`.
+    pub(crate) peers: Vec<Key>,
+    /// By which addresses and interfaces it leads, and how several of them are used.
+    pub(crate) paths: PathArgs,
+    /// How old packets may be.
+    pub(crate) deadline: Option<Duration>,
+    /// The datagrams' DSCP.
+    pub(crate) dscp: Option<u8>,
+    /// Whether those of IPv6 have a flow label.
+    pub(crate) flow_label: Option<bool>,
+}
+
+impl StreamOutput {
+    /// Host and port.
+    pub(crate) fn authority(&self) -> String {
+        match self {
+            StreamOutput::Datagrams(destination) => destination.authority(),
+            StreamOutput::Link(link) => link.peer.clone(),
+        }
+    }
+
+    /// The link, if it is one.
+    pub(crate) fn link(&self) -> Option<&LinkOutput> {
+        match self {
+            StreamOutput::Datagrams(_) => None,
+            StreamOutput::Link(link) => Some(link),
+        }
+    }
+}
+
+const OPTIONS: &str = "a link knows ?key_file=FILE, peer=PUBLIC, path=[ADDR@]IFACE, bonding=both, deadline=TIME, dscp=N and flow_label=true";
+
+impl LinkOutput {
+    fn parse(text: &str) -> Result<LinkOutput, String> {
+        let (place, options) = text.split_once('?').unwrap_or((text, ""));
+        let Ok(Target::Link(peer)) = place.parse() else {
+            return Err("a link wants a host and a port, as in link://relay.example:7000".to_owned());
+        };
+        let mut output = LinkOutput {
+            peer,
+            key_file: None,
+            key: None,
+            peers: Vec::new(),
+            paths: PathArgs::default(),
+            deadline: None,
+            dscp: None,
+            flow_label: None,
+        };
+        let (mut paths, mut bonding) = (Vec::new(), None);
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            // A file's name is written as it is: what a URL would escape is nothing special here, but & is.
+            let (key, value) = option.split_once('=').unwrap_or((option, ""));
+            match key {
+                "key_file" => output.key_file = Some(PathBuf::from(value)),
+                "peer" => output.peers.push(public(value)?),
+                "path" => paths.push(value.to_owned()),
+                "bonding" => {
+                    let known = BondingArg::from_str(value, false);
+                    bonding = Some(
+                        known.map_err(|_| format!("bonding={value}: sum, both and failover are known"))?,
+                    );
+                }
+                "deadline" => {
+                    let time =
+                        quantity::parse_duration(value).map_err(|error| format!("deadline: {error}"))?;
+                    output.deadline = Some(checked_deadline(time)?);
+                }
+                "dscp" => {
+                    let dscp = value.parse().ok().filter(|dscp| *dscp <= DSCP_MAX);
+                    output.dscp = Some(dscp.ok_or("dscp is a number from 0 to 63, as in dscp=34")?);
+                }
+                "flow_label" => {
+                    output.flow_label = Some(value.parse().map_err(|_| "flow_label is true or false")?);
+                }
+                other => return Err(format!("{OPTIONS}; {other:?} is another option")),
+            }
+        }
+        output.paths = PathArgs::of(&paths, bonding)?;
+        Ok(output)
+    }
+}
+
+/// The time, where it is one that packets may take.
+pub(crate) fn checked_deadline(time: Duration) -> Result<Duration, String> {
+    if DEADLINES.contains(&time) {
+        return Ok(time);
+    }
+    let text = quantity::format_duration;
+    let (found, least, most) = (text(time), text(*DEADLINES.start()), text(*DEADLINES.end()));
+    Err(format!("a deadline of {found} is out of range; from {least} to {most}"))
+}
+
+fn public(text: &str) -> Result<Key, String> {
+    key::parse_hex(text).ok_or_else(|| {
+        "a public half of a key pair has 64 hexadecimal digits; glassline key show FILE prints it".to_owned()
+    })
+}
+
+/// An error does not repeat the text, because it may contain a password.
+pub(super) fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StreamSource>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let wrong = serde::de::Error::custom;
+    let Some((_, place)) = text.split_once("://").filter(|(scheme, _)| scheme.eq_ignore_ascii_case("link"))
+    else {
+        let source = Source::parse(&text).map(StreamSource::Pulled);
+        return source.map(Some).map_err(|error| wrong(error.to_string()));
+    };
+    let address = place.strip_suffix('/').unwrap_or(place).parse().map_err(|_| {
+        wrong(
+            "a link as a source is an address of this machine, to which senders connect, as in link://0.0.0.0:7000 or \
+             link://[::]:7000"
+                .to_owned(),
+        )
+    })?;
+    Ok(Some(StreamSource::Link(address)))
+}
+
+pub(super) fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<StreamOutput>, D::Error> {
+    let read = |text: &String| {
+        let is_link = text.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("link://"));
+        let output = if is_link {
+            LinkOutput::parse(text).map(Box::new).map(StreamOutput::Link)
+        } else {
+            let read = Destination::parse_unresolved(text).map(StreamOutput::Datagrams);
+            read.map_err(|error| error.to_string())
+        };
+        output.map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}")))
+    };
+    Vec::<String>::deserialize(deserializer)?.iter().map(read).collect()
+}
+
+/// One public half, or several with spaces between.
+pub(super) fn peers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Key>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let keys: Result<Vec<Key>, String> = text.split_whitespace().map(public).collect();
+    keys.and_then(|keys| if keys.is_empty() { Err("names no key".to_owned()) } else { Ok(keys) })
+        .map_err(serde::de::Error::custom)
+}

@@ -1,0 +1,131 @@
+//! A stream of this server that is sent on over a link: a thread that reads it as a viewer does.
+
+use super::outgoing::{Outgoing, Pushed};
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::{Mux, Seams};
+use glassline_media::container::ts::PACKET_BYTES;
+use glassline_streams::{Entering, Read, Streams, Subscription};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Wake, Waker};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
+
+/// Bytes that are read at once: a picture of a few megabits a second.
+const READ_BYTES: usize = 256 * PACKET_BYTES;
+/// How often it is looked for a stream that is not there, or a link.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The thread. Dropping it ends it.
+pub(super) struct Forward {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    is_stopping: AtomicBool,
+    /// Times that the link was too slow for the stream and it went on at the newest key frame.
+    moved_forward: AtomicU64,
+}
+
+/// Wakes the thread when the stream has grown.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl Forward {
+    pub(super) fn start(streams: &Arc<Streams>, name: &StreamName, outgoing: &Arc<Outgoing>) -> Forward {
+        let shared = Arc::new(Shared::default());
+        let (own, streams, name) = (Arc::clone(&shared), Arc::clone(streams), name.clone());
+        let outgoing = Arc::clone(outgoing);
+        let thread = thread::Builder::new().name("link forward".into());
+        let thread = thread.spawn(move || run(&streams, &name, &outgoing, &own));
+        let thread =
+            thread.inspect_err(|error| tracing::error!(%error, "no thread to send a stream on")).ok();
+        Forward { shared, thread }
+    }
+
+    pub(super) fn moved_forward(&self) -> u64 {
+        self.shared.moved_forward.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Forward {
+    fn drop(&mut self) {
+        self.shared.is_stopping.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(streams: &Arc<Streams>, name: &StreamName, outgoing: &Outgoing, shared: &Shared) {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut has_begun = false;
+    while !shared.is_stopping.load(Ordering::Acquire) {
+        if !outgoing.wait_up(LOOK_AGAIN) {
+            continue;
+        }
+        // The newest key frame, which a peer that has just come begins with.
+        match streams.subscribe(name, Entering::Newest, waker.clone()) {
+            Some(subscription) if subscription.mux() == Mux::MpegTs => {
+                follow(subscription, outgoing, shared, &mut has_begun);
+            }
+            _ => thread::park_timeout(LOOK_AGAIN),
+        }
+    }
+}
+
+/// Sends the stream until it has ended, or the peer has to begin anew.
+fn follow(mut subscription: Subscription, outgoing: &Outgoing, shared: &Shared, has_begun: &mut bool) {
+    let mut buffer = vec![0; READ_BYTES];
+    let mut out = Vec::new();
+    let (mut joinable, mut seams) = (false, None);
+    while !shared.is_stopping.load(Ordering::Acquire) {
+        match subscription.read(&mut buffer) {
+            Ok(Read::Entered { prelude, .. }) => {
+                out.extend_from_slice(&prelude);
+                joinable = true;
+                // What came before at the peer does not go on here.
+                seams = has_begun.then(Seams::new);
+            }
+            Ok(Read::Bytes(count)) => {
+                out.extend_from_slice(&buffer[..count]);
+                let whole = out.len() - out.len() % PACKET_BYTES;
+                let rest = out.split_off(whole);
+                if let Some(seams) = &mut seams {
+                    seams.announce(&mut out);
+                }
+                if !out.is_empty() {
+                    match outgoing.push(&out, joinable) {
+                        Pushed::Sent => (joinable, *has_begun) = (false, true),
+                        Pushed::LeftOut => return,
+                        Pushed::Full => {
+                            shared.moved_forward.fetch_add(1, Ordering::Relaxed);
+                            // There is room when older packets have left or are given up.
+                            thread::park_timeout(LOOK_AGAIN);
+                            return;
+                        }
+                    }
+                }
+                out = rest;
+            }
+            Ok(Read::FellBehind) => {
+                out.clear();
+                shared.moved_forward.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(Read::Pending) => thread::park_timeout(LOOK_AGAIN),
+            Ok(Read::Ended) => return,
+            Err(error) => {
+                tracing::debug!(%error, "a stream that is sent on cannot be read");
+                thread::park_timeout(LOOK_AGAIN);
+            }
+        }
+    }
+}

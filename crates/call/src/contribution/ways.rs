@@ -1,0 +1,135 @@
+//! The links of a server: sources of its streams, and outputs.
+
+use super::forward::Forward;
+use super::incoming::Incoming;
+use super::outgoing::Outgoing;
+use super::way::{Runner, Way};
+use glassline_delivery::policy::StreamName;
+use glassline_streams::Streams;
+use glassline_streams::status::{Companion, OutputStatus, SourceStatus};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What a link of a server is for.
+#[derive(Clone, Debug)]
+pub enum Use {
+    /// What peers send is the stream.
+    Source {
+        /// A peer that is silent for so long gives the name up.
+        silence_timeout: Duration,
+    },
+    /// The stream is sent there.
+    Output {
+        /// How old packets may be until they are given up.
+        deadline: Duration,
+        /// They go over a second path too, as far as that carries them.
+        twice: bool,
+    },
+}
+
+/// A link that a configuration asks for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The stream.
+    pub stream: StreamName,
+    /// All that it is made of, without secrets: a link goes on where it is the same.
+    pub identity: String,
+    /// As the status of the stream names it.
+    pub url: String,
+    /// What it is for.
+    pub purpose: Use,
+    /// The link.
+    pub way: Way,
+}
+
+struct Running {
+    identity: String,
+    stream: StreamName,
+    url: String,
+    end: End,
+    /// Ends before what it runs on does.
+    forward: Option<Forward>,
+    _runner: Runner,
+}
+
+enum End {
+    In(Arc<Incoming>),
+    Out(Arc<Outgoing>),
+}
+
+/// Keeps links running. Dropping it ends them.
+#[derive(Default)]
+pub struct Ways(Mutex<Vec<Running>>);
+
+impl Ways {
+    fn lock(&self) -> MutexGuard<'_, Vec<Running>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the links that are `wanted` and no others; those that are there already go on. Waits for the end of others.
+    pub fn arrange(&self, streams: &Arc<Streams>, wanted: Vec<Wanted>) {
+        let mut running = self.lock();
+        running.retain(|running| wanted.iter().any(|wanted| wanted.identity == running.identity));
+        for wanted in wanted {
+            if !running.iter().any(|running| running.identity == wanted.identity) {
+                running.push(Running::start(streams, wanted));
+            }
+        }
+    }
+
+    /// Ends all of them.
+    pub fn end(&self) {
+        self.lock().clear();
+    }
+}
+
+impl Running {
+    fn start(streams: &Arc<Streams>, wanted: Wanted) -> Running {
+        let Wanted { stream, identity, url, purpose, way } = wanted;
+        match purpose {
+            Use::Source { silence_timeout } => {
+                let incoming = Incoming::new(streams, &stream, &url, silence_timeout);
+                let told = Arc::clone(&incoming);
+                let runner =
+                    Runner::start(way, Arc::clone(&incoming) as _, move |why| told.fail(why.to_owned()));
+                Running { identity, stream, url, end: End::In(incoming), forward: None, _runner: runner }
+            }
+            Use::Output { deadline, twice } => {
+                let outgoing = Outgoing::new(deadline, twice);
+                let runner = Runner::start(way, Arc::clone(&outgoing) as _, |_| {});
+                let forward = Some(Forward::start(streams, &stream, &outgoing));
+                Running { identity, stream, url, end: End::Out(outgoing), forward, _runner: runner }
+            }
+        }
+    }
+
+    fn output(&self) -> Option<OutputStatus> {
+        let End::Out(outgoing) = &self.end else { return None };
+        let figures = outgoing.figures();
+        Some(OutputStatus {
+            url: self.url.clone(),
+            sending: figures.is_up && figures.messages > 0,
+            error: (!figures.is_up).then(|| "the listener is not there".to_owned()),
+            datagrams: figures.messages,
+            bytes: figures.bytes,
+            errors: figures.late + figures.left_out,
+            moved_forward: self.forward.as_ref().map_or(0, Forward::moved_forward),
+        })
+    }
+}
+
+impl Companion for Ways {
+    fn sources(&self) -> BTreeMap<StreamName, SourceStatus> {
+        let running = self.lock();
+        let of_source = |running: &Running| match &running.end {
+            End::In(incoming) => Some((incoming.name().clone(), incoming.status())),
+            End::Out(_) => None,
+        };
+        running.iter().filter_map(of_source).collect()
+    }
+
+    fn outputs(&self, name: &StreamName) -> Vec<OutputStatus> {
+        self.lock().iter().filter(|running| running.stream == *name).filter_map(Running::output).collect()
+    }
+}
