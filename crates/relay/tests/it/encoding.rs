@@ -12,7 +12,7 @@ use glassline_media::{AccessUnit, FrameRate, Size, Time, Utc};
 use glassline_relay::{Hub, ListenerRole, Relay, Site};
 use glassline_studio::capture::{self, Input, Length};
 use glassline_studio::encode::{
-    EncoderRequest, Encoding, Ended, Error, Keyint, NotControlled, Request, Settings, SoundRequest,
+    Change, EncoderRequest, Encoding, Ended, Error, Keyint, NotControlled, Request, Settings, SoundRequest,
     Supervisor, sound::Audio, sound_error::SoundError,
 };
 use glassline_studio::output::{self, Credentials, Demand, Opener, Output, Outputs, Packets, State, Target};
@@ -407,7 +407,7 @@ fn a_supervisor_has_the_encoders_that_are_wanted_and_no_others() {
 
     // What can be asked of one that runs, of one that waits, and of one that is not there.
     supervisor.request_key_frame(&a).unwrap();
-    supervisor.set_bitrate(&a, Bitrate::from_bits_per_second(400_000)).unwrap();
+    supervisor.change(&a, &Change::Bitrate(Bitrate::from_bits_per_second(400_000))).unwrap();
     assert!(supervisor.request_key_frame(&b).is_err());
     let other = StreamName::parse("c").unwrap();
     assert!(matches!(supervisor.request_key_frame(&other), Err(NotControlled::NotBuiltIn)));

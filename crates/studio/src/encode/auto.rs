@@ -35,7 +35,7 @@ const CALM_MAX: Duration = Duration::from_secs(300);
 const TRIAL: Duration = Duration::from_secs(5);
 /// The largest share of a picture's time that the next slower preset may be expected to take.
 const ROOM: f64 = 0.65;
-/// Pictures whose mean share is above [`FULL`] are too many.
+/// A mean share of so many pictures above [`FULL`] is too much.
 const RECENT: usize = 5;
 const FULL: f64 = 0.9;
 

@@ -110,7 +110,7 @@ impl Queue {
         self.live
     }
 
-    /// Whether its pictures are to be coded before those of queues that have none.
+    /// Whether pictures of queues without hurry are coded behind its own.
     pub(super) fn has_hurry(&self) -> bool {
         self.has_hurry
     }
