@@ -16,6 +16,7 @@
 //! * [`burst_limiter`]: how much of it may leave for a viewer at once.
 //! * [`policy`]: which clients may publish and watch, and under what names.
 //! * [`telemetry`]: what operators are told: how far behind viewers are, why, and how it was.
+//! * [`watch`]: alarms on a stream.
 //!
 //! Offsets live here; the bytes at those offsets live in `io::spool`. `streams` marries the two.
 #![forbid(unsafe_code)]
@@ -35,3 +36,4 @@ pub mod pull;
 pub mod push;
 pub mod stream;
 pub mod telemetry;
+pub mod watch;
