@@ -21,6 +21,8 @@ const DISTANCES_MAX: usize = 512;
 #[derive(Clone, Debug)]
 pub(super) struct AvSync {
     newest_picture: Option<Ticks>,
+    /// The newest sound since that picture.
+    newest_sound: Option<Ticks>,
     /// The distances of the second that is open, in ms, and when it began.
     open: Vec<f64>,
     since: Option<Time>,
@@ -29,21 +31,22 @@ pub(super) struct AvSync {
 
 impl AvSync {
     pub(super) fn new() -> AvSync {
-        AvSync { newest_picture: None, open: Vec::new(), since: None, seconds: Recent::new(SPAN, 600) }
+        let seconds = Recent::new(SPAN, 600);
+        AvSync { newest_picture: None, newest_sound: None, open: Vec::new(), since: None, seconds }
+    }
+
+    /// Sound has come. The last of what comes between two pictures counts: multiplexers send several frames of quiet sound at once.
+    pub(super) fn push_sound(&mut self, pts: Ticks) {
+        self.newest_sound = Some(pts);
     }
 
     /// A picture has come. Its time of decoding counts: that of presentation goes back and forth.
-    pub(super) fn push_picture(&mut self, dts: Ticks) {
-        self.newest_picture = Some(dts);
-    }
-
-    /// Sound has come.
-    pub(super) fn push_sound(&mut self, pts: Ticks, at: Time, board: &mut Board) {
-        // Once for each picture: where there are none any more, the distance grows without meaning.
-        if let Some(picture) = self.newest_picture.take()
+    pub(super) fn push_picture(&mut self, dts: Ticks, at: Time, board: &mut Board) {
+        // Without sound since the last one there is no distance: it would grow without meaning.
+        if let (Some(picture), Some(sound)) = (self.newest_picture.replace(dts), self.newest_sound.take())
             && self.open.len() < DISTANCES_MAX
         {
-            self.open.push(Ticks(pts.0.saturating_sub(picture.0)).as_secs_f64() * 1e3);
+            self.open.push(Ticks(sound.0.saturating_sub(picture.0)).as_secs_f64() * 1e3);
         }
         let since = *self.since.get_or_insert(at);
         if at.since(since) < SECOND && at >= since {
@@ -65,7 +68,7 @@ impl AvSync {
 
     /// Part of the stream was left out.
     pub(super) fn forget(&mut self) {
-        (self.newest_picture, self.since) = (None, None);
+        (self.newest_picture, self.newest_sound, self.since) = (None, None, None);
         self.open.clear();
     }
 }

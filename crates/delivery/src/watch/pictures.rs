@@ -17,6 +17,12 @@ use std::time::Duration;
 const KEY_INTERVAL: Duration = Duration::from_millis(900);
 /// How often a run of pictures is decoded.
 const RUN_INTERVAL: Duration = Duration::from_secs(10);
+/// The same where something speaks for flicker.
+const SUSPECTED_INTERVAL: Duration = Duration::from_secs(2);
+/// Encoders begin anew with a key frame where a picture is unlike the one before: sooner than this, flashes are the usual reason.
+const KEY_SOON: Duration = Duration::from_millis(500);
+/// Cells of two key frames are unlike by so much of the luma range.
+const UNLIKE: f32 = 0.1;
 /// How long such a run is: flashes are counted by the second.
 const RUN: Duration = Duration::from_millis(1200);
 /// Alarms that need longer than this to begin or end do so by key frames.
@@ -35,7 +41,8 @@ pub(super) struct Pictures {
     flashes: Flashes,
     /// The last picture that was measured.
     last_at: Option<Time>,
-    /// The last key frame that was asked for.
+    /// The last key frame, and the last one that was asked for.
+    last_key: Option<Time>,
     key_at: Option<Time>,
     /// All units since that key frame were asked for.
     is_whole: bool,
@@ -47,6 +54,8 @@ pub(super) struct Pictures {
     key_cells: Option<[f32; CELLS]>,
     /// The last two key frames look the same.
     looks_same: bool,
+    /// A quarter of them is unlike the one before.
+    is_unlike: bool,
     /// Pictures have differed in the last run, and key frames have looked the same since: a camera that stands still shows the same, but for its noise.
     has_moved: bool,
 }
@@ -57,12 +66,14 @@ impl Pictures {
             sharpness,
             flashes: Flashes::new(),
             last_at: None,
+            last_key: None,
             key_at: None,
             is_whole: false,
             since_key: 0,
             run_at: None,
             key_cells: None,
             looks_same: false,
+            is_unlike: false,
             has_moved: false,
         }
     }
@@ -84,11 +95,15 @@ impl Pictures {
         }
         let is_due = self.key_at.is_none_or(|key| at.since(key) >= KEY_INTERVAL || at < key);
         let needs_runs = board.rules.any(&[Alarm::Frozen, Alarm::Flicker]);
-        if needs_runs && self.run_at.is_none_or(|run| at.since(run) >= RUN_INTERVAL || at < run) {
+        let is_soon = self.last_key.replace(at).is_some_and(|last| at.since(last) < KEY_SOON && at > last);
+        let is_suspect = board.is_active(Alarm::Flicker)
+            || board.rules[Alarm::Flicker].enabled && (is_soon || self.is_unlike);
+        let interval = if is_suspect { SUSPECTED_INTERVAL } else { RUN_INTERVAL };
+        if needs_runs && self.run_at.is_none_or(|run| at.since(run) >= interval || at < run) {
             self.run_at = Some(at);
             self.has_moved = false;
         }
-        let goes_on = self.is_whole && self.follows(at, board);
+        let goes_on = self.run_at == Some(at) || (self.is_whole && self.follows(at, board));
         if !is_due && !goes_on {
             self.is_whole = false;
             return None;
@@ -149,6 +164,11 @@ impl Pictures {
             cells.iter().zip(&figures.cells).all(|(before, now)| (before - now).abs() <= SAME)
         };
         self.looks_same = self.key_cells.as_ref().is_some_and(is_same);
+        self.is_unlike = self.key_cells.as_ref().is_some_and(|cells| {
+            let unlike =
+                cells.iter().zip(&figures.cells).filter(|(before, now)| (*before - *now).abs() > UNLIKE);
+            unlike.count() >= CELLS / 4
+        });
         self.has_moved &= self.looks_same;
         self.key_cells = Some(figures.cells);
         if board.is_active(Alarm::Frozen) && !self.looks_same {

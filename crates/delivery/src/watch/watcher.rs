@@ -166,7 +166,7 @@ impl Watcher {
             if self.picture_pid.is_some_and(|watched| watched != pid) {
                 return Wanted::Nothing;
             }
-            self.av_sync.push_picture(unit.dts);
+            self.av_sync.push_picture(unit.dts, decoded_at, &mut self.board);
             if self.board.rules[Alarm::Captions].enabled {
                 let has_captions = captions::are_in(unit.codec, &unit.data);
                 self.captions.push_picture(has_captions, decoded_at, &mut self.board);
@@ -181,7 +181,7 @@ impl Watcher {
             return Wanted::Nothing;
         }
         self.sound_at = Some(at);
-        self.av_sync.push_sound(unit.pts, at, &mut self.board);
+        self.av_sync.push_sound(unit.pts);
         let of_sound = [Alarm::Silence, Alarm::Clipping, Alarm::Phase, Alarm::Loudness];
         if !self.is_sound_decoded {
             // Sound that cannot be decoded is sound, for all that is known.
