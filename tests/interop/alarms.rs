@@ -5,8 +5,9 @@ use glassline_media::bitstream::h264::sei::write_message;
 use glassline_media::container::ts::demux::{Demuxer, Event};
 use glassline_media::container::ts::{MuxSettings, Muxer};
 use glassline_media::{AccessUnit, Codec};
+use glassline_test_support::http::get;
 use glassline_test_support::program::{Running, Scratch, Server, run};
-use glassline_test_support::{has_library, has_program, skip};
+use glassline_test_support::{has_library, has_program, skip, wait};
 use serde_json::Value;
 use std::process::Command;
 
@@ -238,14 +239,51 @@ fn a_stream_that_goes_and_comes_back() {
     ]);
     let mut watch = Running::start(&mut command);
     publisher.kill();
-    glassline_test_support::wait::until("the alarm", || {
-        watch.output().contains(r#""alarm":"absent","state":"begun""#)
-    });
+    wait::until("the alarm", || watch.output().contains(r#""alarm":"absent","state":"begun""#));
     let mut publisher = publish();
-    glassline_test_support::wait::until("its end", || {
-        watch.output().contains(r#""alarm":"absent","state":"over""#)
-    });
+    wait::until("its end", || watch.output().contains(r#""alarm":"absent","state":"over""#));
     watch.signal("INT");
     assert_eq!(watch.wait().code(), Some(0), "{}", watch.output());
     publisher.kill();
+}
+
+/// A server watches its streams without a viewer, and tells of them by log, API and metrics.
+#[test]
+fn a_server_watches_its_own_streams() {
+    if !can("a_server_watches_its_own_streams") {
+        return;
+    }
+    let scratch = Scratch::new("alarms-serve");
+    let black = "drawbox=c=black:t=fill:enable='between(t,3,8)'";
+    let path = clip(&scratch, "black.ts", [PICTURES, SOUND], &["-vf", black], CODECS);
+    let text = "[watch]\nstreams = ['hall', 'missed']\n[watch.discontinuity]\nenabled = false\n";
+    let config = scratch.write("glassline.toml", text);
+    let server = Server::start(GLASSLINE, &["--config", &config, "--open-publish"]);
+    let report = || get(server.address(), "/api/alarms").json();
+    let has = |list: &str, stream: &str, alarm: &str, state: &str| {
+        let report = report();
+        let mut events = report[list].as_array().unwrap().iter();
+        events.any(|event| event["stream"] == stream && event["alarm"] == alarm && event["state"] == state)
+    };
+    wait::until("the stream that is not there", || has("active", "missed", "absent", "begun"));
+    let mut publisher =
+        Running::start(Command::new("ffmpeg").args(["-nostdin", "-v", "error", "-re", "-i", &path]).args([
+            "-c",
+            "copy",
+            "-f",
+            "mpegts",
+            "-y",
+            &server.url("/live/hall.ts"),
+        ]));
+    wait::until("the alarm", || has("active", "hall", "black", "begun"));
+    let metrics = get(server.address(), "/metrics").text();
+    assert!(metrics.contains("glassline_alarm_active{stream=\"hall\",alarm=\"black\"} 1"), "{metrics}");
+    wait::until("its end", || has("recent", "hall", "black", "over"));
+    publisher.kill();
+    wait::until("the publisher's absence", || has("active", "hall", "absent", "begun"));
+    let report = report();
+    let of_hall = report["recent"].as_array().unwrap().iter().filter(|event| event["stream"] == "hall");
+    let unexpected: Vec<_> =
+        of_hall.filter(|event| event["alarm"] != "black" && event["alarm"] != "absent").collect();
+    assert!(unexpected.is_empty(), "{unexpected:?}");
 }

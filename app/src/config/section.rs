@@ -315,6 +315,8 @@ pub(crate) struct Stream {
     /// The pool from which each viewer's connection gets a mark, if different from `[viewer]`.
     #[serde(deserialize_with = "mark_pool")]
     pub(crate) mark_pool: Option<MarkRange>,
+    /// Whether it is watched for alarms where `[watch]` names it.
+    pub(crate) watch: Option<bool>,
 }
 
 /// `[process]`: the user as which the process continues, and how long it lives after an upgrade.

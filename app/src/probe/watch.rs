@@ -278,7 +278,7 @@ mod tests {
             ("silence=x", "no number"),
             ("silence=1", "from -110 to 0"),
             ("silence,later=1s", "neither after=TIME"),
-            ("silence,after=2h", "from 0s to 1h"),
+            ("silence,after=2h", "from 0s to 60m"),
         ] {
             let error = wish(text).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");

@@ -7,11 +7,12 @@ use super::{explain, identity, listeners, settings, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
 use crate::{failure, logging};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use glassline_delivery::policy::StreamName;
 use glassline_io::handover::Channel;
 use glassline_relay::{DrainingTls, Relay, StartError};
 use glassline_studio::encode::{EncoderRequest, Supervisor};
+use glassline_watch::Alarms;
 use std::sync::Arc;
 
 pub(super) struct Service {
@@ -19,6 +20,7 @@ pub(super) struct Service {
     site: Arc<PageSite>,
     relay: Relay,
     encoders: Arc<Supervisor>,
+    watch: glassline_watch::Service,
 }
 
 impl Service {
@@ -27,9 +29,11 @@ impl Service {
         let access_file = open_log(&config)?;
         let mut site = None;
         let encoders = Arc::new(Supervisor::new(encode::explain));
+        let alarms = Arc::<Alarms>::default();
         let started = Relay::start_after(settings(&config), || {
             identity::assume(&config, access_file.as_ref())?;
-            let page = Arc::new(PageSite::new(arrangement(&config, access_file)?, Arc::clone(&encoders)));
+            let arrangement = arrangement(&config, access_file)?;
+            let page = Arc::new(PageSite::new(arrangement, Arc::clone(&encoders), Arc::clone(&alarms)));
             site = Some(Arc::clone(&page));
             Ok(page as _)
         });
@@ -38,7 +42,8 @@ impl Service {
             Err(error) => error,
         })?;
         let site = site.expect("a relay that started has asked for its site");
-        let service = Service { config, site, relay, encoders };
+        let watch = watch(&relay, alarms, &config)?;
+        let service = Service { config, site, relay, encoders, watch };
         service.start_encoders();
         Ok(service)
     }
@@ -48,7 +53,9 @@ impl Service {
         let access_file = open_log(&config)?;
         identity::assume(&config, access_file.as_ref())?;
         let encoders = Arc::new(Supervisor::new(encode::explain));
-        let site = Arc::new(PageSite::new(arrangement(&config, access_file)?, Arc::clone(&encoders)));
+        let alarms = Arc::<Alarms>::default();
+        let arrangement = arrangement(&config, access_file)?;
+        let site = Arc::new(PageSite::new(arrangement, Arc::clone(&encoders), Arc::clone(&alarms)));
         let (channel, message, descriptors) = HandoverState::ask_for(&config)?.open();
         let waiting = match Relay::take_over(settings(&config), Arc::clone(&site) as _, &message, descriptors)
         {
@@ -63,7 +70,8 @@ impl Service {
         };
         HandoverState::accept(channel)?;
         let relay = waiting.start().map_err(explain)?;
-        let service = Service { config, site, relay, encoders };
+        let watch = watch(&relay, alarms, &config)?;
+        let service = Service { config, site, relay, encoders, watch };
         service.start_encoders();
         Ok(service)
     }
@@ -72,8 +80,10 @@ impl Service {
     /// If that fails, the service continues.
     pub(super) fn hand_over(&mut self, channel: Channel) -> Result<DrainingTls> {
         self.encoders.end();
+        self.watch.configure(None);
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
+            self.watch.configure(self.config.watched());
             self.start_encoders();
         }
         left
@@ -112,6 +122,7 @@ impl Service {
         if user(&config) != user(&self.config) {
             tracing::warn!("the new user takes effect at the next start");
         }
+        self.watch.configure(config.watched());
         self.config = config;
         self.start_encoders();
         Ok(())
@@ -119,6 +130,7 @@ impl Service {
 
     /// Ends all connections.
     pub(super) fn end(self) {
+        drop(self.watch);
         self.encoders.end();
         self.relay.shutdown();
     }
@@ -128,6 +140,13 @@ impl Service {
         let demo = self.config.demo.enabled.then_some(self.config.demo.name.as_str());
         where_to_look(&settings(&self.config).listen, &self.relay.addresses(), demo)
     }
+}
+
+/// Starts what watches the streams of `relay`.
+fn watch(relay: &Relay, alarms: Arc<Alarms>, config: &Config) -> Result<glassline_watch::Service> {
+    let streams = Arc::clone(relay.hub().live_streams());
+    glassline_watch::Service::start(streams, alarms, config.watched())
+        .context("cannot start the thread that watches streams")
 }
 
 /// Opens the access log anew: the old file may have been moved away.

@@ -10,8 +10,12 @@
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
+mod alarms;
 mod decoders;
 mod feed;
+mod service;
 mod subtitles;
 
+pub use alarms::{Alarms, Figure, Report};
 pub use feed::{Counts, Feed};
+pub use service::{Service, Settings};
