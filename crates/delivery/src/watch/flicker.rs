@@ -23,6 +23,8 @@ const DARKER_BELOW: f32 = 0.8;
 /// Cells that must change alike.
 const AREA: usize = CELLS / 4;
 const SECOND: Duration = Duration::from_secs(1);
+/// Of more than three flashes a second, at least two turns stand in so long a time.
+pub(super) const GLANCE: Duration = Duration::from_millis(400);
 
 /// Counts the flashes of a run of pictures.
 #[derive(Clone, Debug)]
@@ -85,6 +87,13 @@ impl Flashes {
         let flashes = self.turns.len() as f64 / 2.0;
         let is_whole = self.first.is_some_and(|first| at.since(first) + Duration::from_millis(50) >= SECOND);
         (is_whole || flashes > 3.0).then_some(flashes)
+    }
+}
+
+impl Flashes {
+    /// Whether the last pictures may be part of flashes that are too many: two turns or more within [`GLANCE`].
+    pub(super) fn are_suspect(&self, at: Time) -> bool {
+        self.turns.iter().filter(|turn| at.since(**turn) < GLANCE).count() >= 2
     }
 }
 

@@ -1,14 +1,14 @@
 //! What is wrong with pictures, and which of them have to be decoded to know.
 //!
 //! Key frames are decoded, one a second at most. Frozen pictures and flicker show only in pictures that follow each other:
-//! for them a run of a little more than a second is decoded every ten seconds, from a key frame on. Where something has been seen
+//! for them a run of 0.4 s is decoded every ten seconds, from a key frame on, and longer where it shows something. Where something has been seen
 //! that decides an alarm within ten seconds, all pictures are decoded until it is decided, so that an alarm needs no second
 //! key frame to begin.
 
 use super::alarm::{Alarm, Source};
 use super::blurred::Sharpness;
 use super::board::Board;
-use super::flicker::{CELLS, Flashes};
+use super::flicker::{CELLS, Flashes, GLANCE};
 use super::picture::PictureFigures;
 use glassline_media::Time;
 use std::time::Duration;
@@ -23,8 +23,10 @@ const SUSPECTED_INTERVAL: Duration = Duration::from_secs(2);
 const KEY_SOON: Duration = Duration::from_millis(500);
 /// Cells of two key frames are unlike by so much of the luma range.
 const UNLIKE: f32 = 0.1;
-/// How long such a run is: flashes are counted by the second.
-const RUN: Duration = Duration::from_millis(1200);
+/// How long such a run is, unless it shows something.
+const RUN: Duration = GLANCE;
+/// The same while there is flicker: that it is over shows in a whole second.
+const RUN_ACTIVE: Duration = Duration::from_millis(1200);
 /// Alarms that need longer than this to begin or end do so by key frames.
 const FOLLOWED_MAX: Duration = Duration::from_secs(10);
 /// Pictures further apart do not follow each other.
@@ -116,7 +118,8 @@ impl Pictures {
 
     /// Whether pictures between key frames are decoded now.
     fn follows(&self, at: Time, board: &Board) -> bool {
-        let is_in_run = self.run_at.is_some_and(|run| at >= run && at.since(run) < RUN);
+        let length = if board.is_active(Alarm::Flicker) { RUN_ACTIVE } else { RUN };
+        let is_in_run = self.run_at.is_some_and(|run| at >= run && at.since(run) < length);
         let is_undecided = [Alarm::Black, Alarm::Frozen, Alarm::Flicker].into_iter().any(|alarm| {
             let rule = &board.rules[alarm];
             let needed = if board.is_active(alarm) { rule.clear } else { rule.after };
@@ -126,7 +129,8 @@ impl Pictures {
             && self.looks_same
             && !self.has_moved
             && !board.is_active(Alarm::Frozen);
-        is_in_run || is_undecided || looks_frozen
+        let may_flicker = board.rules[Alarm::Flicker].enabled && self.flashes.are_suspect(at);
+        is_in_run || is_undecided || looks_frozen || may_flicker
     }
 
     /// Takes what was measured of the picture at `at`.

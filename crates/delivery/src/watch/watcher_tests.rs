@@ -111,9 +111,9 @@ fn a_good_stream_raises_none_and_little_of_it_is_decoded() {
         Alarm::ALL.iter().for_each(|&alarm| rules[alarm].enabled = alarm != Alarm::Loudness);
     });
     assert_eq!(stream.run(600).raised(), []);
-    // A key frame each second, and of each ten seconds the rest of 1.2 s.
+    // A key frame each second, and of each ten seconds the rest of 0.4 s.
     let share = stream.decoded as f64 / stream.pictures as f64;
-    assert!((0.1..0.16).contains(&share), "{share}");
+    assert!((0.06..0.1).contains(&share), "{share}");
 }
 
 #[test]
