@@ -45,7 +45,7 @@ pub(crate) enum Command {
     SendRaw(Box<send_raw::Args>),
     Link(Box<link::Args>),
     Key(key::Args),
-    Probe(probe::Args),
+    Probe(Box<probe::Args>),
     Doctor(doctor::Args),
     Lab(Box<lab::Args>),
     Sign(sign::Args),

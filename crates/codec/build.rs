@@ -34,6 +34,16 @@ fn main() {
         source: "src/audio/aac_shim.c",
         header: "src/audio/aac_shim.h",
     });
+    #[cfg(feature = "avcodec")]
+    shim(&Library {
+        feature: "avcodec",
+        pkg_config: "libavcodec",
+        at_least: "59.37",
+        debian_package: "libavcodec-dev",
+        linked: false,
+        source: "src/avcodec/avcodec_shim.c",
+        header: "src/avcodec/avcodec_shim.h",
+    });
     #[cfg(feature = "av1")]
     for library in [
         Library {
@@ -60,7 +70,7 @@ fn main() {
     }
 }
 
-#[cfg(any(feature = "x264", feature = "opus", feature = "aac", feature = "av1"))]
+#[cfg(any(feature = "x264", feature = "opus", feature = "aac", feature = "avcodec", feature = "av1"))]
 struct Library {
     feature: &'static str,
     pkg_config: &'static str,
@@ -72,7 +82,7 @@ struct Library {
     header: &'static str,
 }
 
-#[cfg(any(feature = "x264", feature = "opus", feature = "aac", feature = "av1"))]
+#[cfg(any(feature = "x264", feature = "opus", feature = "aac", feature = "avcodec", feature = "av1"))]
 fn shim(library: &Library) {
     println!("cargo:rerun-if-changed={}", library.source);
     println!("cargo:rerun-if-changed={}", library.header);
@@ -99,7 +109,11 @@ fn shim(library: &Library) {
         .std("c11")
         .warnings(true)
         .extra_warnings(true)
-        .compile(&format!("glassline_{}_shim", library.pkg_config));
+        // Two shims may be of one library.
+        .compile(&format!(
+            "glassline_{}_shim",
+            library.header.rsplit('/').next().unwrap_or_default().trim_end_matches("_shim.h")
+        ));
     if !library.linked {
         return;
     }
@@ -108,7 +122,7 @@ fn shim(library: &Library) {
     }
 }
 
-#[cfg(any(feature = "x264", feature = "opus", feature = "aac", feature = "av1"))]
+#[cfg(any(feature = "x264", feature = "opus", feature = "aac", feature = "avcodec", feature = "av1"))]
 fn probe(library: &Library, emit: bool) -> Result<pkg_config::Library, pkg_config::Error> {
     pkg_config::Config::new()
         .atleast_version(library.at_least)

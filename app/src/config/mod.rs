@@ -14,6 +14,7 @@ mod problem;
 mod section;
 mod validate;
 mod validate_streams;
+mod watch;
 mod wording;
 
 pub(crate) use edge::{Package, Upstream, server};
@@ -24,6 +25,7 @@ pub(crate) use section::{
     Admin, Certificate, Demo, Log, Port, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer,
 };
 pub(crate) use validate_streams::parse_port;
+pub(crate) use watch::Watch;
 
 use crate::encode::EncodeOptions;
 use glassline_delivery::policy::Hosts;
@@ -65,6 +67,8 @@ pub(crate) struct Config {
     pub(crate) stream: BTreeMap<String, Stream>,
     /// Streams that the program encodes itself, by the names under which it publishes them.
     pub(crate) encode: BTreeMap<String, EncodeOptions>,
+    /// Which streams are watched for which alarms; unset: none.
+    pub(crate) watch: Option<Watch>,
     /// The user as which the process continues, and how it ends after an upgrade.
     pub(crate) process: Process,
     /// The log.
@@ -90,6 +94,7 @@ impl Default for Config {
             upstream: Upstream::default(),
             stream: BTreeMap::new(),
             encode: BTreeMap::new(),
+            watch: None,
             process: Process::default(),
             log: Log::default(),
             demo: Demo::default(),

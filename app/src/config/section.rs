@@ -349,6 +349,8 @@ pub(crate) struct Stream {
     pub(crate) dscp: Option<u8>,
     /// Whether packets of IPv6 to viewers have a flow label, if different from `[viewer]` and `[viewer.port.NUMBER]`.
     pub(crate) flow_label: Option<bool>,
+    /// Whether it is watched for alarms where `[watch]` names it.
+    pub(crate) watch: Option<bool>,
 }
 
 /// `[process]`: the user as which the process continues, and how long it lives after an upgrade.

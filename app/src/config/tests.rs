@@ -52,7 +52,7 @@ fn the_example_lists_every_key() {
     let sections: Vec<&str> =
         table.iter().filter(|(_, value)| value.is_table()).map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys_of(&table), known_keys("").into_iter().collect());
-    assert_eq!(sections.len(), 12, "{sections:?}");
+    assert_eq!(sections.len(), 13, "{sections:?}");
     for section in sections.iter().map(|name| match *name {
         "stream" => "stream.stage",
         "encode" => "encode.studio",
@@ -667,5 +667,31 @@ proptest::proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "[a-z_\\[\\]\\.=\"'\n 0-9é#]{0,200}") {
         let _ = parse(&text);
+    }
+}
+
+#[test]
+fn what_is_watched_is_checked() {
+    use glassline_delivery::watch::{Alarm, Rules};
+    assert_eq!(parse("").unwrap().watched(), None);
+    let config = parse("[watch]\n[stream.test]\nwatch = false\n").unwrap();
+    let watched = config.watched().unwrap();
+    assert_eq!((watched.streams, watched.rules), (vec!["*".to_owned()], Rules::default()));
+    assert_eq!(watched.except.len(), 1);
+    let text = "[watch]\nstreams = ['hall*']\n[watch.silence]\nlimit = -50\nafter = '5s'\n[watch.frozen]\nenabled = true\n";
+    let rules = parse(text).unwrap().watched().unwrap().rules;
+    assert_eq!((rules[Alarm::Silence].limit, rules[Alarm::Silence].after), (-50.0, Duration::from_secs(5)));
+    assert!(rules[Alarm::Frozen].enabled && !rules[Alarm::Loudness].enabled);
+    for (text, words) in [
+        ("[watch]\n[watch.silenc]\n", &["silenc", "silence"][..]),
+        ("[watch.silence]\nlimits = 1\n", &["limits", "limit"]),
+        ("[watch.silence]\nlimit = 1\n", &["glassline.toml:2", "watch.silence.limit", "from -110 to 0"]),
+        ("[watch.black]\nafter = '2h'\n", &["watch.black.after", "from 0s to 60m"]),
+        ("[watch.loudness]\ntarget = 3\n", &["watch.loudness.target", "from -70 to 0"]),
+        ("[watch.silence]\ntarget = -23\n", &["target"]),
+        ("[watch]\nstreams = ['a b']\n", &["watch.streams", "no stream name"]),
+    ] {
+        let complaint = complaint(text);
+        assert!(words.iter().all(|word| complaint.contains(word)), "{complaint}");
     }
 }

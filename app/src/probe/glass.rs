@@ -48,8 +48,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
             "name a udp:// or http:// URL",
         ));
     }
-    let source = source::open(target, &args.trust, Clock.now() + args.duration)?;
-    let decoder = Decoder::start(SETTLE + args.duration, Ages::default())?;
+    let source = source::open(target, &args.trust, Clock.now() + args.listening())?;
+    let decoder = Decoder::start(SETTLE + args.listening(), Ages::default())?;
     let report = measure(args, source, decoder).with_context(|| format!("cannot measure {target}"))?;
     if args.json {
         let mut json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 fn measure(args: &Args, mut source: Source, decoder: Decoder<Ages>) -> Result<GlassReport> {
     let mut received = Received::default();
-    let heard = listen(&mut source, decoder, args.duration, |unit, now| received.unit(unit, now))?;
+    let heard = listen(&mut source, decoder, args.listening(), |unit, now| received.unit(unit, now))?;
     report(args, &received, &heard)
 }
 

@@ -5,7 +5,7 @@
 //! [`server_clock`] finds. [`table`] and [`check`] write it for people. [`flight`] tells how bursty the arrivals are, and
 //! [`capture`] takes them from a packet capture. [`glass`] decodes, and tells how old pictures are then; [`budget`] tells
 //! where the time went by the stages that senders say. [`relay_stages`] asks the server when pictures passed it. [`raw`]
-//! looks at the flows of a session description.
+//! looks at the flows of a session description. [`watch`] tells of alarms.
 
 mod budget;
 mod capture;
@@ -19,6 +19,7 @@ mod relay_stages;
 pub(crate) mod server_clock;
 pub(crate) mod source;
 mod table;
+mod watch;
 
 use crate::choice::choice;
 use crate::raw::ReceiveOptions;
@@ -37,6 +38,8 @@ use std::time::Duration;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 256 * 1024;
+/// How long a URL is listened to where nothing is said.
+const LISTENING: Duration = Duration::from_secs(10);
 /// How often the progress line changes.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -52,9 +55,9 @@ pub(crate) struct Args {
     /// Print the report as JSON; docs/probe.md explains each key
     #[arg(long)]
     json: bool,
-    /// How long to listen to a URL; files are read to their end
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
-    duration: Duration,
+    /// How long to listen to a URL; files are read to their end [default: 10s; with --watch until a signal]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    duration: Option<Duration>,
     /// Check the stream against the rules of 13818-1 (--check) or of DVB (--check=dvb), including buffers; the exit
     /// status is 1 if a rule is broken
     #[arg(long, value_name = "RULES", num_args = 0..=1, require_equals = true, default_missing_value = "iso", value_parser = choice::<Profile>())]
@@ -63,6 +66,8 @@ pub(crate) struct Args {
     flight: flight::Options,
     #[command(flatten)]
     budget: budget::Options,
+    #[command(flatten)]
+    watch: watch::Options,
     #[command(flatten)]
     trust: Trust,
     /// Show how old pictures are when they are decoded, by the barcode of the test picture; ffmpeg decodes the H.264.
@@ -75,6 +80,13 @@ pub(crate) struct Args {
     ptp: bool,
     #[command(flatten, next_help_heading = "How packets of rtp:FILE.sdp are received")]
     receiving: ReceiveOptions,
+}
+
+impl Args {
+    /// How long a URL is listened to for a report.
+    fn listening(&self) -> Duration {
+        self.duration.unwrap_or(LISTENING)
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -94,10 +106,13 @@ Examples:
   glassline probe http://localhost:8080/live/demo.ts --budget budget.svg
                                      latency of each stage, from capture to here
   tcpdump -i eth0 -s 128 -w a.pcap port 8080; glassline probe a.pcap --flight flight.svg
+  glassline probe http://localhost:8080/live/demo.ts --watch --json
+                                     one line of JSON for each alarm (silence, black, absent, ...)
   ffmpeg -i in.mp4 -c copy -f mpegts - | glassline probe -
 
 Exit status: 0 even if the stream has defects (see the warnings), 1 if it is not a
-transport stream, cannot be read, or --check finds a broken rule.";
+transport stream, cannot be read, --check finds a broken rule, or an alarm is there
+when --watch ends.";
 
 fn duration(text: &str) -> Result<Duration, String> {
     let duration = quantity::parse_duration(text).map_err(|error| error.to_string())?;
@@ -118,12 +133,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     args.flight.check(&args.target)?;
     args.budget.check(&args.target)?;
+    if args.watch.is_wanted() {
+        return watch::run(args);
+    }
     if args.glass {
         return glass::run(args);
     }
     let clock = args.budget.is_wanted().then(|| server_clock::of(&args.target, &args.trust));
     let started = Clock.now();
-    let source = source::open(&args.target, &args.trust, started + args.duration)?;
+    let source = source::open(&args.target, &args.trust, started + args.listening())?;
     let kind = source.kind;
     if args.check.is_some() && (source.is_capture || source.is_ivf) {
         return Err(failure::usage(
@@ -146,7 +164,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(clock) = clock {
         analysis.tell_budget_by(clock);
     }
-    let mut analysis = analyse(source, analysis, flight.as_mut(), args.duration)
+    let mut analysis = analyse(source, analysis, flight.as_mut(), args.listening())
         .with_context(|| format!("cannot read {}", args.target))?;
     if !analysis.is_transport_stream() {
         if args.target.ends_with(".sdp") {

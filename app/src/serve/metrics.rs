@@ -7,6 +7,7 @@ use glassline_media::stamps::{STAGE_EDGES_MICROS, StageCount};
 use glassline_relay::{Hub, IngestCounts};
 use glassline_streams::status::{OutputStatus, SourceState, SourceStatus, StreamStatus};
 use glassline_studio::encode::EncoderStatus;
+use glassline_watch::{Alarms, Counts, Figure};
 use std::fmt::{Display, Write};
 
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -144,6 +145,39 @@ fn panics(text: &mut Exposition) {
     }
 }
 
+/// Families for streams that are watched.
+fn alarm_families(text: &mut Exposition, alarms: &Alarms) {
+    let figures = alarms.figures();
+    let mut family = |(name, kind, help): (&str, &str, &str), value: &dyn Fn(&Figure) -> u64| {
+        text.family(name, kind, help);
+        for figure in &figures {
+            let (stream, alarm, value) = (&figure.stream, figure.alarm, value(figure));
+            let _ = writeln!(text.0, "glassline_{name}{{stream=\"{stream}\",alarm=\"{alarm}\"}} {value}");
+        }
+    };
+    let active = ("alarm_active", "gauge", "Whether the alarm is there; of alarms that have begun once.");
+    family(active, &|figure| figure.is_active.into());
+    family(("alarms_total", "counter", "How often the alarm has begun."), &|figure| figure.begun);
+    let counts = alarms.counts();
+    let mut family = |(name, kind, help): (&str, &str, &str), value: &dyn Fn(&Counts) -> u64| {
+        text.family(name, kind, help);
+        for (stream, counts) in &counts {
+            let _ = writeln!(text.0, "glassline_{name}{{stream=\"{stream}\"}} {}", value(counts));
+        }
+    };
+    for (name, help, value) in [
+        (
+            "watch_pictures_total",
+            "Pictures decoded to watch the stream.",
+            (|counts| counts.pictures) as fn(&Counts) -> u64,
+        ),
+        ("watch_refused_total", "Damaged units that decoders refused.", |counts| counts.refused),
+        ("watch_left_out_total", "Times that part of the stream was not watched.", |counts| counts.left_out),
+    ] {
+        family((name, "counter", help), &value);
+    }
+}
+
 /// Families for publishers of CMAF.
 fn ingest(text: &mut Exposition, counts: &IngestCounts) {
     let media = &counts.media;
@@ -183,7 +217,7 @@ fn ingest(text: &mut Exposition, counts: &IngestCounts) {
     }
 }
 
-pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
+pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus], alarms: &Alarms) -> String {
     let (totals, streams) = (hub.totals(), hub.streams());
     let mut text = Exposition::default();
     text.family("build_info", "gauge", "Version of the program; always 1.");
@@ -253,6 +287,7 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
     );
     stream_families(&mut text, &streams);
     encoder_families(&mut text, encoders);
+    alarm_families(&mut text, alarms);
     stage_families(&mut text, hub, &streams);
     viewer_families(&mut text, &streams);
     source_families(&mut text, &streams);

@@ -8,12 +8,13 @@ use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
 use crate::link::warn_of_flow_labels;
 use crate::{failure, logging};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use glassline_call::contribution::Ways;
 use glassline_delivery::policy::StreamName;
 use glassline_io::handover::Channel;
 use glassline_relay::{DrainingTls, Relay, StartError};
 use glassline_studio::encode::{EncoderRequest, Supervisor};
+use glassline_watch::Alarms;
 use std::sync::Arc;
 
 pub(super) struct Service {
@@ -22,6 +23,7 @@ pub(super) struct Service {
     relay: Relay,
     encoders: Arc<Supervisor>,
     links: Arc<Ways>,
+    watch: glassline_watch::Service,
 }
 
 impl Service {
@@ -30,9 +32,11 @@ impl Service {
         let access_file = open_log(&config)?;
         let mut site = None;
         let encoders = Arc::new(Supervisor::new(encode::explain));
+        let alarms = Arc::<Alarms>::default();
         let started = Relay::start_after(settings(&config), || {
             identity::assume(&config, access_file.as_ref())?;
-            let page = Arc::new(PageSite::new(arrangement(&config, access_file)?, Arc::clone(&encoders)));
+            let arrangement = arrangement(&config, access_file)?;
+            let page = Arc::new(PageSite::new(arrangement, Arc::clone(&encoders), Arc::clone(&alarms)));
             site = Some(Arc::clone(&page));
             Ok(page as _)
         });
@@ -41,7 +45,8 @@ impl Service {
             Err(error) => error,
         })?;
         let site = site.expect("a relay that started has asked for its site");
-        let service = Service { config, site, relay, encoders, links: Arc::default() };
+        let watch = watch(&relay, alarms, &config)?;
+        let service = Service { config, site, relay, encoders, watch, links: Arc::default() };
         service.warn_of_flow_labels();
         service.relay.hub().set_companion(Arc::clone(&service.links) as _);
         service.start_links();
@@ -54,7 +59,9 @@ impl Service {
         let access_file = open_log(&config)?;
         identity::assume(&config, access_file.as_ref())?;
         let encoders = Arc::new(Supervisor::new(encode::explain));
-        let site = Arc::new(PageSite::new(arrangement(&config, access_file)?, Arc::clone(&encoders)));
+        let alarms = Arc::<Alarms>::default();
+        let arrangement = arrangement(&config, access_file)?;
+        let site = Arc::new(PageSite::new(arrangement, Arc::clone(&encoders), Arc::clone(&alarms)));
         let (channel, message, descriptors) = HandoverState::ask_for(&config)?.open();
         let waiting = match Relay::take_over(settings(&config), Arc::clone(&site) as _, &message, descriptors)
         {
@@ -69,7 +76,8 @@ impl Service {
         };
         HandoverState::accept(channel)?;
         let relay = waiting.start().map_err(explain)?;
-        let service = Service { config, site, relay, encoders, links: Arc::default() };
+        let watch = watch(&relay, alarms, &config)?;
+        let service = Service { config, site, relay, encoders, watch, links: Arc::default() };
         service.warn_of_flow_labels();
         service.relay.hub().set_companion(Arc::clone(&service.links) as _);
         service.start_links();
@@ -83,9 +91,11 @@ impl Service {
         self.encoders.end();
         // The next process listens at the same addresses.
         self.links.end();
+        self.watch.configure(None);
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
             self.start_links();
+            self.watch.configure(self.config.watched());
             self.start_encoders();
         }
         left
@@ -124,6 +134,7 @@ impl Service {
         if user(&config) != user(&self.config) {
             tracing::warn!("the new user takes effect at the next start");
         }
+        self.watch.configure(config.watched());
         self.config = config;
         self.warn_of_flow_labels();
         self.start_links();
@@ -145,6 +156,7 @@ impl Service {
 
     /// Ends all connections.
     pub(super) fn end(self) {
+        drop(self.watch);
         self.encoders.end();
         self.links.end();
         self.relay.shutdown();
@@ -155,6 +167,13 @@ impl Service {
         let demo = self.config.demo.enabled.then_some(self.config.demo.name.as_str());
         where_to_look(&settings(&self.config).listen, &self.relay.addresses(), demo)
     }
+}
+
+/// Starts what watches the streams of `relay`.
+fn watch(relay: &Relay, alarms: Arc<Alarms>, config: &Config) -> Result<glassline_watch::Service> {
+    let streams = Arc::clone(relay.hub().live_streams());
+    glassline_watch::Service::start(streams, alarms, config.watched())
+        .context("cannot start the thread that watches streams")
 }
 
 /// Opens the access log anew: the old file may have been moved away.

@@ -9,6 +9,7 @@ use glassline_delivery::playlist;
 use glassline_delivery::policy::{Action, StreamName};
 use glassline_relay::{Access, Hub, ListenerRole, Site};
 use glassline_studio::encode::Supervisor;
+use glassline_watch::Alarms;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -16,6 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 pub(crate) struct PageSite {
     arrangement: RwLock<Arrangement>,
     encoders: Arc<Supervisor>,
+    alarms: Arc<Alarms>,
 }
 
 /// What a reload may change.
@@ -26,9 +28,9 @@ pub(crate) struct Arrangement {
 }
 
 impl PageSite {
-    pub(crate) fn new(arrangement: Arrangement, encoders: Arc<Supervisor>) -> PageSite {
+    pub(crate) fn new(arrangement: Arrangement, encoders: Arc<Supervisor>, alarms: Arc<Alarms>) -> PageSite {
         assets::prepare();
-        PageSite { arrangement: RwLock::new(arrangement), encoders }
+        PageSite { arrangement: RwLock::new(arrangement), encoders, alarms }
     }
 
     /// Takes another arrangement. The last access log is written to its end.
@@ -58,7 +60,8 @@ impl PageSite {
             "/healthz" | "/readyz" => health(hub.workers_down()),
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
             "/metrics" => {
-                Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub, &self.encoders.statuses()))
+                let text = metrics::exposition(hub, &self.encoders.statuses(), &self.alarms);
+                Response::ok(metrics::MEDIA_TYPE, text)
             }
             "/api/time" if request.parameter("format").as_deref() == Some("iso") => {
                 // Without the end of a line: dash.js gives all of it to `Date.parse`.
@@ -73,6 +76,7 @@ impl PageSite {
             }
             "/api/clients" => insight::clients(request, door, peer, hub),
             "/api/objects" => objects::objects(request, hub),
+            "/api/alarms" => json(&self.alarms.report()),
             "/api/encoders" => json(&api::Encoders { encoders: self.encoders.statuses() }),
             path => {
                 if let Some(name) = path.strip_prefix("/api/streams/") {
@@ -150,14 +154,16 @@ impl Site for PageSite {
 }
 
 /// The answer to a client that is no operator and requests something for operators only; `None` if the request is
-/// allowed. Without an admin listener everyone may see the pages and the streams' figures; metrics, encoders and
-/// objects are for operators only.
+/// allowed. Without an admin listener everyone may see the pages and the streams' figures; metrics, alarms, encoders
+/// and objects are for operators only.
 fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Option<Response> {
     let path = request.path.as_str();
     let is_closed = match door {
         ListenerRole::Public if is_for_operators(path) => return Some(not_here()),
         ListenerRole::Public => false,
-        ListenerRole::Shared => matches!(path, "/metrics" | "/api/encoders" | "/api/objects"),
+        ListenerRole::Shared => {
+            matches!(path, "/metrics" | "/api/alarms" | "/api/encoders" | "/api/objects")
+        }
         ListenerRole::Admin => is_for_operators(path) && !matches!(path, "/healthz" | "/readyz"),
     };
     if !is_closed {
@@ -233,6 +239,7 @@ mod tests {
             "/api/streams/a/b",
             "/api/new",
             "/api/clients",
+            "/api/alarms",
             "/api/encoders",
             "/api/objects",
             "/api/streams/a/history",

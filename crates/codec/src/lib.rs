@@ -11,6 +11,7 @@
 //! | `x264` (default) | libx264 | GPL version 2 or later |
 //! | `opus` (default) | libopus | BSD |
 //! | `aac` (default) | nothing; opens FFmpeg's libavcodec when the first encoder is opened | LGPL or GPL, as it was built |
+//! | `avcodec` (default) | nothing; opens FFmpeg's libavcodec when the first decoder is opened | LGPL or GPL, as it was built |
 //! | `av1` (default) | libaom, libdav1d | BSD 2-clause, AOM patent licence |
 //!
 //! Without features the crate builds without a C compiler or library.
@@ -21,6 +22,8 @@
 pub mod audio;
 #[cfg(feature = "av1")]
 pub mod av1;
+#[cfg(feature = "avcodec")]
+pub mod avcodec;
 pub mod error;
 pub mod h264;
 pub mod vp8;

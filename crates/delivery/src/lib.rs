@@ -17,6 +17,7 @@
 //! * [`policy`]: which clients may publish and watch, and under what names.
 //! * [`telemetry`]: what operators are told: how far behind viewers are, why, and how it was.
 //! * [`webhook`]: events that go to receivers by `POST`, signed, again and again.
+//! * [`watch`]: alarms on a stream.
 //!
 //! Offsets live here; the bytes at those offsets live in `io::spool`. `streams` marries the two.
 #![forbid(unsafe_code)]
@@ -36,4 +37,5 @@ pub mod pull;
 pub mod push;
 pub mod stream;
 pub mod telemetry;
+pub mod watch;
 pub mod webhook;

@@ -71,8 +71,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut line = Line { is_shown: io::stderr().is_terminal(), is_written: false };
     let began = clock.now();
     let mut written = began;
-    while clock.now().since(began) < args.duration && !signals.poll() {
-        thread::sleep(TICK.min(args.duration));
+    while clock.now().since(began) < args.listening() && !signals.poll() {
+        thread::sleep(TICK.min(args.listening()));
         let now = clock.now();
         if now.since(written) >= LINE_INTERVAL {
             written = now;

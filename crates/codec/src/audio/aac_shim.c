@@ -135,8 +135,8 @@ glassline_aac_encoder *glassline_aac_encoder_new(int32_t rate_hz, int32_t channe
         free(encoder);
         return NULL;
     }
-    /* It would tell statistics on standard error. */
-    encoder->call.av_log_set_level(AV_LOG_ERROR);
+    /* It would tell statistics on standard error; what fails is told by its code. Decoders of the same library share the level. */
+    encoder->call.av_log_set_level(AV_LOG_QUIET);
     const char *step = "";
     if (open_encoder(encoder, rate_hz, channels, bitrate_bps, &step) < 0) {
         snprintf(reason, (size_t)reason_bytes, "%s", step);

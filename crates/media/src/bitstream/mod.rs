@@ -4,6 +4,7 @@ pub mod aac_config;
 pub mod ac3;
 pub mod adts;
 pub mod av1;
+pub mod captions;
 pub mod h264;
 pub mod h265;
 pub mod hdr;

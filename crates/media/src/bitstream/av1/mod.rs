@@ -266,7 +266,7 @@ fn read_escaped<'a>(escaped: &[u8], limit_bytes: usize, bytes: &'a mut Vec<u8>) 
 
 /// Appends a unit in the form of a sample of MP4: OBUs with their sizes, without delimiters and padding. One that is cut off is left
 /// out.
-pub(crate) fn to_sample(unit: &[u8], out: &mut Vec<u8>) {
+pub fn to_sample(unit: &[u8], out: &mut Vec<u8>) {
     let mut bytes = Vec::new();
     for escaped in escaped(unit) {
         if let Some(obu) =

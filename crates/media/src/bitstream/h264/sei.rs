@@ -17,6 +17,8 @@ use super::bits::BitReader;
 use super::nal::{escape, unescape};
 use serde::{Deserialize, Serialize};
 
+/// The type of messages that are told apart by a country and a provider (§D.1.6).
+pub const USER_DATA_REGISTERED: u32 = 4;
 /// The type of messages that anyone may define, told apart by a UUID (§D.1.7).
 pub const USER_DATA_UNREGISTERED: u32 = 5;
 /// The type that says after how many pictures decoding from here is right (§D.1.8).

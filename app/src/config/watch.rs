@@ -1,0 +1,151 @@
+//! `[watch]`: which streams are watched for which alarms.
+
+use super::Config;
+use super::problem::{NAME_RULE, Problem, out_of, problem};
+use crate::serde_text::some_duration;
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::watch::{Alarm, Rule, Rules};
+use glassline_watch::Settings;
+use serde::Deserialize;
+use std::time::Duration;
+
+/// `[watch]`. A configuration without it watches nothing.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Watch {
+    /// Names of streams; `*` in them stands for any letters.
+    pub(crate) streams: Vec<String>,
+    silence: AlarmRule,
+    clipping: AlarmRule,
+    phase: AlarmRule,
+    loudness: LoudnessRule,
+    black: AlarmRule,
+    frozen: AlarmRule,
+    blurred: AlarmRule,
+    flicker: AlarmRule,
+    av_sync: AlarmRule,
+    captions: AlarmRule,
+    bitrate: AlarmRule,
+    discontinuity: AlarmRule,
+    absent: AlarmRule,
+}
+
+impl Default for Watch {
+    fn default() -> Watch {
+        let rule = AlarmRule::default();
+        Watch {
+            streams: vec!["*".to_owned()],
+            silence: rule,
+            clipping: rule,
+            phase: rule,
+            loudness: LoudnessRule::default(),
+            black: rule,
+            frozen: rule,
+            blurred: rule,
+            flicker: rule,
+            av_sync: rule,
+            captions: rule,
+            bitrate: rule,
+            discontinuity: rule,
+            absent: rule,
+        }
+    }
+}
+
+/// `[watch.ALARM]`. What is not set is as [`Rule::default_of`] has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct AlarmRule {
+    enabled: Option<bool>,
+    limit: Option<f64>,
+    #[serde(deserialize_with = "some_duration")]
+    after: Option<Duration>,
+    #[serde(deserialize_with = "some_duration")]
+    clear: Option<Duration>,
+}
+
+/// `[watch.loudness]`, which has two keys more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct LoudnessRule {
+    enabled: Option<bool>,
+    limit: Option<f64>,
+    #[serde(deserialize_with = "some_duration")]
+    after: Option<Duration>,
+    #[serde(deserialize_with = "some_duration")]
+    clear: Option<Duration>,
+    /// LUFS.
+    target: Option<f64>,
+    /// dBTP.
+    true_peak: Option<f64>,
+}
+
+impl Watch {
+    fn rule(&self, alarm: Alarm) -> AlarmRule {
+        match alarm {
+            Alarm::Silence => self.silence,
+            Alarm::Clipping => self.clipping,
+            Alarm::Phase => self.phase,
+            Alarm::Loudness => {
+                let LoudnessRule { enabled, limit, after, clear, .. } = self.loudness;
+                AlarmRule { enabled, limit, after, clear }
+            }
+            Alarm::Black => self.black,
+            Alarm::Frozen => self.frozen,
+            Alarm::Blurred => self.blurred,
+            Alarm::Flicker => self.flicker,
+            Alarm::AvSync => self.av_sync,
+            Alarm::Captions => self.captions,
+            Alarm::Bitrate => self.bitrate,
+            Alarm::Discontinuity => self.discontinuity,
+            Alarm::Absent => self.absent,
+        }
+    }
+
+    fn rules(&self) -> Rules {
+        let mut rules = Rules::default();
+        for alarm in Alarm::ALL {
+            let AlarmRule { enabled, limit, after, clear } = self.rule(alarm);
+            let known = rules[alarm];
+            rules[alarm] = Rule {
+                enabled: enabled.unwrap_or(known.enabled),
+                limit: limit.unwrap_or(known.limit),
+                after: after.unwrap_or(known.after),
+                clear: clear.unwrap_or(known.clear),
+            };
+        }
+        rules.target_lufs = self.loudness.target.unwrap_or(rules.target_lufs);
+        rules.true_peak_dbtp = self.loudness.true_peak.unwrap_or(rules.true_peak_dbtp);
+        rules
+    }
+}
+
+impl Config {
+    /// What is watched; `None` without `[watch]`.
+    pub(crate) fn watched(&self) -> Option<Settings> {
+        let watch = self.watch.as_ref()?;
+        let except = self.stream.iter().filter(|(_, stream)| stream.watch == Some(false));
+        Some(Settings {
+            streams: watch.streams.clone(),
+            except: except.filter_map(|(name, _)| StreamName::parse(name)).collect(),
+            rules: watch.rules(),
+        })
+    }
+
+    pub(super) fn check_watch(&self) -> Result<(), Problem> {
+        let Some(watch) = &self.watch else { return Ok(()) };
+        for pattern in &watch.streams {
+            // A star stands for letters that a name may have.
+            if StreamName::parse(&pattern.replace('*', "a")).is_none() {
+                return problem(
+                    "watch.streams",
+                    format!("{pattern:?} is no stream name, nor one with * in it: {NAME_RULE}"),
+                );
+            }
+        }
+        watch.rules().check().or_else(|error| {
+            let key = format!("watch.{}.{}", error.alarm, error.key);
+            out_of(key, error.found, error.least, error.most)
+        })
+    }
+}

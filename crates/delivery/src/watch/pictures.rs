@@ -1,0 +1,196 @@
+//! What is wrong with pictures, and which of them have to be decoded to know.
+//!
+//! Key frames are decoded, one a second at most. Frozen pictures and flicker show only in pictures that follow each other:
+//! for them a run of 0.4 s is decoded every ten seconds, from a key frame on, and longer where it shows something. Where something has been seen
+//! that decides an alarm within ten seconds, all pictures are decoded until it is decided, so that an alarm needs no second
+//! key frame to begin.
+
+use super::alarm::{Alarm, Source};
+use super::blurred::Sharpness;
+use super::board::Board;
+use super::flicker::{CELLS, Flashes, GLANCE};
+use super::picture::PictureFigures;
+use glassline_media::Time;
+use std::time::Duration;
+
+/// Key frames that follow sooner are not decoded.
+const KEY_INTERVAL: Duration = Duration::from_millis(900);
+/// How often a run of pictures is decoded.
+const RUN_INTERVAL: Duration = Duration::from_secs(10);
+/// The same where something speaks for flicker.
+const SUSPECTED_INTERVAL: Duration = Duration::from_secs(2);
+/// Encoders begin anew with a key frame where a picture is unlike the one before: sooner than this, flashes are the usual reason.
+const KEY_SOON: Duration = Duration::from_millis(500);
+/// Cells of two key frames are unlike by so much of the luma range.
+const UNLIKE: f32 = 0.1;
+/// How long such a run is, unless it shows something.
+const RUN: Duration = GLANCE;
+/// The same while there is flicker: that it is over shows in a whole second.
+const RUN_ACTIVE: Duration = Duration::from_millis(1200);
+/// Alarms that need longer than this to begin or end do so by key frames.
+const FOLLOWED_MAX: Duration = Duration::from_secs(10);
+/// Pictures further apart do not follow each other.
+const GAP: Duration = Duration::from_millis(500);
+/// Cells of two key frames that differ by no more may be the same picture: a level of 219.
+const SAME: f32 = 1.0 / 219.0;
+/// The first pictures after a key frame are not compared: encoders correct there what the key frame lacked.
+const CORRECTED: u32 = 3;
+
+/// Judges the pictures of one stream.
+#[derive(Clone, Debug)]
+pub(super) struct Pictures {
+    sharpness: Sharpness,
+    flashes: Flashes,
+    /// The last picture that was measured.
+    last_at: Option<Time>,
+    /// The last key frame, and the last one that was asked for.
+    last_key: Option<Time>,
+    key_at: Option<Time>,
+    /// All units since that key frame were asked for.
+    is_whole: bool,
+    /// Pictures that were measured since it, itself left out.
+    since_key: u32,
+    /// When the last run began.
+    run_at: Option<Time>,
+    /// The last key frame's cells.
+    key_cells: Option<[f32; CELLS]>,
+    /// The last two key frames look the same.
+    looks_same: bool,
+    /// A quarter of them is unlike the one before.
+    is_unlike: bool,
+    /// Pictures have differed in the last run, and key frames have looked the same since: a camera that stands still shows the same, but for its noise.
+    has_moved: bool,
+}
+
+impl Pictures {
+    pub(super) fn new(sharpness: Sharpness) -> Pictures {
+        Pictures {
+            sharpness,
+            flashes: Flashes::new(),
+            last_at: None,
+            last_key: None,
+            key_at: None,
+            is_whole: false,
+            since_key: 0,
+            run_at: None,
+            key_cells: None,
+            looks_same: false,
+            is_unlike: false,
+            has_moved: false,
+        }
+    }
+
+    pub(super) fn sharpness(&self) -> &Sharpness {
+        &self.sharpness
+    }
+
+    /// Whether the unit of the picture at `at` has to be decoded, and whether decoding begins with it.
+    pub(super) fn wants(&mut self, is_key: bool, at: Time, board: &Board) -> Option<bool> {
+        let of_pictures = |alarm: &Alarm| alarm.source() == Source::Pictures;
+        if !Alarm::ALL.iter().filter(|alarm| of_pictures(alarm)).any(|&alarm| board.rules[alarm].enabled) {
+            self.is_whole = false;
+            return None;
+        }
+        if !is_key {
+            self.is_whole &= self.follows(at, board);
+            return self.is_whole.then_some(false);
+        }
+        let is_due = self.key_at.is_none_or(|key| at.since(key) >= KEY_INTERVAL || at < key);
+        let needs_runs = board.rules.any(&[Alarm::Frozen, Alarm::Flicker]);
+        let is_soon = self.last_key.replace(at).is_some_and(|last| at.since(last) < KEY_SOON && at > last);
+        let is_suspect = board.is_active(Alarm::Flicker)
+            || board.rules[Alarm::Flicker].enabled && (is_soon || self.is_unlike);
+        let interval = if is_suspect { SUSPECTED_INTERVAL } else { RUN_INTERVAL };
+        if needs_runs && self.run_at.is_none_or(|run| at.since(run) >= interval || at < run) {
+            self.run_at = Some(at);
+            self.has_moved = false;
+        }
+        let goes_on = self.run_at == Some(at) || (self.is_whole && self.follows(at, board));
+        if !is_due && !goes_on {
+            self.is_whole = false;
+            return None;
+        }
+        self.key_at = Some(at);
+        self.is_whole = true;
+        self.since_key = 0;
+        Some(true)
+    }
+
+    /// Whether pictures between key frames are decoded now.
+    fn follows(&self, at: Time, board: &Board) -> bool {
+        let length = if board.is_active(Alarm::Flicker) { RUN_ACTIVE } else { RUN };
+        let is_in_run = self.run_at.is_some_and(|run| at >= run && at.since(run) < length);
+        let is_undecided = [Alarm::Black, Alarm::Frozen, Alarm::Flicker].into_iter().any(|alarm| {
+            let rule = &board.rules[alarm];
+            let needed = if board.is_active(alarm) { rule.clear } else { rule.after };
+            board.is_undecided(alarm) && needed <= FOLLOWED_MAX
+        });
+        let looks_frozen = board.rules[Alarm::Frozen].enabled
+            && self.looks_same
+            && !self.has_moved
+            && !board.is_active(Alarm::Frozen);
+        let may_flicker = board.rules[Alarm::Flicker].enabled && self.flashes.are_suspect(at);
+        is_in_run || is_undecided || looks_frozen || may_flicker
+    }
+
+    /// Takes what was measured of the picture at `at`.
+    pub(super) fn push(&mut self, figures: &PictureFigures, at: Time, board: &mut Board) {
+        let black = figures.brightest_percent;
+        board.observe(Alarm::Black, black <= board.rules[Alarm::Black].limit, Some(black), at);
+        if self.last_at.is_none_or(|last| at <= last || at.since(last) > GAP) {
+            self.flashes = Flashes::new();
+        }
+        self.last_at = Some(at);
+        if let Some(flashes) = self.flashes.push(&figures.cells, at) {
+            board.observe_above(Alarm::Flicker, flashes, at);
+        }
+        if self.key_at == Some(at) {
+            self.push_key(figures, at, board);
+            return;
+        }
+        if self.key_at.is_some_and(|key| at > key) {
+            self.since_key = self.since_key.saturating_add(1);
+        }
+        if self.since_key > CORRECTED
+            && let Some(difference) = figures.difference
+        {
+            let limit = board.rules[Alarm::Frozen].limit;
+            let is_frozen = difference <= limit;
+            // Black stands still too, and has an alarm of its own.
+            let is_black = black <= board.rules[Alarm::Black].limit;
+            board.observe(Alarm::Frozen, is_frozen && !is_black, Some(difference), at);
+            self.has_moved |= !is_frozen;
+        }
+    }
+
+    fn push_key(&mut self, figures: &PictureFigures, at: Time, board: &mut Board) {
+        let is_same = |cells: &[f32; CELLS]| {
+            cells.iter().zip(&figures.cells).all(|(before, now)| (before - now).abs() <= SAME)
+        };
+        self.looks_same = self.key_cells.as_ref().is_some_and(is_same);
+        self.is_unlike = self.key_cells.as_ref().is_some_and(|cells| {
+            let unlike =
+                cells.iter().zip(&figures.cells).filter(|(before, now)| (*before - *now).abs() > UNLIKE);
+            unlike.count() >= CELLS / 4
+        });
+        self.has_moved &= self.looks_same;
+        self.key_cells = Some(figures.cells);
+        if board.is_active(Alarm::Frozen) && !self.looks_same {
+            board.observe(Alarm::Frozen, false, None, at);
+        }
+        match figures.sharpness.map(|sharpness| self.sharpness.push(sharpness, at)) {
+            Some(Some(percent)) => board.observe_below(Alarm::Blurred, percent, at),
+            // Too little is known.
+            Some(None) => {}
+            // A picture that shows nothing is not blurred.
+            None => board.observe(Alarm::Blurred, false, None, at),
+        }
+    }
+
+    /// Part of the stream was left out before what comes next.
+    pub(super) fn forget(&mut self) {
+        self.is_whole = false;
+        self.last_at = None;
+        self.looks_same = false;
+    }
+}

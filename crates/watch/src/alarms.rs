@@ -1,0 +1,121 @@
+//! The alarms of all streams of a server, for its log, API and metrics.
+
+use crate::feed::Counts;
+use glassline_delivery::watch::{Alarm, AlarmEvent, Raised, State};
+use glassline_media::{Choice, Utc};
+use serde::Serialize;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Events that are kept.
+const RECENT_MAX: usize = 200;
+/// Streams and alarms that are counted; more are not.
+const COUNTED_MAX: usize = 16_384;
+
+/// What `GET /api/alarms` answers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// The alarms that are there, as they began.
+    pub active: Vec<AlarmEvent>,
+    /// What has begun or was over lately, newest first.
+    pub recent: Vec<AlarmEvent>,
+}
+
+/// The figures of one stream and alarm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// The stream.
+    pub stream: String,
+    /// The alarm.
+    pub alarm: Alarm,
+    /// Whether it is there.
+    pub is_active: bool,
+    /// How often it has begun.
+    pub begun: u64,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    active: BTreeMap<(String, Alarm), AlarmEvent>,
+    recent: VecDeque<AlarmEvent>,
+    begun: BTreeMap<(String, Alarm), u64>,
+    counts: BTreeMap<String, Counts>,
+}
+
+/// Written by the thread that watches, read by those that answer.
+#[derive(Debug, Default)]
+pub struct Alarms(Mutex<Known>);
+
+impl Alarms {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // Tables are whole after every single change.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An alarm of `stream` has begun or is over; the log is told.
+    pub(crate) fn push(&self, stream: &str, raised: &Raised, utc: Utc) {
+        let event = AlarmEvent::new(stream, raised, utc);
+        let (alarm, unit) = (raised.alarm.name(), raised.alarm.unit());
+        let AlarmEvent { value, limit, .. } = event;
+        let value = value.map_or_else(|| "nothing to measure".to_owned(), |value| format!("{value} {unit}"));
+        match raised.state {
+            State::Begun => tracing::warn!(stream, alarm, "alarm: {alarm}: {value}, limit {limit}"),
+            State::Over => tracing::info!(stream, alarm, "alarm is over: {alarm}: {value}, limit {limit}"),
+        }
+        let mut state = self.lock();
+        let key = (stream.to_owned(), raised.alarm);
+        match raised.state {
+            State::Begun => {
+                if state.begun.len() < COUNTED_MAX || state.begun.contains_key(&key) {
+                    *state.begun.entry(key.clone()).or_default() += 1;
+                }
+                state.active.insert(key, event.clone());
+            }
+            State::Over => drop(state.active.remove(&key)),
+        }
+        state.recent.push_front(event);
+        state.recent.truncate(RECENT_MAX);
+    }
+
+    /// What was done for `stream`.
+    pub(crate) fn count(&self, stream: &str, counts: Counts) {
+        let mut state = self.lock();
+        match state.counts.get_mut(stream) {
+            Some(known) => *known = counts,
+            None => drop(state.counts.insert(stream.to_owned(), counts)),
+        }
+    }
+
+    /// `stream` is no longer watched.
+    pub(crate) fn forget(&self, stream: &str) {
+        let mut state = self.lock();
+        state.counts.remove(stream);
+        state.begun.retain(|(name, _), _| name != stream);
+    }
+
+    /// All that is known.
+    pub fn report(&self) -> Report {
+        let state = self.lock();
+        Report {
+            active: state.active.values().cloned().collect(),
+            recent: state.recent.iter().cloned().collect(),
+        }
+    }
+
+    /// The figures of the alarms that have been there, of streams that are watched.
+    pub fn figures(&self) -> Vec<Figure> {
+        let state = self.lock();
+        let figure = |(key, &begun): (&(String, Alarm), &u64)| Figure {
+            stream: key.0.clone(),
+            alarm: key.1,
+            is_active: state.active.contains_key(key),
+            begun,
+        };
+        state.begun.iter().map(figure).collect()
+    }
+
+    /// What is done for each stream that is watched.
+    pub fn counts(&self) -> Vec<(String, Counts)> {
+        self.lock().counts.iter().map(|(stream, counts)| (stream.clone(), *counts)).collect()
+    }
+}

@@ -1,0 +1,200 @@
+//! The decoders of one stream, opened when a unit is wanted.
+
+use glassline_codec::CodecError;
+#[cfg(feature = "opus")]
+use glassline_codec::audio::opus;
+#[cfg(feature = "avcodec")]
+use glassline_codec::avcodec;
+use glassline_delivery::watch::{PictureFigures, PictureMeter, Watcher};
+use glassline_media::bitstream::s302m;
+use glassline_media::{AccessUnit, Codec, Time};
+
+/// What a decoder of one kind is.
+enum Slot<D> {
+    /// Nothing has been wanted yet.
+    Closed,
+    /// Open, for units of this codec.
+    Open(Codec, D),
+    /// It cannot be opened for this codec.
+    Failed(Codec),
+}
+
+impl<D> Slot<D> {
+    /// The decoder for `codec`, opened where it is not; `None` where it cannot be. `failed` gets the reason, once.
+    fn of(
+        &mut self,
+        codec: Codec,
+        open: impl FnOnce(Codec) -> Result<D, CodecError>,
+        failed: &mut dyn FnMut(CodecError),
+    ) -> Option<&mut D> {
+        let is_known = match self {
+            Slot::Closed => false,
+            Slot::Open(known, _) | Slot::Failed(known) => *known == codec,
+        };
+        if !is_known {
+            *self = match open(codec) {
+                Ok(decoder) => Slot::Open(codec, decoder),
+                Err(error) => {
+                    failed(error);
+                    Slot::Failed(codec)
+                }
+            };
+        }
+        match self {
+            Slot::Open(_, decoder) => Some(decoder),
+            Slot::Closed | Slot::Failed(_) => None,
+        }
+    }
+}
+
+/// A decoder of sound.
+enum Sound {
+    #[cfg(feature = "opus")]
+    Opus(Box<opus::Decoder>),
+    /// LPCM needs none.
+    S302m,
+    #[cfg(feature = "avcodec")]
+    Other(avcodec::SoundDecoder),
+}
+
+/// Decodes what a [`Watcher`] wants.
+pub(crate) struct Decoders {
+    #[cfg(feature = "avcodec")]
+    pictures: Slot<avcodec::PictureDecoder>,
+    sound: Slot<Sound>,
+    meter: PictureMeter,
+    /// The last key frame, which is decoded again where the pictures behind it are wanted: it was drained to be judged at once.
+    #[cfg(feature = "avcodec")]
+    key: Option<(AccessUnit, Time)>,
+    /// When that one is seen.
+    #[cfg(feature = "avcodec")]
+    judged: Option<Time>,
+    /// Figures of pictures that have come out and are not judged yet.
+    ready: Vec<(Time, PictureFigures)>,
+    /// Why something cannot be decoded, in words that are not taken yet.
+    failures: Vec<String>,
+    /// Units that decoders refused.
+    pub(crate) refused: u64,
+    /// Pictures that were decoded.
+    pub(crate) pictures_decoded: u64,
+}
+
+impl Decoders {
+    pub(crate) fn new() -> Decoders {
+        Decoders {
+            #[cfg(feature = "avcodec")]
+            pictures: Slot::Closed,
+            sound: Slot::Closed,
+            meter: PictureMeter::new(),
+            #[cfg(feature = "avcodec")]
+            key: None,
+            #[cfg(feature = "avcodec")]
+            judged: None,
+            ready: Vec::new(),
+            failures: Vec::new(),
+            refused: 0,
+            pictures_decoded: 0,
+        }
+    }
+
+    /// Why something cannot be decoded, said once for each codec.
+    pub(crate) fn take_failure(&mut self) -> Option<String> {
+        self.failures.pop()
+    }
+
+    /// Decodes a picture that `watcher` wants, and gives it the figures.
+    pub(crate) fn picture(&mut self, unit: &AccessUnit, at: Time, begins: bool, watcher: &mut Watcher) {
+        self.decode_picture(unit, at, begins);
+        for (at, figures) in self.ready.drain(..) {
+            watcher.push_picture(&figures, at);
+        }
+    }
+
+    #[cfg(feature = "avcodec")]
+    fn decode_picture(&mut self, unit: &AccessUnit, at: Time, begins: bool) {
+        let Decoders { pictures, meter, key, ready, failures, refused, pictures_decoded, judged, .. } = self;
+        let failed = &mut |error: CodecError| failures.push(format!("pictures are not watched: {error}"));
+        let Some(decoder) = pictures.of(unit.codec, avcodec::PictureDecoder::new, failed) else { return };
+        // A key frame that is decoded again comes out again, and has been judged.
+        let before = *judged;
+        let mut measure = |at: Time, luma: avcodec::Luma<'_>| {
+            *pictures_decoded += 1;
+            if before == Some(at) {
+                return;
+            }
+            let avcodec::Luma { samples, width_px, height_px, stride, is_full_range } = luma;
+            let luma =
+                glassline_delivery::watch::Luma { samples, width_px, height_px, stride, is_full_range };
+            ready.extend(meter.measure(&luma).map(|figures| (at, figures)));
+        };
+        let mut outcomes = Vec::new();
+        if begins {
+            // What is inside belongs to the run before. The key frame then comes out at once, however many pictures the decoder
+            // would wait for to put them in order.
+            if key.is_none() {
+                outcomes.push(decoder.drain(&mut measure));
+            }
+            outcomes.push(decoder.decode(&unit.data, at, &mut measure));
+            outcomes.push(decoder.drain(&mut measure));
+            (*key, *judged) = (Some((unit.clone(), at)), Some(at));
+        } else {
+            if let Some((first, first_at)) = key.take() {
+                outcomes.push(decoder.decode(&first.data, first_at, &mut measure));
+            }
+            outcomes.push(decoder.decode(&unit.data, at, &mut measure));
+        }
+        *refused += outcomes.iter().filter(|outcome| outcome.is_err()).count() as u64;
+    }
+
+    #[cfg(not(feature = "avcodec"))]
+    fn decode_picture(&mut self, _unit: &AccessUnit, _at: Time, _begins: bool) {
+        const ABSENT: &str = "pictures are not watched: this build cannot decode them (feature `avcodec`)";
+        if !self.failures.iter().any(|failure| failure == ABSENT) && self.refused == 0 {
+            self.failures.push(ABSENT.to_owned());
+        }
+        self.refused += 1;
+    }
+
+    /// Decodes sound that `watcher` wants, and gives it the samples.
+    pub(crate) fn sound(&mut self, unit: &AccessUnit, at: Time, watcher: &mut Watcher) {
+        let Decoders { sound, failures, refused, .. } = self;
+        let failed = &mut |error: CodecError| failures.push(format!("sound is not watched: {error}"));
+        let Some(decoder) = sound.of(unit.codec, open_sound, failed) else { return };
+        let is_decoded = match decoder {
+            #[cfg(feature = "opus")]
+            Sound::Opus(decoder) => decoder.decode(&unit.data, at).is_ok_and(|block| {
+                watcher.push_sound(&block.samples, block.channels, block.rate_hz, at);
+                true
+            }),
+            Sound::S302m => s302m::read(&unit.data).is_ok_and(|(header, samples)| {
+                let samples: Vec<f32> = samples.collect();
+                watcher.push_sound(&samples, header.channels, s302m::RATE_HZ, at);
+                true
+            }),
+            #[cfg(feature = "avcodec")]
+            Sound::Other(decoder) => decoder
+                .decode(&unit.data, at, &mut |at, sound| {
+                    watcher.push_sound(sound.samples, sound.channels, sound.rate_hz, at);
+                })
+                .is_ok(),
+        };
+        *refused += u64::from(!is_decoded);
+    }
+
+    /// Part of the stream was left out.
+    pub(crate) fn forget(&mut self) {
+        self.meter.forget();
+    }
+}
+
+fn open_sound(codec: Codec) -> Result<Sound, CodecError> {
+    match codec {
+        #[cfg(feature = "opus")]
+        Codec::Opus => Ok(Sound::Opus(Box::new(opus::Decoder::new(2)?))),
+        Codec::S302m => Ok(Sound::S302m),
+        #[cfg(feature = "avcodec")]
+        codec => avcodec::SoundDecoder::new(codec).map(Sound::Other),
+        #[cfg(not(feature = "avcodec"))]
+        codec => Err(CodecError::NotBuiltIn { codec: codec.name() }),
+    }
+}

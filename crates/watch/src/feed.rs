@@ -1,0 +1,154 @@
+//! One stream from its bytes to its alarms.
+
+use crate::decoders::Decoders;
+use crate::subtitles::Subtitles;
+use glassline_delivery::watch::{Active, Raised, Rules, Saved, Wanted, Watcher};
+use glassline_media::Time;
+use glassline_media::container::ts::demux::{Demuxer, Event};
+
+/// What was done for a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pictures that were decoded.
+    pub pictures: u64,
+    /// Units that decoders refused.
+    pub refused: u64,
+    /// How often part of the stream was left out, since the watch was behind.
+    pub left_out: u64,
+}
+
+/// A stream of MPEG-TS, watched. Decodes while it takes bytes.
+pub struct Feed {
+    watcher: Watcher,
+    demuxer: Demuxer,
+    /// Errors of the demuxer that were told.
+    told: u64,
+    decoders: Decoders,
+    subtitles: Subtitles,
+    left_out: u64,
+}
+
+impl Feed {
+    /// Watches for what `rules` say, and goes on with what an earlier run has [saved](Feed::save).
+    pub fn new(rules: Rules, saved: &Saved) -> Feed {
+        Feed {
+            watcher: Watcher::restore(rules, saved),
+            demuxer: Demuxer::new(),
+            told: 0,
+            decoders: Decoders::new(),
+            subtitles: Subtitles::default(),
+            left_out: 0,
+        }
+    }
+
+    /// What a later run can go on with.
+    pub fn save(&self) -> Saved {
+        self.watcher.save()
+    }
+
+    /// Watches for something else from now on.
+    pub fn set_rules(&mut self, rules: Rules) {
+        self.watcher.set_rules(rules);
+    }
+
+    /// Takes the next bytes, chopped anywhere, which have come at `now`.
+    pub fn push(&mut self, bytes: &[u8], now: Time) {
+        self.watcher.push_bytes(now);
+        self.demuxer.push(bytes);
+        self.take_events();
+        for _ in 0..self.subtitles.push(bytes) {
+            self.watcher.push_subtitle();
+        }
+        let counters = self.demuxer.counters();
+        let errors = counters.continuity_errors + counters.transport_errors + counters.malformed_packets;
+        let new = errors.saturating_sub(std::mem::replace(&mut self.told, errors));
+        if new > 0 {
+            self.watcher.push_errors(new);
+        }
+    }
+
+    /// The stream is over, as a file is: what was open is whole.
+    pub fn finish(&mut self) {
+        self.demuxer.finish();
+        self.take_events();
+    }
+
+    /// Bytes have come of a stream that is no MPEG-TS: that it is there is all that is watched.
+    pub fn push_unknown(&mut self, now: Time) {
+        self.watcher.push_bytes(now);
+    }
+
+    /// Part of the stream is left out before the next bytes, which begin with tables; or it begins anew.
+    pub fn push_left_out(&mut self) {
+        self.left_out += 1;
+        self.demuxer = Demuxer::new();
+        self.told = 0;
+        self.watcher.push_left_out();
+        self.decoders.forget();
+    }
+
+    /// The publisher has gone.
+    pub fn push_gone(&mut self, now: Time) {
+        self.watcher.push_gone(now);
+    }
+
+    /// When [`Feed::handle_timeout`] has to be called. Changes with that call alone.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Time {
+        self.watcher.poll_timeout()
+    }
+
+    /// Looks whether anything arrives at all. Not called for files.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.watcher.handle_timeout(now);
+    }
+
+    /// The next alarm that has begun or is over.
+    pub fn poll(&mut self) -> Option<Raised> {
+        self.watcher.poll()
+    }
+
+    /// Ends all alarms: the stream is no longer watched.
+    pub fn end(&mut self) {
+        self.watcher.end();
+    }
+
+    /// The alarms that are there.
+    pub fn active(&self) -> impl Iterator<Item = Active> {
+        self.watcher.active()
+    }
+
+    /// Why something cannot be decoded, and which alarms are missing by that; said once.
+    pub fn take_failure(&mut self) -> Option<String> {
+        self.decoders.take_failure()
+    }
+
+    /// Whether tables of a transport stream have come.
+    pub fn is_transport_stream(&self) -> bool {
+        self.demuxer.program().is_some()
+    }
+
+    /// What was done.
+    pub fn counts(&self) -> Counts {
+        let Decoders { refused, pictures_decoded: pictures, .. } = self.decoders;
+        Counts { pictures, refused, left_out: self.left_out }
+    }
+
+    fn take_events(&mut self) {
+        let Feed { watcher, demuxer, decoders, subtitles, .. } = self;
+        while let Some(event) = demuxer.poll() {
+            match event {
+                Event::Program(program) => {
+                    subtitles.follow(&program);
+                    watcher.push_program(&program);
+                }
+                Event::Pcr { pcr, .. } => watcher.push_clock(pcr),
+                Event::AccessUnit { pid, unit, .. } => match watcher.push_unit(pid, &unit) {
+                    Wanted::Nothing => {}
+                    Wanted::Sound { at } => decoders.sound(&unit, at, watcher),
+                    Wanted::Picture { at, begins } => decoders.picture(&unit, at, begins, watcher),
+                },
+            }
+        }
+    }
+}

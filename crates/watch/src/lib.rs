@@ -1,0 +1,21 @@
+//! Streams that are watched for alarms.
+//!
+//! ```text
+//! bytes of MPEG-TS ─► Feed: Demuxer ─► delivery::watch::Watcher ─► Raised
+//!                              └─ units that are wanted ─► Decoders ─► samples, figures of pictures
+//! Streams ─► Service: a thread with a Feed for each stream ─► AlarmEvent ─► log, API, metrics
+//! ```
+//! [`Feed`] is one stream, for `probe`; [`Service`] is the thread of a server. Both decode on the thread that calls them.
+#![forbid(unsafe_code)]
+// A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
+
+mod alarms;
+mod decoders;
+mod feed;
+mod service;
+mod subtitles;
+
+pub use alarms::{Alarms, Figure, Report};
+pub use feed::{Counts, Feed};
+pub use service::{Service, Settings};

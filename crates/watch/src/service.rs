@@ -1,0 +1,292 @@
+//! The thread of a server that watches its streams.
+//!
+//! It looks at them twenty times a second, reads what has come by a subscription as any reader inside this process does, and
+//! decodes. No worker waits for it: where it is behind, it loses its place as a slow viewer does, and that is counted. Without
+//! settings it sleeps and has subscribed to nothing.
+
+use crate::alarms::Alarms;
+use crate::feed::Feed;
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::Mux;
+use glassline_delivery::watch::{Rules, Saved};
+use glassline_io::clock::Clock;
+use glassline_io::containment::{Border, contain};
+use glassline_media::Time;
+use glassline_streams::{Entering, Read, Streams, Subscription};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often streams are looked at.
+const TURN: Duration = Duration::from_millis(50);
+/// What is read of a stream at once, and in a turn at most: the others wait for no more.
+const READ_BYTES: usize = 128 << 10;
+const TURN_READS: usize = 16;
+/// Streams that are watched at once; further ones are not.
+const STREAMS_MAX: usize = 1024;
+/// A stream that has been gone for so long is forgotten, but for one that is named.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+
+/// What is watched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Names of streams, `*` in them for any letters. One without `*` is missed where it is not there.
+    pub streams: Vec<String>,
+    /// Streams that are not watched.
+    pub except: BTreeSet<StreamName>,
+    /// What they are watched for.
+    pub rules: Rules,
+}
+
+impl Settings {
+    fn covers(&self, name: &StreamName) -> bool {
+        !self.except.contains(name) && self.streams.iter().any(|pattern| matches(pattern, name.as_str()))
+    }
+
+    /// The streams that are missed where they are not there.
+    fn named(&self) -> impl Iterator<Item = StreamName> {
+        let names = self.streams.iter().filter_map(|pattern| StreamName::parse(pattern));
+        names.filter(|name| !self.except.contains(name))
+    }
+}
+
+/// Whether `name` is of the form `pattern`.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((head, tail)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut rest) = name.strip_prefix(head) else { return false };
+    let mut parts: Vec<&str> = tail.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some((_, behind)) = rest.split_once(part) else { return false };
+        rest = behind;
+    }
+    rest.ends_with(last)
+}
+
+#[derive(Debug, Default)]
+struct Orders {
+    settings: Option<Settings>,
+    is_over: bool,
+}
+
+#[derive(Debug, Default)]
+struct Desk {
+    orders: Mutex<Orders>,
+    changed: Condvar,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A running watch. Dropping it ends it.
+#[derive(Debug)]
+pub struct Service {
+    desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Service {
+    /// Starts the thread; what it finds is told to `alarms`.
+    ///
+    /// # Errors
+    /// The system starts no thread.
+    pub fn start(
+        streams: Arc<Streams>,
+        alarms: Arc<Alarms>,
+        settings: Option<Settings>,
+    ) -> io::Result<Service> {
+        let desk = Arc::new(Desk::default());
+        desk.lock().settings = settings;
+        let of_thread = Arc::clone(&desk);
+        let run = move || Turns { streams, alarms, watched: BTreeMap::new(), rules: None }.run(&of_thread);
+        let thread = thread::Builder::new().name("watch".into()).spawn(run)?;
+        Ok(Service { desk, thread: Some(thread) })
+    }
+
+    /// Watches something else from now on; `None`: nothing.
+    pub fn configure(&self, settings: Option<Settings>) {
+        self.desk.lock().settings = settings;
+        self.desk.changed.notify_one();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.desk.lock().is_over = true;
+        self.desk.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // Its panic has been told.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A stream that is watched.
+struct Watched {
+    feed: Feed,
+    subscription: Option<Subscription>,
+    /// Since when it has not been there.
+    gone_since: Option<Time>,
+    has_been: bool,
+}
+
+struct Turns {
+    streams: Arc<Streams>,
+    alarms: Arc<Alarms>,
+    watched: BTreeMap<StreamName, Watched>,
+    rules: Option<Rules>,
+}
+
+impl Turns {
+    fn run(mut self, desk: &Desk) {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let orders = desk.lock();
+            if orders.is_over {
+                return;
+            }
+            let Some(settings) = orders.settings.clone() else {
+                // What was watched is no longer.
+                drop(orders);
+                self.forget(|_| true);
+                let orders = desk.lock();
+                if orders.settings.is_none() && !orders.is_over {
+                    drop(desk.changed.wait(orders).unwrap_or_else(PoisonError::into_inner));
+                }
+                continue;
+            };
+            drop(desk.changed.wait_timeout(orders, TURN).unwrap_or_else(PoisonError::into_inner));
+            self.turn(&settings, &mut buffer);
+        }
+    }
+
+    fn turn(&mut self, settings: &Settings, buffer: &mut [u8]) {
+        let now = Clock.now();
+        if self.rules.replace(settings.rules) != Some(settings.rules) {
+            self.watched.values_mut().for_each(|watched| watched.feed.set_rules(settings.rules));
+        }
+        let there =
+            self.streams.all().into_iter().filter(|live| !live.has_ended()).map(|live| live.name.clone());
+        for name in there.filter(|name| settings.covers(name)).chain(settings.named()) {
+            if self.watched.len() < STREAMS_MAX {
+                self.watched.entry(name).or_insert_with(|| Watched {
+                    feed: Feed::new(settings.rules, &Saved::default()),
+                    subscription: None,
+                    gone_since: None,
+                    has_been: false,
+                });
+            }
+        }
+        let mut lost = BTreeSet::new();
+        for (name, watched) in &mut self.watched {
+            // What a stream does to its decoder ends the watch of that stream, which begins anew.
+            let turn = contain(Border::Output, || watched.turn(name, &self.streams, buffer, now));
+            if turn.is_err() {
+                lost.insert(name.clone());
+                continue;
+            }
+            watched.tell(name, &self.alarms);
+        }
+        let named: BTreeSet<StreamName> = settings.named().collect();
+        self.forget(|(name, watched)| {
+            let is_old = watched.gone_since.is_some_and(|since| now.since(since) > FORGOTTEN);
+            lost.contains(name) || !settings.covers(name) || (is_old && !named.contains(name))
+        });
+    }
+
+    /// Ends the watch of those streams for which `is_over` is true, and their alarms.
+    fn forget(&mut self, is_over: impl Fn((&StreamName, &Watched)) -> bool) {
+        let alarms = &self.alarms;
+        self.watched.retain(|name, watched| {
+            let stays = !is_over((name, watched));
+            if !stays {
+                watched.feed.end();
+                watched.tell(name, alarms);
+                alarms.forget(name.as_str());
+            }
+            stays
+        });
+    }
+}
+
+impl Watched {
+    fn turn(&mut self, name: &StreamName, streams: &Streams, buffer: &mut [u8], now: Time) {
+        let live = streams.find(name);
+        let is_published = live.as_ref().is_some_and(|live| live.published_since().is_some());
+        if is_published {
+            self.gone_since = None;
+        } else {
+            self.gone_since.get_or_insert(now);
+            self.feed.push_gone(now);
+        }
+        if self.subscription.is_none() && live.is_some() {
+            self.subscription = streams.subscribe(name, Entering::Newest, Waker::noop().clone());
+            if std::mem::replace(&mut self.has_been, true) {
+                self.feed.push_left_out();
+            }
+        }
+        self.read(buffer, now);
+        self.feed.handle_timeout(now);
+    }
+
+    fn read(&mut self, buffer: &mut [u8], now: Time) {
+        let Some(subscription) = &mut self.subscription else { return };
+        let is_known = subscription.mux() == Mux::MpegTs;
+        for _ in 0..TURN_READS {
+            match subscription.read(buffer) {
+                Ok(Read::Entered { prelude, moved }) if is_known => {
+                    if moved {
+                        self.feed.push_left_out();
+                    }
+                    self.feed.push(&prelude, now);
+                }
+                Ok(Read::Bytes(count)) if is_known => self.feed.push(&buffer[..count], now),
+                Ok(Read::Bytes(_)) => self.feed.push_unknown(now),
+                Ok(Read::Entered { .. } | Read::FellBehind) => {}
+                Ok(Read::Pending) | Err(_) => return,
+                Ok(Read::Ended) => {
+                    self.subscription = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, name: &StreamName, alarms: &Alarms) {
+        while let Some(failure) = self.feed.take_failure() {
+            tracing::warn!(stream = %name, "{failure}");
+        }
+        while let Some(raised) = self.feed.poll() {
+            alarms.push(name.as_str(), &raised, Clock.utc());
+        }
+        alarms.count(name.as_str(), self.feed.counts());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_match_patterns() {
+        for (pattern, name, is_match) in [
+            ("*", "hall", true),
+            ("hall", "hall", true),
+            ("hall", "halls", false),
+            ("hall*", "hall.720p", true),
+            ("*.720p", "hall.720p", true),
+            ("*.720p", "hall.720p.x", false),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "ac", false),
+            ("ab*ba", "aba", false),
+        ] {
+            assert_eq!(matches(pattern, name), is_match, "{pattern} {name}");
+        }
+    }
+}
