@@ -77,6 +77,7 @@ mod tls;
 mod unpackaged;
 mod viewers;
 mod vp8;
+mod watch_webhook;
 
 use glassline_test_support::program::{Outcome, Scratch, Server, run};
 

@@ -8,6 +8,7 @@ use super::error::Location;
 use super::{Config, ConfigError, Secret, StreamOutput, validate, wording};
 use crate::key;
 use crate::serve::links;
+use glassline_delivery::webhook::WebhookSecret;
 use glassline_io::secret_file::{self, SecretFileError};
 use glassline_io::small_file::{Accept, Bounds, SmallFile};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ impl Config {
             *key = Some(read_key(&file, what, accept)?);
         }
         config.read_link_keys(accept)?;
+        config.read_webhook_secret(accept)?;
         if let Err((section, wrong)) = links::check(&config) {
             let place = Location { file: path.into(), line: None };
             return Err(ConfigError::Invalid { place, problem: format!("{section}: {wrong}") });
@@ -41,6 +43,21 @@ impl Config {
             tracing::warn!("{}: {doubt}", path.display());
         }
         Ok(config)
+    }
+
+    fn read_webhook_secret(&mut self, accept: Accept) -> Result<(), ConfigError> {
+        let Some(watch) = &mut self.watch else { return Ok(()) };
+        let Some(file) = &watch.webhook_secret_file else { return Ok(()) };
+        let text = secret_file::read_text(file, accept).map_err(|error| match error {
+            SecretFileError::File(error) => ConfigError::File(error),
+            error => ConfigError::Secret(error),
+        })?;
+        let secret = WebhookSecret::parse(text.trim()).map_err(|error| ConfigError::Invalid {
+            place: Location { file: file.into(), line: Some(1) },
+            problem: error.to_string(),
+        })?;
+        watch.webhook_secret = Some(secret);
+        Ok(())
     }
 
     fn read_link_keys(&mut self, accept: Accept) -> Result<(), ConfigError> {
@@ -70,7 +87,7 @@ impl Config {
             tracing::warn!("{exposed}; or put its keys into files of their own (key_file)");
         }
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Config { stream, encode, log, tls, upstream, .. } = &mut config;
+        let Config { stream, encode, log, tls, upstream, watch, .. } = &mut config;
         for file in tls.certificates.iter_mut().flat_map(|files| [&mut files.chain, &mut files.key]) {
             *file = folder.join(&*file);
         }
@@ -84,6 +101,9 @@ impl Config {
                     link.key_file = link.key_file.take().map(|file| folder.join(file));
                 }
             }
+        }
+        if let Some(watch) = watch {
+            watch.webhook_secret_file = watch.webhook_secret_file.take().map(|file| folder.join(file));
         }
         upstream.disk = upstream.disk.take().map(|directory| folder.join(directory));
         upstream.ca = upstream.ca.take().map(|ca| folder.join(ca));

@@ -438,7 +438,7 @@ pub(super) fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Hosts,
     })
 }
 
-fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Networks, D::Error> {
+pub(super) fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Networks, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     Networks::parse(texts.iter().map(String::as_str)).map_err(serde::de::Error::custom)
 }

@@ -2,12 +2,20 @@
 
 use super::Config;
 use super::problem::{NAME_RULE, Problem, out_of, problem};
-use crate::serde_text::some_duration;
-use glassline_delivery::policy::StreamName;
+use super::section::networks;
+use crate::serde_text::{list, some_duration};
+use glassline_delivery::http1::Url;
+use glassline_delivery::policy::{Networks, StreamName};
 use glassline_delivery::watch::{Alarm, Rule, Rules};
+use glassline_delivery::webhook::{Destinations, WebhookSecret};
+use glassline_relay::webhook;
 use glassline_watch::Settings;
 use serde::Deserialize;
+use std::path::PathBuf;
 use std::time::Duration;
+
+/// Each has a thread.
+const RECEIVERS_MAX: usize = 16;
 
 /// `[watch]`. A configuration without it watches nothing.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -15,6 +23,17 @@ use std::time::Duration;
 pub(crate) struct Watch {
     /// Names of streams; `*` in them stands for any letters.
     pub(crate) streams: Vec<String>,
+    /// Where alarms are sent to by POST.
+    #[serde(deserialize_with = "list")]
+    pub(crate) webhook: Vec<Url>,
+    /// The file with the key by which they are signed.
+    pub(crate) webhook_secret_file: Option<PathBuf>,
+    /// Networks that are not of the internet and may have receivers.
+    #[serde(deserialize_with = "networks")]
+    pub(crate) webhook_networks: Networks,
+    /// Of `webhook_secret_file`.
+    #[serde(skip)]
+    pub(crate) webhook_secret: Option<WebhookSecret>,
     silence: AlarmRule,
     clipping: AlarmRule,
     phase: AlarmRule,
@@ -35,6 +54,10 @@ impl Default for Watch {
         let rule = AlarmRule::default();
         Watch {
             streams: vec!["*".to_owned()],
+            webhook: Vec::new(),
+            webhook_secret_file: None,
+            webhook_networks: Networks::default(),
+            webhook_secret: None,
             silence: rule,
             clipping: rule,
             phase: rule,
@@ -132,8 +155,40 @@ impl Config {
         })
     }
 
+    /// Where alarms are sent to; `None` without receivers. Call this after the key files have been read.
+    pub(crate) fn webhooks(&self) -> Option<webhook::Settings> {
+        let Watch { webhook, webhook_networks, webhook_secret, .. } = self.watch.as_ref()?;
+        let secret = webhook_secret.clone().filter(|_| !webhook.is_empty())?;
+        let destinations = Destinations::new(webhook_networks.clone());
+        Some(webhook::Settings { destinations, ..webhook::Settings::new(webhook.clone(), secret) })
+    }
+
+    fn check_webhooks(watch: &Watch) -> Result<(), Problem> {
+        let destinations = Destinations::new(watch.webhook_networks.clone());
+        if let Some(url) = watch.webhook.iter().find(|url| destinations.refuse(url)) {
+            let text = format!(
+                "{url} is an address inside of a network, where a webhook could do harm; list its network in webhook_networks if \
+                 it is meant"
+            );
+            return problem("watch.webhook", text);
+        }
+        if !watch.webhook.is_empty() && watch.webhook_secret_file.is_none() {
+            let text = "needs webhook_secret_file, by which receivers know that an alarm is yours; head -c 32 /dev/urandom | \
+                        base64 | sed s/^/whsec_/ makes one";
+            return problem("watch.webhook", text.to_owned());
+        }
+        if watch.webhook.len() > RECEIVERS_MAX {
+            return problem(
+                "watch.webhook",
+                format!("has {} receivers; {RECEIVERS_MAX} at most", watch.webhook.len()),
+            );
+        }
+        Ok(())
+    }
+
     pub(super) fn check_watch(&self) -> Result<(), Problem> {
         let Some(watch) = &self.watch else { return Ok(()) };
+        Self::check_webhooks(watch)?;
         for pattern in &watch.streams {
             // A star stands for letters that a name may have.
             if StreamName::parse(&pattern.replace('*', "a")).is_none() {

@@ -51,7 +51,7 @@ impl Preview {
         };
         let listen = settings.listen.clone();
         let encoders = Arc::new(Supervisor::new(explain_encoder));
-        let site = Arc::new(PageSite::new(Arrangement::default(), encoders, Arc::default()));
+        let site = Arc::new(PageSite::new(Arrangement::default(), encoders, Arc::default(), Arc::default()));
         let relay = Relay::start(settings, site).map_err(|error| {
             failure::failed(
                 error,

@@ -4,6 +4,7 @@ use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
 use glassline_edge::{CacheStatus, ObjectSource, WAIT_EDGES_MS, WaitCounts};
 use glassline_io::containment::{self, Border};
 use glassline_media::stamps::{STAGE_EDGES_MICROS, StageCount};
+use glassline_relay::webhook::ReceiverStatus;
 use glassline_relay::{Hub, IngestCounts};
 use glassline_streams::status::{OutputStatus, SourceState, SourceStatus, StreamStatus};
 use glassline_studio::encode::EncoderStatus;
@@ -178,6 +179,35 @@ fn alarm_families(text: &mut Exposition, alarms: &Alarms) {
     }
 }
 
+/// Families for receivers of webhooks.
+fn webhook_families(text: &mut Exposition, receivers: &[ReceiverStatus]) {
+    for (name, kind, help, value) in [
+        (
+            "webhook_pending",
+            "gauge",
+            "Messages that wait for the receiver.",
+            (|status| status.pending as u64) as fn(&ReceiverStatus) -> u64,
+        ),
+        ("webhook_delivered_total", "counter", "Messages that the receiver took.", |status| {
+            status.counters.delivered
+        }),
+        ("webhook_failed_attempts_total", "counter", "Attempts that failed.", |status| {
+            status.counters.failed_attempts
+        }),
+        ("webhook_lost_total", "counter", "Messages given up, or dropped for newer ones.", |status| {
+            status.counters.given_up + status.counters.dropped
+        }),
+    ] {
+        text.family(name, kind, help);
+        for (index, status) in receivers.iter().enumerate() {
+            // Two may have the same host.
+            let (receiver, value) = (&status.receiver, value(status));
+            let _ =
+                writeln!(text.0, "glassline_{name}{{receiver=\"{receiver}\",number=\"{index}\"}} {value}");
+        }
+    }
+}
+
 /// Families for publishers of CMAF.
 fn ingest(text: &mut Exposition, counts: &IngestCounts) {
     let media = &counts.media;
@@ -217,7 +247,12 @@ fn ingest(text: &mut Exposition, counts: &IngestCounts) {
     }
 }
 
-pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus], alarms: &Alarms) -> String {
+pub(super) fn exposition(
+    hub: &Hub,
+    encoders: &[EncoderStatus],
+    alarms: &Alarms,
+    webhooks: &[ReceiverStatus],
+) -> String {
     let (totals, streams) = (hub.totals(), hub.streams());
     let mut text = Exposition::default();
     text.family("build_info", "gauge", "Version of the program; always 1.");
@@ -288,6 +323,7 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus], alarms: &Alarms)
     stream_families(&mut text, &streams);
     encoder_families(&mut text, encoders);
     alarm_families(&mut text, alarms);
+    webhook_families(&mut text, webhooks);
     stage_families(&mut text, hub, &streams);
     viewer_families(&mut text, &streams);
     source_families(&mut text, &streams);

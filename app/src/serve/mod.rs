@@ -20,6 +20,7 @@ mod service;
 mod site;
 mod succession;
 mod supervisor;
+mod webhooks;
 
 use crate::config::{self, Config, StreamOutput, StreamSource};
 use crate::{encode, failure, logging, output};

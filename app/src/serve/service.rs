@@ -3,6 +3,7 @@
 use super::access_log::{self, AccessLog, Opened};
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
+use super::webhooks::Webhooks;
 use super::{explain, identity, links, listeners, settings, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
@@ -24,6 +25,7 @@ pub(super) struct Service {
     encoders: Arc<Supervisor>,
     links: Arc<Ways>,
     watch: glassline_watch::Service,
+    webhooks: Arc<Webhooks>,
 }
 
 impl Service {
@@ -33,10 +35,16 @@ impl Service {
         let mut site = None;
         let encoders = Arc::new(Supervisor::new(encode::explain));
         let alarms = Arc::<Alarms>::default();
+        let webhooks = Arc::<Webhooks>::default();
         let started = Relay::start_after(settings(&config), || {
             identity::assume(&config, access_file.as_ref())?;
             let arrangement = arrangement(&config, access_file)?;
-            let page = Arc::new(PageSite::new(arrangement, Arc::clone(&encoders), Arc::clone(&alarms)));
+            let page = Arc::new(PageSite::new(
+                arrangement,
+                Arc::clone(&encoders),
+                Arc::clone(&alarms),
+                Arc::clone(&webhooks),
+            ));
             site = Some(Arc::clone(&page));
             Ok(page as _)
         });
@@ -45,8 +53,8 @@ impl Service {
             Err(error) => error,
         })?;
         let site = site.expect("a relay that started has asked for its site");
-        let watch = watch(&relay, alarms, &config)?;
-        let service = Service { config, site, relay, encoders, watch, links: Arc::default() };
+        let watch = watch(&relay, alarms, &webhooks, &config)?;
+        let service = Service { config, site, relay, encoders, watch, webhooks, links: Arc::default() };
         service.warn_of_flow_labels();
         service.relay.hub().set_companion(Arc::clone(&service.links) as _);
         service.start_links();
@@ -60,8 +68,14 @@ impl Service {
         identity::assume(&config, access_file.as_ref())?;
         let encoders = Arc::new(Supervisor::new(encode::explain));
         let alarms = Arc::<Alarms>::default();
+        let webhooks = Arc::<Webhooks>::default();
         let arrangement = arrangement(&config, access_file)?;
-        let site = Arc::new(PageSite::new(arrangement, Arc::clone(&encoders), Arc::clone(&alarms)));
+        let site = Arc::new(PageSite::new(
+            arrangement,
+            Arc::clone(&encoders),
+            Arc::clone(&alarms),
+            Arc::clone(&webhooks),
+        ));
         let (channel, message, descriptors) = HandoverState::ask_for(&config)?.open();
         let waiting = match Relay::take_over(settings(&config), Arc::clone(&site) as _, &message, descriptors)
         {
@@ -76,8 +90,8 @@ impl Service {
         };
         HandoverState::accept(channel)?;
         let relay = waiting.start().map_err(explain)?;
-        let watch = watch(&relay, alarms, &config)?;
-        let service = Service { config, site, relay, encoders, watch, links: Arc::default() };
+        let watch = watch(&relay, alarms, &webhooks, &config)?;
+        let service = Service { config, site, relay, encoders, watch, webhooks, links: Arc::default() };
         service.warn_of_flow_labels();
         service.relay.hub().set_companion(Arc::clone(&service.links) as _);
         service.start_links();
@@ -134,6 +148,9 @@ impl Service {
         if user(&config) != user(&self.config) {
             tracing::warn!("the new user takes effect at the next start");
         }
+        if let Err(error) = self.webhooks.configure(config.webhooks()) {
+            tracing::error!("no webhooks tell of alarms: {error}");
+        }
         self.watch.configure(config.watched());
         self.config = config;
         self.warn_of_flow_labels();
@@ -170,7 +187,15 @@ impl Service {
 }
 
 /// Starts what watches the streams of `relay`.
-fn watch(relay: &Relay, alarms: Arc<Alarms>, config: &Config) -> Result<glassline_watch::Service> {
+fn watch(
+    relay: &Relay,
+    alarms: Arc<Alarms>,
+    webhooks: &Arc<Webhooks>,
+    config: &Config,
+) -> Result<glassline_watch::Service> {
+    webhooks.configure(config.webhooks()).context("cannot start the threads of webhooks")?;
+    let of_alarms = Arc::clone(webhooks);
+    alarms.listen(Box::new(move |event, at| of_alarms.tell(event, at)));
     let streams = Arc::clone(relay.hub().live_streams());
     glassline_watch::Service::start(streams, alarms, config.watched())
         .context("cannot start the thread that watches streams")

@@ -2,6 +2,7 @@
 
 use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
+use super::webhooks::Webhooks;
 use super::{api, assets, control, encoding, insight, metrics, objects, purge};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, access, problem};
@@ -18,6 +19,7 @@ pub(crate) struct PageSite {
     arrangement: RwLock<Arrangement>,
     encoders: Arc<Supervisor>,
     alarms: Arc<Alarms>,
+    webhooks: Arc<Webhooks>,
 }
 
 /// What a reload may change.
@@ -28,9 +30,14 @@ pub(crate) struct Arrangement {
 }
 
 impl PageSite {
-    pub(crate) fn new(arrangement: Arrangement, encoders: Arc<Supervisor>, alarms: Arc<Alarms>) -> PageSite {
+    pub(crate) fn new(
+        arrangement: Arrangement,
+        encoders: Arc<Supervisor>,
+        alarms: Arc<Alarms>,
+        webhooks: Arc<Webhooks>,
+    ) -> PageSite {
         assets::prepare();
-        PageSite { arrangement: RwLock::new(arrangement), encoders, alarms }
+        PageSite { arrangement: RwLock::new(arrangement), encoders, alarms, webhooks }
     }
 
     /// Takes another arrangement. The last access log is written to its end.
@@ -60,7 +67,8 @@ impl PageSite {
             "/healthz" | "/readyz" => health(hub.workers_down()),
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
             "/metrics" => {
-                let text = metrics::exposition(hub, &self.encoders.statuses(), &self.alarms);
+                let statuses = self.encoders.statuses();
+                let text = metrics::exposition(hub, &statuses, &self.alarms, &self.webhooks.status());
                 Response::ok(metrics::MEDIA_TYPE, text)
             }
             "/api/time" if request.parameter("format").as_deref() == Some("iso") => {

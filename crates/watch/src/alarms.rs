@@ -5,7 +5,7 @@ use glassline_delivery::watch::{Alarm, AlarmEvent, Raised, State};
 use glassline_media::{Choice, Utc};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Events that are kept.
 const RECENT_MAX: usize = 200;
@@ -42,14 +42,28 @@ struct Known {
     counts: BTreeMap<String, Counts>,
 }
 
+/// What else is told of each event. Called by the thread that watches: it has to return at once.
+pub type Listener = Box<dyn Fn(&AlarmEvent, Utc) + Send + Sync>;
+
 /// Written by the thread that watches, read by those that answer.
-#[derive(Debug, Default)]
-pub struct Alarms(Mutex<Known>);
+#[derive(Default)]
+pub struct Alarms(Mutex<Known>, OnceLock<Listener>);
+
+impl std::fmt::Debug for Alarms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Alarms").field(&self.0).finish()
+    }
+}
 
 impl Alarms {
     fn lock(&self) -> MutexGuard<'_, Known> {
         // Tables are whole after every single change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `listener` told of each event from now on. Only the first one is.
+    pub fn listen(&self, listener: Listener) {
+        let _ = self.1.set(listener);
     }
 
     /// An alarm of `stream` has begun or is over; the log is told.
@@ -61,6 +75,9 @@ impl Alarms {
         match raised.state {
             State::Begun => tracing::warn!(stream, alarm, "alarm: {alarm}: {value}, limit {limit}"),
             State::Over => tracing::info!(stream, alarm, "alarm is over: {alarm}: {value}, limit {limit}"),
+        }
+        if let Some(listener) = self.1.get() {
+            listener(&event, utc);
         }
         let mut state = self.lock();
         let key = (stream.to_owned(), raised.alarm);

@@ -16,6 +16,6 @@ mod feed;
 mod service;
 mod subtitles;
 
-pub use alarms::{Alarms, Figure, Report};
+pub use alarms::{Alarms, Figure, Listener, Report};
 pub use feed::{Counts, Feed};
 pub use service::{Service, Settings};

@@ -1,0 +1,51 @@
+//! The alarms' way to the receivers of webhooks.
+
+use glassline_delivery::watch::{AlarmEvent, State};
+use glassline_media::Utc;
+use glassline_relay::webhook::{ReceiverStatus, Settings, WebhookSender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What sends them, while the configuration names receivers.
+#[derive(Debug, Default)]
+pub(crate) struct Webhooks(Mutex<Option<(Settings, WebhookSender)>>);
+
+impl Webhooks {
+    fn lock(&self) -> MutexGuard<'_, Option<(Settings, WebhookSender)>> {
+        // One is put in the other's place at once.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends to what `settings` name from now on. Where they are as before, what waits goes on; otherwise it is lost.
+    ///
+    /// # Errors
+    /// No thread, or no authority to trust.
+    pub(crate) fn configure(&self, settings: Option<Settings>) -> std::io::Result<()> {
+        let mut running = self.lock();
+        if running.as_ref().map(|(settings, _)| settings) == settings.as_ref() {
+            return Ok(());
+        }
+        *running = None;
+        if let Some(settings) = settings {
+            *running = Some((settings.clone(), WebhookSender::start(settings)?));
+        }
+        Ok(())
+    }
+
+    /// Has an alarm sent to all receivers. Returns at once.
+    pub(crate) fn tell(&self, event: &AlarmEvent, at: Utc) {
+        let kind = match event.state {
+            State::Begun => "alarm.begun",
+            State::Over => "alarm.over",
+        };
+        if let Some((_, sender)) = &*self.lock()
+            && let Err(error) = sender.send(kind, at, event)
+        {
+            tracing::warn!("no webhook tells of the alarm: {error}");
+        }
+    }
+
+    /// How each receiver fares.
+    pub(crate) fn status(&self) -> Vec<ReceiverStatus> {
+        self.lock().as_ref().map_or_else(Vec::new, |(_, sender)| sender.status())
+    }
+}
