@@ -154,8 +154,7 @@ fn ll_hls_and_ll_dash_carry_the_order_of_decoding() {
 
 #[test]
 fn operators_change_size_rate_and_preset_and_viewers_get_a_new_beginning() {
-    let config =
-        "[encode.hall]\ninput = 'test:320x180@50'\naudio = 'none'\npreset = 'ultrafast'\nkeyint = '1h'\n";
+    let config = "[encode.hall]\ninput = 'test:320x180@50'\naudio = 'none'\npreset = 'ultrafast'\nkeyint = '500ms'\n[package]\nsegment = '1s'\npart = '200ms'\n";
     let (server, _config) = serve_with(config);
     server.wait_for_pictures("hall");
     let post = |path: &str| ask(server.address(), "POST", path, &["Content-Length: 0"]).status;
@@ -167,14 +166,23 @@ fn operators_change_size_rate_and_preset_and_viewers_get_a_new_beginning() {
         codecs.iter().find_map(|codec| codec["width"].as_u64())
     };
     assert_eq!(width(), Some(320));
+    let list = || get(server.address(), "/live/hall/video.m3u8").text();
+    until("a segment", || list().contains(".m4s"));
+    assert!(!list().contains("#EXT-X-DISCONTINUITY\n"));
     assert_eq!(post("/api/streams/hall/size?size=160x90"), 204);
     until("the other size", || width() == Some(160));
+    // Players of segments need another header, and are told where it begins.
+    until("segments of the other size", || {
+        let list = list();
+        list.contains("#EXT-X-DISCONTINUITY\n") && list.matches("#EXT-X-MAP:").count() >= 2
+    });
     let encoder = || {
         let encoders = get(server.address(), "/api/encoders").json();
         encoders["encoders"].as_array().unwrap().iter().find(|one| one["name"] == "hall").unwrap().clone()
     };
     assert_eq!(post("/api/streams/hall/preset?preset=veryfast"), 204);
     until("the other preset", || encoder()["running"]["preset"] == "veryfast");
+    assert_eq!(server.metrics().sum("glassline_encoder_preset", "preset=\"veryfast\""), 1.0);
     assert_eq!(post("/api/streams/hall/rate?rate=25"), 204);
     until("the other rate", || encoder()["running"]["name"] == "160x90@25");
     for (path, status) in [

@@ -45,7 +45,11 @@ pub(super) fn print_at_end(args: &Args, controls: &Controls, all: &[Stats]) -> R
         } else if args.stats {
             output::print_aside(&format!("{which}{}", table(stats)))?;
         }
-        budgets.push(budget::draw(stats, &format!("{}, preset {}", status.name, args.options.preset)));
+        let steps = match stats.preset_steps() {
+            0 => String::new(),
+            steps => format!(" at the end, changed {steps} times"),
+        };
+        budgets.push(budget::draw(stats, &format!("{}, preset {}{steps}", status.name, status.preset)));
     }
     args.budget.as_ref().map_or(Ok(()), |path| budget::write(path, &budgets))
 }

@@ -75,6 +75,13 @@ fn encoder_families(text: &mut Exposition, encoders: &[EncoderStatus]) {
         ),
         &|encoder| Some(encoder.running.as_ref()?.dropped),
     );
+    text.family("encoder_preset", "gauge", "1 for the preset that a built-in encoder works by now.");
+    for encoder in encoders {
+        if let Some(running) = &encoder.running {
+            let (stream, preset) = (&encoder.name, &running.preset);
+            let _ = writeln!(text.0, "glassline_encoder_preset{{stream=\"{stream}\",preset=\"{preset}\"}} 1");
+        }
+    }
     encoder_stages(text, encoders);
 }
 
