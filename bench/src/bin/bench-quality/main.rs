@@ -1,6 +1,8 @@
 //! Quality before delay: bits at the same quality with a look-ahead and without, beside FFmpeg with the same settings of x264;
-//! what the version without delay pays for one with a look-ahead beside it; and a fade after a still slide.
+//! what the version without delay pays for one with a look-ahead beside it; a fade after a still
+//! slide; and the preset that is found out.
 
+mod auto;
 mod bits;
 mod fade;
 mod hall;
@@ -19,6 +21,9 @@ struct Args {
     /// Runs of the version without delay, with the other one and without, by turns
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
+    /// Runs of --preset auto, a minute each
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    auto_runs: u32,
     /// Which parts to run; all by default
     #[arg(long, value_enum, value_name = "PART,…", value_delimiter = ',')]
     parts: Vec<Part>,
@@ -35,6 +40,8 @@ enum Part {
     Hall,
     /// A fade behind a minute of a still slide
     Fade,
+    /// --preset auto beside a busy process
+    Auto,
 }
 
 fn main() -> Result<()> {
@@ -52,6 +59,9 @@ fn main() -> Result<()> {
     }
     if wants(Part::Fade) {
         fade::measure(&folder, &mut report)?;
+    }
+    if wants(Part::Auto) {
+        auto::measure(args.auto_runs, &mut report)?;
     }
     report.finish(&args.out)
 }
