@@ -148,10 +148,8 @@ fn sent_twice_nothing_is_missing_when_one_line_is_cut_and_little_is_late() {
                 let cut = cut(way, fibre_and_phone(), via, both_ways, millis(500));
                 let case = format!("{way:?}, line {via}, {both_ways}");
                 assert_eq!(cut.holes, 0, "{case}");
-                // A picture's time, what one line is slower than the other, and how far copies may be behind there. With equal right on
-                // both lines it is as much as the slower line takes to be given up.
-                let most = if way == Way::Both { 150 } else { 70 };
-                assert!(cut.added <= millis(most), "{case}: {:?} later", cut.added);
+                // A picture's time, and what one line is slower than the other.
+                assert!(cut.added <= FRAME + millis(30), "{case}: {:?} later", cut.added);
                 // A line that is back is tried with messages before it is known what it carries.
                 assert!(cut.added_at_return <= millis(200), "{case}: {:?}", cut.added_at_return);
             }

@@ -10,7 +10,7 @@ use super::windows::Windows;
 use super::{Link, Standing};
 use crate::link::channel::send::Conditions;
 use crate::link::content::Content;
-use crate::link::wire::frame::{DATA_HEAD, Frame};
+use crate::link::wire::frame::Frame;
 use crate::link::wire::packet::{DATA_HEADER, DATA_OVERHEAD, write_data_header};
 use crate::link::{Copies, MAX_BATCH, MAX_SEGMENTS, Transmit};
 
@@ -234,7 +234,9 @@ impl Link {
                 }
                 Some(false) => {
                     out.truncate(mark);
-                    if (part.length as usize).saturating_add(DATA_HEAD) <= whole {
+                    // Parts fill packets to the byte: the next packet has room for what this one has not.
+                    let needed = sender.and_then(|sender| sender.duplicate_bytes(part));
+                    if needed.is_some_and(|needed| needed <= whole) {
                         full = true;
                         break;
                     }

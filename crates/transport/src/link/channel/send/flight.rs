@@ -49,12 +49,17 @@ impl Sender {
     /// bytes. `None`: it does not matter any more.
     pub(crate) fn write_duplicate(&self, part: Written, room: usize, out: &mut Vec<u8>) -> Option<bool> {
         let begun = self.missing(part)?;
-        let (total, length) = (begun.total(), part.length as usize);
-        if data_head(part.message, total, part.offset, length).saturating_add(length) > room {
+        if self.duplicate_bytes(part)? > room {
             return Some(false);
         }
         begun.write(self.id, part.message, part.offset, part.length, false, out);
         Some(true)
+    }
+
+    /// What a duplicate of a part takes in a packet, its head included; `None` where it does not matter any more.
+    pub(crate) fn duplicate_bytes(&self, part: Written) -> Option<usize> {
+        let (total, length) = (self.missing(part)?.total(), part.length as usize);
+        Some(data_head(part.message, total, part.offset, length).saturating_add(length))
     }
 
     /// Whether anything of a part is neither acknowledged nor given up.
