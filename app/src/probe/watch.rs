@@ -194,8 +194,10 @@ impl Watch<'_> {
                 thread::sleep(TURN.min(next.since(Clock.now())));
                 continue;
             }
-            if let Ok(source) = source::open(&args.target, &args.trust, Clock.now() + RETRY) {
+            if let Ok(source) = source::open(&args.target, &args.trust, Clock.now() + ANSWER) {
                 self.feed.push_left_out();
+                // Its tables have not come yet.
+                self.bytes = 0;
                 return Ok(Some(source));
             }
             next = Clock.now() + RETRY;

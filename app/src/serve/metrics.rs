@@ -181,6 +181,9 @@ fn alarm_families(text: &mut Exposition, alarms: &Alarms) {
         ),
         ("watch_refused_total", "Damaged units that decoders refused.", |counts| counts.refused),
         ("watch_left_out_total", "Times that part of the stream was not watched.", |counts| counts.left_out),
+        ("watch_skipped_total", "Pictures that were not decoded, since the watch was behind.", |counts| {
+            counts.skipped
+        }),
     ] {
         family((name, "counter", help), &value);
     }

@@ -36,6 +36,7 @@ impl Service {
         let encoders = Arc::new(Supervisor::new(encode::explain));
         let alarms = Arc::<Alarms>::default();
         let webhooks = Arc::<Webhooks>::default();
+        webhooks.configure(config.webhooks()).context("cannot start the threads of webhooks")?;
         let started = Relay::start_after(settings(&config), || {
             identity::assume(&config, access_file.as_ref())?;
             let arrangement = arrangement(&config, access_file)?;
@@ -69,6 +70,7 @@ impl Service {
         let encoders = Arc::new(Supervisor::new(encode::explain));
         let alarms = Arc::<Alarms>::default();
         let webhooks = Arc::<Webhooks>::default();
+        webhooks.configure(config.webhooks()).context("cannot start the threads of webhooks")?;
         let arrangement = arrangement(&config, access_file)?;
         let site = Arc::new(PageSite::new(
             arrangement,
@@ -105,7 +107,7 @@ impl Service {
         self.encoders.end();
         // The next process listens at the same addresses.
         self.links.end();
-        self.watch.configure(None);
+        self.watch.pause();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
             self.start_links();
@@ -193,7 +195,6 @@ fn watch(
     webhooks: &Arc<Webhooks>,
     config: &Config,
 ) -> Result<glassline_watch::Service> {
-    webhooks.configure(config.webhooks()).context("cannot start the threads of webhooks")?;
     let of_alarms = Arc::clone(webhooks);
     alarms.listen(Box::new(move |event, at| of_alarms.tell(event, at)));
     let streams = Arc::clone(relay.hub().live_streams());

@@ -142,8 +142,10 @@ impl Site for PageSite {
 
     fn takes_long(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> bool {
         // They name every stream, viewer or object.
-        matches!(request.path.as_str(), "/metrics" | "/api/streams" | "/api/clients" | "/api/objects")
-            && refuse_stranger(request, door, peer, hub).is_none()
+        matches!(
+            request.path.as_str(),
+            "/metrics" | "/api/alarms" | "/api/streams" | "/api/clients" | "/api/objects"
+        ) && refuse_stranger(request, door, peer, hub).is_none()
     }
 
     fn owns(&self, path: &str) -> bool {

@@ -20,14 +20,16 @@ impl Webhooks {
     /// # Errors
     /// No thread, or no authority to trust.
     pub(crate) fn configure(&self, settings: Option<Settings>) -> std::io::Result<()> {
-        let mut running = self.lock();
-        if running.as_ref().map(|(settings, _)| settings) == settings.as_ref() {
+        if self.lock().as_ref().map(|(settings, _)| settings) == settings.as_ref() {
             return Ok(());
         }
-        *running = None;
-        if let Some(settings) = settings {
-            *running = Some((settings.clone(), WebhookSender::start(settings)?));
-        }
+        // Not under the lock, for which the thread that watches would wait.
+        let other = match settings {
+            Some(settings) => Some((settings.clone(), WebhookSender::start(settings)?)),
+            None => None,
+        };
+        let former = std::mem::replace(&mut *self.lock(), other);
+        drop(former);
         Ok(())
     }
 

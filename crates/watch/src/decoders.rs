@@ -6,17 +6,15 @@ use glassline_codec::audio::opus;
 #[cfg(feature = "avcodec")]
 use glassline_codec::avcodec;
 use glassline_delivery::watch::{PictureFigures, PictureMeter, Watcher};
+use glassline_io::clock::Clock;
 use glassline_media::bitstream::s302m;
 use glassline_media::{AccessUnit, Codec, Time};
+use std::time::Duration;
 
-/// What a decoder of one kind is.
-enum Slot<D> {
-    /// Nothing has been wanted yet.
-    Closed,
-    /// Open, for units of this codec.
-    Open(Codec, D),
-    /// It cannot be opened for this codec.
-    Failed(Codec),
+/// A decoder of one kind, and the codecs for which there is none.
+struct Slot<D> {
+    open: Option<(Codec, D)>,
+    failed: Vec<Codec>,
 }
 
 impl<D> Slot<D> {
@@ -27,23 +25,20 @@ impl<D> Slot<D> {
         open: impl FnOnce(Codec) -> Result<D, CodecError>,
         failed: &mut dyn FnMut(CodecError),
     ) -> Option<&mut D> {
-        let is_known = match self {
-            Slot::Closed => false,
-            Slot::Open(known, _) | Slot::Failed(known) => *known == codec,
-        };
-        if !is_known {
-            *self = match open(codec) {
-                Ok(decoder) => Slot::Open(codec, decoder),
+        if self.failed.contains(&codec) {
+            return None;
+        }
+        if self.open.as_ref().is_none_or(|(known, _)| *known != codec) {
+            self.open = match open(codec) {
+                Ok(decoder) => Some((codec, decoder)),
                 Err(error) => {
                     failed(error);
-                    Slot::Failed(codec)
+                    self.failed.push(codec);
+                    None
                 }
             };
         }
-        match self {
-            Slot::Open(_, decoder) => Some(decoder),
-            Slot::Closed | Slot::Failed(_) => None,
-        }
+        self.open.as_mut().map(|(_, decoder)| decoder)
     }
 }
 
@@ -77,14 +72,20 @@ pub(crate) struct Decoders {
     pub(crate) refused: u64,
     /// Pictures that were decoded.
     pub(crate) pictures_decoded: u64,
+    /// Pictures that were not decoded, since there was no time left for them.
+    pub(crate) pictures_skipped: u64,
+    /// Time that is left for pictures; `None`: as much as they take.
+    time_left: Option<Duration>,
+    /// The last wanted picture was not decoded: those that follow it cannot be.
+    is_skipping: bool,
 }
 
 impl Decoders {
     pub(crate) fn new() -> Decoders {
         Decoders {
             #[cfg(feature = "avcodec")]
-            pictures: Slot::Closed,
-            sound: Slot::Closed,
+            pictures: Slot { open: None, failed: Vec::new() },
+            sound: Slot { open: None, failed: Vec::new() },
             meter: PictureMeter::new(),
             #[cfg(feature = "avcodec")]
             key: None,
@@ -94,7 +95,27 @@ impl Decoders {
             failures: Vec::new(),
             refused: 0,
             pictures_decoded: 0,
+            pictures_skipped: 0,
+            time_left: None,
+            is_skipping: false,
         }
+    }
+
+    /// Gives pictures so much time from now on.
+    pub(crate) fn allow(&mut self, time: Duration) {
+        self.time_left = Some(time);
+    }
+
+    /// Closes them: what was decoded takes no memory any more.
+    pub(crate) fn close(&mut self) {
+        let closed = Decoders {
+            refused: self.refused,
+            pictures_decoded: self.pictures_decoded,
+            pictures_skipped: self.pictures_skipped,
+            time_left: self.time_left,
+            ..Decoders::new()
+        };
+        *self = closed;
     }
 
     /// Why something cannot be decoded, said once for each codec.
@@ -104,7 +125,17 @@ impl Decoders {
 
     /// Decodes a picture that `watcher` wants, and gives it the figures.
     pub(crate) fn picture(&mut self, unit: &AccessUnit, at: Time, begins: bool, watcher: &mut Watcher) {
+        let no_time = self.time_left.is_some_and(|left| left.is_zero());
+        if no_time || self.is_skipping && !begins {
+            self.is_skipping = true;
+            self.pictures_skipped += 1;
+            return;
+        }
+        self.is_skipping = false;
+        let begun = Clock.now();
         self.decode_picture(unit, at, begins);
+        let took = Clock.now().since(begun);
+        self.time_left = self.time_left.map(|left| left.saturating_sub(took));
         for (at, figures) in self.ready.drain(..) {
             watcher.push_picture(&figures, at);
         }

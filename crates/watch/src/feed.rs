@@ -5,6 +5,7 @@ use crate::subtitles::Subtitles;
 use glassline_delivery::watch::{Active, Raised, Rules, Saved, Wanted, Watcher};
 use glassline_media::Time;
 use glassline_media::container::ts::demux::{Demuxer, Event};
+use std::time::Duration;
 
 /// What was done for a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Counts {
     pub refused: u64,
     /// How often part of the stream was left out, since the watch was behind.
     pub left_out: u64,
+    /// Pictures that were not decoded, since there was no time left for them.
+    pub skipped: u64,
 }
 
 /// A stream of MPEG-TS, watched. Decodes while it takes bytes.
@@ -87,6 +90,18 @@ impl Feed {
         self.decoders.forget();
     }
 
+    /// Gives the pictures of what is pushed next so much time: those for which there is none are left out, and counted.
+    pub fn allow(&mut self, time: Duration) {
+        self.decoders.allow(time);
+    }
+
+    /// Closes decoders and forgets units that are open: nothing comes for a while.
+    pub fn rest(&mut self) {
+        self.demuxer = Demuxer::new();
+        self.told = 0;
+        self.decoders.close();
+    }
+
     /// The publisher has gone.
     pub fn push_gone(&mut self, now: Time) {
         self.watcher.push_gone(now);
@@ -130,8 +145,8 @@ impl Feed {
 
     /// What was done.
     pub fn counts(&self) -> Counts {
-        let Decoders { refused, pictures_decoded: pictures, .. } = self.decoders;
-        Counts { pictures, refused, left_out: self.left_out }
+        let Decoders { refused, pictures_decoded: pictures, pictures_skipped: skipped, .. } = self.decoders;
+        Counts { pictures, refused, left_out: self.left_out, skipped }
     }
 
     fn take_events(&mut self) {

@@ -8,7 +8,7 @@ use crate::alarms::Alarms;
 use crate::feed::Feed;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
-use glassline_delivery::watch::{Rules, Saved};
+use glassline_delivery::watch::{Alarm, Raised, Rules, Saved, State};
 use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, contain};
 use glassline_media::Time;
@@ -25,6 +25,14 @@ const TURN: Duration = Duration::from_millis(50);
 /// What is read of a stream at once, and in a turn at most: the others wait for no more.
 const READ_BYTES: usize = 128 << 10;
 const TURN_READS: usize = 16;
+/// How long a stream may keep the others waiting, and of that its pictures.
+const TURN_TIME: Duration = Duration::from_millis(60);
+const PICTURES_TIME: Duration = Duration::from_millis(40);
+/// An alarm of a stream begins at most once in this time: one that comes and goes faster is told as one, and keeps others from being
+/// lost among its events.
+const AGAIN: Duration = Duration::from_secs(2);
+/// A publisher that has been gone for so long needs no decoders.
+const REST: Duration = Duration::from_secs(5);
 /// Streams that are watched at once; further ones are not.
 const STREAMS_MAX: usize = 1024;
 /// A stream that has been gone for so long is forgotten, but for one that is named.
@@ -69,6 +77,8 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[derive(Debug, Default)]
 struct Orders {
     settings: Option<Settings>,
+    /// Alarms are not over, though nothing is watched.
+    is_paused: bool,
     is_over: bool,
 }
 
@@ -104,14 +114,27 @@ impl Service {
         let desk = Arc::new(Desk::default());
         desk.lock().settings = settings;
         let of_thread = Arc::clone(&desk);
-        let run = move || Turns { streams, alarms, watched: BTreeMap::new(), rules: None }.run(&of_thread);
+        let run = move || {
+            Turns { streams, alarms, watched: BTreeMap::new(), rules: None, has_warned: false }
+                .run(&of_thread)
+        };
         let thread = thread::Builder::new().name("watch".into()).spawn(run)?;
         Ok(Service { desk, thread: Some(thread) })
     }
 
     /// Watches something else from now on; `None`: nothing.
     pub fn configure(&self, settings: Option<Settings>) {
-        self.desk.lock().settings = settings;
+        let mut orders = self.desk.lock();
+        (orders.settings, orders.is_paused) = (settings, false);
+        drop(orders);
+        self.desk.changed.notify_one();
+    }
+
+    /// Watches nothing from now on, and says nothing of that: another process goes on.
+    pub fn pause(&self) {
+        let mut orders = self.desk.lock();
+        (orders.settings, orders.is_paused) = (None, true);
+        drop(orders);
         self.desk.changed.notify_one();
     }
 }
@@ -134,6 +157,47 @@ struct Watched {
     /// Since when it has not been there.
     gone_since: Option<Time>,
     has_been: bool,
+    is_resting: bool,
+    told: Told,
+}
+
+/// What was told of one stream, so that an alarm that comes and goes is not told each time.
+#[derive(Default)]
+struct Told {
+    /// When each alarm was last told to have begun.
+    begun: BTreeMap<Alarm, Time>,
+    /// Alarms that have begun again and are not told yet.
+    held: BTreeMap<Alarm, Raised>,
+}
+
+impl Told {
+    /// Whether `raised` is told at `now`.
+    fn tells(&mut self, raised: &Raised, now: Time) -> bool {
+        let is_again = self.begun.get(&raised.alarm).is_some_and(|begun| now.since(*begun) < AGAIN);
+        match raised.state {
+            State::Begun if is_again => {
+                self.held.insert(raised.alarm, *raised);
+                false
+            }
+            State::Begun => {
+                self.begun.insert(raised.alarm, now);
+                true
+            }
+            State::Over => self.held.remove(&raised.alarm).is_none(),
+        }
+    }
+
+    /// Those that are still there, and are told now.
+    fn due(&mut self, now: Time) -> Vec<Raised> {
+        let is_due = |alarm: &Alarm| self.begun.get(alarm).is_none_or(|begun| now.since(*begun) >= AGAIN);
+        let due: Vec<Raised> =
+            self.held.iter().filter(|(alarm, _)| is_due(alarm)).map(|(_, raised)| *raised).collect();
+        for raised in &due {
+            self.held.remove(&raised.alarm);
+        }
+        self.begun.extend(due.iter().map(|raised| (raised.alarm, now)));
+        due
+    }
 }
 
 struct Turns {
@@ -141,6 +205,8 @@ struct Turns {
     alarms: Arc<Alarms>,
     watched: BTreeMap<StreamName, Watched>,
     rules: Option<Rules>,
+    /// That not all streams are watched was told.
+    has_warned: bool,
 }
 
 impl Turns {
@@ -153,7 +219,11 @@ impl Turns {
             }
             let Some(settings) = orders.settings.clone() else {
                 // What was watched is no longer.
+                let is_paused = orders.is_paused;
                 drop(orders);
+                if is_paused {
+                    self.watched.clear();
+                }
                 self.forget(|_| true);
                 let orders = desk.lock();
                 if orders.settings.is_none() && !orders.is_over {
@@ -162,29 +232,41 @@ impl Turns {
                 continue;
             };
             drop(desk.changed.wait_timeout(orders, TURN).unwrap_or_else(PoisonError::into_inner));
-            self.turn(&settings, &mut buffer);
+            self.turn(&settings, &mut buffer, desk);
         }
     }
 
-    fn turn(&mut self, settings: &Settings, buffer: &mut [u8]) {
+    fn turn(&mut self, settings: &Settings, buffer: &mut [u8], desk: &Desk) {
         let now = Clock.now();
         if self.rules.replace(settings.rules) != Some(settings.rules) {
             self.watched.values_mut().for_each(|watched| watched.feed.set_rules(settings.rules));
         }
         let there =
             self.streams.all().into_iter().filter(|live| !live.has_ended()).map(|live| live.name.clone());
-        for name in there.filter(|name| settings.covers(name)).chain(settings.named()) {
-            if self.watched.len() < STREAMS_MAX {
+        for name in settings.named().chain(there.filter(|name| settings.covers(name))) {
+            let is_new = !self.watched.contains_key(&name);
+            if is_new && self.watched.len() >= STREAMS_MAX {
+                if !std::mem::replace(&mut self.has_warned, true) {
+                    tracing::warn!(
+                        "{STREAMS_MAX} streams are watched for alarms, which is the most: {name} and others are not"
+                    );
+                }
+            } else if is_new {
                 self.watched.entry(name).or_insert_with(|| Watched {
                     feed: Feed::new(settings.rules, &Saved::default()),
                     subscription: None,
                     gone_since: None,
                     has_been: false,
+                    is_resting: false,
+                    told: Told::default(),
                 });
             }
         }
         let mut lost = BTreeSet::new();
         for (name, watched) in &mut self.watched {
+            if desk.lock().is_over {
+                return;
+            }
             // What a stream does to its decoder ends the watch of that stream, which begins anew.
             let turn = contain(Border::Output, || watched.turn(name, &self.streams, buffer, now));
             if turn.is_err() {
@@ -220,10 +302,13 @@ impl Watched {
         let live = streams.find(name);
         let is_published = live.as_ref().is_some_and(|live| live.published_since().is_some());
         if is_published {
-            self.gone_since = None;
+            (self.gone_since, self.is_resting) = (None, false);
         } else {
-            self.gone_since.get_or_insert(now);
+            let since = *self.gone_since.get_or_insert(now);
             self.feed.push_gone(now);
+            if now.since(since) >= REST && !std::mem::replace(&mut self.is_resting, true) {
+                self.feed.rest();
+            }
         }
         if self.subscription.is_none() && live.is_some() {
             self.subscription = streams.subscribe(name, Entering::Newest, Waker::noop().clone());
@@ -231,14 +316,18 @@ impl Watched {
                 self.feed.push_left_out();
             }
         }
-        self.read(buffer, now);
+        self.read(buffer, Clock.now());
         self.feed.handle_timeout(now);
     }
 
     fn read(&mut self, buffer: &mut [u8], now: Time) {
         let Some(subscription) = &mut self.subscription else { return };
         let is_known = subscription.mux() == Mux::MpegTs;
+        self.feed.allow(PICTURES_TIME);
         for _ in 0..TURN_READS {
+            if Clock.now().since(now) >= TURN_TIME {
+                return;
+            }
             match subscription.read(buffer) {
                 Ok(Read::Entered { prelude, moved }) if is_known => {
                     if moved {
@@ -262,7 +351,13 @@ impl Watched {
         while let Some(failure) = self.feed.take_failure() {
             tracing::warn!(stream = %name, "{failure}");
         }
+        let now = Clock.now();
         while let Some(raised) = self.feed.poll() {
+            if self.told.tells(&raised, now) {
+                alarms.push(name.as_str(), &raised, Clock.utc());
+            }
+        }
+        for raised in self.told.due(now) {
             alarms.push(name.as_str(), &raised, Clock.utc());
         }
         alarms.count(name.as_str(), self.feed.counts());
@@ -272,6 +367,26 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_alarm_that_comes_and_goes_is_told_once_in_two_seconds() {
+        let raised = |alarm, state| Raised { alarm, state, at: Time::ZERO, value: None, limit: 0.0 };
+        let (begun, over) =
+            (raised(Alarm::Discontinuity, State::Begun), raised(Alarm::Discontinuity, State::Over));
+        let mut told = Told::default();
+        let at = Time::from_millis;
+        assert!(told.tells(&begun, at(0)) && told.tells(&over, at(10)));
+        for turn in 1..20 {
+            assert!(!told.tells(&begun, at(100 * turn)) && !told.tells(&over, at(100 * turn + 10)));
+        }
+        assert!(told.due(at(1_990)).is_empty());
+        // One that stays is told when the time is over, and then that it is.
+        assert!(!told.tells(&begun, at(1_995)));
+        assert!(told.tells(&raised(Alarm::Black, State::Begun), at(1_996)), "another alarm is not held back");
+        assert_eq!(told.due(at(2_000)), [begun]);
+        assert!(told.tells(&over, at(2_100)));
+        assert!(told.tells(&begun, at(4_000)));
+    }
 
     #[test]
     fn names_match_patterns() {

@@ -80,6 +80,7 @@ pub struct Watcher {
     /// When sound was heard last, as it came and not as it was decoded.
     sound_at: Option<Time>,
     is_sound_decoded: bool,
+    is_gone: bool,
     next_look: Time,
 }
 
@@ -105,6 +106,7 @@ impl Watcher {
             sound_pid: None,
             sound_at: None,
             is_sound_decoded: false,
+            is_gone: false,
             next_look: Time::ZERO,
         }
     }
@@ -121,12 +123,23 @@ impl Watcher {
 
     /// Bytes of the stream have come.
     pub fn push_bytes(&mut self, now: Time) {
+        self.is_gone = false;
         self.arrival.bytes(now, &mut self.board);
     }
 
-    /// The publisher has gone.
+    /// The publisher has gone. What was wrong with its stream is over, and what comes next is another stream.
     pub fn push_gone(&mut self, now: Time) {
         self.arrival.gone(now);
+        if std::mem::replace(&mut self.is_gone, true) {
+            return;
+        }
+        let at = self.timeline.newest();
+        Alarm::ALL
+            .into_iter()
+            .filter(|alarm| *alarm != Alarm::Absent)
+            .for_each(|alarm| self.board.end(alarm, at));
+        self.push_left_out();
+        (self.captions, self.sound_at, self.is_sound_decoded) = (Captions::default(), None, false);
     }
 
     /// The program is another one than before.
@@ -216,7 +229,8 @@ impl Watcher {
         self.av_sync.forget();
         self.bitrate.forget();
         self.errors.forget();
-        self.sound_at = None;
+        // Sound that was there is missed from here on.
+        self.sound_at = self.sound_at.map(|_| self.timeline.newest());
     }
 
     /// When [`Watcher::handle_timeout`] has to be called. Changes with that call alone.

@@ -237,6 +237,33 @@ fn captions_that_are_gone() {
 }
 
 #[test]
+fn what_was_wrong_with_a_stream_is_over_with_its_publisher() {
+    let mut stream = Stream::new(|_| {});
+    stream.captions = true;
+    stream.run(10).captions = false;
+    stream.run(20).has_sound = false;
+    let raised = stream.run(10).raised();
+    let begun: Vec<Alarm> = raised.iter().map(|(alarm, ..)| *alarm).collect();
+    assert_eq!(begun, [Alarm::Captions, Alarm::Silence], "{raised:?}");
+    stream.watcher.push_gone(Time::from_millis(1_000));
+    stream.watcher.push_gone(Time::from_millis(1_050));
+    let over: Vec<(Alarm, State)> =
+        stream.raised().iter().map(|(alarm, state, _)| (*alarm, *state)).collect();
+    assert_eq!(over, [(Alarm::Silence, State::Over), (Alarm::Captions, State::Over)]);
+    // The next one has neither, and lacks nothing.
+    stream.watcher.push_bytes(Time::from_millis(2_000));
+    assert_eq!(stream.run(60).raised(), []);
+}
+
+#[test]
+fn sound_that_was_there_is_missed_behind_a_part_that_was_left_out() {
+    let mut stream = Stream::new(|_| {});
+    stream.run(10).watcher.push_left_out();
+    stream.has_sound = false;
+    assert_eq!(stream.run(10).raised().len(), 1);
+}
+
+#[test]
 fn subtitles_may_stay_away_for_longer() {
     let mut stream = Stream::new(|_| {});
     for _ in 0..4 {

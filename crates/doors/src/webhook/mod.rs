@@ -164,6 +164,10 @@ impl WebhookSender {
 impl Drop for WebhookSender {
     fn drop(&mut self) {
         for receiver in &self.receivers {
+            let pending = receiver.lock().outbox.len();
+            if pending > 0 {
+                tracing::warn!("{pending} webhooks for {} are not sent any more", receiver.url.authority());
+            }
             receiver.lock().is_over = true;
             receiver.changed.notify_one();
         }
