@@ -66,7 +66,7 @@ fn one_capture_gives_the_hall_no_delay_and_the_outside_quality() {
 #[test]
 fn ffmpeg_decodes_every_picture_in_its_order() {
     if !has_program("ffmpeg") {
-        skip("encode_quality::ffmpeg_decodes_every_picture_in_its_order", "no ffmpeg");
+        skip("ffmpeg_decodes_every_picture_in_its_order", "no ffmpeg");
         return;
     }
     let scratch = Scratch::new("quality-ffmpeg");
@@ -121,7 +121,7 @@ fn ll_hls_and_ll_dash_carry_the_order_of_decoding() {
     let manifest = get(server.address(), "/live/hall/manifest.mpd");
     assert_eq!(manifest.status, 200);
     if !has_program("ffprobe") {
-        skip("encode_quality::ll_hls_and_ll_dash_carry_the_order_of_decoding", "no ffprobe");
+        skip("ll_hls_and_ll_dash_carry_the_order_of_decoding", "no ffprobe");
         return;
     }
     let mut command = Command::new("ffprobe");

@@ -97,7 +97,7 @@ pub(crate) struct EncodeOptions {
     #[arg(long = "ref", value_name = "N")]
     #[serde(rename = "ref")]
     pub(crate) references: Option<u32>,
-    /// Aim at a quality instead of a bit rate, 0 (best) to 51, as in 21; the bit rate is the ceiling
+    /// Aim at a quality instead of a bit rate, 1 (best) to 51, as in 21; the bit rate is the ceiling
     #[arg(long, value_name = "QUALITY")]
     #[serde(deserialize_with = "serde_text::some")]
     pub(crate) crf: Option<Crf>,

@@ -236,6 +236,8 @@ pub(crate) fn control(error: &ControlError) -> Error {
     let advice = match error {
         ControlError::NoRendition { count, .. } => format!("choose one of 0 to {}", count.saturating_sub(1)),
         ControlError::MuxRate { limit, .. } => format!("choose one up to {limit}"),
+        ControlError::ConstantRate => "leave --cbr and --constant-size out".to_owned(),
+        ControlError::Setting(_) => "see glassline encode --help".to_owned(),
         ControlError::Size(_) => "choose one such as 1280x720".to_owned(),
         ControlError::Interlaced => "have the encoder deinterlace them (--deinterlace)".to_owned(),
         ControlError::FrameRate { source_rate, .. } => {

@@ -76,16 +76,16 @@ impl LookAhead {
     pub const MAX_B_PICTURES: u32 = 16;
 }
 
-/// A constant rate factor in hundredths, 0 to 5100: the quality that is aimed at. Less is better; 18 is hard to tell from the
-/// source, 23 is x264's own default.
+/// A constant rate factor in hundredths, 100 to 5100: the quality that is aimed at. Less is better; 18 is hard to tell from the
+/// source, 23 is x264's own default. Below 1 x264 codes without loss, for which there is neither ceiling nor decoder in browsers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crf(u16);
 
 impl Crf {
-    /// `hundredths` of a factor; `None` above 51.
+    /// `hundredths` of a factor; `None` outside of 1 to 51.
     #[must_use]
     pub const fn from_hundredths(hundredths: u16) -> Option<Crf> {
-        if hundredths <= 5100 { Some(Crf(hundredths)) } else { None }
+        if hundredths >= 100 && hundredths <= 5100 { Some(Crf(hundredths)) } else { None }
     }
 }
 
@@ -111,7 +111,7 @@ impl Display for Crf {
 
 /// What is no constant rate factor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no constant rate factor; write a number from 0 to 51, as in 21 or 23.5")]
+#[error("{0:?} is no constant rate factor; write a number from 1 to 51, as in 21 or 23.5")]
 pub struct NoCrf(String);
 
 /// What an encoder is opened with. [`Settings::new`] fills in the defaults.
@@ -433,11 +433,11 @@ mod tests {
 
     #[test]
     fn a_constant_rate_factor_is_read_as_it_is_written() {
-        for (text, hundredths) in [("0", 0), ("21", 2100), ("23.5", 2350), ("18.25", 1825), ("51", 5100)] {
+        for (text, hundredths) in [("1", 100), ("21", 2100), ("23.5", 2350), ("18.25", 1825), ("51", 5100)] {
             let crf: Crf = text.parse().unwrap();
             assert_eq!((crf.0, crf.to_string()), (hundredths, text.to_owned()));
         }
-        for text in ["", "51.01", "52", "-1", "+1", "1.", ".5", "1.234", "1e1", "21,5"] {
+        for text in ["", "0", "0.99", "51.01", "52", "-1", "+1", "1.", ".5", "1.234", "1e1", "21,5"] {
             assert!(text.parse::<Crf>().is_err(), "{text}");
         }
     }

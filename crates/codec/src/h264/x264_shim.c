@@ -10,6 +10,8 @@
 
 struct glassline_x264 {
     x264_t *encoder;
+    /* References that were asked for; below zero: the preset's. */
+    int32_t references;
     /* As set, what was changed while running included; x264's own copy lags behind until the next picture. */
     x264_param_t param;
     /* Where NAL units go; set only while a picture is encoded. */
@@ -176,6 +178,7 @@ glassline_x264 *glassline_x264_open(const glassline_x264_settings *settings, cha
         snprintf(error, error_bytes, "out of memory");
         return NULL;
     }
+    self->references = settings->references;
     atomic_flag_clear(&self->error_in_use);
     if (configure(&self->param, settings, self) == 0) {
         /* With a look-ahead a picture comes out whole. */
@@ -301,7 +304,8 @@ int32_t glassline_x264_set_preset(glassline_x264 *self, const char *preset)
     param.analyse.i_trellis = wanted.analyse.i_trellis;
     param.analyse.b_mixed_references = wanted.analyse.b_mixed_references;
     /* x264 keeps to the number that it was opened with. */
-    param.i_frame_reference = wanted.i_frame_reference;
+    if (self->references < 0)
+        param.i_frame_reference = wanted.i_frame_reference;
     return reconfigure(self, &param);
 }
 

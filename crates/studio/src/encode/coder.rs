@@ -14,10 +14,10 @@ pub(super) enum Coder {
 }
 
 impl Coder {
-    /// Opens the one that `settings` are for.
-    pub(super) fn open(settings: x264::Settings, now: Time) -> Result<Coder, CodecError> {
+    /// Opens the one that `settings` are for. With `defers` one with a look-ahead runs when others have nothing to do.
+    pub(super) fn open(settings: x264::Settings, defers: bool, now: Time) -> Result<Coder, CodecError> {
         if settings.look_ahead.is_some() {
-            return Ok(Coder::Delayed(Box::new(Delayed::open(settings, now)?)));
+            return Ok(Coder::Delayed(Box::new(Delayed::open(settings, defers, now)?)));
         }
         Ok(Coder::Immediate(Box::new(x264::Encoder::new(&settings)?)))
     }

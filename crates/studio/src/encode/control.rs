@@ -11,6 +11,7 @@
 use super::ControlError;
 use super::auto::AUTO;
 use super::ladder::divisor;
+use super::settings::Settings;
 use crate::capture::Format;
 use glassline_codec::h264::x264;
 use glassline_media::quantity::Bitrate;
@@ -44,9 +45,30 @@ struct Rendition {
     size: Option<Size>,
     rate: Option<FrameRate>,
     preset: Option<String>,
+    /// How it is coded from the next picture on.
+    coding: Option<Coding>,
     /// The most that its mux rate holds.
     limit: Option<Bitrate>,
     status: Status,
+}
+
+#[derive(Clone, Debug)]
+struct Coding {
+    settings: Settings,
+    format: Format,
+    common_keys: bool,
+}
+
+impl Rendition {
+    /// Makes a change to how it is coded, where x264 takes that.
+    fn agree(&mut self, change: impl FnOnce(&mut Coding)) -> Result<(), ControlError> {
+        let Some(coding) = &mut self.coding else { return Ok(()) };
+        let mut wanted = coding.clone();
+        change(&mut wanted);
+        wanted.settings.x264(wanted.format, wanted.common_keys).check().map_err(ControlError::Setting)?;
+        *coding = wanted;
+        Ok(())
+    }
 }
 
 /// What can be changed of a rendition while it runs.
@@ -106,8 +128,8 @@ impl Controls {
     #[must_use]
     pub fn new(renditions: Vec<Status>) -> Controls {
         let rendition = |status| {
-            let (bitrate, size, rate, preset, limit) = (None, None, None, None, None);
-            Mutex::new(Rendition { bitrate, size, rate, preset, limit, status })
+            let (bitrate, size, rate, preset) = (None, None, None, None);
+            Mutex::new(Rendition { bitrate, size, rate, preset, coding: None, limit: None, status })
         };
         let renditions = renditions.into_iter().map(rendition).collect();
         Controls(Arc::new(Shared { key_frame: AtomicBool::new(false), source: Mutex::new(None), renditions }))
@@ -144,6 +166,7 @@ impl Controls {
         if let Some(limit) = rendition.limit.filter(|limit| bitrate > *limit) {
             return Err(ControlError::MuxRate { bitrate, limit });
         }
+        rendition.agree(|coding| coding.settings.bitrate = bitrate)?;
         rendition.bitrate = Some(bitrate);
         Ok(())
     }
@@ -163,6 +186,7 @@ impl Controls {
         if self.source().is_some_and(|source| source.fields.is_some()) {
             return Err(ControlError::Interlaced);
         }
+        rendition.agree(|coding| coding.format.size = size)?;
         rendition.size = Some(size);
         Ok(())
     }
@@ -178,6 +202,10 @@ impl Controls {
         {
             return Err(ControlError::FrameRate { rate, source_rate: source.rate });
         }
+        if rendition.limit.is_some() {
+            return Err(ControlError::ConstantRate);
+        }
+        rendition.agree(|coding| coding.format.rate = rate)?;
         rendition.rate = Some(rate);
         Ok(())
     }
@@ -191,8 +219,16 @@ impl Controls {
         if preset != AUTO && !x264::PRESETS.contains(&preset) {
             return Err(ControlError::Preset(preset.to_owned()));
         }
+        rendition.agree(|coding| preset.clone_into(&mut coding.settings.preset))?;
         rendition.preset = Some(preset.to_owned());
         Ok(())
+    }
+
+    /// How rendition `index` is coded, for what is asked of it to be checked.
+    pub(super) fn describe(&self, index: usize, settings: &Settings, format: Format, common_keys: bool) {
+        if let Some(mut rendition) = self.rendition(index) {
+            rendition.coding = Some(Coding { settings: settings.clone(), format, common_keys });
+        }
     }
 
     /// What the source's pictures are like.

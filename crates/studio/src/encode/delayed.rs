@@ -33,6 +33,8 @@ pub(super) struct Delayed {
     pushed: Time,
     /// How far what has come out was behind the stream's clock at most.
     behind: Duration,
+    /// Its threads run when others have nothing to do.
+    defers: bool,
 }
 
 struct Inside {
@@ -70,15 +72,12 @@ impl Unit {
 }
 
 impl Delayed {
-    /// Opens an encoder. Its threads run when others have nothing to do.
-    pub(super) fn open(settings: x264::Settings, now: Time) -> Result<Delayed, CodecError> {
-        let encoder = open(&settings)?;
+    /// Opens an encoder. With `defers` its threads run when others have nothing to do.
+    pub(super) fn open(settings: x264::Settings, defers: bool, now: Time) -> Result<Delayed, CodecError> {
+        let encoder = open(&settings, defers)?;
         let (inside, sound) = (VecDeque::new(), VecDeque::new());
-        // At the nominal rate, before anything has come out.
-        let pictures =
-            encoder.delay_pictures() + settings.look_ahead.and_then(|ahead| ahead.b_pictures).unwrap_or(3);
-        let behind = settings.frame_rate.time_of(pictures.into());
-        Ok(Delayed { settings, encoder, inside, sound, newest: None, pushed: now, behind })
+        let behind = nominal_delay(&settings, &encoder);
+        Ok(Delayed { settings, encoder, inside, sound, newest: None, pushed: now, behind, defers })
     }
 
     /// How far the stream's clock is behind the capture: what waits leaves so much later than it came.
@@ -120,12 +119,14 @@ impl Delayed {
         let bitrate_bps = self.encoder.bitrate_bps();
         self.begin_with(x264::Settings { bitrate_bps, ..self.settings.clone() })?;
         // The tools that parameter sets announce stay those that it was opened with at first.
-        self.encoder.set_preset(&preset)
+        if preset == self.settings.preset { Ok(()) } else { self.encoder.set_preset(&preset) }
     }
 
     /// The same, with other settings.
     pub(super) fn begin_with(&mut self, settings: x264::Settings) -> Result<(), CodecError> {
-        self.encoder = open(&settings)?;
+        self.encoder = open(&settings, self.defers)?;
+        // What the former one held up is out; this one may hold pictures up for longer.
+        self.behind = nominal_delay(&settings, &self.encoder);
         self.settings = settings;
         self.inside.clear();
         Ok(())
@@ -198,8 +199,17 @@ impl Delayed {
     }
 }
 
-/// Opens an encoder on a thread of low priority, which x264's own threads inherit.
-fn open(settings: &x264::Settings) -> Result<LookAheadEncoder, CodecError> {
+/// How long pictures wait at the nominal rate, before anything has come out.
+fn nominal_delay(settings: &x264::Settings, encoder: &LookAheadEncoder) -> Duration {
+    let reordered = settings.look_ahead.and_then(|ahead| ahead.b_pictures).unwrap_or(3);
+    settings.frame_rate.time_of((encoder.delay_pictures() + reordered).into())
+}
+
+/// Opens an encoder; with `defers` on a thread of low priority, which x264's own threads inherit.
+fn open(settings: &x264::Settings, defers: bool) -> Result<LookAheadEncoder, CodecError> {
+    if !defers {
+        return LookAheadEncoder::new(settings);
+    }
     let open = || {
         defer_thread();
         LookAheadEncoder::new(settings)

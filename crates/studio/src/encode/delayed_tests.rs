@@ -12,7 +12,7 @@ fn delayed() -> Delayed {
         threads: 1,
         ..x264::Settings::new(Size::new(64, 64).unwrap(), RATE, 200_000)
     };
-    Delayed::open(settings, Time::ZERO).unwrap()
+    Delayed::open(settings, true, Time::ZERO).unwrap()
 }
 
 /// Takes in picture `number`, which was captured when its time was.

@@ -208,9 +208,10 @@ impl Encoding {
         let delayed = rungs.iter().filter(|rung| rung.settings.is_delayed() && !source.is_live());
         let earliest = delayed.map(|rung| rung.format.rate.time_of(2)).max().unwrap_or_default();
         let shift = Ticks::from_time(Time::ZERO + earliest);
+        let defers = rungs.iter().any(|rung| !rung.settings.is_delayed());
         let mut renditions = Vec::new();
         for (index, rung) in rungs.into_iter().enumerate() {
-            let place = RenditionIndex { index, common_keys: is_ladder, shift };
+            let place = RenditionIndex { index, common_keys: is_ladder, shift, defers };
             let stream = sounds.stream(index);
             let pipeline =
                 Pipeline::new(rung.format, &rung.settings, stream, controls.clone(), place, clock)?;
@@ -341,7 +342,7 @@ impl Running {
     ) -> std::io::Result<()> {
         let feed = Arc::clone(&self.feed);
         let run = move || {
-            if pipeline.is_delayed() {
+            if pipeline.defers() {
                 defer_thread();
             }
             let ended = contain(Border::Encoder, || pipeline.run(&queue, &mut *output));

@@ -154,6 +154,12 @@ pub enum ControlError {
         /// The source's.
         source_rate: FrameRate,
     },
+    /// Pictures at a constant rate of the stream, which is planned for their rate.
+    #[error("a stream of constant rate keeps its picture rate")]
+    ConstantRate,
+    /// x264 does not take it.
+    #[error(transparent)]
+    Setting(glassline_codec::CodecError),
     /// Not a preset.
     #[error("{0:?} is no preset")]
     Preset(String),

@@ -43,7 +43,10 @@ pub(super) struct Pipeline {
     format: Format,
     settings: Settings,
     /// What a constant rate of the stream has room for.
-    vbv: Duration,
+    vbv: Option<Duration>,
+    defers: bool,
+    /// A size and rate that x264 has refused: such pictures are left out.
+    refused: Option<(Size, FrameRate)>,
     /// Where the milliseconds went.
     pub(super) stats: Stats,
     packets: Vec<u8>,
@@ -111,8 +114,14 @@ pub(super) struct RenditionIndex {
     pub(super) common_keys: bool,
     /// What is added to all time stamps.
     pub(super) shift: Ticks,
+    /// Whether there are renditions without delay, which one with a look-ahead yields to.
+    pub(super) defers: bool,
 }
 
+/// How long what waits in a look-ahead is still coded for where the encoder is told to end.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+/// Pictures that may wait while others are let first.
+const WAITING_FEW: usize = 3;
 /// How often the system is asked how right its wall clock is.
 const ACCURACY_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -133,7 +142,7 @@ impl Pipeline {
         place: RenditionIndex,
         clock: Clock,
     ) -> Result<Pipeline> {
-        let RenditionIndex { index, common_keys, shift } = place;
+        let RenditionIndex { index, common_keys, shift, defers } = place;
         let mut coding = settings.x264(format, common_keys);
         let constant = constant_rate::plan(settings, &coding, format, sound.as_ref())?;
         let mut program = MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() };
@@ -148,8 +157,9 @@ impl Pipeline {
             controls.limit_bitrate(index, plan.bitrate_limit);
         }
         let now = clock.now();
-        let (look_ahead, vbv) = (coding.look_ahead, coding.vbv);
-        let mut video = Coder::open(coding, now).map_err(refused)?;
+        let (look_ahead, vbv) = (coding.look_ahead, constant.map(|_| coding.vbv));
+        controls.describe(index, settings, format, common_keys);
+        let mut video = Coder::open(coding, defers, now).map_err(refused)?;
         if let Some(Chooser::Auto(auto)) = Chooser::of(settings, now) {
             video.set_preset(auto.preset())?;
         }
@@ -182,6 +192,8 @@ impl Pipeline {
             format,
             settings: settings.clone(),
             vbv,
+            defers,
+            refused: None,
             stats: Stats::new(now),
             packets: Vec::new(),
             stream: None,
@@ -194,8 +206,12 @@ impl Pipeline {
         })
     }
 
-    /// Whether its pictures wait for others, and it has no hurry.
-    pub(super) fn is_delayed(&self) -> bool {
+    /// Whether it runs when others have nothing to do.
+    pub(super) fn defers(&self) -> bool {
+        self.defers && self.is_delayed()
+    }
+
+    fn is_delayed(&self) -> bool {
         matches!(self.video, Coder::Delayed(_))
     }
 
@@ -203,6 +219,14 @@ impl Pipeline {
     /// priority give the processor away at once, and still the others find its caches full of their pictures.
     pub(super) fn let_first(&mut self, queues: Vec<Arc<Queue>>) {
         self.hurried = queues;
+    }
+
+    /// Waits for half a picture's time at most, and not where pictures have begun to pile up.
+    fn let_others_first(&self, queue: &Queue) {
+        let deadline = self.clock.now() + self.interval / 2;
+        for hurried in self.hurried.iter().filter(|_| queue.is_live() && queue.pictures() <= WAITING_FEW) {
+            hurried.wait_until_idle(deadline.since(self.clock.now()));
+        }
     }
 
     /// Takes from `queue` until it ends, and gives `output` packets as soon as they are made.
@@ -220,9 +244,12 @@ impl Pipeline {
                         inject(Border::Encoder, || format!("picture {}.", self.stats.pictures()));
                         let dropped = queue.dropped();
                         self.tell_stall(|watch, now| watch.picture(now));
-                        self.follow(picture.size(), rate, queue, output)?;
-                        self.obey(key)?;
-                        self.code_picture(&picture, pts + self.shift, stamps, queue, output)?;
+                        if self.follow(picture.size(), rate, queue, output)? {
+                            self.obey(key)?;
+                            self.code_picture(&picture, pts + self.shift, stamps, queue, output)?;
+                        } else {
+                            queue.count_dropped(1);
+                        }
                         self.tell_drops(dropped);
                     }
                     Work::Sound(unit) => match self.video.delayed() {
@@ -239,12 +266,39 @@ impl Pipeline {
     }
 
     /// Begins anew where pictures have another size or rate, or another preset was asked for: with a key frame and parameter sets that
-    /// say so, behind all that was inside.
-    fn follow(&mut self, size: Size, rate: FrameRate, queue: &Queue, output: &mut dyn Output) -> Result<()> {
+    /// say so, behind all that was inside. Returns whether such pictures can be coded.
+    fn follow(
+        &mut self,
+        size: Size,
+        rate: FrameRate,
+        queue: &Queue,
+        output: &mut dyn Output,
+    ) -> Result<bool> {
         let preset = self.controls.take_preset(self.index);
-        if (size, rate) == (self.format.size, self.format.rate) && preset.is_none() {
-            return Ok(());
+        let is_same = (size, rate) == (self.format.size, self.format.rate);
+        if is_same && preset.is_none() {
+            return Ok(true);
         }
+        if self.refused == Some((size, rate)) {
+            return Ok(false);
+        }
+        if let Some(preset) = preset.as_ref().filter(|_| is_same && self.is_delayed()) {
+            // Without a new beginning: what waits inside would have to be coded at once.
+            self.take_preset(preset)?;
+            return Ok(true);
+        }
+        let wanted = preset.clone().unwrap_or_else(|| self.settings.preset.clone());
+        let coding = Settings { preset: wanted, ..self.settings.clone() };
+        let format = Format { size, rate, ..self.format };
+        if let Err(error) = coding.x264(format, self.common_keys).check() {
+            tracing::warn!(
+                stream = self.stream.as_deref(),
+                "pictures of {size}@{rate} are left out: {error}"
+            );
+            self.refused = Some((size, rate)).filter(|_| !is_same);
+            return Ok(is_same);
+        }
+        self.refused = None;
         self.flush_delayed(queue, output)?;
         if size != self.format.size {
             let shape = self.format.sample_aspect.unwrap_or((1, 1));
@@ -260,7 +314,8 @@ impl Pipeline {
         let now = self.clock.now();
         let bitrate_bps = self.video.bitrate_bps();
         let coding = self.settings.x264(self.format, self.common_keys);
-        self.video.replace(x264::Settings { bitrate_bps, vbv: self.vbv, ..coding })?;
+        let vbv = self.vbv.unwrap_or(coding.vbv);
+        self.video.replace(x264::Settings { bitrate_bps, vbv, ..coding })?;
         if was_asked {
             self.chooser = Chooser::of(&self.settings, now);
         }
@@ -275,6 +330,18 @@ impl Pipeline {
             own.name = status.name;
             preset.clone_into(&mut own.preset);
         });
+        Ok(true)
+    }
+
+    /// Codes by another preset without a new beginning.
+    fn take_preset(&mut self, preset: &str) -> Result<()> {
+        preset.clone_into(&mut self.settings.preset);
+        self.chooser = Chooser::of(&self.settings, self.clock.now());
+        let chosen = self.chooser.as_ref().map(Chooser::preset);
+        let preset = chosen.unwrap_or(preset);
+        self.video.set_preset(preset)?;
+        tracing::info!(stream = self.stream.as_deref(), "preset {preset} from now on");
+        self.controls.report(self.index, |own| preset.clone_into(&mut own.preset));
         Ok(())
     }
 
@@ -298,9 +365,7 @@ impl Pipeline {
         queue: &Queue,
         output: &mut dyn Output,
     ) -> Result<()> {
-        for hurried in self.hurried.iter().filter(|_| queue.is_live()) {
-            hurried.wait_until_idle(self.interval);
-        }
+        self.let_others_first(queue);
         let dropped = queue.dropped();
         let begun = self.clock.now();
         let stamps = stamps.with(Stage::EncoderIn, begun);
@@ -377,8 +442,16 @@ impl Pipeline {
 
     /// What waits in the look-ahead, where no picture comes that it could wait for.
     fn flush_delayed(&mut self, queue: &Queue, output: &mut dyn Output) -> Result<()> {
+        let first = self.clock.now();
         loop {
             let begun = self.clock.now();
+            if queue.is_stopped() && begun.since(first) > STOP_PATIENCE {
+                tracing::warn!(
+                    stream = self.stream.as_deref(),
+                    "what waited in the look-ahead is left out: there was no time"
+                );
+                return Ok(());
+            }
             let Some(delayed) = self.video.delayed() else { return Ok(()) };
             let Some(unit) = delayed.flush(begun)? else { return Ok(()) };
             self.write_delayed(unit, begun, queue.dropped(), output)?;
@@ -391,7 +464,9 @@ impl Pipeline {
         if !queue.is_live() || self.video.delayed().is_none() {
             return Ok(());
         }
-        if self.video.delayed().is_some_and(|delayed| delayed.is_stalled(now)) {
+        // A source that has stopped is not one that this thread is behind.
+        let waits = queue.pictures() > 0;
+        if !waits && self.video.delayed().is_some_and(|delayed| delayed.is_stalled(now)) {
             self.flush_delayed(queue, output)?;
             if let Some(delayed) = self.video.delayed() {
                 delayed.begin_again()?;

@@ -123,6 +123,16 @@ impl Queue {
         self.items.push(Box::new(item))
     }
 
+    /// Pictures that wait.
+    pub(super) fn pictures(&self) -> usize {
+        self.items.look(|waiting, _| waiting.iter().filter(|work| is_picture(work)).count())
+    }
+
+    /// Whether both sides have ended.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.items.is_stopped()
+    }
+
     /// Waits until every picture that was pushed has been coded, `timeout` at most.
     pub(super) fn wait_until_idle(&self, timeout: Duration) {
         let waited = self.became_idle.wait_timeout_while(self.idle(), timeout, |idle| !*idle);

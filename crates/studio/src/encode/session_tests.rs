@@ -69,7 +69,7 @@ struct Fed {
 const RATE: u64 = 25;
 
 fn place(index: usize) -> RenditionIndex {
-    RenditionIndex { index, common_keys: false, shift: Ticks(0) }
+    RenditionIndex { index, common_keys: false, shift: Ticks(0), defers: false }
 }
 
 impl Fed {
@@ -550,6 +550,39 @@ fn another_preset_or_picture_rate_holds_from_the_next_picture_on() {
         Sps::parse(set.payload()).unwrap().profile
     };
     assert!(profile(&video[0]) < profile(&video[10]));
+}
+
+#[test]
+fn what_x264_does_not_take_is_refused_and_the_encoder_goes_on() {
+    let level = Settings { level: "1.3".parse().ok(), ..small() };
+    let mut fed = Fed::start(&[level], None);
+    (0..10).for_each(|_| fed.push());
+    fed.wait(0, 10);
+    let large = Size::new(640, 360).unwrap();
+    let refused = fed.controls.set_size(0, large).unwrap_err().to_string();
+    assert!(refused.contains("level is 1.3") && refused.contains("or more"), "{refused}");
+    assert!(fed.controls.set_bitrate(0, Bitrate::from_bits_per_second(2_000_000)).is_err());
+    fed.controls.set_size(0, Size::new(160, 90).unwrap()).unwrap();
+    (0..10).for_each(|_| fed.push());
+    assert_eq!(sizes(&units(&fed.finish()[0]).0), [(320, 10), (160, 10)]);
+}
+
+#[test]
+fn another_preset_of_a_look_ahead_begins_nothing_anew() {
+    let mut fed = Fed::start_shifted(&[slow()], None, Ticks(7_200));
+    (0..30).for_each(|_| fed.push());
+    fed.wait(0, 5);
+    fed.controls.set_preset(0, "ultrafast").unwrap();
+    (0..30).for_each(|_| fed.push());
+    let status = fed.controls.clone();
+    let video = units(&fed.finish()[0]).0;
+    let keys: Vec<i64> = video
+        .iter()
+        .filter(|unit| unit.random_access)
+        .map(|unit| (unit.pts - video[0].pts).0 / 3_600)
+        .collect();
+    assert_eq!((video.len(), keys), (60, (0..60).step_by(5).collect()));
+    assert_eq!(status.status()[0].preset, "ultrafast");
 }
 
 #[test]

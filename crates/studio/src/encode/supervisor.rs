@@ -239,7 +239,10 @@ impl Encoder {
         *own = wanted.clone();
         drop(own);
         let mut state = self.lock();
-        state.changes.clear();
+        // The request has bit rates of its own; what else was asked for goes on.
+        state.changes.values_mut().for_each(|changes| {
+            changes.retain(|change| !matches!(change, Change::Bitrate(_)));
+        });
         match &state.phase {
             Phase::Running(_, controls) => {
                 let mut bitrates = wanted.request.bitrates().into_iter().enumerate();
@@ -325,7 +328,9 @@ impl Encoder {
         let encoding = Encoding::open(&request, Clock::new())?;
         for (&index, changes) in &self.lock().changes {
             for change in changes {
-                encoding.controls().change(index, change)?;
+                if let Err(error) = encoding.controls().change(index, change) {
+                    tracing::warn!(stream = %self.name, "what was asked for before does not hold any more: {error}");
+                }
             }
         }
         if self.lock().stopping {

@@ -4,7 +4,8 @@ use glassline_media::{Stage, Stamps};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A part of the way from glass to glass. Each begins where the one before it that is known has ended.
+/// A part of the way from glass to glass. Each begins where the one before it that is known has ended. Their places stay as they
+/// are: what an earlier version hands over is by place, and new ones come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Part {
@@ -12,8 +13,6 @@ pub enum Part {
     Capture,
     /// To the encoder.
     Queue,
-    /// To the end of the encoder's look-ahead, where it has one.
-    LookAhead,
     /// To the encoder's last slice.
     Encode,
     /// To the container's last packet.
@@ -31,14 +30,15 @@ pub enum Part {
     Display,
     /// All of it.
     Total,
+    /// From the queue to the end of the encoder's look-ahead, where it has one; `Encode` begins there.
+    LookAhead,
 }
 
 impl Part {
-    /// All, in the order of the way.
+    /// All, by their places.
     pub const ALL: [Part; 11] = [
         Part::Capture,
         Part::Queue,
-        Part::LookAhead,
         Part::Encode,
         Part::Mux,
         Part::Send,
@@ -47,6 +47,7 @@ impl Part {
         Part::Decode,
         Part::Display,
         Part::Total,
+        Part::LookAhead,
     ];
 
     /// The name that metrics and JSON use.

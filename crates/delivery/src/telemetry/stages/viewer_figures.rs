@@ -5,7 +5,7 @@ use super::steps::{Percentiles, Step, Steps, Tally};
 use super::viewer_report::{BUCKETS, ViewerReport};
 use glassline_media::Time;
 use glassline_media::stamps::{STAGE_EDGES_MICROS, StageCount};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -85,10 +85,21 @@ struct Second {
 /// from reporting for all.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ViewerFigures {
+    #[serde(deserialize_with = "counts_by_place")]
     counts: [StageCount; Part::ALL.len()],
     steps: Steps<Reported>,
     #[serde(skip)]
     second: Second,
+}
+
+/// An earlier version has fewer parts, a later one more.
+fn counts_by_place<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<[StageCount; Part::ALL.len()], D::Error> {
+    let mut counts = [StageCount::default(); Part::ALL.len()];
+    let told = Vec::<StageCount>::deserialize(deserializer)?;
+    counts.iter_mut().zip(told).for_each(|(count, told)| *count = told);
+    Ok(counts)
 }
 
 impl ViewerFigures {
