@@ -114,10 +114,8 @@ impl Service {
         let desk = Arc::new(Desk::default());
         desk.lock().settings = settings;
         let of_thread = Arc::clone(&desk);
-        let run = move || {
-            Turns { streams, alarms, watched: BTreeMap::new(), rules: None, has_warned: false }
-                .run(&of_thread)
-        };
+        let turns = Turns { streams, alarms, watched: BTreeMap::new(), rules: None, has_warned: false };
+        let run = move || turns.run(&of_thread);
         let thread = thread::Builder::new().name("watch".into()).spawn(run)?;
         Ok(Service { desk, thread: Some(thread) })
     }
