@@ -55,11 +55,20 @@ impl Forward {
     }
 }
 
+impl Forward {
+    /// Has it end, and does not wait for that.
+    pub(super) fn stop(&self) {
+        self.shared.is_stopping.store(true, Ordering::Release);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
 impl Drop for Forward {
     fn drop(&mut self) {
-        self.shared.is_stopping.store(true, Ordering::Release);
+        self.stop();
         if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
             let _ = thread.join();
         }
     }
