@@ -94,12 +94,14 @@ impl Ways {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the links that are `wanted` and no others; those that are there already go on. Waits for the end of others, some
+    /// Has the links that are `wanted` and no others; those that are there already go on, and one that has failed for good begins
+    /// anew. Waits for the end of others, some
     /// seconds at most.
     pub fn arrange(&self, streams: &Arc<Streams>, wanted: Vec<Wanted>) {
         let _change = self.change();
         let is_wanted = |running: &Running| wanted.iter().any(|wanted| wanted.identity == running.identity);
-        let doomed = self.lock().extract_if(.., |running| !is_wanted(running)).collect();
+        let doomed =
+            self.lock().extract_if(.., |running| !is_wanted(running) || running.has_failed()).collect();
         self.wait_for_the_end(doomed);
         for wanted in wanted {
             let is_there = self.lock().iter().any(|running| running.identity == wanted.identity);
@@ -164,16 +166,21 @@ impl Running {
         self.runner.stop();
     }
 
+    fn has_failed(&self) -> bool {
+        self.forward.as_ref().is_some_and(|forward| forward.error().is_some())
+    }
+
     fn output(&self) -> Option<OutputStatus> {
         let End::Out(outgoing) = &self.end else { return None };
         let figures = outgoing.figures();
+        let failure = self.forward.as_ref().and_then(Forward::error).map(str::to_owned);
         Some(OutputStatus {
             url: self.url.clone(),
-            sending: figures.is_up && figures.messages > 0,
-            error: (!figures.is_up).then(|| "the listener is not there".to_owned()),
+            sending: figures.is_up && figures.messages > 0 && failure.is_none(),
+            error: failure.or_else(|| (!figures.is_up).then(|| "the listener is not there".to_owned())),
             datagrams: figures.messages,
             bytes: figures.bytes,
-            errors: figures.late + figures.left_out,
+            errors: figures.late + figures.left_out + figures.torn,
             moved_forward: self.forward.as_ref().map_or(0, Forward::moved_forward),
         })
     }
