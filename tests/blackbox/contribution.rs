@@ -152,9 +152,10 @@ fn a_peer_without_the_key_gets_no_link_and_garbage_no_stream() {
     until("garbage is counted", || source(&server, "hall")["garbage_bytes"].as_u64() > Some(500));
     until("the stranger is told", || stranger.output().contains("is the key the same"));
     assert_eq!(source(&server, "hall")["state"], "connecting");
-    // It ends without having had a link.
+    // It ends without having had a link, and says so.
     stranger.signal("INT");
-    assert_eq!(stranger.wait().code(), Some(0), "{}", stranger.output());
+    assert_eq!(stranger.wait().code(), Some(1), "{}", stranger.output());
+    assert!(stranger.output().contains("the link was never up"), "{}", stranger.output());
 }
 
 #[test]

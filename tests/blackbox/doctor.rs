@@ -119,6 +119,34 @@ fn a_configuration_that_cannot_work_fails_until_it_can() {
 }
 
 #[test]
+fn key_files_of_links_and_webhooks_are_looked_at_and_links_that_do_not_go_together() {
+    let scratch = Scratch::new("doctor-keys");
+    let pair = scratch.file("pair.key");
+    assert_eq!(glassline(&["key", "new", "--pair", &pair]).status, Some(0));
+    let config = scratch.write(
+        "glassline.toml",
+        "listen = ['127.0.0.1:0']\n[stream.a]\nsource = 'link://127.0.0.1:0'\nlink_key_file = 'a.key'\n\
+         [stream.b]\noutputs = ['link://127.0.0.1:9?key_file=b.key']\n\
+         [stream.c]\noutputs = ['link://127.0.0.1:9?key_file=pair.key']\n\
+         [watch]\nwebhook = ['https://alarms.example/']\nwebhook_secret_file = 'c.key'\n",
+    );
+    let outcome = glassline(&["doctor", "--json", "--config", &config]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let found = rows(&outcome);
+    for (check, words) in [
+        (format!("stream.a.link_key_file {}", scratch.file("a.key")), "No such file"),
+        (format!("stream.b.outputs {}", scratch.file("b.key")), "No such file"),
+        (format!("watch.webhook_secret_file {}", scratch.file("c.key")), "No such file"),
+        ("stream.c (its links)".to_owned(), "is one half of a key pair"),
+    ] {
+        let row = row(&found, &check);
+        assert!(row["state"] == "fails" && row["now"].as_str().unwrap().contains(words), "{row}");
+    }
+    assert_eq!(row(&found, &format!("stream.c.outputs {pair}"))["state"], "ok");
+    assert_eq!(failing(&found).len(), 4, "{found:#?}");
+}
+
+#[test]
 fn what_an_ordinary_user_may_not_read_is_unknown_and_no_failure() {
     let test = "what_an_ordinary_user_may_not_read_is_unknown_and_no_failure";
     let scratch = Scratch::new("doctor-user");
@@ -127,7 +155,8 @@ fn what_an_ordinary_user_may_not_read_is_unknown_and_no_failure() {
     let config = scratch.write(
         "glassline.toml",
         "listen = ['127.0.0.1:0']\n[publish]\nkey_file = 'publish.key'\n\
-         [tls]\nlisten = ['127.0.0.1:0']\ncertificates = [{ chain = 'site.pem', key = 'site.key' }]\n",
+         [tls]\nlisten = ['127.0.0.1:0']\ncertificates = [{ chain = 'site.pem', key = 'site.key' }]\n\
+         [log]\naccess = 'logs/access.log'\n",
     );
     let mut command = Command::new(GLASSLINE);
     command.args(["doctor", "--json", "--config", &config]);
@@ -156,6 +185,11 @@ fn what_an_ordinary_user_may_not_read_is_unknown_and_no_failure() {
         assert!(row["state"] == "better" && row["now"].as_str().unwrap().starts_with("unknown: "), "{row}");
         assert_eq!(row["command"], format!("sudo glassline doctor --config {config}"));
     }
+    // A folder that systemd may make.
+    let row = row(&report, "log.access");
+    assert!(row["state"] == "better" && row["now"].as_str().unwrap().contains("No such file"), "{row}");
+    let command = row["command"].as_str().unwrap();
+    assert!(command.contains("-p LogsDirectory=") && command.ends_with(&config), "{row}");
 }
 
 #[test]

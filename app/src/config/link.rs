@@ -173,7 +173,9 @@ pub(super) fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
             let read = Destination::parse_unresolved(text).map(StreamOutput::Datagrams);
             read.map_err(|error| error.to_string())
         };
-        output.map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}")))
+        // Behind the question mark there may be what others should not read.
+        let place = text.split('?').next().unwrap_or_default();
+        output.map_err(|error| serde::de::Error::custom(format!("{place:?}: {error}")))
     };
     Vec::<String>::deserialize(deserializer)?.iter().map(read).collect()
 }
@@ -184,4 +186,24 @@ pub(super) fn peers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Ke
     let keys: Result<Vec<Key>, String> = text.split_whitespace().map(public).collect();
     keys.and_then(|keys| if keys.is_empty() { Err("names no key".to_owned()) } else { Ok(keys) })
         .map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    #[test]
+    fn an_error_does_not_repeat_what_may_be_a_key() {
+        for output in [
+            "link://relay.example:7000?key=0123456789abcdef",
+            "link://relay.example:7000?key_file=hall.key&peer=0123456789abcdef",
+            "udp://127.0.0.1:5000?key=0123456789abcdef",
+            "http://relay.example/?key=0123456789abcdef",
+        ] {
+            let text = format!("[stream.a]\noutputs = ['{output}']\n");
+            let error = Config::parse(&text, "a.toml".as_ref()).unwrap_err().to_string();
+            let (place, _) = output.split_once('?').unwrap();
+            assert!(error.contains(place) && !error.contains("0123456789abcdef"), "{error}");
+        }
+    }
 }

@@ -14,15 +14,14 @@ use glassline_io::small_file::{Accept, Bounds, SmallFile};
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-/// A file that holds a key, and where the key belongs.
-pub(crate) struct KeyFile<'a> {
+/// A file with a key that the configuration names, after it was read.
+pub(crate) struct KeyRead {
     /// The configuration's key, as in `publish.key_file`.
     pub(crate) name: String,
-    /// What it holds, for people.
-    pub(crate) what: &'static str,
     /// The file, relative to the working directory.
     pub(crate) file: PathBuf,
-    key: &'a mut Option<Secret>,
+    /// Why it cannot be used.
+    pub(crate) read: Result<(), ConfigError>,
 }
 
 impl Config {
@@ -30,11 +29,9 @@ impl Config {
     /// `accept` allows.
     pub(crate) fn load(path: &Path, accept: Accept) -> Result<Config, ConfigError> {
         let mut config = Config::load_without_keys(path, accept)?;
-        for KeyFile { file, what, key, .. } in config.key_files(path) {
-            *key = Some(read_key(&file, what, accept)?);
+        for key in config.read_keys(path, accept) {
+            key.read?;
         }
-        config.read_link_keys(accept)?;
-        config.read_webhook_secret(accept)?;
         if let Err((section, wrong)) = links::check(&config) {
             let place = Location { file: path.into(), line: None };
             return Err(ConfigError::Invalid { place, problem: format!("{section}: {wrong}") });
@@ -45,35 +42,45 @@ impl Config {
         Ok(config)
     }
 
-    fn read_webhook_secret(&mut self, accept: Accept) -> Result<(), ConfigError> {
-        let Some(watch) = &mut self.watch else { return Ok(()) };
-        let Some(file) = &watch.webhook_secret_file else { return Ok(()) };
-        let text = secret_file::read_text(file, accept).map_err(|error| match error {
-            SecretFileError::File(error) => ConfigError::File(error),
-            error => ConfigError::Secret(error),
-        })?;
-        let secret = WebhookSecret::parse(text.trim()).map_err(|error| ConfigError::Invalid {
-            place: Location { file: file.into(), line: Some(1) },
-            problem: error.to_string(),
-        })?;
-        watch.webhook_secret = Some(secret);
-        Ok(())
-    }
-
-    fn read_link_keys(&mut self, accept: Accept) -> Result<(), ConfigError> {
-        for stream in self.stream.values_mut() {
-            if let Some(file) = &stream.link_key_file {
-                stream.link_key = Some(read_link_key(file, accept)?);
-            }
+    /// Reads the key files that the configuration at `path` names, each into its place; tells of each what came of it.
+    pub(crate) fn read_keys(&mut self, path: &Path, accept: Accept) -> Vec<KeyRead> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let mut all = Vec::new();
+        let Config { publish, viewer, stream, watch, .. } = self;
+        let mut own = |name: String, what, file: &Option<PathBuf>, key: &mut Option<Secret>| {
+            let Some(file) = file else { return };
+            let file = folder.join(file);
+            let read = read_key(&file, what, accept).map(|read| *key = Some(read));
+            all.push(KeyRead { name, file, read });
+        };
+        own("publish.key_file".to_owned(), "publish key", &publish.key_file, &mut publish.key);
+        own("viewer.key_file".to_owned(), "viewer key", &viewer.key_file, &mut viewer.key);
+        for (name, stream) in stream.iter_mut() {
+            let key = |key: &str| format!("stream.{name}.{key}");
+            let (publish_file, viewer_file) = (&stream.publish_key_file, &stream.viewer_key_file);
+            own(key("publish_key_file"), "publish key", publish_file, &mut stream.publish_key);
+            own(key("viewer_key_file"), "viewer key", viewer_file, &mut stream.viewer_key);
+        }
+        let mut of_link = |name: String, file: &Option<PathBuf>, key: &mut Option<key::Secret>| {
+            let Some(file) = file else { return };
+            let read = read_link_key(file, accept).map(|read| *key = Some(read));
+            all.push(KeyRead { name, file: file.clone(), read });
+        };
+        for (name, stream) in stream.iter_mut() {
+            of_link(format!("stream.{name}.link_key_file"), &stream.link_key_file, &mut stream.link_key);
             for output in &mut stream.outputs {
-                if let StreamOutput::Link(link) = output
-                    && let Some(file) = &link.key_file
-                {
-                    link.key = Some(read_link_key(file, accept)?);
+                if let StreamOutput::Link(link) = output {
+                    of_link(format!("stream.{name}.outputs"), &link.key_file, &mut link.key);
                 }
             }
         }
-        Ok(())
+        if let Some(watch) = watch
+            && let Some(file) = &watch.webhook_secret_file
+        {
+            let read = read_webhook_secret(file, accept).map(|secret| watch.webhook_secret = Some(secret));
+            all.push(KeyRead { name: "watch.webhook_secret_file".to_owned(), file: file.clone(), read });
+        }
+        all
     }
 
     /// The same without its key files, which the user may not be allowed to read.
@@ -112,27 +119,6 @@ impl Config {
         }
         log.access = log.access.take().map(|file| folder.join(file));
         Ok(config)
-    }
-
-    /// The key files that the configuration at `path` names, each with the place of its key.
-    pub(crate) fn key_files(&mut self, path: &Path) -> Vec<KeyFile<'_>> {
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let Config { publish, viewer, stream, .. } = self;
-        let general = [
-            ("publish.key_file".to_owned(), "publish key", &publish.key_file, &mut publish.key),
-            ("viewer.key_file".to_owned(), "viewer key", &viewer.key_file, &mut viewer.key),
-        ];
-        let own = stream.iter_mut().flat_map(|(name, stream)| {
-            let key = |key: &str| format!("stream.{name}.{key}");
-            [
-                (key("publish_key_file"), "publish key", &stream.publish_key_file, &mut stream.publish_key),
-                (key("viewer_key_file"), "viewer key", &stream.viewer_key_file, &mut stream.viewer_key),
-            ]
-        });
-        let named = |(name, what, file, key): (String, _, &Option<PathBuf>, _)| {
-            Some(KeyFile { name, what, file: folder.join(file.as_ref()?), key })
-        };
-        general.into_iter().chain(own).filter_map(named).collect()
     }
 
     /// Warnings about settings that are valid but probably a mistake. Call this after the key files have been read.
@@ -201,6 +187,18 @@ pub(crate) fn read_key(file: &Path, what: &str, accept: Accept) -> Result<Secret
             problem: format!("the {what} {problem}"),
         }),
     }
+}
+
+/// Reads the key by which webhooks are signed, in the same way.
+fn read_webhook_secret(file: &Path, accept: Accept) -> Result<WebhookSecret, ConfigError> {
+    let text = secret_file::read_text(file, accept).map_err(|error| match error {
+        SecretFileError::File(error) => ConfigError::File(error),
+        error => ConfigError::Secret(error),
+    })?;
+    WebhookSecret::parse(text.trim()).map_err(|error| ConfigError::Invalid {
+        place: Location { file: file.into(), line: Some(1) },
+        problem: error.to_string(),
+    })
 }
 
 /// Reads the key of a link. The file is refused unless it is of a kind that `accept` allows, and no other users may read it.

@@ -20,7 +20,7 @@ mod wording;
 pub(crate) use edge::{Package, Upstream, server};
 pub(crate) use error::ConfigError;
 pub(crate) use link::{LinkOutput, StreamOutput, StreamSource, checked_deadline};
-pub(crate) use load::{KeyFile, read_key};
+pub(crate) use load::{KeyRead, read_key};
 pub(crate) use section::{
     Admin, Certificate, Demo, Log, Port, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer,
 };

@@ -167,8 +167,10 @@ impl Config {
         let destinations = Destinations::new(watch.webhook_networks.clone());
         if let Some(url) = watch.webhook.iter().find(|url| destinations.refuse(url)) {
             let text = format!(
-                "{url} is an address inside of a network, where a webhook could do harm; list its network in webhook_networks if \
-                 it is meant"
+                "{} is an address inside of a network, where a webhook could do harm; list its network in webhook_networks if \
+                 it is meant",
+                // A path is often the key to a receiver.
+                url.authority()
             );
             return problem("watch.webhook", text);
         }
@@ -202,5 +204,19 @@ impl Config {
             let key = format!("watch.{}.{}", error.alarm, error.key);
             out_of(key, error.found, error.least, error.most)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_a_receiver_by_its_host_alone() {
+        let text =
+            "[watch]\nwebhook = ['http://127.0.0.1:8090/hooks/0123456789abcdef?room=0123456789abcdef']\n";
+        let error = Config::parse(text, "a.toml".as_ref()).unwrap_err().to_string();
+        assert!(error.contains(" 127.0.0.1:8090 is an address inside"), "{error}");
+        assert!(!error.contains("0123456789abcdef"), "{error}");
     }
 }

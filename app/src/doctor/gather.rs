@@ -1,7 +1,7 @@
 //! What the configuration names, tried: ports, certificates, files, programs.
 
-use crate::config::{Certificate, Config, StreamSource};
-use crate::{config, serve};
+use crate::config::{Certificate, Config, ConfigError, KeyRead, StreamSource};
+use crate::serve;
 use glassline_delivery::pull::{Source, UdpAddress};
 use glassline_inspect::machine::{
     CertificateFound, Descriptors, Fault, FileFound, Job, PortFound, Problem, ProgramFound,
@@ -35,6 +35,8 @@ pub(super) fn job(config: &mut Config, path: Option<&Path>) -> Job {
             format!("sudo glassline doctor --config {}", path.display())
         }),
         is_for_root: is_for_root(config),
+        is_ordinary_user: is_ordinary_user(config),
+        in_service: in_service(path),
         workers,
         descriptors: Descriptors {
             limit,
@@ -71,6 +73,23 @@ fn inputs(config: &Config) -> impl Iterator<Item = (&String, &Input)> {
 /// Whether root starts the server, by the configuration, and this process is not root's.
 fn is_for_root(config: &Config) -> bool {
     config.process.user.is_some() && !privileges::is_root()
+}
+
+/// Whether this user starts the server, as far as the configuration says, and is not root: under a service manager the server may
+/// be allowed more.
+fn is_ordinary_user(config: &Config) -> bool {
+    config.process.user.is_none() && !privileges::is_root()
+}
+
+/// The command that looks from within such a service as `examples/glassline.service` is.
+fn in_service(path: Option<&Path>) -> String {
+    // A service begins in the root folder.
+    let config = path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+    let config = config.map_or_else(String::new, |path| format!(" --config {}", path.display()));
+    format!(
+        "sudo systemd-run --pipe -p DynamicUser=yes -p LogsDirectory=glassline \
+         -p AmbientCapabilities='CAP_NET_BIND_SERVICE CAP_NET_ADMIN' \"$(command -v glassline)\" doctor{config}"
+    )
 }
 
 fn ports(config: &Config) -> Vec<PortFound> {
@@ -164,16 +183,26 @@ fn of_open(opened: io::Result<File>) -> Option<Fault> {
     })
 }
 
+/// The files with keys, and whether those that could be read go together.
 fn key_files(config: &mut Config, path: &Path) -> Vec<FileFound> {
-    let found = |key: config::KeyFile<'_>| {
-        let fault = config::read_key(&key.file, key.what, Accept::AnyFile).err().map(|error| match &error {
-            config::ConfigError::File(file) => of_file(file),
+    let found = |key: KeyRead| {
+        let fault = key.read.err().map(|error| match &error {
+            ConfigError::File(file) => of_file(file),
             other => Fault::Certain(other.to_string()),
         });
         let name = key.file.display().to_string();
         FileFound { command: Some(format!("ls -l {name}")), key: key.name, name, fault }
     };
-    config.key_files(path).into_iter().map(found).collect()
+    let mut all: Vec<FileFound> = config.read_keys(path, Accept::AnyFile).into_iter().map(found).collect();
+    if let Err((section, wrong)) = serve::links::check(config) {
+        all.push(FileFound {
+            key: section,
+            name: "(its links)".to_owned(),
+            fault: Some(Fault::Certain(wrong)),
+            command: Some(format!("glassline serve --test-config --config {}", path.display())),
+        });
+    }
+    all
 }
 
 fn files(config: &Config) -> Vec<FileFound> {
@@ -203,7 +232,15 @@ fn files(config: &Config) -> Vec<FileFound> {
         add(key, file.display().to_string(), read.err().map(|error| of_tls(&error)));
     }
     if let Some(folder) = config.log.access.as_deref().map(folder_of) {
-        add("log.access, its folder".to_owned(), folder.display().to_string(), of_open(File::open(folder)));
+        let opened = File::open(folder);
+        let is_missing = opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+        let fault = match of_open(opened) {
+            Some(Fault::Certain(reason)) if is_missing && is_ordinary_user(config) => {
+                Some(Fault::ForService(reason))
+            }
+            fault => fault,
+        };
+        add("log.access, its folder".to_owned(), folder.display().to_string(), fault);
     }
     if let Some(user) = &config.process.user {
         let found = privileges::find(user, config.process.group.as_deref());
@@ -237,6 +274,7 @@ fn programs(config: &Config) -> Vec<ProgramFound> {
         purpose: purpose.to_owned(),
         found: if is_there { Ok("built in".to_owned()) } else { Err("left out of this build".to_owned()) },
         is_needed,
+        is_wanted: false,
         command: format!("sudo apt install {library} && cargo build --release"),
     };
     vec![
@@ -247,6 +285,7 @@ fn programs(config: &Config) -> Vec<ProgramFound> {
                 .map(|path| path.display().to_string())
                 .ok_or_else(|| "not in PATH".to_owned()),
             is_needed: decodes,
+            is_wanted: false,
             command: "sudo apt install ffmpeg".to_owned(),
         },
         avcodec(config),
@@ -256,6 +295,8 @@ fn programs(config: &Config) -> Vec<ProgramFound> {
         built_in("libasound", "sound devices", cfg!(feature = "alsa"), listens, "libasound2-dev"),
     ]
 }
+
+const AVCODEC_PURPOSE: &str = "AAC, and decoding of the streams that are watched";
 
 /// The library that codes AAC, which is opened when it is first asked for.
 #[cfg(feature = "aac")]
@@ -271,20 +312,22 @@ fn avcodec(config: &Config) -> ProgramFound {
     };
     ProgramFound {
         name: "libavcodec".to_owned(),
-        purpose: "AAC".to_owned(),
+        purpose: AVCODEC_PURPOSE.to_owned(),
         found,
         is_needed: config.encode.values().any(|section| section.audio == Some(Audio::Aac)),
+        is_wanted: config.watch.is_some(),
         command: format!("sudo apt install {package}"),
     }
 }
 
 #[cfg(not(feature = "aac"))]
-fn avcodec(_: &Config) -> ProgramFound {
+fn avcodec(config: &Config) -> ProgramFound {
     ProgramFound {
         name: "libavcodec".to_owned(),
-        purpose: "AAC".to_owned(),
+        purpose: AVCODEC_PURPOSE.to_owned(),
         found: Err("left out of this build".to_owned()),
         is_needed: false,
+        is_wanted: config.watch.is_some(),
         command: "cargo build --release   (with the default features)".to_owned(),
     }
 }
@@ -317,6 +360,15 @@ mod tests {
         assert!(matches!(of_open(File::open("/nonexistent/a")), Some(Fault::Certain(_))));
         assert_eq!(of_open(File::open("/dev/null")), None);
         assert_eq!(folder_of("access.log".as_ref()), Path::new("."));
+    }
+
+    #[test]
+    fn what_is_watched_is_decoded_by_libavcodec_where_it_is_there() {
+        for (text, is_wanted) in [("[watch]\n", true), ("", false)] {
+            let config = Config::parse(text, "a.toml".as_ref()).unwrap();
+            let found = avcodec(&config);
+            assert_eq!((found.is_needed, found.is_wanted), (false, is_wanted), "{text:?}");
+        }
     }
 
     #[test]

@@ -147,6 +147,10 @@ pub(super) fn output(error: OutputError, given: Given<'_>) -> Error {
         OutputError::Datagrams { .. } => {
             failure::failed(error, "check the host's name, the interface and the network")
         }
+        OutputError::Lost { .. } => failure::failed(
+            error,
+            "see that the listener runs, that its port is open, that the key is the same, and that the line carries the bit rate",
+        ),
         OutputError::Destination(_) => failure::usage(error, "see glassline encode --help"),
         OutputError::Target(error) => target(error),
         OutputError::Push { ref failure, .. } => {

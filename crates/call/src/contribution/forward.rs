@@ -4,9 +4,10 @@ use super::outgoing::{Outgoing, Pushed};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, Seams};
 use glassline_media::container::ts::PACKET_BYTES;
-use glassline_streams::{Entering, Read, Streams, Subscription};
-use std::sync::Arc;
+use glassline_streams::{Entering, Read, Streams};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
@@ -15,6 +16,8 @@ use std::time::Duration;
 const READ_BYTES: usize = 256 * PACKET_BYTES;
 /// How often it is looked for a stream that is not there, or a link.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often in a row a stream may fail to be read: the system may have no memory for a moment.
+const READ_TRIES: u32 = 10;
 
 /// The thread. Dropping it ends it.
 pub(super) struct Forward {
@@ -27,6 +30,15 @@ struct Shared {
     is_stopping: AtomicBool,
     /// Times that the link was too slow for the stream and it went on at the newest key frame.
     moved_forward: AtomicU64,
+    /// Why it has ended by itself.
+    error: OnceLock<String>,
+}
+
+impl Shared {
+    fn fail(&self, why: String) {
+        tracing::error!("{why}; a reload tries again");
+        self.error.get_or_init(|| why);
+    }
 }
 
 /// Wakes the thread when the stream has grown.
@@ -46,8 +58,13 @@ impl Forward {
         let thread = thread::Builder::new().name("link forward".into());
         let thread = thread.spawn(move || run(&streams, &name, &outgoing, &own));
         let thread =
-            thread.inspect_err(|error| tracing::error!(%error, "no thread to send a stream on")).ok();
-        Forward { shared, thread }
+            thread.inspect_err(|error| shared.fail(format!("no thread to send a stream on: {error}")));
+        Forward { thread: thread.ok(), shared }
+    }
+
+    /// Why it has ended by itself, if it has.
+    pub(super) fn error(&self) -> Option<&str> {
+        self.shared.error.get().map(String::as_str)
     }
 
     pub(super) fn moved_forward(&self) -> u64 {
@@ -55,11 +72,20 @@ impl Forward {
     }
 }
 
+impl Forward {
+    /// Has it end, and does not wait for that.
+    pub(super) fn stop(&self) {
+        self.shared.is_stopping.store(true, Ordering::Release);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
 impl Drop for Forward {
     fn drop(&mut self) {
-        self.shared.is_stopping.store(true, Ordering::Release);
+        self.stop();
         if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
             let _ = thread.join();
         }
     }
@@ -74,21 +100,35 @@ fn run(streams: &Arc<Streams>, name: &StreamName, outgoing: &Outgoing, shared: &
         }
         // The newest key frame, which a peer that has just come begins with.
         match streams.subscribe(name, Entering::Newest, waker.clone()) {
-            Some(subscription) if subscription.mux() == Mux::MpegTs => {
-                follow(subscription, outgoing, shared, &mut has_begun);
+            Some(mut subscription) if subscription.mux() == Mux::MpegTs => {
+                let read = |buffer: &mut [u8]| subscription.read(buffer);
+                if let Err(error) = follow(read, outgoing, shared, &mut has_begun) {
+                    return shared.fail(format!("{name} cannot be read and is sent on no longer: {error}"));
+                }
             }
             _ => thread::park_timeout(LOOK_AGAIN),
         }
     }
 }
 
-/// Sends the stream until it has ended, or the peer has to begin anew.
-fn follow(mut subscription: Subscription, outgoing: &Outgoing, shared: &Shared, has_begun: &mut bool) {
+/// Sends the stream that `read` gives until it has ended, or the peer has to begin anew.
+///
+/// # Errors
+/// The last of many in a row by which it could not be read.
+fn follow(
+    mut read: impl FnMut(&mut [u8]) -> io::Result<Read>,
+    outgoing: &Outgoing,
+    shared: &Shared,
+    has_begun: &mut bool,
+) -> io::Result<()> {
+    let mut failures = 0;
     let mut buffer = vec![0; READ_BYTES];
     let mut out = Vec::new();
     let (mut joinable, mut seams) = (false, None);
     while !shared.is_stopping.load(Ordering::Acquire) {
-        match subscription.read(&mut buffer) {
+        let found = read(&mut buffer);
+        failures = if found.is_err() { failures + 1 } else { 0 };
+        match found {
             Ok(Read::Entered { prelude, .. }) => {
                 out.extend_from_slice(&prelude);
                 joinable = true;
@@ -105,12 +145,12 @@ fn follow(mut subscription: Subscription, outgoing: &Outgoing, shared: &Shared, 
                 if !out.is_empty() {
                     match outgoing.push(&out, joinable) {
                         Pushed::Sent => (joinable, *has_begun) = (false, true),
-                        Pushed::LeftOut => return,
+                        Pushed::LeftOut => return Ok(()),
                         Pushed::Full => {
                             shared.moved_forward.fetch_add(1, Ordering::Relaxed);
                             // There is room when older packets have left or are given up.
                             thread::park_timeout(LOOK_AGAIN);
-                            return;
+                            return Ok(());
                         }
                     }
                 }
@@ -121,11 +161,17 @@ fn follow(mut subscription: Subscription, outgoing: &Outgoing, shared: &Shared, 
                 shared.moved_forward.fetch_add(1, Ordering::Relaxed);
             }
             Ok(Read::Pending) => thread::park_timeout(LOOK_AGAIN),
-            Ok(Read::Ended) => return,
+            Ok(Read::Ended) => return Ok(()),
+            Err(error) if failures >= READ_TRIES => return Err(error),
             Err(error) => {
                 tracing::debug!(%error, "a stream that is sent on cannot be read");
                 thread::park_timeout(LOOK_AGAIN);
             }
         }
     }
+    Ok(())
 }
+
+#[cfg(test)]
+#[path = "forward_tests.rs"]
+mod tests;

@@ -15,6 +15,7 @@
 
 mod forward;
 mod incoming;
+mod lookup;
 mod outgoing;
 mod output;
 mod packets;

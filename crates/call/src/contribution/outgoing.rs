@@ -6,12 +6,15 @@ use crate::link::Link;
 use crate::link::session::{Served, Service};
 use bytes::Bytes;
 use glassline_transport::link::{Error as LinkError, Event, MessageId, Options, Outcome, PathStatistics};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often it is looked whether the link is still there.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often a push that waits for room looks whether it may go on waiting.
+const ROOM_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Sends packets on each link of its session, one at a time.
 #[derive(Debug)]
@@ -22,11 +25,15 @@ pub struct Outgoing {
     state: Mutex<State>,
     /// Told when a link is up or gone, and at the end.
     changed: Condvar,
+    /// Told when a message has ended.
+    finished: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     link: Option<Link>,
+    /// Messages that the link has taken and that have not ended, and when it took them.
+    under_way: BTreeMap<MessageId, Instant>,
     /// The peer has got a place to join on this link, and everything since.
     has_begun: bool,
     /// Something that the peer needs was left out or given up since [`Outgoing::take_key_frame_wish`] was asked last.
@@ -48,8 +55,12 @@ pub struct OutgoingFigures {
     pub late: u64,
     /// Runs of packets that were left out, since there was no link, no room, or no place to join yet.
     pub left_out: u64,
+    /// Messages that were under way when a link was lost: the peer may lack them.
+    pub torn: u64,
     /// Links that have been up.
     pub links: u64,
+    /// There is nothing more to send, and each message has arrived or was given up while the link was still up.
+    pub is_finished: bool,
 }
 
 /// What became of packets.
@@ -72,6 +83,7 @@ impl Outgoing {
             twice,
             state: Mutex::default(),
             changed: Condvar::new(),
+            finished: Condvar::new(),
         })
     }
 
@@ -81,23 +93,41 @@ impl Outgoing {
 
     /// Sends whole packets, or leaves them out; never waits. `joinable`: a receiver can begin with them.
     pub fn push(&self, bytes: &[u8], joinable: bool) -> Pushed {
+        self.push_while(bytes, joinable, || false)
+    }
+
+    /// As [`Outgoing::push`], for a source that can wait: while `waits` says so, it waits for room on the link, and for packets that
+    /// have used up half their time, so that none becomes too old in the queue.
+    pub fn push_while(&self, bytes: &[u8], joinable: bool, waits: impl Fn() -> bool) -> Pushed {
         let mut state = self.lock();
-        let State { link, has_begun, figures, .. } = &mut *state;
-        let Some(link) = link.as_ref().filter(|_| *has_begun || joinable) else {
-            figures.left_out += 1;
-            state.wants_key_frame |= state.link.is_some();
-            return Pushed::LeftOut;
-        };
-        for message in messages(bytes) {
-            if self.send(link, Bytes::copy_from_slice(message)).is_err() {
-                *has_begun = false;
-                figures.left_out += 1;
-                state.wants_key_frame = true;
-                return Pushed::Full;
-            }
-            (figures.messages, figures.bytes) = (figures.messages + 1, figures.bytes + message.len() as u64);
+        let links = state.figures.links;
+        if state.link.is_none() || !(state.has_begun || joinable) {
+            return state.leave_out(Pushed::LeftOut);
         }
-        *has_begun = true;
+        for message in messages(bytes) {
+            loop {
+                // Another link begins with a place to join, not in the midst of these packets.
+                let Some(link) = state.link.as_ref().filter(|_| state.figures.links == links) else {
+                    return state.leave_out(Pushed::LeftOut);
+                };
+                let is_behind = state.is_behind(self.options.cancel_after.unwrap_or_default() / 2);
+                if !is_behind || !waits() {
+                    match self.send(link, Bytes::copy_from_slice(message)) {
+                        Ok(id) => {
+                            state.under_way.insert(id, Instant::now());
+                            break;
+                        }
+                        Err(LinkError::QueueFull { .. }) if waits() => {}
+                        Err(_) => return state.leave_out(Pushed::Full),
+                    }
+                }
+                let waited = self.finished.wait_timeout(state, ROOM_INTERVAL);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            state.figures.messages += 1;
+            state.figures.bytes += message.len() as u64;
+        }
+        state.has_begun = true;
         Pushed::Sent
     }
 
@@ -143,6 +173,7 @@ impl Outgoing {
     fn come_up(&self, link: &Link) {
         let mut state = self.lock();
         if !Outgoing::is_of(&state, link) {
+            state.tear();
             state.link = Some(link.clone());
         }
         state.figures.links += 1;
@@ -154,10 +185,43 @@ impl Outgoing {
     fn go_down(&self, link: &Link) {
         let mut state = self.lock();
         if Outgoing::is_of(&state, link) {
+            state.tear();
             (state.link, state.has_begun) = (None, false);
         }
         drop(state);
         self.changed.notify_all();
+        self.finished.notify_all();
+    }
+
+    /// Waits until all that this link has taken has ended. What is older than the deadline is given up meanwhile.
+    fn finish(&self, link: &Link) {
+        let until = Instant::now() + self.options.cancel_after.unwrap_or_default() + Duration::from_secs(1);
+        let mut state = self.lock();
+        while !state.under_way.is_empty() && !link.has_ended() && Instant::now() < until {
+            let waited = self.finished.wait_timeout(state, LOOK_AGAIN);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.figures.is_finished = Outgoing::is_of(&state, link) && state.under_way.is_empty();
+    }
+}
+
+impl State {
+    fn leave_out(&mut self, pushed: Pushed) -> Pushed {
+        self.figures.left_out += 1;
+        self.wants_key_frame |= self.link.is_some();
+        self.has_begun &= pushed != Pushed::Full;
+        pushed
+    }
+
+    /// Whether a message has been under way for so long.
+    fn is_behind(&self, age: Duration) -> bool {
+        self.under_way.first_key_value().is_some_and(|(_, sent)| sent.elapsed() >= age)
+    }
+
+    /// Messages that were under way on the link will not be heard of any more.
+    fn tear(&mut self) {
+        self.figures.torn += self.under_way.len() as u64;
+        self.under_way.clear();
     }
 }
 
@@ -178,11 +242,8 @@ impl Service for Outgoing {
         }
         let (has_ended, was_up) = (state.has_ended, Outgoing::is_of(&state, link));
         drop(state);
-        if has_ended && was_up && !link.has_ended() {
-            // What is older than the deadline is given up meanwhile. A link that ends needs no wait.
-            let patience = self.options.cancel_after.unwrap_or_default() + Duration::from_secs(1);
-            let until = Instant::now() + patience;
-            while Instant::now() < until && link.flush(LOOK_AGAIN).is_ok_and(|is_idle| !is_idle) {}
+        if has_ended && was_up {
+            self.finish(link);
         }
         self.go_down(link);
         Ok(if has_ended { Served::All } else { Served::ThisLink })
@@ -193,10 +254,17 @@ impl Service for Outgoing {
             // A peer that has restarted begins with a place to join, as a new one does.
             Event::Connected { .. } => self.come_up(link),
             Event::Closed { .. } => self.go_down(link),
-            Event::Finished { channel: CHANNEL, outcome, .. } if *outcome != Outcome::Delivered => {
+            Event::Finished { channel: CHANNEL, message, outcome } => {
                 let mut state = self.lock();
-                state.figures.late += 1;
-                state.wants_key_frame = true;
+                if Outgoing::is_of(&state, link) {
+                    state.under_way.remove(message);
+                }
+                if *outcome != Outcome::Delivered {
+                    state.figures.late += 1;
+                    state.wants_key_frame = true;
+                }
+                drop(state);
+                self.finished.notify_all();
             }
             _ => {}
         }
@@ -206,3 +274,7 @@ impl Service for Outgoing {
         true
     }
 }
+
+#[cfg(test)]
+#[path = "outgoing_tests.rs"]
+mod tests;

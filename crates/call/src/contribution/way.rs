@@ -1,8 +1,8 @@
 //! A link that runs: its session, opened again whenever it has failed.
 
+use super::lookup::Lookup;
 use crate::link::session::{Extent, Mode, Service, Session, SessionEvent, Stopper};
 use crate::link::{Endpoint, Local};
-use glassline_io::resolve;
 use glassline_media::printable;
 use glassline_media::quantity::ByteRate;
 use glassline_transport::link::{CloseReason, Settings};
@@ -64,8 +64,8 @@ pub(super) struct Runner {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
 struct Shared {
+    lookup: Arc<Lookup>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -73,12 +73,30 @@ struct Shared {
 #[derive(Default)]
 struct State {
     is_stopping: bool,
+    has_ended: bool,
     stopper: Option<Stopper>,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// No session is opened any more, and one that is up goes on.
+    fn stop_attempts(&self) {
+        self.lock().is_stopping = true;
+        self.lookup.end();
+        self.changed.notify_all();
+    }
+}
+
+/// Tells the end of a thread, whatever it comes from.
+struct EndTold(Arc<Shared>);
+
+impl Drop for EndTold {
+    fn drop(&mut self) {
+        self.0.lock().has_ended = true;
+        self.0.changed.notify_all();
     }
 }
 
@@ -89,23 +107,54 @@ impl Runner {
         service: Arc<dyn Service>,
         failed: impl Fn(&str) + Send + 'static,
     ) -> Runner {
-        let shared = Arc::new(Shared::default());
-        let own = Arc::clone(&shared);
+        Runner::start_with(way, service, failed, Lookup::new())
+    }
+
+    /// The same with a lookup of names that is not the system's.
+    pub(super) fn start_with(
+        way: Way,
+        service: Arc<dyn Service>,
+        failed: impl Fn(&str) + Send + 'static,
+        lookup: Arc<Lookup>,
+    ) -> Runner {
+        let shared = Arc::new(Shared { lookup, state: Mutex::default(), changed: Condvar::new() });
+        let own = EndTold(Arc::clone(&shared));
         let thread = thread::Builder::new().name("link way".into());
-        let thread = thread.spawn(move || live(&way, &service, &own, &failed));
+        let thread = thread.spawn(move || {
+            let own = own;
+            live(&way, &service, &own.0, &failed);
+        });
         let thread = thread.inspect_err(|error| tracing::error!(%error, "no thread for a link")).ok();
         Runner { shared, thread }
     }
 
     /// Waits until the session has ended by itself, since its service has sent all.
     pub(super) fn wait(&mut self) {
-        {
-            let mut state = self.shared.lock();
-            // A link that is not up has nothing to wait for.
-            state.is_stopping = true;
-        }
-        self.shared.changed.notify_all();
+        // A link that is not up has nothing to wait for.
+        self.shared.stop_attempts();
         self.join();
+    }
+
+    /// Has the link end, and does not wait for that.
+    pub(super) fn stop(&self) {
+        self.shared.stop_attempts();
+        if let Some(stopper) = &self.shared.lock().stopper {
+            stopper.stop();
+        }
+    }
+
+    /// Waits for the end until `until`. A thread that has not ended by then goes on by itself, and nothing waits for it any more;
+    /// returns false then.
+    pub(super) fn join_until(&mut self, until: Instant) -> bool {
+        let patience = until.saturating_duration_since(Instant::now());
+        let state = self.shared.lock();
+        let waited = self.shared.changed.wait_timeout_while(state, patience, |state| !state.has_ended);
+        let has_ended = waited.unwrap_or_else(PoisonError::into_inner).0.has_ended;
+        if has_ended {
+            self.join();
+        }
+        self.thread = None;
+        has_ended
     }
 
     fn join(&mut self) {
@@ -117,13 +166,7 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.is_stopping = true;
-        if let Some(stopper) = &state.stopper {
-            stopper.stop();
-        }
-        drop(state);
-        self.shared.changed.notify_all();
+        self.stop();
         self.join();
     }
 }
@@ -162,7 +205,8 @@ fn run(way: &Way, service: &Arc<dyn Service>, shared: &Shared) -> Result<(), Str
             (endpoint.map_err(wrong)?, Mode::Listen { once: false })
         }
         Direction::Connect { to, locals, spares } => {
-            let found = addresses(to).map_err(|error| format!("cannot find {to}: {error}"))?;
+            let Some(found) = shared.lookup.wait(to) else { return Ok(()) };
+            let found = found.map_err(|error| format!("cannot find {to}: {error}"))?;
             let endpoint = Endpoint::open(settings, &locals(&found)?).map_err(words)?;
             (endpoint, Mode::Connect { to: found, give_up: false, spares: spares.clone() })
         }
@@ -184,7 +228,7 @@ fn run(way: &Way, service: &Arc<dyn Service>, shared: &Shared) -> Result<(), Str
     loop {
         match session.next_event(TICK) {
             Some(SessionEvent::Ended) => break,
-            Some(event) => log(way, &session, event, &mut was_told),
+            Some(event) => log(way, shared, &session, event, &mut was_told),
             None => {
                 // A source that has ended before there was a link has nothing to send on it.
                 let is_up = session.statistics().iter().any(|peer| peer.is_connected);
@@ -198,19 +242,8 @@ fn run(way: &Way, service: &Arc<dyn Service>, shared: &Shared) -> Result<(), Str
     session.join().map_err(|error| error.to_string())
 }
 
-/// All addresses of `HOST:PORT`, in the order in which the link tries them.
-fn addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = text.parse() {
-        return Ok(vec![address]);
-    }
-    let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "write HOST:PORT");
-    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-    let found = resolve::resolve(host, port.parse().map_err(|_| wrong())?)?;
-    Ok(resolve::in_turns(&found))
-}
-
 /// Says what has happened. A listener that does not answer is looked for anew by its name.
-fn log(way: &Way, session: &Session, event: SessionEvent, was_told: &mut bool) {
+fn log(way: &Way, shared: &Shared, session: &Session, event: SessionEvent, was_told: &mut bool) {
     let link = &way.name;
     match event {
         SessionEvent::Connected { peer, address, .. } => {
@@ -221,7 +254,7 @@ fn log(way: &Way, session: &Session, event: SessionEvent, was_told: &mut bool) {
         SessionEvent::Resumed { peer, .. } => tracing::info!(link, peer, "the link is up again"),
         SessionEvent::Silent { peer, .. } => {
             tracing::warn!(link, peer, "nothing comes from the peer any more");
-            look_again(way, session);
+            look_again(way, shared, session);
         }
         SessionEvent::Unreachable { .. } => {
             if !std::mem::replace(was_told, true) {
@@ -230,7 +263,7 @@ fn log(way: &Way, session: &Session, event: SessionEvent, was_told: &mut bool) {
                     "the listener does not answer: is it running, is its port open, is the key the same? Trying on"
                 );
             }
-            look_again(way, session);
+            look_again(way, shared, session);
         }
         SessionEvent::Refused { .. } if !std::mem::replace(was_told, true) => {
             tracing::warn!(
@@ -266,16 +299,18 @@ fn log(way: &Way, session: &Session, event: SessionEvent, was_told: &mut bool) {
     }
 }
 
-fn look_again(way: &Way, session: &Session) {
+fn look_again(way: &Way, shared: &Shared, session: &Session) {
     let Direction::Connect { to, .. } = &way.direction else { return };
     if to.parse::<SocketAddr>().is_ok() {
         return;
     }
-    let (to, set_remote) = (to.clone(), session.remote_setter());
-    thread::spawn(move || {
-        // The resolver may be away with the network.
-        if let Ok(found) = addresses(&to) {
-            set_remote(found);
-        }
-    });
+    let set_remote = session.remote_setter();
+    // The resolver may be away with the network.
+    if let Err(error) = shared.lookup.ask(to, move |found| set_remote(found.to_vec())) {
+        tracing::warn!(link = way.name, %error, "the listener's name is not looked for anew");
+    }
 }
+
+#[cfg(test)]
+#[path = "way_tests.rs"]
+mod tests;

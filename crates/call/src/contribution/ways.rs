@@ -9,7 +9,10 @@ use glassline_streams::Streams;
 use glassline_streams::status::{Companion, OutputStatus, SourceStatus};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long the end of links takes at most, of all together: a session's own farewell takes four seconds where the peer is silent.
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// What a link of a server is for.
 #[derive(Clone, Debug)]
@@ -48,9 +51,8 @@ struct Running {
     stream: StreamName,
     url: String,
     end: End,
-    /// Ends before what it runs on does.
     forward: Option<Forward>,
-    _runner: Runner,
+    runner: Runner,
 }
 
 enum End {
@@ -59,28 +61,80 @@ enum End {
 }
 
 /// Keeps links running. Dropping it ends them.
-#[derive(Default)]
-pub struct Ways(Mutex<Vec<Running>>);
+pub struct Ways {
+    /// Held for moments only: figures are read under it by threads that serve viewers.
+    running: Mutex<Vec<Running>>,
+    /// Held while links are begun or waited for, so that one change comes after the other.
+    changing: Mutex<()>,
+    end_max: Duration,
+}
+
+impl Default for Ways {
+    fn default() -> Ways {
+        Ways::ending_within(END_MAX)
+    }
+}
+
+impl Drop for Ways {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
 
 impl Ways {
-    fn lock(&self) -> MutexGuard<'_, Vec<Running>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ending_within(end_max: Duration) -> Ways {
+        Ways { running: Mutex::default(), changing: Mutex::default(), end_max }
     }
 
-    /// Has the links that are `wanted` and no others; those that are there already go on. Waits for the end of others.
+    fn lock(&self) -> MutexGuard<'_, Vec<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the links that are `wanted` and no others; those that are there already go on, and one that has failed for good begins
+    /// anew. Waits for the end of others, some
+    /// seconds at most.
     pub fn arrange(&self, streams: &Arc<Streams>, wanted: Vec<Wanted>) {
-        let mut running = self.lock();
-        running.retain(|running| wanted.iter().any(|wanted| wanted.identity == running.identity));
+        let _change = self.change();
+        let is_wanted = |running: &Running| wanted.iter().any(|wanted| wanted.identity == running.identity);
+        let doomed =
+            self.lock().extract_if(.., |running| !is_wanted(running) || running.has_failed()).collect();
+        self.wait_for_the_end(doomed);
         for wanted in wanted {
-            if !running.iter().any(|running| running.identity == wanted.identity) {
-                running.push(Running::start(streams, wanted));
+            let is_there = self.lock().iter().any(|running| running.identity == wanted.identity);
+            if !is_there {
+                let begun = Running::start(streams, wanted);
+                self.lock().push(begun);
             }
         }
     }
 
-    /// Ends all of them.
+    /// Ends all of them. Waits for that, some seconds at most.
     pub fn end(&self) {
-        self.lock().clear();
+        let _change = self.change();
+        let doomed = std::mem::take(&mut *self.lock());
+        self.wait_for_the_end(doomed);
+    }
+
+    /// Ends those links side by side.
+    fn wait_for_the_end(&self, doomed: Vec<Running>) {
+        let until = Instant::now() + self.end_max;
+        for running in &doomed {
+            running.stop();
+        }
+        for Running { forward, mut runner, url, .. } in doomed {
+            // It ends before what it runs on does.
+            drop(forward);
+            if !runner.join_until(until) {
+                tracing::warn!(
+                    link = url,
+                    "the link has not ended in time; what goes on does not wait for it"
+                );
+            }
+        }
     }
 }
 
@@ -93,27 +147,40 @@ impl Running {
                 let told = Arc::clone(&incoming);
                 let runner =
                     Runner::start(way, Arc::clone(&incoming) as _, move |why| told.fail(why.to_owned()));
-                Running { identity, stream, url, end: End::In(incoming), forward: None, _runner: runner }
+                Running { identity, stream, url, end: End::In(incoming), forward: None, runner }
             }
             Use::Output { deadline, twice } => {
                 let outgoing = Outgoing::new(deadline, twice);
                 let runner = Runner::start(way, Arc::clone(&outgoing) as _, |_| {});
                 let forward = Some(Forward::start(streams, &stream, &outgoing));
-                Running { identity, stream, url, end: End::Out(outgoing), forward, _runner: runner }
+                Running { identity, stream, url, end: End::Out(outgoing), forward, runner }
             }
         }
+    }
+
+    /// Has it end, and does not wait for that.
+    fn stop(&self) {
+        if let Some(forward) = &self.forward {
+            forward.stop();
+        }
+        self.runner.stop();
+    }
+
+    fn has_failed(&self) -> bool {
+        self.forward.as_ref().is_some_and(|forward| forward.error().is_some())
     }
 
     fn output(&self) -> Option<OutputStatus> {
         let End::Out(outgoing) = &self.end else { return None };
         let figures = outgoing.figures();
+        let failure = self.forward.as_ref().and_then(Forward::error).map(str::to_owned);
         Some(OutputStatus {
             url: self.url.clone(),
-            sending: figures.is_up && figures.messages > 0,
-            error: (!figures.is_up).then(|| "the listener is not there".to_owned()),
+            sending: figures.is_up && figures.messages > 0 && failure.is_none(),
+            error: failure.or_else(|| (!figures.is_up).then(|| "the listener is not there".to_owned())),
             datagrams: figures.messages,
             bytes: figures.bytes,
-            errors: figures.late + figures.left_out,
+            errors: figures.late + figures.left_out + figures.torn,
             moved_forward: self.forward.as_ref().map_or(0, Forward::moved_forward),
         })
     }
@@ -133,3 +200,7 @@ impl Companion for Ways {
         self.lock().iter().filter(|running| running.stream == *name).filter_map(Running::output).collect()
     }
 }
+
+#[cfg(test)]
+#[path = "ways_tests.rs"]
+mod tests;

@@ -9,6 +9,8 @@ pub enum Fault {
     Certain(String),
     /// This user may not find out; the server may be another one.
     NotForThisUser(String),
+    /// It is so for this user, and a service manager may arrange it before it starts the server.
+    ForService(String),
 }
 
 /// An address that is listened on.
@@ -73,6 +75,8 @@ pub struct ProgramFound {
     pub found: Result<String, String>,
     /// Whether the configuration cannot do without it.
     pub is_needed: bool,
+    /// Whether the configuration makes use of it and works without it.
+    pub is_wanted: bool,
     /// What to type to get it.
     pub command: String,
 }

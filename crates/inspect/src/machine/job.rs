@@ -12,6 +12,11 @@ pub struct Job {
     /// Whether root starts the server, by the configuration, and this process is another user's: what this process may not do
     /// says nothing then.
     pub is_for_root: bool,
+    /// Whether this process is of a user that is not root, and the configuration names no other: a service manager may allow the
+    /// server what this user may not do.
+    pub is_ordinary_user: bool,
+    /// The command that looks from within a service that may do that.
+    pub in_service: String,
     /// Threads that serve viewers.
     pub workers: usize,
     /// Open descriptors.
@@ -62,6 +67,8 @@ impl Default for Job {
             is_configured: true,
             as_root: "sudo glassline doctor".to_owned(),
             is_for_root: false,
+            is_ordinary_user: false,
+            in_service: "sudo systemd-run --pipe glassline doctor".to_owned(),
             workers: 1,
             descriptors: Descriptors::default(),
             memory_bytes: 0,

@@ -179,17 +179,19 @@ fn files_and_programs_fail_where_the_configuration_needs_them() {
     let hidden = file(Some(Fault::NotForThisUser("denied".into())));
     let row = row(&Machine::silent(), &hidden, &Trials::default(), check);
     assert!(row.state == State::Better && row.now == "unknown: denied", "{row:?}");
-    for (is_configured, is_needed, found, expected) in [
-        (true, true, Ok("5.1"), State::Ok),
-        (true, true, Err("not in PATH"), State::Fails),
-        (true, false, Err("not in PATH"), State::Ok),
-        (false, false, Err("not in PATH"), State::Better),
+    for (is_configured, is_needed, is_wanted, found, expected) in [
+        (true, true, false, Ok("5.1"), State::Ok),
+        (true, true, true, Err("not in PATH"), State::Fails),
+        (true, false, false, Err("not in PATH"), State::Ok),
+        (true, false, true, Err("not in PATH"), State::Better),
+        (false, false, false, Err("not in PATH"), State::Better),
     ] {
         let program = ProgramFound {
             name: "ffmpeg".into(),
             purpose: "films".into(),
             found: found.map(str::to_owned).map_err(str::to_owned),
             is_needed,
+            is_wanted,
             command: "sudo apt install ffmpeg".into(),
         };
         let job = Job { is_configured, programs: vec![program], ..Job::default() };
@@ -366,6 +368,37 @@ fn pages_and_batches_come_with_what_was_measured() {
     };
     assert_eq!(state(&reserved("511"), &barred, "vm.nr_hugepages"), State::Better);
     assert_eq!(state(&reserved("512"), &barred, "vm.nr_hugepages"), State::Ok);
+}
+
+#[test]
+fn what_a_service_may_be_allowed_is_no_failure_for_an_ordinary_user() {
+    let job = Job {
+        is_ordinary_user: true,
+        in_service: "sudo systemd-run --pipe doctor".into(),
+        marks: Some(Err("not permitted".into())),
+        ports: vec![PortFound {
+            key: "listen".into(),
+            address: "0.0.0.0:80".parse().unwrap(),
+            is_udp: false,
+            problem: Some(Problem::NotAllowed { is_started_as_root: false }),
+        }],
+        files: vec![FileFound {
+            key: "log.access, its folder".into(),
+            name: "/var/log/glassline".into(),
+            fault: Some(Fault::ForService("No such file".into())),
+            command: Some("ls".into()),
+        }],
+        ..Job::default()
+    };
+    for check in ["marks", "port TCP 0.0.0.0:80 (listen)", "log.access, its folder"] {
+        let row = row(&Machine::silent(), &job, &Trials::default(), check);
+        assert!(row.state == State::Better && row.now.starts_with("unknown: "), "{row:?}");
+        assert_eq!(row.command.as_ref(), Some(&job.in_service));
+    }
+    let job = Job { is_ordinary_user: false, ..job };
+    for check in ["marks", "port TCP 0.0.0.0:80 (listen)"] {
+        assert_eq!(state(&Machine::silent(), &job, check), State::Fails);
+    }
 }
 
 #[test]

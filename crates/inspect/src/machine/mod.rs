@@ -31,10 +31,12 @@ pub fn judge(machine: &Machine, job: &Job, trials: &Trials, now: Utc) -> Vec<Row
     rows.extend(system::rows(machine, job, trials));
     rows.extend(sockets::rows(machine, job, trials));
     rows.extend(network::rows(machine, job));
-    for command in
-        rows.iter_mut().filter_map(|row| row.command.as_mut()).filter(|command| *command == row::AS_ROOT)
-    {
-        command.clone_from(&job.as_root);
+    for command in rows.iter_mut().filter_map(|row| row.command.as_mut()) {
+        match command.as_str() {
+            row::AS_ROOT => command.clone_from(&job.as_root),
+            row::IN_SERVICE => command.clone_from(&job.in_service),
+            _ => {}
+        }
     }
     rows
 }

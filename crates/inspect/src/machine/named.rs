@@ -2,7 +2,7 @@
 
 use super::facts::{CertificateFound, Fault, FileFound, PortFound, Problem, ProgramFound};
 use super::job::Job;
-use super::row::{AS_ROOT, Row, State, better_unless};
+use super::row::{AS_ROOT, IN_SERVICE, Row, State, better_unless};
 use glassline_media::Utc;
 
 /// A certificate is renewed a month before its end by most programs that do so; two weeks before it that has failed.
@@ -12,14 +12,14 @@ const DAY_SECONDS: i64 = 86_400;
 /// The rows of all of them.
 pub(super) fn rows(job: &Job, now: Utc) -> Vec<Row> {
     let now_seconds = i64::try_from(now.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX);
-    let ports = job.ports.iter().map(port);
+    let ports = job.ports.iter().map(|found| port(found, job.is_ordinary_user));
     let certificates = job.certificates.iter().map(|found| certificate(found, now_seconds));
     let files = job.files.iter().map(file);
     let programs = job.programs.iter().map(|found| program(found, job.is_configured));
     ports.chain(certificates).chain(files).chain(programs).collect()
 }
 
-fn port(found: &PortFound) -> Row {
+fn port(found: &PortFound, is_ordinary_user: bool) -> Row {
     let PortFound { key, address, is_udp, problem } = found;
     let protocol = if *is_udp { "UDP" } else { "TCP" };
     let check = format!("port {protocol} {address} ({key})");
@@ -37,6 +37,14 @@ fn port(found: &PortFound) -> Row {
             row("unknown: only root may try, and root starts the server", State::Better)
                 .command(AS_ROOT)
                 .worth("whether the port is free is known then")
+        }
+        Some(Problem::NotAllowed { .. }) if is_ordinary_user => {
+            row("unknown: not allowed for this user, and a service may be", State::Better)
+                .command(IN_SERVICE)
+                .worth(
+                    "the server starts where it has the capability: by systemd with AmbientCapabilities=CAP_NET_BIND_SERVICE \
+                     (examples/glassline.service), or by sudo setcap cap_net_bind_service+ep \"$(command -v glassline)\"",
+                )
         }
         Some(Problem::NotAllowed { .. }) => row("not allowed for this user", State::Fails)
             .command("sudo setcap cap_net_bind_service+ep \"$(command -v glassline)\"")
@@ -87,9 +95,11 @@ fn certificate(found: &CertificateFound, now_seconds: i64) -> Row {
                 .command(renew)
                 .worth("browsers refuse every connection from its last day on; the server reads renewed files by itself")
         }
-        Err(Fault::NotForThisUser(reason)) => row(format!("unknown: {reason}"), State::Better)
-            .command(AS_ROOT)
-            .worth("this user may not read it; the one that starts the server must"),
+        Err(Fault::NotForThisUser(reason) | Fault::ForService(reason)) => {
+            row(format!("unknown: {reason}"), State::Better)
+                .command(AS_ROOT)
+                .worth("this user may not read it; the one that starts the server must")
+        }
         Err(Fault::Certain(reason)) => row(reason.clone(), State::Fails)
             .command(format!("ls -l {file}   (docs/certificates.md says how to make one)"))
             .worth("the server does not start"),
@@ -101,6 +111,7 @@ fn file(found: &FileFound) -> Row {
     let row = |now: String, state| {
         let row = Row::new(format!("{key} {name}"), now, "there, and usable for this user").state(state);
         match (command, state) {
+            _ if matches!(fault, Some(Fault::ForService(_))) => row.command(IN_SERVICE),
             (_, State::Better) => row.command(AS_ROOT),
             (Some(command), _) => row.command(command),
             (None, _) => row,
@@ -110,6 +121,10 @@ fn file(found: &FileFound) -> Row {
         None => row("good".to_owned(), State::Ok),
         Some(Fault::NotForThisUser(reason)) => row(format!("unknown: {reason}"), State::Better)
             .worth("this user may not find out; the one that starts the server must"),
+        Some(Fault::ForService(reason)) => row(format!("unknown: {reason}"), State::Better).worth(
+            "the server starts where it is there: systemd makes it with LogsDirectory= (examples/glassline.service), and otherwise \
+             it has to be made for the server's user",
+        ),
         Some(Fault::Certain(reason)) => {
             row(reason.clone(), State::Fails).worth("what the configuration names does not work")
         }
@@ -117,9 +132,10 @@ fn file(found: &FileFound) -> Row {
 }
 
 fn program(found: &ProgramFound, is_configured: bool) -> Row {
-    let ProgramFound { name, purpose, found, is_needed, command } = found;
+    let ProgramFound { name, purpose, found, is_needed, is_wanted, command } = found;
     let wanted = match (is_needed, is_configured) {
         (true, _) => format!("there: the configuration needs it for {purpose}"),
+        (false, true) if *is_wanted => format!("there for {purpose}"),
         (false, true) => format!("there for {purpose}, which this configuration does not use"),
         (false, false) => format!("there for {purpose}"),
     };
@@ -128,8 +144,8 @@ fn program(found: &ProgramFound, is_configured: bool) -> Row {
         Err(reason) => {
             let state = match (is_needed, is_configured) {
                 (true, _) => State::Fails,
-                (false, true) => State::Ok,
-                (false, false) => State::Better,
+                (false, true) if !is_wanted => State::Ok,
+                (false, _) => State::Better,
             };
             Row::new(name, reason, wanted)
                 .state(state)

@@ -6,6 +6,9 @@ use serde::Serialize;
 /// Stands for [`super::Job::as_root`] until all rows are there.
 pub(super) const AS_ROOT: &str = "as root";
 
+/// Stands for [`super::Job::in_service`] in the same way.
+pub(super) const IN_SERVICE: &str = "in a service";
+
 /// How good something is for the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,7 +1,7 @@
 //! Kernel, descriptors, processors, memory, clock.
 
 use super::job::{Descriptors, Job};
-use super::row::{Row, State, better_unless, of_known};
+use super::row::{IN_SERVICE, Row, State, better_unless, of_known};
 use super::trials::Trials;
 use glassline_io::machine::{Known, Machine, parse};
 use glassline_media::stamps::ClockAccuracy;
@@ -36,7 +36,7 @@ pub(super) fn rows(machine: &Machine, job: &Job, trials: &Trials) -> Vec<Row> {
     if job.concerns(job.takes_raw_video) {
         rows.extend([huge_pages(machine), reserved_pages(machine), ptp(machine)]);
     }
-    rows.extend(job.marks.as_ref().map(|found| marks(found, job.is_for_root)));
+    rows.extend(job.marks.as_ref().map(|found| marks(found, job)));
     rows
 }
 
@@ -269,10 +269,19 @@ fn clock_source(machine: &Machine) -> Row {
     })
 }
 
-fn marks(found: &Result<(), String>, is_for_root: bool) -> Row {
+fn marks(found: &Result<(), String>, job: &Job) -> Row {
     let (check, wanted) = ("marks on connections (SO_MARK)", "allowed: the configuration marks viewers");
     match found {
-        Err(_) if is_for_root => Row::new(check, STARTED_BY_ROOT, wanted),
+        Err(_) if job.is_for_root => Row::new(check, STARTED_BY_ROOT, wanted),
+        Err(reason) if job.is_ordinary_user => {
+            Row::new(check, format!("unknown: not allowed for this user ({reason}), and a service may be"), wanted)
+                .state(State::Better)
+                .command(IN_SERVICE)
+                .worth(
+                    "the server starts where it has the capability: by systemd with AmbientCapabilities=CAP_NET_ADMIN \
+                     (examples/glassline.service), or by sudo setcap cap_net_admin+ep \"$(command -v glassline)\"",
+                )
+        }
         Ok(()) => Row::new(check, "allowed", wanted),
         Err(reason) => Row::new(check, format!("not allowed: {reason}"), wanted)
             .state(State::Fails)

@@ -73,6 +73,14 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A link was opened, and the peer does not have all of the stream.
+    #[error("{name}: {what}")]
+    Lost {
+        /// The target.
+        name: String,
+        /// What has not arrived, and why.
+        what: String,
+    },
     /// A server has refused the stream, or was not reached.
     #[error("{name}: {failure}{said}")]
     Push {

@@ -47,12 +47,16 @@ struct Cells {
 }
 
 impl StatusHandle {
-    pub(super) fn new(name: &str) -> StatusHandle {
+    /// Of the output that is called `name`.
+    #[must_use]
+    pub fn new(name: &str) -> StatusHandle {
         let (bytes, left_out) = (AtomicU64::new(0), AtomicU64::new(0));
         StatusHandle(Arc::new(Cells { name: name.to_owned(), state: Mutex::default(), bytes, left_out }))
     }
 
-    pub(super) fn name(&self) -> &str {
+    /// What the output is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
         &self.0.name
     }
 
