@@ -120,8 +120,8 @@ pub(super) struct RenditionIndex {
 
 /// How long what waits in a look-ahead is still coded for where the encoder is told to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
-/// Pictures that may wait while others are let first.
-const WAITING_FEW: usize = 3;
+/// Pictures that may wait while others are let first: more, and some would be left out soon.
+const WAITING_FEW: usize = 8;
 /// How often the system is asked how right its wall clock is.
 const ACCURACY_INTERVAL: Duration = Duration::from_secs(10);
 
