@@ -22,8 +22,7 @@ pub(super) const OPENED: &str = "slow";
 const START: usize = 2;
 /// The slowest: `veryslow`. `placebo` is no better to look at.
 const SLOWEST: usize = 8;
-/// How much time presets take, relative to each other: measured with 720p and one slice a thread. An error of a third delays a step, or
-/// takes it back.
+/// About how much time presets take, relative to each other: an estimate. Where it is wrong a step comes late, or is taken back.
 const COSTS: [f64; SLOWEST + 1] = [1.0, 1.4, 1.9, 2.6, 3.3, 3.9, 5.6, 9.5, 15.0];
 /// A step gets this long to help before the next.
 const STEP_INTERVAL: Duration = Duration::from_millis(300);
@@ -70,9 +69,7 @@ impl Auto {
     pub(super) fn poll(&mut self, dropped: u64, load: f64, now: Time) -> Option<&'static str> {
         let drops = dropped > std::mem::replace(&mut self.dropped, dropped);
         self.loads.push_back((now, load));
-        let longest = self.patience.get(self.at + 1).copied().unwrap_or(CALM).min(CALM);
-        while self.loads.len() > RECENT && self.loads.front().is_some_and(|(at, _)| now.since(*at) > longest)
-        {
+        while self.loads.len() > RECENT && self.loads.front().is_some_and(|(at, _)| now.since(*at) > CALM) {
             self.loads.pop_front();
         }
         let since = now.since(self.stepped);

@@ -22,6 +22,7 @@ use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, inject};
 use glassline_media::bitstream::h264::write_capture;
 use glassline_media::container::ts::{MuxSettings, Muxer};
+use glassline_media::quantity::Bitrate;
 use glassline_media::stamps::{ClockAccuracy, Previous, Record};
 use glassline_media::{AccessUnit, Codec, FrameRate, Picture, Size, Stage, Stamps, Ticks, Time, Utc};
 use std::sync::Arc;
@@ -288,7 +289,9 @@ impl Pipeline {
             return Ok(true);
         }
         let wanted = preset.clone().unwrap_or_else(|| self.settings.preset.clone());
-        let coding = Settings { preset: wanted, ..self.settings.clone() };
+        // As it is by now, for which the change was agreed to.
+        let bitrate = Bitrate::from_bits_per_second(self.video.bitrate_bps());
+        let coding = Settings { preset: wanted, bitrate, ..self.settings.clone() };
         let format = Format { size, rate, ..self.format };
         if let Err(error) = coding.x264(format, self.common_keys).check() {
             tracing::warn!(

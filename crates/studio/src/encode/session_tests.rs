@@ -568,6 +568,25 @@ fn what_x264_does_not_take_is_refused_and_the_encoder_goes_on() {
 }
 
 #[test]
+fn a_change_is_judged_by_the_bit_rate_that_holds() {
+    // Level 1.3 has 768 kbit/s, and a quarter more in profile high alone, which `ultrafast` is not.
+    let (level, bitrate) = ("1.3".parse().ok(), Bitrate::from_bits_per_second(900_000));
+    let settings = Settings { level, bitrate, preset: "veryfast".to_owned(), ..small() };
+    let mut fed = Fed::start(&[settings], None);
+    (0..10).for_each(|_| fed.push());
+    fed.wait(0, 10);
+    assert!(fed.controls.set_preset(0, "ultrafast").is_err());
+    fed.controls.set_bitrate(0, Bitrate::from_bits_per_second(300_000)).unwrap();
+    fed.push();
+    fed.wait(0, 11);
+    fed.controls.set_preset(0, "ultrafast").unwrap();
+    (0..5).for_each(|_| fed.push());
+    let status = fed.controls.clone();
+    assert_eq!(units(&fed.finish()[0]).0.len(), 16);
+    assert_eq!(status.status()[0].preset, "ultrafast");
+}
+
+#[test]
 fn another_preset_of_a_look_ahead_begins_nothing_anew() {
     let mut fed = Fed::start_shifted(&[slow()], None, Ticks(7_200));
     (0..30).for_each(|_| fed.push());
