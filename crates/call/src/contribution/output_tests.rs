@@ -5,7 +5,7 @@ use crate::link::session::{Extent, Mode, Served, Service, Session};
 use crate::link::{Endpoint, Link, Local};
 use glassline_media::container::ts::{PACKET_BYTES, SYNC_BYTE};
 use glassline_test_support::wait::{PATIENCE, until};
-use glassline_transport::link::{Credentials, Event, Key, Options, Settings};
+use glassline_transport::link::{Credentials, Error, Event, Key, Options, Settings};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -33,9 +33,12 @@ impl Service for Peer {
 
     fn serve(&self, link: &Link) -> io::Result<Served> {
         let channel = if self.takes { CHANNEL } else { CHANNEL + 1 };
-        while !link.has_ended() && !self.has_ended.load(Ordering::Relaxed) {
-            if let Ok(Some(message)) = link.receive_message(channel, Duration::from_millis(20)) {
-                self.bytes.fetch_add(message.bytes.len(), Ordering::Relaxed);
+        // What has arrived is there to be read after the link's end, too: the end comes when all of it has been.
+        while !self.has_ended.load(Ordering::Relaxed) {
+            match link.receive_message(channel, Duration::from_millis(20)) {
+                Ok(Some(message)) => _ = self.bytes.fetch_add(message.bytes.len(), Ordering::Relaxed),
+                Err(Error::Closed) => break,
+                Ok(None) | Err(_) => {}
             }
         }
         Ok(Served::ThisLink)
