@@ -141,7 +141,7 @@ pub(crate) struct EncodeOptions {
     #[serde(deserialize_with = "serde_text::one")]
     pub(crate) deinterlace: Deinterlace,
     /// One of several versions from one capture, each with its own size, frame rate and bit rate, behind which options of
-    /// its own may stand: 1280x720@50:2M+160k;look-ahead=2s;preset=slow (+160k is its audio's bit rate). Its outputs are
+    /// its own may stand: 1280x720@50:2M+160k;look-ahead=2s;preset=slow (+160k is its audio's bit rate; look-ahead=0s: without delay). Its outputs are
     /// NAME-720p50.ts and so on, or contain {rendition} or {index}; udp:// ports go up by two
     #[arg(long = "rendition", value_name = "WxH@RATE:BITRATE", conflicts_with = "bitrate")]
     #[serde(deserialize_with = "serde_text::list")]

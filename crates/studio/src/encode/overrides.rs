@@ -75,15 +75,20 @@ impl Overrides {
         }
     }
 
-    /// How the rendition's pictures are coded, where `all` says how those of all are.
+    /// How the rendition's pictures are coded, where `all` says how those of all are. With `look-ahead=0s` it is coded without delay
+    /// though others are not: B-frames, which delay too, are then those alone that it asks for itself.
     pub(super) fn settings(&self, bitrate: Bitrate, all: &Settings) -> Settings {
+        let (look_ahead, bframes) = match self.look_ahead {
+            Some(Duration::ZERO) => (None, None),
+            own => (own.or(all.look_ahead), all.bframes),
+        };
         Settings {
             bitrate,
             preset: self.preset.clone().unwrap_or_else(|| all.preset.clone()),
             vbv: self.vbv.unwrap_or(all.vbv),
             threads: self.threads.unwrap_or(all.threads),
-            look_ahead: self.look_ahead.or(all.look_ahead),
-            bframes: self.bframes.or(all.bframes),
+            look_ahead,
+            bframes: self.bframes.or(bframes),
             tune: self.tune.or(all.tune),
             profile: self.profile.or(all.profile),
             level: self.level.or(all.level),
@@ -153,6 +158,18 @@ mod tests {
         };
         assert_eq!(one.settings(bitrate, &all), expected);
         assert_eq!(Overrides::default().settings(bitrate, &all), Settings { bitrate, ..all });
+    }
+
+    #[test]
+    fn one_rendition_may_be_without_the_delay_of_the_others() {
+        let look_ahead = Some(Duration::from_secs(2));
+        let all = Settings { look_ahead, bframes: Some(3), tune: Some(Tune::Film), ..Settings::default() };
+        let bitrate = Bitrate::from_bits_per_second(500_000);
+        let hall = own("look-ahead=0s").unwrap().settings(bitrate, &all);
+        assert_eq!(hall, Settings { bitrate, look_ahead: None, bframes: None, ..all.clone() });
+        assert!(!hall.is_delayed());
+        assert_eq!(own("preset=slow").unwrap().settings(bitrate, &all).look_ahead, look_ahead);
+        assert_eq!(own("look-ahead=0s;bframes=1").unwrap().settings(bitrate, &all).bframes, Some(1));
     }
 
     #[test]

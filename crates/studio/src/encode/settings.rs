@@ -94,9 +94,9 @@ impl Settings {
     /// Whether pictures wait for others, and how.
     pub(super) fn look_ahead(&self, rate: FrameRate) -> Option<LookAhead> {
         let time = match (self.look_ahead, self.bframes) {
-            (Some(time), _) => time,
-            (None, Some(1..)) => Duration::ZERO,
-            (None, _) => return None,
+            (Some(time), _) if !time.is_zero() => time,
+            (_, Some(1..)) => Duration::ZERO,
+            _ => return None,
         };
         // More than x264 takes is refused by it, with the reason.
         let asked = pictures_of(time, rate);
@@ -124,7 +124,7 @@ impl Settings {
 
     /// Whether the stream has a delay of its own, for quality.
     pub(super) fn is_delayed(&self) -> bool {
-        self.look_ahead.is_some() || self.bframes.is_some_and(|count| count > 0)
+        self.look_ahead.is_some_and(|time| !time.is_zero()) || self.bframes.is_some_and(|count| count > 0)
     }
 
     /// What x264 is opened with for pictures of `format`. With `common_keys` key frames come where they are asked for, which
