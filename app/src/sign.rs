@@ -15,7 +15,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The address: …/live/NAME.ts for players, …/live/NAME/index.m3u8 or manifest.mpd for HLS and DASH players,
-    /// …/watch/NAME for browsers; the NAME of a ladder opens all of its versions
+    /// …/watch/NAME for browsers; the NAME of a ladder opens all of its versions; …/event/NAME for the page of an event
+    /// and all of its streams that have the same viewer key
     #[arg(value_name = "URL")]
     url: String,
     /// File that holds the viewer key: the [viewer] key of the server's configuration
@@ -31,29 +32,50 @@ const EXAMPLES: &str = "\
 Examples:
   glassline sign https://relay.example/watch/stage --key-file viewer.key
   glassline sign https://relay.example/live/stage.ts --key-file viewer.key --for 30m
+  glassline sign https://relay.example/event/finals --key-file viewer.key --for 3d
   vlc \"$(glassline sign http://relay:8080/live/stage.ts --key-file viewer.key)\"
 
 The server needs the same key: [viewer] key or key_file in its configuration.";
 
 /// Prints the signed address.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let name = stream_of(&args.url).ok_or_else(|| {
+    let signed = signed_by(&args.url).ok_or_else(|| {
         failure::usage(
             format!("{:?} names no stream", args.url),
-            "give an address that ends with /live/NAME.ts (or .flv, .webm, …), /live/NAME/index.m3u8, /live/NAME/manifest.mpd or /watch/NAME",
+            "give an address that ends with /live/NAME.ts (or .flv, .webm, …), /live/NAME/index.m3u8, /live/NAME/manifest.mpd, \
+             /watch/NAME or /event/NAME",
         )
     })?;
     let key = config::read_key(&args.key_file, "viewer key", Accept::AnyFile)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let token = Token::sign(key.expose(), &name, (now + args.time).as_secs());
+    let expires_s = (now + args.time).as_secs();
+    let token = match signed {
+        Signed::Stream(name) => Token::sign(key.expose(), &name, expires_s),
+        Signed::Event(name) => Token::sign_event(key.expose(), &name, expires_s),
+    };
     let joint = if args.url.contains('?') { '&' } else { '?' };
     output::print(&format!("{}{joint}{}\n", args.url, token.query()))
 }
 
-/// The stream that an address names.
-fn stream_of(url: &str) -> Option<StreamName> {
+/// What an address is signed for.
+#[derive(Debug, PartialEq)]
+enum Signed {
+    Stream(StreamName),
+    Event(StreamName),
+}
+
+/// What an address names.
+fn signed_by(url: &str) -> Option<Signed> {
     let path = plain_path(url.split_once('?').map_or(url, |(path, _)| path));
     let (before, last) = path.rsplit_once('/')?;
+    if before.ends_with("/event") {
+        return StreamName::parse(last).map(Signed::Event);
+    }
+    stream_of(before, last).map(Signed::Stream)
+}
+
+/// The stream that is named by an address with a path that ends with `before`, a slash and `last`.
+fn stream_of(before: &str, last: &str) -> Option<StreamName> {
     if before.ends_with("/live") {
         let (name, extension) = last.rsplit_once('.')?;
         return Mux::of_extension(extension).and_then(|_| StreamName::parse(name));
@@ -72,7 +94,14 @@ mod tests {
 
     #[test]
     fn an_address_names_its_stream() {
-        let name = |url| stream_of(url).map(|name| name.to_string());
+        let name = |url| match signed_by(url) {
+            Some(Signed::Stream(name)) => Some(name.to_string()),
+            Some(Signed::Event(name)) => Some(format!("the event {name}")),
+            None => None,
+        };
+        assert_eq!(name("http://h:8080/event/finals").as_deref(), Some("the event finals"));
+        assert_eq!(name("https://h/tv/event/finals?x=1").as_deref(), Some("the event finals"));
+        assert_eq!(name("https://h/event/a%20b"), None);
         assert_eq!(name("http://h:8080/live/stage.ts").as_deref(), Some("stage"));
         assert_eq!(name("https://h/behind/proxy/watch/stage?engine=mse").as_deref(), Some("stage"));
         assert_eq!(name("http://h:8080/live/hall/index.m3u8").as_deref(), Some("hall"));

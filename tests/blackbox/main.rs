@@ -30,6 +30,7 @@ mod encode;
 mod encode_inside;
 mod encode_outputs;
 mod encode_quality;
+mod event;
 mod experiment;
 mod fade;
 mod flight;

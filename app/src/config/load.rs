@@ -11,6 +11,7 @@ use crate::serve::links;
 use glassline_delivery::webhook::WebhookSecret;
 use glassline_io::secret_file::{self, SecretFileError};
 use glassline_io::small_file::{Accept, Bounds, SmallFile};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
@@ -122,17 +123,17 @@ impl Config {
     }
 
     /// Warnings about settings that are valid but probably a mistake. Call this after the key files have been read.
-    pub(super) fn doubts(&self) -> Vec<&'static str> {
+    pub(super) fn doubts(&self) -> Vec<Cow<'static, str>> {
         let Config { publish, viewer, .. } = self;
         let mut doubts = Vec::new();
         if publish.key.is_some() && publish.key == viewer.key {
-            doubts.push(
-                "[publish] and [viewer] have the same key, so that a program that signs viewers' addresses can also publish; use two keys",
-            );
+            let words = "[publish] and [viewer] have the same key, so that a program that signs viewers' addresses can also publish; use two keys";
+            doubts.push(words.into());
         }
         if publish.key.is_some() && publish.open {
-            doubts.push("[publish] open = true changes nothing if there is a key, because then every publisher needs it; remove one of them");
+            doubts.push("[publish] open = true changes nothing if there is a key, because then every publisher needs it; remove one of them".into());
         }
+        doubts.extend(self.misspelt_events().into_iter().map(Cow::from));
         doubts
     }
 
@@ -165,7 +166,10 @@ impl Config {
         let table = DeTable::parse(text).map_err(syntax)?.into_inner();
         let config: Config = de::from_table(table.clone()).map_err(|error| explain(&table, error, place))?;
         config.check().map_err(|problem| {
-            let place = place(offset_of(&table, &problem.key));
+            // A key that is missing is missing in its section.
+            let section = problem.key.rsplit_once('.').map(|(section, _)| section);
+            let offset = offset_of(&table, &problem.key).or_else(|| offset_of(&table, section?));
+            let place = place(offset);
             ConfigError::Invalid { place, problem: problem.to_string() }
         })?;
         Ok(config)
@@ -248,7 +252,7 @@ fn unknown(key: &str, known: &[&str], path: &[String], place: Location) -> Confi
 }
 
 /// The known key that `key` was probably meant as, if there is one that is similar enough.
-fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(super) fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     let scored = known.iter().map(|name| (strsim::damerau_levenshtein(key, name), *name));
     let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;
     (distance <= (key.chars().count() / 3).max(1)).then_some(name)

@@ -8,6 +8,7 @@ mod de;
 mod edge;
 mod encode;
 mod error;
+mod event;
 mod link;
 mod load;
 mod problem;
@@ -19,6 +20,7 @@ mod wording;
 
 pub(crate) use edge::{Package, Upstream, server};
 pub(crate) use error::ConfigError;
+pub(crate) use event::Event;
 pub(crate) use link::{LinkOutput, StreamOutput, StreamSource, checked_deadline};
 pub(crate) use load::{KeyRead, read_key};
 pub(crate) use section::{
@@ -67,6 +69,8 @@ pub(crate) struct Config {
     pub(crate) stream: BTreeMap<String, Stream>,
     /// Streams that the program encodes itself, by the names under which it publishes them.
     pub(crate) encode: BTreeMap<String, EncodeOptions>,
+    /// Pages with several streams, by their names.
+    pub(crate) event: BTreeMap<String, Event>,
     /// Which streams are watched for which alarms; unset: none.
     pub(crate) watch: Option<Watch>,
     /// The user as which the process continues, and how it ends after an upgrade.
@@ -94,6 +98,7 @@ impl Default for Config {
             upstream: Upstream::default(),
             stream: BTreeMap::new(),
             encode: BTreeMap::new(),
+            event: BTreeMap::new(),
             watch: None,
             process: Process::default(),
             log: Log::default(),

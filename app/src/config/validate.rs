@@ -25,6 +25,7 @@ impl Config {
         self.check_upstream()?;
         self.check_streams()?;
         self.check_encode()?;
+        self.check_events()?;
         self.check_watch()?;
         self.check_process()
     }

@@ -18,7 +18,7 @@ struct Asset {
     hash: u64,
 }
 
-/// The page for each depth of its address, `/`, `/watch/NAME` and `/watch/NAME/`: links in it are relative to the
+/// The page for each depth of its address, `/`, `/watch/NAME` and `/watch/NAME/`; links in it are relative to the
 /// folder.
 static PAGES: LazyLock<[Asset; 3]> = LazyLock::new(|| {
     ["./", "../", "../../"].map(|root| {
@@ -114,17 +114,31 @@ pub(super) fn is_for_people(request: &Request) -> bool {
 
 /// The page at `/` if the list of streams is only for operators.
 pub(super) fn closed_page(contact: Option<&str>) -> Response {
+    let words =
+        "The streams of this server are not listed here. Open the address that you were given for yours.";
+    words_page(404, "./", "Live video is watched by its own address", words, contact)
+}
+
+/// A page of words alone. `root` leads from its folder to the server's.
+pub(super) fn words_page(
+    status: u16,
+    root: &str,
+    heading: &str,
+    words: &str,
+    contact: Option<&str>,
+) -> Response {
     let contact = contact.map_or_else(String::new, |contact| format!("<p>{}</p>", escaped(contact)));
+    let (heading, words) = (escaped(heading), escaped(words));
     let page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\" />\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" /><title>Glassline</title>\
-         <link rel=\"icon\" type=\"image/svg+xml\" href=\"./assets/favicon.svg\" />\
-         <link rel=\"stylesheet\" href=\"./assets/app.css\" /></head>\
-         <body><div class=\"page\"><div class=\"empty\"><h2>Live video is watched by its own address</h2>\
-         <p>The streams of this server are not listed here. Open the address that you were given for yours.</p>{contact}\
+         <link rel=\"icon\" type=\"image/svg+xml\" href=\"{root}assets/favicon.svg\" />\
+         <link rel=\"stylesheet\" href=\"{root}assets/app.css\" /></head>\
+         <body><div class=\"page\"><div class=\"empty\"><h2>{heading}</h2>\
+         <p>{words}</p>{contact}\
          </div></div></body></html>\n"
     );
-    Response::new(404)
+    Response::new(status)
         .with_body("text/html; charset=utf-8", page)
         .with_header("Content-Security-Policy", CONTENT_SECURITY_POLICY)
         .with_header("Cache-Control", "no-cache")
@@ -143,12 +157,13 @@ pub(super) fn prepare() {
     }
 }
 
-/// The file at the request's path. `/`, `/watch/NAME` and `/stream/NAME` are the same page, which looks at its own
-/// address, and finds all others by that of its script.
+/// The file at the request's path. `/`, `/watch/NAME`, `/stream/NAME`, `/event/NAME` and `/crew/NAME` are the same page, which
+/// looks at its own address, and finds all others by that of its script.
 pub(super) fn serve(request: &Request) -> Option<Response> {
     let path = request.path.as_str();
-    let is_of_stream = ["/watch/", "/stream/"].iter().any(|page| path.starts_with(page));
-    if is_of_stream || matches!(path, "/" | "/index.html") {
+    let pages = ["/watch/", "/stream/", "/event/", "/crew/"];
+    let is_named = pages.iter().any(|page| path.starts_with(page));
+    if is_named || matches!(path, "/" | "/index.html") {
         let depth = path.matches('/').count().checked_sub(1)?;
         return Some(PAGES.get(depth)?.respond(request));
     }

@@ -7,6 +7,7 @@ mod assets;
 mod control;
 mod counts;
 mod encoding;
+mod events;
 mod identity;
 mod insight;
 mod life;

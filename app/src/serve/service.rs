@@ -1,6 +1,7 @@
 //! A running `serve`: the relay and what stands around it, and how all of it takes another configuration.
 
 use super::access_log::{self, AccessLog, Opened};
+use super::events::Events;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::webhooks::Webhooks;
@@ -56,6 +57,7 @@ impl Service {
         let site = site.expect("a relay that started has asked for its site");
         let watch = watch(&relay, alarms, &webhooks, &config)?;
         let service = Service { config, site, relay, encoders, watch, webhooks, links: Arc::default() };
+        service.site.set_addresses(service.relay.addresses());
         service.warn_of_flow_labels();
         service.relay.hub().set_companion(Arc::clone(&service.links) as _);
         service.start_links();
@@ -94,6 +96,7 @@ impl Service {
         let relay = waiting.start().map_err(explain)?;
         let watch = watch(&relay, alarms, &webhooks, &config)?;
         let service = Service { config, site, relay, encoders, watch, webhooks, links: Arc::default() };
+        service.site.set_addresses(service.relay.addresses());
         service.warn_of_flow_labels();
         service.relay.hub().set_companion(Arc::clone(&service.links) as _);
         service.start_links();
@@ -143,6 +146,7 @@ impl Service {
         self.relay.reload(settings(&config)).map_err(explain)?;
         logging::configure(config.log.format, &config.log.level)?;
         self.site.rearrange(arrangement);
+        self.site.set_addresses(self.relay.addresses());
         if config.workers != self.config.workers {
             tracing::warn!("the new number of workers takes effect at the next start");
         }
@@ -210,5 +214,5 @@ fn open_log(config: &Config) -> Result<Option<Opened>> {
 /// What the site is told of the configuration.
 fn arrangement(config: &Config, access_file: Option<Opened>) -> Result<Arrangement> {
     let access_log = access_file.map(|opened| AccessLog::start(opened.file)).transpose()?;
-    Ok(Arrangement { contact: config.contact.clone(), access_log })
+    Ok(Arrangement { contact: config.contact.clone(), access_log, events: Events::of(config) })
 }

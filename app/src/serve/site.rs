@@ -2,16 +2,17 @@
 
 use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
+use super::events::{self, Client, Events};
 use super::webhooks::Webhooks;
 use super::{api, assets, control, encoding, insight, metrics, objects, purge};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, access, problem};
 use glassline_delivery::playlist;
-use glassline_delivery::policy::{Action, StreamName};
+use glassline_delivery::policy::{Action, Refusal, StreamName};
 use glassline_relay::{Access, Hub, ListenerRole, Site};
 use glassline_studio::encode::Supervisor;
 use glassline_watch::Alarms;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// The page, the API and the metrics of any relay in this process.
@@ -20,6 +21,8 @@ pub(crate) struct PageSite {
     encoders: Arc<Supervisor>,
     alarms: Arc<Alarms>,
     webhooks: Arc<Webhooks>,
+    /// Of the listeners, in the configuration's order.
+    addresses: RwLock<Vec<SocketAddr>>,
 }
 
 /// What a reload may change.
@@ -27,6 +30,7 @@ pub(crate) struct PageSite {
 pub(crate) struct Arrangement {
     pub(super) contact: Option<String>,
     pub(super) access_log: Option<AccessLog>,
+    pub(super) events: Events,
 }
 
 impl PageSite {
@@ -37,7 +41,13 @@ impl PageSite {
         webhooks: Arc<Webhooks>,
     ) -> PageSite {
         assets::prepare();
-        PageSite { arrangement: RwLock::new(arrangement), encoders, alarms, webhooks }
+        PageSite {
+            arrangement: RwLock::new(arrangement),
+            encoders,
+            alarms,
+            webhooks,
+            addresses: RwLock::default(),
+        }
     }
 
     /// Takes another arrangement. The last access log is written to its end.
@@ -48,12 +58,34 @@ impl PageSite {
         drop(former);
     }
 
+    /// Takes the addresses that the listeners have by now.
+    pub(super) fn set_addresses(&self, addresses: Vec<SocketAddr>) {
+        *self.addresses.write().unwrap_or_else(PoisonError::into_inner) = addresses;
+    }
+
+    /// What stands on the page of an event.
+    fn event(&self, name: &str, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
+        let is_crew = may_operate(request, door, peer, hub).is_ok();
+        let addresses = self.addresses.read().unwrap_or_else(PoisonError::into_inner);
+        self.now().events.page(name, &Client { request, door, peer, hub, is_crew }, &addresses)
+    }
+
     fn now(&self) -> RwLockReadGuard<'_, Arrangement> {
         self.arrangement.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
         if let Some(refusal) = refuse_stranger(request, door, peer, hub) {
+            if request.path.starts_with("/crew/") && refusal.status != 404 && assets::is_for_people(request) {
+                let contact = self.now().contact.clone();
+                return assets::words_page(
+                    refusal.status,
+                    "../",
+                    "This page is for the crew",
+                    FOR_CREW,
+                    contact.as_deref(),
+                );
+            }
             let is_for_people = matches!(request.path.as_str(), "/" | "/index.html");
             return if refusal.status == 404 && is_for_people && assets::is_for_people(request) {
                 assets::closed_page(self.now().contact.as_deref())
@@ -85,8 +117,17 @@ impl PageSite {
             "/api/clients" => insight::clients(request, door, peer, hub),
             "/api/objects" => objects::objects(request, hub),
             "/api/alarms" => json(&self.alarms.report()),
+            "/api/events" => self.now().events.list(),
             "/api/encoders" => json(&api::Encoders { encoders: self.encoders.statuses() }),
             path => {
+                if let Some(name) = path.strip_prefix("/api/events/") {
+                    return self.event(name, request, door, peer, hub);
+                }
+                let of_event = path.strip_prefix("/event/").or_else(|| path.strip_prefix("/crew/"));
+                if let Some(name) = of_event.filter(|name| !self.now().events.has(name.trim_end_matches('/')))
+                {
+                    return unknown_event(name, request, self.now().contact.as_deref());
+                }
                 if let Some(name) = path.strip_prefix("/api/streams/") {
                     let known = |name: &str| StreamName::parse(name).filter(&may_know);
                     if let Some(name) = name.strip_suffix("/history") {
@@ -171,16 +212,50 @@ fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hu
     let is_closed = match door {
         ListenerRole::Public if is_for_operators(path) => return Some(not_here()),
         ListenerRole::Public => false,
-        ListenerRole::Shared => {
-            matches!(path, "/metrics" | "/api/alarms" | "/api/encoders" | "/api/objects")
+        ListenerRole::Shared if is_for_crew(path) => {
+            let refusal = may_operate(request, door, peer, hub).err()?;
+            return Some(for_operators(refusal));
         }
+        ListenerRole::Shared => matches!(path, "/metrics" | "/api/encoders" | "/api/objects"),
         ListenerRole::Admin => is_for_operators(path) && !matches!(path, "/healthz" | "/readyz"),
     };
     if !is_closed {
         return None;
     }
-    let (status, words) = access::explain(hub.is_operator(door, peer, request).err()?, Action::Publish);
-    Some(problem(status, "for operators only", words))
+    hub.is_operator(door, peer, request).err().map(for_operators)
+}
+
+fn for_operators(refusal: Refusal) -> Response {
+    let (status, words) = access::explain(refusal, Action::Publish);
+    problem(status, "for operators only", words)
+}
+
+/// Whether the caller is of the crew: an operator, or one that shows the publish key where there is no admin listener.
+fn may_operate(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Result<(), Refusal> {
+    hub.is_operator(door, peer, request).or_else(|refusal| match door {
+        ListenerRole::Shared => hub.may_see_viewers(door, peer, request).map_err(|_| refusal),
+        ListenerRole::Public | ListenerRole::Admin => Err(refusal),
+    })
+}
+
+/// What the pages for crews are made of.
+fn is_for_crew(path: &str) -> bool {
+    path == "/api/events"
+        || path == "/api/alarms"
+        || ["/crew/", "/api/alarms/"].iter().any(|begin| path.starts_with(begin))
+}
+
+/// What a browser is told that may not see a page for crews.
+const FOR_CREW: &str = "Open it on the server's own machine or from one of the [admin] networks of its configuration; by the admin \
+     listener where there is one; or with the publish key behind the address: ?key=KEY.";
+
+fn unknown_event(name: &str, request: &Request, contact: Option<&str>) -> Response {
+    if !assets::is_for_people(request) {
+        return events::no_event();
+    }
+    let root = if name.contains('/') { "../../" } else { "../" };
+    let words = "Check the address that you opened, or ask the crew for it.";
+    assets::words_page(404, root, "There is no such event", words, contact)
 }
 
 /// Whether `path` is for operators only. Viewers need a stream's page, what the page requests about that stream, the
@@ -189,11 +264,14 @@ fn is_for_operators(path: &str) -> bool {
     match path {
         "/" | "/index.html" | "/metrics" | "/healthz" | "/readyz" => true,
         "/api/time" | "/api/contact" => false,
-        path if path.starts_with("/stream/") => true,
-        path => match path.strip_prefix("/api/streams/") {
-            Some(name) => StreamName::parse(name).is_none(),
-            None => path == "/api" || path.starts_with("/api/"),
-        },
+        path if ["/stream/", "/crew/"].iter().any(|page| path.starts_with(page)) => true,
+        path => {
+            let named = ["/api/streams/", "/api/events/"].iter().find_map(|begin| path.strip_prefix(begin));
+            match named {
+                Some(name) => StreamName::parse(name).is_none(),
+                None => path == "/api" || path.starts_with("/api/"),
+            }
+        }
     }
 }
 
@@ -237,7 +315,16 @@ mod tests {
 
     #[test]
     fn viewers_get_the_player_and_what_it_asks() {
-        for path in ["/watch/a", "/assets/app.js", "/api/time", "/api/contact", "/api/streams/a", "/gen204"] {
+        for path in [
+            "/watch/a",
+            "/assets/app.js",
+            "/api/time",
+            "/api/contact",
+            "/api/streams/a",
+            "/gen204",
+            "/event/a",
+            "/api/events/a",
+        ] {
             assert!(!is_for_operators(path), "{path}");
         }
         for path in [
@@ -257,6 +344,10 @@ mod tests {
             "/api/streams/a/keyframe",
             "/api/streams/a/bitrate",
             "/stream/a",
+            "/crew/a",
+            "/api/events",
+            "/api/events/a/b",
+            "/api/alarms/pictures/1",
         ] {
             assert!(is_for_operators(path), "{path}");
         }

@@ -148,6 +148,21 @@ pub fn interfaces() -> io::Result<Vec<String>> {
     Ok(names)
 }
 
+/// The addresses by which other machines may reach this one: neither loopback's nor those of a single link (RFC 3927, RFC 4291
+/// §2.5.6). IPv4 first, in the system's order otherwise.
+///
+/// # Errors
+/// Where the system does not list them.
+pub fn reachable_addresses() -> io::Result<Vec<IpAddr>> {
+    let is_reachable = |ip: &IpAddr| match ip {
+        IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local() && !ip.is_unspecified(),
+        IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local() && !ip.is_unspecified(),
+    };
+    let mut all: Vec<IpAddr> = addresses()?.into_iter().map(|(_, ip)| ip).filter(is_reachable).collect();
+    all.sort_by_key(IpAddr::is_ipv6);
+    Ok(all)
+}
+
 /// The addresses of this machine, each with its interface's name.
 fn addresses() -> io::Result<Vec<(String, IpAddr)>> {
     let mut first = std::ptr::null_mut();

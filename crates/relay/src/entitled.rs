@@ -6,7 +6,7 @@ use crate::hub::Hub;
 use crate::{ListenerRole, Settings};
 use glassline_delivery::http1::access::caller;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::policy::{Hosts, KnownHosts, Refusal, StreamName};
+use glassline_delivery::policy::{Hosts, KnownHosts, Refusal, StreamName, Token};
 use std::net::IpAddr;
 
 /// The names that a relay is called by: those that are configured, and those of its certificates.
@@ -73,6 +73,33 @@ impl Hub {
     pub fn ticket(&self, name: &StreamName) -> Option<String> {
         let settings = self.settings();
         settings.rules.of(name).watch.ticket(name, self.clock().utc()).map(|token| token.query())
+    }
+
+    /// The query that an operator's links to the event `name` need; `None` where they need none.
+    pub fn event_ticket(&self, name: &StreamName) -> Option<String> {
+        let settings = self.settings();
+        settings.rules.general.watch.event_ticket(name, self.clock().utc()).map(|token| token.query())
+    }
+
+    /// What lets the caller, which shows a token of the event `event`, into its stream `name`, as a query that is good as long as
+    /// that token. `None` where it shows no such token, and where the stream has another key than the event: a key
+    /// signs for itself alone.
+    pub fn event_access(
+        &self,
+        event: &StreamName,
+        name: &StreamName,
+        peer: IpAddr,
+        request: &Request,
+    ) -> Option<String> {
+        let settings = self.settings();
+        let hosts = OwnHosts::of(self, &settings);
+        let caller = caller(peer, request, &hosts);
+        let (general, own) = (&settings.rules.general.watch, &settings.rules.of(name).watch);
+        let key = own.key.as_deref()?;
+        let is_same_key = general.key.as_deref() == Some(key);
+        let is_near = own.networks.contain(peer);
+        let expires_s = general.event_expires_s(&caller, event, self.clock().utc())?;
+        (is_same_key && is_near).then(|| Token::sign(key, name, expires_s).query())
     }
 
     /// Whether the caller may know that there is a stream called `name`: callers that may watch it, and operators, may.

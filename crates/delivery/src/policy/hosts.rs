@@ -22,6 +22,11 @@ pub trait KnownHosts {
 pub struct Hosts(BTreeSet<String>);
 
 impl Hosts {
+    /// The names as they are configured, in lower case.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     /// The names in `texts`; the first that is none is the error. Case and a dot at the end mean nothing.
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Hosts, &'a str> {
         let name = |text: &'a str| {

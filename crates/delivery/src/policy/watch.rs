@@ -9,6 +9,8 @@
 //! token = base64url( HMAC-SHA256( key, "watch" LF name LF expires ) )        RFC 2104, RFC 4648 §5
 //! /live/NAME.ts?expires=1790000000&token=…                                   expires: Unix time in seconds
 //! ```
+//! The page of an event is let into by a token of its own, in which `"event"` stands for `"watch"`; the server answers with tokens
+//! for the event's streams that are good as long.
 
 use super::credential::ShownToken;
 use super::{Caller, Full, Networks, Refusal, Secret, StreamName, credential};
@@ -72,7 +74,16 @@ pub struct Token {
 impl Token {
     /// Signs the stream `name` until `expires_s`, in Unix seconds.
     pub fn sign(key: &str, name: &StreamName, expires_s: u64) -> Token {
-        let tag = hmac::sign(&token_key(key), &signed(name, expires_s));
+        Token::of(key, &signed(name, expires_s), expires_s)
+    }
+
+    /// Signs the event `name`, and with it its streams, until `expires_s`, in Unix seconds.
+    pub fn sign_event(key: &str, name: &StreamName, expires_s: u64) -> Token {
+        Token::of(key, &signed_event(name, expires_s), expires_s)
+    }
+
+    fn of(key: &str, signed: &[u8], expires_s: u64) -> Token {
+        let tag = hmac::sign(&token_key(key), signed);
         let text = BASE64_URL_SAFE_NO_PAD.encode(tag.as_ref());
         Token { expires_s, text }
     }
@@ -100,15 +111,36 @@ fn signed(name: &StreamName, expires_s: u64) -> Vec<u8> {
     format!("watch\n{name}\n{expires_s}").into_bytes()
 }
 
+/// What the token of an event signs.
+fn signed_event(name: &StreamName, expires_s: u64) -> Vec<u8> {
+    format!("event\n{name}\n{expires_s}").into_bytes()
+}
+
 /// An operator's links are good for so many hours at least, and change once an hour.
 const TICKET_HOURS: u64 = 12;
+
+fn ticket_expires_s(now: Utc) -> u64 {
+    (now.as_nanos() / 1_000_000_000 / 3600 + 1 + TICKET_HOURS) * 3600
+}
 
 impl WatchPolicy {
     /// A token for an operator's own links to `name`; `None` where viewers need none.
     pub fn ticket(&self, name: &StreamName, now: Utc) -> Option<Token> {
-        let key = self.key.as_deref()?;
-        let hour = now.as_nanos() / 1_000_000_000 / 3600;
-        Some(Token::sign(key, name, (hour + 1 + TICKET_HOURS) * 3600))
+        Some(Token::sign(self.key.as_deref()?, name, ticket_expires_s(now)))
+    }
+
+    /// A token for an operator's own links to the event `name`; `None` where viewers need none.
+    pub fn event_ticket(&self, name: &StreamName, now: Utc) -> Option<Token> {
+        Some(Token::sign_event(self.key.as_deref()?, name, ticket_expires_s(now)))
+    }
+
+    /// Until when, in Unix seconds, the token that `caller` shows lets in to the event `name`; `None` where it shows none that
+    /// does.
+    pub fn event_expires_s(&self, caller: &Caller<'_>, name: &StreamName, now: Utc) -> Option<u64> {
+        let ShownToken { expires_s, tag } = caller.credential.token.as_ref()?;
+        let key = token_key(self.key.as_deref()?);
+        let is_its = hmac::verify(&key, &signed_event(name, *expires_s), tag).is_ok();
+        (is_its && now.as_nanos() / 1_000_000_000 < *expires_s).then_some(*expires_s)
     }
 
     /// Whether `caller` may watch `name`. Tokens are compared in constant time, and looked at where none is needed too: how long
@@ -177,6 +209,27 @@ mod tests {
 
     fn policy() -> WatchPolicy {
         WatchPolicy { key: Some("a-viewer-key".into()), ..WatchPolicy::default() }
+    }
+
+    #[test]
+    fn the_token_of_an_event_is_for_that_event_until_it_expires() {
+        let name = |text| StreamName::parse(text).unwrap();
+        let until = |policy: &WatchPolicy, query: &str, event, at_s: u64| {
+            let now = Utc::from_nanos(at_s * 1_000_000_000);
+            from("192.0.2.1", &request(query, ""), |caller| policy.event_expires_s(caller, &name(event), now))
+        };
+        let query = Token::sign_event("a-viewer-key", &name("stage"), 1000).query();
+        assert_eq!(until(&policy(), &query, "stage", 999), Some(1000));
+        assert_eq!(until(&policy(), &query, "stage", 1000), None, "it has expired");
+        assert_eq!(until(&policy(), &query, "other", 999), None);
+        assert_eq!(until(&policy(), &query.replace("1000", "2000"), "stage", 999), None);
+        assert_eq!(until(&WatchPolicy::default(), &query, "stage", 999), None, "there is no key");
+        // It is none for the stream of the same name, nor is that stream's one for the event.
+        assert_eq!(check(&query, 999), Err(Refusal::Token));
+        let of_stream = Token::sign("a-viewer-key", &name("stage"), 1000).query();
+        assert_eq!(until(&policy(), &of_stream, "stage", 999), None);
+        let ticket = policy().event_ticket(&name("stage"), Utc::from_nanos(0)).unwrap();
+        assert_eq!(until(&policy(), &ticket.query(), "stage", 12 * 3600), Some(13 * 3600));
     }
 
     fn ask(policy: &WatchPolicy, peer: &str, request: &Request, at_s: u64) -> Result<(), Refusal> {
