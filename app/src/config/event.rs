@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_is_probably_misspelt_is_a_doubt() {
-        let text = "[stream.hall]\nmax_viewers = 5\n[encode.stage]\ninput = 'test:64x64@5'\nrenditions = ['640x360@25:500k', '320x180@25:200k']\n\
+        let text = "[stream.hall]\nmax_viewers = 5\n[encode.stage]\ninput = 'test:64x64@25'\nrenditions = ['640x360@25:500k', '320x180@25:200k']\n\
                     [event.finals]\nstreams = ['hal', 'stage', 'stgae', 'camera']\n";
         let config = Config::parse(text, "a.toml".as_ref()).unwrap();
         let doubts = config.misspelt_events();
