@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 const SHAPE: Shape = Shape { packets: 5, group: 5 };
 
 /// Where the listener for operators is, by what the server says when it starts.
-fn admin_of(server: &Server) -> SocketAddr {
+pub(crate) fn admin_of(server: &Server) -> SocketAddr {
     let output = server.process.output();
     let (_, rest) = output.split_once("all streams: http://").expect("the admin listener is told");
     rest.split('/').next().unwrap().parse().unwrap()

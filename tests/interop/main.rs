@@ -35,6 +35,7 @@ mod recovery;
 mod score;
 mod segmented;
 mod sound;
+mod thumbnails;
 mod transport_segments;
 mod validity;
 mod vlc;

@@ -13,6 +13,7 @@ mod life;
 pub(crate) mod links;
 mod metrics;
 mod objects;
+mod pictures;
 mod purge;
 mod renditions;
 mod rules;

@@ -3,7 +3,7 @@
 use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
 use super::webhooks::Webhooks;
-use super::{api, assets, control, encoding, insight, metrics, objects, purge};
+use super::{api, assets, control, encoding, insight, metrics, objects, pictures, purge};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, access, problem};
 use glassline_delivery::playlist;
@@ -63,6 +63,8 @@ impl PageSite {
         }
         let may_know = |name: &StreamName| hub.may_know(name, door, peer, request);
         let is_operator = || hub.is_operator(door, peer, request).is_ok();
+        // Their addresses are for operators where there is a listener for these.
+        let pictures = (door != ListenerRole::Public).then_some(&*self.alarms);
         match request.path.as_str() {
             "/healthz" | "/readyz" => health(hub.workers_down()),
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
@@ -80,7 +82,7 @@ impl PageSite {
             "/api/contact" => json(&api::Contact { contact: self.now().contact.as_deref() }),
             "/api/streams" => {
                 let streams = hub.streams().into_iter().filter(|stream| may_know(&stream.name)).collect();
-                json(&api::streams(hub, streams, self.now().contact.as_deref(), is_operator()))
+                json(&api::streams(hub, streams, self.now().contact.as_deref(), is_operator(), pictures))
             }
             "/api/clients" => insight::clients(request, door, peer, hub),
             "/api/objects" => objects::objects(request, hub),
@@ -97,11 +99,15 @@ impl PageSite {
                         let found = known(name).and_then(|name| insight::latency(&name, hub));
                         return found.unwrap_or_else(no_stream);
                     }
+                    if let Some(name) = name.strip_suffix("/thumbnail") {
+                        let Some(name) = known(name) else { return no_stream() };
+                        return pictures::newest(self.alarms.picture(name.as_str()));
+                    }
                     if control::is_action(path) {
                         return control::post_alone();
                     }
                     let Some(name) = known(name) else { return no_stream() };
-                    return match api::stream_named(hub, &name, may_know, is_operator()) {
+                    return match api::stream_named(hub, &name, may_know, is_operator(), pictures) {
                         Some(stream) => json(&stream),
                         None => {
                             api::ladder_named(hub, &name, may_know).map_or_else(no_stream, |it| json(&it))
@@ -256,6 +262,7 @@ mod tests {
             "/api/streams/a/latency",
             "/api/streams/a/keyframe",
             "/api/streams/a/bitrate",
+            "/api/streams/a/thumbnail",
             "/stream/a",
         ] {
             assert!(is_for_operators(path), "{path}");

@@ -1,6 +1,7 @@
 //! The alarms of all streams of a server, for its log, API and metrics.
 
 use crate::feed::Counts;
+use crate::pictures::{Jpeg, Pictures};
 use glassline_delivery::watch::{Alarm, AlarmEvent, Raised, State};
 use glassline_media::{Choice, Utc};
 use serde::Serialize;
@@ -40,6 +41,7 @@ struct Known {
     recent: VecDeque<AlarmEvent>,
     begun: BTreeMap<(String, Alarm), u64>,
     counts: BTreeMap<String, Counts>,
+    pictures: Pictures,
 }
 
 /// What else is told of each event. Called by the thread that watches: it has to return at once.
@@ -103,9 +105,25 @@ impl Alarms {
         }
     }
 
+    /// `stream` has another newest picture, or none.
+    pub(crate) fn set_picture(&self, stream: &str, picture: Option<Jpeg>) {
+        self.lock().pictures.set_newest(stream, picture);
+    }
+
+    /// The newest picture of `stream`.
+    pub fn picture(&self, stream: &str) -> Option<Jpeg> {
+        self.lock().pictures.newest(stream).cloned()
+    }
+
+    /// What tells the newest picture of `stream` from others.
+    pub fn picture_id(&self, stream: &str) -> Option<String> {
+        self.lock().pictures.newest(stream).map(|picture| picture.id.clone())
+    }
+
     /// `stream` is no longer watched.
     pub(crate) fn forget(&self, stream: &str) {
         let mut state = self.lock();
+        state.pictures.set_newest(stream, None);
         state.counts.remove(stream);
         state.begun.retain(|(name, _), _| name != stream);
     }

@@ -2,9 +2,11 @@
 
 use crate::decoders::Decoders;
 use crate::subtitles::Subtitles;
+use crate::thumbnail::Thumbnail;
 use glassline_delivery::watch::{Active, Raised, Rules, Saved, Wanted, Watcher};
 use glassline_media::Time;
 use glassline_media::container::ts::demux::{Demuxer, Event};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What was done for a stream.
@@ -42,6 +44,21 @@ impl Feed {
             subtitles: Subtitles::default(),
             left_out: 0,
         }
+    }
+
+    /// Keeps small pictures of the stream from now on.
+    pub(crate) fn keep_pictures(&mut self) {
+        self.decoders.shown.keep();
+    }
+
+    /// Forgets the pictures that there are.
+    pub(crate) fn forget_pictures(&mut self) {
+        self.decoders.shown.forget();
+    }
+
+    /// The newest key frame that was decoded, once.
+    pub(crate) fn take_newest_picture(&mut self) -> Option<Arc<Thumbnail>> {
+        self.decoders.shown.take_newest()
     }
 
     /// What a later run can go on with.

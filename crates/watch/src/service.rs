@@ -6,6 +6,7 @@
 
 use crate::alarms::Alarms;
 use crate::feed::Feed;
+use crate::pictures::Jpeg;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
 use glassline_delivery::watch::{Alarm, Raised, Rules, Saved, State};
@@ -33,6 +34,12 @@ const PICTURES_TIME: Duration = Duration::from_millis(40);
 const AGAIN: Duration = Duration::from_secs(2);
 /// A publisher that has been gone for so long needs no decoders.
 const REST: Duration = Duration::from_secs(5);
+/// A stream has another newest picture at most once in this time.
+const PICTURE_AGAIN: Duration = Duration::from_secs(5);
+/// A publisher that has been gone for so long has no picture any more.
+const PICTURE_GONE: Duration = Duration::from_secs(60);
+/// Nor has a stream none of the pictures of which were decoded for so long, as where sound alone goes on.
+const PICTURE_OLD: Duration = Duration::from_secs(300);
 /// Streams that are watched at once; further ones are not.
 const STREAMS_MAX: usize = 1024;
 /// A stream that has been gone for so long is forgotten, but for one that is named.
@@ -157,6 +164,8 @@ struct Watched {
     has_been: bool,
     is_resting: bool,
     told: Told,
+    /// When its newest picture was made.
+    picture_at: Option<Time>,
 }
 
 /// What was told of one stream, so that an alarm that comes and goes is not told each time.
@@ -250,14 +259,7 @@ impl Turns {
                     );
                 }
             } else if is_new {
-                self.watched.entry(name).or_insert_with(|| Watched {
-                    feed: Feed::new(settings.rules, &Saved::default()),
-                    subscription: None,
-                    gone_since: None,
-                    has_been: false,
-                    is_resting: false,
-                    told: Told::default(),
-                });
+                self.watched.entry(name).or_insert_with(|| Watched::new(settings.rules));
             }
         }
         let mut lost = BTreeSet::new();
@@ -272,6 +274,10 @@ impl Turns {
                 continue;
             }
             watched.tell(name, &self.alarms);
+            // An encoder of pictures is fed by a stream, as a decoder is.
+            if contain(Border::Output, || watched.show(name, &self.alarms, now)).is_err() {
+                lost.insert(name.clone());
+            }
         }
         let named: BTreeSet<StreamName> = settings.named().collect();
         self.forget(|(name, watched)| {
@@ -296,6 +302,38 @@ impl Turns {
 }
 
 impl Watched {
+    fn new(rules: Rules) -> Watched {
+        let mut feed = Feed::new(rules, &Saved::default());
+        feed.keep_pictures();
+        Watched {
+            feed,
+            subscription: None,
+            gone_since: None,
+            has_been: false,
+            is_resting: false,
+            told: Told::default(),
+            picture_at: None,
+        }
+    }
+
+    /// Gives `alarms` the newest picture, where there is another one and it is time.
+    fn show(&mut self, name: &StreamName, alarms: &Alarms, now: Time) {
+        let age = self.picture_at.map(|at| now.since(at));
+        if age.is_none_or(|age| age >= PICTURE_AGAIN)
+            && let Some(jpeg) = self.feed.take_newest_picture().and_then(|small| small.jpeg())
+        {
+            self.picture_at = Some(now);
+            alarms.set_picture(name.as_str(), Some(Jpeg::new(jpeg)));
+            return;
+        }
+        let is_gone = self.gone_since.is_some_and(|since| now.since(since) > PICTURE_GONE);
+        if self.picture_at.is_some() && (is_gone || age.is_some_and(|age| age > PICTURE_OLD)) {
+            self.picture_at = None;
+            self.feed.forget_pictures();
+            alarms.set_picture(name.as_str(), None);
+        }
+    }
+
     fn turn(&mut self, name: &StreamName, streams: &Streams, buffer: &mut [u8], now: Time) {
         let live = streams.find(name);
         let is_published = live.as_ref().is_some_and(|live| live.published_since().is_some());

@@ -1,25 +1,16 @@
-/* libavcodec's decoders, opened when one is asked for.
- *
- * The headers are needed to compile this; the library is not linked, as in audio/aac_shim.c. */
+/* libavcodec's decoders, opened when one is asked for: see libavcodec_open.h. */
 #include "avcodec_shim.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <libavcodec/avcodec.h>
+#include <libavutil/common.h>
 #include <libavutil/error.h>
 #include <libavutil/frame.h>
 #include <libavutil/log.h>
 #include <libavutil/pixdesc.h>
 
-#define TEXT_OF(number) #number
-#define TEXT(number) TEXT_OF(number)
-#define LIBRARY "libavcodec.so." TEXT(LIBAVCODEC_VERSION_MAJOR)
-
-/* The functions that are used, each with the type that the headers give it. libavutil's are found through
- * libavcodec, which links it. */
 #define FUNCTIONS(each)                                                                                     \
     each(avcodec_version) each(avcodec_find_decoder) each(avcodec_alloc_context3) each(avcodec_open2)       \
     each(avcodec_send_packet) each(avcodec_receive_frame) each(avcodec_flush_buffers)                       \
@@ -27,11 +18,7 @@
     each(av_packet_free) each(av_frame_alloc) each(av_frame_unref) each(av_frame_free) each(av_strerror)    \
     each(av_log_set_level) each(av_pix_fmt_desc_get)
 
-struct functions {
-#define MEMBER(name) __typeof__(&name) name;
-    FUNCTIONS(MEMBER)
-#undef MEMBER
-};
+#include "../libavcodec_open.h"
 
 enum { CHANNELS_MAX = 8, FRAMES_MAX = 48000, UNIT_BYTES_MAX = 64 << 20 };
 
@@ -63,34 +50,6 @@ size_t glassline_avcodec_picture_bytes(void)
 size_t glassline_avcodec_sound_bytes(void)
 {
     return sizeof(glassline_avcodec_sound);
-}
-
-static int load(struct functions *call, char *reason, int32_t reason_bytes)
-{
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        const char *text = dlerror();
-        snprintf(reason, (size_t)reason_bytes, "%s", text ? text : LIBRARY " cannot be opened");
-        return -1;
-    }
-    /* POSIX lets a pointer to data be one to a function; C alone does not, hence the copy. */
-#define FIND(name)                                                                                          \
-    {                                                                                                       \
-        void *found = dlsym(library, #name);                                                                \
-        if (!found) {                                                                                       \
-            snprintf(reason, (size_t)reason_bytes, LIBRARY " has no " #name);                               \
-            return -1;                                                                                      \
-        }                                                                                                   \
-        memcpy(&call->name, &found, sizeof found);                                                          \
-    }
-    FUNCTIONS(FIND)
-#undef FIND
-    if (call->avcodec_version() >> 16 != LIBAVCODEC_VERSION_MAJOR) {
-        snprintf(reason, (size_t)reason_bytes, LIBRARY " says that it is version %u",
-                 call->avcodec_version() >> 16);
-        return -1;
-    }
-    return 0;
 }
 
 static enum AVCodecID id_of(int32_t codec)
@@ -210,6 +169,30 @@ static void *room(glassline_avcodec *self, size_t bytes)
     return self->converted;
 }
 
+/* Cb and Cr, where each has a plane of its own with the depth of luma. */
+static void describe_chroma(const AVFrame *frame, const AVPixFmtDescriptor *format,
+                            glassline_avcodec_picture *picture)
+{
+    const AVComponentDescriptor *luma = &format->comp[0];
+    int bytes = luma->depth > 8 ? 2 : 1;
+    int width = AV_CEIL_RSHIFT(frame->width, format->log2_chroma_w);
+    if (format->nb_components < 3)
+        return;
+    for (int component = 1; component <= 2; component++) {
+        const AVComponentDescriptor *chroma = &format->comp[component];
+        if (chroma->plane != component || chroma->offset != 0 || chroma->step != bytes ||
+            chroma->depth != luma->depth || chroma->shift != luma->shift ||
+            frame->linesize[component] != frame->linesize[1] || frame->linesize[1] < width * bytes)
+            return;
+    }
+    picture->chroma[0] = frame->data[1];
+    picture->chroma[1] = frame->data[2];
+    picture->chroma_stride = frame->linesize[1];
+    picture->chroma_width = width;
+    picture->chroma_height = AV_CEIL_RSHIFT(frame->height, format->log2_chroma_h);
+    picture->chroma_shift = bytes == 2 ? luma->depth + luma->shift - 8 : -1;
+}
+
 /* 1: described; 0: its format has no luma of its own. */
 static int describe(glassline_avcodec *self, glassline_avcodec_picture *picture)
 {
@@ -240,9 +223,15 @@ static int describe(glassline_avcodec *self, glassline_avcodec_picture *picture)
         picture->luma = into;
         picture->stride = frame->width;
     }
+    describe_chroma(frame, format, picture);
     picture->pts = frame->pts;
     picture->width = frame->width;
     picture->height = frame->height;
+    picture->primaries = frame->color_primaries;
+    picture->transfer = frame->color_trc;
+    picture->matrix = frame->colorspace;
+    picture->aspect_width = frame->sample_aspect_ratio.num;
+    picture->aspect_height = frame->sample_aspect_ratio.den;
     picture->full_range = frame->color_range == AVCOL_RANGE_JPEG || frame->format == AV_PIX_FMT_YUVJ420P ||
                           frame->format == AV_PIX_FMT_YUVJ422P || frame->format == AV_PIX_FMT_YUVJ444P;
     return 1;

@@ -7,14 +7,29 @@
 
 typedef struct glassline_avcodec glassline_avcodec;
 
-/* Luma of a decoded picture, 8 bits a sample; valid until the next call. */
+/* A decoded picture; valid until the next call. */
 typedef struct {
+    /* 8 bits a sample. */
     const uint8_t *luma;
+    /* Cb and Cr; NULL where there are none. */
+    const uint8_t *chroma[2];
     int64_t stride;
+    int64_t chroma_stride;
     int64_t pts;
     int32_t width;
     int32_t height;
+    int32_t chroma_width;
+    int32_t chroma_height;
+    /* Below 0: chroma has a byte a sample; otherwise two, of which the lower byte is first, and so many bits more than 8. */
+    int32_t chroma_shift;
     int32_t full_range;
+    /* Code points of H.273. */
+    int32_t primaries;
+    int32_t transfer;
+    int32_t matrix;
+    /* Width to height of a sample; 0 where it is not known. */
+    int32_t aspect_width;
+    int32_t aspect_height;
 } glassline_avcodec_picture;
 
 /* Decoded sound, interleaved; valid until the next call. */
