@@ -6,9 +6,10 @@ use glassline_media::container::ivf::Reader;
 use glassline_media::container::ts::{MuxSettings, Muxer};
 use glassline_media::{AccessUnit, Codec, Stamps, Ticks};
 use glassline_test_support::http::{get, publish};
-use glassline_test_support::program::{Scratch, Server, run};
+use glassline_test_support::program::{Running, Scratch, Server, run};
 use glassline_test_support::{has_library, skip, wait};
 use std::io::Write;
+use std::process::Command;
 
 /// Top left, top right, bottom left, bottom right: red, green and blue.
 const CORNERS: [[u8; 3]; 4] = [[200, 30, 40], [40, 180, 60], [30, 60, 200], [235, 235, 235]];
@@ -132,6 +133,45 @@ fn corners_have_the_colours_of_the_stream() {
         assert_eq!(answer.header("content-type"), Some("image/jpeg"));
         check(&scratch, name, &answer.body, expected, CORNERS);
     }
+}
+
+#[test]
+fn an_alarm_keeps_the_picture_that_was_judged() {
+    let test = "an_alarm_keeps_the_picture_that_was_judged";
+    if !have(test, &["ffmpeg"]) {
+        return;
+    }
+    if !has_library("libavcodec.so.") {
+        return skip(test, "libavcodec is not installed");
+    }
+    let scratch = Scratch::new("alarm-pictures");
+    let config = scratch.write("glassline.toml", "[watch]\n");
+    let server = Server::start(GLASSLINE, &["--config", &config, "--open-publish"]);
+    let in_colour = "scale=out_color_matrix=bt709,format=yuv420p,setparams=colorspace=bt709:range=limited";
+    let black = format!("{in_colour},drawbox=c=black:t=fill:enable='gte(t,3)'");
+    let x264 = "-colorspace bt709 -c:v libx264 -preset veryfast -g 25 -f mpegts";
+    let silent = "-f lavfi -i anullsrc=r=48000:cl=stereo -shortest -c:a aac -colorspace bt709 -c:v libx264 -preset veryfast -g 25 -f mpegts";
+    for (alarm, filter, codecs, corners) in
+        [("black", black.as_str(), x264, [[0; 3]; 4]), ("silence", in_colour, silent, CORNERS)]
+    {
+        let path = clip(&scratch, alarm, (640, 360, 8), filter, codecs);
+        let url = server.url(&format!("/live/{alarm}.ts"));
+        let arguments =
+            ["-nostdin", "-v", "error", "-re", "-i", &path, "-c", "copy", "-f", "mpegts", "-y", &url];
+        let _publisher = Running::start(Command::new("ffmpeg").args(arguments));
+        let picture = wait::until_some(alarm, || {
+            let report = get(server.address(), "/api/alarms").json();
+            let recent = report["recent"].as_array().unwrap();
+            let begun = recent.iter().find(|event| {
+                event["stream"] == alarm && event["alarm"] == alarm && event["state"] == "begun"
+            })?;
+            Some(begun["picture"].as_str().expect("a picture").to_owned())
+        });
+        let answer = get(server.address(), &format!("/api/alarms/pictures/{picture}"));
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("image/jpeg")));
+        check(&scratch, alarm, &answer.body, (320, 180), corners);
+    }
+    assert_eq!(get(server.address(), "/api/alarms/pictures/0123456789abcdef").status, 404);
 }
 
 /// Compares the corners of a JPEG, as FFmpeg decodes it.

@@ -1,4 +1,4 @@
-//! Pictures of streams: `GET /api/streams/NAME/thumbnail`.
+//! Pictures of streams and of their alarms: `GET /api/streams/NAME/thumbnail`, `GET /api/alarms/pictures/ID`.
 
 use bytes::Bytes;
 use glassline_delivery::http1::{Response, problem};
@@ -12,6 +12,18 @@ pub(super) fn newest(picture: Option<Jpeg>) -> Response {
             404,
             "no picture",
             "Pictures are there of streams that [watch] covers, that are published, and that libavcodec decodes.",
+        ),
+    }
+}
+
+/// The picture of an alarm, which stays as it is.
+pub(super) fn of_alarm(picture: Option<Jpeg>) -> Response {
+    match picture {
+        Some(picture) => answer(picture, "private, max-age=86400, immutable"),
+        None => problem(
+            404,
+            "no such picture",
+            "The pictures of the last 64 alarms are kept; GET /api/alarms names them.",
         ),
     }
 }

@@ -14,6 +14,9 @@ use glassline_watch::Alarms;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+/// Before the name of an alarm's picture.
+const ALARM_PICTURES: &str = "/api/alarms/pictures/";
+
 /// The page, the API and the metrics of any relay in this process.
 pub(crate) struct PageSite {
     arrangement: RwLock<Arrangement>,
@@ -89,6 +92,9 @@ impl PageSite {
             "/api/alarms" => json(&self.alarms.report()),
             "/api/encoders" => json(&api::Encoders { encoders: self.encoders.statuses() }),
             path => {
+                if let Some(id) = path.strip_prefix(ALARM_PICTURES) {
+                    return pictures::of_alarm(self.alarms.picture_of_alarm(id));
+                }
                 if let Some(name) = path.strip_prefix("/api/streams/") {
                     let known = |name: &str| StreamName::parse(name).filter(&may_know);
                     if let Some(name) = name.strip_suffix("/history") {
@@ -179,6 +185,7 @@ fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hu
         ListenerRole::Public => false,
         ListenerRole::Shared => {
             matches!(path, "/metrics" | "/api/alarms" | "/api/encoders" | "/api/objects")
+                || path.starts_with(ALARM_PICTURES)
         }
         ListenerRole::Admin => is_for_operators(path) && !matches!(path, "/healthz" | "/readyz"),
     };
@@ -256,6 +263,7 @@ mod tests {
             "/api/new",
             "/api/clients",
             "/api/alarms",
+            "/api/alarms/pictures/0123456789abcdef",
             "/api/encoders",
             "/api/objects",
             "/api/streams/a/history",

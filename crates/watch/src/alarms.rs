@@ -6,20 +6,32 @@ use glassline_delivery::watch::{Alarm, AlarmEvent, Raised, State};
 use glassline_media::{Choice, Utc};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Events that are kept.
 const RECENT_MAX: usize = 200;
 /// Streams and alarms that are counted; more are not.
 const COUNTED_MAX: usize = 16_384;
 
+/// An event, and what a server knows beside it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// The event.
+    #[serde(flatten)]
+    pub event: AlarmEvent,
+    /// The unit of its value and limit.
+    pub unit: &'static str,
+    /// The picture of its beginning, for [`Alarms::picture_of_alarm`]; `None` where there is none, or none any more.
+    pub picture: Option<String>,
+}
+
 /// What `GET /api/alarms` answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// The alarms that are there, as they began.
-    pub active: Vec<AlarmEvent>,
+    pub active: Vec<Entry>,
     /// What has begun or was over lately, newest first.
-    pub recent: Vec<AlarmEvent>,
+    pub recent: Vec<Entry>,
 }
 
 /// The figures of one stream and alarm.
@@ -37,15 +49,15 @@ pub struct Figure {
 
 #[derive(Debug, Default)]
 struct Known {
-    active: BTreeMap<(String, Alarm), AlarmEvent>,
-    recent: VecDeque<AlarmEvent>,
+    active: BTreeMap<(String, Alarm), Entry>,
+    recent: VecDeque<Entry>,
     begun: BTreeMap<(String, Alarm), u64>,
     counts: BTreeMap<String, Counts>,
     pictures: Pictures,
 }
 
 /// What else is told of each event. Called by the thread that watches: it has to return at once.
-pub type Listener = Box<dyn Fn(&AlarmEvent, Utc) + Send + Sync>;
+pub type Listener = Box<dyn Fn(&Entry, Utc) + Send + Sync>;
 
 /// Written by the thread that watches, read by those that answer.
 #[derive(Default)]
@@ -68,18 +80,24 @@ impl Alarms {
         let _ = self.1.set(listener);
     }
 
-    /// An alarm of `stream` has begun or is over; the log is told.
-    pub(crate) fn push(&self, stream: &str, raised: &Raised, utc: Utc) {
+    /// An alarm of `stream` has begun, with this picture, or is over; the log is told.
+    pub(crate) fn push(&self, stream: &str, raised: &Raised, utc: Utc, picture: Option<Arc<[u8]>>) {
         let event = AlarmEvent::new(stream, raised, utc);
         let (alarm, unit) = (raised.alarm.name(), raised.alarm.unit());
         let AlarmEvent { value, limit, .. } = event;
+        let picture = picture.map(|bytes| Jpeg::of_alarm(bytes, stream, raised.alarm, utc));
+        let entry = Entry { event, unit, picture: picture.as_ref().map(|picture| picture.id.clone()) };
+        if let Some(picture) = picture {
+            // Before anything is told of it.
+            self.lock().pictures.push(picture);
+        }
         let value = value.map_or_else(|| "nothing to measure".to_owned(), |value| format!("{value} {unit}"));
         match raised.state {
             State::Begun => tracing::warn!(stream, alarm, "alarm: {alarm}: {value}, limit {limit}"),
             State::Over => tracing::info!(stream, alarm, "alarm is over: {alarm}: {value}, limit {limit}"),
         }
         if let Some(listener) = self.1.get() {
-            listener(&event, utc);
+            listener(&entry, utc);
         }
         let mut state = self.lock();
         let key = (stream.to_owned(), raised.alarm);
@@ -88,11 +106,11 @@ impl Alarms {
                 if state.begun.len() < COUNTED_MAX || state.begun.contains_key(&key) {
                     *state.begun.entry(key.clone()).or_default() += 1;
                 }
-                state.active.insert(key, event.clone());
+                state.active.insert(key, entry.clone());
             }
             State::Over => drop(state.active.remove(&key)),
         }
-        state.recent.push_front(event);
+        state.recent.push_front(entry);
         state.recent.truncate(RECENT_MAX);
     }
 
@@ -120,6 +138,11 @@ impl Alarms {
         self.lock().pictures.newest(stream).map(|picture| picture.id.clone())
     }
 
+    /// The picture of an alarm's beginning: one of the last 64.
+    pub fn picture_of_alarm(&self, id: &str) -> Option<Jpeg> {
+        self.lock().pictures.of_alarm(id).cloned()
+    }
+
     /// `stream` is no longer watched.
     pub(crate) fn forget(&self, stream: &str) {
         let mut state = self.lock();
@@ -131,9 +154,13 @@ impl Alarms {
     /// All that is known.
     pub fn report(&self) -> Report {
         let state = self.lock();
+        let entry = |known: &Entry| {
+            let picture = known.picture.clone().filter(|id| state.pictures.of_alarm(id).is_some());
+            Entry { picture, ..known.clone() }
+        };
         Report {
-            active: state.active.values().cloned().collect(),
-            recent: state.recent.iter().cloned().collect(),
+            active: state.active.values().map(entry).collect(),
+            recent: state.recent.iter().map(entry).collect(),
         }
     }
 

@@ -6,6 +6,8 @@ use glassline_codec::CodecError;
 use glassline_codec::audio::opus;
 #[cfg(feature = "avcodec")]
 use glassline_codec::avcodec;
+#[cfg(feature = "avcodec")]
+use glassline_delivery::watch::State;
 use glassline_delivery::watch::{PictureMeter, Watcher};
 use glassline_io::clock::Clock;
 use glassline_media::bitstream::s302m;
@@ -156,10 +158,12 @@ impl Decoders {
             let is_full_range = colour.full_range;
             let luma =
                 glassline_delivery::watch::Luma { samples, width_px, height_px, stride, is_full_range };
+            let known = watcher.raised().len();
             if let Some(figures) = meter.measure(&luma) {
                 watcher.push_picture(&figures, seen_at);
             }
-            shown.push(&picture, begins && seen_at == at);
+            let begun = watcher.raised().skip(known).filter(|raised| raised.state == State::Begun);
+            shown.push(&picture, begins && seen_at == at, &mut begun.map(|raised| raised.alarm));
         };
         let mut outcomes = Vec::new();
         if begins {

@@ -56,7 +56,7 @@ impl Feed {
         self.decoders.shown.forget();
     }
 
-    /// The newest key frame that was decoded, once.
+    /// The newest picture that is kept, once.
     pub(crate) fn take_newest_picture(&mut self) -> Option<Arc<Thumbnail>> {
         self.decoders.shown.take_newest()
     }
@@ -138,6 +138,13 @@ impl Feed {
     /// The next alarm that has begun or is over.
     pub fn poll(&mut self) -> Option<Raised> {
         self.watcher.poll()
+    }
+
+    /// The same with the picture of an alarm that has begun, where pictures are kept.
+    pub(crate) fn poll_with_picture(&mut self) -> Option<(Raised, Option<Arc<Thumbnail>>)> {
+        let raised = self.watcher.poll()?;
+        let picture = self.decoders.shown.take_judged(&raised);
+        Some((raised, picture))
     }
 
     /// Ends all alarms: the stream is no longer watched.

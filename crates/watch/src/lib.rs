@@ -24,7 +24,7 @@ mod thumbnail;
 #[path = "no_thumbnail.rs"]
 mod thumbnail;
 
-pub use alarms::{Alarms, Figure, Listener, Report};
+pub use alarms::{Alarms, Entry, Figure, Listener, Report};
 pub use feed::{Counts, Feed};
 pub use pictures::Jpeg;
 pub use service::{Service, Settings};

@@ -7,6 +7,7 @@
 use crate::alarms::Alarms;
 use crate::feed::Feed;
 use crate::pictures::Jpeg;
+use crate::thumbnail::Thumbnail;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
 use glassline_delivery::watch::{Alarm, Raised, Rules, Saved, State};
@@ -174,16 +175,16 @@ struct Told {
     /// When each alarm was last told to have begun.
     begun: BTreeMap<Alarm, Time>,
     /// Alarms that have begun again and are not told yet.
-    held: BTreeMap<Alarm, Raised>,
+    held: BTreeMap<Alarm, (Raised, Option<Arc<Thumbnail>>)>,
 }
 
 impl Told {
-    /// Whether `raised` is told at `now`.
-    fn tells(&mut self, raised: &Raised, now: Time) -> bool {
+    /// Whether `raised` is told at `now`; if not, it is kept with its picture.
+    fn tells(&mut self, raised: &Raised, picture: &Option<Arc<Thumbnail>>, now: Time) -> bool {
         let is_again = self.begun.get(&raised.alarm).is_some_and(|begun| now.since(*begun) < AGAIN);
         match raised.state {
             State::Begun if is_again => {
-                self.held.insert(raised.alarm, *raised);
+                self.held.insert(raised.alarm, (*raised, picture.clone()));
                 false
             }
             State::Begun => {
@@ -195,15 +196,13 @@ impl Told {
     }
 
     /// Those that are still there, and are told now.
-    fn due(&mut self, now: Time) -> Vec<Raised> {
+    fn due(&mut self, now: Time) -> Vec<(Raised, Option<Arc<Thumbnail>>)> {
         let is_due = |alarm: &Alarm| self.begun.get(alarm).is_none_or(|begun| now.since(*begun) >= AGAIN);
-        let due: Vec<Raised> =
-            self.held.iter().filter(|(alarm, _)| is_due(alarm)).map(|(_, raised)| *raised).collect();
-        for raised in &due {
-            self.held.remove(&raised.alarm);
-        }
-        self.begun.extend(due.iter().map(|raised| (raised.alarm, now)));
-        due
+        let (due, held): (BTreeMap<_, _>, _) =
+            std::mem::take(&mut self.held).into_iter().partition(|(alarm, _)| is_due(alarm));
+        self.held = held;
+        self.begun.extend(due.keys().map(|alarm| (*alarm, now)));
+        due.into_values().collect()
     }
 }
 
@@ -274,10 +273,7 @@ impl Turns {
                 continue;
             }
             watched.tell(name, &self.alarms);
-            // An encoder of pictures is fed by a stream, as a decoder is.
-            if contain(Border::Output, || watched.show(name, &self.alarms, now)).is_err() {
-                lost.insert(name.clone());
-            }
+            watched.show(name, &self.alarms, now);
         }
         let named: BTreeSet<StreamName> = settings.named().collect();
         self.forget(|(name, watched)| {
@@ -301,6 +297,11 @@ impl Turns {
     }
 }
 
+/// A picture as JPEG; what a stream does to the encoder ends with this picture.
+fn jpeg_of(small: &Thumbnail) -> Option<Arc<[u8]>> {
+    contain(Border::Output, || small.jpeg()).ok().flatten()
+}
+
 impl Watched {
     fn new(rules: Rules) -> Watched {
         let mut feed = Feed::new(rules, &Saved::default());
@@ -320,10 +321,10 @@ impl Watched {
     fn show(&mut self, name: &StreamName, alarms: &Alarms, now: Time) {
         let age = self.picture_at.map(|at| now.since(at));
         if age.is_none_or(|age| age >= PICTURE_AGAIN)
-            && let Some(jpeg) = self.feed.take_newest_picture().and_then(|small| small.jpeg())
+            && let Some(jpeg) = self.feed.take_newest_picture().and_then(|small| jpeg_of(&small))
         {
             self.picture_at = Some(now);
-            alarms.set_picture(name.as_str(), Some(Jpeg::new(jpeg)));
+            alarms.set_picture(name.as_str(), Some(Jpeg::of_stream(jpeg)));
             return;
         }
         let is_gone = self.gone_since.is_some_and(|since| now.since(since) > PICTURE_GONE);
@@ -388,13 +389,17 @@ impl Watched {
             tracing::warn!(stream = %name, "{failure}");
         }
         let now = Clock.now();
-        while let Some(raised) = self.feed.poll() {
-            if self.told.tells(&raised, now) {
-                alarms.push(name.as_str(), &raised, Clock.utc());
+        let push = |raised: &Raised, small: Option<Arc<Thumbnail>>| {
+            let picture = small.and_then(|small| jpeg_of(&small));
+            alarms.push(name.as_str(), raised, Clock.utc(), picture);
+        };
+        while let Some((raised, small)) = self.feed.poll_with_picture() {
+            if self.told.tells(&raised, &small, now) {
+                push(&raised, small);
             }
         }
-        for raised in self.told.due(now) {
-            alarms.push(name.as_str(), &raised, Clock.utc());
+        for (raised, small) in self.told.due(now) {
+            push(&raised, small);
         }
         alarms.count(name.as_str(), self.feed.counts());
     }
@@ -411,17 +416,22 @@ mod tests {
             (raised(Alarm::Discontinuity, State::Begun), raised(Alarm::Discontinuity, State::Over));
         let mut told = Told::default();
         let at = Time::from_millis;
-        assert!(told.tells(&begun, at(0)) && told.tells(&over, at(10)));
+        assert!(told.tells(&begun, &None, at(0)) && told.tells(&over, &None, at(10)));
         for turn in 1..20 {
-            assert!(!told.tells(&begun, at(100 * turn)) && !told.tells(&over, at(100 * turn + 10)));
+            assert!(
+                !told.tells(&begun, &None, at(100 * turn)) && !told.tells(&over, &None, at(100 * turn + 10))
+            );
         }
         assert!(told.due(at(1_990)).is_empty());
         // One that stays is told when the time is over, and then that it is.
-        assert!(!told.tells(&begun, at(1_995)));
-        assert!(told.tells(&raised(Alarm::Black, State::Begun), at(1_996)), "another alarm is not held back");
-        assert_eq!(told.due(at(2_000)), [begun]);
-        assert!(told.tells(&over, at(2_100)));
-        assert!(told.tells(&begun, at(4_000)));
+        assert!(!told.tells(&begun, &None, at(1_995)));
+        assert!(
+            told.tells(&raised(Alarm::Black, State::Begun), &None, at(1_996)),
+            "another alarm is not held back"
+        );
+        assert!(matches!(&told.due(at(2_000))[..], [(due, None)] if *due == begun));
+        assert!(told.tells(&over, &None, at(2_100)));
+        assert!(told.tells(&begun, &None, at(4_000)));
     }
 
     #[test]

@@ -247,6 +247,11 @@ impl Watcher {
         }
     }
 
+    /// The alarms that have begun or are over and that [`Watcher::poll`] has not given yet, oldest first.
+    pub fn raised(&self) -> impl ExactSizeIterator<Item = &Raised> {
+        self.board.raised()
+    }
+
     /// The next alarm that has begun or is over.
     pub fn poll(&mut self) -> Option<Raised> {
         self.board.poll()
