@@ -38,6 +38,9 @@ fn the_crews_things_are_on_the_admin_listener_alone() {
         "/api/",
         "/api/clients",
         "/api/streams/a/history",
+        "/api/streams/a/thumbnail",
+        "/api/alarms/mute",
+        "/api/alarms/pictures/0123456789abcdef",
         "/stream/a",
     ] {
         let refused = get(public, path);

@@ -12,6 +12,7 @@ mod insight;
 mod life;
 pub(crate) mod links;
 mod metrics;
+mod mute;
 mod objects;
 mod pictures;
 mod purge;

@@ -3,7 +3,7 @@
 use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
 use super::webhooks::Webhooks;
-use super::{api, assets, control, encoding, insight, metrics, objects, pictures, purge};
+use super::{api, assets, control, encoding, insight, metrics, mute, objects, pictures, purge};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, access, problem};
 use glassline_delivery::playlist;
@@ -132,10 +132,17 @@ impl Site for PageSite {
             Method::Get | Method::Head if request.path == purge::PATH && door != ListenerRole::Public => {
                 problem(405, "method not allowed", "Purge with POST.").with_header("Allow", "POST")
             }
+            Method::Get | Method::Head if request.path == mute::PATH && door != ListenerRole::Public => {
+                mute::post_alone()
+            }
             Method::Get | Method::Head => self.read(request, door, peer, hub),
             Method::Post if request.path == purge::PATH => match door {
                 ListenerRole::Public => not_here(),
                 _ => purge::act(request, door, peer, hub),
+            },
+            Method::Post if request.path == mute::PATH => match door {
+                ListenerRole::Public => not_here(),
+                _ => mute::act(request, door, peer, hub, &self.alarms),
             },
             Method::Post if control::is_action(&request.path) => match door {
                 ListenerRole::Public if is_for_operators(&request.path) => not_here(),
@@ -263,6 +270,7 @@ mod tests {
             "/api/new",
             "/api/clients",
             "/api/alarms",
+            "/api/alarms/mute",
             "/api/alarms/pictures/0123456789abcdef",
             "/api/encoders",
             "/api/objects",

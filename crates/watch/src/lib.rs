@@ -13,7 +13,9 @@
 
 mod alarms;
 mod decoders;
+mod entry;
 mod feed;
+mod mutes;
 mod pictures;
 mod service;
 mod shown;
@@ -24,7 +26,9 @@ mod thumbnail;
 #[path = "no_thumbnail.rs"]
 mod thumbnail;
 
-pub use alarms::{Alarms, Entry, Figure, Listener, Report};
+pub use alarms::{Alarms, Figure, Listener, MUTE_MAX, Report};
+pub use entry::Entry;
 pub use feed::{Counts, Feed};
+pub use mutes::Mute;
 pub use pictures::Jpeg;
 pub use service::{Service, Settings};

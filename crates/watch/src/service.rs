@@ -275,6 +275,7 @@ impl Turns {
             watched.tell(name, &self.alarms);
             watched.show(name, &self.alarms, now);
         }
+        self.alarms.settle(now);
         let named: BTreeSet<StreamName> = settings.named().collect();
         self.forget(|(name, watched)| {
             let is_old = watched.gone_since.is_some_and(|since| now.since(since) > FORGOTTEN);
