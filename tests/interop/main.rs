@@ -3,6 +3,7 @@
 //! A test whose program is absent is skipped and counted.
 #![allow(clippy::unwrap_used)]
 
+mod alarm_state;
 mod alarms;
 mod budget;
 mod captions;

@@ -19,6 +19,7 @@ mod mutes;
 mod pictures;
 mod service;
 mod shown;
+mod state_file;
 mod subtitles;
 #[cfg(feature = "avcodec")]
 mod thumbnail;

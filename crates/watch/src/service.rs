@@ -7,6 +7,7 @@
 use crate::alarms::Alarms;
 use crate::feed::Feed;
 use crate::pictures::Jpeg;
+use crate::state_file::StateFile;
 use crate::thumbnail::Thumbnail;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
@@ -17,6 +18,7 @@ use glassline_media::Time;
 use glassline_streams::{Entering, Read, Streams, Subscription};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::{self, JoinHandle};
@@ -41,6 +43,8 @@ const PICTURE_AGAIN: Duration = Duration::from_secs(5);
 const PICTURE_GONE: Duration = Duration::from_secs(60);
 /// Nor has a stream none of the pictures of which were decoded for so long, as where sound alone goes on.
 const PICTURE_OLD: Duration = Duration::from_secs(300);
+/// How long an upgrade waits for what was learnt.
+const PAUSE: Duration = Duration::from_secs(2);
 /// Streams that are watched at once; further ones are not.
 const STREAMS_MAX: usize = 1024;
 /// A stream that has been gone for so long is forgotten, but for one that is named.
@@ -55,6 +59,8 @@ pub struct Settings {
     pub except: BTreeSet<StreamName>,
     /// What they are watched for.
     pub rules: Rules,
+    /// The file that keeps what is learnt of them; `None`: a later run begins anew.
+    pub state_file: Option<PathBuf>,
 }
 
 impl Settings {
@@ -87,6 +93,8 @@ struct Orders {
     settings: Option<Settings>,
     /// Alarms are not over, though nothing is watched.
     is_paused: bool,
+    /// What was learnt is in its file since then.
+    has_paused: bool,
     is_over: bool,
 }
 
@@ -94,6 +102,7 @@ struct Orders {
 struct Desk {
     orders: Mutex<Orders>,
     changed: Condvar,
+    paused: Condvar,
 }
 
 impl Desk {
@@ -122,7 +131,14 @@ impl Service {
         let desk = Arc::new(Desk::default());
         desk.lock().settings = settings;
         let of_thread = Arc::clone(&desk);
-        let turns = Turns { streams, alarms, watched: BTreeMap::new(), rules: None, has_warned: false };
+        let turns = Turns {
+            streams,
+            alarms,
+            watched: BTreeMap::new(),
+            rules: None,
+            state_file: StateFile::default(),
+            has_warned: false,
+        };
         let run = move || turns.run(&of_thread);
         let thread = thread::Builder::new().name("watch".into()).spawn(run)?;
         Ok(Service { desk, thread: Some(thread) })
@@ -131,17 +147,20 @@ impl Service {
     /// Watches something else from now on; `None`: nothing.
     pub fn configure(&self, settings: Option<Settings>) {
         let mut orders = self.desk.lock();
-        (orders.settings, orders.is_paused) = (settings, false);
+        (orders.settings, orders.is_paused, orders.has_paused) = (settings, false, false);
         drop(orders);
         self.desk.changed.notify_one();
     }
 
-    /// Watches nothing from now on, and says nothing of that: another process goes on.
+    /// Watches nothing from now on, and says nothing of that: another process goes on, with what was learnt until now, for which this
+    /// waits a moment.
     pub fn pause(&self) {
         let mut orders = self.desk.lock();
-        (orders.settings, orders.is_paused) = (None, true);
-        drop(orders);
+        (orders.settings, orders.is_paused, orders.has_paused) = (None, true, false);
         self.desk.changed.notify_one();
+        let is_pausing = |orders: &mut Orders| !orders.has_paused;
+        // The file is written in milliseconds; with a disk that hangs it is as old as the last minute's.
+        drop(self.desk.paused.wait_timeout_while(orders, PAUSE, is_pausing));
     }
 }
 
@@ -211,6 +230,7 @@ struct Turns {
     alarms: Arc<Alarms>,
     watched: BTreeMap<StreamName, Watched>,
     rules: Option<Rules>,
+    state_file: StateFile,
     /// That not all streams are watched was told.
     has_warned: bool,
 }
@@ -221,17 +241,21 @@ impl Turns {
         loop {
             let orders = desk.lock();
             if orders.is_over {
-                return;
+                drop(orders);
+                return self.save();
             }
             let Some(settings) = orders.settings.clone() else {
                 // What was watched is no longer.
                 let is_paused = orders.is_paused;
                 drop(orders);
+                self.save();
                 if is_paused {
                     self.watched.clear();
                 }
                 self.forget(|_| true);
-                let orders = desk.lock();
+                let mut orders = desk.lock();
+                orders.has_paused = orders.is_paused;
+                desk.paused.notify_all();
                 if orders.settings.is_none() && !orders.is_over {
                     drop(desk.changed.wait(orders).unwrap_or_else(PoisonError::into_inner));
                 }
@@ -244,6 +268,7 @@ impl Turns {
 
     fn turn(&mut self, settings: &Settings, buffer: &mut [u8], desk: &Desk) {
         let now = Clock.now();
+        self.state_file.set_path(settings.state_file.as_deref(), now, Clock.utc());
         if self.rules.replace(settings.rules) != Some(settings.rules) {
             self.watched.values_mut().for_each(|watched| watched.feed.set_rules(settings.rules));
         }
@@ -258,14 +283,17 @@ impl Turns {
                     );
                 }
             } else if is_new {
-                self.watched.entry(name).or_insert_with(|| Watched::new(settings.rules));
+                let saved = self.state_file.saved(name.as_str());
+                self.watched.entry(name).or_insert_with(|| Watched::new(settings.rules, &saved));
             }
         }
         let mut lost = BTreeSet::new();
         for (name, watched) in &mut self.watched {
-            if desk.lock().is_over {
+            let orders = desk.lock();
+            if orders.is_over || orders.is_paused {
                 return;
             }
+            drop(orders);
             // What a stream does to its decoder ends the watch of that stream, which begins anew.
             let turn = contain(Border::Output, || watched.turn(name, &self.streams, buffer, now));
             if turn.is_err() {
@@ -281,14 +309,28 @@ impl Turns {
             let is_old = watched.gone_since.is_some_and(|since| now.since(since) > FORGOTTEN);
             lost.contains(name) || !settings.covers(name) || (is_old && !named.contains(name))
         });
+        if self.state_file.is_due(now) {
+            let covers = |name: &str| StreamName::parse(name).is_some_and(|name| settings.covers(&name));
+            self.state_file.retain(covers);
+            self.save();
+        }
+    }
+
+    /// Puts what is known of the streams into the file.
+    fn save(&mut self) {
+        for (name, watched) in &self.watched {
+            self.state_file.keep(name.as_str(), watched.feed.save());
+        }
+        self.state_file.write(Clock.now(), Clock.utc());
     }
 
     /// Ends the watch of those streams for which `is_over` is true, and their alarms.
     fn forget(&mut self, is_over: impl Fn((&StreamName, &Watched)) -> bool) {
-        let alarms = &self.alarms;
-        self.watched.retain(|name, watched| {
+        let Turns { alarms, state_file, watched, .. } = self;
+        watched.retain(|name, watched| {
             let stays = !is_over((name, watched));
             if !stays {
+                state_file.keep(name.as_str(), watched.feed.save());
                 watched.feed.end();
                 watched.tell(name, alarms);
                 alarms.forget(name.as_str());
@@ -304,8 +346,8 @@ fn jpeg_of(small: &Thumbnail) -> Option<Arc<[u8]>> {
 }
 
 impl Watched {
-    fn new(rules: Rules) -> Watched {
-        let mut feed = Feed::new(rules, &Saved::default());
+    fn new(rules: Rules, saved: &Saved) -> Watched {
+        let mut feed = Feed::new(rules, saved);
         feed.keep_pictures();
         Watched {
             feed,

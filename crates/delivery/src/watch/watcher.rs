@@ -62,6 +62,13 @@ pub struct Saved {
     sharpness: Vec<f64>,
 }
 
+impl Saved {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.sharpness.is_empty()
+    }
+}
+
 /// Watches one stream. Holds some ten kilobytes, and is bounded whatever the stream is.
 #[derive(Clone, Debug)]
 pub struct Watcher {
