@@ -193,7 +193,13 @@ impl Config {
     }
 
     pub(super) fn check_watch(&self) -> Result<(), Problem> {
-        let Some(watch) = &self.watch else { return Ok(()) };
+        let Some(watch) = &self.watch else {
+            let wanted = self.stream.iter().find(|(_, stream)| stream.watch == Some(true));
+            return wanted.map_or(Ok(()), |(name, _)| {
+                let text = "nothing is watched without a section [watch]; add one that names this stream among its 'streams'";
+                problem(format!("stream.{name}.watch"), text.to_owned())
+            });
+        };
         Self::check_webhooks(watch)?;
         for pattern in &watch.streams {
             // A star stands for letters that a name may have.

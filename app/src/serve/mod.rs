@@ -175,6 +175,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
         drain: config.process.drain,
         packaging: config.package.settings(),
         upstream: config.upstream.settings(),
+        beside_bytes: config.watched().map_or(0, |watch| watch.memory_bytes(config.publish.max_streams)),
         pull_policy: Policy {
             silence_timeout: config.pull.silence_timeout,
             retry_min: config.pull.retry_min,

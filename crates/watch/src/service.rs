@@ -45,6 +45,9 @@ const PICTURE_GONE: Duration = Duration::from_secs(60);
 const PICTURE_OLD: Duration = Duration::from_secs(300);
 /// How long an upgrade waits for what was learnt.
 const PAUSE: Duration = Duration::from_secs(2);
+/// What a stream that is watched takes at most: the pictures that its decoder holds (256 MiB), units that are open (8 MiB for each of
+/// eight elementary streams), that wait for their times, and the last key frame, copies of luma, small pictures.
+const STREAM_BYTES_MAX: u64 = 384 << 20;
 /// Streams that are watched at once; further ones are not.
 const STREAMS_MAX: usize = 1024;
 /// A stream that has been gone for so long is forgotten, but for one that is named.
@@ -64,6 +67,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// What the watch takes at most, in bytes, on a server that has `max_streams`.
+    pub fn memory_bytes(&self, max_streams: usize) -> u64 {
+        let is_open = self.streams.iter().any(|pattern| pattern.contains('*'));
+        let names: BTreeSet<StreamName> = self.named().collect();
+        let streams = if is_open { max_streams.max(names.len()) } else { names.len() };
+        streams.min(STREAMS_MAX) as u64 * STREAM_BYTES_MAX
+    }
+
     fn covers(&self, name: &StreamName) -> bool {
         !self.except.contains(name) && self.streams.iter().any(|pattern| matches(pattern, name.as_str()))
     }
@@ -475,6 +486,22 @@ mod tests {
         assert!(matches!(&told.due(at(2_000))[..], [(due, None)] if *due == begun));
         assert!(told.tells(&over, &None, at(2_100)));
         assert!(told.tells(&begun, &None, at(4_000)));
+    }
+
+    #[test]
+    fn the_memory_of_a_watch_is_that_of_the_streams_that_it_may_have() {
+        let name = |name| StreamName::parse(name).unwrap();
+        let mut settings = Settings {
+            streams: vec!["hall".to_owned(), "bar".to_owned(), "off".to_owned()],
+            except: [name("off")].into(),
+            rules: Rules::default(),
+            state_file: None,
+        };
+        assert_eq!(settings.memory_bytes(256), 2 * STREAM_BYTES_MAX);
+        settings.streams.push("*.720p".to_owned());
+        assert_eq!(settings.memory_bytes(256), 256 * STREAM_BYTES_MAX);
+        assert_eq!(settings.memory_bytes(1), 2 * STREAM_BYTES_MAX);
+        assert_eq!(settings.memory_bytes(usize::MAX), 1024 * STREAM_BYTES_MAX);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 /* libavcodec's decoders, opened when one is asked for: see libavcodec_open.h. */
 #include "avcodec_shim.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <libavcodec/avcodec.h>
+#include <libavutil/buffer.h>
 #include <libavutil/common.h>
 #include <libavutil/error.h>
 #include <libavutil/frame.h>
@@ -16,7 +18,8 @@
     each(avcodec_send_packet) each(avcodec_receive_frame) each(avcodec_flush_buffers)                       \
     each(avcodec_free_context) each(av_packet_alloc) each(av_new_packet) each(av_packet_unref)              \
     each(av_packet_free) each(av_frame_alloc) each(av_frame_unref) each(av_frame_free) each(av_strerror)    \
-    each(av_log_set_level) each(av_pix_fmt_desc_get)
+    each(av_log_set_level) each(av_pix_fmt_desc_get) each(avcodec_default_get_buffer2)                      \
+    each(av_buffer_create) each(av_buffer_unref)
 
 #include "../libavcodec_open.h"
 
@@ -30,7 +33,56 @@ struct glassline_avcodec {
     /* Luma of more than 8 bits, or interleaved sound, as it is given. */
     void *converted;
     size_t converted_bytes;
+    /* The pictures that the decoder holds, and how large they may be together. */
+    size_t held_bytes;
+    size_t held_bytes_max;
 };
+
+/* A buffer of the decoder's pool that is counted until it goes back. */
+struct held {
+    glassline_avcodec *decoder;
+    AVBufferRef *buffer;
+    size_t bytes;
+};
+
+static void let_go(void *opaque, uint8_t *data)
+{
+    struct held *held = opaque;
+    (void)data;
+    held->decoder->held_bytes -= held->bytes;
+    held->decoder->call.av_buffer_unref(&held->buffer);
+    free(held);
+}
+
+/* Puts a buffer that is counted in the place of `*buffer`. 0, or an error code. */
+static int hold(glassline_avcodec *self, AVBufferRef **buffer)
+{
+    size_t bytes = (*buffer)->size;
+    if (bytes > self->held_bytes_max - self->held_bytes)
+        return AVERROR(ENOMEM);
+    struct held *held = malloc(sizeof *held);
+    AVBufferRef *counted = held ? self->call.av_buffer_create((*buffer)->data, bytes, let_go, held, 0) : NULL;
+    if (!counted) {
+        free(held);
+        return AVERROR(ENOMEM);
+    }
+    *held = (struct held){self, *buffer, bytes};
+    self->held_bytes += bytes;
+    *buffer = counted;
+    return 0;
+}
+
+/* libavcodec's own allocator, with a bound for all pictures of a decoder. */
+static int get_buffer(AVCodecContext *context, AVFrame *frame, int flags)
+{
+    glassline_avcodec *self = context->opaque;
+    int code = self->call.avcodec_default_get_buffer2(context, frame, flags);
+    for (int at = 0; code >= 0 && at < AV_NUM_DATA_POINTERS && frame->buf[at]; at++)
+        code = hold(self, &frame->buf[at]);
+    for (int at = 0; code < 0 && at < AV_NUM_DATA_POINTERS; at++)
+        self->call.av_buffer_unref(&frame->buf[at]);
+    return code;
+}
 
 const char *glassline_avcodec_library(void)
 {
@@ -95,6 +147,8 @@ static int open_decoder(glassline_avcodec *self, int32_t codec, int64_t max_pixe
     /* No thread of its own: what a stream costs is bounded by the thread that decodes. */
     context->thread_count = 1;
     context->max_pixels = max_pixels;
+    context->opaque = self;
+    context->get_buffer2 = get_buffer;
     context->pkt_timebase = (AVRational){1, 1000000000};
     /* Between key frames it is only compared what has changed, for which the filter is not needed. */
     context->skip_loop_filter = AVDISCARD_NONKEY;
@@ -102,8 +156,8 @@ static int open_decoder(glassline_avcodec *self, int32_t codec, int64_t max_pixe
     return call->avcodec_open2(context, decoder, NULL);
 }
 
-glassline_avcodec *glassline_avcodec_new(int32_t codec, int64_t max_pixels, char *reason, int32_t reason_bytes,
-                                         int32_t *absent)
+glassline_avcodec *glassline_avcodec_new(int32_t codec, int64_t max_pixels, size_t max_bytes, char *reason,
+                                         int32_t reason_bytes, int32_t *absent)
 {
     *absent = 0;
     glassline_avcodec *self = calloc(1, sizeof *self);
@@ -111,6 +165,7 @@ glassline_avcodec *glassline_avcodec_new(int32_t codec, int64_t max_pixels, char
         snprintf(reason, (size_t)reason_bytes, "no memory");
         return NULL;
     }
+    self->held_bytes_max = max_bytes;
     if (load(&self->call, reason, reason_bytes) < 0) {
         *absent = 1;
         free(self);

@@ -48,6 +48,7 @@ unsafe extern "C" {
     fn glassline_avcodec_new(
         codec: i32,
         max_pixels: i64,
+        max_bytes: usize,
         reason: *mut c_char,
         reason_bytes: i32,
         absent: *mut i32,
@@ -107,7 +108,7 @@ unsafe impl Send for Decoder {}
 
 impl Decoder {
     /// Opens the library and the decoder that has this number in `avcodec_shim.h`.
-    pub(super) fn open(codec: i32, max_pixels: u32) -> Result<Decoder, Refusal> {
+    pub(super) fn open(codec: i32, max_pixels: u32, max_bytes: usize) -> Result<Decoder, Refusal> {
         // SAFETY: both only return constants.
         let sizes = unsafe { (glassline_avcodec_picture_bytes(), glassline_avcodec_sound_bytes()) };
         if sizes != (size_of::<RawPicture>(), size_of::<RawSound>()) {
@@ -120,6 +121,7 @@ impl Decoder {
             glassline_avcodec_new(
                 codec,
                 max_pixels.into(),
+                max_bytes,
                 reason.as_mut_ptr(),
                 REASON_BYTES as i32,
                 &raw mut absent,

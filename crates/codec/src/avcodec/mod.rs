@@ -31,6 +31,10 @@ pub struct Samples<'a> {
     pub rate_hz: u32,
 }
 
+/// What the pictures that a decoder holds may take together: seventeen of 1080p in 10 bits are less than half of it. A decoder of
+/// AV1 holds at most ten of [`MAX_PIXELS`], which is about as much in 4:2:0, and twice that in 4:4:4.
+pub const MAX_BYTES: usize = 256 << 20;
+
 /// A decoder of pictures.
 pub struct PictureDecoder {
     codec: Codec,
@@ -144,7 +148,7 @@ impl SoundDecoder {
 }
 
 fn open(codec: Codec, number: i32) -> Result<ffi::Decoder, CodecError> {
-    ffi::Decoder::open(number, MAX_PIXELS).map_err(|refusal| match refusal {
+    ffi::Decoder::open(number, MAX_PIXELS, MAX_BYTES).map_err(|refusal| match refusal {
         Refusal::Absent(reason) => CodecError::Absent {
             codec: codec.name(),
             library: ffi::library(),

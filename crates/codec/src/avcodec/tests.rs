@@ -129,6 +129,31 @@ mod pictures {
         }
     }
 
+    #[test]
+    fn pictures_beyond_the_memory_of_a_decoder_are_refused() {
+        let name = "pictures_beyond_the_memory_of_a_decoder_are_refused";
+        if open(name, PictureDecoder::new(Codec::H264)).is_none() {
+            return;
+        }
+        let units = coded(6, Size::new(640, 480).unwrap());
+        // Its buffers have room around the pictures: one is more than 640x480 in 4:2:0, and less than twice as much.
+        let picture_bytes = 640 * 480 * 3 / 2;
+        for (max_bytes, is_decoded) in [(picture_bytes, false), (16 * picture_bytes, true)] {
+            let handle = ffi::Decoder::open(0, MAX_PIXELS, max_bytes).ok().unwrap();
+            let mut decoder = PictureDecoder { codec: Codec::H264, handle };
+            // What is held goes back with each key frame: otherwise the sum would pass the bound.
+            for _ in 0..20 {
+                let mut count = 0;
+                let outcomes: Vec<bool> = units
+                    .iter()
+                    .map(|unit| decoder.decode(&unit.data, Time::ZERO, &mut |_, _| count += 1).is_ok())
+                    .collect();
+                let _ = decoder.drain(&mut |_, _| count += 1);
+                assert_eq!((outcomes[0], count), (is_decoded, if is_decoded { 6 } else { 0 }), "{max_bytes}");
+            }
+        }
+    }
+
     #[cfg(feature = "aac")]
     #[test]
     fn sound_comes_out_as_it_went_in() {
