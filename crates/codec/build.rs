@@ -3,6 +3,7 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=src/libavcodec_open.h");
     #[cfg(feature = "x264")]
     shim(&Library {
         feature: "x264",

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 const SHAPE: Shape = Shape { packets: 5, group: 5 };
 
 /// Where the listener for operators is, by what the server says when it starts.
-fn admin_of(server: &Server) -> SocketAddr {
+pub(crate) fn admin_of(server: &Server) -> SocketAddr {
     let output = server.process.output();
     let (_, rest) = output.split_once("all streams: http://").expect("the admin listener is told");
     rest.split('/').next().unwrap().parse().unwrap()
@@ -38,6 +38,9 @@ fn the_crews_things_are_on_the_admin_listener_alone() {
         "/api/",
         "/api/clients",
         "/api/streams/a/history",
+        "/api/streams/a/thumbnail",
+        "/api/alarms/mute",
+        "/api/alarms/pictures/0123456789abcdef",
         "/stream/a",
     ] {
         let refused = get(public, path);

@@ -74,6 +74,7 @@ mod soak;
 mod stages;
 mod telemetry;
 mod terminal;
+mod thumbnails;
 mod tls;
 mod unpackaged;
 mod viewers;

@@ -2,7 +2,8 @@
 
 use crate::commands::assert_fails;
 use crate::{GLASSLINE, serve_with};
-use glassline_test_support::http::get;
+use glassline_test_support::http::{ask, get, publish};
+use glassline_test_support::numbered::Shape;
 use glassline_test_support::program::{Scratch, Server, run};
 use glassline_test_support::wait::{until, until_some};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,6 +12,8 @@ use std::sync::{Arc, Mutex};
 
 /// Of the specification's own example.
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n";
+
+const SHAPE: Shape = Shape { packets: 5, group: 5 };
 
 /// What a receiver got: head and body of each message.
 type Got = Arc<Mutex<Vec<(String, String)>>>;
@@ -63,11 +66,71 @@ fn an_alarm_is_posted_and_signed_though_another_receiver_hangs() {
     let body: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&body["type"], &body["alarm"]), (&"alarm.begun".into(), &"absent".into()), "{body}");
     assert_eq!((&body["stream"], &body["state"]), (&"missing".into(), &"begun".into()), "{body}");
+    assert!(body.get("picture").is_none() && body.get("muted").is_none(), "{body}");
     let alarms = get(server.address(), "/api/alarms").json();
+    assert!(alarms["active"][0]["picture"].is_null() && alarms["active"][0]["unit"] == "s", "{alarms}");
     assert_eq!(alarms["active"][0]["alarm"], "absent", "{alarms}");
     let delivered = || server.metrics().sum("glassline_webhook_delivered_total", "");
     until("the count", || delivered() == 1.0);
     assert!(server.metrics().sum("glassline_webhook_pending", "") >= 1.0, "it hangs");
+}
+
+#[test]
+fn a_muted_alarm_is_told_once_the_mute_is_over() {
+    let (port, got) = receiver();
+    let scratch = Scratch::new("webhook-mute");
+    let secret = scratch.write("webhook.key", SECRET);
+    let (server, _config) = serve_with(&format!(
+        "[publish]\nopen = true\nsilence_timeout = '60s'\n[watch]\nstreams = ['missing']\nwebhook = ['http://127.0.0.1:{port}/']\n\
+         webhook_secret_file = '{secret}'\nwebhook_networks = ['127.0.0.0/8']\n\
+         [watch.absent]\nlimit = 60\nafter = '200ms'\nclear = '0s'\n"
+    ));
+    let address = server.address();
+    let types = || -> Vec<String> {
+        let of = |(_, body): &(String, String)| {
+            serde_json::from_str::<serde_json::Value>(body).unwrap()["type"].to_string()
+        };
+        got.lock().unwrap().iter().map(of).collect()
+    };
+    let post = |query: &str| {
+        ask(address, "POST", &format!("/api/alarms/mute?{query}"), &["Content-Length: 0"]).status
+    };
+    let active = || get(address, "/api/alarms").json()["active"].clone();
+    until("the alarm", || types().len() == 1);
+    assert_eq!(active()[0]["muted"], false);
+    let mut publisher = publish(address, "/live/missing.ts");
+    let mut pictures = (0..).map(|number| SHAPE.picture(number));
+    until("its end", || {
+        publisher.write_all(&pictures.next().unwrap()).unwrap();
+        types().len() == 2
+    });
+
+    for (query, status) in [
+        ("stream=missing&alarm=silense&for=1m", 400),
+        ("stream=missing&alarm=absent&for=25h", 400),
+        ("stream=missing&alarm=absent", 400),
+        ("stream=other&alarm=absent&for=1m", 404),
+        ("stream=missing&alarm=absent&for=24h", 204),
+    ] {
+        assert_eq!(post(query), status, "{query}");
+    }
+    let foreign = ["Origin: http://elsewhere.example", "Content-Length: 0"];
+    let path = "/api/alarms/mute?stream=missing&alarm=*&for=1h";
+    assert_eq!(ask(address, "POST", path, &foreign).status, 403);
+    assert_eq!(get(address, path).status, 405);
+    let muted = get(address, "/api/alarms").json()["muted"].clone();
+    assert_eq!((&muted[0]["stream"], &muted[0]["alarm"]), (&"missing".into(), &"absent".into()), "{muted}");
+    assert!(muted[0]["until_utc"].is_string() && muted[1].is_null(), "{muted}");
+
+    drop(publisher);
+    until("the muted alarm", || active()[0]["muted"] == true);
+    assert!(server.process.output().contains("muted alarm: absent"), "{}", server.process.output());
+    assert_eq!(server.metrics().sum("glassline_alarms_total", ""), 2.0);
+    assert_eq!(post("stream=missing&alarm=absent&for=0s"), 204);
+    until("the alarm that is still there", || types().len() >= 3);
+    assert_eq!(types(), ["alarm.begun", "alarm.over", "alarm.begun"].map(|kind| format!("{kind:?}")));
+    assert_eq!(active()[0]["muted"], false);
+    assert_eq!(get(address, "/api/alarms").json()["muted"], serde_json::json!([]));
 }
 
 #[test]

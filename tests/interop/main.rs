@@ -3,6 +3,7 @@
 //! A test whose program is absent is skipped and counted.
 #![allow(clippy::unwrap_used)]
 
+mod alarm_state;
 mod alarms;
 mod budget;
 mod captions;
@@ -35,6 +36,7 @@ mod recovery;
 mod score;
 mod segmented;
 mod sound;
+mod thumbnails;
 mod transport_segments;
 mod validity;
 mod vlc;

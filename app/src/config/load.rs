@@ -111,7 +111,9 @@ impl Config {
             }
         }
         if let Some(watch) = watch {
-            watch.webhook_secret_file = watch.webhook_secret_file.take().map(|file| folder.join(file));
+            for file in [&mut watch.webhook_secret_file, &mut watch.state_file] {
+                *file = file.take().map(|file| folder.join(file));
+            }
         }
         upstream.disk = upstream.disk.take().map(|directory| folder.join(directory));
         upstream.ca = upstream.ca.take().map(|ca| folder.join(ca));

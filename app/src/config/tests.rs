@@ -690,6 +690,10 @@ fn what_is_watched_is_checked() {
         ("[watch.black]\nafter = '2h'\n", &["watch.black.after", "from 0s to 60m"]),
         ("[watch.loudness]\ntarget = 3\n", &["watch.loudness.target", "from -70 to 0"]),
         ("[watch.silence]\ntarget = -23\n", &["target"]),
+        (
+            "[stream.hall]\nwatch = true\n",
+            &["glassline.toml:2", "stream.hall.watch", "without a section [watch]"],
+        ),
         ("[watch]\nstreams = ['a b']\n", &["watch.streams", "no stream name"]),
     ] {
         let complaint = complaint(text);

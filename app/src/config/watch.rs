@@ -31,6 +31,8 @@ pub(crate) struct Watch {
     /// Networks that are not of the internet and may have receivers.
     #[serde(deserialize_with = "networks")]
     pub(crate) webhook_networks: Networks,
+    /// The file that keeps what is learnt of streams.
+    pub(crate) state_file: Option<PathBuf>,
     /// Of `webhook_secret_file`.
     #[serde(skip)]
     pub(crate) webhook_secret: Option<WebhookSecret>,
@@ -57,6 +59,7 @@ impl Default for Watch {
             webhook: Vec::new(),
             webhook_secret_file: None,
             webhook_networks: Networks::default(),
+            state_file: None,
             webhook_secret: None,
             silence: rule,
             clipping: rule,
@@ -152,6 +155,7 @@ impl Config {
             streams: watch.streams.clone(),
             except: except.filter_map(|(name, _)| StreamName::parse(name)).collect(),
             rules: watch.rules(),
+            state_file: watch.state_file.clone(),
         })
     }
 
@@ -189,7 +193,13 @@ impl Config {
     }
 
     pub(super) fn check_watch(&self) -> Result<(), Problem> {
-        let Some(watch) = &self.watch else { return Ok(()) };
+        let Some(watch) = &self.watch else {
+            let wanted = self.stream.iter().find(|(_, stream)| stream.watch == Some(true));
+            return wanted.map_or(Ok(()), |(name, _)| {
+                let text = "nothing is watched without a section [watch]; add one that names this stream among its 'streams'";
+                problem(format!("stream.{name}.watch"), text.to_owned())
+            });
+        };
         Self::check_webhooks(watch)?;
         for pattern in &watch.streams {
             // A star stands for letters that a name may have.

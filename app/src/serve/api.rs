@@ -9,6 +9,7 @@ use glassline_media::container::tracks::{Kind, Track};
 use glassline_relay::Hub;
 use glassline_streams::status::{OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
 use glassline_studio::encode::EncoderStatus;
+use glassline_watch::Alarms;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -87,6 +88,8 @@ pub(super) struct Stream {
     publishers: u64,
     source: Option<Source>,
     outputs: Vec<OutputReport>,
+    /// What tells the stream's thumbnail from earlier ones; `None` where there is none, or the caller may not see it.
+    thumbnail: Option<String>,
 }
 
 /// How viewers' pictures begin.
@@ -167,12 +170,13 @@ pub(super) fn time(hub: &Hub) -> Now {
     Now { utc_us: hub.clock().utc().as_micros() }
 }
 
-/// What is told of `all` streams.
+/// What is told of `all` streams; of their thumbnails, where `pictures` has them.
 pub(super) fn streams<'a>(
     hub: &Hub,
     all: Vec<StreamStatus>,
     contact: Option<&'a str>,
     to_operators: bool,
+    pictures: Option<&Alarms>,
 ) -> Streams<'a> {
     let server = Server {
         version: env!("CARGO_PKG_VERSION"),
@@ -182,7 +186,10 @@ pub(super) fn streams<'a>(
     };
     let groups = Groups::of(&all);
     let operators = to_operators.then_some(hub);
-    Streams { server, streams: all.iter().map(|status| stream(status, operators, &groups)).collect() }
+    Streams {
+        server,
+        streams: all.iter().map(|status| stream(status, operators, &groups, pictures)).collect(),
+    }
 }
 
 /// All versions of one capture.
@@ -201,13 +208,14 @@ pub(super) fn stream_named(
     name: &StreamName,
     known: impl Fn(&StreamName) -> bool,
     to_operators: bool,
+    pictures: Option<&Alarms>,
 ) -> Option<Stream> {
     let found = hub.stream(name)?;
     let groups = match name.version() {
         Some(_) => Groups::of(hub.streams().iter().filter(|stream| known(&stream.name))),
         None => Groups::default(),
     };
-    Some(stream(&found, to_operators.then_some(hub), &groups))
+    Some(stream(&found, to_operators.then_some(hub), &groups, pictures))
 }
 
 /// The versions of the capture `name` for which `known` is true; `None` if there are none.
@@ -225,7 +233,12 @@ pub(super) fn ladder_named(
 
 /// The entry of a stream. Its source, its outputs and its viewers' token are only for operators, for whom `operators`
 /// is the hub.
-fn stream(status: &StreamStatus, operators: Option<&Hub>, groups: &Groups) -> Stream {
+fn stream(
+    status: &StreamStatus,
+    operators: Option<&Hub>,
+    groups: &Groups,
+    pictures: Option<&Alarms>,
+) -> Stream {
     let to_operators = operators.is_some();
     let group = status.name.version().map(|version| version.group);
     Stream {
@@ -260,6 +273,7 @@ fn stream(status: &StreamStatus, operators: Option<&Hub>, groups: &Groups) -> St
         publishers: status.sessions,
         source: status.source.as_ref().filter(|_| to_operators).map(source),
         outputs: status.outputs.iter().filter(|_| to_operators).map(output).collect(),
+        thumbnail: pictures.and_then(|pictures| pictures.picture_id(status.name.as_str())),
     }
 }
 

@@ -13,7 +13,9 @@ mod insight;
 mod life;
 pub(crate) mod links;
 mod metrics;
+mod mute;
 mod objects;
+mod pictures;
 mod purge;
 mod renditions;
 mod rules;
@@ -174,6 +176,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
         drain: config.process.drain,
         packaging: config.package.settings(),
         upstream: config.upstream.settings(),
+        beside_bytes: config.watched().map_or(0, |watch| watch.memory_bytes(config.publish.max_streams)),
         pull_policy: Policy {
             silence_timeout: config.pull.silence_timeout,
             retry_min: config.pull.retry_min,
@@ -287,10 +290,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.test_config {
         check_certificates(&config)?;
         check_inputs(&config)?;
-        let folder = config.log.access.as_deref().and_then(Path::parent);
-        if let Some(folder) = folder.filter(|folder| *folder != Path::new("") && !folder.is_dir()) {
+        let folder = |file: Option<&Path>| {
+            let folder = file.and_then(Path::parent).map(Path::to_owned);
+            folder.filter(|folder| folder != Path::new("") && !folder.is_dir())
+        };
+        if let Some(folder) = folder(config.log.access.as_deref()) {
             tracing::warn!(
                 "log.access: the folder {} is not there, and is needed to run; make it, or have systemd do so (LogsDirectory=)",
+                folder.display()
+            );
+        }
+        if let Some(folder) = folder(config.watch.as_ref().and_then(|watch| watch.state_file.as_deref())) {
+            tracing::warn!(
+                "watch.state_file: the folder {} is not there, so that nothing is kept; make it, or have systemd do so \
+                 (StateDirectory=)",
                 folder.display()
             );
         }

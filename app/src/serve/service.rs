@@ -200,7 +200,7 @@ fn watch(
     config: &Config,
 ) -> Result<glassline_watch::Service> {
     let of_alarms = Arc::clone(webhooks);
-    alarms.listen(Box::new(move |event, at| of_alarms.tell(event, at)));
+    alarms.listen(Box::new(move |entry, at| of_alarms.tell(entry, at)));
     let streams = Arc::clone(relay.hub().live_streams());
     glassline_watch::Service::start(streams, alarms, config.watched())
         .context("cannot start the thread that watches streams")

@@ -4,7 +4,7 @@ use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
 use super::events::{self, Client, Events};
 use super::webhooks::Webhooks;
-use super::{api, assets, control, encoding, insight, metrics, objects, purge};
+use super::{api, assets, control, encoding, insight, metrics, mute, objects, pictures, purge};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, access, problem};
 use glassline_delivery::playlist;
@@ -14,6 +14,9 @@ use glassline_studio::encode::Supervisor;
 use glassline_watch::Alarms;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+/// Before the name of an alarm's picture.
+const ALARM_PICTURES: &str = "/api/alarms/pictures/";
 
 /// The page, the API and the metrics of any relay in this process.
 pub(crate) struct PageSite {
@@ -95,6 +98,8 @@ impl PageSite {
         }
         let may_know = |name: &StreamName| hub.may_know(name, door, peer, request);
         let is_operator = || hub.is_operator(door, peer, request).is_ok();
+        // Their addresses are for operators where there is a listener for these.
+        let pictures = (door != ListenerRole::Public).then_some(&*self.alarms);
         match request.path.as_str() {
             "/healthz" | "/readyz" => health(hub.workers_down()),
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
@@ -112,7 +117,7 @@ impl PageSite {
             "/api/contact" => json(&api::Contact { contact: self.now().contact.as_deref() }),
             "/api/streams" => {
                 let streams = hub.streams().into_iter().filter(|stream| may_know(&stream.name)).collect();
-                json(&api::streams(hub, streams, self.now().contact.as_deref(), is_operator()))
+                json(&api::streams(hub, streams, self.now().contact.as_deref(), is_operator(), pictures))
             }
             "/api/clients" => insight::clients(request, door, peer, hub),
             "/api/objects" => objects::objects(request, hub),
@@ -128,6 +133,9 @@ impl PageSite {
                 {
                     return unknown_event(name, request, self.now().contact.as_deref());
                 }
+                if let Some(id) = path.strip_prefix(ALARM_PICTURES) {
+                    return pictures::of_alarm(self.alarms.picture_of_alarm(id));
+                }
                 if let Some(name) = path.strip_prefix("/api/streams/") {
                     let known = |name: &str| StreamName::parse(name).filter(&may_know);
                     if let Some(name) = name.strip_suffix("/history") {
@@ -138,11 +146,15 @@ impl PageSite {
                         let found = known(name).and_then(|name| insight::latency(&name, hub));
                         return found.unwrap_or_else(no_stream);
                     }
+                    if let Some(name) = name.strip_suffix("/thumbnail") {
+                        let Some(name) = known(name) else { return no_stream() };
+                        return pictures::newest(self.alarms.picture(name.as_str()));
+                    }
                     if control::is_action(path) {
                         return control::post_alone();
                     }
                     let Some(name) = known(name) else { return no_stream() };
-                    return match api::stream_named(hub, &name, may_know, is_operator()) {
+                    return match api::stream_named(hub, &name, may_know, is_operator(), pictures) {
                         Some(stream) => json(&stream),
                         None => {
                             api::ladder_named(hub, &name, may_know).map_or_else(no_stream, |it| json(&it))
@@ -161,10 +173,17 @@ impl Site for PageSite {
             Method::Get | Method::Head if request.path == purge::PATH && door != ListenerRole::Public => {
                 problem(405, "method not allowed", "Purge with POST.").with_header("Allow", "POST")
             }
+            Method::Get | Method::Head if request.path == mute::PATH && door != ListenerRole::Public => {
+                mute::post_alone()
+            }
             Method::Get | Method::Head => self.read(request, door, peer, hub),
             Method::Post if request.path == purge::PATH => match door {
                 ListenerRole::Public => not_here(),
                 _ => purge::act(request, door, peer, hub),
+            },
+            Method::Post if request.path == mute::PATH => match door {
+                ListenerRole::Public => not_here(),
+                _ => mute::act(request, door, peer, hub, &self.alarms),
             },
             Method::Post if control::is_action(&request.path) => match door {
                 ListenerRole::Public if is_for_operators(&request.path) => not_here(),
@@ -337,12 +356,15 @@ mod tests {
             "/api/new",
             "/api/clients",
             "/api/alarms",
+            "/api/alarms/mute",
+            "/api/alarms/pictures/0123456789abcdef",
             "/api/encoders",
             "/api/objects",
             "/api/streams/a/history",
             "/api/streams/a/latency",
             "/api/streams/a/keyframe",
             "/api/streams/a/bitrate",
+            "/api/streams/a/thumbnail",
             "/stream/a",
             "/crew/a",
             "/api/events",

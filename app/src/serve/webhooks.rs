@@ -3,7 +3,19 @@
 use glassline_delivery::watch::{AlarmEvent, State};
 use glassline_media::Utc;
 use glassline_relay::webhook::{ReceiverStatus, Settings, WebhookSender};
+use glassline_watch::Entry;
+use serde::Serialize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// An alarm as receivers get it.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    event: &'a AlarmEvent,
+    /// For `GET /api/alarms/pictures/ID`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    picture: Option<&'a str>,
+}
 
 /// What sends them, while the configuration names receivers.
 #[derive(Debug, Default)]
@@ -34,13 +46,14 @@ impl Webhooks {
     }
 
     /// Has an alarm sent to all receivers. Returns at once.
-    pub(crate) fn tell(&self, event: &AlarmEvent, at: Utc) {
+    pub(crate) fn tell(&self, entry: &Entry, at: Utc) {
+        let Entry { event, picture, .. } = entry;
         let kind = match event.state {
             State::Begun => "alarm.begun",
             State::Over => "alarm.over",
         };
         if let Some((_, sender)) = &*self.lock()
-            && let Err(error) = sender.send(kind, at, event)
+            && let Err(error) = sender.send(kind, at, &Told { event, picture: picture.as_deref() })
         {
             tracing::warn!("no webhook tells of the alarm: {error}");
         }

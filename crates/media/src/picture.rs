@@ -208,6 +208,20 @@ impl Colour {
     /// Nothing is known but that the range is limited.
     pub const UNSPECIFIED: Colour = Colour { primaries: 2, transfer: 2, matrix: 2, full_range: false };
 
+    /// The code point (H.273 table 4) of the matrix between RGB and luma with colour differences, for a picture of `size`: its own,
+    /// or that of its primaries where it names none (as RGB does: its matrix is the identity); else BT.709 for high definition and
+    /// BT.601 for up to 576 lines of less than 1280 samples.
+    pub fn matrix_of(self, size: Size) -> u8 {
+        match (self.matrix, self.primaries) {
+            (1 | 4..=7 | 9 | 10, _) => self.matrix,
+            (_, 1) => 1,
+            (_, 5 | 6) => 6,
+            (_, 9) => 9,
+            _ if size.width >= 1280 || size.height > 576 => 1,
+            _ => 6,
+        }
+    }
+
     /// Which curve of high dynamic range (BT.2100) the samples have, if it is one: PQ or HLG.
     pub const fn hdr_curve(self) -> Option<&'static str> {
         match self.transfer {

@@ -21,7 +21,7 @@ pub(super) fn budget_bytes(settings: &Settings, connections: usize) -> u64 {
         .take(settings.max_streams)
         .map(|backlog_bytes| backlog_bytes.saturating_add(link_bytes))
         .chain(settings.upstream.as_ref().map(UpstreamSettings::memory_bytes))
-        .chain([CONNECTION_BYTES.saturating_mul(connections as u64), PROGRAM_BYTES]);
+        .chain([CONNECTION_BYTES.saturating_mul(connections as u64), settings.beside_bytes, PROGRAM_BYTES]);
     parts.fold(0, u64::saturating_add)
 }
 
@@ -45,6 +45,8 @@ mod tests {
         assert_eq!(budget_bytes(&settings, 2000) >> 20, 989);
         settings.upstream = None;
         assert_eq!(budget_bytes(&settings, 2000) >> 20, 461);
+        settings.beside_bytes = 384 << 20;
+        assert_eq!(budget_bytes(&settings, 2000) >> 20, 845);
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct Settings {
     pub packaging: PackagingSettings,
     /// Where objects come from that are not here.
     pub upstream: Option<UpstreamSettings>,
+    /// What the process takes at most beside all of this, for [`Settings::memory_budget`].
+    pub beside_bytes: u64,
     /// How long the TLS of connections that another process has taken over goes on here at most.
     pub drain: Duration,
 }
@@ -137,6 +139,7 @@ impl Default for Settings {
             outputs: Vec::new(),
             packaging: PackagingSettings::default(),
             upstream: None,
+            beside_bytes: 0,
             drain: Duration::from_secs(12 * 3600),
         }
     }

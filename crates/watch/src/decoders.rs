@@ -1,11 +1,14 @@
 //! The decoders of one stream, opened when a unit is wanted.
 
+use crate::shown::Shown;
 use glassline_codec::CodecError;
 #[cfg(feature = "opus")]
 use glassline_codec::audio::opus;
 #[cfg(feature = "avcodec")]
 use glassline_codec::avcodec;
-use glassline_delivery::watch::{PictureFigures, PictureMeter, Watcher};
+#[cfg(feature = "avcodec")]
+use glassline_delivery::watch::State;
+use glassline_delivery::watch::{PictureMeter, Watcher};
 use glassline_io::clock::Clock;
 use glassline_media::bitstream::s302m;
 use glassline_media::{AccessUnit, Codec, Time};
@@ -64,8 +67,8 @@ pub(crate) struct Decoders {
     /// When that one is seen.
     #[cfg(feature = "avcodec")]
     judged: Option<Time>,
-    /// Figures of pictures that have come out and are not judged yet.
-    ready: Vec<(Time, PictureFigures)>,
+    /// Small pictures of what was decoded.
+    pub(crate) shown: Shown,
     /// Why something cannot be decoded, in words that are not taken yet.
     failures: Vec<String>,
     /// Units that decoders refused.
@@ -91,7 +94,7 @@ impl Decoders {
             key: None,
             #[cfg(feature = "avcodec")]
             judged: None,
-            ready: Vec::new(),
+            shown: Shown::default(),
             failures: Vec::new(),
             refused: 0,
             pictures_decoded: 0,
@@ -106,9 +109,10 @@ impl Decoders {
         self.time_left = Some(time);
     }
 
-    /// Closes them: what was decoded takes no memory any more.
+    /// Closes them: of what was decoded, only small pictures take memory.
     pub(crate) fn close(&mut self) {
         let closed = Decoders {
+            shown: std::mem::take(&mut self.shown),
             refused: self.refused,
             pictures_decoded: self.pictures_decoded,
             pictures_skipped: self.pictures_skipped,
@@ -133,30 +137,33 @@ impl Decoders {
         }
         self.is_skipping = false;
         let begun = Clock.now();
-        self.decode_picture(unit, at, begins);
+        self.decode_picture(unit, at, begins, watcher);
         let took = Clock.now().since(begun);
         self.time_left = self.time_left.map(|left| left.saturating_sub(took));
-        for (at, figures) in self.ready.drain(..) {
-            watcher.push_picture(&figures, at);
-        }
     }
 
     #[cfg(feature = "avcodec")]
-    fn decode_picture(&mut self, unit: &AccessUnit, at: Time, begins: bool) {
-        let Decoders { pictures, meter, key, ready, failures, refused, pictures_decoded, judged, .. } = self;
+    fn decode_picture(&mut self, unit: &AccessUnit, at: Time, begins: bool, watcher: &mut Watcher) {
+        let Decoders { pictures, meter, key, shown, failures, refused, pictures_decoded, judged, .. } = self;
         let failed = &mut |error: CodecError| failures.push(format!("pictures are not watched: {error}"));
         let Some(decoder) = pictures.of(unit.codec, avcodec::PictureDecoder::new, failed) else { return };
         // A key frame that is decoded again comes out again, and has been judged.
         let before = *judged;
-        let mut measure = |at: Time, luma: avcodec::Luma<'_>| {
+        let mut measure = |seen_at: Time, picture: avcodec::DecodedPicture<'_>| {
             *pictures_decoded += 1;
-            if before == Some(at) {
+            if before == Some(seen_at) {
                 return;
             }
-            let avcodec::Luma { samples, width_px, height_px, stride, is_full_range } = luma;
+            let avcodec::DecodedPicture { luma: samples, width_px, height_px, stride, colour, .. } = picture;
+            let is_full_range = colour.full_range;
             let luma =
                 glassline_delivery::watch::Luma { samples, width_px, height_px, stride, is_full_range };
-            ready.extend(meter.measure(&luma).map(|figures| (at, figures)));
+            let known = watcher.raised().len();
+            if let Some(figures) = meter.measure(&luma) {
+                watcher.push_picture(&figures, seen_at);
+            }
+            let begun = watcher.raised().skip(known).filter(|raised| raised.state == State::Begun);
+            shown.push(&picture, begins && seen_at == at, &mut begun.map(|raised| raised.alarm));
         };
         let mut outcomes = Vec::new();
         if begins {
@@ -178,7 +185,7 @@ impl Decoders {
     }
 
     #[cfg(not(feature = "avcodec"))]
-    fn decode_picture(&mut self, _unit: &AccessUnit, _at: Time, _begins: bool) {
+    fn decode_picture(&mut self, _unit: &AccessUnit, _at: Time, _begins: bool, _watcher: &mut Watcher) {
         const ABSENT: &str = "pictures are not watched: this build cannot decode them (feature `avcodec`)";
         if !self.failures.iter().any(|failure| failure == ABSENT) && self.refused == 0 {
             self.failures.push(ABSENT.to_owned());

@@ -2,9 +2,11 @@
 
 use crate::decoders::Decoders;
 use crate::subtitles::Subtitles;
+use crate::thumbnail::Thumbnail;
 use glassline_delivery::watch::{Active, Raised, Rules, Saved, Wanted, Watcher};
 use glassline_media::Time;
 use glassline_media::container::ts::demux::{Demuxer, Event};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What was done for a stream.
@@ -42,6 +44,21 @@ impl Feed {
             subtitles: Subtitles::default(),
             left_out: 0,
         }
+    }
+
+    /// Keeps small pictures of the stream from now on.
+    pub(crate) fn keep_pictures(&mut self) {
+        self.decoders.shown.keep();
+    }
+
+    /// Forgets the pictures that there are.
+    pub(crate) fn forget_pictures(&mut self) {
+        self.decoders.shown.forget();
+    }
+
+    /// The newest picture that is kept, once.
+    pub(crate) fn take_newest_picture(&mut self) -> Option<Arc<Thumbnail>> {
+        self.decoders.shown.take_newest()
     }
 
     /// What a later run can go on with.
@@ -121,6 +138,13 @@ impl Feed {
     /// The next alarm that has begun or is over.
     pub fn poll(&mut self) -> Option<Raised> {
         self.watcher.poll()
+    }
+
+    /// The same with the picture of an alarm that has begun, where pictures are kept.
+    pub(crate) fn poll_with_picture(&mut self) -> Option<(Raised, Option<Arc<Thumbnail>>)> {
+        let raised = self.watcher.poll()?;
+        let picture = self.decoders.shown.take_judged(&raised);
+        Some((raised, picture))
     }
 
     /// Ends all alarms: the stream is no longer watched.

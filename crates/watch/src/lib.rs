@@ -3,7 +3,8 @@
 //! ```text
 //! bytes of MPEG-TS ─► Feed: Demuxer ─► delivery::watch::Watcher ─► Raised
 //!                              └─ units that are wanted ─► Decoders ─► samples, figures of pictures
-//! Streams ─► Service: a thread with a Feed for each stream ─► AlarmEvent ─► log, API, metrics
+//! Streams ─► Service: a thread with a Feed for each stream ─┬► AlarmEvent ─► log, API, metrics
+//!                                                            └► Jpeg: the newest picture of each stream
 //! ```
 //! [`Feed`] is one stream, for `probe`; [`Service`] is the thread of a server. Both decode on the thread that calls them.
 #![forbid(unsafe_code)]
@@ -12,10 +13,23 @@
 
 mod alarms;
 mod decoders;
+mod entry;
 mod feed;
+mod mutes;
+mod pictures;
 mod service;
+mod shown;
+mod state_file;
 mod subtitles;
+#[cfg(feature = "avcodec")]
+mod thumbnail;
+#[cfg(not(feature = "avcodec"))]
+#[path = "no_thumbnail.rs"]
+mod thumbnail;
 
-pub use alarms::{Alarms, Figure, Listener, Report};
+pub use alarms::{Alarms, Figure, Listener, MUTE_MAX, Report};
+pub use entry::Entry;
 pub use feed::{Counts, Feed};
+pub use mutes::Mute;
+pub use pictures::Jpeg;
 pub use service::{Service, Settings};

@@ -6,6 +6,9 @@
 
 use crate::alarms::Alarms;
 use crate::feed::Feed;
+use crate::pictures::Jpeg;
+use crate::state_file::StateFile;
+use crate::thumbnail::Thumbnail;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
 use glassline_delivery::watch::{Alarm, Raised, Rules, Saved, State};
@@ -15,6 +18,7 @@ use glassline_media::Time;
 use glassline_streams::{Entering, Read, Streams, Subscription};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::{self, JoinHandle};
@@ -33,6 +37,17 @@ const PICTURES_TIME: Duration = Duration::from_millis(40);
 const AGAIN: Duration = Duration::from_secs(2);
 /// A publisher that has been gone for so long needs no decoders.
 const REST: Duration = Duration::from_secs(5);
+/// A stream has another newest picture at most once in this time.
+const PICTURE_AGAIN: Duration = Duration::from_secs(5);
+/// A publisher that has been gone for so long has no picture any more.
+const PICTURE_GONE: Duration = Duration::from_secs(60);
+/// Nor has a stream none of the pictures of which were decoded for so long, as where sound alone goes on.
+const PICTURE_OLD: Duration = Duration::from_secs(300);
+/// How long an upgrade waits for what was learnt.
+const PAUSE: Duration = Duration::from_secs(2);
+/// What a stream that is watched takes at most: the pictures that its decoder holds (256 MiB), units that are open (8 MiB for each of
+/// eight elementary streams), that wait for their times, and the last key frame, copies of luma, small pictures.
+const STREAM_BYTES_MAX: u64 = 384 << 20;
 /// Streams that are watched at once; further ones are not.
 const STREAMS_MAX: usize = 1024;
 /// A stream that has been gone for so long is forgotten, but for one that is named.
@@ -47,9 +62,19 @@ pub struct Settings {
     pub except: BTreeSet<StreamName>,
     /// What they are watched for.
     pub rules: Rules,
+    /// The file that keeps what is learnt of them; `None`: a later run begins anew.
+    pub state_file: Option<PathBuf>,
 }
 
 impl Settings {
+    /// What the watch takes at most, in bytes, on a server that has `max_streams`.
+    pub fn memory_bytes(&self, max_streams: usize) -> u64 {
+        let is_open = self.streams.iter().any(|pattern| pattern.contains('*'));
+        let names: BTreeSet<StreamName> = self.named().collect();
+        let streams = if is_open { max_streams.max(names.len()) } else { names.len() };
+        streams.min(STREAMS_MAX) as u64 * STREAM_BYTES_MAX
+    }
+
     fn covers(&self, name: &StreamName) -> bool {
         !self.except.contains(name) && self.streams.iter().any(|pattern| matches(pattern, name.as_str()))
     }
@@ -79,6 +104,8 @@ struct Orders {
     settings: Option<Settings>,
     /// Alarms are not over, though nothing is watched.
     is_paused: bool,
+    /// What was learnt is in its file since then.
+    has_paused: bool,
     is_over: bool,
 }
 
@@ -86,6 +113,7 @@ struct Orders {
 struct Desk {
     orders: Mutex<Orders>,
     changed: Condvar,
+    paused: Condvar,
 }
 
 impl Desk {
@@ -114,7 +142,14 @@ impl Service {
         let desk = Arc::new(Desk::default());
         desk.lock().settings = settings;
         let of_thread = Arc::clone(&desk);
-        let turns = Turns { streams, alarms, watched: BTreeMap::new(), rules: None, has_warned: false };
+        let turns = Turns {
+            streams,
+            alarms,
+            watched: BTreeMap::new(),
+            rules: None,
+            state_file: StateFile::default(),
+            has_warned: false,
+        };
         let run = move || turns.run(&of_thread);
         let thread = thread::Builder::new().name("watch".into()).spawn(run)?;
         Ok(Service { desk, thread: Some(thread) })
@@ -123,17 +158,20 @@ impl Service {
     /// Watches something else from now on; `None`: nothing.
     pub fn configure(&self, settings: Option<Settings>) {
         let mut orders = self.desk.lock();
-        (orders.settings, orders.is_paused) = (settings, false);
+        (orders.settings, orders.is_paused, orders.has_paused) = (settings, false, false);
         drop(orders);
         self.desk.changed.notify_one();
     }
 
-    /// Watches nothing from now on, and says nothing of that: another process goes on.
+    /// Watches nothing from now on, and says nothing of that: another process goes on, with what was learnt until now, for which this
+    /// waits a moment.
     pub fn pause(&self) {
         let mut orders = self.desk.lock();
-        (orders.settings, orders.is_paused) = (None, true);
-        drop(orders);
+        (orders.settings, orders.is_paused, orders.has_paused) = (None, true, false);
         self.desk.changed.notify_one();
+        let is_pausing = |orders: &mut Orders| !orders.has_paused;
+        // The file is written in milliseconds; with a disk that hangs it is as old as the last minute's.
+        drop(self.desk.paused.wait_timeout_while(orders, PAUSE, is_pausing));
     }
 }
 
@@ -157,6 +195,8 @@ struct Watched {
     has_been: bool,
     is_resting: bool,
     told: Told,
+    /// When its newest picture was made.
+    picture_at: Option<Time>,
 }
 
 /// What was told of one stream, so that an alarm that comes and goes is not told each time.
@@ -165,16 +205,16 @@ struct Told {
     /// When each alarm was last told to have begun.
     begun: BTreeMap<Alarm, Time>,
     /// Alarms that have begun again and are not told yet.
-    held: BTreeMap<Alarm, Raised>,
+    held: BTreeMap<Alarm, (Raised, Option<Arc<Thumbnail>>)>,
 }
 
 impl Told {
-    /// Whether `raised` is told at `now`.
-    fn tells(&mut self, raised: &Raised, now: Time) -> bool {
+    /// Whether `raised` is told at `now`; if not, it is kept with its picture.
+    fn tells(&mut self, raised: &Raised, picture: &Option<Arc<Thumbnail>>, now: Time) -> bool {
         let is_again = self.begun.get(&raised.alarm).is_some_and(|begun| now.since(*begun) < AGAIN);
         match raised.state {
             State::Begun if is_again => {
-                self.held.insert(raised.alarm, *raised);
+                self.held.insert(raised.alarm, (*raised, picture.clone()));
                 false
             }
             State::Begun => {
@@ -186,15 +226,13 @@ impl Told {
     }
 
     /// Those that are still there, and are told now.
-    fn due(&mut self, now: Time) -> Vec<Raised> {
+    fn due(&mut self, now: Time) -> Vec<(Raised, Option<Arc<Thumbnail>>)> {
         let is_due = |alarm: &Alarm| self.begun.get(alarm).is_none_or(|begun| now.since(*begun) >= AGAIN);
-        let due: Vec<Raised> =
-            self.held.iter().filter(|(alarm, _)| is_due(alarm)).map(|(_, raised)| *raised).collect();
-        for raised in &due {
-            self.held.remove(&raised.alarm);
-        }
-        self.begun.extend(due.iter().map(|raised| (raised.alarm, now)));
-        due
+        let (due, held): (BTreeMap<_, _>, _) =
+            std::mem::take(&mut self.held).into_iter().partition(|(alarm, _)| is_due(alarm));
+        self.held = held;
+        self.begun.extend(due.keys().map(|alarm| (*alarm, now)));
+        due.into_values().collect()
     }
 }
 
@@ -203,6 +241,7 @@ struct Turns {
     alarms: Arc<Alarms>,
     watched: BTreeMap<StreamName, Watched>,
     rules: Option<Rules>,
+    state_file: StateFile,
     /// That not all streams are watched was told.
     has_warned: bool,
 }
@@ -213,17 +252,21 @@ impl Turns {
         loop {
             let orders = desk.lock();
             if orders.is_over {
-                return;
+                drop(orders);
+                return self.save();
             }
             let Some(settings) = orders.settings.clone() else {
                 // What was watched is no longer.
                 let is_paused = orders.is_paused;
                 drop(orders);
+                self.save();
                 if is_paused {
                     self.watched.clear();
                 }
                 self.forget(|_| true);
-                let orders = desk.lock();
+                let mut orders = desk.lock();
+                orders.has_paused = orders.is_paused;
+                desk.paused.notify_all();
                 if orders.settings.is_none() && !orders.is_over {
                     drop(desk.changed.wait(orders).unwrap_or_else(PoisonError::into_inner));
                 }
@@ -236,6 +279,7 @@ impl Turns {
 
     fn turn(&mut self, settings: &Settings, buffer: &mut [u8], desk: &Desk) {
         let now = Clock.now();
+        self.state_file.set_path(settings.state_file.as_deref(), now, Clock.utc());
         if self.rules.replace(settings.rules) != Some(settings.rules) {
             self.watched.values_mut().for_each(|watched| watched.feed.set_rules(settings.rules));
         }
@@ -250,21 +294,17 @@ impl Turns {
                     );
                 }
             } else if is_new {
-                self.watched.entry(name).or_insert_with(|| Watched {
-                    feed: Feed::new(settings.rules, &Saved::default()),
-                    subscription: None,
-                    gone_since: None,
-                    has_been: false,
-                    is_resting: false,
-                    told: Told::default(),
-                });
+                let saved = self.state_file.saved(name.as_str());
+                self.watched.entry(name).or_insert_with(|| Watched::new(settings.rules, &saved));
             }
         }
         let mut lost = BTreeSet::new();
         for (name, watched) in &mut self.watched {
-            if desk.lock().is_over {
+            let orders = desk.lock();
+            if orders.is_over || orders.is_paused {
                 return;
             }
+            drop(orders);
             // What a stream does to its decoder ends the watch of that stream, which begins anew.
             let turn = contain(Border::Output, || watched.turn(name, &self.streams, buffer, now));
             if turn.is_err() {
@@ -272,20 +312,36 @@ impl Turns {
                 continue;
             }
             watched.tell(name, &self.alarms);
+            watched.show(name, &self.alarms, now);
         }
+        self.alarms.settle(now);
         let named: BTreeSet<StreamName> = settings.named().collect();
         self.forget(|(name, watched)| {
             let is_old = watched.gone_since.is_some_and(|since| now.since(since) > FORGOTTEN);
             lost.contains(name) || !settings.covers(name) || (is_old && !named.contains(name))
         });
+        if self.state_file.is_due(now) {
+            let covers = |name: &str| StreamName::parse(name).is_some_and(|name| settings.covers(&name));
+            self.state_file.retain(covers);
+            self.save();
+        }
+    }
+
+    /// Puts what is known of the streams into the file.
+    fn save(&mut self) {
+        for (name, watched) in &self.watched {
+            self.state_file.keep(name.as_str(), watched.feed.save());
+        }
+        self.state_file.write(Clock.now(), Clock.utc());
     }
 
     /// Ends the watch of those streams for which `is_over` is true, and their alarms.
     fn forget(&mut self, is_over: impl Fn((&StreamName, &Watched)) -> bool) {
-        let alarms = &self.alarms;
-        self.watched.retain(|name, watched| {
+        let Turns { alarms, state_file, watched, .. } = self;
+        watched.retain(|name, watched| {
             let stays = !is_over((name, watched));
             if !stays {
+                state_file.keep(name.as_str(), watched.feed.save());
                 watched.feed.end();
                 watched.tell(name, alarms);
                 alarms.forget(name.as_str());
@@ -295,7 +351,44 @@ impl Turns {
     }
 }
 
+/// A picture as JPEG; what a stream does to the encoder ends with this picture.
+fn jpeg_of(small: &Thumbnail) -> Option<Arc<[u8]>> {
+    contain(Border::Output, || small.jpeg()).ok().flatten()
+}
+
 impl Watched {
+    fn new(rules: Rules, saved: &Saved) -> Watched {
+        let mut feed = Feed::new(rules, saved);
+        feed.keep_pictures();
+        Watched {
+            feed,
+            subscription: None,
+            gone_since: None,
+            has_been: false,
+            is_resting: false,
+            told: Told::default(),
+            picture_at: None,
+        }
+    }
+
+    /// Gives `alarms` the newest picture, where there is another one and it is time.
+    fn show(&mut self, name: &StreamName, alarms: &Alarms, now: Time) {
+        let age = self.picture_at.map(|at| now.since(at));
+        if age.is_none_or(|age| age >= PICTURE_AGAIN)
+            && let Some(jpeg) = self.feed.take_newest_picture().and_then(|small| jpeg_of(&small))
+        {
+            self.picture_at = Some(now);
+            alarms.set_picture(name.as_str(), Some(Jpeg::of_stream(jpeg)));
+            return;
+        }
+        let is_gone = self.gone_since.is_some_and(|since| now.since(since) > PICTURE_GONE);
+        if self.picture_at.is_some() && (is_gone || age.is_some_and(|age| age > PICTURE_OLD)) {
+            self.picture_at = None;
+            self.feed.forget_pictures();
+            alarms.set_picture(name.as_str(), None);
+        }
+    }
+
     fn turn(&mut self, name: &StreamName, streams: &Streams, buffer: &mut [u8], now: Time) {
         let live = streams.find(name);
         let is_published = live.as_ref().is_some_and(|live| live.published_since().is_some());
@@ -350,13 +443,17 @@ impl Watched {
             tracing::warn!(stream = %name, "{failure}");
         }
         let now = Clock.now();
-        while let Some(raised) = self.feed.poll() {
-            if self.told.tells(&raised, now) {
-                alarms.push(name.as_str(), &raised, Clock.utc());
+        let push = |raised: &Raised, small: Option<Arc<Thumbnail>>| {
+            let picture = small.and_then(|small| jpeg_of(&small));
+            alarms.push(name.as_str(), raised, Clock.utc(), picture);
+        };
+        while let Some((raised, small)) = self.feed.poll_with_picture() {
+            if self.told.tells(&raised, &small, now) {
+                push(&raised, small);
             }
         }
-        for raised in self.told.due(now) {
-            alarms.push(name.as_str(), &raised, Clock.utc());
+        for (raised, small) in self.told.due(now) {
+            push(&raised, small);
         }
         alarms.count(name.as_str(), self.feed.counts());
     }
@@ -373,17 +470,38 @@ mod tests {
             (raised(Alarm::Discontinuity, State::Begun), raised(Alarm::Discontinuity, State::Over));
         let mut told = Told::default();
         let at = Time::from_millis;
-        assert!(told.tells(&begun, at(0)) && told.tells(&over, at(10)));
+        assert!(told.tells(&begun, &None, at(0)) && told.tells(&over, &None, at(10)));
         for turn in 1..20 {
-            assert!(!told.tells(&begun, at(100 * turn)) && !told.tells(&over, at(100 * turn + 10)));
+            assert!(
+                !told.tells(&begun, &None, at(100 * turn)) && !told.tells(&over, &None, at(100 * turn + 10))
+            );
         }
         assert!(told.due(at(1_990)).is_empty());
         // One that stays is told when the time is over, and then that it is.
-        assert!(!told.tells(&begun, at(1_995)));
-        assert!(told.tells(&raised(Alarm::Black, State::Begun), at(1_996)), "another alarm is not held back");
-        assert_eq!(told.due(at(2_000)), [begun]);
-        assert!(told.tells(&over, at(2_100)));
-        assert!(told.tells(&begun, at(4_000)));
+        assert!(!told.tells(&begun, &None, at(1_995)));
+        assert!(
+            told.tells(&raised(Alarm::Black, State::Begun), &None, at(1_996)),
+            "another alarm is not held back"
+        );
+        assert!(matches!(&told.due(at(2_000))[..], [(due, None)] if *due == begun));
+        assert!(told.tells(&over, &None, at(2_100)));
+        assert!(told.tells(&begun, &None, at(4_000)));
+    }
+
+    #[test]
+    fn the_memory_of_a_watch_is_that_of_the_streams_that_it_may_have() {
+        let name = |name| StreamName::parse(name).unwrap();
+        let mut settings = Settings {
+            streams: vec!["hall".to_owned(), "bar".to_owned(), "off".to_owned()],
+            except: [name("off")].into(),
+            rules: Rules::default(),
+            state_file: None,
+        };
+        assert_eq!(settings.memory_bytes(256), 2 * STREAM_BYTES_MAX);
+        settings.streams.push("*.720p".to_owned());
+        assert_eq!(settings.memory_bytes(256), 256 * STREAM_BYTES_MAX);
+        assert_eq!(settings.memory_bytes(1), 2 * STREAM_BYTES_MAX);
+        assert_eq!(settings.memory_bytes(usize::MAX), 1024 * STREAM_BYTES_MAX);
     }
 
     #[test]

@@ -1,13 +1,7 @@
-/* libavcodec's own AAC-LC encoder, opened when it is asked for.
- *
- * The headers are needed to compile this; the library is not linked, so that a program which codes no AAC neither
- * loads nor needs it. A library of another major version than the headers has another name and is not opened: the
- * structs below are those of the headers. */
+/* libavcodec's own AAC-LC encoder, opened when it is asked for: see libavcodec_open.h. */
 #include "aac_shim.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +11,6 @@
 #include <libavutil/frame.h>
 #include <libavutil/log.h>
 
-#define TEXT_OF(number) #number
-#define TEXT(number) TEXT_OF(number)
-#define LIBRARY "libavcodec.so." TEXT(LIBAVCODEC_VERSION_MAJOR)
-
-/* The functions that are used, each with the type that the headers give it. libavutil's are found through
- * libavcodec, which links it. */
 #define FUNCTIONS(each)                                                                                     \
     each(avcodec_version) each(avcodec_find_encoder_by_name) each(avcodec_alloc_context3)                   \
     each(avcodec_open2) each(avcodec_send_frame) each(avcodec_receive_packet) each(avcodec_free_context)    \
@@ -30,11 +18,7 @@
     each(av_frame_free) each(av_frame_get_buffer) each(av_frame_make_writable) each(av_strerror)            \
     each(av_log_set_level) each(av_channel_layout_default)
 
-struct functions {
-#define MEMBER(name) __typeof__(&name) name;
-    FUNCTIONS(MEMBER)
-#undef MEMBER
-};
+#include "../libavcodec_open.h"
 
 struct glassline_aac_encoder {
     struct functions call;
@@ -52,34 +36,6 @@ const char *glassline_aac_library(void)
 int32_t glassline_aac_library_version(void)
 {
     return LIBAVCODEC_VERSION_MAJOR;
-}
-
-static int load(struct functions *call, char *reason, int32_t reason_bytes)
-{
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        const char *text = dlerror();
-        snprintf(reason, (size_t)reason_bytes, "%s", text ? text : LIBRARY " cannot be opened");
-        return -1;
-    }
-    /* POSIX lets a pointer to data be one to a function; C alone does not, hence the copy. */
-#define FIND(name)                                                                                          \
-    {                                                                                                       \
-        void *found = dlsym(library, #name);                                                                \
-        if (!found) {                                                                                       \
-            snprintf(reason, (size_t)reason_bytes, LIBRARY " has no " #name);                               \
-            return -1;                                                                                      \
-        }                                                                                                   \
-        memcpy(&call->name, &found, sizeof found);                                                          \
-    }
-    FUNCTIONS(FIND)
-#undef FIND
-    if (call->avcodec_version() >> 16 != LIBAVCODEC_VERSION_MAJOR) {
-        snprintf(reason, (size_t)reason_bytes, LIBRARY " says that it is version %u",
-                 call->avcodec_version() >> 16);
-        return -1;
-    }
-    return 0;
 }
 
 /* 0, or an error code; `*step` says what failed. */

@@ -1,37 +1,27 @@
-/* libavcodec's decoders, opened when one is asked for.
- *
- * The headers are needed to compile this; the library is not linked, as in audio/aac_shim.c. */
+/* libavcodec's decoders, opened when one is asked for: see libavcodec_open.h. */
 #include "avcodec_shim.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <libavcodec/avcodec.h>
+#include <libavutil/buffer.h>
+#include <libavutil/common.h>
 #include <libavutil/error.h>
 #include <libavutil/frame.h>
 #include <libavutil/log.h>
 #include <libavutil/pixdesc.h>
 
-#define TEXT_OF(number) #number
-#define TEXT(number) TEXT_OF(number)
-#define LIBRARY "libavcodec.so." TEXT(LIBAVCODEC_VERSION_MAJOR)
-
-/* The functions that are used, each with the type that the headers give it. libavutil's are found through
- * libavcodec, which links it. */
 #define FUNCTIONS(each)                                                                                     \
     each(avcodec_version) each(avcodec_find_decoder) each(avcodec_alloc_context3) each(avcodec_open2)       \
     each(avcodec_send_packet) each(avcodec_receive_frame) each(avcodec_flush_buffers)                       \
     each(avcodec_free_context) each(av_packet_alloc) each(av_new_packet) each(av_packet_unref)              \
     each(av_packet_free) each(av_frame_alloc) each(av_frame_unref) each(av_frame_free) each(av_strerror)    \
-    each(av_log_set_level) each(av_pix_fmt_desc_get)
+    each(av_log_set_level) each(av_pix_fmt_desc_get) each(avcodec_default_get_buffer2)                      \
+    each(av_buffer_create) each(av_buffer_unref)
 
-struct functions {
-#define MEMBER(name) __typeof__(&name) name;
-    FUNCTIONS(MEMBER)
-#undef MEMBER
-};
+#include "../libavcodec_open.h"
 
 enum { CHANNELS_MAX = 8, FRAMES_MAX = 48000, UNIT_BYTES_MAX = 64 << 20 };
 
@@ -43,7 +33,56 @@ struct glassline_avcodec {
     /* Luma of more than 8 bits, or interleaved sound, as it is given. */
     void *converted;
     size_t converted_bytes;
+    /* The pictures that the decoder holds, and how large they may be together. */
+    size_t held_bytes;
+    size_t held_bytes_max;
 };
+
+/* A buffer of the decoder's pool that is counted until it goes back. */
+struct held {
+    glassline_avcodec *decoder;
+    AVBufferRef *buffer;
+    size_t bytes;
+};
+
+static void let_go(void *opaque, uint8_t *data)
+{
+    struct held *held = opaque;
+    (void)data;
+    held->decoder->held_bytes -= held->bytes;
+    held->decoder->call.av_buffer_unref(&held->buffer);
+    free(held);
+}
+
+/* Puts a buffer that is counted in the place of `*buffer`. 0, or an error code. */
+static int hold(glassline_avcodec *self, AVBufferRef **buffer)
+{
+    size_t bytes = (*buffer)->size;
+    if (bytes > self->held_bytes_max - self->held_bytes)
+        return AVERROR(ENOMEM);
+    struct held *held = malloc(sizeof *held);
+    AVBufferRef *counted = held ? self->call.av_buffer_create((*buffer)->data, bytes, let_go, held, 0) : NULL;
+    if (!counted) {
+        free(held);
+        return AVERROR(ENOMEM);
+    }
+    *held = (struct held){self, *buffer, bytes};
+    self->held_bytes += bytes;
+    *buffer = counted;
+    return 0;
+}
+
+/* libavcodec's own allocator, with a bound for all pictures of a decoder. */
+static int get_buffer(AVCodecContext *context, AVFrame *frame, int flags)
+{
+    glassline_avcodec *self = context->opaque;
+    int code = self->call.avcodec_default_get_buffer2(context, frame, flags);
+    for (int at = 0; code >= 0 && at < AV_NUM_DATA_POINTERS && frame->buf[at]; at++)
+        code = hold(self, &frame->buf[at]);
+    for (int at = 0; code < 0 && at < AV_NUM_DATA_POINTERS; at++)
+        self->call.av_buffer_unref(&frame->buf[at]);
+    return code;
+}
 
 const char *glassline_avcodec_library(void)
 {
@@ -63,34 +102,6 @@ size_t glassline_avcodec_picture_bytes(void)
 size_t glassline_avcodec_sound_bytes(void)
 {
     return sizeof(glassline_avcodec_sound);
-}
-
-static int load(struct functions *call, char *reason, int32_t reason_bytes)
-{
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        const char *text = dlerror();
-        snprintf(reason, (size_t)reason_bytes, "%s", text ? text : LIBRARY " cannot be opened");
-        return -1;
-    }
-    /* POSIX lets a pointer to data be one to a function; C alone does not, hence the copy. */
-#define FIND(name)                                                                                          \
-    {                                                                                                       \
-        void *found = dlsym(library, #name);                                                                \
-        if (!found) {                                                                                       \
-            snprintf(reason, (size_t)reason_bytes, LIBRARY " has no " #name);                               \
-            return -1;                                                                                      \
-        }                                                                                                   \
-        memcpy(&call->name, &found, sizeof found);                                                          \
-    }
-    FUNCTIONS(FIND)
-#undef FIND
-    if (call->avcodec_version() >> 16 != LIBAVCODEC_VERSION_MAJOR) {
-        snprintf(reason, (size_t)reason_bytes, LIBRARY " says that it is version %u",
-                 call->avcodec_version() >> 16);
-        return -1;
-    }
-    return 0;
 }
 
 static enum AVCodecID id_of(int32_t codec)
@@ -136,6 +147,8 @@ static int open_decoder(glassline_avcodec *self, int32_t codec, int64_t max_pixe
     /* No thread of its own: what a stream costs is bounded by the thread that decodes. */
     context->thread_count = 1;
     context->max_pixels = max_pixels;
+    context->opaque = self;
+    context->get_buffer2 = get_buffer;
     context->pkt_timebase = (AVRational){1, 1000000000};
     /* Between key frames it is only compared what has changed, for which the filter is not needed. */
     context->skip_loop_filter = AVDISCARD_NONKEY;
@@ -143,8 +156,8 @@ static int open_decoder(glassline_avcodec *self, int32_t codec, int64_t max_pixe
     return call->avcodec_open2(context, decoder, NULL);
 }
 
-glassline_avcodec *glassline_avcodec_new(int32_t codec, int64_t max_pixels, char *reason, int32_t reason_bytes,
-                                         int32_t *absent)
+glassline_avcodec *glassline_avcodec_new(int32_t codec, int64_t max_pixels, size_t max_bytes, char *reason,
+                                         int32_t reason_bytes, int32_t *absent)
 {
     *absent = 0;
     glassline_avcodec *self = calloc(1, sizeof *self);
@@ -152,6 +165,7 @@ glassline_avcodec *glassline_avcodec_new(int32_t codec, int64_t max_pixels, char
         snprintf(reason, (size_t)reason_bytes, "no memory");
         return NULL;
     }
+    self->held_bytes_max = max_bytes;
     if (load(&self->call, reason, reason_bytes) < 0) {
         *absent = 1;
         free(self);
@@ -210,6 +224,30 @@ static void *room(glassline_avcodec *self, size_t bytes)
     return self->converted;
 }
 
+/* Cb and Cr, where each has a plane of its own with the depth of luma. */
+static void describe_chroma(const AVFrame *frame, const AVPixFmtDescriptor *format,
+                            glassline_avcodec_picture *picture)
+{
+    const AVComponentDescriptor *luma = &format->comp[0];
+    int bytes = luma->depth > 8 ? 2 : 1;
+    int width = AV_CEIL_RSHIFT(frame->width, format->log2_chroma_w);
+    if (format->nb_components < 3)
+        return;
+    for (int component = 1; component <= 2; component++) {
+        const AVComponentDescriptor *chroma = &format->comp[component];
+        if (chroma->plane != component || chroma->offset != 0 || chroma->step != bytes ||
+            chroma->depth != luma->depth || chroma->shift != luma->shift ||
+            frame->linesize[component] != frame->linesize[1] || frame->linesize[1] < width * bytes)
+            return;
+    }
+    picture->chroma[0] = frame->data[1];
+    picture->chroma[1] = frame->data[2];
+    picture->chroma_stride = frame->linesize[1];
+    picture->chroma_width = width;
+    picture->chroma_height = AV_CEIL_RSHIFT(frame->height, format->log2_chroma_h);
+    picture->chroma_shift = bytes == 2 ? luma->depth + luma->shift - 8 : -1;
+}
+
 /* 1: described; 0: its format has no luma of its own. */
 static int describe(glassline_avcodec *self, glassline_avcodec_picture *picture)
 {
@@ -240,9 +278,15 @@ static int describe(glassline_avcodec *self, glassline_avcodec_picture *picture)
         picture->luma = into;
         picture->stride = frame->width;
     }
+    describe_chroma(frame, format, picture);
     picture->pts = frame->pts;
     picture->width = frame->width;
     picture->height = frame->height;
+    picture->primaries = frame->color_primaries;
+    picture->transfer = frame->color_trc;
+    picture->matrix = frame->colorspace;
+    picture->aspect_width = frame->sample_aspect_ratio.num;
+    picture->aspect_height = frame->sample_aspect_ratio.den;
     picture->full_range = frame->color_range == AVCOL_RANGE_JPEG || frame->format == AV_PIX_FMT_YUVJ420P ||
                           frame->format == AV_PIX_FMT_YUVJ422P || frame->format == AV_PIX_FMT_YUVJ444P;
     return 1;

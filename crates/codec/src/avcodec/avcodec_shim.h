@@ -7,14 +7,29 @@
 
 typedef struct glassline_avcodec glassline_avcodec;
 
-/* Luma of a decoded picture, 8 bits a sample; valid until the next call. */
+/* A decoded picture; valid until the next call. */
 typedef struct {
+    /* 8 bits a sample. */
     const uint8_t *luma;
+    /* Cb and Cr; NULL where there are none. */
+    const uint8_t *chroma[2];
     int64_t stride;
+    int64_t chroma_stride;
     int64_t pts;
     int32_t width;
     int32_t height;
+    int32_t chroma_width;
+    int32_t chroma_height;
+    /* Below 0: chroma has a byte a sample; otherwise two, of which the lower byte is first, and so many bits more than 8. */
+    int32_t chroma_shift;
     int32_t full_range;
+    /* Code points of H.273. */
+    int32_t primaries;
+    int32_t transfer;
+    int32_t matrix;
+    /* Width to height of a sample; 0 where it is not known. */
+    int32_t aspect_width;
+    int32_t aspect_height;
 } glassline_avcodec_picture;
 
 /* Decoded sound, interleaved; valid until the next call. */
@@ -46,9 +61,10 @@ size_t glassline_avcodec_picture_bytes(void);
 size_t glassline_avcodec_sound_bytes(void);
 
 /* Opens the library and a decoder. NULL on failure, and a text of at most `reason_bytes`, NUL included, at
- * `reason`; `*absent` is 1 where the library cannot be opened. Pictures of more than `max_pixels` are errors. */
-glassline_avcodec *glassline_avcodec_new(int32_t codec, int64_t max_pixels, char *reason, int32_t reason_bytes,
-                                         int32_t *absent);
+ * `reason`; `*absent` is 1 where the library cannot be opened. Pictures of more than `max_pixels` are errors, and so
+ * are those for which the decoder would hold more than `max_bytes`; AV1's, which has an allocator of its own, are not counted. */
+glassline_avcodec *glassline_avcodec_new(int32_t codec, int64_t max_pixels, size_t max_bytes, char *reason,
+                                         int32_t reason_bytes, int32_t *absent);
 /* Takes an access unit (NULL: what is inside comes out, and no unit is taken until it is reset). 0, or below 0 an
  * error code. */
 int32_t glassline_avcodec_push(glassline_avcodec *self, const uint8_t *unit, size_t bytes, int64_t pts);

@@ -1,6 +1,8 @@
 //! The boundary to `avcodec_shim.c`: everything unsafe about libavcodec's decoders stands here, behind types that keep its rules.
 #![allow(unsafe_code)]
 
+use super::picture::{DecodedChroma, DecodedPicture};
+use glassline_media::Colour;
 use std::ffi::{CStr, c_char};
 use std::ptr::{self, NonNull};
 
@@ -12,11 +14,21 @@ struct RawDecoder {
 #[repr(C)]
 struct RawPicture {
     luma: *const u8,
+    chroma: [*const u8; 2],
     stride: i64,
+    chroma_stride: i64,
     pts: i64,
     width: i32,
     height: i32,
+    chroma_width: i32,
+    chroma_height: i32,
+    chroma_shift: i32,
     full_range: i32,
+    primaries: i32,
+    transfer: i32,
+    matrix: i32,
+    aspect_width: i32,
+    aspect_height: i32,
 }
 
 #[repr(C)]
@@ -36,6 +48,7 @@ unsafe extern "C" {
     fn glassline_avcodec_new(
         codec: i32,
         max_pixels: i64,
+        max_bytes: usize,
         reason: *mut c_char,
         reason_bytes: i32,
         absent: *mut i32,
@@ -59,14 +72,10 @@ pub(super) enum Refusal {
     Refused(String),
 }
 
-/// Luma of a decoded picture.
+/// A decoded picture, and when it is seen.
 pub(super) struct Picture<'a> {
-    pub(super) luma: &'a [u8],
-    pub(super) stride: usize,
+    pub(super) shown: DecodedPicture<'a>,
     pub(super) pts: i64,
-    pub(super) width: usize,
-    pub(super) height: usize,
-    pub(super) is_full_range: bool,
 }
 
 /// Decoded sound.
@@ -99,7 +108,7 @@ unsafe impl Send for Decoder {}
 
 impl Decoder {
     /// Opens the library and the decoder that has this number in `avcodec_shim.h`.
-    pub(super) fn open(codec: i32, max_pixels: u32) -> Result<Decoder, Refusal> {
+    pub(super) fn open(codec: i32, max_pixels: u32, max_bytes: usize) -> Result<Decoder, Refusal> {
         // SAFETY: both only return constants.
         let sizes = unsafe { (glassline_avcodec_picture_bytes(), glassline_avcodec_sound_bytes()) };
         if sizes != (size_of::<RawPicture>(), size_of::<RawSound>()) {
@@ -112,6 +121,7 @@ impl Decoder {
             glassline_avcodec_new(
                 codec,
                 max_pixels.into(),
+                max_bytes,
                 reason.as_mut_ptr(),
                 REASON_BYTES as i32,
                 &raw mut absent,
@@ -133,23 +143,57 @@ impl Decoder {
 
     /// The next picture, if one is ready.
     pub(super) fn poll_picture(&mut self) -> Result<Option<Picture<'_>>, String> {
-        let mut picture =
-            RawPicture { luma: ptr::null(), stride: 0, pts: 0, width: 0, height: 0, full_range: 0 };
+        let mut picture = RawPicture {
+            luma: ptr::null(),
+            chroma: [ptr::null(); 2],
+            stride: 0,
+            chroma_stride: 0,
+            pts: 0,
+            width: 0,
+            height: 0,
+            chroma_width: 0,
+            chroma_height: 0,
+            chroma_shift: -1,
+            full_range: 0,
+            primaries: 2,
+            transfer: 2,
+            matrix: 2,
+            aspect_width: 0,
+            aspect_height: 0,
+        };
         // SAFETY: `raw` is open; `picture` is writable and has the size that the shim gives it.
         let code = unsafe { glassline_avcodec_poll_picture(self.raw.as_ptr(), &raw mut picture) };
         if code < 0 {
             return Err(self.text(code));
         }
-        let RawPicture { luma, stride, pts, width, height, full_range } = picture;
-        let [stride, width, height] =
-            [stride, width.into(), height.into()].map(|number| usize::try_from(number).unwrap_or(0));
-        if code == 0 || luma.is_null() || width == 0 || height == 0 || stride < width {
+        let [width, height] =
+            [picture.width, picture.height].map(|number| usize::try_from(number).unwrap_or(0));
+        let stride = usize::try_from(picture.stride).unwrap_or(0);
+        if code == 0 || picture.luma.is_null() || width == 0 || height == 0 || stride < width {
             return Ok(None);
         }
         // SAFETY: the shim gives `height` lines of `width` bytes, `stride` apart, which stay until the next call; that takes
         // `&mut self`, which the result borrows. The last line ends with its last pixel.
-        let luma = unsafe { std::slice::from_raw_parts(luma, stride * (height - 1) + width) };
-        Ok(Some(Picture { luma, stride, pts, width, height, is_full_range: full_range != 0 }))
+        let luma = unsafe { std::slice::from_raw_parts(picture.luma, stride * (height - 1) + width) };
+        // SAFETY: `picture` is as the shim has described it, and is borrowed no longer than luma.
+        let chroma = unsafe { chroma(&picture) };
+        let code_point = |number: i32| u8::try_from(number).unwrap_or(2);
+        let side = |number: i32| u32::try_from(number).unwrap_or(0);
+        let shown = DecodedPicture {
+            luma,
+            width_px: width,
+            height_px: height,
+            stride,
+            chroma,
+            colour: Colour {
+                primaries: code_point(picture.primaries),
+                transfer: code_point(picture.transfer),
+                matrix: code_point(picture.matrix),
+                full_range: picture.full_range != 0,
+            },
+            sample_aspect: (side(picture.aspect_width), side(picture.aspect_height)),
+        };
+        Ok(Some(Picture { shown, pts: picture.pts }))
     }
 
     /// The next sound, if some is ready.
@@ -193,6 +237,32 @@ impl Drop for Decoder {
         // SAFETY: `raw` is open and nothing uses it after this.
         unsafe { glassline_avcodec_free(self.raw.as_ptr()) }
     }
+}
+
+/// Cb and Cr of a picture that has them.
+///
+/// # Safety
+/// `picture` is what the shim has described, and the result is dropped before the decoder's next call.
+unsafe fn chroma<'a>(picture: &RawPicture) -> Option<DecodedChroma<'a>> {
+    let [width, height] =
+        [picture.chroma_width, picture.chroma_height].map(|number| usize::try_from(number).unwrap_or(0));
+    let stride = usize::try_from(picture.chroma_stride).unwrap_or(0);
+    let shift = u32::try_from(picture.chroma_shift).ok();
+    let line_bytes = width * if shift.is_some() { 2 } else { 1 };
+    let has_all = picture.chroma.iter().all(|plane| !plane.is_null());
+    if !has_all || width == 0 || height == 0 || stride < line_bytes {
+        return None;
+    }
+    // SAFETY: the shim gives `height` lines of that many bytes for either, `stride` apart. The last line ends with its last sample.
+    let plane =
+        |from: *const u8| unsafe { std::slice::from_raw_parts(from, stride * (height - 1) + line_bytes) };
+    Some(DecodedChroma {
+        planes: picture.chroma.map(plane),
+        width_px: width,
+        height_px: height,
+        stride,
+        shift,
+    })
 }
 
 fn text(bytes: &[c_char]) -> String {

@@ -1,36 +1,24 @@
 //! Decoders of what other encoders make, by FFmpeg's libavcodec: to look at a stream, not to show it.
 //!
-//! Comes in: access units of H.264, H.265, AV1, MPEG-2, AAC, MPEG audio, AC-3 and E-AC-3. Goes out: luma of pictures, samples of
-//! sound. Called by `watch`, for alarms.
+//! Comes in: access units of H.264, H.265, AV1, MPEG-2, AAC, MPEG audio, AC-3 and E-AC-3. Goes out: pictures as they were
+//! decoded, samples of sound. Called by `watch`, for alarms and thumbnails.
 //!
 //! The library is opened when the first decoder is, as for AAC in [`audio`](crate::audio): a program that decodes nothing neither
 //! loads nor needs it. It makes no threads here. Pictures of more than [`MAX_PIXELS`] are refused before there is memory for
 //! them, and what is damaged is an error or left out; the decoder goes on with the next unit.
 
 mod ffi;
+mod picture;
 
 use crate::CodecError;
 use ffi::Refusal;
 use glassline_media::bitstream::av1;
 use glassline_media::{Codec, Time};
 
+pub use picture::{DecodedChroma, DecodedPicture};
+
 /// The largest picture: 4096 by 2304.
 pub const MAX_PIXELS: u32 = 4096 * 2304;
-
-/// Luma of a decoded picture.
-#[derive(Clone, Copy, Debug)]
-pub struct Luma<'a> {
-    /// Samples of 8 bits, line by line; finer ones are cut to that.
-    pub samples: &'a [u8],
-    /// Width in pixels.
-    pub width_px: usize,
-    /// Height in pixels.
-    pub height_px: usize,
-    /// Bytes from a line to the next.
-    pub stride: usize,
-    /// Whether black is 0 and white 255; otherwise 16 and 235.
-    pub is_full_range: bool,
-}
 
 /// Decoded sound.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +30,10 @@ pub struct Samples<'a> {
     /// Samples a second and channel.
     pub rate_hz: u32,
 }
+
+/// What the pictures that a decoder holds may take together: seventeen of 1080p in 10 bits are less than half of it. A decoder of
+/// AV1 holds at most ten of [`MAX_PIXELS`], which is about as much in 4:2:0, and twice that in 4:4:4.
+pub const MAX_BYTES: usize = 256 << 20;
 
 /// A decoder of pictures.
 pub struct PictureDecoder {
@@ -81,7 +73,7 @@ impl PictureDecoder {
         &mut self,
         unit: &[u8],
         at: Time,
-        each: &mut dyn FnMut(Time, Luma<'_>),
+        each: &mut dyn FnMut(Time, DecodedPicture<'_>),
     ) -> Result<(), CodecError> {
         let mut without_start_codes = Vec::new();
         let unit = if self.codec == Codec::Av1 {
@@ -98,24 +90,21 @@ impl PictureDecoder {
     ///
     /// # Errors
     /// [`CodecError::Corrupt`]; what was before is forgotten all the same.
-    pub fn drain(&mut self, each: &mut dyn FnMut(Time, Luma<'_>)) -> Result<(), CodecError> {
+    pub fn drain(&mut self, each: &mut dyn FnMut(Time, DecodedPicture<'_>)) -> Result<(), CodecError> {
         let ended = self.handle.push(None, 0).map_err(|reason| corrupt(self.codec, 0, reason));
         let outcome = ended.and_then(|()| self.poll(0, each));
         self.handle.reset();
         outcome
     }
 
-    fn poll(&mut self, bytes: usize, each: &mut dyn FnMut(Time, Luma<'_>)) -> Result<(), CodecError> {
+    fn poll(
+        &mut self,
+        bytes: usize,
+        each: &mut dyn FnMut(Time, DecodedPicture<'_>),
+    ) -> Result<(), CodecError> {
         let PictureDecoder { codec, handle } = self;
         while let Some(picture) = handle.poll_picture().map_err(|reason| corrupt(*codec, bytes, reason))? {
-            let luma = Luma {
-                samples: picture.luma,
-                width_px: picture.width,
-                height_px: picture.height,
-                stride: picture.stride,
-                is_full_range: picture.is_full_range,
-            };
-            each(time(picture.pts), luma);
+            each(time(picture.pts), picture.shown);
         }
         Ok(())
     }
@@ -159,7 +148,7 @@ impl SoundDecoder {
 }
 
 fn open(codec: Codec, number: i32) -> Result<ffi::Decoder, CodecError> {
-    ffi::Decoder::open(number, MAX_PIXELS).map_err(|refusal| match refusal {
+    ffi::Decoder::open(number, MAX_PIXELS, MAX_BYTES).map_err(|refusal| match refusal {
         Refusal::Absent(reason) => CodecError::Absent {
             codec: codec.name(),
             library: ffi::library(),

@@ -21,7 +21,10 @@ mod pictures {
     use crate::h264::x264::{Encoder, KeyInterval, Settings};
     use glassline_media::{AccessUnit, FrameRate, Picture, PixelFormat, Size, Ticks};
 
-    /// Grey pictures, each brighter than the one before, with a key frame every five.
+    /// Cb and Cr of all pictures.
+    const CHROMA: [u8; 2] = [90, 160];
+
+    /// Pictures of one colour, each brighter than the one before, with a key frame every five.
     fn coded(count: u32, size: Size) -> Vec<AccessUnit> {
         let rate = FrameRate::new(25, 1).unwrap();
         let key_interval = KeyInterval::Pictures(5);
@@ -31,6 +34,8 @@ mod pictures {
             let captured = Time::from_millis(u64::from(number) * 40);
             let mut picture = Picture::new(PixelFormat::I420, size, captured);
             picture.planes_mut()[0].bytes_mut().fill(level(number));
+            picture.planes_mut()[1].bytes_mut().fill(CHROMA[0]);
+            picture.planes_mut()[2].bytes_mut().fill(CHROMA[1]);
             encoder.encode(&picture, Ticks::from_time(captured)).unwrap()
         };
         (0..count).map(unit).collect()
@@ -49,9 +54,17 @@ mod pictures {
         let size = Size::new(64, 48).unwrap();
         let units = coded(12, size);
         let mut seen = Vec::new();
-        let mut each = |at: Time, luma: Luma<'_>| {
-            assert_eq!((luma.width_px, luma.height_px, luma.is_full_range), (64, 48, false));
-            seen.push((at, luma.samples[47 * luma.stride + 63]));
+        let mut each = |at: Time, picture: DecodedPicture<'_>| {
+            assert_eq!((picture.width_px, picture.height_px, picture.colour.full_range), (64, 48, false));
+            let chroma = picture.chroma.unwrap();
+            assert_eq!((chroma.width_px, chroma.height_px), (32, 24));
+            for index in 0..2 {
+                let mut line = Vec::new();
+                chroma.line(index, 23, &mut line);
+                assert_eq!(line.len(), 32);
+                assert!(line.iter().all(|sample| sample.abs_diff(CHROMA[index]) <= 2), "{line:?}");
+            }
+            seen.push((at, picture.luma[47 * picture.stride + 63]));
         };
         for (number, unit) in (0u64..).zip(&units) {
             decoder.decode(&unit.data, Time::from_millis(number * 40), &mut each).unwrap();
@@ -94,9 +107,9 @@ mod pictures {
         let mut levels = Vec::new();
         decoder
             .borrow_mut()
-            .decode(&units[0].data, Time::ZERO, &mut |_, luma| levels.push(luma.samples[0]))
+            .decode(&units[0].data, Time::ZERO, &mut |_, picture| levels.push(picture.luma[0]))
             .unwrap();
-        decoder.borrow_mut().drain(&mut |_, luma| levels.push(luma.samples[0])).unwrap();
+        decoder.borrow_mut().drain(&mut |_, picture| levels.push(picture.luma[0])).unwrap();
         assert_eq!(levels.len(), 1);
         assert!(levels[0].abs_diff(level(0)) <= 2, "{levels:?}");
         assert!(decoder.borrow_mut().decode(&[], Time::ZERO, &mut |_, _| {}).is_err());
@@ -113,6 +126,31 @@ mod pictures {
             let drained = decoder.drain(&mut |_, _| count += 1);
             assert_eq!(outcome.is_ok() && drained.is_ok(), pictures == 1, "{width}: {outcome:?} {drained:?}");
             assert_eq!(std::mem::take(&mut count), pictures, "{width}");
+        }
+    }
+
+    #[test]
+    fn pictures_beyond_the_memory_of_a_decoder_are_refused() {
+        let name = "pictures_beyond_the_memory_of_a_decoder_are_refused";
+        if open(name, PictureDecoder::new(Codec::H264)).is_none() {
+            return;
+        }
+        let units = coded(6, Size::new(640, 480).unwrap());
+        // Its buffers have room around the pictures: one is more than 640x480 in 4:2:0, and less than twice as much.
+        let picture_bytes = 640 * 480 * 3 / 2;
+        for (max_bytes, is_decoded) in [(picture_bytes, false), (16 * picture_bytes, true)] {
+            let handle = ffi::Decoder::open(0, MAX_PIXELS, max_bytes).ok().unwrap();
+            let mut decoder = PictureDecoder { codec: Codec::H264, handle };
+            // What is held goes back with each key frame: otherwise the sum would pass the bound.
+            for _ in 0..20 {
+                let mut count = 0;
+                let outcomes: Vec<bool> = units
+                    .iter()
+                    .map(|unit| decoder.decode(&unit.data, Time::ZERO, &mut |_, _| count += 1).is_ok())
+                    .collect();
+                let _ = decoder.drain(&mut |_, _| count += 1);
+                assert_eq!((outcomes[0], count), (is_decoded, if is_decoded { 6 } else { 0 }), "{max_bytes}");
+            }
         }
     }
 

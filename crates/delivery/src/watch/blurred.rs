@@ -63,9 +63,9 @@ impl Sharpness {
         restored
     }
 
-    /// What [`Sharpness::restore`] takes.
+    /// What [`Sharpness::restore`] takes, to four decimals: more is noise.
     pub(super) fn save(&self) -> Vec<f64> {
-        self.recent.values().collect()
+        self.recent.values().map(|value| (value * 1e4).round() / 1e4).collect()
     }
 
     /// Takes a key frame's sharpness. Returns what percent of the median it is; `None` as long as too little is known.

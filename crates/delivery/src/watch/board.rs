@@ -100,6 +100,11 @@ impl Board {
         self.rules = rules;
     }
 
+    /// What has begun or is over and is not taken yet, oldest first.
+    pub(super) fn raised(&self) -> impl ExactSizeIterator<Item = &Raised> {
+        self.raised.iter()
+    }
+
     pub(super) fn poll(&mut self) -> Option<Raised> {
         self.raised.pop_front()
     }

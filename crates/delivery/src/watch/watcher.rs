@@ -62,6 +62,13 @@ pub struct Saved {
     sharpness: Vec<f64>,
 }
 
+impl Saved {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.sharpness.is_empty()
+    }
+}
+
 /// Watches one stream. Holds some ten kilobytes, and is bounded whatever the stream is.
 #[derive(Clone, Debug)]
 pub struct Watcher {
@@ -245,6 +252,11 @@ impl Watcher {
             self.next_look = now + LOOK;
             self.arrival.look(now, &mut self.board);
         }
+    }
+
+    /// The alarms that have begun or are over and that [`Watcher::poll`] has not given yet, oldest first.
+    pub fn raised(&self) -> impl ExactSizeIterator<Item = &Raised> {
+        self.board.raised()
     }
 
     /// The next alarm that has begun or is over.

@@ -15,7 +15,6 @@
 
 mod lines;
 
-use super::matrix::code_point;
 use super::simd::Simd;
 use crate::picture::{Chroma, Colour, Picture, PicturePool, PixelFormat, Plane, Size};
 use crate::time::Time;
@@ -107,7 +106,7 @@ impl Converter {
         if format.chroma != Chroma::Rgb {
             return colour;
         }
-        let matrix = match code_point(colour, size) {
+        let matrix = match colour.matrix_of(size) {
             // The same numbers by both names.
             6 if size.height == 576 => 5,
             matrix => matrix,

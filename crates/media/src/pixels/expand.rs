@@ -10,7 +10,7 @@
 //! Lines of 4:2:0 doubled in height alone come back from the converter as they were.
 
 use super::convert::{Scan, pair};
-use super::matrix::{Codes, Matrix, code_point};
+use super::matrix::{Codes, Matrix};
 use super::pgroup::{Unpacker, taken};
 use super::simd::Simd;
 use crate::picture::{Chroma, Colour, Picture, PicturePool, PixelFormat, Plane};
@@ -104,7 +104,7 @@ impl Expander {
 
     /// Converts RGB to luma and chroma in 4:4:4, with the depth of the result.
     fn without_rgb(&mut self, picture: &Picture) -> Picture {
-        let (from, matrix) = (picture.format(), code_point(picture.colour, picture.size()));
+        let (from, matrix) = (picture.format(), picture.colour.matrix_of(picture.size()));
         let to = PixelFormat::planar(Chroma::Yuv444, self.format.depth_bits);
         let mut out = taken(&mut self.between, picture, to);
         out.colour = Colour { matrix, full_range: false, ..picture.colour };
@@ -150,7 +150,7 @@ impl Expander {
     fn expand_to_rgb(&mut self, picture: &Picture, out: &mut Picture) {
         let from = picture.format();
         let is_full = self.is_full.unwrap_or(picture.colour.full_range);
-        let code_point = code_point(picture.colour, picture.size());
+        let code_point = picture.colour.matrix_of(picture.size());
         out.colour = Colour { matrix: code_point, full_range: is_full, ..picture.colour };
         let codes = Codes { depth_bits: from.depth_bits, is_full: picture.colour.full_range };
         let matrix = Matrix::to_rgb(code_point, codes, Codes { depth_bits: self.format.depth_bits, is_full });

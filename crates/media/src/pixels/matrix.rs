@@ -3,8 +3,6 @@
 //! A matrix takes samples of one depth to another, over all code values or the limited range on either side, and rounds once. Depth
 //! and fraction of a coefficient take 29 bits together, so that all sums stay within 32.
 
-use crate::picture::{Colour, Size};
-
 /// Bits of a sample and of its coefficient's fraction together.
 const BITS: u32 = 29;
 
@@ -61,20 +59,6 @@ pub(crate) struct Matrix {
     pub(crate) from_bytes: usize,
     /// Bytes of a sample that comes out.
     pub(crate) to_bytes: usize,
-}
-
-/// The code point (H.273 table 4) of the matrix between RGB and luma with colour differences, for a picture of `size`: that of
-/// `colour`, or of its primaries where it names none (as RGB does: its matrix is the identity); else BT.709 for high definition and
-/// BT.601 for up to 576 lines of less than 1280 samples.
-pub(super) fn code_point(colour: Colour, size: Size) -> u8 {
-    match (colour.matrix, colour.primaries) {
-        (1 | 4..=7 | 9 | 10, _) => colour.matrix,
-        (_, 1) => 1,
-        (_, 5 | 6) => 6,
-        (_, 9) => 9,
-        _ if size.width >= 1280 || size.height > 576 => 1,
-        _ => 6,
-    }
 }
 
 /// The shares of red, green and blue in luma.
@@ -145,6 +129,7 @@ impl Matrix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::picture::{Colour, Size};
     use crate::pixels::Simd;
     use proptest::prelude::*;
 
@@ -171,11 +156,11 @@ mod tests {
     fn the_matrix_is_that_of_the_colour_or_of_the_size() {
         let size = |width, height| Size::new(width, height).unwrap();
         let of = |matrix, primaries| Colour { matrix, primaries, ..Colour::UNSPECIFIED };
-        assert_eq!(code_point(of(2, 2), size(720, 576)), 6);
-        assert_eq!(code_point(of(2, 2), size(1280, 720)), 1);
-        assert_eq!(code_point(of(0, 9), size(1280, 720)), 9);
-        assert_eq!(code_point(of(6, 1), size(1280, 720)), 6);
-        assert_eq!(code_point(of(0, 1), size(320, 180)), 1);
+        assert_eq!(of(2, 2).matrix_of(size(720, 576)), 6);
+        assert_eq!(of(2, 2).matrix_of(size(1280, 720)), 1);
+        assert_eq!(of(0, 9).matrix_of(size(1280, 720)), 9);
+        assert_eq!(of(6, 1).matrix_of(size(1280, 720)), 6);
+        assert_eq!(of(0, 1).matrix_of(size(320, 180)), 1);
     }
 
     #[test]

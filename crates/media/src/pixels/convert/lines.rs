@@ -5,7 +5,7 @@
 
 use super::{Converter, Scan, deep_shift, pair, repeat_last};
 use crate::picture::{Chroma, Picture, PixelFormat};
-use crate::pixels::matrix::{Codes, Matrix, code_point};
+use crate::pixels::matrix::{Codes, Matrix};
 use crate::pixels::pgroup::unpack_line;
 use crate::pixels::simd::Simd;
 
@@ -55,7 +55,7 @@ impl Converter {
         let matrix = (planar.chroma == Chroma::Rgb).then(|| {
             let from = Codes { depth_bits: planar.depth_bits, is_full: picture.colour.full_range };
             let to = Codes { depth_bits: 8, is_full: false };
-            Matrix::to_ycbcr(code_point(picture.colour, picture.size()), from, to)
+            Matrix::to_ycbcr(picture.colour.matrix_of(picture.size()), from, to)
         });
         let lines = Lines { simd: self.simd, picture, planar, deep: deep_shift(planar), matrix };
         let (width, height) = (picture.size().width as usize, picture.size().height as usize);
