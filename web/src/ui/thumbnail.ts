@@ -1,0 +1,47 @@
+/** The newest small picture of a stream, in a box whose size does not depend on it. */
+import { thumbnailPath } from "../event_api";
+import { element, setText } from "./dom";
+import { duration } from "./format";
+
+/** A picture that changed this long ago is not worth a note. */
+const FRESH_S = 15;
+
+export class Thumbnail {
+  private readonly image: HTMLImageElement;
+  private readonly age = element("span", { class: "thumbnail-age" });
+  private version: string | null = null;
+  /** When the picture changed as seen from here; null for the first one, which may be older. */
+  private changedMs: number | null = null;
+  readonly element: HTMLElement;
+
+  constructor(private readonly name: string) {
+    this.image = element("img", { alt: `Picture of ${name} some seconds ago`, decoding: "async", hidden: true });
+    // A picture that is gone by the time it is asked for leaves the box empty.
+    this.image.addEventListener("error", () => (this.image.hidden = true));
+    this.element = element("div", { class: "thumbnail" }, this.image, this.age);
+  }
+
+  /** Shows this version of the picture; null: there is none. `access` is the query that it needs. */
+  show(version: string | null, access: string | null = null): void {
+    this.element.classList.toggle("none", version === null);
+    if (version !== this.version) {
+      this.changedMs = this.version === null ? null : performance.now();
+      this.version = version;
+      this.image.hidden = version === null;
+      if (version === null) this.image.removeAttribute("src");
+      else this.image.src = thumbnailPath(this.name, version, access);
+    }
+    this.tick();
+  }
+
+  tick(): void {
+    setText(this.age, this.version === null ? "" : ageText(this.changedMs === null ? null : (performance.now() - this.changedMs) / 1000));
+    this.age.classList.toggle("late", this.changedMs !== null && performance.now() - this.changedMs > FRESH_S * 1000);
+  }
+}
+
+/** How old a picture is; empty where that is not known. */
+export function ageText(seconds: number | null): string {
+  if (seconds === null) return "";
+  return seconds < 2 ? "new" : `${duration(seconds)} old`;
+}
