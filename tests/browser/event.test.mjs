@@ -215,6 +215,19 @@ browserTest("an event's signed link opens all its streams, and without one the p
   assert.match(alone, /\/watch\/hall\?expires=\d+&token=/);
   const single = await open(t, browser, new URL(alone, address).href);
   await until("the stream alone", () => single.evaluate(() => window.glassline?.stats().state === "playing"));
+  // A link that has expired lets nobody in any more, and those who watch stay.
+  const short = spawnSync(glassline, ["sign", address, "--key-file", key, "--for", "8s"], { encoding: "utf8" }).stdout.trim();
+  const stays = await open(t, browser, short);
+  await allPlay(stays, ["hall", "slides"], 5);
+  await stays.getByRole("button", { name: "Sound on" }).click();
+  await until("the link's end", async () => {
+    const { streams } = await (await fetch(short.replace("/event/", "/api/events/"))).json();
+    return streams.every((one) => !one.known);
+  });
+  const seenUnknown = stays.waitForResponse(async (answer) => answer.url().includes("/api/events/") && (await answer.json()).streams.every((one) => !one.known));
+  await seenUnknown;
+  await allPlay(stays, ["hall", "slides"], 25);
+  assert.deepEqual([await heard(stays), (await look(stays)).hall.stats.reconnects], [["hall"], 0]);
   const wrong = await open(t, browser, `${server.origin}/event/nothing`);
   await until("words about the name", async () => /no such event/i.test(await wrong.innerText("body")), () => wrong.innerText("body"));
 });

@@ -100,7 +100,8 @@ describe("what operators see at a glance", () => {
   it("is how old a picture is, once that is known", () => {
     expect(ageText(null)).toBe("");
     expect(ageText(1)).toBe("new");
-    expect(ageText(75)).toBe("1 min 15 s old");
+    expect(ageText(8.6)).toBe("8 s old");
+    expect(ageText(75)).toBe("same for 1 min 15 s");
   });
 
   it("is a warning of links that expire", () => {

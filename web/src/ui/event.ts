@@ -260,7 +260,11 @@ export function eventPage(root: HTMLElement, name: string, query: URLSearchParam
   const show = (event: EventInfo): void => {
     words.show(event);
     const before = shape(streams);
-    streams = event.streams;
+    // A link that has expired lets no connection in, and those that are there stay.
+    streams = event.streams.map((one) => {
+      const tile = tiles.get(one.name);
+      return !one.known && tile?.goesOn ? tile.stream : one;
+    });
     audio = event.audio;
     for (const [known, tile] of tiles) {
       if (streams.some((one) => one.name === known)) continue;
@@ -300,8 +304,8 @@ export function eventPage(root: HTMLElement, name: string, query: URLSearchParam
     const told: Told<EventInfo> = await eventInfo(name, location.search);
     trouble.hidden = told !== null;
     if (typeof told === "number") {
-      // While it plays, a server that has just begun is no reason to end it.
-      if (told < 500 || tiles.size === 0) close(told);
+      // What plays is ended by nothing but the end of the event: not by a server that is busy, nor by a link that has expired.
+      if (told === 404 || tiles.size === 0) close(told);
     } else if (told !== null) show(told);
     else if (tiles.size === 0) setText(said, "Asking the server…");
   };

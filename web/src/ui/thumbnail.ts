@@ -3,7 +3,7 @@ import { thumbnailPath } from "../event_api";
 import { element, setText } from "./dom";
 import { duration } from "./format";
 
-/** A picture that changed this long ago is not worth a note. */
+/** A stream that moves has another picture more often than this. */
 const FRESH_S = 15;
 
 export class Thumbnail {
@@ -36,12 +36,15 @@ export class Thumbnail {
 
   tick(): void {
     setText(this.age, this.version === null ? "" : ageText(this.changedMs === null ? null : (performance.now() - this.changedMs) / 1000));
-    this.age.classList.toggle("late", this.changedMs !== null && performance.now() - this.changedMs > FRESH_S * 1000);
   }
 }
 
-/** How old a picture is; empty where that is not known. */
+/**
+ * How old a picture is by its last change; empty where that is not known. A picture that stays the same is not an old one:
+ * slides stand still, and the server tells pictures apart by what they show.
+ */
 export function ageText(seconds: number | null): string {
   if (seconds === null) return "";
-  return seconds < 2 ? "new" : `${duration(seconds)} old`;
+  if (seconds < 2) return "new";
+  return seconds < FRESH_S ? `${duration(seconds)} old` : `same for ${duration(seconds)}`;
 }

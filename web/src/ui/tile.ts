@@ -147,11 +147,23 @@ export class Tile {
     return (this.tracksPicture ?? this.entry.picture) === false;
   }
 
+  /** What it was last told of the stream. */
+  get stream(): EventStream {
+    return this.entry;
+  }
+
+  /** It has a connection that goes on, whether another one would be let in or not. */
+  get goesOn(): boolean {
+    return this.playerState !== null && !["connecting", "waiting", "refused", "unsupported"].includes(this.playerState);
+  }
+
   /** What the server says of the stream now. */
   update(entry: EventStream): void {
     // The server has seen another programme than the player has, which may not play now.
     if (entry.picture !== this.entry.picture) this.tracksPicture = null;
     if (entry.sound !== this.entry.sound) this.tracksSound = null;
+    // Another publisher may send what can be played.
+    if (!entry.live) this.carried = null;
     this.entry = entry;
     setAttribute(this.alone, "href", watchPath(entry.name, entry.access));
     this.showSound();
