@@ -93,7 +93,7 @@ browserTest("the crew sees each stream's state and asks encoders for key frames"
   await card(page, "slides").getByRole("button", { name: "Key frame of slides" }).click();
   await until("the refusal", async () => /slides: not encoded here/.test(await said.innerText()), () => said.innerText());
 
-  // While nobody looks nothing is asked; afterwards at once, and no more than once a second.
+  // While the page is hidden nothing is asked; afterwards at once, and no more than once a second.
   const asked = [];
   page.on("request", (request) => asked.push(new URL(request.url()).pathname));
   const hide = (hidden) => page.evaluate((value) => {

@@ -128,10 +128,12 @@ browserTest("an event shows its streams side by side, one large where that is wa
 });
 
 browserTest("one sound of an event is heard, which the viewer chooses", async (t) => {
-  const server = await serve(t, [], { config: "[event.finals]\nstreams = ['one', 'two', 'mute']\naudio = 'two'\n" });
+  const server = await serve(t, [], { config: "[event.finals]\nstreams = ['one', 'two', 'mute', 'voice']\naudio = 'two'\n" });
   for (const name of ["one", "two"]) publishPicture(t, server, name);
   publish(t, server, "mute", ["testsrc=size=320x180:rate=25"], H264);
+  publish(t, server, "voice", ["sine=frequency=500:sample_rate=48000"], ["-c:a", "aac"]);
   for (const name of ["one", "two", "mute"]) await server.live(name);
+  await until("the sound alone", async () => (await server.listing("voice"))?.codecs.length > 0);
   const page = await open(t, browser, `${server.origin}/event/finals`);
   await allPlay(page, ["one", "two", "mute"]);
   assert.deepEqual(await heard(page), [], "it begins without sound");
@@ -141,10 +143,16 @@ browserTest("one sound of an event is heard, which the viewer chooses", async (t
   await allPlay(page, ["one", "two", "mute"]);
   // Arrows choose, as in every group of radio buttons.
   const group = page.getByRole("group", { name: "Which sound is heard" });
-  assert.equal(await group.getByRole("radio").count(), 2, "what has no sound is not offered");
+  assert.equal(await group.getByRole("radio").count(), 3, "what has no sound is not offered");
   await group.getByRole("radio", { name: "two" }).focus();
   await page.keyboard.press("ArrowUp");
   await until("the other sound", async () => (await heard(page)).join() === "one", () => look(page));
+  // Sound alone is a bar, and is fetched while it is heard.
+  assert.equal(await page.locator(".sound-bars article").getAttribute("aria-label"), "voice");
+  assert.ok((await look(page)).voice.isBar && (await look(page)).voice.version === null);
+  await group.getByRole("radio", { name: "voice" }).check({ force: true });
+  await until("the voice", async () => (await look(page)).voice.stats?.bytes > 0, () => look(page));
+  assert.deepEqual(await heard(page), ["voice"]);
   assert.ok(await tile(page, "mute").getByRole("button", { name: "mute has no sound" }).isDisabled());
   await tile(page, "two").getByRole("button", { name: "Hear two" }).click();
   await until("the sound that was clicked", async () => (await heard(page)).join() === "two", () => look(page));
@@ -152,7 +160,7 @@ browserTest("one sound of an event is heard, which the viewer chooses", async (t
   await page.locator("body").press("m");
   await until("silence", async () => (await heard(page)).length === 0, () => look(page));
   await page.locator("body").press("s");
-  await until("the next sound", async () => (await heard(page)).join() === "one", () => look(page));
+  await until("the next sound", async () => (await heard(page)).join() === "voice", () => look(page));
   const alone = tile(page, "one").getByRole("link", { name: "Open one alone" });
   assert.equal(new URL(await alone.getAttribute("href"), page.url()).pathname, "/watch/one");
 });
@@ -215,7 +223,7 @@ browserTest("an event's signed link opens all its streams, and without one the p
   assert.match(alone, /\/watch\/hall\?expires=\d+&token=/);
   const single = await open(t, browser, new URL(alone, address).href);
   await until("the stream alone", () => single.evaluate(() => window.glassline?.stats().state === "playing"));
-  // A link that has expired lets nobody in any more, and those who watch stay.
+  // A link that has expired opens nothing any more, and viewers that watch stay.
   const short = spawnSync(glassline, ["sign", address, "--key-file", key, "--for", "8s"], { encoding: "utf8" }).stdout.trim();
   const stays = await open(t, browser, short);
   await allPlay(stays, ["hall", "slides"], 5);

@@ -5,7 +5,7 @@ import { spawn, spawnSync } from "node:child_process";
 const SIZES = { "hall-720": [1280, 720, 2_000_000], "hall-360": [640, 360, 500_000] };
 const THUMBNAIL_MS = 5000;
 
-/** One FFmpeg with an output for each version, whose key frames are of the same pictures. */
+/** One FFmpeg with an output for each version; their key frames are of the same pictures. */
 export function publishLadder(Stream, streams, children, rate) {
   const names = Object.keys(SIZES);
   const audio = { kind: "audio", name: "AAC" };

@@ -31,7 +31,7 @@ export interface EventInfo {
   chat: string | null;
   /** What is next on stage. */
   next: string | null;
-  /** The stream whose sound is heard at first. */
+  /** The stream that is heard at first. */
   audio: string | null;
   streams: EventStream[];
   crew: EventCrew | null;

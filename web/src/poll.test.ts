@@ -83,6 +83,24 @@ describe("asking the server", () => {
     expect(asked).toBe(2);
   });
 
+  it("rests too where the page is hidden before an answer comes, or from the beginning", async () => {
+    let answer: () => void = () => undefined;
+    const slow = (): Promise<void> => {
+      asked += 1;
+      return new Promise((resolve) => (answer = resolve));
+    };
+    page.hidden = true;
+    new Poller(1000, slow, page).start();
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(asked).toBe(0);
+    page.show(true);
+    await vi.advanceTimersByTimeAsync(0);
+    page.show(false);
+    answer();
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(asked).toBe(1);
+  });
+
   it("ends where it is told to, whatever is shown later", async () => {
     new Poller(1000, async () => ((asked += 1) < 3), page).start();
     await vi.advanceTimersByTimeAsync(10_000);

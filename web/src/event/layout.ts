@@ -4,7 +4,7 @@
 export const ASPECT = 16 / 9;
 /** Narrower than this a window has one column. */
 const ONE_COLUMN_PX = 640;
-/** A grid whose pictures would be narrower does not fit into its window: the page scrolls. */
+/** Where the pictures of a grid would be narrower, it does not fit into its window: the page scrolls. */
 const LEAST_PX = 220;
 /** Widths of small pictures that are tried beside a large one: shares of the window's, within bounds. */
 const SMALL_SHARES = [0.28, 0.24, 0.2, 0.17];

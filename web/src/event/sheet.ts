@@ -30,7 +30,7 @@ export interface StreamAddresses {
   dash: string;
 }
 
-/** Addresses of a stream, or of a group whose best version is called `best`. */
+/** Addresses of a stream, or of a group with `best` as the name of its best version. */
 export function streamAddresses(base: string, name: string, access: string | null, best: string | null): StreamAddresses {
   const own = encodeURIComponent(name);
   return {

@@ -48,6 +48,9 @@ describe("a stream of an event", () => {
     expect(tileText(stream({ live: false }), null, null)).toMatch(/hall is not live\. It is shown here as soon as it begins/);
     expect(tileText(stream(), "waiting", null)).toMatch(/not live/);
     expect(tileText(stream(), null, null)).toBe("Connecting…");
+    expect(tileText(stream(), "stalled", null)).toMatch(/No data/);
+    expect(tileText(stream({ live: false }), "stalled", null)).toMatch(/not live/);
+    expect(tileText(stream({ live: false }), "playing", null)).toBe("");
     expect(tileText(stream(), "reconnecting", "the connection was lost")).toMatch(/the connection was lost/);
     expect(tileText(stream(), "refused", "Too many viewers.")).toBe("Too many viewers.");
     expect(tileText(stream(), "unsupported", "No H.265 here.")).toMatch(/^No H\.265 here\. Its own page/);

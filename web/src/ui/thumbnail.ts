@@ -1,4 +1,4 @@
-/** The newest small picture of a stream, in a box whose size does not depend on it. */
+/** The newest small picture of a stream, in a box of a size of its own. */
 import { thumbnailPath } from "../event_api";
 import { element, setText } from "./dom";
 import { duration } from "./format";

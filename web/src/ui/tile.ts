@@ -6,6 +6,7 @@ import { carriedMux, isLadder, type LadderInfo, playlistPath, streamInfo, watchP
 import { versionFor } from "../event/choose";
 import { ASPECT } from "../event/layout";
 import type { EventStream } from "../event_api";
+import type { Track } from "../media/ts";
 import { MseEngine } from "../player/mse";
 import { Player } from "../player/player";
 import type { PlayerEvents, PlayerState, PlayerStats, Playing } from "../player/playing";
@@ -49,9 +50,10 @@ export function tileText(stream: EventStream, state: PlayerState | null, detail:
   const { name } = stream;
   const notLive = `${name} is not live. It is shown here as soon as it begins.`;
   if (!stream.known) return `A signed link is needed to watch ${name}. Ask the crew for one.`;
+  // The server keeps viewers for a while, in case the publisher comes back.
+  if (!stream.live && isWithout(state)) return notLive;
   switch (state) {
     case null:
-      return stream.live ? "Connecting…" : notLive;
     case "connecting":
     case "buffering":
       return "Connecting…";
@@ -69,6 +71,11 @@ export function tileText(stream: EventStream, state: PlayerState | null, detail:
     case "paused":
       return "";
   }
+}
+
+/** Whether nothing comes. */
+function isWithout(state: PlayerState | null): boolean {
+  return state === null || ["connecting", "buffering", "waiting", "stalled", "reconnecting"].includes(state);
 }
 
 /** The delay in few words, and what it means; null while there is none. */
@@ -279,8 +286,8 @@ export class Tile {
 
   private events(own: () => Playing): PlayerEvents {
     const isOwn = (): boolean => this.player !== null && this.player === own();
-    return {
-      state: (state, detail) => {
+    const events = {
+      state: (state: PlayerState, detail: string | null): void => {
         if (!isOwn()) return;
         this.playerState = state;
         this.detail = detail;
@@ -288,27 +295,29 @@ export class Tile {
         // Another version may be live, or another link be good.
         if (state === "waiting" || state === "refused") void this.refresh();
       },
-      engine: (shown) => {
+      engine: (shown: HTMLElement): void => {
         shown.setAttribute("role", "img");
         shown.setAttribute("aria-label", `Live picture of ${this.name}`);
         this.picture.replaceChildren(shown);
       },
-      tracks: (tracks) => {
+      tracks: (tracks: readonly Track[]): void => {
         if (!isOwn() || tracks.length === 0) return;
-        const wasBar = this.isBar;
         this.tracksSound = tracks.some((one) => one.kind === "audio" && one.codec !== "unsupported");
-        this.tracksPicture = tracks.some((one) => one.kind === "video");
         this.showSound();
-        if (wasBar !== this.isBar) queueMicrotask(() => this.turn());
-        else if (this.choice.way === "direct" && this.choice.engine === null && playsByPlaylist(tracks, (type) => MseEngine.decodes(type))) {
+        // Of a playlist the sound alone is told here.
+        if (this.choice.way !== "direct" || this.hasPicture(tracks.some((one) => one.kind === "video"))) return;
+        if (this.choice.engine === null && playsByPlaylist(tracks, (type) => MseEngine.decodes(type))) {
           this.choice = { ...this.choice, way: "hls" };
           queueMicrotask(() => this.again());
         }
       },
-      needsGesture: () => {
+      soundAlone: (isAlone: boolean): void => {
+        if (isOwn()) this.hasPicture(!isAlone);
+      },
+      needsGesture: (): void => {
         if (isOwn()) this.start.hidden = false;
       },
-      rendition: (played, failed) => {
+      rendition: (played: string, failed: string | null): void => {
         if (!isOwn()) return;
         if (this.wanting === played || failed !== null) this.wanting = null;
         // What cannot be changed to is not chosen.
@@ -316,6 +325,16 @@ export class Tile {
         this.showVersions();
       },
     };
+    return events;
+  }
+
+  /** Whether there is a picture, as the player has found; answers whether that makes another thing of the tile. */
+  private hasPicture(hasOne: boolean): boolean {
+    const wasBar = this.isBar;
+    this.tracksPicture = hasOne;
+    if (wasBar === this.isBar) return false;
+    queueMicrotask(() => this.turn());
+    return true;
   }
 
   /** A picture became a bar, or a bar a picture: what is played stands elsewhere from now on. */
@@ -357,7 +376,7 @@ export class Tile {
     const text = this.carried ?? tileText(this.entry, this.playerState, this.detail);
     const { isBar } = this;
     this.element.classList.toggle("sound-only", isBar);
-    this.element.dataset["state"] = this.playerState ?? (this.entry.live ? "idle" : "waiting");
+    this.element.dataset["state"] = !this.entry.live && isWithout(this.playerState) ? "waiting" : (this.playerState ?? "idle");
     this.screen.hidden = isBar;
     this.message.hidden = text === "";
     setText(this.message, text);
