@@ -1,12 +1,13 @@
 // A stand-in for the server, for work on the pages alone: serves dist, answers /api, and publishes test streams out of
 // ffmpeg. `node dev/mock.mjs [PORT] [SIZE] [RATE]`; `barcode` carries capture times, `bframes` reorders pictures, and those of
-// `stages` say which stages they passed.
+// `stages` say which stages they passed; /event/finals shows some of them (mock_events.mjs).
 import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { extname, join, normalize } from "node:path";
 import { drawBarcode } from "./barcode.mjs";
+import { MockEvents, publishLadder } from "./mock_events.mjs";
 import { AccessUnits, Muxer, RELAY, STAGES, message } from "./stages.mjs";
 
 const port = Number(process.argv[2] ?? 8090);
@@ -64,7 +65,9 @@ class Stream {
     return {
       name: this.name, live: this.live, bitrate_bps: Math.round(bits / 2), viewers: this.viewers.size, codecs: this.codecs,
       uptime_s: (Date.now() - this.begun) / 1000, newest_byte_age_ms: Date.now() - this.newest, bytes_in: this.bytes,
-      continuity_errors: 0, moved_forward: 0, key_frame_interval_s: 2,
+      continuity_errors: 0, moved_forward: 0, key_frame_interval_s: 2, thumbnail: events?.version(this.name) ?? null,
+      behind: { edges_ms: [50, 100, 200, 500, 1000, 2000, 5000], viewers: [this.viewers.size, 0, 0, 0, 0, 0, 0, 0] },
+      ...(this.group ? { group: this.group, renditions: events.ladder().renditions } : {}),
     };
   }
 }
@@ -173,6 +176,7 @@ const test = ["-re", "-f", "lavfi", "-i", `testsrc2=size=${width}x${height}:rate
 const opus = { kind: "audio", name: "Opus" };
 const aac = { kind: "audio", name: "AAC" };
 const resize = ["-re", "-f", "lavfi", "-i", `testsrc2=rate=${rate}`];
+const english = ["-re", "-f", "lavfi", "-i", "sine=frequency=300:beep_factor=2:sample_rate=48000", "-c:a", "aac"];
 const wanted = process.env.STREAMS?.split(",");
 const offers = {
   barcode: () => publish("barcode", [...raw, ...x264(rate * 2, "-tune", "zerolatency")], [video], barcodePictures),
@@ -181,8 +185,11 @@ const offers = {
   resize: () => publish("resize", [...resize, ...tone, ...x264(rate * 2, "-tune", "zerolatency"), "-s", "640x360", "-c:a", "libopus"], [video, opus]),
   intra: () => publish("intra", [...raw, ...x264(rate, "-tune", "zerolatency", "-intra-refresh", "1")], [video], barcodePictures),
   stages: () => publishStages("stages"),
+  hall: () => publishLadder(Stream, streams, children, 25),
+  english: () => publish("english", english, [aac]),
   bframes: () => publish("bframes", [...test, ...tone, ...x264(rate * 2, "-bf", "2", "-rc-lookahead", "5"), "-c:a", "aac"], [video, aac]),
 };
+const events = new MockEvents(streams);
 for (const [name, start] of Object.entries(offers)) if (!wanted || wanted.includes(name)) start();
 
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
@@ -199,6 +206,7 @@ const server = createServer(async (request, response) => {
   const stages = /^\/live\/(.+)\/stages(\.json)?$/.exec(url.pathname);
   const latency = /^\/api\/streams\/(.+)\/latency$/.exec(url.pathname);
   const one = /^\/api\/streams\/(.+)$/.exec(url.pathname);
+  if (await events.handle(url, request, response)) return;
   if (url.pathname === "/api/time") json({ utc_us: now() });
   else if (url.pathname === "/api/contact") json({ contact: "stage@example.org" });
   else if (url.pathname === "/api/streams") {
@@ -227,12 +235,14 @@ const server = createServer(async (request, response) => {
     const [, , action, name] = url.pathname.split("/");
     if (action === "restart") streams.get(name)?.restart();
     if (action === "cut") for (const viewer of streams.get(name)?.viewers ?? []) viewer.destroy();
-    if (action === "start") offers[name]?.();
+    if (action === "start") (offers[name] ?? (() => publish(name, [...test, ...tone, ...x264(rate * 2, "-tune", "zerolatency"), "-c:a", "aac"], [video, aac])))();
     json(action === "reports" ? streams.get(name)?.reports : {});
   } else {
     const path = url.pathname.startsWith("/assets/") ? url.pathname : "/index.html";
     try {
-      const body = await readFile(join(dist, normalize(path)));
+      let body = await readFile(join(dist, normalize(path)));
+      // Links in the page are relative to the server's folder, as the server makes them.
+      if (path === "/index.html") body = body.toString().replaceAll('="./', `="${"../".repeat(url.pathname.split("/").length - 2) || "./"}`);
       response.writeHead(200, { "content-type": TYPES[extname(path)] ?? "application/octet-stream", "content-security-policy": CSP });
       response.end(body);
     } catch {

@@ -36,6 +36,8 @@ export interface Rendition {
 
 export interface StreamInfo {
   name: string;
+  /** Changes when the picture at `thumbnailPath` does; null or absent where there is none. */
+  thumbnail?: string | null;
   /** What all versions of one capture are called. */
   group?: string | null;
   /** All versions of the same capture, best first; none where there is one only. */
@@ -167,19 +169,24 @@ export interface Objects {
   objects: NamedObjects[];
 }
 
-const TIMEOUT_MS = 4000;
+export const TIMEOUT_MS = 4000;
 
-async function json(path: string): Promise<unknown> {
+/** The header that shows a key; none without one. */
+export function authorization(key: string): Record<string, string> {
+  return key === "" ? {} : { authorization: `Bearer ${key}` };
+}
+
+async function json(path: string, key = ""): Promise<unknown> {
   try {
-    const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+    const response = await fetch(path, { cache: "no-store", headers: authorization(key), signal: AbortSignal.timeout(TIMEOUT_MS) });
     return response.ok ? await response.json() : null;
   } catch {
     return null;
   }
 }
 
-export async function overview(): Promise<Overview | null> {
-  const answer = (await json(`${ROOT}api/streams`)) as Overview | null;
+export async function overview(key = ""): Promise<Overview | null> {
+  const answer = (await json(`${ROOT}api/streams`, key)) as Overview | null;
   return answer && Array.isArray(answer.streams) ? answer : null;
 }
 
@@ -202,8 +209,8 @@ export interface LadderInfo {
 }
 
 /** What the server knows by this name: a stream, or several versions of one capture. */
-export async function streamInfo(name: string): Promise<StreamInfo | LadderInfo | null> {
-  return (await json(infoPath(name, location.search))) as StreamInfo | LadderInfo | null;
+export async function streamInfo(name: string, search: string = location.search): Promise<StreamInfo | LadderInfo | null> {
+  return (await json(infoPath(name, search))) as StreamInfo | LadderInfo | null;
 }
 
 export function isLadder(found: StreamInfo | LadderInfo | null): found is LadderInfo {
@@ -224,9 +231,8 @@ export async function history(name: string, step: 1 | 10, points: number): Promi
 /** A stream's viewers; the status where the server does not tell, null where it does not answer. */
 export async function clients(name: string, key: string): Promise<Clients | number | null> {
   try {
-    const headers: Record<string, string> = key === "" ? {} : { authorization: `Bearer ${key}` };
     const path = `${ROOT}api/clients?stream=${encodeURIComponent(name)}`;
-    const response = await fetch(path, { cache: "no-store", headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    const response = await fetch(path, { cache: "no-store", headers: authorization(key), signal: AbortSignal.timeout(TIMEOUT_MS) });
     return response.ok ? ((await response.json()) as Clients) : response.status;
   } catch {
     return null;

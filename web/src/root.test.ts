@@ -17,5 +17,7 @@ describe("the folder of the server", () => {
     expect(pageName("watch", "/watch/hall", "/tv/")).toBeNull();
     expect(pageName("stream", "/watch/hall", "/")).toBeNull();
     expect(pageName("watch", "/watch/%zz", "/")).toBe("%zz");
+    expect(pageName("event", "/tv/event/finals", "/tv/")).toBe("finals");
+    expect(pageName("crew", "/event/finals", "/")).toBeNull();
   });
 });

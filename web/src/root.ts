@@ -10,7 +10,7 @@ export function rootOf(script: string): string {
 export const ROOT = rootOf(import.meta.url);
 
 /** The name in `PAGE/NAME` below `root`; null on other pages. */
-export function pageName(page: "watch" | "stream", path: string, root: string = ROOT): string | null {
+export function pageName(page: "watch" | "stream" | "event" | "crew", path: string, root: string = ROOT): string | null {
   if (!path.startsWith(root)) return null;
   const match = new RegExp(`^${page}/([^/]+)/?$`).exec(path.slice(root.length));
   if (!match) return null;

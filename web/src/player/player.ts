@@ -53,7 +53,11 @@ export class Player implements Playing {
   private volume = 1;
   private failed: EngineName[] = [];
 
-  constructor(name: string, private readonly wanted: EngineName | null, private readonly events: PlayerEvents) {
+  /** `search` is the query whose token lets the viewer in: the page's own, or where a page has several streams, that of this one. */
+  constructor(
+    name: string, private readonly wanted: EngineName | null, private readonly events: PlayerEvents,
+    private readonly search: string = location.search,
+  ) {
     this.feed = this.openFeed();
     this.source = this.openSource(name, () => this.feed);
   }
@@ -93,7 +97,7 @@ export class Player implements Playing {
           this.giveUpChange(detail ?? `${name} is not live`);
         }
       },
-    });
+    }, this.search);
     return source;
   }
 

@@ -26,7 +26,8 @@ export class Source {
   private wake: (() => void) | null = null;
   bytes = 0;
 
-  constructor(readonly name: string, private readonly handler: SourceHandler) {}
+  /** `search` is the query whose token lets the viewer in. */
+  constructor(readonly name: string, private readonly handler: SourceHandler, private readonly search: string = location.search) {}
 
   start(): void {
     void this.run();
@@ -65,7 +66,7 @@ export class Source {
       this.abort = new AbortController();
       let waitMs = backOff(tries);
       try {
-        const response = await fetch(livePath(this.name, location.search), { cache: "no-store", signal: this.abort.signal });
+        const response = await fetch(livePath(this.name, this.search), { cache: "no-store", signal: this.abort.signal });
         if (response.ok && response.body) {
           first = false;
           if (await this.read(response.body)) tries = 0;

@@ -1,13 +1,20 @@
 /** The page `/`: the live streams, once a second. */
+import { alarmTitle } from "../event/alarm_words";
+import { alarms, type Alarms, crewPath, events } from "../event_api";
 import { carriedMux, type Codec, figuresPath, type Overview, type StreamInfo, overview, watchPath, type Why } from "../api";
+import { Poller } from "../poll";
 import { ROOT } from "../root";
 import { contactLine, copyLine, element, setText } from "./dom";
 import { age, bitrate, countOf, duration } from "./format";
 import { ObjectsSection } from "./objects";
 import { Sparkline } from "./sparkline";
+import { Thumbnail } from "./thumbnail";
 import { WHY_WORDS } from "./why";
 
 const REFRESH_MS = 1000;
+const ALARMS_MS = 5000;
+/** So many alarms are named, and the others counted. */
+const NAMED_ALARMS = 5;
 
 class StreamCard {
   private readonly state = element("span", { class: "badge" });
@@ -18,9 +25,11 @@ class StreamCard {
   private readonly spark = new Sparkline();
   private readonly link: HTMLAnchorElement;
   private readonly watch: HTMLAnchorElement;
+  private readonly thumbnail: Thumbnail;
   readonly element: HTMLElement;
 
   constructor(private readonly name: string) {
+    this.thumbnail = new Thumbnail(name);
     const link = (this.link = element("a", { href: watchPath(name), class: "card-link" }, name));
     // The card's heading leads there too: one way is enough for the keyboard.
     this.watch = element("a", { href: watchPath(name), class: "action", tabindex: "-1", "aria-hidden": "true" }, "Watch");
@@ -31,7 +40,7 @@ class StreamCard {
       facts.append(element("div", {}, element("dt", {}, label), value));
     }
     this.element = element(
-      "article", { class: "card" },
+      "article", { class: "card" }, this.thumbnail.element,
       element("header", {}, element("h2", {}, link), this.state),
       this.codecs,
       element("div", { class: "rate-row" }, this.rate, this.spark.element),
@@ -42,6 +51,7 @@ class StreamCard {
 
   update(stream: StreamInfo): void {
     for (const link of [this.link, this.watch]) setHref(link, watchPath(this.name, stream.access));
+    this.thumbnail.show(stream.thumbnail ?? null, stream.access);
     this.state.className = stream.live ? "badge live" : "badge idle";
     setText(this.state, stream.live ? "Live" : "Not live");
     setText(this.codecs, codecsText(stream));
@@ -128,18 +138,52 @@ function placeAll(parent: Element, children: readonly Element[]): void {
   });
 }
 
+/** Active alarms in one line: those that are not muted, by stream. */
+export function alarmsLine({ active }: Alarms): string {
+  const loud = active.filter((one) => !one.muted);
+  if (loud.length === 0) return "";
+  const named = loud.slice(0, NAMED_ALARMS).map((one) => `${one.stream}: ${alarmTitle(one.alarm)}`);
+  if (loud.length > NAMED_ALARMS) named.push(`${loud.length - NAMED_ALARMS} more`);
+  return `${loud.length} ${loud.length === 1 ? "alarm" : "alarms"} · ${named.join(" · ")}`;
+}
+
+/** Shows the alarms in `line` as long as the server tells them. */
+function watchAlarms(line: HTMLElement): void {
+  new Poller(ALARMS_MS, async () => {
+    const told = await alarms();
+    const text = told === null || typeof told === "number" ? "" : alarmsLine(told);
+    line.hidden = text === "";
+    setText(line, text);
+    // What is refused, or not there, is not asked for again.
+    return typeof told !== "number" || told >= 500;
+  }).start();
+}
+
+/** The events' pages, as links in `place`, where the server has events and tells them. Asked until there is an answer. */
+function showEvents(place: HTMLElement): void {
+  new Poller(ALARMS_MS, async () => {
+    const told = await events();
+    if (told === null || typeof told === "number") return told === null || told >= 500;
+    place.hidden = told.events.length === 0;
+    place.replaceChildren("Events: ", ...told.events.map(({ name, title }) => element("a", { href: crewPath(name), class: "action" }, title ?? name)));
+    return false;
+  }).start();
+}
+
 /** Shows the dashboard in `root` and keeps it fresh. */
 export function dashboard(root: HTMLElement): void {
   document.title = "Glassline";
   const summary = element("p", { class: "summary", role: "status" }, "Asking the server…");
   const trouble = element("p", { class: "banner", role: "alert", hidden: true }, "The server does not answer. Trying again…");
+  const alarmLine = element("p", { class: "banner", role: "alert", hidden: true });
+  const eventLinks = element("nav", { class: "event-links", "aria-label": "Events", hidden: true });
   const grid = element("section", { class: "grid", "aria-label": "Streams" });
   const empty = emptyState();
   const objects = new ObjectsSection();
   const footer = element("footer", { class: "foot" });
   root.append(
     element("div", { class: "page" },
-      element("header", { class: "top" }, element("h1", {}, brand(), "Glassline"), summary), trouble, grid, empty, objects.element, footer),
+      element("header", { class: "top" }, element("h1", {}, brand(), "Glassline"), summary), trouble, alarmLine, eventLinks, grid, empty, objects.element, footer),
   );
   const cards = new Map<string, StreamCard>();
   const groups = new Map<string, HTMLElement>();
@@ -194,6 +238,8 @@ export function dashboard(root: HTMLElement): void {
   };
   void refresh();
   void objects.run();
+  watchAlarms(alarmLine);
+  showEvents(eventLinks);
 }
 
 /** The line in the corner that says whose page this is. */

@@ -35,6 +35,20 @@ export function setText(node: Element, text: string): void {
   if (node.textContent !== text) node.textContent = text;
 }
 
+/** Sets an attribute only where it changes. */
+export function setAttribute(node: Element, name: string, value: string): void {
+  if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+}
+
+/** Has `children`, in this order and nothing else, in `parent`; what is there already is not touched, so that it goes on playing. */
+export function placeOnly(parent: Element, children: readonly Element[]): void {
+  const wanted = new Set(children);
+  for (const child of [...parent.children]) if (!wanted.has(child)) child.remove();
+  children.forEach((child, index) => {
+    if (parent.children[index] !== child) parent.insertBefore(child, parent.children[index] ?? null);
+  });
+}
+
 /** Copies to the clipboard; over plain HTTP, where there is no clipboard interface, by a selection. */
 export async function copy(text: string): Promise<boolean> {
   try {

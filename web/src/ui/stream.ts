@@ -16,7 +16,7 @@ import { BehindBars, WHY_WORDS } from "./why";
 
 const REFRESH_MS = 2000;
 /** Where the crew's key is kept until the window is closed. */
-const KEY = "glassline-key";
+export const KEY = "glassline-key";
 
 interface Curve {
   options: Omit<ChartOptions, "onPoint">;

@@ -1,0 +1,36 @@
+import { describe, expect, it } from "vitest";
+import { baseOf, eventAddress, expiresMs, firstExpiry, streamAddresses } from "./sheet";
+
+describe("the addresses on a sheet", () => {
+  it("begin with an address that viewers reach", () => {
+    expect(baseOf("https://live.example.org")).toBe("https://live.example.org/");
+    expect(baseOf(" http://10.0.0.5:8080/ ")).toBe("http://10.0.0.5:8080/");
+    expect(baseOf("live.example.org/tv")).toBe("https://live.example.org/tv/");
+    expect(baseOf("http://[2001:db8::1]:8080")).toBe("http://[2001:db8::1]:8080/");
+    expect(baseOf("http://a/tv/?x=1#y")).toBe("http://a/tv/");
+    for (const wrong of ["", "  ", "ftp://a/", "javascript://a/%0aalert(1)", "http://", "not an address"]) expect(baseOf(wrong)).toBeNull();
+  });
+
+  it("are those of the pages and playlists, with what lets viewers in", () => {
+    expect(eventAddress("http://a/tv/", "the finals", null)).toBe("http://a/tv/event/the%20finals");
+    expect(eventAddress("http://a/", "finals", "expires=1&token=x")).toBe("http://a/event/finals?expires=1&token=x");
+    expect(streamAddresses("http://a/", "hall", "token=x", "hall")).toEqual({
+      page: "http://a/watch/hall?token=x", vlc: "http://a/live/hall.ts?token=x",
+      hls: "http://a/live/hall/index.m3u8?token=x", dash: "http://a/live/hall/manifest.mpd?token=x",
+    });
+  });
+
+  it("name the best version of a group, where players want one stream", () => {
+    expect(streamAddresses("http://a/", "hall", null, "hall-720")).toMatchObject({
+      page: "http://a/watch/hall", vlc: "http://a/live/hall-720.ts", hls: "http://a/live/hall/index.m3u8",
+    });
+    expect(streamAddresses("http://a/", "hall", null, null).vlc).toBeNull();
+  });
+
+  it("are good until the first of them is not", () => {
+    expect(expiresMs("expires=1790000000&token=x")).toBe(1_790_000_000_000);
+    for (const none of [null, "", "token=x", "expires=soon", "expires=-5", "expires="]) expect(expiresMs(none)).toBeNull();
+    expect(firstExpiry([null, "expires=20", "expires=10&token=x"])).toBe(10_000);
+    expect(firstExpiry([null, "token=x"])).toBeNull();
+  });
+});
