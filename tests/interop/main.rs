@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod alarms;
+mod alarms_measured;
 mod alarms_segments;
 mod budget;
 mod captions;
