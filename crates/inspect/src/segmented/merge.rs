@@ -162,6 +162,7 @@ mod tests {
         merge.push(1, unit(Codec::Aac, 1000));
         assert_eq!(told(&mut merge, NOW), [(Codec::H264, 0), (Codec::Aac, 1000)], "until one has nothing");
         merge.push(1, Piece::Break);
-        assert_eq!(told(&mut merge, NOW + WAIT), [(Codec::H264, 1)]);
+        assert_eq!(told(&mut merge, NOW + WAIT), [], "what came last came just now");
+        assert_eq!(told(&mut merge, NOW + WAIT * 2), [(Codec::H264, 1)]);
     }
 }
