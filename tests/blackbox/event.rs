@@ -203,7 +203,8 @@ fn an_event_that_names_no_stream_is_refused_with_its_place() {
         assert_eq!(outcome.status, Some(2), "{text}: {}", outcome.stderr);
         assert!(outcome.stderr.contains(words), "{text}: {}", outcome.stderr);
     }
-    let file = scratch.write("glassline.toml", "[stream.hall]\nmax_viewers = 5\n[event.finals]\nstreams = ['hal']\n");
+    let file = scratch
+        .write("glassline.toml", "[stream.hall]\nmax_viewers = 5\n[event.finals]\nstreams = ['hal']\n");
     let outcome = glassline(&["serve", "--config", &file, "--test-config"]);
     assert_eq!(outcome.status, Some(0), "a publisher may bring any name: {}", outcome.stderr);
     assert!(outcome.stderr.contains("did you mean \"hall\"?"), "{}", outcome.stderr);

@@ -12,12 +12,13 @@ use serde_json::Value;
 use std::process::Command;
 
 /// 25 pictures a second with a key frame each second; the fault stands from 5 s to 10 s.
-const PICTURES: &str = "testsrc2=s=320x180:r=25:d=16";
-const SOUND: &str = "aevalsrc=0.2*sin(440*2*PI*t)|0.15*sin(550*2*PI*t):s=48000:d=16";
-const CODECS: &str = "-c:v libx264 -preset veryfast -g 25 -pix_fmt yuv420p -c:a aac -b:a 128k -f mpegts";
+pub(crate) const PICTURES: &str = "testsrc2=s=320x180:r=25:d=16";
+pub(crate) const SOUND: &str = "aevalsrc=0.2*sin(440*2*PI*t)|0.15*sin(550*2*PI*t):s=48000:d=16";
+pub(crate) const CODECS: &str =
+    "-c:v libx264 -preset veryfast -g 25 -pix_fmt yuv420p -c:a aac -b:a 128k -f mpegts";
 
 /// Whether FFmpeg and the library are there.
-fn can(test: &str) -> bool {
+pub(crate) fn can(test: &str) -> bool {
     if !has_program("ffmpeg") {
         skip(test, "ffmpeg is not installed");
         return false;
@@ -30,7 +31,7 @@ fn can(test: &str) -> bool {
 }
 
 /// A clip of `pictures` and `sound` with `filters`, by `codecs`.
-fn clip(
+pub(crate) fn clip(
     scratch: &Scratch,
     name: &str,
     [pictures, sound]: [&str; 2],
@@ -46,7 +47,7 @@ fn clip(
 }
 
 /// The events of a file: alarm, state, seconds since the first event; and the exit status.
-fn watch(path: &str, options: &[&str]) -> (Vec<(String, String)>, Vec<f64>, Option<i32>) {
+pub(crate) fn watch(path: &str, options: &[&str]) -> (Vec<(String, String)>, Vec<f64>, Option<i32>) {
     let outcome = run(GLASSLINE, &[&["probe", path, "--watch", "--json"], options].concat(), 60);
     let events: Vec<Value> = outcome.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let text = |event: &Value, key: &str| event[key].as_str().unwrap().to_owned();
@@ -63,13 +64,24 @@ fn watch(path: &str, options: &[&str]) -> (Vec<(String, String)>, Vec<f64>, Opti
 }
 
 /// That `alarm` alone begins and is over, and how long it stood.
-fn one(path: &str, alarm: &str, options: &[&str]) -> f64 {
+pub(crate) fn one(path: &str, alarm: &str, options: &[&str]) -> f64 {
+    stood(path, alarm, options).1
+}
+
+/// The same, and how much of the clip had passed when it began.
+pub(crate) fn stood(path: &str, alarm: &str, options: &[&str]) -> (f64, f64) {
+    let began = seconds_of_day(std::time::SystemTime::now());
     let (kinds, times, status) = watch(path, options);
     let expected = ["begun", "over"].map(|state| (alarm.to_owned(), state.to_owned()));
     assert_eq!(kinds, expected, "{path}");
     assert_eq!(status, Some(0), "{path}");
     // The times are of the day.
-    (times[1] - times[0]).rem_euclid(86_400.0)
+    let since = |from: f64, to: f64| (to - from).rem_euclid(86_400.0);
+    (since(began, times[0]), since(times[0], times[1]))
+}
+
+fn seconds_of_day(time: std::time::SystemTime) -> f64 {
+    time.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64().rem_euclid(86_400.0)
 }
 
 #[test]
@@ -129,7 +141,7 @@ fn other_codecs_are_watched_too() {
 }
 
 /// The units of a clip.
-fn units(path: &str) -> Vec<(u16, AccessUnit)> {
+pub(crate) fn units(path: &str) -> Vec<(u16, AccessUnit)> {
     let mut demuxer = Demuxer::new();
     demuxer.push(&std::fs::read(path).unwrap());
     demuxer.finish();

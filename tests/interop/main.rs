@@ -5,6 +5,8 @@
 
 mod alarm_state;
 mod alarms;
+mod alarms_measured;
+mod alarms_segments;
 mod budget;
 mod captions;
 mod carried;

@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let clock = args.budget.is_wanted().then(|| server_clock::of(&args.target, &args.trust));
     let started = Clock.now();
     let source = source::open(&args.target, &args.trust, started + args.listening())?;
-    let kind = source.kind;
+    let (kind, is_playlist) = (source.kind, source.playlist.is_some());
     if args.check.is_some() && (source.is_capture || source.is_ivf) {
         return Err(failure::usage(
             format!("--check: {} is no transport stream", args.target),
@@ -171,6 +171,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             return Err(failure::usage(
                 format!("{} is a session description, and no stream", args.target),
                 format!("write rtp:{} to look at what it describes", args.target),
+            ));
+        }
+        if is_playlist {
+            return Err(failure::failed(
+                format!("{} is a playlist, and no stream", args.target),
+                "probe URL --watch follows what it lists; for a report name a segment of MPEG-TS",
             ));
         }
         return Err(failure::failed(

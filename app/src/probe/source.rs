@@ -6,6 +6,7 @@ use crate::failure;
 use crate::trust::{self, Trust};
 use anyhow::Result;
 use glassline_delivery::http1::{Url, UrlError};
+use glassline_delivery::playlist::rewrite::PlaylistKind;
 use glassline_inspect::http::{HttpFailure, Response};
 use glassline_inspect::pcap;
 use glassline_inspect::transport_stream::Kind;
@@ -24,6 +25,8 @@ pub(crate) struct Source {
     pub(super) is_capture: bool,
     /// It begins as IVF does.
     pub(super) is_ivf: bool,
+    /// It is a playlist or manifest of a server.
+    pub(super) playlist: Option<PlaylistKind>,
     pub(super) reader: Reader,
 }
 
@@ -77,12 +80,27 @@ pub(crate) fn open(target: &str, trust: &Trust, deadline: Time) -> Result<Source
             let connector = url.tls().then(|| trust.connector()).transpose()?;
             let http = Http::open(&url, connector.as_ref(), deadline)
                 .map_err(|refused| refused.explain(&url, trust))?;
+            let playlist = http.playlist(&url);
             let reader = Reader::Http(Box::new(http));
-            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, is_ivf: false, reader })
+            Ok(Source {
+                kind: Kind::Url,
+                size_bytes: None,
+                is_capture: false,
+                is_ivf: false,
+                playlist,
+                reader,
+            })
         }
         Some(("udp", _)) => {
             let reader = Reader::Datagrams(Box::new(Datagrams::open(target)?));
-            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, is_ivf: false, reader })
+            Ok(Source {
+                kind: Kind::Url,
+                size_bytes: None,
+                is_capture: false,
+                is_ivf: false,
+                playlist: None,
+                reader,
+            })
         }
         Some((scheme, _)) => Err(failure::usage(
             format!("{scheme}:// is not supported"),
@@ -110,7 +128,7 @@ fn plain(kind: Kind, size_bytes: Option<u64>, mut reader: impl Read + 'static) -
     let is_capture = pcap::is_capture(&head);
     let is_ivf = head.starts_with(&ivf::MAGIC);
     let reader = Reader::Plain(Box::new(io::Cursor::new(head).chain(reader)));
-    Ok(Source { kind, size_bytes, is_capture, is_ivf, reader })
+    Ok(Source { kind, size_bytes, is_capture, is_ivf, playlist: None, reader })
 }
 
 /// One response's body, as it comes.
@@ -127,6 +145,12 @@ impl Http {
         let location = head.headers.first("location").map(str::to_owned);
         let answer = format!("the server answers {} {}", head.status, head.reason);
         Err(Refused::Answer { status: head.status, answer, location })
+    }
+
+    /// What kind of playlist it is, if one.
+    fn playlist(&self, url: &Url) -> Option<PlaylistKind> {
+        let path = url.target().split('?').next().unwrap_or_default();
+        PlaylistKind::of(self.0.head().headers.first("content-type"), path)
     }
 
     /// When the request went.

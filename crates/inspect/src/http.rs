@@ -1,7 +1,7 @@
 //! One exchange with a server, by a thread that waits for it: the pure [`http1::client`](glassline_delivery::http1::client) over
 //! a connection of [`glassline_io::client`].
 
-use glassline_delivery::http1::client::{Client, Event, Head};
+use glassline_delivery::http1::client::{Client, Event, Head, Request};
 use glassline_delivery::http1::{HttpError, Limits, Method, Url};
 use glassline_io::client::{Refused, Wire, connect};
 use glassline_io::clock::Clock;
@@ -14,6 +14,8 @@ use thiserror::Error;
 
 /// How long a connection may take to stand, and then TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Reads of what is left of a body that is not wanted: a longer one costs a connection.
+const KEPT_READS: usize = 16;
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
@@ -60,6 +62,16 @@ pub struct Response {
     early_end: Option<HttpError>,
     sent: Time,
     received: Time,
+    /// Whether over TLS, and the host and port, of a connection that may be used again.
+    server: Option<(bool, String)>,
+}
+
+/// A connection behind an answer, over which another request may go.
+#[derive(Debug)]
+pub struct KeptConnection {
+    wire: Wire,
+    poller: Poller,
+    server: (bool, String),
 }
 
 impl Response {
@@ -69,13 +81,17 @@ impl Response {
     /// # Errors
     /// Why there is no answer. An answer of any status is one.
     pub fn get(url: &Url, trust: Option<&Connector>, deadline: Time) -> Result<Response, HttpFailure> {
-        if url.tls() && trust.is_none() {
-            return Err(HttpFailure::Untrusted(io::Error::other("no certificate authority is trusted")));
-        }
-        let mut wire = connect(url.host(), url.port(), trust.filter(|_| url.tls()), CONNECT_TIMEOUT)?;
-        let poller = Poller::new().map_err(HttpFailure::Lost)?;
-        poller.add(wire.socket(), 0, Watch::Edges).map_err(HttpFailure::Lost)?;
-        let request = url.request(Method::Get);
+        let (wire, poller) = open(url, trust)?;
+        Response::over(wire, poller, url.request(Method::Get), deadline)
+    }
+
+    /// Sends `request` over a connection that stands, and waits for the head of its answer.
+    fn over(
+        mut wire: Wire,
+        poller: Poller,
+        request: Request,
+        deadline: Time,
+    ) -> Result<Response, HttpFailure> {
         let client = request.client(Limits::DEFAULT);
         let sent = Clock.now();
         write_all(&mut wire, &poller, &request.without_body(), deadline).map_err(failed)?;
@@ -92,9 +108,61 @@ impl Response {
             early_end: None,
             sent,
             received: sent,
+            server: None,
         };
         response.head = response.read_head(deadline)?;
         Ok(response)
+    }
+
+    /// The same on a connection that may go on behind it, over `kept` where that leads to the same server and still stands, and for
+    /// some bytes alone where `range` (first byte, count) says so.
+    ///
+    /// # Errors
+    /// As [`Response::get`].
+    pub fn get_kept(
+        url: &Url,
+        range: Option<(u64, u64)>,
+        trust: Option<&Connector>,
+        kept: Option<KeptConnection>,
+        deadline: Time,
+    ) -> Result<Response, HttpFailure> {
+        let mut request = Request::kept_alive(Method::Get, &url.authority(), url.target());
+        if let Some(authorization) = url.authorization() {
+            request = request.with_header("Authorization", authorization);
+        }
+        if let Some((from, count)) = range {
+            let last = from.saturating_add(count).saturating_sub(1);
+            request = request.with_header("Range", &format!("bytes={from}-{last}"));
+        }
+        let server = (url.tls(), url.authority());
+        if let Some(KeptConnection { wire, poller, .. }) = kept.filter(|kept| kept.server == server) {
+            // A server may have closed it meanwhile, which is no failure.
+            match Response::over(wire, poller, request.clone(), deadline) {
+                Err(HttpFailure::Lost(_) | HttpFailure::Http(HttpError::EndedEarly(_))) => {}
+                other => return other.map(|response| Response { server: Some(server), ..response }),
+            }
+        }
+        let (wire, poller) = open(url, trust)?;
+        let response = Response::over(wire, poller, request, deadline)?;
+        Ok(Response { server: Some(server), ..response })
+    }
+
+    /// The connection, if another request may go over it: what is left of the body has come already, and the server agrees.
+    pub fn into_kept(mut self) -> Option<KeptConnection> {
+        let mut room = [0; 4096];
+        for _ in 0..KEPT_READS {
+            if self.ended {
+                break;
+            }
+            match self.read(&mut room, Time::ZERO) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(_) => return None,
+            }
+        }
+        let Response { wire, poller, client, input, early_end, server, ended, .. } = self;
+        let is_clean = ended && client.keeps_alive() && input.is_empty() && early_end.is_none();
+        server.filter(|_| is_clean).map(|server| KeptConnection { wire, poller, server })
     }
 
     /// The answer's head.
@@ -185,6 +253,17 @@ impl Response {
         self.input.drain(..used);
         Ok(())
     }
+}
+
+/// A connection to the server of `url`, over TLS where it says so.
+fn open(url: &Url, trust: Option<&Connector>) -> Result<(Wire, Poller), HttpFailure> {
+    if url.tls() && trust.is_none() {
+        return Err(HttpFailure::Untrusted(io::Error::other("no certificate authority is trusted")));
+    }
+    let wire = connect(url.host(), url.port(), trust.filter(|_| url.tls()), CONNECT_TIMEOUT)?;
+    let poller = Poller::new().map_err(HttpFailure::Lost)?;
+    poller.add(wire.socket(), 0, Watch::Edges).map_err(HttpFailure::Lost)?;
+    Ok((wire, poller))
 }
 
 fn failed(error: io::Error) -> HttpFailure {

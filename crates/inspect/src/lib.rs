@@ -6,7 +6,8 @@
 //! * [`score`]: how near decoded pictures are to what was encoded.
 //! * [`report`] draws all of these, and has what other measurements draw with.
 //! * [`machine`]: what this machine has and lacks for a job; `Trials::run` measures it.
-//! * [`http`]: one exchange with a server, by a thread that waits for it. All else here is pure.
+//! * [`segmented`]: streams of HLS and DASH, followed at their live edge.
+//! * [`http`]: one exchange with a server, by a thread that waits for it.
 //!
 //! Figures of one kind are gathered in [`Samples`] and told as a [`Distribution`].
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod pcap;
 pub mod report;
 mod samples;
 pub mod score;
+pub mod segmented;
 pub mod transport_stream;
 
 pub use distribution::Distribution;

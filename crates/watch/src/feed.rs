@@ -4,8 +4,8 @@ use crate::decoders::Decoders;
 use crate::subtitles::Subtitles;
 use crate::thumbnail::Thumbnail;
 use glassline_delivery::watch::{Active, Raised, Rules, Saved, Wanted, Watcher};
-use glassline_media::Time;
 use glassline_media::container::ts::demux::{Demuxer, Event};
+use glassline_media::{AccessUnit, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,13 +87,25 @@ impl Feed {
         }
     }
 
+    /// Takes an access unit of a stream that does not come as one transport stream: the elementary stream `pid`, of which there is one of
+    /// pictures and one of sound, in the order of decoding.
+    pub fn push_unit(&mut self, pid: u16, unit: &AccessUnit) {
+        let Feed { watcher, decoders, .. } = self;
+        decode(watcher, decoders, pid, unit);
+    }
+
+    /// So much of such a stream is missing or damaged.
+    pub fn push_errors(&mut self, count: u64) {
+        self.watcher.push_errors(count);
+    }
+
     /// The stream is over, as a file is: what was open is whole.
     pub fn finish(&mut self) {
         self.demuxer.finish();
         self.take_events();
     }
 
-    /// Bytes have come of a stream that is no MPEG-TS: that it is there is all that is watched.
+    /// The stream is there at `now`: bytes of one that is no MPEG-TS, of which nothing else is watched, or nothing of its segments is missing.
     pub fn push_unknown(&mut self, now: Time) {
         self.watcher.push_bytes(now);
     }
@@ -182,12 +194,17 @@ impl Feed {
                     watcher.push_program(&program);
                 }
                 Event::Pcr { pcr, .. } => watcher.push_clock(pcr),
-                Event::AccessUnit { pid, unit, .. } => match watcher.push_unit(pid, &unit) {
-                    Wanted::Nothing => {}
-                    Wanted::Sound { at } => decoders.sound(&unit, at, watcher),
-                    Wanted::Picture { at, begins } => decoders.picture(&unit, at, begins, watcher),
-                },
+                Event::AccessUnit { pid, unit, .. } => decode(watcher, decoders, pid, &unit),
             }
         }
+    }
+}
+
+/// Gives a unit to the watcher, and decodes of it what that wants.
+fn decode(watcher: &mut Watcher, decoders: &mut Decoders, pid: u16, unit: &AccessUnit) {
+    match watcher.push_unit(pid, unit) {
+        Wanted::Nothing => {}
+        Wanted::Sound { at } => decoders.sound(unit, at, watcher),
+        Wanted::Picture { at, begins } => decoders.picture(unit, at, begins, watcher),
     }
 }

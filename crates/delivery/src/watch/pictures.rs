@@ -1,9 +1,10 @@
 //! What is wrong with pictures, and which of them have to be decoded to know.
 //!
 //! Key frames are decoded, one a second at most. Frozen pictures and flicker show only in pictures that follow each other:
-//! for them a run of 0.4 s is decoded every ten seconds, from a key frame on, and longer where it shows something. Where something has been seen
-//! that decides an alarm within ten seconds, all pictures are decoded until it is decided, so that an alarm needs no second
-//! key frame to begin.
+//! for them a run is decoded every ten seconds, from a key frame on: a whole group of pictures where frozen ones are looked for, else a
+//! glance, and longer where it shows something.
+//! Where something has been seen that decides an alarm within ten seconds, all pictures are decoded until it is decided, so that an
+//! alarm needs no second key frame to begin.
 
 use super::alarm::{Alarm, Source};
 use super::blurred::Sharpness;
@@ -23,8 +24,12 @@ const SUSPECTED_INTERVAL: Duration = Duration::from_secs(2);
 const KEY_SOON: Duration = Duration::from_millis(500);
 /// Cells of two key frames are unlike by so much of the luma range.
 const UNLIKE: f32 = 0.1;
-/// How long such a run is, unless it shows something.
+/// How long such a run is at least: groups of one picture show nothing. One that looks for flicker alone is no longer, unless it shows
+/// something.
 const RUN: Duration = GLANCE;
+/// How long a run of a whole group is at most, and how many pictures of it are decoded.
+const GROUP: Duration = Duration::from_secs(2);
+const GROUP_PICTURES: u32 = 100;
 /// The same while there is flicker: that it is over shows in a whole second.
 const RUN_ACTIVE: Duration = Duration::from_millis(1200);
 /// Alarms that need longer than this to begin or end do so by key frames.
@@ -52,6 +57,11 @@ pub(super) struct Pictures {
     since_key: u32,
     /// When the last run began.
     run_at: Option<Time>,
+    /// When the last one of a whole group did, and how many pictures of it were asked for behind the key frame.
+    group_at: Option<Time>,
+    group_pictures: u32,
+    /// The next key frame has come, or as many pictures as are decoded of a group.
+    is_group_over: bool,
     /// The last key frame's cells.
     key_cells: Option<[f32; CELLS]>,
     /// The last two key frames look the same.
@@ -73,6 +83,9 @@ impl Pictures {
             is_whole: false,
             since_key: 0,
             run_at: None,
+            group_at: None,
+            group_pictures: 0,
+            is_group_over: true,
             key_cells: None,
             looks_same: false,
             is_unlike: false,
@@ -92,9 +105,17 @@ impl Pictures {
             return None;
         }
         if !is_key {
+            if self.key_at.is_some_and(|key| at < key) {
+                // It is shown before the key frame and refers to what lies in front of that, which a decoder that begins there
+                // has not got. Nothing behind the key frame refers to it.
+                return None;
+            }
             self.is_whole &= self.follows(at, board);
+            self.group_pictures = self.group_pictures.saturating_add(self.is_whole.into());
+            self.is_group_over |= self.group_pictures >= GROUP_PICTURES;
             return self.is_whole.then_some(false);
         }
+        self.is_group_over = true;
         let is_due = self.key_at.is_none_or(|key| at.since(key) >= KEY_INTERVAL || at < key);
         let needs_runs = board.rules.any(&[Alarm::Frozen, Alarm::Flicker]);
         let is_soon = self.last_key.replace(at).is_some_and(|last| at.since(last) < KEY_SOON && at > last);
@@ -104,6 +125,12 @@ impl Pictures {
         if needs_runs && self.run_at.is_none_or(|run| at.since(run) >= interval || at < run) {
             self.run_at = Some(at);
             self.has_moved = false;
+            // For flicker a glance is enough, at a fifth of the cost.
+            let is_group_due =
+                self.group_at.is_none_or(|group| at.since(group) >= RUN_INTERVAL || at < group);
+            if is_group_due && board.rules[Alarm::Frozen].enabled {
+                (self.group_at, self.group_pictures, self.is_group_over) = (Some(at), 0, false);
+            }
         }
         let goes_on = self.run_at == Some(at) || (self.is_whole && self.follows(at, board));
         if !is_due && !goes_on {
@@ -120,6 +147,7 @@ impl Pictures {
     fn follows(&self, at: Time, board: &Board) -> bool {
         let length = if board.is_active(Alarm::Flicker) { RUN_ACTIVE } else { RUN };
         let is_in_run = self.run_at.is_some_and(|run| at >= run && at.since(run) < length);
+        let is_in_group = !self.is_group_over && self.group_at.is_some_and(|group| at.since(group) < GROUP);
         let is_undecided = [Alarm::Black, Alarm::Frozen, Alarm::Flicker].into_iter().any(|alarm| {
             let rule = &board.rules[alarm];
             let needed = if board.is_active(alarm) { rule.clear } else { rule.after };
@@ -130,7 +158,7 @@ impl Pictures {
             && !self.has_moved
             && !board.is_active(Alarm::Frozen);
         let may_flicker = board.rules[Alarm::Flicker].enabled && self.flashes.are_suspect(at);
-        is_in_run || is_undecided || looks_frozen || may_flicker
+        is_in_run || is_in_group || is_undecided || looks_frozen || may_flicker
     }
 
     /// Takes what was measured of the picture at `at`.

@@ -5,8 +5,15 @@ use glassline_test_support::corpus;
 
 #[path = "../../../../fuzz/bodies/pcap.rs"]
 mod pcap;
+#[path = "../../../../fuzz/bodies/segmented.rs"]
+mod segmented;
 
 #[test]
 fn packet_captures() {
     corpus::run("pcap", pcap::run);
+}
+
+#[test]
+fn playlists_manifests_and_segments() {
+    corpus::run("segmented", segmented::run);
 }

@@ -3,6 +3,8 @@
 
 use glassline_test_support::corpus;
 
+#[path = "../../../../fuzz/bodies/captions.rs"]
+mod captions;
 #[path = "../../../../fuzz/bodies/cmaf.rs"]
 mod cmaf;
 #[path = "../../../../fuzz/bodies/flv.rs"]
@@ -72,4 +74,9 @@ fn wave_files() {
 #[test]
 fn lpcm_payloads() {
     corpus::run("s302m", s302m::run);
+}
+
+#[test]
+fn captions_in_pictures() {
+    corpus::run("captions", captions::run);
 }

@@ -1,6 +1,9 @@
 //! DASH manifests, as much of them as a viewer at the live edge needs (ISO/IEC 23009-1): segment templates by number of
 //! the last period. What is not understood is passed over.
 
+use glassline_inspect::segmented::text::{
+    attribute_of_tag as attribute, parse_duration, parse_utc, unescaped,
+};
 use glassline_media::Utc;
 use std::time::Duration;
 
@@ -84,7 +87,7 @@ fn template(set: &str, begin: Utc) -> Option<Template> {
     let representation = tags(set).find(|tag| name(tag) == "Representation");
     let id = representation.and_then(|tag| attribute(tag, "id")).unwrap_or_default();
     let number = |name| attribute(tag, name).and_then(|value| value.parse::<u64>().ok());
-    let filled = |name| attribute(tag, name).map(|value| unescape(value).replace("$RepresentationID$", id));
+    let filled = |name| attribute(tag, name).map(|value| unescaped(value).replace("$RepresentationID$", id));
     let (duration, timescale) = (number("duration")?, number("timescale").unwrap_or(1));
     let nanos = u128::from(duration) * 1_000_000_000 / u128::from(timescale.max(1));
     let segment = Duration::from_nanos(u64::try_from(nanos).ok().filter(|nanos| *nanos > 0)?);
@@ -98,10 +101,6 @@ fn template(set: &str, begin: Utc) -> Option<Template> {
     })
 }
 
-fn unescape(text: &str) -> String {
-    text.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-}
-
 /// All tags: what stands between `<` and `>`.
 fn tags(text: &str) -> impl Iterator<Item = &str> {
     text.split('<').skip(1).filter_map(|tag| tag.split('>').next())
@@ -109,61 +108,6 @@ fn tags(text: &str) -> impl Iterator<Item = &str> {
 
 fn name(tag: &str) -> &str {
     tag.split(|letter: char| letter.is_whitespace() || letter == '/').next().unwrap_or_default()
-}
-
-fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
-    let mut rest = tag;
-    loop {
-        let (before, behind) = rest.split_once('=')?;
-        let quote = behind.chars().next().filter(|letter| matches!(letter, '"' | '\''))?;
-        let (value, behind) = behind.get(1..)?.split_once(quote)?;
-        if before.split_whitespace().next_back() == Some(name) {
-            return Some(value);
-        }
-        rest = behind;
-    }
-}
-
-/// `PT1M2.5S` (ISO 8601); days at most.
-fn parse_duration(text: &str) -> Option<Duration> {
-    let (mut seconds, mut number) = (0.0, String::new());
-    for letter in text.strip_prefix('P')?.chars() {
-        let unit = match letter {
-            'T' => continue,
-            '0'..='9' | '.' => {
-                number.push(letter);
-                continue;
-            }
-            'D' => 86_400.0,
-            'H' => 3_600.0,
-            'M' => 60.0,
-            'S' => 1.0,
-            _ => return None,
-        };
-        seconds += number.parse::<f64>().ok()? * unit;
-        number.clear();
-    }
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
-/// `2026-11-24T12:46:28.112Z`; without a zone it is UTC, too.
-fn parse_utc(text: &str) -> Option<Utc> {
-    let (date, time) = text.trim_end_matches('Z').split_once('T')?;
-    let date: Vec<i64> = date.split('-').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let [year, month, day] = date[..] else { return None };
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // Days since 1970 of the proleptic Gregorian calendar, years counted from March.
-    let (shifted, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days =
-        365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + (153 * month + 2) / 5 + day - 719_469;
-    let mut parts = time.split(':');
-    let mut next = || parts.next()?.parse::<f64>().ok().filter(|value| (0.0..100.0).contains(value));
-    let (hours, minutes, seconds) = (next()?, next()?, next().unwrap_or(0.0));
-    let within = Duration::try_from_secs_f64(hours * 3_600.0 + minutes * 60.0 + seconds).ok()?;
-    let days = u64::try_from(days).ok()?;
-    Some(Utc::from_nanos(days * 86_400_000_000_000 + u64::try_from(within.as_nanos()).ok()?))
 }
 
 #[cfg(test)]
@@ -192,21 +136,6 @@ mod tests {
         let later = Utc::from_nanos(start.as_nanos() + 4_100_000_000);
         assert_eq!((audio.number_at(later), video.number_at(later)), (9, 3));
         assert_eq!((audio.init.as_deref(), video.init.as_deref()), (Some("a/init.mp4"), None));
-    }
-
-    #[test]
-    fn times_are_those_of_the_calendar() {
-        for (text, seconds) in [
-            ("1970-01-01T00:00:00Z", 0),
-            ("2000-02-29T12:00:00Z", 951_825_600),
-            ("2026-11-24T12:46:28Z", 1_795_524_388),
-        ] {
-            assert_eq!(parse_utc(text), Some(Utc::from_nanos(seconds * 1_000_000_000)), "{text}");
-        }
-        assert_eq!(parse_duration("PT1M2.5S"), Some(Duration::from_millis(62_500)));
-        for wrong in ["2026-13-01T00:00:00Z", "x", "2026-01-01", "1900-01-01T00:00:00Z"] {
-            assert_eq!(parse_utc(wrong), None, "{wrong}");
-        }
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! One rendition that a viewer follows: what it asks for next.
 
 use super::dash::Template;
-use super::hls::{Item, Media};
+use glassline_inspect::segmented::hls::{Item, Media};
 use glassline_media::Utc;
 use std::collections::VecDeque;
 
@@ -49,7 +49,7 @@ impl Listed {
     /// Takes the playlist as it is now. Returns what it tells of a hint that was answered 404.
     pub(super) fn update(&mut self, media: Media) -> Option<Unmet> {
         let unmet = self.unmet.and_then(|part| {
-            let is_listed = media.items.iter().any(|item| item.id == part);
+            let is_listed = media.items.iter().any(|item| item.id == part && !item.is_gap);
             let is_passed = media.next.0 > part.0;
             let told = if is_listed { Unmet::WasRefused } else { Unmet::NeverCame };
             (is_listed || is_passed).then_some(told)
@@ -58,12 +58,12 @@ impl Listed {
         if self.media.is_none() {
             self.init.clone_from(&media.init);
             // Playback begins at the newest item with which decoding can begin.
-            let start = media.items.iter().rposition(|item| item.is_independent).unwrap_or(0);
+            let start = media.items.iter().rposition(|item| item.is_independent && !item.is_gap).unwrap_or(0);
             self.last = start.checked_sub(1).map(|before| media.items[before].id);
         } else if self.media.as_ref().is_some_and(|before| before.init != media.init) {
             self.init.clone_from(&media.init);
         }
-        let listed = media.items.iter().map(|item| (item, false));
+        let listed = media.items.iter().filter(|item| !item.is_gap).map(|item| (item, false));
         for (item, waits) in listed.chain(media.hint.iter().map(|hint| (hint, true))) {
             if self.last.is_none_or(|last| item.id > last) {
                 self.last = Some(item.id);
@@ -147,7 +147,8 @@ impl Numbered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::live::{Manifest, Playlist};
+    use crate::load::live::Manifest;
+    use glassline_inspect::segmented::hls::Playlist;
 
     fn media(lines: &str) -> Media {
         let text = format!(

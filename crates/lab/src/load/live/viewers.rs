@@ -2,13 +2,13 @@
 
 use super::chunks::{Chunk, Chunks};
 use super::dash::Manifest;
-use super::hls::Playlist;
 use super::tally::LiveTally;
 use super::track::{Listed, Numbered, Unmet, Wanted};
 use crate::load::exchange::{Crowd, Next};
 use crate::load::generator::nth;
 use glassline_delivery::http1::Url;
 use glassline_delivery::http1::client::Head;
+use glassline_inspect::segmented::hls::{Playlist, Variant};
 use glassline_io::clock::Clock;
 use glassline_media::{Time, Utc, choice};
 use std::collections::VecDeque;
@@ -247,8 +247,10 @@ impl Viewers {
     fn read_hls(&mut self, number: usize, track: usize, text: &str, now: Time) -> bool {
         let viewer = &mut self.viewers[number];
         match Playlist::parse(text) {
-            Some(Playlist::Multivariant(uris)) if !viewer.has_master => {
-                for (place, uri) in viewer.tracks.iter_mut().zip(&uris) {
+            Some(Playlist::Multivariant(variants)) if !viewer.has_master => {
+                let Some(Variant { uri, sound, .. }) = variants.first() else { return false };
+                let uris = [Some(uri), sound.as_ref().map(|(_, uri)| uri)];
+                for (place, uri) in viewer.tracks.iter_mut().zip(uris.into_iter().flatten()) {
                     let url = self.settings.url.redirected(uri).ok();
                     *place = url.map(|url| Source::Listed(url, Box::default()));
                 }

@@ -1,7 +1,9 @@
 //! `--watch`: alarms on a stream, one line each, until a signal or the end.
 //!
 //! A server's stream that ends is asked for again, so that the watch tells of its return. The alarms of a file are those that the stream
-//! would have given live: its own time counts.
+//! would have given live: its own time counts. [`segments`] follows playlists and manifests.
+
+mod segments;
 
 use super::source::{self, Reader, Source};
 use super::{Args, READ_BYTES};
@@ -132,7 +134,15 @@ pub(super) fn run(args: &Args) -> Result<()> {
         began: (source.kind != Kind::Url).then(|| Clock.utc()),
         bytes: 0,
     };
+    if let Some(kind) = source.playlist {
+        drop(source);
+        segments::run(&mut watch, kind, args, until, &stop)?;
+        return watch.verdict();
+    }
     watch.read(source, args, until, &stop).with_context(|| format!("cannot read {}", args.target))?;
+    if watch.began.is_some() && !watch.feed.is_transport_stream() {
+        return Err(watch.unknown());
+    }
     watch.verdict()
 }
 
@@ -237,9 +247,6 @@ impl Watch<'_> {
     fn verdict(&self) -> Result<()> {
         let active: Vec<&str> =
             self.feed.active().map(|active| glassline_media::Choice::name(active.alarm)).collect();
-        if self.began.is_some() && !self.feed.is_transport_stream() {
-            return Err(self.unknown());
-        }
         match active.len() {
             0 => Ok(()),
             _ => Err(failure::failed(

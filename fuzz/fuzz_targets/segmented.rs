@@ -1,0 +1,8 @@
+//! Any bytes as a playlist, a manifest or segments of another server. What is checked stands in `bodies/`, free of the
+//! fuzzer, so that tests can run it too.
+#![no_main]
+
+#[path = "../bodies/segmented.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
