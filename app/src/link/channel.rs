@@ -318,6 +318,8 @@ mod tests {
         assert_eq!(parse("1:compress=deflate").options.compression, Compression::Deflate);
         assert_eq!(parse("1:compress=none,fec=none").options, Options::default());
         assert_eq!(parse("1:unreliable,fec=always:100%").options.fec, Fec::Always(100));
+        let reliable = parse("1:reliable,fec=25%").options;
+        assert_eq!((reliable.reliable, reliable.fec), (true, Fec::WhenLossy(25)));
     }
 
     #[test]
@@ -357,7 +359,6 @@ mod tests {
             ("1:compress=gzip", "zstd or deflate"),
             ("1:unreliable,fec=0%", "from 1% to 100%"),
             ("1:unreliable,fec=25", "fec=25%"),
-            ("1:reliable,fec=25%", "reliable"),
             ("1:xyzzy", "--help lists them"),
             ("1:stamped=1", "wants no value"),
             ("1:lines,json,in=-", "there is no out="),

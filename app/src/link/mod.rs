@@ -78,7 +78,8 @@ Options of a channel, after ID: (0 to 62) and separated by commas:
   queue=N                      messages that may wait; then reading pauses       [4096]
   compress=none|zstd|deflate   messages are compressed if they become smaller    [none]
   fec=25% | always:25%         parity, so that a picture survives losses without a resend:
-                               while packets are lost, or always (unreliable)    [none]
+                               while packets are lost, or always; reliable: when nothing else
+                               waits, and what it does not restore is sent again [none]
   stamped                      each message carries the time at which it was read (8 bytes), on the clock
                                of the capture times of pictures; out= gets the message alone
   in=PLACE, out=PLACE          where messages are read from and written to

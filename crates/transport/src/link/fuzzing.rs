@@ -71,6 +71,11 @@ impl Link {
         self.forget_stamps_of_peer();
     }
 
+    /// As if the peer were of a version that takes no parity on reliable channels.
+    pub fn forget_parity(&mut self) {
+        self.forget_parity_of_peer();
+    }
+
     /// Does what the frames of a packet say, of whatever make they are, as if it had been opened with the right key.
     /// `false`: the link has ended with them.
     pub fn handle_unsealed(&mut self, now: Time, path: Path, frames: &[u8]) -> bool {

@@ -55,8 +55,10 @@ pub struct Options {
     pub queue_bytes: usize,
     /// Whether messages are made smaller on their way. What does not shrink is sent as it is, and seldom tried.
     pub compression: Compression,
-    /// Whether parity goes along with each message, of which lost parts are made without a round trip. For unreliable
-    /// channels alone. It costs its share of the rate.
+    /// Whether parity goes along with each message, of which lost parts are made without a round trip. On unreliable channels it
+    /// leaves before the next message and costs its share of the rate. On reliable ones it leaves when nothing else waits, and what it
+    /// does not make good is sent again; to a peer that takes no parity there ([`Link::takes_parity`](super::Link::takes_parity)), over two paths
+    /// of [`Bonding::Both`](super::Bonding::Both), and for a message of which copies leave in time there is none.
     pub fec: Fec,
     /// Whether each message carries the time that [`Link::send_stamped`](super::Link::send_stamped) gives it, in eight bytes, to
     /// [`Received::stamp`](super::Received::stamp). To a peer that knows of no stamps messages go without.
@@ -100,13 +102,10 @@ impl Options {
         if self.max_size > MAX_MESSAGE_BYTES {
             return wrong("its messages may be larger than 16 MiB");
         }
-        if let Fec::WhenLossy(percent) | Fec::Always(percent) = self.fec {
-            if self.reliable {
-                return wrong("what is lost of a reliable channel is sent again and needs no parity");
-            }
-            if !(1..=100).contains(&percent) {
-                return wrong("its parity is not between 1 and 100 percent");
-            }
+        if let Fec::WhenLossy(percent) | Fec::Always(percent) = self.fec
+            && !(1..=100).contains(&percent)
+        {
+            return wrong("its parity is not between 1 and 100 percent");
         }
         if self.queue == 0 {
             return wrong("its queue has no place");

@@ -5,7 +5,7 @@ use crate::link_support::figure;
 use crate::link_support::paths::{Pair, millis};
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Queue};
-use glassline_transport::link::{Bonding, Options};
+use glassline_transport::link::{Bonding, Fec, Options};
 use std::time::Duration;
 
 /// The channel of packets.
@@ -15,6 +15,8 @@ const FRAME: Duration = Duration::from_millis(20);
 /// A stream of 4 Mbit/s, in messages of up to 28 TS packets.
 const PICTURE_BYTES: usize = 10_000;
 const MESSAGE_BYTES: usize = 28 * 188;
+/// The parity that it has: one shard for the four or five of a message.
+const PARITY: Fec = Fec::WhenLossy(20);
 
 /// How messages are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,13 @@ impl Arrived {
         self.sent - self.messages.len() as u64
     }
 
+    /// The delays of all that was sent behind the first second.
+    fn delays(&self) -> impl Iterator<Item = Duration> {
+        let begun = self.messages.first().map_or(Time::ZERO, |first| first.1) + millis(1000);
+        let settled = self.messages.iter().filter(move |(_, sent, _)| *sent > begun);
+        settled.map(|(_, sent, came)| *came - *sent)
+    }
+
     /// The longest delay of messages that were sent in a part of the run.
     fn latest(&self, from: Time, to: Time) -> Duration {
         let within = self.messages.iter().filter(|(_, sent, _)| (from..to).contains(sent));
@@ -60,12 +69,13 @@ impl Arrived {
 fn stream(
     pair: &mut Pair,
     way: Way,
+    fec: Fec,
     deadline: Duration,
     seconds: u64,
     mut change: impl FnMut(u64, &mut Pair),
 ) -> Arrived {
     let options =
-        Options { priority: 0, cancel_after: Some(deadline), max_size: 1 << 16, ..Options::default() };
+        Options { priority: 0, cancel_after: Some(deadline), max_size: 1 << 16, fec, ..Options::default() };
     pair.link(End::Near).unwrap().open(STREAM, options).unwrap();
     let mut arrived = Arrived { messages: Vec::new(), sent: 0 };
     let take = |pair: &mut Pair, arrived: &mut Arrived| {
@@ -113,7 +123,7 @@ struct Cut {
 fn cut(way: Way, lines: [LinkConfig; 2], via: usize, both_ways: bool, deadline: Duration) -> Cut {
     let mut pair = Pair::up(way.bonding(), lines, 7 + via as u64);
     let start = pair.now();
-    let arrived = stream(&mut pair, way, deadline, 14, |milli, pair| match (milli, both_ways) {
+    let arrived = stream(&mut pair, way, PARITY, deadline, 14, |milli, pair| match (milli, both_ways) {
         (5000, true) => pair.set_loss(via, Loss::Random(1.0)),
         (5000, false) => pair.networks[via].set_loss(End::Near, Loss::Random(1.0)).unwrap(),
         (10_000, _) => pair.set_loss(via, Loss::None),
@@ -177,7 +187,7 @@ fn two_lines_carry_a_stream_together_that_neither_carries_alone() {
         let lines = [line(3_000_000, 20), line(3_000_000, 30)];
         let mut pair = Pair::up(way.bonding(), lines, 11);
         let start = pair.now();
-        let arrived = stream(&mut pair, way, millis(1000), 20, |_, _| {});
+        let arrived = stream(&mut pair, way, PARITY, millis(1000), 20, |_, _| {});
         let late = arrived
             .messages
             .iter()
@@ -196,8 +206,114 @@ fn two_lines_carry_a_stream_together_that_neither_carries_alone() {
 fn a_lossy_line_leaves_no_hole_while_a_resend_has_time() {
     let mut pair = Pair::up(Bonding::Sum, [line(20_000_000, 30)], 5);
     pair.set_loss(0, Loss::Random(0.05));
-    let arrived = stream(&mut pair, Way::Split, millis(500), 20, |_, _| {});
+    let arrived = stream(&mut pair, Way::Split, PARITY, millis(500), 20, |_, _| {});
     assert_eq!(arrived.holes(), 0);
+}
+
+/// What comes of a stream of which each line loses 2 % of the packets, at random or in bursts: holes, delays, and what was sent.
+struct Lossy {
+    holes: u64,
+    delays: Vec<Duration>,
+    /// Bytes of parity and of all else that was sent, by those of the messages.
+    parity: f64,
+    wire: f64,
+}
+
+impl Lossy {
+    fn new(case: &str, lines: &[LinkConfig], way: Way, fec: Fec, loss: &Loss) -> Lossy {
+        let mut found = Lossy { holes: 0, delays: Vec::new(), parity: 0.0, wire: 0.0 };
+        for seed in 0..3 {
+            let mut pair = Pair::up(way.bonding(), lines.to_vec(), 11 + 100 * seed);
+            (0..lines.len()).for_each(|via| pair.set_loss(via, loss.clone()));
+            let arrived = stream(&mut pair, way, fec, millis(1000), 20, |_, _| {});
+            found.holes += arrived.holes();
+            found.delays.extend(arrived.delays());
+            let link = pair.link(End::Near).unwrap();
+            let counters = link.send_counters(STREAM).unwrap();
+            found.parity += counters.parity_bytes as f64 / counters.bytes as f64 / 3.0;
+            found.wire += link.statistics().sent_bytes as f64 / counters.bytes as f64 / 3.0;
+        }
+        found.delays.sort();
+        let case = format!("{case}, {way:?}, {fec:?}");
+        for (metric, time) in [
+            ("p50", found.at(0.5)),
+            ("p95", found.at(0.95)),
+            ("p99", found.at(0.99)),
+            ("worst", found.at(1.0)),
+        ] {
+            figure(&case, "contribution", metric, "ms", time.as_secs_f64() * 1e3);
+        }
+        figure(&case, "contribution", "holes", "messages", found.holes as f64);
+        figure(&case, "contribution", "bytes of parity by those of messages", "", found.parity);
+        figure(&case, "contribution", "bytes on the wire by those of messages", "", found.wire);
+        found
+    }
+
+    fn at(&self, share: f64) -> Duration {
+        self.delays[((self.delays.len() - 1) as f64 * share) as usize]
+    }
+}
+
+fn bursts() -> Loss {
+    // 2.4 packets long in the mean.
+    Loss::GilbertElliott { to_bad: 0.0085, to_good: 0.417, loss_good: 0.0, loss_bad: 1.0 }
+}
+
+/// Neither line carries the stream alone, both together do, and both lose packets.
+#[test]
+fn parity_makes_good_what_lines_lose_that_carry_a_stream_together() {
+    let lines = [line(3_000_000, 20), line(3_000_000, 30)];
+    for (case, loss) in [("2 % lost", Loss::Random(0.02)), ("2 % lost in bursts", bursts())] {
+        for way in [Way::Split, Way::SplitTwice] {
+            let [plain, parity] = [Fec::Never, PARITY]
+                .map(|fec| Lossy::new(&format!("3 + 3 Mbit/s for 4, {case}"), &lines, way, fec, &loss));
+            assert_eq!((plain.holes, parity.holes), (0, 0), "{case}, {way:?}");
+            let (is_random, told) = (matches!(loss, Loss::Random(_)), format!("{case}, {way:?}"));
+            let p95 = if is_random { plain.at(0.95).mul_f64(0.7) } else { plain.at(0.95) };
+            assert!(parity.at(0.95) < p95, "{told}: {:?} {:?}", parity.at(0.95), plain.at(0.95));
+            assert!(parity.at(0.99) < plain.at(0.99), "{told}: {:?} {:?}", parity.at(0.99), plain.at(0.99));
+            assert!(
+                parity.at(1.0) <= plain.at(1.0) + FRAME * 2,
+                "{told}: {:?} {:?}",
+                parity.at(1.0),
+                plain.at(1.0)
+            );
+            assert!(parity.at(0.5) <= plain.at(0.5) + millis(5), "{told}: {:?}", parity.at(0.5));
+        }
+    }
+}
+
+#[test]
+fn parity_makes_good_what_one_line_loses() {
+    let lines = [line(6_000_000, 30)];
+    let [plain, parity] = [Fec::Never, PARITY]
+        .map(|fec| Lossy::new("6 Mbit/s for 4, 2 % lost", &lines, Way::Split, fec, &Loss::Random(0.02)));
+    assert_eq!((plain.holes, parity.holes), (0, 0));
+    assert!(parity.at(0.95) * 2 < plain.at(0.95) + millis(10), "{:?} {:?}", parity.at(0.95), plain.at(0.95));
+    assert!(parity.at(0.99) < plain.at(0.99), "{:?} {:?}", parity.at(0.99), plain.at(0.99));
+}
+
+/// The line has next to no room beside the stream: parity does not take what messages need.
+#[test]
+fn parity_takes_nothing_of_what_the_stream_needs() {
+    let lines = [line(4_600_000, 30)];
+    let [plain, parity] = [Fec::Never, PARITY]
+        .map(|fec| Lossy::new("4.6 Mbit/s for 4, 2 % lost", &lines, Way::Split, fec, &Loss::Random(0.02)));
+    assert_eq!((plain.holes, parity.holes), (0, 0));
+    assert!(parity.parity < 0.1, "{}", parity.parity);
+    for share in [0.5, 0.95, 0.99] {
+        let bound = plain.at(share).mul_f64(1.1) + millis(5);
+        assert!(parity.at(share) <= bound, "{share}: {:?} {:?}", parity.at(share), plain.at(share));
+    }
+}
+
+/// Each of two lossy lines carries the stream: it goes twice, as where nothing is lost, and what is lost twice waits for a resend.
+#[test]
+fn copies_stand_for_parity_where_each_line_carries_the_stream() {
+    let lines = [line(20_000_000, 20), line(20_000_000, 30)];
+    let found =
+        Lossy::new("20 + 20 Mbit/s for 4, 2 % lost", &lines, Way::SplitTwice, PARITY, &Loss::Random(0.02));
+    assert!(found.holes == 0 && found.wire > 1.7 && found.parity < 0.1, "{} {}", found.wire, found.parity);
 }
 
 /// An outage that is longer than the deadline: what is older is given up, and the stream goes on with what is fresh.
@@ -207,7 +323,7 @@ fn an_outage_of_all_lines_costs_what_is_older_than_the_deadline_and_no_more() {
     let mut pair = Pair::up(Bonding::Both, fibre_and_phone(), 9);
     let start = pair.now();
     let set = |pair: &mut Pair, loss: Loss| (0..2).for_each(|via| pair.set_loss(via, loss));
-    let arrived = stream(&mut pair, Way::Both, deadline, 14, |milli, pair| match milli {
+    let arrived = stream(&mut pair, Way::Both, PARITY, deadline, 14, |milli, pair| match milli {
         5000 => set(pair, Loss::Random(1.0)),
         8000 => set(pair, Loss::None),
         _ => {}

@@ -98,7 +98,7 @@ fn promises_hold_on_any_network() {
                 let (reliable, ordered) = (channel < 2, channel % 2 == 0);
                 let compression =
                     [Compression::Zstd, Compression::Deflate, Compression::None][seed as usize % 3];
-                let fec = if reliable || seed % 4 < 2 { Fec::Never } else { Fec::WhenLossy(20) };
+                let fec = if seed % 4 < 2 { Fec::Never } else { Fec::WhenLossy(20) };
                 let limits =
                     Options { max_size: LARGEST, queue: 20, queue_bytes: QUEUE, ..Options::default() };
                 let options = Options { reliable, ordered, priority: channel, compression, fec, ..limits };

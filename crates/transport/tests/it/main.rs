@@ -15,6 +15,7 @@ mod link_liars;
 mod link_life;
 mod link_mtu;
 mod link_names;
+mod link_parity;
 mod link_paths;
 mod link_receipts;
 mod link_resume;

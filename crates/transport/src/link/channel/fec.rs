@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::length_of;
+use crate::link::MAX_PATHS;
 use crate::link::ranges::Ranges;
 use crate::link::steps::step;
 use crate::link::wire::frame;
@@ -72,11 +73,17 @@ pub(crate) struct Parity {
     pub(crate) sent: usize,
     pub(crate) acked: usize,
     pub(crate) lost: usize,
-    /// Shards of the message all of which is acknowledged, and those of which something is lost.
+    /// Parts of the message that are lost and are not sent again, or not yet.
+    pub(crate) gone: Ranges,
+    /// Shards of the message all of which is acknowledged, and those of which something is gone.
     shards: Fates,
+    /// Bytes of the message that each path has carried, by its number.
+    carried: [u64; MAX_PATHS],
+    /// It stands for copies of the message over a second path.
+    pub(crate) is_for_copies: bool,
 }
 
-/// How many shards are acknowledged as a whole, and how many are lost at least in part.
+/// How many shards are acknowledged as a whole, and how many are gone at least in part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fates {
     acked: usize,
@@ -94,7 +101,18 @@ impl Parity {
         }
         let encoded = encoder.encode().ok()?;
         let pieces = encoded.recovery_iter().map(Bytes::copy_from_slice).collect();
-        Some(Parity { shard, pieces, sent: 0, acked: 0, lost: 0, shards: Fates::default() })
+        let (gone, shards, carried) = (Ranges::default(), Fates::default(), [0; MAX_PATHS]);
+        Some(Parity {
+            shard,
+            pieces,
+            sent: 0,
+            acked: 0,
+            lost: 0,
+            gone,
+            shards,
+            carried,
+            is_for_copies: false,
+        })
     }
 
     /// How many bytes the shard in which `offset` is has from there on.
@@ -111,14 +129,14 @@ impl Parity {
 
     /// What is known of those shards to which the bytes of `part` belong. Cost: by their number, which is one for a part
     /// that was sent by itself.
-    pub(crate) fn fates(&self, part: &Range<u32>, acked: &Ranges, lost: &Ranges, total: u32) -> Fates {
+    pub(crate) fn fates(&self, part: &Range<u32>, acked: &Ranges, total: u32) -> Fates {
         let mut fates = Fates::default();
         for index in shard_at(part.start, self.shard)..shards_before(part.end, self.shard) {
             step();
             let (start, end) = bounds(index as usize, total, self.shard);
             let is_acked = acked.missing(start, end).next().is_none();
             fates.acked = fates.acked.saturating_add(is_acked.into());
-            let is_lost = lost.touching(start, end).any(|range| range.0 < end && range.1 > start);
+            let is_lost = self.gone.touching(start, end).any(|range| range.0 < end && range.1 > start);
             fates.lost = fates.lost.saturating_add(is_lost.into());
         }
         fates
@@ -143,6 +161,40 @@ impl Parity {
     /// Whether it cannot any more, since too much is lost.
     pub(crate) fn is_in_vain(&self) -> bool {
         self.shards.lost.saturating_add(self.lost) > self.pieces.len()
+    }
+
+    /// How many pieces have left that have arrived or may arrive yet.
+    fn usable(&self) -> usize {
+        self.acked.max(self.sent.saturating_sub(self.lost))
+    }
+
+    /// The first part of the message that is gone and that those pieces do not make good which have left: they are too few
+    /// for all that is gone. It is of one shard.
+    pub(crate) fn first_in_vain(&self, total: u32) -> Option<(u32, u32)> {
+        if self.shards.lost <= self.usable() {
+            return None;
+        }
+        let (start, end) = self.gone.first()?;
+        let (_, bound) = bounds(shard_at(start, self.shard) as usize, total, self.shard);
+        Some((start, end.min(bound)))
+    }
+
+    /// Whether a further piece may be of use: there are shards of which it is not known that they have arrived, and fewer
+    /// pieces.
+    pub(crate) fn is_wanted(&self, total: u32) -> bool {
+        self.usable().saturating_add(self.shards.acked) < shards(total, self.shard)
+    }
+
+    /// The path of this number carries so many bytes of the message.
+    pub(crate) fn count_carried(&mut self, path: u8, bytes: u32) {
+        if let Some(carried) = self.carried.get_mut(usize::from(path)) {
+            *carried = carried.saturating_add(bytes.into());
+        }
+    }
+
+    /// How many bytes of the message each path has carried, by its number.
+    pub(crate) fn carried(&self) -> [u64; MAX_PATHS] {
+        self.carried
     }
 }
 

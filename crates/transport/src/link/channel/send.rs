@@ -4,10 +4,11 @@
 //! Only the message that began last may have bytes that were never sent.
 //!
 //! `queue` has what waits, `flight` what is in flight, `late` what was deemed lost and may come yet, `run` the middle
-//! of large messages; here messages begin and are written into packets.
+//! of large messages, `parity` that of reliable ones; here messages begin and are written into packets.
 
 mod flight;
 mod late;
+mod parity;
 mod queue;
 mod row;
 mod run;
@@ -22,9 +23,10 @@ use super::compression::{Dictionary, Packer};
 use super::fec::{self, Parity};
 use super::{MESSAGE_COST, length_of, stamp};
 use crate::link::ranges::Ranges;
-use crate::link::wire::frame::{self, Data, data_head};
+use crate::link::wire::frame::{Data, data_head};
 use crate::link::wire::varint;
 use crate::link::{Event, MessageId, Options, Outcome};
+pub(crate) use parity::Due;
 pub(crate) use row::Row;
 
 /// The most messages that may be begun and not yet consumed at the other end.
@@ -84,6 +86,12 @@ pub(crate) struct Conditions<'a> {
     pub(crate) lossy: bool,
     /// Whether the other end takes stamps.
     pub(crate) stamps: bool,
+    /// Whether reliable messages get parity too: the other end takes it.
+    pub(crate) parity: bool,
+    /// The number of the path.
+    pub(crate) path: u8,
+    /// Where parts may go over a second path too: how many bytes of copies leave there soon.
+    pub(crate) copy_room: Option<u64>,
     /// Whether a part may fill its packet to the end, so that it needs no length. One that goes over two paths may not:
     /// it has to fit behind other frames there.
     pub(crate) fill: bool,
@@ -235,10 +243,11 @@ impl Sender {
         self.waiting.len()
     }
 
-    /// Bytes that are still to leave, parity among them: of messages that wait, of the one that has begun, and what is lost.
-    /// `replaced`: without those that one more message would replace.
+    /// Bytes that are still to leave: of messages that wait, of the one that has begun, and what is lost. Parity is among them,
+    /// but that of reliable messages, which leaves when nothing else waits. `replaced`: without those that one more message would
+    /// replace.
     pub(crate) fn unsent_bytes(&self, lossy: bool, whole: usize, replaced: bool) -> u64 {
-        let percent = self.options.fec.percent(lossy);
+        let percent = self.parity_ahead(lossy);
         let newest = replaced && self.options.newest;
         let waiting = self.waiting.iter().filter(|_| !newest).map(|waiting| {
             let parity = fec::parity_bytes(length_of(&waiting.bytes), percent, whole);
@@ -347,7 +356,10 @@ impl Sender {
         let (length, to_the_end) = fragment(number, total, offset, left, room, on.fill)?;
         begun.write(self.id, number, offset, length, to_the_end, out);
         begun.sent = begun.sent.saturating_add(length);
-        self.unfinished = begun.sent < total || begun.parity.is_some();
+        self.unfinished = begun.sent < total || begun.parity.is_some() && !self.options.reliable;
+        if let Some(parity) = &mut begun.parity {
+            parity.count_carried(on.path, length);
+        }
         Some(Written { message: number, offset, length, again: false, parity: false })
     }
 
@@ -362,16 +374,7 @@ impl Sender {
     /// Writes the next parity shard of the message that began last, all of which was sent.
     fn write_parity(&mut self, number: u64, room: usize, whole: usize, out: &mut Vec<u8>) -> Option<Written> {
         let begun = self.begun.back_mut()?;
-        let parity = begun.parity.as_mut()?;
-        let frame = frame::Parity {
-            channel: self.id,
-            message: number,
-            packed: begun.packed,
-            total: length_of(&begun.bytes),
-            count: length_of(&parity.pieces),
-            index: u32::try_from(parity.sent).ok()?,
-            bytes: parity.pieces.get(parity.sent)?,
-        };
+        let frame = begun.parity_frame(self.id, number, begun.parity.as_ref()?.sent)?;
         if frame.size() > room {
             if frame.size() > whole {
                 // The path's packets have become smaller meanwhile.
@@ -383,6 +386,7 @@ impl Sender {
         frame.write(out);
         let length = length_of(frame.bytes);
         let written = Written { message: number, offset: frame.index, length, again: false, parity: true };
+        let parity = begun.parity.as_mut()?;
         parity.sent = parity.sent.saturating_add(1);
         self.unfinished = parity.sent < parity.pieces.len();
         count(&mut self.counters.parity_bytes, length.into());
@@ -444,7 +448,8 @@ impl Sender {
         }
         self.count_begun(now, number, bytes.len(), on.copies);
         let (acked, lost, is_small) = (Ranges::default(), Ranges::default(), bytes.len() <= SMALL);
-        let parity = Parity::of(&bytes, self.options.fec.percent(on.lossy), on.whole).map(Box::new);
+        let parity = self.parity_of(&bytes, twice, on).map(Box::new);
+        let has_copies = twice && !parity.as_ref().is_some_and(|parity| parity.is_for_copies);
         self.begun.push_back(Begun {
             message,
             bytes,
@@ -454,7 +459,7 @@ impl Sender {
             lost,
             packed: is_packed,
             parity,
-            twice: twice || is_small,
+            twice: has_copies || is_small,
             done: false,
         });
         self.unfinished = true;
@@ -472,7 +477,10 @@ impl Sender {
         let total = begun.total();
         // An empty message has no bytes to be lost; it is in `resend` all the same.
         let (offset, end) = begun.lost.first().unwrap_or((0, 0));
-        let left = end.saturating_sub(offset);
+        let mut left = end.saturating_sub(offset);
+        if let Some(parity) = &begun.parity {
+            left = left.min(parity.left_of_shard(offset));
+        }
         let bytes = left as usize;
         let size = data_head(number, total, offset, bytes).saturating_add(bytes);
         // It may have filled its packet without a length.

@@ -16,6 +16,9 @@ const ON: Conditions<'_> = Conditions {
     dictionary: None,
     lossy: false,
     stamps: true,
+    parity: true,
+    path: 0,
+    copy_room: None,
     fill: true,
 };
 

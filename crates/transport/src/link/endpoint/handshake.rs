@@ -580,5 +580,6 @@ pub(in crate::link) fn own_parameters(settings: &Settings) -> Parameters {
         boot: settings.boot,
         refusal: None,
         stamps: true,
+        parity: true,
     }
 }

@@ -55,6 +55,7 @@ fn parameters(instance: u64) -> Parameters {
         boot: None,
         refusal: None,
         stamps: false,
+        parity: false,
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! * One path has a `path` state: `marking` validates its ECN, `mtu` searches its largest datagram, `pacing` says when a packet
 //!   may leave, `feedback` takes what acknowledgements tell, `single` writes datagrams without messages. `paths` holds one to four
-//!   of them, `sum` shares messages out among them, `trial` says when an unknown one is used, `half_lost` is what one of two has lost.
+//!   of them, `sum` shares messages out among them, `trial` says when an unknown one is used, `half_lost` is what one of two has lost,
+//!   `parity` says which carries the parity of reliable messages, `crowd` whether copies take its place.
 //! * `channels` are what all paths have in common: `windows` says how much a peer may send, `room` counts the memory of
 //!   what came, `outgoing` chooses which channel writes next and what it may.
 //! * [`Link`] leads from one to the other: `inbound` handles datagrams, `outbound` writes them, `bulk` writes batches of them,
@@ -19,6 +20,7 @@
 
 mod bulk;
 mod channels;
+mod crowd;
 mod demand;
 mod feedback;
 mod half_lost;
@@ -29,6 +31,7 @@ mod mtu;
 mod outbound;
 mod outgoing;
 mod pacing;
+mod parity;
 pub(crate) mod path;
 mod paths;
 mod room;
@@ -299,6 +302,19 @@ impl Link {
     /// Whether the peer takes messages with stamps ([`Options::stamped`]), once the link is up.
     pub fn takes_stamps(&self) -> Option<bool> {
         self.paths.main().map(|path| path.peer.stamps)
+    }
+
+    /// Whether the peer takes parity on reliable channels ([`Options::fec`]), once the link is up.
+    pub fn takes_parity(&self) -> Option<bool> {
+        self.paths.main().map(|path| path.peer.parity)
+    }
+
+    /// As if the peer were of a version that takes no parity on reliable channels.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn forget_parity_of_peer(&mut self) {
+        for on in 0..self.paths.count() {
+            self.paths[on].peer.parity = false;
+        }
     }
 
     /// As if the peer were of a version that knows of no stamps.

@@ -124,7 +124,8 @@ impl Link {
         let probing = probe && path.recovery.probes() <= 1;
         // Now and then one is small, so that a path that carries nothing large is told from one that carries nothing.
         let small = probe && path.recovery.probes() > 0 && path.recovery.probes().is_multiple_of(4);
-        let waits = !path.duplicates.is_empty() || carries && !leaves && self.channels.have_data(path);
+        let spare = !path.duplicates.is_empty() || carries && !path.parity.is_empty();
+        let waits = spare || carries && !leaves && self.channels.have_data(path);
         let data = waits && (probing || paced) && !small;
         if !data && paced && !small {
             if is_summed && path.idle_since.is_none() {
@@ -153,6 +154,9 @@ impl Link {
         }
         if data && carries && !leaves && !full {
             full = self.write_data(now, on, place, out, &mut contents);
+        }
+        if data && carries && !full {
+            full = self.write_parity(on, place, out, &mut contents);
         }
         if data && is_summed && !full {
             full = self.write_duplicates(on, false, place, out, &mut contents);
@@ -272,8 +276,10 @@ impl Link {
             Copies::Always => &COPY_AFTER,
             Copies::Never | Copies::WhenLossy => &[],
         };
-        let is_single = !self.paths.are_many();
+        let (is_single, is_summed) = (!self.paths.are_many(), self.paths.are_summed());
         let (datagram, fill) = (self.paths.datagram(on), is_single && self.paths[on].capacity.is_fast());
+        let (parity, number, copy_room) =
+            (self.paths.takes_parity(on), self.paths[on].number, self.paths.copy_room(now, on));
         // Channels that have nothing, or nothing that fits.
         let (mut tried, mut announced, mut full) = (0u64, 0u64, false);
         loop {
@@ -300,7 +306,18 @@ impl Link {
             let whole = datagram.saturating_sub(DATA_OVERHEAD).saturating_sub(opening.saturating_add(pause));
             let dictionary = path.dictionary.as_deref();
             let stamps = path.peer.stamps;
-            let conditions = Conditions { whole, window, copies, dictionary, lossy, stamps, fill };
+            let conditions = Conditions {
+                whole,
+                window,
+                copies,
+                dictionary,
+                lossy,
+                stamps,
+                parity,
+                path: number,
+                copy_room,
+                fill,
+            };
             // Among equals it goes message by message, and over two paths part by part.
             let row =
                 (next.is_alone && is_single).then(|| sender.write_row(now, room, &conditions, out)).flatten();
@@ -325,7 +342,14 @@ impl Link {
                         (true, false) => Twice::Behind,
                         (true, true) => Twice::AtOnce,
                     };
+                    let due = sender.parity_due(part);
+                    if twice == Twice::Behind && is_summed && sender.is_last(part) {
+                        self.paths.crowd.note(now, part.end(), false);
+                    }
                     contents.push(self.paths.handle_written(on, channel, part, twice));
+                    if let Some(due) = due {
+                        self.queue_parity(now, on, channel, due);
+                    }
                 }
                 None => {
                     out.truncate(mark);
@@ -350,7 +374,8 @@ impl Link {
     pub(super) fn send_timeout(&self, on: usize) -> Time {
         let path = &self.paths[on];
         let gives = || self.paths.carries(on) && !self.leaves_data(self.paths.examined_at(), on);
-        let waits = !path.duplicates.is_empty() || self.channels.have_data(path) && gives();
+        let spare = !path.duplicates.is_empty() || !path.parity.is_empty() && self.paths.carries(on);
+        let waits = spare || self.channels.have_data(path) && gives();
         if self.standing != Standing::Up || !waits {
             return Time::NEVER;
         }
@@ -370,7 +395,8 @@ impl Link {
         }
         let next = self.channels.next_channel(path, now, 0).filter(|next| next.is_alone);
         let sender = next.and_then(|next| self.channels.sender(next.channel));
-        let is_row = sender.is_some_and(|sender| sender.is_row_next(datagram, now < path.lossy_until));
+        let is_row = sender
+            .is_some_and(|sender| sender.is_row_next(datagram, now < path.lossy_until, path.peer.parity));
         if is_row { path.largest } else { datagram }
     }
 }

@@ -144,6 +144,7 @@ impl Channels {
             && !path.probe
             && path.idle_since.is_none()
             && path.duplicates.is_empty()
+            && path.parity.is_empty()
             && !path.received.is_asked()
             && !path.recovery.is_blind();
         if !plain {
@@ -196,7 +197,7 @@ impl Channels {
         let left = (room - first).max(0.0);
         let left = (left - equal).max(left * f64::from(own.options.weight) / weights);
         let left = rounded_down(left - own.unsent_bytes(lossy, whole, true) as f64);
-        let percent = own.options.fec.percent(lossy);
+        let percent = own.parity_ahead(lossy);
         let with_parity = 100u64.saturating_add(percent.into());
         let mut size = left.saturating_mul(100).checked_div(with_parity).unwrap_or(0);
         // Parity comes in whole pieces.

@@ -143,6 +143,10 @@ pub(crate) struct PathState {
     pub(crate) duplicate_bytes: u64,
     /// How many of them, in front, go ahead of other messages under [`Bonding::Sum`].
     pub(crate) urgent_duplicates: usize,
+    /// Shards of parity of reliable messages that leave here once nothing else waits, and their size
+    /// ([`Written::duplicate_cost`]).
+    pub(super) parity: VecDeque<(u8, Written)>,
+    pub(super) parity_bytes: u64,
     /// How a path that is too slow to be used is tried all the same.
     pub(super) trial: Trial,
     /// A CLOSE has to be sent.
@@ -219,6 +223,8 @@ impl PathState {
             duplicates: VecDeque::new(),
             duplicate_bytes: 0,
             urgent_duplicates: 0,
+            parity: VecDeque::new(),
+            parity_bytes: 0,
             trial: Trial::default(),
             close_due: false,
             candidate: None,

@@ -8,6 +8,7 @@ use glassline_media::Time;
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
+use super::crowd::Crowd;
 use super::path::PathState;
 use super::rounded_down;
 use super::statistics::PathStatistics;
@@ -36,6 +37,8 @@ pub(super) struct Paths {
     examined_at: Time,
     /// IDs of paths that are gone.
     dropped: Vec<ConnectionId>,
+    /// Whether copies leave in time.
+    pub(super) crowd: Crowd,
 }
 
 impl Index<usize> for Paths {
@@ -278,6 +281,12 @@ impl Paths {
         path.datagram
     }
 
+    /// The path that carries copies of what leaves by `on`, under [`Bonding::Sum`].
+    pub(super) fn second(&self, on: usize) -> Option<usize> {
+        let others = (0..self.count()).filter(|other| *other != on && self.carries(*other));
+        others.min_by_key(|other| self.states[*other].rtt())
+    }
+
     /// A part was written into a packet of the path: where two carry it, another path sends a duplicate. Returns what the packet is
     /// remembered to contain.
     #[inline]
@@ -288,10 +297,7 @@ impl Paths {
             Bonding::Failover => None,
             Bonding::Both => Some(beside(on)),
             Bonding::Sum if twice == Twice::No => None,
-            Bonding::Sum => {
-                let others = (0..self.count()).filter(|other| *other != on && self.carries(*other));
-                others.min_by_key(|other| self.states[*other].rtt())
-            }
+            Bonding::Sum => self.second(on),
         };
         let Some(other) = other.and_then(|other| self.states.get_mut(other)) else {
             return Content::Data { channel, part };
@@ -314,6 +320,13 @@ impl PathState {
         self.urgent_duplicates = self.urgent_duplicates.saturating_sub(1);
         self.duplicate_bytes = self.duplicate_bytes.saturating_sub(part.duplicate_cost());
         Some((channel, part))
+    }
+
+    /// Takes out the shard of parity in front.
+    pub(super) fn pop_parity(&mut self) {
+        if let Some((_, part)) = self.parity.pop_front() {
+            self.parity_bytes = self.parity_bytes.saturating_sub(part.duplicate_cost());
+        }
     }
 
     /// Takes out the one that has waited for longest: those that are urgent stand before it, the newest in front.

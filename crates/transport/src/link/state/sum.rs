@@ -55,13 +55,13 @@ impl PathState {
     }
 
     /// How long the next packet waits for its time to leave.
-    fn wait(&self, now: Time) -> f64 {
+    pub(super) fn wait(&self, now: Time) -> f64 {
         self.next_send.since(now).as_secs_f64()
     }
 
     /// What it is known to carry. Now and then it is sent more, to find out whether it carries that too: what arrives when does
     /// not follow from that.
-    fn bytes_per_second(&self) -> f64 {
+    pub(super) fn bytes_per_second(&self) -> f64 {
         self.capacity.pacing_rate().min(self.capacity.bandwidth()).bytes_per_second().max(1) as f64
     }
 
@@ -87,7 +87,7 @@ impl Paths {
 
     /// By how much packets arrive later by each path than by the quickest of those that carry messages, seconds. One may be below zero
     /// that carries none.
-    fn behind(&self) -> [f64; MAX_PATHS] {
+    pub(super) fn behind(&self) -> [f64; MAX_PATHS] {
         let mut behind = [0.0; MAX_PATHS];
         // That all packets take some time on their way, and less than a round trip, bounds what the clocks are apart.
         let one_way = |path: &PathState| path.one_way_us.map(|micros| micros / 1e6);

@@ -19,6 +19,8 @@ const PATHS: u64 = 12;
 const FEATURES: u64 = 13;
 /// In the value of [`FEATURES`]: messages may carry stamps.
 const STAMPS: u64 = 1;
+/// The same: messages of reliable channels may have parity.
+const PARITY: u64 = 2;
 /// In the value of [`PATH_ROLE`]: the lowest bit of the path's number.
 const NUMBER: u64 = 1;
 const BOTH: u64 = 2;
@@ -64,6 +66,8 @@ pub struct Parameters {
     pub refusal: Option<u64>,
     /// This end takes messages that carry stamps ([`crate::link::Options::stamped`]).
     pub stamps: bool,
+    /// This end takes parity on reliable channels, too ([`crate::link::Options::fec`]).
+    pub parity: bool,
 }
 
 /// In [`Parameters::refusal`]: another peer of the same name or key, on a machine of another boot, answers.
@@ -111,8 +115,9 @@ impl Parameters {
         if let Some(paths) = self.paths {
             integer(PATHS, paths.into(), out);
         }
-        if self.stamps {
-            integer(FEATURES, STAMPS, out);
+        let features = if self.stamps { STAMPS } else { 0 } | if self.parity { PARITY } else { 0 };
+        if features != 0 {
+            integer(FEATURES, features, out);
         }
     }
 
@@ -158,6 +163,7 @@ impl Parameters {
             boot: None,
             refusal: None,
             stamps: false,
+            parity: false,
         };
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
@@ -184,7 +190,10 @@ impl Parameters {
                 REFUSAL => found.refusal = Some(integer()?),
                 PATH_ROLE => found.set_role(integer()?)?,
                 PATHS => found.paths = Some(u8::try_from(integer()?).unwrap_or(u8::MAX)),
-                FEATURES => found.stamps = integer()? & STAMPS != 0,
+                FEATURES => {
+                    let features = integer()?;
+                    (found.stamps, found.parity) = (features & STAMPS != 0, features & PARITY != 0);
+                }
                 _ => {}
             }
         }
@@ -205,12 +214,13 @@ mod tests {
             reset in any::<Option<[u8; 16]>>(), instance in any::<Option<u64>>(), number in 0..MAX_PATHS as u8,
             bonding in prop::sample::select(vec![Bonding::Failover, Bonding::Both, Bonding::Sum]),
             spare in any::<bool>(), paths in any::<Option<u8>>(), dictionary in any::<Option<u64>>(), boot in any::<Option<u64>>(),
-            refusal in prop::option::of(0..=varint::MAX), stamps in any::<bool>(), unknown in prop::collection::vec(any::<u8>(), 0..20),
+            refusal in prop::option::of(0..=varint::MAX), stamps in any::<bool>(), parity in any::<bool>(),
+            unknown in prop::collection::vec(any::<u8>(), 0..20),
         ) {
             let connection = connection.map(ConnectionId);
             let parameters = Parameters {
                 max_datagram, window_bytes, idle_ms, name, connection, reset, instance, number, bonding, spare, paths, dictionary,
-                boot, refusal, stamps,
+                boot, refusal, stamps, parity,
             };
             let mut bytes = Vec::new();
             varint::write(77, &mut bytes);

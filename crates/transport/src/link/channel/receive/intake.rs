@@ -106,14 +106,17 @@ impl Receiver {
     /// Takes a parity shard.
     pub(crate) fn handle_parity(&mut self, now: Time, parity: &Parity<'_>) -> Result<bool, Overrun> {
         let packed = parity.packed;
-        if self.options.reliable || packed && self.options.compression == Compression::None {
+        if packed && self.options.compression == Compression::None {
             return Err(Overrun);
         }
         if !self.admit_part(parity.message, parity.total, parity.bytes.len())? {
             return Ok(false);
         }
         self.hold_part(now, parity.message, parity.total, packed);
-        let room = self.held_bytes().saturating_add(parity.bytes.len() as u64) <= self.room();
+        // The sender of a reliable message counts with all that was acknowledged: its parity is never left out, and one for
+        // which there is no room is against the rules as a part would be.
+        let room = self.options.reliable
+            || self.held_bytes().saturating_add(parity.bytes.len() as u64) <= self.room();
         let Some(part) = self.parts.get_mut(&parity.message) else { return Ok(false) };
         let (total, shard) = (part.assembly.total(), u32::try_from(parity.bytes.len()).map_err(|_| Overrun)?);
         if part.parity.is_none() {

@@ -88,10 +88,11 @@ impl Sender {
             }
         } else if part.length != total {
             let bytes = part.offset..part.end();
-            begun.change(bytes.clone(), |acked, lost| {
+            begun.change(bytes.clone(), |acked, gone| {
                 acked.insert(bytes.start, bytes.end);
-                lost.remove(bytes.start, bytes.end);
+                gone.remove(bytes.start, bytes.end);
             });
+            begun.lost.remove(bytes.start, bytes.end);
             if begun.lost.is_empty() {
                 self.resend.remove(&part.message);
             }
@@ -108,7 +109,9 @@ impl Sender {
     pub(crate) fn handle_lost(&mut self, part: Written, events: &mut VecDeque<Event>) {
         let Some(index) = self.index(part.message) else { return };
         let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) else { return };
-        if self.options.reliable {
+        if self.options.reliable && begun.parity.is_some() {
+            self.lose_part(index, part);
+        } else if self.options.reliable {
             let missing: Vec<_> = begun.acked.missing(part.offset, part.end()).collect();
             for (start, end) in &missing {
                 begun.lost.insert(*start, *end);
@@ -122,7 +125,7 @@ impl Sender {
                 parity.lost = parity.lost.saturating_add(1);
             } else if begun.parity.is_some() {
                 let bytes = part.offset..part.end();
-                begun.change(bytes.clone(), |_, lost| _ = lost.insert(bytes.start, bytes.end));
+                begun.change(bytes.clone(), |_, gone| _ = gone.insert(bytes.start, bytes.end));
             }
             if begun.parity.as_ref().is_some_and(|parity| !parity.is_in_vain()) {
                 return;
@@ -153,7 +156,9 @@ impl Sender {
         let begun = &mut self.begun[index];
         let first = begun.acked.missing(0, begun.sent).next();
         if let Some((start, end)) = first {
-            begun.lost.insert(start, end.min(start.saturating_add(1200)));
+            let end = end.min(start.saturating_add(1200));
+            begun.change(start..end, |_, gone| gone.remove(start, end));
+            begun.lost.insert(start, end);
             self.resend.insert(self.number(index));
         }
         first.is_some()
@@ -196,15 +201,16 @@ impl Sender {
 }
 
 impl Begun {
-    /// Changes what is known of `bytes`, and counts what that means for the message's shards, if it has parity.
-    fn change(&mut self, bytes: Range<u32>, change: impl FnOnce(&mut Ranges, &mut Ranges)) {
+    /// Changes what is known of `bytes`: what is acknowledged, and, if the message has parity, what of it is gone. Counts what that
+    /// means for its shards.
+    pub(super) fn change(&mut self, bytes: Range<u32>, change: impl FnOnce(&mut Ranges, &mut Ranges)) {
         let total = self.total();
-        let parity = self.parity.as_ref();
-        let before = parity.map(|parity| parity.fates(&bytes, &self.acked, &self.lost, total));
-        change(&mut self.acked, &mut self.lost);
-        if let (Some(parity), Some(before)) = (&mut self.parity, before) {
-            let after = parity.fates(&bytes, &self.acked, &self.lost, total);
-            parity.count(before, after);
-        }
+        let Some(parity) = &mut self.parity else {
+            return change(&mut self.acked, &mut Ranges::default());
+        };
+        let before = parity.fates(&bytes, &self.acked, total);
+        change(&mut self.acked, &mut parity.gone);
+        let after = parity.fates(&bytes, &self.acked, total);
+        parity.count(before, after);
     }
 }

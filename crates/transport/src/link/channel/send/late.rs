@@ -26,10 +26,9 @@ impl Late {
         match &mut self.parity {
             Some(parity) if part.parity => parity.acked = parity.acked.saturating_add(1),
             Some(parity) => {
-                let lost = Ranges::default();
-                let before = parity.fates(&bytes, &self.acked, &lost, self.total);
+                let before = parity.fates(&bytes, &self.acked, self.total);
                 self.acked.insert(bytes.start, bytes.end);
-                let after = parity.fates(&bytes, &self.acked, &lost, self.total);
+                let after = parity.fates(&bytes, &self.acked, self.total);
                 parity.count(before, after);
             }
             None => {

@@ -43,16 +43,16 @@ impl Row {
 }
 
 impl Sender {
-    /// Whether messages wait of which several fit into `room` bytes.
-    pub(crate) fn is_row_next(&self, room: usize, lossy: bool) -> bool {
+    /// Whether messages wait of which several fit into `room` bytes. `lossy` and `parity` are as in [`Conditions`].
+    pub(crate) fn is_row_next(&self, room: usize, lossy: bool, parity: bool) -> bool {
         let small = |at: usize| self.waiting.get(at).is_some_and(|waiting| waiting.bytes.len() < room / 2);
-        self.may_begin_row(lossy) && small(0) && small(1)
+        self.may_begin_row(lossy, parity) && small(0) && small(1)
     }
 
     /// Whether what waits leaves as it is, and nothing goes before it.
-    fn may_begin_row(&self, lossy: bool) -> bool {
+    fn may_begin_row(&self, lossy: bool, parity: bool) -> bool {
         self.options.compression == Compression::None
-            && self.options.fec.percent(lossy) == 0
+            && self.parity_share(lossy, parity) == 0
             && self.resend.is_empty()
             && !self.unfinished
     }
@@ -67,7 +67,7 @@ impl Sender {
         on: &Conditions<'_>,
         out: &mut Vec<u8>,
     ) -> Option<(Row, u32)> {
-        if !self.may_begin_row(on.lossy) || self.waiting.len() < 2 || self.drops_stamps(on) {
+        if !self.may_begin_row(on.lossy, on.parity) || self.waiting.len() < 2 || self.drops_stamps(on) {
             return None;
         }
         let first = self.next_number();
