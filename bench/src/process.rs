@@ -222,6 +222,22 @@ pub fn cpu_time_of(id: u32) -> Result<Duration> {
     cpu_time(&format!("/proc/{id}/stat"), CPU_FIELDS)
 }
 
+/// Processor time so far, user and system, of the threads of process `id` that are called `name`. In steps of 10 ms.
+pub fn thread_cpu_time_of(id: u32, name: &str) -> Result<Duration> {
+    let mut sum = Duration::ZERO;
+    let mut is_there = false;
+    for task in fs::read_dir(format!("/proc/{id}/task")).context("cannot list threads")? {
+        let task = task?.path();
+        // One that has ended meanwhile is none of them.
+        if fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name) {
+            is_there = true;
+            sum += cpu_time(&task.join("stat").to_string_lossy(), CPU_FIELDS)?;
+        }
+    }
+    ensure!(is_there, "process {id} has no thread {name}");
+    Ok(sum)
+}
+
 /// Processor time so far, user and system, of this process' children that have been waited for. In steps of 10 ms.
 pub fn children_cpu_time() -> Result<Duration> {
     cpu_time("/proc/self/stat", CHILDREN_CPU_FIELDS)
