@@ -224,7 +224,7 @@ impl Lossy {
         let mut found = Lossy { holes: 0, delays: Vec::new(), parity: 0.0, wire: 0.0 };
         for seed in 0..3 {
             let mut pair = Pair::up(way.bonding(), lines.to_vec(), 11 + 100 * seed);
-            (0..lines.len()).for_each(|via| pair.set_loss(via, loss.clone()));
+            (0..lines.len()).for_each(|via| pair.set_loss(via, *loss));
             let arrived = stream(&mut pair, way, fec, millis(1000), 20, |_, _| {});
             found.holes += arrived.holes();
             found.delays.extend(arrived.delays());

@@ -113,7 +113,7 @@ fn a_peer_that_takes_no_parity_on_reliable_channels_gets_none() {
 fn all_arrives_when_much_is_lost_in_bursts_and_most_of_the_parity_with_it() {
     let bursts = Loss::GilbertElliott { to_bad: 0.03, to_good: 0.15, loss_good: 0.0, loss_bad: 1.0 };
     for percent in [1, 30, 100] {
-        let run = Run::new(Fec::Always(percent), bursts.clone(), true, true);
+        let run = Run::new(Fec::Always(percent), bursts, true, true);
         assert!(run.sent.resent_bytes > 0 && run.sent.parity_bytes > 0);
     }
 }
@@ -168,7 +168,7 @@ fn a_link_that_goes_on_after_an_outage_waits_for_no_parity_of_before() {
             600 => (0..2).for_each(|via| pair.set_loss(via, Loss::Random(0.05))),
             _ => {}
         }
-        if step < 150 || step > 620 {
+        if !(150..=620).contains(&step) {
             pair.send(End::Near, 0, message(sent).to_vec());
             sent += 1;
         }

@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn copies_that_mostly_do_not_leave_are_tried_more_and_more_rarely() {
         let mut crowd = Crowd::default();
-        let half = |at: u64| at % 20 == 0;
+        let half = |at: u64| at.is_multiple_of(20);
         let tried: Vec<u64> =
             (0..3).map(|part| run(&mut crowd, 1000 + part * 60_000, 60_000, half)).collect();
         assert!(tried[0] > 1000 && tried[0] < 6000, "{tried:?}");
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn some_that_do_not_leave_are_as_a_key_frame_and_change_nothing() {
         let mut crowd = Crowd::default();
-        assert_eq!(run(&mut crowd, 1000, 60_000, |at| at % 40 == 0), 60_000);
+        assert_eq!(run(&mut crowd, 1000, 60_000, |at| at.is_multiple_of(40)), 60_000);
         // A pause is no reason to judge by what was before it.
         assert_eq!(run(&mut crowd, 100_000, 30, |_| true), 30);
         assert_eq!(run(&mut crowd, 200_000, 400, |_| true), 400);

@@ -301,14 +301,14 @@ impl Ends {
             2 | 3 => self.sender.handle_lost(packet.1, &mut self.events),
             // It comes and is deemed lost, for good or until its acknowledgement comes.
             4 | 5 => {
-                self.deliver(&packet, at % 2 == 0);
+                self.deliver(&packet, at.is_multiple_of(2));
                 self.sender.handle_lost(packet.1, &mut self.events);
                 if fate == 5 {
                     self.sender.handle_acked(packet.1, &mut self.events);
                 }
             }
             _ => {
-                self.deliver(&packet, at % 2 == 0);
+                self.deliver(&packet, at.is_multiple_of(2));
                 if fate == 6 {
                     self.deliver(&packet, true);
                 }
