@@ -98,18 +98,17 @@ firefoxTest("Firefox: pictures that it does not decode are named, with what play
   if (!findProgram("ffmpeg")) return skip(t, "ffmpeg is not installed");
   const server = await serve(t);
   start(t, "ffmpeg", [
-    "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc2=size=320x180:rate=25", "-re", "-f", "lavfi", "-i", "sine=sample_rate=48000", "-c:v", "libx265",
-    "-pix_fmt", "yuv420p", "-preset", "ultrafast", "-x265-params", "keyint=25:bframes=0:log-level=error", "-c:a", "aac", "-f", "mpegts",
-    `${server.origin}/live/hevc.ts`,
+    "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc2=size=640x360:rate=25", "-c:v", "libx264", "-pix_fmt", "yuv420p10le", "-preset", "ultrafast",
+    "-tune", "zerolatency", "-g", "25", "-f", "mpegts", `${server.origin}/live/deep.ts`,
   ]);
-  await server.live("hevc");
+  await server.live("deep");
   for (const query of ["", "?engine=mse", "?engine=hls", "?engine=dash"]) {
-    const page = await openTab(t, firefox, `${server.origin}/watch/hevc${query}`);
-    if (await page.evaluate(() => MediaSource.isTypeSupported('video/mp4; codecs="hvc1.1.6.L93.B0"'))) {
-      return skip(t, `Firefox ${firefox.version} says that it decodes H.265`);
+    const page = await openTab(t, firefox, `${server.origin}/watch/deep${query}`);
+    if (await page.evaluate(() => MediaSource.isTypeSupported('video/mp4; codecs="avc1.6e001e"'))) {
+      return skip(t, `Firefox ${firefox.version} says that it decodes H.264 of 10 bits`);
     }
     const words = () => page.evaluate(() => document.querySelector(".message").innerText);
-    await until("the words", async () => /H\.265, which Firefox \d+ does not play/.test(await words()), words);
-    assert.ok((await words()).includes(`${server.origin}/live/hevc.ts`), await words());
+    await until("the words", async () => /H\.264 of 10 bits.*which Firefox \d+ does not play/.test(await words()), words);
+    assert.ok((await words()).includes(`${server.origin}/live/deep.ts`), await words());
   }
 });

@@ -4,7 +4,7 @@ import Hls, {
   XhrLoader,
 } from "hls.js";
 import { DiscontinuityNumbers } from "./hls_sequence";
-import { browserName, codecsLack } from "./lack";
+import { browserName, codecsLack, undecoded } from "./lack";
 import type { Library, OpenLibrary } from "./library";
 
 /** A decoder that fails again within this time is not helped by the same means. */
@@ -49,12 +49,14 @@ export const openHls: OpenLibrary = (video, url, { delayS, version }, events): L
     maxBufferLength: 12,
     ...(delayS === null ? {} : { liveSyncDuration: delayS }),
   });
-  /** What the playlist says of its pictures, or of its sound where there are none. */
+  /** What the playlist says of its pictures and its sound. */
   let codecs: string[] = [];
-  const lacks = (): void => events.trouble("unsupported", codecsLack(codecs, browserName(navigator.userAgent)));
+  const lacks = (): void => {
+    const lacking = undecoded(codecs, (codec) => MediaSource.isTypeSupported(`${PICTURES.test(codec) ? "video" : "audio"}/mp4; codecs="${codec}"`));
+    events.trouble("unsupported", codecsLack(lacking, browserName(navigator.userAgent)));
+  };
   hls.on(Events.MANIFEST_LOADED, (_event, { levels }) => {
-    const pictures = levels.flatMap(({ videoCodec }) => videoCodec?.split(",") ?? []);
-    codecs = pictures.length > 0 ? pictures : levels.flatMap(({ audioCodec }) => audioCodec?.split(",") ?? []);
+    codecs = levels.flatMap(({ videoCodec, audioCodec }) => [videoCodec, audioCodec].flatMap((one) => one?.split(",") ?? []));
   });
   let recoveredMs = -Infinity;
   hls.on(Events.ERROR, (_event, data) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Track } from "../media/ts";
-import { browserName, codecsLack, lackWords, namesPictures, pictureLack } from "./lack";
+import { browserName, codecsLack, lackWords, namesPictures, pictureLack, undecoded } from "./lack";
 
 const track = (kind: Track["kind"], name: string): Track => ({ pid: 1, kind, codec: "unsupported", name, channels: 0 });
 
@@ -9,7 +9,8 @@ describe("what a browser lacks", () => {
     for (const [agent, name] of [
       ["Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0", "Firefox 153"],
       ["Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36", "Chrome 156"],
-      ["Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Safari/605.1.15", "Safari 26"],
+      ["Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Safari/605.1.15", "WebKit 26"],
+      ["Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Safari/605.1.15", "Safari 26"],
       ["curl/8", "This browser"],
     ] as const) expect(browserName(agent)).toBe(name);
   });
@@ -30,6 +31,11 @@ describe("what a browser lacks", () => {
     const period = (kind: string): string => `<Period><AdaptationSet id="1" contentType="${kind}"></AdaptationSet></Period>`;
     expect(namesPictures(`<MPD>${period("video")}${period("audio")}</MPD>`)).toBe(false);
     expect(namesPictures(`<MPD>${period("audio")}${period("video")}</MPD>`)).toBe(true);
+  });
+
+  it("is what the browser does not decode of it", () => {
+    expect(undecoded(["avc1.42C01E", "mp4a.6B"], (codec) => codec.startsWith("avc1"))).toEqual(["mp4a.6B"]);
+    expect(undecoded(["avc1.42C01E"], () => true)).toEqual(["avc1.42C01E"]);
   });
 
   it("names codecs of playlists as people call them", () => {

@@ -4,10 +4,10 @@ import type { Track } from "../media/ts";
 /** What a browser calls itself, and which of its versions it is; the first that fits counts. */
 const BROWSERS: readonly [pattern: RegExp, name: string][] = [
   [/Firefox\/(\d+)/, "Firefox"], [/Edg\/(\d+)/, "Edge"], [/OPR\/(\d+)/, "Opera"], [/Chrom(?:e|ium)\/(\d+)/, "Chrome"],
-  [/Version\/(\d+).*Safari/, "Safari"],
+  [/Linux.*Version\/(\d+).*Safari/, "WebKit"], [/Version\/(\d+).*Safari/, "Safari"],
 ];
 
-/** "Firefox 153"; Chromium says that it is Chrome, and other browsers with WebKit that they are Safari. */
+/** "Firefox 153"; Chromium says that it is Chrome, and WebKit for GTK that it is a Safari of some version. */
 export function browserName(agent: string): string {
   for (const [pattern, name] of BROWSERS) {
     const found = pattern.exec(agent);
@@ -58,7 +58,13 @@ export function pictureLack(codec: string, browser: string): string {
   return `The stream's pictures are ${codecName(codec)} (${codec}), which ${browser} does not play here.`;
 }
 
-/** A sentence for a stream whose playlist names these codecs, none of which the browser plays. */
+/** Those of the codecs that the browser does not decode; all where it says that it decodes each. */
+export function undecoded(codecs: readonly string[], decodes: (codec: string) => boolean): string[] {
+  const lacking = codecs.filter((codec) => !decodes(codec));
+  return lacking.length > 0 ? lacking : [...codecs];
+}
+
+/** A sentence for a stream whose playlist names these codecs, which the browser does not play. */
 export function codecsLack(codecs: readonly string[], browser: string): string {
   const names = [...new Set(codecs.map(codecName))];
   return names.length > 0

@@ -12,6 +12,7 @@ import { LiveEdge } from "./policy";
 import { RateMeter } from "./rate";
 import { Source, type SourceState } from "./source";
 import { Splice } from "./splice";
+import { playsByPlaylist } from "./way";
 import { WebCodecsEngine } from "./webcodecs";
 
 export type EngineName = Engine["name"];
@@ -236,7 +237,8 @@ export class Player implements Playing {
     else if (this.usable("mse")) this.current = new MseEngine(context);
     else {
       this.current = null;
-      this.setState("unsupported", reason || "This browser has neither WebCodecs nor Media Source Extensions.");
+      const lacking = this.wanted === null ? "has neither WebCodecs nor Media Source Extensions" : "cannot be used for this way to watch";
+      this.setState("unsupported", reason || `${browserName(navigator.userAgent)} ${lacking}.`);
       return false;
     }
     this.current.sound(this.muted, this.volume);
@@ -267,7 +269,9 @@ export class Player implements Playing {
       if (this.state === "unsupported") this.setState("buffering", null);
       return;
     }
-    const why = lackWords(tracks, browserName(navigator.userAgent));
+    // Pictures that are played by their playlist are lacking here, and not in the browser.
+    const byPlaylist = playsByPlaylist(tracks, (type) => MseEngine.decodes(type));
+    const why = lackWords(tracks, byPlaylist ? "Glassline's own player" : browserName(navigator.userAgent)) + (byPlaylist ? " LL-HLS plays them." : "");
     // Video elements play sound that WebCodecs do not decode.
     const isSound = tracks.some((t) => t.kind === "audio") && !tracks.some((t) => t.kind === "video");
     if (isSound && this.engine === "webcodecs" && this.usable("mse")) queueMicrotask(() => this.replaceEngine(why));

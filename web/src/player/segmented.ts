@@ -445,7 +445,8 @@ export class SegmentedPlayer implements Playing, Timeline {
         // While it begins, buffers are still filling: that says nothing of the network.
         if (runMs - this.openedMs > SETTLE_MS) this.patience.stalled(nowMs);
         // The sound may go on over a hole in the pictures, and the decoder does not find its way behind it alone.
-        if (this.bufferS() > NUDGE_BUFFER_S) this.video.currentTime += NUDGE_S;
+        // Sound alone has no such hole, and a jump only holds it up further.
+        if (this.bufferS() > NUDGE_BUFFER_S && this.isSoundAlone !== true) this.video.currentTime += NUDGE_S;
       }
       this.setState("stalled", null);
     } else if (silenceMs <= STALL_MS) this.setState("playing", null);

@@ -56,7 +56,8 @@ export class WebCodecsEngine implements Engine {
 
   /** Whether this page may use WebCodecs at all. */
   static available(): boolean {
-    return window.isSecureContext && typeof VideoDecoder === "function" && typeof EncodedVideoChunk === "function";
+    const has = window.isSecureContext && typeof VideoDecoder === "function" && typeof EncodedVideoChunk === "function";
+    return has && !endsAtSound(navigator.userAgent);
   }
 
   tracks(tracks: readonly Track[], isSoundAlone: boolean): void {
@@ -357,4 +358,12 @@ export class WebCodecsEngine implements Engine {
 
 function sameSound(one: AudioConfig, other: AudioConfig): boolean {
   return one.codecString === other.codecString && one.sampleRate === other.sampleRate && one.channels === other.channels;
+}
+
+/**
+ * Whether the browser ends the page when it decodes sound by WebCodecs, as WebKit 2.50 for GTK does. Without a graphics
+ * processor it draws few pictures a second so, too, and its media element does better.
+ */
+export function endsAtSound(agent: string): boolean {
+  return /Linux.*AppleWebKit/.test(agent) && !/Chrom|Android/.test(agent);
 }
