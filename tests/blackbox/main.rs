@@ -71,6 +71,7 @@ mod shell;
 mod site;
 mod small_files;
 mod soak;
+mod sound_alone;
 mod stages;
 mod telemetry;
 mod terminal;

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { launchFirefox, openTab } from "./firefox.mjs";
-import { assertDelay, outerAddress, plays, screenshot, serve, showsPicture, skip, until } from "./support.mjs";
+import { publishTone, sounds } from "./sound.mjs";
+import { assertDelay, findProgram, outerAddress, plays, screenshot, serve, showsPicture, skip, start, until } from "./support.mjs";
 
 let firefox = null;
 before(async () => {
@@ -72,4 +73,42 @@ firefoxTest("Firefox: a page from a plain-http address plays without WebCodecs",
   const server = await serve(t, ["--demo"], { listen: "0.0.0.0:0" });
   await server.live("demo");
   await playsWith(t, "mse", `http://${address}:${server.port}/watch/demo`);
+});
+
+for (const engine of ["webcodecs", "mse", "hls", "dash"]) {
+  firefoxTest(`Firefox: sound alone goes on by ${engine}`, async (t) => {
+    const server = await serve(t);
+    if (!publishTone(t, server, "radio", "aac")) return;
+    await until("the tone's bytes", async () => ((await server.listing("radio"))?.bytes_in ?? 0) > 20_000);
+    const page = await openTab(t, firefox, `${server.origin}/watch/radio?engine=${engine}`);
+    const has = await page.evaluate(async () => ({
+      webcodecs: typeof AudioDecoder === "function" && (await AudioDecoder.isConfigSupported({ codec: "mp4a.40.2", sampleRate: 48000, numberOfChannels: 2 })).supported,
+      mse: MediaSource.isTypeSupported('audio/mp4; codecs="mp4a.40.2"'),
+    }));
+    if (!has[engine === "webcodecs" ? engine : "mse"]) return skip(t, `Firefox ${firefox.version} says that it decodes no AAC for ${engine}`);
+    const figures = await sounds(page, 3000);
+    assert.equal(figures.engine, engine);
+    assert.equal(figures.reconnects, 0, figures.reconnectReason);
+    t.diagnostic(`Firefox ${firefox.version}, ${engine}: first sound after ${figures.timeToFirstFrameMs.toFixed(0)} ms`);
+    await screenshot(page, `firefox-sound-${engine}`);
+  });
+}
+
+firefoxTest("Firefox: pictures that it does not decode are named, with what plays them, by each way to watch", async (t) => {
+  if (!findProgram("ffmpeg")) return skip(t, "ffmpeg is not installed");
+  const server = await serve(t);
+  start(t, "ffmpeg", [
+    "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc2=size=640x360:rate=25", "-c:v", "libx264", "-pix_fmt", "yuv420p10le", "-preset", "ultrafast",
+    "-tune", "zerolatency", "-g", "25", "-f", "mpegts", `${server.origin}/live/deep.ts`,
+  ]);
+  await server.live("deep");
+  for (const query of ["", "?engine=mse", "?engine=hls", "?engine=dash"]) {
+    const page = await openTab(t, firefox, `${server.origin}/watch/deep${query}`);
+    if (await page.evaluate(() => MediaSource.isTypeSupported('video/mp4; codecs="avc1.6e001e"'))) {
+      return skip(t, `Firefox ${firefox.version} says that it decodes H.264 of 10 bits`);
+    }
+    const words = () => page.evaluate(() => document.querySelector(".message").innerText);
+    await until("the words", async () => /H\.264 of 10 bits.*which Firefox \d+ does not play/.test(await words()), words);
+    assert.ok((await words()).includes(`${server.origin}/live/deep.ts`), await words());
+  }
 });

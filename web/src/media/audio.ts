@@ -3,12 +3,14 @@ import { concat } from "./bits";
 
 /** What an audio decoder must be told. */
 export interface AudioConfig {
-  codec: "aac" | "opus";
-  /** For WebCodecs and MSE: `mp4a.40.2`, `opus`. */
+  codec: "aac" | "opus" | "mpeg" | "ac3" | "eac3";
+  /** For people: `AAC`, `MP3`, … */
+  name: string;
+  /** For WebCodecs and, but for MP3, for MSE: `mp4a.40.2`, `opus`. */
   codecString: string;
   sampleRate: number;
   channels: number;
-  /** AAC: AudioSpecificConfig. Opus: OpusHead (RFC 7845). */
+  /** AAC: AudioSpecificConfig. Opus: OpusHead (RFC 7845). MPEG: objectTypeIndication. AC-3, E-AC-3: body of `dac3`, `dec3`. */
   description: Uint8Array<ArrayBuffer>;
 }
 
@@ -80,6 +82,7 @@ export class AdtsSplitter {
     this.key = key;
     this.config = {
       codec: "aac",
+      name: "AAC",
       codecString: `mp4a.40.${objectType}`,
       sampleRate: rate,
       channels: channelCode === 7 ? 8 : channelCode,
@@ -113,7 +116,7 @@ export function opusConfig(channelCount: number): AudioConfig {
     channels > 2 ? 1 : 0,
   ];
   if (channels > 2) head.push(layout.streams, layout.coupled, ...layout.mapping);
-  return { codec: "opus", codecString: "opus", sampleRate: 48000, channels, description: new Uint8Array(head) };
+  return { codec: "opus", name: "Opus", codecString: "opus", sampleRate: 48000, channels, description: new Uint8Array(head) };
 }
 
 /** Cuts Opus packets out of a PES payload: each stands behind a control header with prefix 0x3FF. */

@@ -17,6 +17,8 @@ export interface CaptureTime {
   captureUs: number;
   /** What the picture's sender says of its stages; null where it does not. */
   record: StampRecord | null;
+  /** It is of sound, whose `prft` says when it was captured or came. */
+  isSound: boolean;
 }
 
 /** Seconds from 1900, where NTP begins, to 1970. */
@@ -32,7 +34,7 @@ export class ChunkTimes {
   private timescale = 0;
   private isVideo = false;
 
-  /** Capture times in these whole boxes. Nothing of sound, and nothing of what is cut or is no box. */
+  /** Capture times in these whole boxes. Nothing of what is cut or is no box. */
   read(bytes: Uint8Array): CaptureTime[] {
     const found: CaptureTime[] = [];
     let captureUs: number | null = null;
@@ -41,11 +43,11 @@ export class ChunkTimes {
       if (box.type === "moov") this.init(box.body);
       else if (box.type === "prft") captureUs = ntpUs(box.body);
       else if (box.type === "moof") {
-        const ticks = captureUs !== null && this.isVideo && this.timescale > 0 ? firstTicks(box.body) : null;
-        fresh = captureUs !== null && ticks !== null ? { mediaS: ticks / this.timescale, captureUs, record: null } : null;
+        const ticks = captureUs !== null && this.timescale > 0 ? firstTicks(box.body) : null;
+        fresh = captureUs !== null && ticks !== null ? { mediaS: ticks / this.timescale, captureUs, record: null, isSound: !this.isVideo } : null;
         if (fresh) found.push(fresh);
         captureUs = null;
-      } else if (box.type === "mdat" && fresh) {
+      } else if (box.type === "mdat" && fresh && this.isVideo) {
         const { captureUs: exactUs, record } = firstSampleSei(box.body);
         if (exactUs !== null && Math.abs(exactUs - fresh.captureUs) <= ROUNDED_US) Object.assign(fresh, { captureUs: exactUs, record });
         fresh = null;

@@ -3,6 +3,7 @@
  * line of microseconds, across restarts, jumps and wraps of the stream's own clock.
  */
 import { type AudioConfig, type AudioFrame, AdtsSplitter, opusConfig, splitOpus } from "./audio";
+import { FrameSplitter, ac3Head, mpegHead } from "./sound_frames";
 import { concat, equalBytes } from "./bits";
 import { type Av1Parameters, inspectAv1, parseSequenceHeader, toSample } from "./av1";
 import { type AccessUnitInfo, type SequenceParameters, inspect, parseSps } from "./h264";
@@ -144,6 +145,12 @@ function at(epoch: Epoch, stamp: number): number {
   return epoch.us + (stampDistance(stamp, epoch.stamp) * 100) / 9;
 }
 
+function splitterOf(track: Track): AdtsSplitter | FrameSplitter | null {
+  if (track.codec === "aac") return new AdtsSplitter();
+  if (track.codec === "opus") return null;
+  return new FrameSplitter(track.codec === "mpeg" ? mpegHead : ac3Head);
+}
+
 function sameStream(one: Track | null, other: Track | null): boolean {
   return one?.pid === other?.pid && one?.codec === other?.codec;
 }
@@ -154,6 +161,8 @@ export class Feed {
   /** Gets every unit in place of the handler, and gives back with `take` what is to go on. */
   gate: ((unit: PesUnit) => void) | null = null;
   private timeline = new Timeline();
+  /** As the program map has them. */
+  private declared: readonly Track[] = [];
   private tracks: readonly Track[] = [];
   private video: Track | null = null;
   private audio: Track | null = null;
@@ -162,15 +171,20 @@ export class Feed {
   private videoReset = true;
   private audioReset = true;
   private settlingFrames = 0;
-  private readonly adts = new AdtsSplitter();
+  /** Cuts frames that may go over the end of a PES packet; null: packets of Opus, which do not. */
+  private splitter: AdtsSplitter | FrameSplitter | null = null;
   private opus: AudioConfig = opusConfig(2);
   private audioEndUs = 0;
   /** Sound that begins before this has been handed on already. */
   private audioFromUs = -Infinity;
 
-  constructor(private readonly handler: FeedHandler) {
+  /** `plays`: whether sound of this track can be played; the first one of those is. */
+  constructor(private readonly handler: FeedHandler, private readonly plays: (track: Track) => boolean = () => true) {
     const demuxHandler: DemuxHandler = {
-      tracks: (tracks) => this.choose(tracks),
+      tracks: (tracks) => {
+        this.declared = tracks;
+        this.choose();
+      },
       unit: (unit) => (this.gate ?? ((passed: PesUnit) => this.take(passed)))(unit),
       broken: () => {
         this.videoReset = true;
@@ -187,7 +201,8 @@ export class Feed {
   restart(): void {
     this.demuxer.reset();
     this.timeline.cut();
-    this.adts.reset();
+    // With a configuration of its own, which an engine asks the browser about anew.
+    this.splitter = this.audio ? splitterOf(this.audio) : null;
     this.sps = null;
     this.pps = null;
     this.videoReset = true;
@@ -229,7 +244,13 @@ export class Feed {
     this.handler.tracks(this.tracks);
   }
 
-  private choose(tracks: readonly Track[]): void {
+  /** What can be played has changed. */
+  chooseAgain(): void {
+    if (this.declared.length > 0) this.choose();
+  }
+
+  private choose(): void {
+    const tracks = this.declared.map((track): Track => track.kind === "audio" && !this.plays(track) ? { ...track, codec: "unsupported" } : track);
     const pick = (kind: Track["kind"]): Track | null =>
       tracks.find((t) => t.kind === kind && t.codec !== "unsupported") ?? null;
     const [video, audio] = [pick("video"), pick("audio")];
@@ -238,7 +259,7 @@ export class Feed {
     if (video?.codec !== this.video?.codec) this.sps = this.pps = null;
     if (!sameStream(audio, this.audio)) {
       this.audioReset = true;
-      this.adts.reset();
+      this.splitter = audio ? splitterOf(audio) : null;
     }
     [this.video, this.audio] = [video, audio];
     if (this.audio?.codec === "opus") this.opus = opusConfig(this.audio.channels || 2);
@@ -319,12 +340,12 @@ export class Feed {
     const place = this.timeline.place(unit.track.pid, unit.pts);
     if (unit.discontinuity || place.jumped) {
       this.audioReset = true;
-      this.adts.reset();
+      this.splitter?.reset();
     }
-    const aac = unit.track.codec === "aac";
+    const { splitter } = this;
     // A frame that began in the PES before has that one's time, by going on from it.
-    let us = aac && this.adts.carriedBytes > 0 && this.audioEndUs > 0 ? this.audioEndUs : place.us;
-    for (const frame of aac ? this.adts.split(unit.data) : splitOpus(unit.data, this.opus)) {
+    let us = splitter !== null && splitter.carriedBytes > 0 && this.audioEndUs > 0 ? this.audioEndUs : place.us;
+    for (const frame of splitter ? splitter.split(unit.data) : splitOpus(unit.data, this.opus)) {
       if (frame.samples === 0) continue;
       if (us < this.audioFromUs) {
         us += (frame.samples * 1e6) / frame.config.sampleRate;

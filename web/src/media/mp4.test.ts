@@ -3,7 +3,7 @@ import { hex, picture } from "../testing/ts_builder";
 import { opusConfig } from "./audio";
 import type { VideoConfig } from "./feed";
 import { nalUnits, parseSps } from "./h264";
-import { audioInit, audioMime, fragment, toLengthPrefixed, videoInit, videoMime } from "./mp4";
+import { audioInit, audioMimes, fragment, toLengthPrefixed, videoInit, videoMime } from "./mp4";
 
 interface Box {
   type: string;
@@ -60,10 +60,10 @@ describe("initialisation segments", () => {
     const stbl = ["moov", "trak", "mdia", "minf", "stbl", "stsd"];
     const opus = find(audioInit(opusConfig(2)), ...stbl).subarray(8);
     expect([...find(find(opus, "Opus").subarray(28), "dOps")]).toEqual([0, 2, 0, 0, 0, 0, 0xbb, 0x80, 0, 0, 0]);
-    const aac = { codec: "aac" as const, codecString: "mp4a.40.2", sampleRate: 44100, channels: 2, description: new Uint8Array([0x12, 0x10]) };
+    const aac = { codec: "aac" as const, name: "AAC", codecString: "mp4a.40.2", sampleRate: 44100, channels: 2, description: new Uint8Array([0x12, 0x10]) };
     const esds = find(find(find(audioInit(aac), ...stbl).subarray(8), "mp4a").subarray(28), "esds");
     expect(Buffer.from(esds).toString("hex")).toContain("0580808002" + "1210");
-    expect(audioMime(aac)).toBe('audio/mp4; codecs="mp4a.40.2"');
+    expect(audioMimes(aac)).toEqual(['audio/mp4; codecs="mp4a.40.2"']);
   });
 });
 

@@ -42,9 +42,15 @@ export function videoMime(config: VideoConfig): string {
   return `video/mp4; codecs="${config.parameters.codecString}"`;
 }
 
-/** The MIME type of an audio track for `addSourceBuffer`. */
-export function audioMime(config: AudioConfig): string {
-  return `audio/mp4; codecs="${config.codecString}"`;
+/** Frames of MPEG audio one behind the other, which browsers take that have no MP3 in MP4. */
+export const RAW_MP3 = "audio/mpeg";
+
+/** MIME types for `addSourceBuffer` that an audio track may have, the best first: browsers know their codecs by different names. */
+export function audioMimes(config: AudioConfig): string[] {
+  const mp4 = (codec: string): string => `audio/mp4; codecs="${codec}"`;
+  if (config.codec === "opus") return [mp4("opus"), mp4("Opus")];
+  if (config.codec === "mpeg" && config.codecString === "mp3") return [mp4("mp3"), mp4("mp4a.6B"), mp4("mp4a.69"), RAW_MP3];
+  return [mp4(config.codecString)];
 }
 
 /** `ftyp` and `moov` of a video track. No duration is written: the stream is live. */
@@ -62,9 +68,9 @@ export function videoInit(config: VideoConfig): Uint8Array<ArrayBuffer> {
 export function audioInit(config: AudioConfig): Uint8Array<ArrayBuffer> {
   const channels = config.channels || 2;
   const entry = box(
-    config.codec === "opus" ? "Opus" : "mp4a", new Uint8Array(6), u16(1), new Uint8Array(8), u16(channels), u16(16),
+    AUDIO_ENTRIES[config.codec], new Uint8Array(6), u16(1), new Uint8Array(8), u16(channels), u16(16),
     u32(0), u32(config.sampleRate < 65536 ? config.sampleRate * 65536 : 0),
-    config.codec === "opus" ? dOps(config) : esds(config),
+    decoderBox(config),
   );
   return init(config.sampleRate, "soun", fullBox("smhd", 0, 0, u32(0)), entry, 0, 0);
 }
@@ -121,6 +127,22 @@ function colourAndAspect({ parameters }: H264Config): Uint8Array[] {
   return boxes;
 }
 
+/** Sample entries: ISO/IEC 14496-14, the encapsulation of Opus, ETSI TS 102 366 annex F. */
+const AUDIO_ENTRIES: Record<AudioConfig["codec"], string> = { aac: "mp4a", mpeg: "mp4a", opus: "Opus", ac3: "ac-3", eac3: "ec-3" };
+
+function decoderBox(config: AudioConfig): Uint8Array {
+  switch (config.codec) {
+    case "opus":
+      return dOps(config);
+    case "ac3":
+      return box("dac3", config.description);
+    case "eac3":
+      return box("dec3", config.description);
+    default:
+      return esds(config);
+  }
+}
+
 function dOps({ description }: AudioConfig): Uint8Array {
   // As OpusHead, but version 0 and big-endian.
   const view = new DataView(description.buffer, description.byteOffset, description.length);
@@ -130,13 +152,15 @@ function dOps({ description }: AudioConfig): Uint8Array {
   );
 }
 
-function esds({ description }: AudioConfig): Uint8Array {
+function esds({ codec, description }: AudioConfig): Uint8Array {
   const descriptor = (tag: number, ...parts: Uint8Array[]): Uint8Array => {
     const body = concat(parts);
     return concat([u8(tag, 0x80, 0x80, 0x80, body.length), body]);
   };
-  // objectTypeIndication 0x40: MPEG-4 audio; streamType 5: audio.
-  const decoder = descriptor(4, u8(0x40, 0x15, 0, 0, 0), u32(0), u32(0), descriptor(5, description));
+  // objectTypeIndication 0x40: MPEG-4 audio, which has a configuration of its own; streamType 5: audio.
+  const isMpeg4 = codec === "aac";
+  const own = isMpeg4 ? [descriptor(5, description)] : [];
+  const decoder = descriptor(4, u8(isMpeg4 ? 0x40 : description[0]!, 0x15, 0, 0, 0), u32(0), u32(0), ...own);
   return fullBox("esds", 0, 0, descriptor(3, u16(0), u8(0), decoder, descriptor(6, u8(2))));
 }
 

@@ -9,11 +9,15 @@ export const PACKET_BYTES = 188;
 const SYNC = 0x47;
 const MAX_PES_BYTES = 16 << 20;
 const MAX_SECTION_BYTES = 4096;
+
+/** Sound that is cut into frames here. `mpeg`: MPEG audio of any layer, which only its frames tell. */
+export type AudioCodec = "aac" | "opus" | "mpeg" | "ac3" | "eac3";
+
 /** An elementary stream as the PMT describes it. */
 export interface Track {
   pid: number;
   kind: "video" | "audio" | "other";
-  codec: "h264" | "av1" | "aac" | "opus" | "unsupported";
+  codec: "h264" | "av1" | AudioCodec | "unsupported";
   /** For people: `H.264`, `MP2`, … */
   name: string;
   /** From the Opus descriptor; 0 where the PMT doesn't say. */
@@ -339,14 +343,14 @@ function adaptationBytes(flags: number, packet: Uint8Array): number {
 const STREAM_TYPES: Record<number, Omit<Track, "pid" | "channels">> = {
   0x01: { kind: "video", codec: "unsupported", name: "MPEG-1 video" },
   0x02: { kind: "video", codec: "unsupported", name: "MPEG-2 video" },
-  0x03: { kind: "audio", codec: "unsupported", name: "MP2" },
-  0x04: { kind: "audio", codec: "unsupported", name: "MP2" },
+  0x03: { kind: "audio", codec: "mpeg", name: "MPEG audio" },
+  0x04: { kind: "audio", codec: "mpeg", name: "MPEG audio" },
   0x0f: { kind: "audio", codec: "aac", name: "AAC" },
   0x11: { kind: "audio", codec: "unsupported", name: "AAC (LATM)" },
   0x1b: { kind: "video", codec: "h264", name: "H.264" },
   0x24: { kind: "video", codec: "unsupported", name: "H.265" },
-  0x81: { kind: "audio", codec: "unsupported", name: "AC-3" },
-  0x87: { kind: "audio", codec: "unsupported", name: "E-AC-3" },
+  0x81: { kind: "audio", codec: "ac3", name: "AC-3" },
+  0x87: { kind: "audio", codec: "eac3", name: "E-AC-3" },
 };
 
 function describe(streamType: number, descriptors: Uint8Array): Omit<Track, "pid"> {
@@ -354,10 +358,14 @@ function describe(streamType: number, descriptors: Uint8Array): Omit<Track, "pid
   if (known) return { ...known, channels: 0 };
   let registration = "";
   let channels = 0;
+  let dvb: AudioCodec | null = null;
   for (let at = 0; at + 2 <= descriptors.length; at += 2 + descriptors[at + 1]!) {
     const tag = descriptors[at]!;
     const body = descriptors.subarray(at + 2, at + 2 + descriptors[at + 1]!);
     if (tag === 0x05) registration = String.fromCharCode(...body.subarray(0, 4));
+    // AC-3 and E-AC-3 as DVB has them (EN 300 468, annex D).
+    if (tag === 0x6a) dvb = "ac3";
+    if (tag === 0x7a) dvb = "eac3";
     // Extension descriptor 0x80: channel_config_code; 0 is dual mono.
     if (tag === 0x7f && body[0] === 0x80) channels = body[1] === 0 ? 2 : (body[1] ?? 2) & 0x7f;
   }
@@ -365,6 +373,8 @@ function describe(streamType: number, descriptors: Uint8Array): Omit<Track, "pid
   // Its pictures are not read here: the page plays them by LL-HLS where the browser decodes them.
   if (streamType === 0x06 && registration === "HEVC") return { kind: "video", codec: "unsupported", name: "H.265", channels: 0 };
   if (streamType === 0x06 && registration === "Opus") return { kind: "audio", codec: "opus", name: "Opus", channels };
+  if (streamType === 0x06 && (registration === "AC-3" || (registration === "" && dvb === "ac3"))) return { kind: "audio", codec: "ac3", name: "AC-3", channels: 0 };
+  if (streamType === 0x06 && (registration === "EAC3" || (registration === "" && dvb === "eac3"))) return { kind: "audio", codec: "eac3", name: "E-AC-3", channels: 0 };
   if (registration === "BSSD") return { kind: "audio", codec: "unsupported", name: "S302M", channels: 0 };
   return { kind: "other", codec: "unsupported", name: `stream type 0x${streamType.toString(16)}`, channels: 0 };
 }

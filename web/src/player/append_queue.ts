@@ -1,4 +1,5 @@
 /** What waits to go into a SourceBuffer: it takes one append at a time. */
+import { RAW_MP3 } from "../media/mp4";
 
 const MAX_QUEUED_BYTES = 64 << 20;
 /** Little pieces are not worth the time that removing takes. */
@@ -8,6 +9,8 @@ interface Entry {
   bytes: Uint8Array<ArrayBuffer>;
   /** Set for initialisation segments: the type that is valid from here on. */
   mime: string | null;
+  /** Where bytes without times of their own go, in seconds; null: behind those before. */
+  atS: number | null;
 }
 
 export class AppendQueue {
@@ -30,18 +33,20 @@ export class AppendQueue {
       return;
     }
     this.mime = mime;
-    this.buffer.mode = "segments";
+    // Frames of sound without times of their own have no other mode.
+    if (mime !== RAW_MP3) this.buffer.mode = "segments";
     this.buffer.addEventListener("updateend", () => this.pump());
     this.buffer.addEventListener("error", () => this.failed(`the browser refused ${mime}`));
     this.pump();
   }
 
   init(mime: string, bytes: Uint8Array<ArrayBuffer>): void {
-    this.push({ bytes, mime });
+    this.push({ bytes, mime, atS: null });
   }
 
-  append(bytes: Uint8Array<ArrayBuffer>): void {
-    this.push({ bytes, mime: null });
+  /** `atS`: where bytes go that have no times of their own, and do not go on from those before. */
+  append(bytes: Uint8Array<ArrayBuffer>, atS: number | null = null): void {
+    this.push({ bytes, mime: null, atS });
   }
 
   /** Media before `seconds`, the time of a key frame, is no more needed. */
@@ -73,9 +78,12 @@ export class AppendQueue {
           buffer.changeType(head.mime);
           this.mime = head.mime;
         }
-        buffer.appendBuffer(head.bytes);
+        if (head.atS !== null) buffer.timestampOffset = head.atS;
+        if (head.bytes.length > 0) buffer.appendBuffer(head.bytes);
         this.entries.shift();
         this.queuedBytes -= head.bytes.length;
+        // A change of type alone brings no event.
+        if (head.bytes.length === 0) this.pump();
       } else this.removeOld(buffer);
     } catch (error) {
       const full = error instanceof DOMException && error.name === "QuotaExceededError";

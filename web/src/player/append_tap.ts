@@ -9,8 +9,8 @@ export class AppendTap {
   private readonly readers = new WeakMap<SourceBuffer, ChunkTimes>();
   private readonly original = SourceBuffer.prototype.appendBuffer;
 
-  /** Watches until `close`; there is one at a time. */
-  constructor(line: CaptureLine, stages: StageLedger) {
+  /** Watches until `close`; there is one at a time. Sound has a line of its own: its chunks are not the pictures'. */
+  constructor(line: CaptureLine, soundLine: CaptureLine, stages: StageLedger) {
     const { original, readers } = this;
     const seen = (buffer: SourceBuffer, data: BufferSource): void => {
       const bytes = ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data);
@@ -18,8 +18,9 @@ export class AppendTap {
       let reader = readers.get(buffer);
       if (!reader) readers.set(buffer, (reader = new ChunkTimes()));
       const nowMs = performance.now();
-      for (const { mediaS, captureUs, record } of reader.read(bytes)) {
-        line.add({ mediaS: mediaS + buffer.timestampOffset, captureUs, number: stages.arrived(captureUs, record, nowMs, nowMs) });
+      for (const { mediaS, captureUs, record, isSound } of reader.read(bytes)) {
+        if (isSound) soundLine.add({ mediaS: mediaS + buffer.timestampOffset, captureUs });
+        else line.add({ mediaS: mediaS + buffer.timestampOffset, captureUs, number: stages.arrived(captureUs, record, nowMs, nowMs) });
       }
     };
     SourceBuffer.prototype.appendBuffer = function (data: BufferSource): void {

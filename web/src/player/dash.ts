@@ -1,11 +1,14 @@
 /** LL-DASH by dash.js. A chunk of its own: only who chooses it loads it. */
 import { MediaPlayer, type MediaPlayerEvent } from "dashjs";
-import { listedDelay } from "./dash_list";
+import { codecsOf, listedDelay } from "./dash_list";
+import { browserName, codecsLack } from "./lack";
 import type { Library, OpenLibrary } from "./library";
 
 /** dash.js's codes for what it could not load: manifest, and an answer without one. */
 const MANIFEST_CODES = new Set([10, 11, 25, 31]);
-const UNSUPPORTED_CODES = new Set([23, 32]);
+const NO_MEDIA_SOURCE = 23;
+/** Nothing of the manifest can be played: dash.js leaves out what the browser has no decoder for. */
+const UNPLAYABLE_CODES = new Set([32, 34, 35]);
 
 /** dash.js's event that says by how much its clock is wrong, in ms. */
 const TIME_OFFSET = "updateTimeSyncOffset" as unknown as MediaPlayerEvent;
@@ -33,6 +36,12 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs, versi
     },
   });
   let ready = false;
+  /** What the manifest says of its pictures, or of its sound where there are none. */
+  let codecs: string[] = [];
+  /** What it said when it was opened; null before. */
+  let hasPictures: boolean | null = null;
+  // Not at once: dash.js goes on with what it has begun after it has told of an error.
+  const lacks = (): void => void window.setTimeout(() => events.trouble("unsupported", codecsLack(codecs, browserName(navigator.userAgent))));
   const choose = (name: string | null): void => {
     player.updateSettings({ streaming: { abr: { autoSwitchBitrate: { video: name === null } } } });
     if (name !== null && player.getRepresentationsByType("video").some((one) => one.id === name)) {
@@ -41,7 +50,8 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs, versi
   };
   player.on(MediaPlayer.events.ERROR, (event: { error?: { code?: number; message?: string; data?: { response?: { status?: number } } } }) => {
     const code = event.error?.code ?? 0;
-    if (UNSUPPORTED_CODES.has(code)) events.trouble("unsupported", "This browser has no Media Source Extensions, which LL-DASH needs.");
+    if (code === NO_MEDIA_SOURCE) events.trouble("unsupported", "This browser has no Media Source Extensions, which LL-DASH needs.");
+    else if (UNPLAYABLE_CODES.has(code)) lacks();
     else if (MANIFEST_CODES.has(code)) events.trouble("absent", null);
     else events.trouble("lost", event.error?.message ?? null);
   });
@@ -58,6 +68,13 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs, versi
   let listed: boolean | null = null;
   player.on(MediaPlayer.events.MANIFEST_LOADED, ({ data }: { data: object }) => {
     tellTime();
+    if (hasPictures === null) {
+      const pictures = codecsOf(data, "video");
+      hasPictures = pictures.length > 0;
+      codecs = hasPictures ? pictures : codecsOf(data, "audio");
+      // dash.js leaves out what the browser cannot play, and would play the sound of the rest.
+      if (hasPictures && !pictures.some((codec) => MediaSource.isTypeSupported(`video/mp4; codecs="${codec}"`))) lacks();
+    }
     const leastS = listedDelay(data);
     if (listed === false && leastS !== null) {
       // Playback is further ahead than the list goes from now on.
@@ -88,6 +105,7 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs, versi
     // Chunks say it themselves, in `prft`.
     captureUs: () => null,
     quality: () => asked(() => ({ bitrateBps: player.getCurrentRepresentationForType("video")?.bandwidth ?? null })),
+    offersPictures: () => hasPictures === true,
     choose: (name) => asked(() => choose(name)),
     close: () => {
       window.clearInterval(timer);

@@ -16,3 +16,21 @@ export function listedDelay(manifest: Manifest): number | null {
   if (!sets.some((set) => set.SegmentTemplate?.SegmentTimeline !== undefined)) return null;
   return (manifest.minimumUpdatePeriod ?? 2) + (manifest.maxSegmentDuration ?? 2) + 0.5;
 }
+
+interface Coded {
+  codecs?: string;
+  mimeType?: string;
+}
+
+/** What of a parsed manifest tells its codecs. */
+interface CodedManifest {
+  Period?: { AdaptationSet?: (Coded & { contentType?: string; Representation?: Coded[] })[] }[];
+}
+
+/** The codecs of a manifest's pictures or of its sound, as it names them. */
+export function codecsOf(manifest: CodedManifest, kind: "video" | "audio"): string[] {
+  const sets = manifest.Period?.at(-1)?.AdaptationSet ?? [];
+  const isOf = (set: (typeof sets)[number]): boolean =>
+    set.contentType === kind || [set, ...(set.Representation ?? [])].some(({ mimeType }) => mimeType?.startsWith(`${kind}/`) === true);
+  return sets.filter(isOf).flatMap((set) => [set, ...(set.Representation ?? [])].flatMap(({ codecs }) => codecs ?? []));
+}

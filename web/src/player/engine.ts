@@ -1,5 +1,6 @@
 /** What the two ways of playing have in common. */
 import type { ServerClock } from "../clock";
+import type { AudioConfig } from "../media/audio";
 import type { AudioUnit, VideoConfig, VideoUnit } from "../media/feed";
 import type { Track } from "../media/ts";
 import type { StageLedger } from "../stages/ledger";
@@ -18,6 +19,10 @@ export interface EngineStats {
   width: number;
   height: number;
   audio: string;
+  /** How much sound has gone out, in ms; where it is muted, how much has been decoded. */
+  soundMs: number;
+  /** Root mean square of the sound that goes out, 1 is full scale; null where it is not measured. */
+  soundLevel: number | null;
 }
 
 /** What an engine may use, and whom it tells. */
@@ -26,12 +31,14 @@ export interface EngineContext {
   delay: DelayMeter;
   clock: ServerClock;
   stages: StageLedger;
-  /** A picture reached the screen; so many from it on are not right yet. */
+  /** A picture reached the screen, so many from it on are not right yet; or sound that is alone was heard. */
   shown(settlingFrames: number): void;
   /** Join the stream anew: what the engine has is of no more use. The reason is for people. */
   rejoin(reason: string): void;
   /** The engine cannot play this stream at all. */
   unsupported(reason: string): void;
+  /** Sound of this configuration cannot be played by this engine here. */
+  deaf(config: AudioConfig): void;
   /** The browser wants a click before it plays. */
   needsGesture(): void;
 }
@@ -39,7 +46,8 @@ export interface EngineContext {
 export interface Engine {
   readonly name: "webcodecs" | "mse";
   readonly element: HTMLElement;
-  tracks(tracks: readonly Track[]): void;
+  /** `isSoundAlone`: there are no pictures to wait for. */
+  tracks(tracks: readonly Track[], isSoundAlone: boolean): void;
   videoConfig(config: VideoConfig): void;
   video(unit: VideoUnit): void;
   audio(unit: AudioUnit): void;

@@ -1,13 +1,19 @@
 /** LL-HLS by hls.js. A chunk of its own: only who chooses it loads it. */
 import Hls, {
-  ErrorTypes, Events, type LoaderCallbacks, type LoaderConfiguration, type LoaderContext, type PlaylistLoaderConstructor,
+  ErrorDetails, ErrorTypes, Events, type LoaderCallbacks, type LoaderConfiguration, type LoaderContext, type PlaylistLoaderConstructor,
   XhrLoader,
 } from "hls.js";
 import { DiscontinuityNumbers } from "./hls_sequence";
+import { browserName, codecsLack, undecoded } from "./lack";
 import type { Library, OpenLibrary } from "./library";
 
 /** A decoder that fails again within this time is not helped by the same means. */
 const RECOVER_AGAIN_MS = 5000;
+/** The browser has no decoder for what the playlist has. */
+const INCOMPATIBLE: ReadonlySet<string> = new Set([
+  ErrorDetails.MANIFEST_INCOMPATIBLE_CODECS_ERROR, ErrorDetails.BUFFER_INCOMPATIBLE_CODECS_ERROR, ErrorDetails.BUFFER_ADD_CODEC_ERROR,
+]);
+const PICTURES = /^(avc|hvc|hev|av01|vp)/i;
 
 /** A loader of playlists that hands them on with small discontinuity numbers. */
 function playlistLoader(numbers: DiscontinuityNumbers): PlaylistLoaderConstructor {
@@ -43,11 +49,21 @@ export const openHls: OpenLibrary = (video, url, { delayS, version }, events): L
     maxBufferLength: 12,
     ...(delayS === null ? {} : { liveSyncDuration: delayS }),
   });
+  /** What the playlist says of its pictures and its sound. */
+  let codecs: string[] = [];
+  const lacks = (): void => {
+    const lacking = undecoded(codecs, (codec) => MediaSource.isTypeSupported(`${PICTURES.test(codec) ? "video" : "audio"}/mp4; codecs="${codec}"`));
+    events.trouble("unsupported", codecsLack(lacking, browserName(navigator.userAgent)));
+  };
+  hls.on(Events.MANIFEST_LOADED, (_event, { levels }) => {
+    codecs = levels.flatMap(({ videoCodec, audioCodec }) => [videoCodec, audioCodec].flatMap((one) => one?.split(",") ?? []));
+  });
   let recoveredMs = -Infinity;
   hls.on(Events.ERROR, (_event, data) => {
     if (!data.fatal) return;
     const status = data.response?.code ?? 0;
-    if (data.type === ErrorTypes.MEDIA_ERROR && performance.now() - recoveredMs > RECOVER_AGAIN_MS) {
+    if (INCOMPATIBLE.has(data.details)) lacks();
+    else if (data.type === ErrorTypes.MEDIA_ERROR && performance.now() - recoveredMs > RECOVER_AGAIN_MS) {
       recoveredMs = performance.now();
       hls.recoverMediaError();
     } else if (status === 404) events.trouble("absent", null);
@@ -58,6 +74,12 @@ export const openHls: OpenLibrary = (video, url, { delayS, version }, events): L
   const levelOf = (name: string | null): number =>
     name === null ? -1 : hls.levels.findIndex((level) => level.url.some((address) => new URL(address, url).pathname.includes(`/${name}/`)));
   hls.on(Events.MANIFEST_PARSED, (_event, data) => {
+    // hls.js leaves out what the browser cannot play, and would play the sound of the rest.
+    const hadPictures = codecs.some((codec) => PICTURES.test(codec));
+    if (hadPictures && !data.levels.some(({ videoCodec }) => videoCodec)) {
+      queueMicrotask(lacks);
+      return;
+    }
     const level = levelOf(version);
     if (level >= 0) hls.loadLevel = level;
     events.sound(data.audioTracks[0]?.audioCodec ?? data.levels[0]?.audioCodec ?? (data.audioTracks.length > 0 ? "sound" : ""));
@@ -90,6 +112,7 @@ export const openHls: OpenLibrary = (video, url, { delayS, version }, events): L
       const level = hls.levels[hls.currentLevel];
       return level ? { bitrateBps: level.bitrate || null } : null;
     },
+    offersPictures: () => codecs.some((codec) => PICTURES.test(codec)),
     choose: (name) => {
       hls.nextLevel = levelOf(name);
     },

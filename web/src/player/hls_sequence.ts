@@ -5,14 +5,20 @@
  */
 const TAG = /^(#EXT-X-DISCONTINUITY-SEQUENCE:)(\d+)/m;
 
+/**
+ * The first playlist's number: others of the presentation may begin earlier. That of the sound does where the pictures came
+ * later, and hls.js waits for ever where the same place has two numbers.
+ */
+export const FIRST_NUMBER = 1000;
+
 export class DiscontinuityNumbers {
   private base: number | null = null;
 
-  /** The playlist with numbers that count from its first one; all playlists of one presentation share them. */
+  /** The playlist with numbers that count from about its first one; all playlists of one presentation share them. */
   shorten(playlist: string): string {
     return playlist.replace(TAG, (_all, tag: string, digits: string) => {
       const number = Number(digits);
-      this.base ??= number;
+      this.base ??= number - FIRST_NUMBER;
       return `${tag}${Math.max(0, number - this.base)}`;
     });
   }

@@ -38,6 +38,8 @@ export interface Library {
   /** When the playlist says that the picture at this time was captured, UTC in µs. */
   captureUs(mediaS: number): number | null;
   quality(): Quality | null;
+  /** Whether what was opened offers pictures, shown or not. */
+  offersPictures(): boolean;
   /** Plays this version of a ladder from the next segment on; null: whichever the line carries. */
   choose(version: string | null): void;
   close(): void;

@@ -2,12 +2,14 @@
 import type { AudioConfig } from "../media/audio";
 import type { AudioUnit, VideoConfig, VideoUnit } from "../media/feed";
 import {
-  type Sample, VIDEO_TIMESCALE, audioInit, audioMime, fragment, toLengthPrefixed, videoInit, videoMime,
+  RAW_MP3, type Sample, VIDEO_TIMESCALE, audioInit, audioMimes, fragment, toLengthPrefixed, videoInit, videoMime,
 } from "../media/mp4";
+import { concat } from "../media/bits";
 import type { Track } from "../media/ts";
 import { AppendQueue } from "./append_queue";
 import { BarcodeReader } from "./barcode_reader";
 import type { Engine, EngineContext, EngineStats } from "./engine";
+import { browserName, pictureLack } from "./lack";
 import { PictureNotes } from "./notes";
 import { EdgeControl, PictureDuration, isTooFar, trimPoint } from "./policy";
 import { watchPresented } from "./presented";
@@ -22,6 +24,8 @@ const MAX_HELD = 500;
 const TARGET_WITH_SOUND_S = 0.12;
 const TARGET_SILENT_S = 0.06;
 const JITTER_S = 0.03;
+/** A look at the element does not come so late: what is more is a jump. */
+const MAX_HEARD_STEP_S = 0.5;
 
 interface Timed extends Sample {
   decodeTime: number;
@@ -47,6 +51,12 @@ export class MseEngine implements Engine {
   private audioConfig: AudioConfig | null = null;
   /** What the audio queue was told last. */
   private queuedConfig: AudioConfig | null = null;
+  /** The sound that comes, and the type under which the browser plays it; null: under none. */
+  private asked: { config: AudioConfig; mime: string | null } | null = null;
+  private isSoundAlone = false;
+  /** Where playback of sound alone was at the last look, in seconds. */
+  private heardS = 0;
+  private soundMs = 0;
   private audioTrack: Track | null = null;
   private needsKey = true;
   /** Pictures that wait for the sound's configuration, from a key frame on. */
@@ -63,6 +73,8 @@ export class MseEngine implements Engine {
   /** How long after its time the newest picture came, in seconds. */
   private lateS = 0;
   private nextAudio = -1;
+  /** Where sound without times of its own ends, in samples. */
+  private rawEnd = -1;
   private muted = true;
   private control = new EdgeControl(TARGET_SILENT_S);
   private readonly reader = new BarcodeReader();
@@ -103,15 +115,20 @@ export class MseEngine implements Engine {
     return mediaSourceClass()?.isTypeSupported(type) ?? false;
   }
 
-  tracks(tracks: readonly Track[]): void {
+  tracks(tracks: readonly Track[], isSoundAlone: boolean): void {
     const before = this.audioTrack;
     this.audioTrack = tracks.find((t) => t.kind === "audio" && t.codec !== "unsupported") ?? null;
     this.audioConfig = null;
-    // The element waits for each of its source's buffers: sound that comes or goes needs another source.
-    if (this.source && !this.muted && (before === null) !== (this.audioTrack === null)) {
+    const picturesChanged = isSoundAlone !== this.isSoundAlone;
+    this.isSoundAlone = isSoundAlone;
+    // The element waits for each of its source's buffers: what comes or goes needs another source.
+    const soundChanged = !this.muted && (before === null) !== (this.audioTrack === null);
+    if (this.source && (picturesChanged || soundChanged)) {
       this.rebuild();
-      this.context.rejoin("sound came or went");
+      this.context.rejoin(picturesChanged ? "pictures came or went" : "sound came or went");
     }
+    // The last picture says nothing of what is heard now.
+    if (isSoundAlone) this.still.width = this.still.height = 0;
   }
 
   videoConfig(config: VideoConfig): void {
@@ -122,7 +139,7 @@ export class MseEngine implements Engine {
   }
 
   video(unit: VideoUnit): void {
-    if (this.closed || !this.config) return;
+    if (this.closed || !this.config || this.isSoundAlone) return;
     if (unit.reset) {
       this.held = [];
       this.flushVideo();
@@ -168,14 +185,21 @@ export class MseEngine implements Engine {
   }
 
   audio(unit: AudioUnit): void {
-    if (this.closed || this.muted) return;
+    if (this.closed) return;
+    const mime = this.mimeOf(unit.config);
+    if (mime === null || (this.muted && !this.isSoundAlone)) return;
     if (this.queuedConfig && !sameBytes(this.queuedConfig, unit.config)) {
       this.flushAudio();
-      this.audioQueue?.init(audioMime(unit.config), audioInit(unit.config));
+      this.audioQueue?.init(mime, soundInit(unit.config, mime));
       this.queuedConfig = unit.config;
+      this.nextAudio = -1;
     }
     this.audioConfig = unit.config;
     if (this.held.length > 0) for (const held of this.held.splice(0)) this.video(held);
+    if (this.isSoundAlone) {
+      if (unit.reset) this.control.rejoin();
+      if (!this.source && !this.open(null)) return;
+    }
     if (!this.audioQueue) return;
     const rate = unit.config.sampleRate;
     const exact = (unit.ptsUs / 1e6) * rate;
@@ -207,8 +231,8 @@ export class MseEngine implements Engine {
     this.player.muted = muted;
     if (muted === this.muted) return;
     this.muted = muted;
-    // Silent playback leaves sound out and so runs nearer to the edge; the change needs another media source.
-    if (this.audioTrack) {
+    // Silent pictures leave sound out and so run nearer to the edge; the change needs another media source.
+    if (this.audioTrack && !this.isSoundAlone) {
       this.rebuild();
       this.context.rejoin("sound was switched on or off");
     }
@@ -230,7 +254,9 @@ export class MseEngine implements Engine {
       bufferMs: this.bufferMs,
       width: this.player.videoWidth,
       height: this.player.videoHeight,
-      audio: this.audioTrack ? `${this.audioTrack.name}, ${sound}` : "none",
+      audio: this.audioTrack ? `${this.asked?.config.name ?? this.audioTrack.name}, ${sound}` : "none",
+      soundMs: this.soundMs,
+      soundLevel: null,
     };
   }
 
@@ -240,34 +266,49 @@ export class MseEngine implements Engine {
     this.rebuild();
   }
 
-  /** Makes the media source; false while the sound's configuration is still to come. */
-  private open(config: VideoConfig): boolean {
-    const wantsAudio = !this.muted && this.audioTrack !== null;
+  /** The type under which the browser plays this sound. The context is told where there is none. */
+  private mimeOf(config: AudioConfig): string | null {
+    if (this.asked?.config !== config) {
+      const mime = audioMimes(config).find((one) => MseEngine.decodes(one)) ?? null;
+      this.asked = { config, mime };
+      if (mime === null) this.context.deaf(config);
+    }
+    return this.asked?.mime ?? null;
+  }
+
+  /** Makes the media source, of sound alone where `config` is null; false while the sound's configuration is still to come. */
+  private open(config: VideoConfig | null): boolean {
+    const wantsAudio = (!this.muted || !config) && this.audioTrack !== null;
     const waitedMs = performance.now() - (this.firstUnitMs ?? 0);
     if (wantsAudio && !this.audioConfig && waitedMs < AUDIO_PATIENCE_MS) return false;
     const Source = mediaSourceClass();
-    const mime = videoMime(config);
-    if (!Source?.isTypeSupported(mime)) {
-      this.context.unsupported(`this browser does not play ${config.parameters.codecString}`);
+    if (!Source) return false;
+    const mime = config && videoMime(config);
+    if (mime !== null && !Source.isTypeSupported(mime)) {
+      this.context.unsupported(pictureLack(config!.parameters.codecString, browserName(navigator.userAgent)));
       return false;
     }
     const source = new Source();
     const failed = (message: string): void => this.failed(message);
     this.source = source;
-    this.videoQueue = new AppendQueue(failed);
-    this.videoQueue.init(mime, videoInit(config));
+    if (mime !== null) {
+      this.videoQueue = new AppendQueue(failed);
+      this.videoQueue.init(mime, videoInit(config!));
+    }
     const sound = wantsAudio ? this.audioConfig : null;
-    if (sound && Source.isTypeSupported(audioMime(sound))) {
+    const soundMime = sound && this.mimeOf(sound);
+    if (sound && soundMime !== null) {
       this.audioQueue = new AppendQueue(failed);
-      this.audioQueue.init(audioMime(sound), audioInit(sound));
+      this.audioQueue.init(soundMime, soundInit(sound, soundMime));
       this.queuedConfig = sound;
     }
     this.control = new EdgeControl(this.audioQueue ? TARGET_WITH_SOUND_S : TARGET_SILENT_S);
+    this.heardS = this.player.currentTime;
     source.addEventListener("sourceopen", () => {
       if (this.source !== source) return;
       URL.revokeObjectURL(this.url);
-      this.videoQueue?.attach(source, mime);
-      if (sound) this.audioQueue?.attach(source, audioMime(sound));
+      if (mime !== null) this.videoQueue?.attach(source, mime);
+      if (soundMime !== null) this.audioQueue?.attach(source, soundMime);
       void this.play();
     }, { once: true });
     this.url = URL.createObjectURL(source);
@@ -302,7 +343,7 @@ export class MseEngine implements Engine {
     this.keyTimes = [];
     this.audioConfig = null;
     this.queuedConfig = null;
-    this.nextAudio = -1;
+    this.nextAudio = this.rawEnd = -1;
     this.firstUnitMs = null;
     this.needsKey = true;
     if (this.closed) this.player.removeAttribute("src");
@@ -334,7 +375,11 @@ export class MseEngine implements Engine {
   private flushAudio(): void {
     const first = this.audioBatch[0];
     if (!first) return;
-    this.audioQueue?.append(fragment((this.sequence += 1), first.decodeTime, this.audioBatch));
+    if (this.queuedConfig && this.asked?.mime === RAW_MP3) {
+      const goesOn = this.rawEnd === first.decodeTime;
+      this.audioQueue?.append(concat(this.audioBatch.map(({ data }) => data)), goesOn ? null : first.decodeTime / this.queuedConfig.sampleRate);
+      this.rawEnd = first.decodeTime + this.audioBatch.reduce((sum, { duration }) => sum + duration, 0);
+    } else this.audioQueue?.append(fragment((this.sequence += 1), first.decodeTime, this.audioBatch));
     this.audioBatch = [];
   }
 
@@ -344,7 +389,8 @@ export class MseEngine implements Engine {
     const nowMs = performance.now();
     const bufferedStart = buffered.start(buffered.length - 1);
     // The newest picture lasts until another comes, however long the buffer was told.
-    const bufferedEnd = Math.min(buffered.end(buffered.length - 1), Math.max(bufferedStart, this.newestS + this.durations.shortest));
+    const end = buffered.end(buffered.length - 1);
+    const bufferedEnd = this.isSoundAlone ? end : Math.min(end, Math.max(bufferedStart, this.newestS + this.durations.shortest));
     this.bufferMs = Math.max(0, (bufferedEnd - currentTime) * 1000);
     const starved = !paused && !seeking && readyState < HTMLMediaElement.HAVE_FUTURE_DATA;
     if (!seeking) {
@@ -356,15 +402,29 @@ export class MseEngine implements Engine {
         this.player.currentTime = order.seekTo;
       } else if (this.player.playbackRate !== order.rate) this.player.playbackRate = order.rate;
     }
+    if (this.isSoundAlone) this.listen(nowMs);
     if (nowMs - this.lastTrimMs > TRIM_EVERY_MS) {
       this.lastTrimMs = nowMs;
-      const point = trimPoint(this.keyTimes, currentTime - KEEP_SECONDS);
+      const before = currentTime - KEEP_SECONDS;
+      const point = this.isSoundAlone ? before : trimPoint(this.keyTimes, before);
       if (point !== null) {
         this.keyTimes = this.keyTimes.filter((time) => time >= point);
         this.videoQueue?.trim(point);
         this.audioQueue?.trim(point);
       }
     }
+  }
+
+  /** Sound alone is heard where the element's time goes on. */
+  private listen(nowMs: number): void {
+    const { currentTime } = this.player;
+    const stepS = currentTime - this.heardS;
+    this.heardS = currentTime;
+    if (stepS <= 0 || stepS > MAX_HEARD_STEP_S) return;
+    this.soundMs += stepS * 1000;
+    this.failures = 0;
+    this.behindMs = this.context.edge.behind(nowMs, currentTime * 1000);
+    this.context.shown(0);
   }
 
   private watchPictures(): void {
@@ -394,6 +454,10 @@ export class MseEngine implements Engine {
     this.context.delay.shown(nowMs, serverUs, barcode.captureUs, "picture");
     this.context.stages.captured(number, barcode.captureUs);
   }
+}
+
+function soundInit(config: AudioConfig, mime: string): Uint8Array<ArrayBuffer> {
+  return mime === RAW_MP3 ? new Uint8Array(0) : audioInit(config);
 }
 
 function sameBytes(a: AudioConfig, b: AudioConfig): boolean {

@@ -1,4 +1,5 @@
 /** HLS by the browser itself: Safari, on phones above all, where there is nothing to append to. */
+import { browserName } from "./lack";
 import type { Library, OpenLibrary } from "./library";
 
 export const HLS_TYPE = "application/vnd.apple.mpegurl";
@@ -13,6 +14,13 @@ export const openNative: OpenLibrary = (video, url, _wish, events): Library => {
   const failed = (): void => {
     const code = video.error?.code;
     if (code === MediaError.MEDIA_ERR_DECODE) events.trouble("lost", "the picture could not be decoded");
+    else if (code === MediaError.MEDIA_ERR_SRC_NOT_SUPPORTED) void refused();
+    else events.trouble("lost", null);
+  };
+  /** Browsers have one error for a playlist that is not there and for one that they do not play. */
+  const refused = async (): Promise<void> => {
+    const isThere = await fetch(url, { cache: "no-store" }).then((response) => response.ok, () => false);
+    if (isThere) events.trouble("unsupported", `${browserName(navigator.userAgent)} does not play this stream's playlist.`);
     else events.trouble("lost", null);
   };
   const begun = (): void => events.sound("sound");
@@ -50,6 +58,7 @@ export const openNative: OpenLibrary = (video, url, _wish, events): Library => {
       return start === null ? null : (start + mediaS * 1000) * 1000;
     },
     quality: () => null,
+    offersPictures: () => video.videoWidth > 0,
     // The browser chooses, and says nothing of it.
     choose: () => undefined,
     close: () => {

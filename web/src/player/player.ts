@@ -5,12 +5,14 @@ import type { Track } from "../media/ts";
 import { StageLedger } from "../stages/ledger";
 import { DelayMeter } from "./delay";
 import type { Engine, EngineContext, EngineStats } from "./engine";
+import { browserName, lackWords } from "./lack";
 import { MseEngine } from "./mse";
 import type { PlayerEvents, PlayerState, PlayerStats, Playing } from "./playing";
 import { LiveEdge } from "./policy";
 import { RateMeter } from "./rate";
 import { Source, type SourceState } from "./source";
 import { Splice } from "./splice";
+import { playsByPlaylist } from "./way";
 import { WebCodecsEngine } from "./webcodecs";
 
 export type EngineName = Engine["name"];
@@ -52,6 +54,9 @@ export class Player implements Playing {
   private muted = true;
   private volume = 1;
   private failed: EngineName[] = [];
+  /** Engines and the sound that they cannot play here, as far as it has come. */
+  private readonly deafTo = new Set<string>();
+  private isSoundAlone = false;
 
   /** `search` is the query whose token lets the viewer in: the page's own, or where a page has several streams, that of this one. */
   constructor(
@@ -66,8 +71,11 @@ export class Player implements Playing {
     return new Feed({
       tracks: (tracks) => {
         this.knownTracks = tracks;
-        this.current?.tracks(tracks);
+        const wasAlone = this.isSoundAlone;
+        this.isSoundAlone = isSoundAlone(tracks);
+        this.current?.tracks(tracks, this.isSoundAlone);
         this.events.tracks(tracks);
+        if (this.isSoundAlone !== wasAlone) this.events.soundAlone(this.isSoundAlone);
         this.judge(tracks);
       },
       videoConfig: (config) => this.current?.videoConfig(config),
@@ -76,8 +84,15 @@ export class Player implements Playing {
         this.edge.observe(performance.now(), unit.dtsUs / 1000);
         this.current?.video(unit);
       },
-      audio: (unit) => this.current?.audio(unit),
-    });
+      audio: (unit) => {
+        // Beside pictures sound says nothing of the edge: it may be sent earlier or later than they are.
+        if (this.isSoundAlone) {
+          if (unit.reset) this.edge.reset();
+          this.edge.observe(performance.now(), unit.ptsUs / 1000);
+        }
+        this.current?.audio(unit);
+      },
+    }, (track) => !this.deafTo.has(`${this.engine} ${track.codec}`));
   }
 
   /** A source whose bytes go into the feed that is its own by then. */
@@ -185,10 +200,11 @@ export class Player implements Playing {
     const bytes = this.bytesBefore + this.source.bytes;
     const none: EngineStats = {
       framesShown: 0, framesDecoded: 0, framesDropped: 0, behindLiveMs: null, bufferMs: null, width: 0, height: 0,
-      audio: "none",
+      audio: "none", soundMs: 0, soundLevel: null,
     };
     return {
       state: this.state,
+      soundAlone: this.isSoundAlone,
       ...(this.current?.stats() ?? none),
       delayMs: this.delay.summary(performance.now()),
       timeToFirstFrameMs: this.firstFrameMs,
@@ -215,20 +231,29 @@ export class Player implements Playing {
       shown: (settlingFrames) => this.shown(settlingFrames),
       rejoin: (reason) => this.source.rejoin(reason),
       unsupported: (why) => this.replaceEngine(why),
+      deaf: ({ codec }) => {
+        this.deafTo.add(`${this.engine} ${codec}`);
+        this.feed.chooseAgain();
+      },
       needsGesture: () => this.events.needsGesture(),
     };
-    const usable = (name: EngineName): boolean => !this.failed.includes(name) && (this.wanted ?? name) === name;
-    if (usable("webcodecs") && WebCodecsEngine.available()) this.current = new WebCodecsEngine(context);
-    else if (usable("mse") && MseEngine.available()) this.current = new MseEngine(context);
+    if (this.usable("webcodecs")) this.current = new WebCodecsEngine(context);
+    else if (this.usable("mse")) this.current = new MseEngine(context);
     else {
       this.current = null;
-      this.setState("unsupported", reason || "This browser has neither WebCodecs nor Media Source Extensions.");
+      const lacking = this.wanted === null ? "has neither WebCodecs nor Media Source Extensions" : "cannot be used for this way to watch";
+      this.setState("unsupported", reason || `${browserName(navigator.userAgent)} ${lacking}.`);
       return false;
     }
     this.current.sound(this.muted, this.volume);
-    this.current.tracks(this.knownTracks);
+    this.current.tracks(this.knownTracks, this.isSoundAlone);
     this.events.engine(this.current.element);
     return true;
+  }
+
+  private usable(name: EngineName): boolean {
+    if (this.failed.includes(name) || (this.wanted ?? name) !== name) return false;
+    return name === "webcodecs" ? WebCodecsEngine.available() : MseEngine.available();
   }
 
   private replaceEngine(why: string): void {
@@ -243,10 +268,18 @@ export class Player implements Playing {
   /** Says so where there is nothing that a browser could show; a later table may bring it. */
   private judge(tracks: readonly Track[]): void {
     if (!this.current) return;
-    const playable = tracks.some((t) => t.codec === "h264" || t.codec === "av1");
-    const names = tracks.map((t) => t.name).join(", ");
-    if (!playable) this.setState("unsupported", `The stream has no picture in H.264 or AV1 (it has: ${names || "nothing"}).`);
-    else if (this.state === "unsupported") this.setState("buffering", null);
+    const isPlayable = this.isSoundAlone || tracks.some((t) => t.codec === "h264" || t.codec === "av1");
+    if (isPlayable) {
+      if (this.state === "unsupported") this.setState("buffering", null);
+      return;
+    }
+    // Pictures that are played by their playlist are lacking here, and not in the browser.
+    const byPlaylist = playsByPlaylist(tracks, (type) => MseEngine.decodes(type));
+    const why = lackWords(tracks, byPlaylist ? "Glassline's own player" : browserName(navigator.userAgent)) + (byPlaylist ? " LL-HLS plays them." : "");
+    // Video elements play sound that WebCodecs do not decode.
+    const isSound = tracks.some((t) => t.kind === "audio") && !tracks.some((t) => t.kind === "video");
+    if (isSound && this.engine === "webcodecs" && this.usable("mse")) queueMicrotask(() => this.replaceEngine(why));
+    else this.setState("unsupported", why);
   }
 
   private connected(reason: string | null): void {
@@ -255,6 +288,7 @@ export class Player implements Playing {
     this.connections += 1;
     this.reconnectReason = reason;
     this.shownSinceConnect = false;
+    this.deafTo.clear();
     this.feed.restart();
     this.edge.reset();
     this.stages.restart();
@@ -287,4 +321,9 @@ export class Player implements Playing {
     this.detail = detail;
     this.events.state(state, detail);
   }
+}
+
+/** Whether there is sound that can be played, and no picture to wait for. */
+export function isSoundAlone(tracks: readonly Track[]): boolean {
+  return !tracks.some((t) => t.kind === "video") && tracks.some((t) => t.kind === "audio" && t.codec !== "unsupported");
 }

@@ -26,6 +26,12 @@ export interface PlayerStats {
   width: number;
   height: number;
   audio: string;
+  /** There is sound and no picture: the figures of pictures say nothing. */
+  soundAlone: boolean;
+  /** How much sound has gone out, in ms; where it is muted, how much has been decoded or passed by. */
+  soundMs: number;
+  /** Root mean square of the sound, 1 is full scale; null where it is not measured. */
+  soundLevel: number | null;
   bytes: number;
   continuityErrors: number;
   reconnects: number;
@@ -46,6 +52,8 @@ export interface PlayerEvents {
   /** The element with the picture, anew with each engine; it goes into the page. */
   engine(element: HTMLElement): void;
   tracks(tracks: readonly Track[]): void;
+  /** The stream is of sound alone from now on, or has pictures again. */
+  soundAlone(isAlone: boolean): void;
   needsGesture(): void;
   /** Another rendition is played from now on; or, with a reason, the one that was asked for cannot be. */
   rendition(name: string, failed: string | null): void;

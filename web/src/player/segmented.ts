@@ -7,6 +7,7 @@ import { BarcodeReader } from "./barcode_reader";
 import { CaptureLine } from "./capture_line";
 import { DelayMeter } from "./delay";
 import { Follower, Patience, jump, standing } from "./follow";
+import { codecName, namesPictures } from "./lack";
 import type { Library, LibraryEvents, OpenLibrary, Trouble } from "./library";
 import { nativeHls, openNative } from "./native_hls";
 import type { PlayerEvents, PlayerState, PlayerStats, Playing, Timeline } from "./playing";
@@ -27,8 +28,15 @@ const NUDGE_BUFFER_S = 0.1;
 const NUDGE_S = 0.02;
 /** A library is beginning for so long. */
 const SETTLE_MS = 4000;
+/** A look at the element does not come so late: what is more is a jump. */
+const MAX_HEARD_STEP_S = 0.5;
+/** So often it is looked whether a stream of sound alone has pictures by now. */
+const LOOK_EVERY_MS = 3000;
 /** How long playing waits for the server's clock, which tells where live is. */
 const CLOCK_PATIENCE_MS = 1500;
+
+/** What a server answers for a playlist of a stream of which it packages nothing. */
+const NOT_ACCEPTABLE = 406;
 
 export type SegmentedWay = "hls" | "dash";
 
@@ -71,6 +79,14 @@ export class SegmentedPlayer implements Playing, Timeline {
   private wantsPause = false;
   private muted = true;
   private audio = "";
+  /** What is played has sound and no picture, as far as the element says; null before it does. */
+  private isSoundAlone: boolean | null = null;
+  private readonly soundLine = new CaptureLine();
+  /** When it was looked last whether pictures have come. */
+  private lookedMs = 0;
+  /** Where playback was at the last look, in seconds. */
+  private heardS = 0;
+  private soundMs = 0;
   private tries = 0;
   private reconnects = 0;
   private reconnectReason: string | null = null;
@@ -220,6 +236,9 @@ export class SegmentedPlayer implements Playing, Timeline {
       width: this.video.videoWidth,
       height: this.video.videoHeight,
       audio: this.audio === "" ? "none" : `${soundName(this.audio)}, ${this.muted ? "muted" : "on"}`,
+      soundAlone: this.isSoundAlone === true,
+      soundMs: this.soundMs,
+      soundLevel: null,
       bytes: this.received ?? 0,
       continuityErrors: 0,
       reconnects: this.reconnects,
@@ -243,7 +262,7 @@ export class SegmentedPlayer implements Playing, Timeline {
       this.open = await opener(this.options.way);
       this.native = this.open === openNative;
       if (this.stopped) return;
-      if (!this.native) this.tap = new AppendTap(this.line, this.stages);
+      if (!this.native) this.tap = new AppendTap(this.line, this.soundLine, this.stages);
       await this.clock.known(CLOCK_PATIENCE_MS);
       this.openLibrary();
     } catch {
@@ -289,6 +308,7 @@ export class SegmentedPlayer implements Playing, Timeline {
     library.close();
     this.video.pause();
     this.line.clear();
+    this.soundLine.clear();
     this.stages.restart();
     this.follower.restart();
   }
@@ -326,6 +346,12 @@ export class SegmentedPlayer implements Playing, Timeline {
       const refused = refusal(response.status);
       if (refused !== null) {
         this.setState("refused", refused);
+        this.reopen(REFUSED_MS);
+        return;
+      }
+      if (response.status === NOT_ACCEPTABLE) {
+        // The server carries it and packages nothing of it: what comes later may be something else.
+        this.setState("unsupported", "Nothing of this stream can be played by a playlist.");
         this.reopen(REFUSED_MS);
         return;
       }
@@ -377,6 +403,7 @@ export class SegmentedPlayer implements Playing, Timeline {
     if (!library) return;
     const nowMs = performance.now();
     const runMs = this.running.at(nowMs);
+    this.listen(nowMs);
     if (runMs - this.openedMs < SETTLE_MS) this.notMissed = video.getVideoPlaybackQuality().droppedVideoFrames;
     if (document.hidden) {
       // Nobody is shown pictures there, and none is missed.
@@ -418,10 +445,51 @@ export class SegmentedPlayer implements Playing, Timeline {
         // While it begins, buffers are still filling: that says nothing of the network.
         if (runMs - this.openedMs > SETTLE_MS) this.patience.stalled(nowMs);
         // The sound may go on over a hole in the pictures, and the decoder does not find its way behind it alone.
-        if (this.bufferS() > NUDGE_BUFFER_S) this.video.currentTime += NUDGE_S;
+        // Sound alone has no such hole, and a jump only holds it up further.
+        if (this.bufferS() > NUDGE_BUFFER_S && this.isSoundAlone !== true) this.video.currentTime += NUDGE_S;
       }
       this.setState("stalled", null);
     } else if (silenceMs <= STALL_MS) this.setState("playing", null);
+  }
+
+  /** Sound alone brings no picture that could be watched: its time goes on. */
+  private listen(nowMs: number): void {
+    const { readyState, videoWidth, currentTime } = this.video;
+    if (readyState < HTMLMediaElement.HAVE_CURRENT_DATA) return;
+    const isAlone = videoWidth === 0;
+    if (isAlone !== (this.isSoundAlone ?? false)) this.events.soundAlone(isAlone);
+    this.isSoundAlone = isAlone;
+    const stepS = currentTime - this.heardS;
+    this.heardS = currentTime;
+    if (isAlone && nowMs - this.lookedMs > LOOK_EVERY_MS && this.library?.offersPictures() === false) {
+      this.lookedMs = nowMs;
+      void this.lookForPictures(this.library);
+    }
+    if (!isAlone || stepS <= 0) return;
+    if (stepS < MAX_HEARD_STEP_S) this.soundMs += stepS * 1000;
+    this.began(nowMs);
+    const serverUs = this.clock.nowUs(nowMs);
+    const cameUs = this.soundLine.at(currentTime) ?? this.library?.captureUs(currentTime) ?? null;
+    if (serverUs !== null && cameUs !== null) this.delay.shown(nowMs, serverUs, cameUs, "playlist");
+  }
+
+  /** What is opened has none, and no library looks for more by itself. */
+  private async lookForPictures(library: Library): Promise<void> {
+    try {
+      const response = await fetch(this.options.path(this.opened), { cache: "no-store" });
+      const has = response.ok && namesPictures(await response.text());
+      if (has && this.library === library && !this.stopped) this.reopen(0);
+    } catch {
+      // It is looked for again.
+    }
+  }
+
+  /** Something of this opening was shown or heard. */
+  private began(nowMs: number): void {
+    this.firstFrameMs ??= nowMs - this.startedMs;
+    this.lastPictureMs = this.running.at(nowMs);
+    this.shownSinceOpen = true;
+    this.tries = 0;
   }
 
   private watchPictures(): void {
@@ -434,10 +502,7 @@ export class SegmentedPlayer implements Playing, Timeline {
   private picture(mediaS: number, shownMs: number): void {
     if (!this.library) return;
     const nowMs = performance.now();
-    this.firstFrameMs ??= nowMs - this.startedMs;
-    this.lastPictureMs = this.running.at(nowMs);
-    this.shownSinceOpen = true;
-    this.tries = 0;
+    this.began(nowMs);
     this.stages.shown(this.line.numberAt(mediaS) ?? -1, NaN, shownMs);
     const serverUs = this.clock.nowUs(shownMs);
     if (serverUs === null) return;
@@ -473,7 +538,6 @@ async function opener(way: SegmentedWay): Promise<OpenLibrary> {
 
 /** What people call the sound with this codec string. */
 export function soundName(codecs: string): string {
-  if (/opus/i.test(codecs)) return "Opus";
-  if (/mp4a\.40/i.test(codecs)) return "AAC";
-  return "Sound";
+  const [, codec] = /(opus|mp4a[.\w]*|mp3|ac-3|ec-3)/i.exec(codecs) ?? [];
+  return codec ? codecName(codec) : "Sound";
 }

@@ -1,12 +1,15 @@
 /** Engine for secure contexts: VideoDecoder → canvas, each picture as soon as it is decoded. */
+import type { AudioConfig } from "../media/audio";
 import type { AudioUnit, VideoConfig, VideoUnit } from "../media/feed";
 import type { Track } from "../media/ts";
 import { AudioSink } from "./audio_sink";
 import { BarcodeReader } from "./barcode_reader";
 import type { Engine, EngineContext, EngineStats } from "./engine";
+import { browserName, pictureLack } from "./lack";
 import { PictureNotes } from "./notes";
 import { type Waiting, admit, choose } from "./policy";
 import { Refresh } from "./refresh";
+import { SoundDecoder, decodesSound, levelOf } from "./sound_decoder";
 
 const MAX_WAITING = 12;
 const MAX_FAILURES = 3;
@@ -29,6 +32,14 @@ export class WebCodecsEngine implements Engine {
   private scheduled = false;
   private sink: AudioSink | null = null;
   private audioTrack: Track | null = null;
+  /** What the browser was asked last whether it decodes it. */
+  private askedSound: AudioConfig | null = null;
+  private isSoundAlone = false;
+  /** Decodes sound that is alone and muted, so that the page shows that there is some. */
+  private preview: SoundDecoder | null = null;
+  private previewed = { ms: 0, level: 0 };
+  /** What earlier sinks have played. */
+  private soundBeforeMs = 0;
   private muted = true;
   private volume = 1;
   private failures = 0;
@@ -45,24 +56,33 @@ export class WebCodecsEngine implements Engine {
 
   /** Whether this page may use WebCodecs at all. */
   static available(): boolean {
-    return window.isSecureContext && typeof VideoDecoder === "function" && typeof EncodedVideoChunk === "function";
+    const has = window.isSecureContext && typeof VideoDecoder === "function" && typeof EncodedVideoChunk === "function";
+    return has && !endsAtSound(navigator.userAgent);
   }
 
-  tracks(tracks: readonly Track[]): void {
+  tracks(tracks: readonly Track[], isSoundAlone: boolean): void {
     this.audioTrack = tracks.find((t) => t.kind === "audio" && t.codec !== "unsupported") ?? null;
+    if (!this.audioTrack) this.closeSound();
+    if (isSoundAlone && !this.isSoundAlone) {
+      this.closeDecoder();
+      this.discard(this.waiting.length);
+      this.config = null;
+    }
+    this.isSoundAlone = isSoundAlone;
+    if (!isSoundAlone) this.closePreview();
   }
 
   videoConfig(config: VideoConfig): void {
     this.config = config;
     this.retireDecoder();
-    if (config.codec === "av1") this.askForDecoder(config.parameters.codecString);
+    this.askForDecoder(config.parameters.codecString);
   }
 
-  /** Not every browser decodes AV1, and what it does not decode brings no error that says so. */
+  /** Not every browser decodes every profile, and what it does not decode brings no error that says so, or a late one. */
   private askForDecoder(codec: string): void {
     VideoDecoder.isConfigSupported({ codec }).then(
       ({ supported }) => {
-        if (!supported && !this.closed) this.context.unsupported(`this browser does not decode ${codec}`);
+        if (!supported && !this.closed) this.context.unsupported(pictureLack(codec, browserName(navigator.userAgent)));
       },
       () => undefined,
     );
@@ -97,13 +117,61 @@ export class WebCodecsEngine implements Engine {
   }
 
   audio(unit: AudioUnit): void {
-    if (this.muted || this.closed) return;
-    if (this.sink && this.sink.config !== unit.config && !sameSound(this.sink, unit)) {
-      this.sink.close();
-      this.sink = null;
+    if (this.closed) return;
+    this.askForSound(unit.config);
+    if (this.muted) {
+      if (this.isSoundAlone) this.listen(unit);
+      return;
     }
-    this.sink ??= new AudioSink(unit.config, this.volume);
+    if (this.sink && this.sink.config !== unit.config && !sameSound(this.sink.config, unit.config)) this.closeSound();
+    this.sink ??= new AudioSink(unit.config, this.volume, {
+      heard: (ptsUs) => this.heard(ptsUs),
+      needsGesture: () => this.context.needsGesture(),
+    });
     this.sink.push(unit);
+  }
+
+  /** Not every browser decodes every sound, and of what is muted that would show late. */
+  private askForSound(config: AudioConfig): void {
+    if (config === this.askedSound) return;
+    this.askedSound = config;
+    void decodesSound(config).then((decodes) => {
+      if (!decodes && !this.closed && this.askedSound === config) this.context.deaf(config);
+    });
+  }
+
+  /** Decodes sound that is alone and muted. */
+  private listen(unit: AudioUnit): void {
+    if (this.preview && !sameSound(this.preview.config, unit.config)) this.closePreview();
+    this.preview ??= new SoundDecoder(
+      unit.config,
+      (planes, ptsUs) => {
+        this.previewed.ms += ((planes[0]?.length ?? 0) / unit.config.sampleRate) * 1000;
+        this.previewed.level = levelOf(planes);
+        this.heard(ptsUs);
+      },
+      () => this.closePreview(),
+    );
+    this.preview.push(unit);
+  }
+
+  private heard(ptsUs: number): void {
+    if (!this.isSoundAlone || this.closed) return;
+    this.failures = 0;
+    this.behindMs = this.context.edge.behind(performance.now(), ptsUs / 1000);
+    this.context.shown(0);
+  }
+
+  private closePreview(): void {
+    this.preview?.close();
+    this.preview = null;
+    this.previewed.level = 0;
+  }
+
+  private closeSound(): void {
+    this.soundBeforeMs += this.sink?.playedMs ?? 0;
+    this.sink?.close();
+    this.sink = null;
   }
 
   endOfChunk(): void {
@@ -117,38 +185,45 @@ export class WebCodecsEngine implements Engine {
   sound(muted: boolean, volume: number): void {
     this.muted = muted;
     this.volume = volume;
-    if (muted) {
-      this.sink?.close();
-      this.sink = null;
-    } else if (this.sink) this.sink.volume = volume;
+    if (muted) this.closeSound();
+    else {
+      this.closePreview();
+      if (this.sink) this.sink.volume = volume;
+    }
   }
 
   resume(): void {
     // Pictures need no leave to be drawn.
+    this.sink?.resume();
   }
 
   stats(): EngineStats {
     const oldest = this.waiting[0];
     const newest = this.waiting.at(-1);
     const sink = this.sink;
+    const buffered = oldest && newest ? (newest.ptsUs - oldest.ptsUs) / 1000 : 0;
+    const hasPicture = this.counts.shown > 0 && !this.isSoundAlone;
     const sound = this.muted ? "muted" : sink?.failure ?? (sink ? `${Math.round(sink.fillMs ?? 0)} ms buffered` : "off");
     return {
       framesShown: this.counts.shown,
       framesDecoded: this.counts.decoded,
       framesDropped: this.counts.dropped,
       behindLiveMs: this.behindMs,
-      bufferMs: oldest && newest ? (newest.ptsUs - oldest.ptsUs) / 1000 : 0,
+      bufferMs: this.isSoundAlone ? (sink?.fillMs ?? 0) : buffered,
       // An empty canvas has a size of its own.
-      width: this.counts.shown > 0 ? this.element.width : 0,
-      height: this.counts.shown > 0 ? this.element.height : 0,
-      audio: this.audioTrack ? `${this.audioTrack.name}, ${sound}` : "none",
+      width: hasPicture ? this.element.width : 0,
+      height: hasPicture ? this.element.height : 0,
+      audio: this.audioTrack ? `${this.askedSound?.name ?? this.audioTrack.name}, ${sound}` : "none",
+      soundMs: this.soundBeforeMs + (sink?.playedMs ?? 0) + this.previewed.ms,
+      soundLevel: sink ? sink.level : this.preview ? this.previewed.level : null,
     };
   }
 
   close(): void {
     this.closed = true;
     this.closeDecoder();
-    this.sink?.close();
+    this.closeSound();
+    this.closePreview();
     for (const { frame } of this.waiting) frame.close();
     this.waiting = [];
   }
@@ -281,7 +356,14 @@ export class WebCodecsEngine implements Engine {
   }
 }
 
-function sameSound(sink: AudioSink, unit: AudioUnit): boolean {
-  const { codecString, sampleRate, channels } = sink.config;
-  return codecString === unit.config.codecString && sampleRate === unit.config.sampleRate && channels === unit.config.channels;
+function sameSound(one: AudioConfig, other: AudioConfig): boolean {
+  return one.codecString === other.codecString && one.sampleRate === other.sampleRate && one.channels === other.channels;
+}
+
+/**
+ * Whether the browser ends the page when it decodes sound by WebCodecs, as WebKit 2.50 for GTK does. Without a graphics
+ * processor it draws few pictures a second so, too, and its media element does better.
+ */
+export function endsAtSound(agent: string): boolean {
+  return /Linux.*AppleWebKit/.test(agent) && !/Chrom|Android/.test(agent);
 }

@@ -90,6 +90,16 @@ export class TsBuilder {
     return concat([fillSections(this.packets(0, [pat])), this.map(audio, layout)]);
   }
 
+  /** PAT, and a PMT with these streams: their types, PIDs and descriptors. */
+  program(streams: readonly (readonly [type: number, pid: number, descriptors?: readonly number[]])[], layout: Partial<Layout> = {}): Uint8Array {
+    const { pmt, version, program } = { ...LAYOUT, ...layout };
+    const rows = streams.flatMap(([type, pid, own = []]) => [type, 0xe0 | (pid >> 8), pid & 255, 0xf0, own.length, ...own]);
+    const clock = streams[0]?.[1] ?? 0x1fff;
+    const body = [0xe0 | (clock >> 8), clock & 255, 0xf0, 0, ...rows];
+    const pat = fillSections(this.packets(0, [association(version, [[program, pmt]])]));
+    return concat([pat, fillSections(this.packets(pmt, [section(2, program, version, body)]))]);
+  }
+
   /** The PMT alone. */
   map(audio: "opus" | "aac" | null, layout: Partial<Layout> = {}): Uint8Array {
     const { video, sound, pmt, version, program, codec } = { ...LAYOUT, ...layout };

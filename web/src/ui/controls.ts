@@ -83,7 +83,7 @@ export class Controls {
     this.hasSound = sounds.some((t) => t.codec !== "unsupported");
     const unsupported = sounds.find((t) => t.codec === "unsupported");
     this.mute.disabled = !this.hasSound;
-    this.mute.title = this.hasSound ? "" : unsupported ? `Browsers cannot play ${unsupported.name} sound` : "The stream has no sound";
+    this.mute.title = this.hasSound ? "" : unsupported ? `This browser does not play ${unsupported.name} sound` : "The stream has no sound";
     this.showSound();
   }
 
@@ -135,7 +135,8 @@ export class Controls {
     this.actions.quality(this.quality.value);
   }
 
-  private toggleSound(): void {
+  /** As the button does. */
+  toggleSound(): void {
     if (!this.hasSound) return;
     this.muted = !this.muted;
     if (!this.muted && this.volume === 0) this.volume = 1;

@@ -64,8 +64,10 @@ describe("the pages' words", () => {
   });
 
   it("say what the player waits for", () => {
-    expect(stateText("waiting", "demo", null)).toMatch(/^Waiting for demo to start\. There is no stream/);
-    expect(stateText("playing", "demo", null)).toBe("");
+    const url = "http://host/live/demo.ts";
+    expect(stateText("waiting", "demo", null, url)).toMatch(/^Waiting for demo to start\. There is no stream/);
+    expect(stateText("playing", "demo", null, url)).toBe("");
+    expect(stateText("unsupported", "demo", "The sound is AC-3.", url)).toBe(`The sound is AC-3. Open it in VLC or another player: ${url}`);
   });
 
   it("draw the newest value at the right edge", () => {

@@ -3,6 +3,7 @@ import {
   access, carriedMux, crewContact, figuresPath, isLadder, type LadderInfo, livePath, type Mux, overview, playlistPath, relayStages, reportStages,
   streamInfo, type StreamInfo, watchPath,
 } from "../api";
+import { mayPlaySound } from "../player/autoplay";
 import { MseEngine } from "../player/mse";
 import { nativeHls } from "../player/native_hls";
 import { Player } from "../player/player";
@@ -18,6 +19,7 @@ import { brand } from "./dashboard";
 import { contactLine, copyLine, element, setText } from "./dom";
 import { DELAY_SOURCES, Figures } from "./figures";
 import { age, bytes, delayed, milliseconds } from "./format";
+import { SoundView } from "./sound_view";
 import { StageBar } from "./stage_bar";
 
 const STATUS_MS = 250;
@@ -60,12 +62,21 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   let ladder: LadderInfo | null = null;
   const start = element("button", { type: "button", class: "start", hidden: true }, "Play");
   const delay = element("button", { type: "button", class: "delay", title: "" });
-  const screen = element("div", { class: "screen" }, picture, message, settling, hint, info, start);
+  const soundView = new SoundView(name, () => {
+    const { timeline } = player;
+    if (timeline && !heard.muted) {
+      timeline.pause(!timeline.paused);
+      return;
+    }
+    controls.toggleSound();
+    if (timeline?.paused) timeline.pause(false);
+  });
+  const screen = element("div", { class: "screen" }, picture, soundView.element, message, settling, hint, info, start);
   const stage = element("div", { class: "stage", tabindex: "-1" }, screen);
 
   const events: PlayerEvents = {
     state: (state, detail) => {
-      const text = stateText(state, name, detail);
+      const text = stateText(state, name, detail, location.origin + livePath(name, location.search));
       message.hidden = text === "";
       setText(said, text);
       stage.dataset["state"] = state;
@@ -82,6 +93,16 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
       // What the viewer has chosen stays, and is told why it cannot be.
       const isChosen = choice.way !== "direct" || choice.engine !== null;
       if (!isChosen && playsByPlaylist(tracks, (type) => MseEngine.decodes(type))) queueMicrotask(() => take({ ...choice, way: "hls" }));
+    },
+    soundAlone: (isAlone) => {
+      stage.dataset["sound"] = isAlone ? "alone" : "";
+      setText(start, isAlone ? "Play sound" : "Play");
+      // Sound is all that there is: it is heard at once where the browser lets it be.
+      if (isAlone && heard.muted && !hasChosenSound) {
+        void mayPlaySound().then((may) => {
+          if (may && heard.muted && !hasChosenSound && stage.dataset["sound"] === "alone") controls.toggleSound();
+        });
+      }
     },
     needsGesture: () => {
       start.hidden = false;
@@ -117,6 +138,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   let player = begin();
   /** How loud the viewer wants it, for the next player too. */
   let heard = { muted: true, volume: 1 };
+  let hasChosenSound = false;
   /** Another way to watch: the page's address is its own from now on. */
   const choose = (chosen: Choice): void => {
     window.history.replaceState(null, "", location.pathname + searchOf(location.search, chosen));
@@ -125,6 +147,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   /** Another way to watch, from now on. */
   const take = (chosen: Choice): void => {
     player.stop();
+    stage.dataset["sound"] = "";
     choice = chosen;
     message.hidden = true;
     start.hidden = true;
@@ -143,6 +166,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   const controls = new Controls(stage, delay, {
     sound: (muted, volume) => {
       heard = { muted, volume };
+      hasChosenSound = true;
       player.sound(muted, volume);
     },
     info: () => {
@@ -204,6 +228,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
     controls.showTime();
     figuresPanel.show(stats);
     settling.hidden = stats.state !== "playing" || stats.settlingFrames === 0;
+    if (stats.soundAlone) soundView.show(stats, heard.muted || player.timeline?.paused === true);
     if (!info.hidden) fillInfo(info, player.engine, stats, serverAge);
   };
   const statusTimer = window.setInterval(status, STATUS_MS);
@@ -225,6 +250,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   /** Another rendition is played: the page is its own from now on. */
   const renamed = (played: string): void => {
     name = played;
+    soundView.named(name);
     document.title = `${name} · Glassline`;
     setText(heading, name);
     figures.href = figuresPath(name);
@@ -324,7 +350,7 @@ function ladderOf({ group, renditions }: StreamInfo): LadderInfo | null {
 }
 
 /** What the viewer is told in each state; empty while all is well. */
-export function stateText(state: PlayerState, name: string, detail: string | null): string {
+export function stateText(state: PlayerState, name: string, detail: string | null, address: string): string {
   switch (state) {
     case "connecting":
     case "buffering":
@@ -338,7 +364,7 @@ export function stateText(state: PlayerState, name: string, detail: string | nul
     case "refused":
       return detail ?? "You are not let in. Ask for a link.";
     case "unsupported":
-      return `${detail ?? "This browser cannot play the stream."} The addresses below work in VLC and other players.`;
+      return `${detail ?? "This browser cannot play the stream."} Open it in VLC or another player: ${address}`;
     case "playing":
     case "paused":
       return "";

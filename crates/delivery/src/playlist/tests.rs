@@ -188,6 +188,22 @@ fn a_version_that_joins_another_is_cut_and_numbered_like_it() {
 }
 
 #[test]
+fn pictures_with_mp3_are_offered_without_it_too() {
+    // Chromium and Firefox decode MP3, and not in MP4: without that choice they would play nothing.
+    let tracks = vec![stream(VIDEO, 0x1b, &[]), stream(SOUND, 0x03, &[])];
+    let mut checked = Checked::new(Settings::default(), &program(tracks));
+    for index in 0..200i64 {
+        checked.push(VIDEO, &picture(index % 50 == 0, 60, index * PICTURE));
+        checked.push(SOUND, &mpeg_audio(3, index * PICTURE));
+    }
+    let variants = [Variant::alone(checked.packager.presentation())];
+    let text = hls::multivariant(&variants, &Carried::default()).unwrap();
+    assert_eq!(text.matches("#EXT-X-STREAM-INF").count(), 2, "{text}");
+    assert!(text.contains("mp4a.6") && text.contains(",SCORE=2,AUDIO=\"audio\"\n"), "{text}");
+    assert!(text.contains(",SCORE=1\n"), "{text}");
+}
+
+#[test]
 fn a_ladder_is_variants_of_one_playlist_and_representations_of_one_set() {
     let (first, second) = ladder();
     let variants = [

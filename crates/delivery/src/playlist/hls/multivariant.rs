@@ -56,7 +56,7 @@ pub fn multivariant(variants: &[Variant<'_>], carried: &Carried) -> Option<Strin
 struct Group<'a> {
     id: String,
     sounds: Vec<&'a Rendition>,
-    /// All browsers decode it.
+    /// All browsers decode it in MP4.
     is_common: bool,
 }
 
@@ -73,7 +73,8 @@ fn groups_of<'a>(sounds: &[&'a Rendition]) -> Vec<Group<'a>> {
             None => groups.push((family, vec![sound])),
         }
     }
-    let is_common = |family: &str| !matches!(family, "ac-3" | "ec-3");
+    // MP3 is decoded everywhere, and in MP4 by few.
+    let is_common = |family: &str| !matches!(family, "ac-3" | "ec-3" | "mp4a.6B" | "mp4a.69");
     groups.sort_by_key(|(family, _)| !is_common(family));
     let id = |number: u32| if number == 1 { "audio".to_owned() } else { format!("audio-{number}") };
     let numbered = groups.into_iter().zip(1u32..);
