@@ -164,6 +164,22 @@ fn an_encoder_s_datagrams_bear_the_dscp_of_their_address() {
 }
 
 #[test]
+fn an_encoder_s_connection_to_a_server_bears_the_dscp_of_its_address() {
+    let test = "an_encoder_s_connection_to_a_server_bears_the_dscp_of_its_address";
+    let Some(packets) = packets(test) else { return };
+    let server = serve(&[]);
+    let url = server.url("/live/pushed.ts?dscp=34&takeover=1");
+    let _encoder = Running::start(Command::new(GLASSLINE).args(["encode", "test:64x64@25", &url]));
+    until("the stream", || server.count("pushed", "bytes_in") > 0);
+    let to = server.address().port();
+    let _ = packets.take();
+    // Other tests ask this server for nothing, and this test on connections of its own, which bear none.
+    until("a packet with it", || {
+        packets.take().into_iter().any(|header| header.to == to && header.dscp == 34)
+    });
+}
+
+#[test]
 fn both_ends_of_a_link_have_a_dscp_of_their_own_beside_its_congestion_bits() {
     let test = "both_ends_of_a_link_have_a_dscp_of_their_own_beside_its_congestion_bits";
     let Some(packets) = packets(test) else { return };
@@ -237,6 +253,7 @@ fn what_is_no_dscp_is_refused_with_its_place_and_the_range() {
         &["send", "test:64x64@25", "link://127.0.0.1:9", "--insecure", "--dscp", "64"],
         &["receive", "link://127.0.0.1:0", "null:", "--insecure", "--dscp", "64"],
         &["encode", "test:64x64@25", "udp://127.0.0.1:9?dscp=64"],
+        &["encode", "test:64x64@25", "http://127.0.0.1:9/live/a.ts?dscp=64"],
     ] {
         let outcome = glassline(command);
         assert_eq!(outcome.status, Some(2), "{command:?}: {}", outcome.stderr);

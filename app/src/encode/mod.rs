@@ -72,7 +72,7 @@ pub(crate) struct Args {
     options: EncodeOptions,
     /// Where the stream goes: FILE.ts, FILE.mp4 or FILE.ivf (overwritten), - (standard output), udp://HOST:PORT or
     /// rtp://HOST:PORT (also multicast; options: ?ttl=N&interface=NAME&source=ADDRESS&packets=N&dscp=N),
-    /// http://HOST[:PORT]/live/NAME.ts or https://…, link://HOST:PORT (a link over a bad network, or over several at
+    /// http://HOST[:PORT]/live/NAME.ts or https://… (options: ?dscp=N&flow_label=true), link://HOST:PORT (a link over a bad network, or over several at
     /// once: --key, --path), null: (nowhere). Several outputs get the same stream, and one
     /// that is slow or fails does not delay the others
     #[arg(value_name = "OUTPUT", required = true)]

@@ -11,6 +11,7 @@
 mod datagrams;
 mod error;
 mod file;
+mod marked;
 mod network;
 mod outputs;
 mod push;

@@ -3,11 +3,13 @@
 //! What the socket takes leaves at once, on the encoder's thread; the rest, the server's answers and new attempts are the
 //! network thread's. A name's resolution, connecting and handshakes take their time: each attempt has a thread for it.
 
+use super::marked;
 use super::network::{Endpoint, Network, Registration};
 use super::{
     Credentials, Demand, Error, Liveness, Output, Packets, Result, State, StatusHandle, TargetError,
 };
 use glassline_delivery::http1::Url;
+use glassline_delivery::policy::HeaderMarks;
 use glassline_delivery::push::{Event, Loss, Output as Action, Policy, Pusher, Taken};
 use glassline_io::client::{self, Refused, Wire};
 use glassline_io::clock::Clock;
@@ -38,6 +40,8 @@ struct Line {
     status: StatusHandle,
     /// Where TLS is spoken.
     connector: Option<Connector>,
+    /// What its packets bear for routers, from the connection's handshake on.
+    marks: HeaderMarks,
 }
 
 struct Shared {
@@ -57,7 +61,9 @@ impl PushOutput {
     ) -> Result<PushOutput> {
         let registration = network.register();
         let wrong = |error| TargetError::Url { text: url.to_owned(), error };
-        let url: Url = url.parse().map_err(wrong)?;
+        let split = marked::split(url);
+        let (plain, marks) = split.map_err(|what| TargetError::Marks { text: url.to_owned(), what })?;
+        let url: Url = plain.parse().map_err(wrong)?;
         let connector = credentials.connector.clone().filter(|_| url.tls());
         let policy = if liveness.live { Policy::LIVE } else { Policy::FILE };
         let seed = Clock::new().utc().as_nanos() ^ u64::from(std::process::id()) << 32;
@@ -66,7 +72,7 @@ impl PushOutput {
         let shared = Mutex::new(Shared { pusher, wire: None, buffer: vec![0; READ_BYTES_MIN] });
         status.set(State::Connecting);
         let changed = Condvar::new();
-        let line = Arc::new(Line { shared, changed, registration, liveness, status, connector });
+        let line = Arc::new(Line { shared, changed, registration, liveness, status, connector, marks });
         line.registration.serve(&line);
         Ok(PushOutput(line))
     }
@@ -207,12 +213,23 @@ impl Line {
         }
     }
 
+    /// Has the connection's packets bear what routers go by. Without that they are delivered as others.
+    fn mark(&self, wire: &Wire) {
+        let HeaderMarks { dscp, flow_label } = self.marks;
+        let of_dscp = dscp.map(|dscp| wire.socket().set_dscp(dscp));
+        let of_label = flow_label.map(|has_label| wire.socket().set_flow_label(has_label));
+        if let Some(error) = [of_dscp, of_label].into_iter().flatten().find_map(Result::err) {
+            tracing::warn!("{}: its packets cannot be marked for routers: {error}", self.status.name());
+        }
+    }
+
     /// Connects on a thread of its own.
     fn connect(self: &Arc<Self>, shared: &mut Shared, host: String, port: u16) {
         let line = Arc::clone(self);
         let connecting = thread::Builder::new().name("connect".to_owned()).spawn(move || {
             let connected = client::connect(&host, port, line.connector.as_ref(), CONNECT_TIMEOUT);
             let ready = connected.and_then(|wire| {
+                line.mark(&wire);
                 let limited = wire.socket().limit_unsent(UNSENT_MAX_BYTES);
                 limited.and_then(|()| line.registration.watch(wire.socket())).map_err(Refused::plain)?;
                 Ok(wire)

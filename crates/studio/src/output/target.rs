@@ -1,5 +1,6 @@
 //! Where a stream goes, by its name.
 
+use super::marked;
 use glassline_delivery::http1::{Url, UrlError, split_port};
 use glassline_delivery::output::{Destination, DestinationError};
 use std::fmt;
@@ -73,6 +74,14 @@ pub enum TargetError {
         text: String,
         /// Why.
         error: UrlError,
+    },
+    /// No marks for routers.
+    #[error("{text:?}: {what}")]
+    Marks {
+        /// What was given.
+        text: String,
+        /// What is wrong.
+        what: &'static str,
     },
     /// A file's name that renditions cannot be added to.
     #[error("{0} is no UTF-8")]
@@ -231,6 +240,7 @@ fn server(text: &str) -> Result<Target, TargetError> {
     if url.target() == "/" || text.contains('#') {
         return Err(TargetError::NoStream(without_secrets(text)));
     }
+    marked::split(text).map_err(|what| TargetError::Marks { text: without_secrets(text), what })?;
     Ok(Target::Http(text.to_owned()))
 }
 
