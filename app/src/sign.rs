@@ -68,10 +68,9 @@ enum Signed {
 fn signed_by(url: &str) -> Option<Signed> {
     let path = plain_path(url.split_once('?').map_or(url, |(path, _)| path));
     let (before, last) = path.rsplit_once('/')?;
-    if before.ends_with("/event") {
-        return StreamName::parse(last).map(Signed::Event);
-    }
-    stream_of(before, last).map(Signed::Stream)
+    // A stream may be called "event".
+    let event = || StreamName::parse(last).filter(|_| before.ends_with("/event")).map(Signed::Event);
+    stream_of(before, last).map(Signed::Stream).or_else(event)
 }
 
 /// The stream that is named by an address with a path that ends with `before`, a slash and `last`.
@@ -102,6 +101,8 @@ mod tests {
         assert_eq!(name("http://h:8080/event/finals").as_deref(), Some("the event finals"));
         assert_eq!(name("https://h/tv/event/finals?x=1").as_deref(), Some("the event finals"));
         assert_eq!(name("https://h/event/a%20b"), None);
+        assert_eq!(name("http://h/live/event/index.m3u8").as_deref(), Some("event"));
+        assert_eq!(name("http://h/event/index.m3u8").as_deref(), Some("the event index.m3u8"));
         assert_eq!(name("http://h:8080/live/stage.ts").as_deref(), Some("stage"));
         assert_eq!(name("https://h/behind/proxy/watch/stage?engine=mse").as_deref(), Some("stage"));
         assert_eq!(name("http://h:8080/live/hall/index.m3u8").as_deref(), Some("hall"));

@@ -24,6 +24,13 @@ fn page(address: SocketAddr, target: &str) -> Value {
     answer.json()
 }
 
+/// The same where publishers need a key.
+fn publisher_with_key(address: SocketAddr, name: &str, key: &str) -> TcpStream {
+    let mut publisher = publish(address, &format!("/live/{name}.ts?key={key}"));
+    publisher.write_all(&SHAPE.picture(0)).unwrap();
+    publisher
+}
+
 /// What the page says of its stream `name`.
 fn of_stream<'a>(page: &'a Value, name: &str) -> &'a Value {
     page["streams"].as_array().unwrap().iter().find(|stream| stream["name"] == name).unwrap()
@@ -32,7 +39,8 @@ fn of_stream<'a>(page: &'a Value, name: &str) -> &'a Value {
 #[test]
 fn an_events_page_tells_which_streams_are_there() {
     let text = "contact = 'the desk'\n[event.finals]\ntitle = 'The finals'\nstreams = ['hall', 'ladder', 'slides']\naudio = 'hall'\n\
-                chat = 'https://chat.example/#finals'\nnext = '20:00 Fast compo'\n[event.quiet]\nstreams = ['slides']\n";
+                chat = 'https://chat.example/#finals'\nnext = '20:00 Fast compo'\n[event.quiet]\nstreams = ['slides', 'made']\n\
+                [stream.made-720p50]\nmax_viewers = 5\n";
     let (server, scratch) = serve_with(text);
     let address = server.address();
     for path in ["/event/finals", "/event/finals/", "/crew/finals", "/crew/finals?sheet"] {
@@ -42,8 +50,11 @@ fn an_events_page_tells_which_streams_are_there() {
     }
     let is_live = |name: &str| of_stream(&page(address, "/api/events/finals"), name)["live"] == true;
     assert!(!is_live("hall"));
+    // One that the configuration makes is a ladder before it is there.
+    assert_eq!(of_stream(&page(address, "/api/events/quiet"), "made")["group"], true);
     let _publishers = ["hall", "ladder-720p50", "ladder-360p25"].map(|name| publisher(address, name));
-    until("the streams", || is_live("hall") && is_live("ladder"));
+    let has_picture = || of_stream(&page(address, "/api/events/finals"), "hall")["picture"] == true;
+    until("the streams", || is_live("hall") && is_live("ladder") && has_picture());
     let told = page(address, "/api/events/finals");
     for (key, value) in [
         ("name", "finals"),
@@ -94,7 +105,7 @@ fn a_signed_link_to_an_event_opens_its_streams_and_no_others() {
     // With an admin listener this machine is no operator at the public one.
     let text = format!(
         "[admin]\nlisten = ['127.0.0.1:0']\n[viewer]\nkey_file = '{key}'\n[stream.own]\nviewer_key = 'another-viewer-key'\n\
-         [event.finals]\nstreams = ['hall', 'own']\n[event.other]\nstreams = ['secret']\n"
+         [event.finals]\nstreams = ['hall', 'own']\nchat = 'https://chat.example/'\n[event.other]\nstreams = ['secret']\n"
     );
     let (server, _config) = serve_with(&text);
     let address = server.address();
@@ -108,16 +119,21 @@ fn a_signed_link_to_an_event_opens_its_streams_and_no_others() {
     let stranger = page(address, "/api/events/finals");
     let hall = of_stream(&stranger, "hall");
     assert!(hall["known"] == false && hall["live"] == false && hall["access"].is_null(), "{stranger}");
-    assert!(stranger["crew"].is_null(), "{stranger}");
+    assert!(stranger["crew"].is_null() && stranger["chat"].is_null(), "{stranger}");
 
     let query = sign("/event/finals", "1h");
     let target = format!("/api/events/finals?{query}");
     until("the stream", || of_stream(&page(address, &target), "hall")["live"] == true);
     let told = page(address, &target);
+    assert_eq!(told["chat"], "https://chat.example/", "{told}");
     let access = of_stream(&told, "hall")["access"].as_str().unwrap().to_owned();
     assert_eq!(get(address, &format!("/api/streams/hall?{access}")).status, 200);
     assert_eq!(access.split('&').next(), query.split('&').next(), "it is good as long as the event's");
     assert_eq!(ask(address, "HEAD", &format!("/live/hall.ts?{access}"), &[]).status, 200);
+    // What is known by now is not told to a stranger.
+    let stranger = page(address, "/api/events/finals");
+    let hall = of_stream(&stranger, "hall");
+    assert!(hall["live"] == false && hall["picture"].is_null() && hall["access"].is_null(), "{stranger}");
     // A stream with a key of its own is not opened by the other key.
     assert_eq!(of_stream(&told, "own")["known"], false, "{told}");
     assert!(of_stream(&told, "own")["access"].is_null(), "{told}");
@@ -172,9 +188,10 @@ fn without_an_admin_listener_the_crew_is_let_in_by_address_or_key() {
     };
     let scratch = Scratch::new("event-crew");
     let file = scratch
-        .write("glassline.toml", "[publish]\nkey = 'a-publish-key'\n[event.finals]\nstreams = ['hall']\n");
+        .write("glassline.toml", "[publish]\nkey = 'a-publish-key'\n[viewer]\nkey = 'a-viewer-key'\n[event.finals]\nstreams = ['hall']\n[watch]\n");
     let server = Server::start_at(crate::GLASSLINE, &format!("{outer}:0"), &["--config", &file]);
     let address = server.address();
+    let _publisher = publisher_with_key(address, "hall", "a-publish-key");
     for path in ["/crew/finals", "/api/events", "/api/alarms"] {
         assert_eq!(get(address, path).status, 403, "{path}");
         assert_eq!(get(address, &format!("{path}?key=a-publish-key")).status, 200, "{path}");
@@ -183,7 +200,18 @@ fn without_an_admin_listener_the_crew_is_let_in_by_address_or_key() {
         assert_eq!(ask(address, "GET", path, &foreign).status, 403, "{path}");
     }
     assert!(page(address, "/api/events/finals")["crew"].is_null());
-    assert!(page(address, "/api/events/finals?key=a-publish-key")["crew"].is_object());
+    let crew = page(address, "/api/events/finals?key=a-publish-key");
+    // The publish key signs nothing for viewers.
+    assert!(crew["crew"].is_object() && crew["crew"]["access"].is_null(), "{crew}");
+    assert!(of_stream(&crew, "hall")["access"].is_null(), "{crew}");
+    // What the crew's page asks for is answered, though viewers need a token; where streams come from is not told.
+    let crew = |path: &str| get(address, &format!("{path}?key=a-publish-key"));
+    until("the stream", || crew("/api/streams").json()["streams"][0]["live"] == true);
+    assert!(get(address, "/api/streams").json()["streams"].as_array().unwrap().is_empty());
+    assert!(crew("/api/streams").json()["streams"][0]["access"].is_null());
+    assert!(crew("/api/streams/hall/thumbnail").text().contains("no picture"));
+    assert!(get(address, "/api/streams/hall/thumbnail").text().contains("no such stream"));
+    until("the watch", || crew("/api/alarms").json()["watched"][0] == "hall");
     let for_people = ask(address, "GET", "/crew/finals", &["Accept: text/html"]);
     assert_eq!(for_people.status, 403);
     assert!(for_people.text().contains("[admin] networks"), "{}", for_people.text());

@@ -124,7 +124,7 @@ fn a_muted_alarm_is_told_once_the_mute_is_over() {
 
     drop(publisher);
     until("the muted alarm", || active()[0]["muted"] == true);
-    assert!(server.process.output().contains("muted alarm: absent"), "{}", server.process.output());
+    until("its line", || server.process.output().contains("muted alarm: absent"));
     assert_eq!(server.metrics().sum("glassline_alarms_total", ""), 2.0);
     assert_eq!(post("stream=missing&alarm=absent&for=0s"), 204);
     until("the alarm that is still there", || types().len() >= 3);

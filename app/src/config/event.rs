@@ -54,6 +54,8 @@ impl Config {
     /// they are no errors.
     pub(super) fn misspelt_events(&self) -> Vec<String> {
         let known = self.stream_names();
+        let ladders = self.ladders();
+        let known = known.union(&ladders).cloned().collect::<BTreeSet<_>>();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let misspelt = |(event, section): (&String, &Event)| {
             let unknown = section.streams.iter().filter(|name| !known.contains(&name.as_str()));
@@ -68,16 +70,37 @@ impl Config {
         self.event.iter().flat_map(misspelt).collect()
     }
 
-    /// The names of the streams that the configuration knows, and of their ladders.
+    /// Streams of events with a viewer key of their own: a link to the event is signed by the general one. Call this after the key
+    /// files have been read.
+    pub(super) fn closed_streams_of_events(&self) -> Vec<String> {
+        let is_closed = |name: &&String| {
+            let key = self.stream.get(*name).and_then(|stream| stream.viewer_key.as_ref());
+            key.is_some() && key != self.viewer.key.as_ref()
+        };
+        let closed = |(event, section): (&String, &Event)| {
+            let names: Vec<&str> = section.streams.iter().filter(is_closed).map(String::as_str).collect();
+            (!names.is_empty()).then(|| {
+                format!(
+                    "event.{event}.streams: {} has a viewer_key of its own, which links to the event do not open: each viewer needs a link \
+                     to that stream",
+                    names.join(", ")
+                )
+            })
+        };
+        self.event.iter().filter_map(closed).collect()
+    }
+
+    /// The names of the streams that the configuration knows.
     fn stream_names(&self) -> BTreeSet<String> {
         let demo = self.demo.enabled.then(|| self.demo.name.clone());
         let encoded = self.encode.iter().flat_map(|(name, section)| encode::stream_names(name, section));
-        let own = self.stream.keys().cloned().chain(encoded).chain(demo);
-        let with_group = own.flat_map(|name| {
-            let group = StreamName::parse(&name).and_then(|name| Some(name.version()?.group.to_string()));
-            [Some(name), group].into_iter().flatten()
-        });
-        with_group.collect()
+        self.stream.keys().cloned().chain(encoded).chain(demo).collect()
+    }
+
+    /// The names of the ladders that the configuration makes.
+    pub(crate) fn ladders(&self) -> BTreeSet<String> {
+        let group = |name: &String| Some(StreamName::parse(name)?.version()?.group.to_string());
+        self.stream_names().iter().filter_map(group).collect()
     }
 }
 
@@ -214,5 +237,14 @@ mod tests {
             doubts[1].contains("\"stgae\"") && doubts[1].contains("did you mean \"stage\"?"),
             "{doubts:?}"
         );
+    }
+
+    #[test]
+    fn a_stream_that_the_events_link_does_not_open_is_a_doubt() {
+        let text = "[viewer]\nkey = 'a-viewer-key'\n[stream.hall]\nviewer_key = 'another-key'\n\
+                    [stream.bar]\nviewer_key = 'a-viewer-key'\n[event.finals]\nstreams = ['hall', 'bar', 'slides']\n";
+        let doubts = Config::parse(text, "a.toml".as_ref()).unwrap().closed_streams_of_events();
+        assert_eq!(doubts.len(), 1, "{doubts:?}");
+        assert!(doubts[0].contains("streams: hall has a viewer_key of its own"), "{doubts:?}");
     }
 }

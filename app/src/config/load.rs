@@ -135,7 +135,8 @@ impl Config {
         if publish.key.is_some() && publish.open {
             doubts.push("[publish] open = true changes nothing if there is a key, because then every publisher needs it; remove one of them".into());
         }
-        doubts.extend(self.misspelt_events().into_iter().map(Cow::from));
+        let of_events = self.misspelt_events().into_iter().chain(self.closed_streams_of_events());
+        doubts.extend(of_events.map(Cow::from));
         doubts
     }
 

@@ -116,19 +116,23 @@ pub(super) fn is_for_people(request: &Request) -> bool {
 pub(super) fn closed_page(contact: Option<&str>) -> Response {
     let words =
         "The streams of this server are not listed here. Open the address that you were given for yours.";
-    words_page(404, "./", "Live video is watched by its own address", words, contact)
+    words_page(404, "/", "Live video is watched by its own address", words, contact)
 }
 
-/// A page of words alone. `root` leads from its folder to the server's.
+/// A page of words alone, which is at `path`.
 pub(super) fn words_page(
     status: u16,
-    root: &str,
+    path: &str,
     heading: &str,
     words: &str,
     contact: Option<&str>,
 ) -> Response {
     let contact = contact.map_or_else(String::new, |contact| format!("<p>{}</p>", escaped(contact)));
     let (heading, words) = (escaped(heading), escaped(words));
+    let root = match path.matches('/').count() {
+        0 | 1 => "./".to_owned(),
+        depth => "../".repeat(depth - 1),
+    };
     let page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\" />\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" /><title>Glassline</title>\

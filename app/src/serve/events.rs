@@ -34,7 +34,8 @@ pub(super) struct Events {
 
 struct Arranged {
     event: Event,
-    streams: Vec<StreamName>,
+    /// Whether the configuration makes a ladder of this name, which is then one while none of its versions is there, too.
+    streams: Vec<(StreamName, bool)>,
     facts: Mutex<Option<(Time, Arc<Vec<Facts>>)>>,
 }
 
@@ -44,8 +45,10 @@ pub(super) struct Client<'a> {
     pub(super) door: ListenerRole,
     pub(super) peer: IpAddr,
     pub(super) hub: &'a Hub,
-    /// It is an operator.
+    /// It is of the crew: an operator, or one that shows the publish key.
     pub(super) is_crew: bool,
+    /// It is an operator: viewers' tokens are signed for it.
+    pub(super) is_operator: bool,
 }
 
 /// What is known of a stream, or of the best version of a ladder.
@@ -108,8 +111,10 @@ struct Crew {
 
 impl Events {
     pub(super) fn of(config: &Config) -> Events {
+        let ladders = config.ladders();
         let arranged = |(name, event): (&String, &Event)| {
-            let streams = event.streams.iter().filter_map(|name| StreamName::parse(name)).collect();
+            let named = |name: &String| Some((StreamName::parse(name)?, ladders.contains(name)));
+            let streams = event.streams.iter().filter_map(named).collect();
             let arranged = Arranged { event: event.clone(), streams, facts: Mutex::default() };
             Some((StreamName::parse(name)?, arranged))
         };
@@ -136,39 +141,45 @@ impl Events {
 
     /// What stands on the page of the event `name`. `addresses`: those of the listeners, in their order.
     pub(super) fn page(&self, name: &str, client: &Client<'_>, addresses: &[SocketAddr]) -> Response {
-        let Client { request, door, peer, hub, is_crew } = *client;
+        let Client { request, door, peer, hub, is_crew, is_operator } = *client;
         let found = StreamName::parse(name).and_then(|name| self.events.get_key_value(&name));
         let Some((name, arranged)) = found else { return no_event() };
         let facts = arranged.facts(hub);
-        let stream = |(stream, facts): (&'_ StreamName, &Facts)| {
+        let stream = |((stream, _), facts): (&'_ (StreamName, bool), &Facts)| {
             let own = hub.event_access(name, stream, peer, request);
             let may_watch = is_crew || own.is_some() || hub.may_know(stream, door, peer, request);
-            let access = if is_crew { hub.ticket(stream) } else { own.or_else(|| shown(request)) };
+            let access = if is_operator { hub.ticket(stream) } else { own.or_else(|| shown(request)) };
             (may_watch, access.filter(|_| may_watch), *facts)
         };
         let of_streams: Vec<_> = arranged.streams.iter().zip(&**facts).map(stream).collect();
+        // The chat of a closed event is for those who were given a link.
+        let is_invited = is_crew || of_streams.iter().any(|(known, ..)| *known);
         let streams =
-            arranged.streams.iter().zip(of_streams).map(|(name, (known, access, facts))| PageStream {
-                name: name.as_str(),
-                group: facts.is_group,
-                known,
-                // What may not be watched is not told of.
-                live: known && facts.is_live,
-                sound: facts.has_sound.filter(|_| known),
-                picture: facts.has_picture.filter(|_| known),
-                access,
+            arranged.streams.iter().zip(of_streams).map(|((name, is_ladder), (known, access, facts))| {
+                PageStream {
+                    name: name.as_str(),
+                    group: if known { facts.is_group } else { *is_ladder },
+                    known,
+                    // What may not be watched is not told of.
+                    live: known && facts.is_live,
+                    sound: facts.has_sound.filter(|_| known),
+                    picture: facts.has_picture.filter(|_| known),
+                    access,
+                }
             });
         let Event { title, audio, contact, chat, next, .. } = &arranged.event;
         json(&Page {
             name: name.as_str(),
             title: title.as_deref(),
             contact: contact.as_deref().or(self.contact.as_deref()),
-            chat: chat.as_deref(),
+            chat: chat.as_deref().filter(|_| is_invited),
             next: next.as_deref(),
             audio: audio.as_deref(),
             streams: streams.collect(),
-            crew: is_crew
-                .then(|| Crew { access: hub.event_ticket(name), public: self.public.list(addresses) }),
+            crew: is_crew.then(|| Crew {
+                access: hub.event_ticket(name).filter(|_| is_operator),
+                public: self.public.list(addresses),
+            }),
         })
     }
 }
@@ -201,7 +212,11 @@ impl Arranged {
             Some((at, facts)) if now.since(*at) < FRESH => Arc::clone(facts),
             _ => {
                 let streams = hub.live_streams();
-                let facts = self.streams.iter().map(|name| Facts::of(name, streams, now)).collect();
+                let facts = self
+                    .streams
+                    .iter()
+                    .map(|(name, is_ladder)| Facts::of(name, *is_ladder, streams, now))
+                    .collect();
                 let facts = Arc::new(facts);
                 *known = Some((now, Arc::clone(&facts)));
                 facts
@@ -211,13 +226,15 @@ impl Arranged {
 }
 
 impl Facts {
-    fn of(name: &StreamName, streams: &Streams, now: Time) -> Facts {
+    /// `is_ladder`: the configuration makes a ladder of this name.
+    fn of(name: &StreamName, is_ladder: bool, streams: &Streams, now: Time) -> Facts {
         if let Some(live) = streams.find(name) {
             return Facts::of_streams([live.status(now)], false);
         }
         let own = streams.beginning_with(name).into_iter();
         let versions = own.filter(|live| live.name.version().is_some_and(|version| version.group == *name));
-        Facts::of_streams(versions.map(|live| live.status(now)), true)
+        let facts = Facts::of_streams(versions.map(|live| live.status(now)), true);
+        Facts { is_group: facts.is_group || is_ladder, ..facts }
     }
 
     /// Those that are there are looked at first.
@@ -228,12 +245,7 @@ impl Facts {
         let kinds: Vec<(bool, bool)> = first
             .streams
             .iter()
-            .map(|stream| {
-                (
-                    stream.codec.is_some_and(|codec| codec.is_video()),
-                    stream.codec.is_some_and(|codec| !codec.is_video()),
-                )
-            })
+            .map(|stream| (stream.is_video(), stream.is_audio()))
             .chain(first.carried.iter().map(|track| (track.kind == Kind::Video, track.kind == Kind::Audio)))
             .collect();
         let has = |is: fn(&(bool, bool)) -> bool| (!kinds.is_empty()).then(|| kinds.iter().any(is));
@@ -273,7 +285,8 @@ impl PublicAddresses {
         }
     }
 
-    /// `addresses`: those of the listeners, in their order. Names come first, and HTTPS before HTTP; loopback last.
+    /// `addresses`: those of the listeners, in their order. Names come first, those by HTTPS before others; then numbers, HTTPS last,
+    /// for which certificates seldom are; those of loopback behind all, without names: what stands before them has another port.
     fn list(&self, addresses: &[SocketAddr]) -> Vec<String> {
         let own = nic::reachable_addresses().unwrap_or_default();
         self.list_with(addresses, &own)
@@ -288,7 +301,8 @@ impl PublicAddresses {
                 (true, 80) | (false, 443) => String::new(),
                 (_, port) => format!(":{port}"),
             };
-            let names = self.hosts.iter().map(|host| (false, host.clone()));
+            let is_local = address.ip().is_loopback();
+            let names = self.hosts.iter().filter(|_| !is_local).map(|host| (false, host.clone()));
             let ips: Vec<IpAddr> = match address.ip() {
                 // A socket for all IPv6 addresses takes IPv4 too.
                 ip if ip.is_unspecified() => {
@@ -312,7 +326,9 @@ impl PublicAddresses {
                 all.push((is_loopback, is_number, is_plain, url));
             }
         }
-        all.sort_by_key(|(is_loopback, is_number, is_plain, _)| (*is_loopback, *is_number, *is_plain));
+        all.sort_by_key(|(is_loopback, is_number, is_plain, _)| {
+            (*is_loopback, *is_number, is_plain != is_number)
+        });
         let mut urls: Vec<String> = Vec::new();
         for (.., url) in all {
             if !urls.contains(&url) && urls.len() < ADDRESSES_MAX {
@@ -338,7 +354,8 @@ mod tests {
             PublicAddresses::of(&config).list_with(&addresses, &own),
             ["http://tv.example:8080/tv/", "http://192.0.2.1:8080/tv/", "http://[2001:db8::1]:8080/tv/",]
         );
-        let local = Config::parse("listen = ['127.0.0.1:80', '0.0.0.0:81']", "a.toml".as_ref()).unwrap();
+        let text = "listen = ['127.0.0.1:80', '0.0.0.0:81']\nhosts = ['tv.example']";
+        let local = Config::parse(text, "a.toml".as_ref()).unwrap();
         let addresses = ["127.0.0.1:80".parse().unwrap(), "0.0.0.0:81".parse().unwrap()];
         assert_eq!(
             PublicAddresses::of(&local).list_with(&addresses, &own),

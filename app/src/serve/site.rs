@@ -68,9 +68,11 @@ impl PageSite {
 
     /// What stands on the page of an event.
     fn event(&self, name: &str, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
-        let is_crew = may_operate(request, door, peer, hub).is_ok();
+        let is_crew = hub.is_crew(door, peer, request).is_ok();
+        let is_operator = hub.is_operator(door, peer, request).is_ok();
+        let client = Client { request, door, peer, hub, is_crew, is_operator };
         let addresses = self.addresses.read().unwrap_or_else(PoisonError::into_inner);
-        self.now().events.page(name, &Client { request, door, peer, hub, is_crew }, &addresses)
+        self.now().events.page(name, &client, &addresses)
     }
 
     fn now(&self) -> RwLockReadGuard<'_, Arrangement> {
@@ -83,7 +85,7 @@ impl PageSite {
                 let contact = self.now().contact.clone();
                 return assets::words_page(
                     refusal.status,
-                    "../",
+                    &request.path,
                     "This page is for the crew",
                     FOR_CREW,
                     contact.as_deref(),
@@ -96,8 +98,11 @@ impl PageSite {
                 refusal
             };
         }
-        let may_know = |name: &StreamName| hub.may_know(name, door, peer, request);
         let is_operator = || hub.is_operator(door, peer, request).is_ok();
+        // The page for crews shows streams that viewers need a token for, too.
+        let may_know = |name: &StreamName| {
+            hub.may_know(name, door, peer, request) || hub.is_crew(door, peer, request).is_ok()
+        };
         // Their addresses are for operators where there is a listener for these.
         let pictures = (door != ListenerRole::Public).then_some(&*self.alarms);
         match request.path.as_str() {
@@ -129,9 +134,9 @@ impl PageSite {
                     return self.event(name, request, door, peer, hub);
                 }
                 let of_event = path.strip_prefix("/event/").or_else(|| path.strip_prefix("/crew/"));
-                if let Some(name) = of_event.filter(|name| !self.now().events.has(name.trim_end_matches('/')))
-                {
-                    return unknown_event(name, request, self.now().contact.as_deref());
+                let is_known = |name: &str| self.now().events.has(name.trim_end_matches('/'));
+                if of_event.is_some_and(|name| !is_known(name)) {
+                    return unknown_event(request, self.now().contact.as_deref());
                 }
                 if let Some(id) = path.strip_prefix(ALARM_PICTURES) {
                     return pictures::of_alarm(self.alarms.picture_of_alarm(id));
@@ -232,7 +237,7 @@ fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hu
         ListenerRole::Public if is_for_operators(path) => return Some(not_here()),
         ListenerRole::Public => false,
         ListenerRole::Shared if is_for_crew(path) => {
-            let refusal = may_operate(request, door, peer, hub).err()?;
+            let refusal = hub.is_crew(door, peer, request).err()?;
             return Some(for_operators(refusal));
         }
         ListenerRole::Shared => matches!(path, "/metrics" | "/api/encoders" | "/api/objects"),
@@ -249,14 +254,6 @@ fn for_operators(refusal: Refusal) -> Response {
     problem(status, "for operators only", words)
 }
 
-/// Whether the caller is of the crew: an operator, or one that shows the publish key where there is no admin listener.
-fn may_operate(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Result<(), Refusal> {
-    hub.is_operator(door, peer, request).or_else(|refusal| match door {
-        ListenerRole::Shared => hub.may_see_viewers(door, peer, request).map_err(|_| refusal),
-        ListenerRole::Public | ListenerRole::Admin => Err(refusal),
-    })
-}
-
 /// What the pages for crews are made of.
 fn is_for_crew(path: &str) -> bool {
     path == "/api/events"
@@ -268,13 +265,12 @@ fn is_for_crew(path: &str) -> bool {
 const FOR_CREW: &str = "Open it on the server's own machine or from one of the [admin] networks of its configuration; by the admin \
      listener where there is one; or with the publish key behind the address: ?key=KEY.";
 
-fn unknown_event(name: &str, request: &Request, contact: Option<&str>) -> Response {
+fn unknown_event(request: &Request, contact: Option<&str>) -> Response {
     if !assets::is_for_people(request) {
         return events::no_event();
     }
-    let root = if name.contains('/') { "../../" } else { "../" };
     let words = "Check the address that you opened, or ask the crew for it.";
-    assets::words_page(404, root, "There is no such event", words, contact)
+    assets::words_page(404, &request.path, "There is no such event", words, contact)
 }
 
 /// Whether `path` is for operators only. Viewers need a stream's page, what the page requests about that stream, the

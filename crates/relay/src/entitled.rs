@@ -69,6 +69,17 @@ impl Hub {
         }
     }
 
+    /// Whether `request` of `peer` may see what is for the crew of an event: alarms, and streams that viewers need a token for. An
+    /// operator may, and where there is no admin listener a caller that shows the publish key. A network from where publishing is
+    /// allowed without a key is not enough, since viewers may be in it.
+    pub fn is_crew(&self, role: ListenerRole, peer: IpAddr, request: &Request) -> Result<(), Refusal> {
+        self.is_operator(role, peer, request).or_else(|refusal| {
+            let has_key = self.settings().rules.general.publish.key.is_some();
+            let is_shown = || self.may_see_viewers(role, peer, request).is_ok();
+            if role == ListenerRole::Shared && has_key && is_shown() { Ok(()) } else { Err(refusal) }
+        })
+    }
+
     /// The query that an operator's links to `name` need; `None` where they need none.
     pub fn ticket(&self, name: &StreamName) -> Option<String> {
         let settings = self.settings();
@@ -119,7 +130,7 @@ mod tests {
     use crate::test_streams::{hub, name};
     use glassline_delivery::http1::Limits;
     use glassline_delivery::http1::server::{Event, Server};
-    use glassline_delivery::policy::{Networks, Rules, Secret, StreamRules, WatchPolicy};
+    use glassline_delivery::policy::{Networks, PublishPolicy, Rules, Secret, StreamRules, WatchPolicy};
     use glassline_media::Time;
 
     const HERE: &str = "127.0.0.1";
@@ -188,6 +199,35 @@ mod tests {
         assert!(sees(ListenerRole::Admin, NAMED) && !sees(ListenerRole::Admin, FAR));
         assert!(sees(ListenerRole::Shared, HERE) && sees(ListenerRole::Shared, NAMED));
         assert!(!sees(ListenerRole::Shared, FAR));
+    }
+
+    #[test]
+    fn the_crew_shows_the_publish_key_where_there_is_no_admin_listener() {
+        let publish = |key: Option<&str>, networks: &[&str]| {
+            let networks = Networks::parse(networks.iter().copied()).unwrap();
+            let publish = PublishPolicy { key: key.map(Secret::new), networks, ..PublishPolicy::default() };
+            let general = StreamRules { publish, ..StreamRules::default() };
+            let rules = Rules { general, ..Rules::default() };
+            hub(Settings { rules, ..settings(&["203.0.113.0/24"]) }, 1)
+        };
+        let is_crew = |hub: &Hub, role, peer: &str, fields: &str| {
+            hub.is_crew(role, peer.parse().unwrap(), &request(fields)).is_ok()
+        };
+        let (keyed, shown) = (publish(Some("a publish key"), &[]), "Authorization: Bearer a publish key\r\n");
+        assert!(is_crew(&keyed, ListenerRole::Shared, FAR, shown));
+        assert!(!is_crew(&keyed, ListenerRole::Shared, FAR, ""));
+        assert!(!is_crew(&keyed, ListenerRole::Shared, FAR, "Authorization: Bearer another key\r\n"));
+        assert!(
+            !is_crew(&keyed, ListenerRole::Public, FAR, shown)
+                && !is_crew(&keyed, ListenerRole::Admin, FAR, shown)
+        );
+        assert!(
+            is_crew(&keyed, ListenerRole::Shared, NAMED, "")
+                && is_crew(&keyed, ListenerRole::Shared, HERE, "")
+        );
+        // From where publishing needs no key viewers may come, too.
+        let near = publish(None, &["192.0.2.0/24"]);
+        assert!(!is_crew(&near, ListenerRole::Shared, FAR, ""));
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Report {
     pub recent: Vec<Entry>,
     /// Alarms that are muted.
     pub muted: Vec<Mute>,
+    /// The streams that are watched: of others no alarm comes.
+    pub watched: Vec<String>,
 }
 
 /// The figures of one stream and alarm.
@@ -80,11 +82,12 @@ impl Alarms {
     /// An alarm of `stream` has begun, with this picture, or is over; the log is told.
     pub(crate) fn push(&self, stream: &str, raised: &Raised, utc: Utc, picture: Option<Arc<[u8]>>) {
         let now = Clock.now();
-        self.settle(now);
         let event = AlarmEvent::new(stream, raised, utc);
         let picture = picture.map(|bytes| Jpeg::of_alarm(bytes, stream, raised.alarm, utc));
         let id = picture.as_ref().map(|picture| picture.id.clone());
         let mut state = self.lock();
+        // Under the same lock as the question below: what a mute has kept back goes before what is told now.
+        let owed = state.mutes.settle(now);
         // Before anything is told of it.
         picture.into_iter().for_each(|picture| state.pictures.push(picture));
         let muted = state.mutes.is_muted(stream, raised.alarm, now);
@@ -105,6 +108,7 @@ impl Alarms {
             state.mutes.hold(raised.alarm, entry.clone(), utc);
         }
         drop(state);
+        self.tell_owed(owed);
         entry.log();
         if !muted {
             self.notify(&entry, utc);
@@ -203,6 +207,7 @@ impl Alarms {
             active: state.active.iter().map(active).collect(),
             recent: state.recent.iter().map(entry).collect(),
             muted: state.mutes.list(now),
+            watched: state.counts.keys().cloned().collect(),
         }
     }
 

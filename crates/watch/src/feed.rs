@@ -110,9 +110,14 @@ impl Feed {
         self.watcher.push_bytes(now);
     }
 
-    /// Part of the stream is left out before the next bytes, which begin with tables; or it begins anew.
+    /// Part of the stream is left out before the next bytes, which begin with tables.
     pub fn push_left_out(&mut self) {
         self.left_out += 1;
+        self.push_anew();
+    }
+
+    /// The stream begins anew with the next bytes, which begin with tables.
+    pub fn push_anew(&mut self) {
         self.demuxer = Demuxer::new();
         self.told = 0;
         self.watcher.push_left_out();

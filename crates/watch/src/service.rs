@@ -261,9 +261,11 @@ impl Turns {
                 drop(orders);
                 self.save();
                 if is_paused {
-                    self.watched.clear();
+                    // Where the next process does not come up, this one goes on with the alarms that are there.
+                    self.watched.values_mut().for_each(|watched| watched.subscription = None);
+                } else {
+                    self.forget(|_| true);
                 }
-                self.forget(|_| true);
                 let mut orders = desk.lock();
                 orders.has_paused = orders.is_paused;
                 desk.paused.notify_all();
@@ -404,7 +406,7 @@ impl Watched {
         if self.subscription.is_none() && live.is_some() {
             self.subscription = streams.subscribe(name, Entering::Newest, Waker::noop().clone());
             if std::mem::replace(&mut self.has_been, true) {
-                self.feed.push_left_out();
+                self.feed.push_anew();
             }
         }
         self.read(buffer, Clock.now());

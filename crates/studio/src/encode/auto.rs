@@ -30,14 +30,18 @@ const STEP_INTERVAL: Duration = Duration::from_millis(300);
 const CALM: Duration = Duration::from_secs(3);
 /// The same behind steps that did not hold, at most.
 const CALM_MAX: Duration = Duration::from_secs(300);
-/// A step that is taken back within this time did not hold.
+/// A step that is taken back within this time did not hold at all.
 const TRIAL: Duration = Duration::from_secs(5);
 /// A preset that was kept for so long is home.
 const SETTLED: Duration = Duration::from_secs(8);
 /// There must have been room for so long before what is slower than home.
 const LONG_CALM: Duration = Duration::from_secs(20);
-/// Shares of so much time are kept.
-const KEPT: Duration = Duration::from_secs(10);
+/// A preset that was kept for so long is trusted as at the beginning, however often it did not hold before.
+const TRUSTED: Duration = Duration::from_secs(60);
+/// One that is left sooner is tried after twice the time.
+const RELAPSE: Duration = Duration::from_secs(30);
+/// Where no picture came for so long, what was before says nothing of what holds.
+const GAP: Duration = Duration::from_secs(5);
 /// The largest share of a picture's time that the next slower preset may be expected to take.
 const ROOM: f64 = 0.65;
 /// The same of one that is known to hold.
@@ -56,6 +60,9 @@ pub(super) struct Auto {
     trial: Option<Time>,
     /// The slowest preset that has held for a while, once there was one.
     home: Option<usize>,
+    /// How often in a row a return to it did not hold.
+    failed_returns: u32,
+    polled: Time,
     /// For each preset, how long there must have been room before it is tried.
     patience: [Duration; SLOWEST + 1],
     /// Shares of pictures' times, the newest last.
@@ -72,6 +79,8 @@ impl Auto {
             stepped: now,
             trial: None,
             home: None,
+            failed_returns: 0,
+            polled: now,
             patience,
             loads: VecDeque::new(),
         }
@@ -86,13 +95,23 @@ impl Auto {
     /// Returns the preset to change to.
     pub(super) fn poll(&mut self, dropped: u64, load: f64, now: Time) -> Option<&'static str> {
         let drops = dropped > std::mem::replace(&mut self.dropped, dropped);
+        if now.since(std::mem::replace(&mut self.polled, now)) >= GAP {
+            (self.stepped, self.trial) = (now, None);
+            self.loads.clear();
+        }
         self.loads.push_back((now, load));
-        while self.loads.len() > RECENT && self.loads.front().is_some_and(|(at, _)| now.since(*at) > KEPT) {
+        while self.loads.len() > RECENT
+            && self.loads.front().is_some_and(|(at, _)| now.since(*at) > LONG_CALM)
+        {
             self.loads.pop_front();
         }
         let since = now.since(self.stepped);
         if since >= SETTLED {
             self.home = self.home.max(Some(self.at));
+        }
+        if since >= TRUSTED {
+            self.patience[self.at] = CALM;
+            self.failed_returns = 0;
         }
         if (drops || self.is_full()) && since >= STEP_INTERVAL && self.at > 0 {
             return Some(self.step_down(load, now));
@@ -102,7 +121,7 @@ impl Auto {
         // How long there must have been room, and of what time that is judged.
         let (patience, of, room) = match self.home {
             Some(home) if next <= home => (patience, CALM, ROOM_HOME),
-            Some(_) => (patience.max(LONG_CALM), KEPT, ROOM),
+            Some(_) => (patience.max(LONG_CALM), LONG_CALM, ROOM),
             None => (patience, CALM, ROOM),
         };
         (next <= SLOWEST && since >= patience && self.has_room(next, of, room, now)).then(|| {
@@ -129,12 +148,17 @@ impl Auto {
     }
 
     fn step_down(&mut self, load: f64, now: Time) -> &'static str {
-        let did_not_hold = self.trial.take().is_some_and(|begun| now.since(begun) < TRIAL);
-        if did_not_hold {
-            // What was home once is so no longer.
-            self.home = self.home.map(|home| home.min(self.at.saturating_sub(1)));
+        let held = self.trial.take().map(|begun| now.since(begun));
+        if held.is_some_and(|held| held < RELAPSE) {
             let patience = &mut self.patience[self.at];
             *patience = (*patience * 2).min(CALM_MAX);
+        }
+        if held.is_some_and(|held| held < TRIAL) && self.home == Some(self.at) {
+            // Once it may be that something else has come back just then.
+            self.failed_returns += 1;
+            if self.failed_returns > 1 {
+                (self.home, self.failed_returns) = (Some(self.at.saturating_sub(1)), 0);
+            }
         }
         let steps = if load > 1.5 { 2 } else { 1 };
         self.step(self.at.saturating_sub(steps), now)
@@ -247,6 +271,57 @@ mod tests {
             same += usize::from(machine.auto.preset() == before);
         }
         assert!(same >= 38, "{same} of 40");
+    }
+
+    #[test]
+    fn a_disturbance_at_a_bad_moment_costs_no_preset_for_good() {
+        let mut machine = Machine::new();
+        machine.run(40, 0.16);
+        let before = machine.auto.preset();
+        // It holds, but would not be begun with now.
+        machine.run(60, 0.18);
+        assert_eq!(machine.auto.preset(), before);
+        machine.run(10, 0.4);
+        // Back for a moment, and then something else has the processor again.
+        for _ in 0..40 {
+            machine.run(1, 0.18);
+            if machine.auto.preset() == before {
+                break;
+            }
+        }
+        assert_eq!(machine.auto.preset(), before);
+        machine.run(3, 0.5);
+        assert_ne!(machine.auto.preset(), before);
+        machine.run(60, 0.18);
+        assert_eq!(machine.auto.preset(), before);
+    }
+
+    #[test]
+    fn a_preset_that_holds_for_seconds_alone_is_tried_ever_more_seldom() {
+        let mut machine = Machine::new();
+        machine.run(60, 0.04);
+        let (mut tries, mut at) = (0, machine.auto.at);
+        // Ten seconds with room for what was home, and two without.
+        for _ in 0..50 {
+            for (seconds, share) in [(10, 0.05), (2, 0.2)] {
+                for _ in 0..seconds {
+                    machine.run(1, share);
+                    tries += u32::from(machine.auto.at > at);
+                    at = machine.auto.at;
+                }
+            }
+        }
+        assert!(tries < 60, "{tries} steps in ten minutes");
+    }
+
+    #[test]
+    fn a_source_that_stood_still_has_shown_nothing() {
+        let mut machine = Machine::new();
+        machine.run(6, 0.02);
+        let before = machine.auto.clone();
+        machine.now += Duration::from_secs(60);
+        machine.run(1, 0.02);
+        assert_eq!((machine.auto.at, machine.auto.home), (before.at, before.home));
     }
 
     #[test]

@@ -262,7 +262,8 @@ impl Sender {
         let lost = lost.flat_map(|begun| begun.lost.touching(0, u32::MAX));
         let lost: u64 = lost.map(|(start, end)| u64::from(end.saturating_sub(start))).sum();
         let last = self.begun.back().filter(|_| self.unfinished).map_or(0, |begun| {
-            let parity = begun.parity.as_ref().map_or(0, |parity| parity.unsent_bytes());
+            let parity = begun.parity.as_ref().filter(|_| !self.options.reliable);
+            let parity = parity.map_or(0, |parity| parity.unsent_bytes());
             u64::from(begun.total().saturating_sub(begun.sent)).saturating_add(parity)
         });
         lost.saturating_add(last)
