@@ -142,6 +142,12 @@ fn run(
         server.check_alive()?;
         sleep(Duration::from_millis(200));
     }
+    let are_there = || -> Result<()> {
+        let live = counted(address, "glassline_stream_live")?;
+        ensure!(live >= f64::from(args.streams), "{live} of {} streams are there", args.streams);
+        Ok(())
+    };
+    are_there()?;
     // The first seconds have a backlog.
     sleep(Duration::from_secs(12));
     let others = Others::begin()?;
@@ -150,16 +156,14 @@ fn run(
     let spent = thread_cpu_time_of(server.id(), "watch")?.saturating_sub(before.0);
     let time = before.2.elapsed().as_secs_f64();
     server.check_alive()?;
+    are_there()?;
+    let decoded = pictures()? - before.1;
+    let least = if case.starts_with("pictures") { f64::from(args.streams) * time * 0.3 } else { 0.0 };
+    ensure!(decoded >= least, "{decoded} pictures were decoded in {time:.0} s: is libavcodec there?");
     report.disturbance(case, "glassline", others.share()?);
     report.add(case, "glassline", METRIC, "% of a core", spent.as_secs_f64() * 100.0 / time);
     let each = f64::from(args.streams) * time;
-    report.add_context(
-        case,
-        "glassline",
-        "pictures decoded, a stream and second",
-        "",
-        (pictures()? - before.1) / each,
-    );
+    report.add_context(case, "glassline", "pictures decoded, a stream and second", "", decoded / each);
     let left_out = counted(address, "glassline_watch_left_out_total")?
         + counted(address, "glassline_watch_skipped_total")?;
     report.add_context(case, "glassline", "left out, all streams", "", left_out);
