@@ -134,6 +134,16 @@ browserTest("the crew's page is for the crew alone", async (t) => {
   await page.route("**/api/events/finals*", (route) => route.fulfill({ json: stranger }));
   await page.reload();
   await page.getByText("This page is for operators.").waitFor();
+  assert.equal(await page.locator(".crew-state").innerText(), "Closed");
+  // It opens again by itself, closes where access is lost while it is open, and stays closed whatever alarms there are.
+  await page.unroute("**/api/events/finals*");
+  await page.locator(".crew-rest").waitFor({ timeout: 60_000 });
+  await page.getByText("This page is for operators.").waitFor({ state: "hidden" });
+  await until("what is watched", async () => (await page.locator(".crew-state").innerText()) !== "Closed");
+  await page.route("**/api/events/finals*", (route) => route.fulfill({ status: 403, json: {} }));
+  await page.getByText("This page is for operators.").waitFor({ timeout: 60_000 });
+  await page.waitForTimeout(3000);
+  assert.equal(await page.locator(".crew-state").innerText(), "Closed");
 });
 
 browserTest("the sheet has an address and a QR code for the event and for each stream, and prints", async (t) => {
