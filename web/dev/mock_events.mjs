@@ -48,6 +48,7 @@ export class MockEvents {
     this.pictures = pictures();
     const utc = (agoS) => new Date(Date.now() - agoS * 1000).toISOString();
     this.alarms = {
+      watched: ["hall-720", "hall-360", "opus"],
       active: [
         { alarm: "black", state: "begun", stream: "hall-720", at_utc: utc(130), value: 2.5, limit: 10, unit: "% of the luma range", picture: "a1", muted: false },
         { alarm: "silence", state: "begun", stream: "opus", at_utc: utc(4000), value: -71.2, limit: -60, unit: "dBFS", picture: null, muted: false },

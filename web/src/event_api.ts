@@ -64,6 +64,8 @@ export interface Alarms {
   /** Newest first. */
   recent: AlarmEvent[];
   muted: Mute[];
+  /** Names of the streams that are watched; an earlier server does not say. */
+  watched?: string[] | undefined;
 }
 
 /** What of a page's query the server wants to see again: a signed address's parts, or a key. */

@@ -101,6 +101,35 @@ describe("asking the server", () => {
     expect(asked).toBe(1);
   });
 
+  it("goes on more seldom while the page is hidden, where that is wanted", async () => {
+    new Poller(1000, ask, page, 5000).start();
+    await vi.advanceTimersByTimeAsync(2500);
+    expect(asked).toBe(3);
+    page.show(false);
+    await vi.advanceTimersByTimeAsync(4000);
+    expect(asked).toBe(3);
+    await vi.advanceTimersByTimeAsync(20_500);
+    expect(asked).toBe(8);
+    page.show(true);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(asked).toBe(9);
+  });
+
+  it("waits as long as the answer says, and no longer than usual once the page is shown again", async () => {
+    new Poller(1000, async () => ((asked += 1) === 1 ? 30_000 : undefined), page).start();
+    await vi.advanceTimersByTimeAsync(29_900);
+    expect(asked).toBe(1);
+    await vi.advanceTimersByTimeAsync(1200);
+    expect(asked).toBe(3);
+    asked = 0;
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(asked).toBe(1);
+    page.show(false);
+    page.show(true);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(asked).toBe(2);
+  });
+
   it("ends where it is told to, whatever is shown later", async () => {
     new Poller(1000, async () => ((asked += 1) < 3), page).start();
     await vi.advanceTimersByTimeAsync(10_000);

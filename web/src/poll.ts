@@ -7,8 +7,9 @@ export interface Shown {
 }
 
 /**
- * Runs `ask` at once and then every `everyMs`, never twice at a time. While the page is hidden it rests, and asks as soon as
- * the page is shown again. Where `ask` answers false it ends for good.
+ * Runs `ask` at once and then every `everyMs`, never twice at a time. While the page is hidden it rests, or asks every
+ * `hiddenEveryMs` where that is given, and asks as soon as the page is shown again. Where `ask` answers false it ends for good;
+ * a number is how many ms it waits this time.
  */
 export class Poller {
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -19,9 +20,13 @@ export class Poller {
   private again: number | null = null;
 
   constructor(
-    private readonly everyMs: number, private readonly ask: () => Promise<boolean | void>, private readonly page: Shown = document,
+    private readonly everyMs: number, private readonly ask: () => Promise<boolean | number | void>, private readonly page: Shown = document,
+    private readonly hiddenEveryMs: number | null = null,
   ) {
-    page.addEventListener("visibilitychange", () => (page.hidden ? clearTimeout(this.timer) : this.plan()));
+    page.addEventListener("visibilitychange", () => {
+      clearTimeout(this.timer);
+      this.plan();
+    });
   }
 
   start(): void {
@@ -35,19 +40,26 @@ export class Poller {
   }
 
   private plan(afterMs = this.everyMs): void {
-    if (this.ended || this.asking || this.page.hidden) return;
+    if (this.ended || this.asking) return;
+    if (this.page.hidden) {
+      if (this.hiddenEveryMs === null) return;
+      afterMs = Math.max(afterMs, this.hiddenEveryMs);
+    }
     clearTimeout(this.timer);
     this.timer = setTimeout(() => void this.run(), Math.max(0, this.askedMs + afterMs - performance.now()));
   }
 
   private async run(): Promise<void> {
+    let nextMs = this.everyMs;
     this.asking = true;
     this.askedMs = performance.now();
     try {
-      this.ended = (await this.ask()) === false;
+      const answer = await this.ask();
+      this.ended = answer === false;
+      if (typeof answer === "number") nextMs = answer;
     } finally {
       this.asking = false;
-      this.plan(this.again ?? this.everyMs);
+      this.plan(this.again ?? nextMs);
       this.again = null;
     }
   }

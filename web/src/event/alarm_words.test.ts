@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { AlarmEvent } from "../event_api";
-import { alarmText, alarmTitle, behindText, keyFrameText, muteOf, muteText, ofEvent, titleOf } from "./alarm_words";
+import { alarmText, alarmTitle, behindText, groupOf, keyFrameText, muteOf, muteText, ofEvent, titleOf } from "./alarm_words";
 
 const event = (alarm: string, value: number | null, limit: number, more: Partial<AlarmEvent> = {}): AlarmEvent => (
   { alarm, state: "begun", stream: "hall", at_utc: "2026-05-04T03:02:01.123Z", value, limit, ...more }
@@ -54,6 +54,13 @@ describe("what operators are told", () => {
   it("is of the event's own streams", () => {
     const all = [{ stream: "hall" }, { stream: "bar" }, { stream: "hall-360" }];
     expect(ofEvent(all, new Set(["hall", "hall-360"]))).toEqual({ own: [all[0], all[2]], elsewhere: 1 });
+  });
+
+  it("is of a ladder's versions too, by their names", () => {
+    expect(["hall-720p50", "hall-1080p30-2.5M", "hall-108p25-200k", "the-hall-2-720p50"].map(groupOf)).toEqual(["hall", "hall", "hall", "the-hall-2"]);
+    expect(["hall", "hall-720", "hall-720p", "-720p50", "hall-720p50-x", "hall-720p50-2.M"].map(groupOf)).toEqual([null, null, null, null, null, null]);
+    const alarms = [event("black", 1, 2, { stream: "hall-720p50" }), event("black", 1, 2, { stream: "wall-720p50" })];
+    expect(ofEvent(alarms, new Set(["hall"]))).toEqual({ own: [alarms[0]], elsewhere: 1 });
   });
 
   it("counts alarms in the page's title", () => {

@@ -65,9 +65,18 @@ export function titleOf(title: string, alarms: number): string {
   return alarms > 0 ? `(${alarms}) ${title}` : title;
 }
 
-/** The alarms of an event's streams, and how many there are elsewhere. */
+/** The capture of which a stream is a version by its name, as `[encode.NAME] renditions` names versions; null where it is none. */
+export function groupOf(stream: string): string | null {
+  return /^(.+)-\d+p\d+(-\d+(\.\d+)?[kM])?$/.exec(stream)?.[1] ?? null;
+}
+
+/** The alarms of an event's streams and of their versions, seen or not, and how many there are elsewhere. */
 export function ofEvent<T extends { stream: string }>(alarms: readonly T[], names: ReadonlySet<string>): { own: T[]; elsewhere: number } {
-  const own = alarms.filter((one) => names.has(one.stream));
+  const isOwn = (stream: string): boolean => {
+    const group = groupOf(stream);
+    return names.has(stream) || (group !== null && names.has(group));
+  };
+  const own = alarms.filter((one) => isOwn(one.stream));
   return { own, elsewhere: alarms.length - own.length };
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { baseOf, eventAddress, expiresMs, firstExpiry, streamAddresses } from "./sheet";
+import { baseOf, eventAddress, expiresMs, firstExpiry, streamAddresses, vlcName } from "./sheet";
 
 describe("the addresses on a sheet", () => {
   it("begin with an address that viewers reach", () => {
@@ -25,6 +25,15 @@ describe("the addresses on a sheet", () => {
       page: "http://a/watch/hall", vlc: "http://a/live/hall-720.ts", hls: "http://a/live/hall/index.m3u8",
     });
     expect(streamAddresses("http://a/", "hall", null, null).vlc).toBeNull();
+  });
+
+  it("leave out the one for VLC where the stream may be a group", () => {
+    const unseen = { name: "hall", group: false, live: false, sound: null, picture: null };
+    expect(vlcName(unseen, null)).toBeNull();
+    expect(vlcName({ ...unseen, live: true }, null)).toBe("hall");
+    expect(vlcName({ ...unseen, sound: true, picture: false }, null)).toBe("hall");
+    expect(vlcName({ ...unseen, group: true }, null)).toBeNull();
+    expect(vlcName({ ...unseen, group: true }, "hall-720p50")).toBe("hall-720p50");
   });
 
   it("are good until the first of them is not", () => {

@@ -24,10 +24,20 @@ export function eventAddress(base: string, event: string, access: string | null)
 
 export interface StreamAddresses {
   page: string;
-  /** MPEG-TS, which a group as such does not have; null then. */
+  /** MPEG-TS, which a group as such does not have; null where `best` is. */
   vlc: string | null;
   hls: string;
   dash: string;
+}
+
+/**
+ * What the address for VLC names: the stream, or a group's best version; null where it is not known, as of a stream that is
+ * not live and of which the server has seen nothing, which may be a group.
+ */
+export function vlcName(stream: { name: string; group: boolean; live: boolean; sound: boolean | null; picture: boolean | null }, best: string | null): string | null {
+  if (stream.group) return best;
+  const isSeen = stream.live || stream.sound !== null || stream.picture !== null;
+  return isSeen ? stream.name : null;
 }
 
 /** Addresses of a stream, or of a group with `best` as the name of its best version. */

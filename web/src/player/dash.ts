@@ -41,7 +41,7 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs, versi
   /** What it said when it was opened; null before. */
   let hasPictures: boolean | null = null;
   // Not at once: dash.js goes on with what it has begun after it has told of an error.
-  const lacks = (): void => void window.setTimeout(() => events.trouble("unsupported", codecsLack(codecs, browserName(navigator.userAgent))));
+  const lacks = (): void => void window.setTimeout(() => events.trouble("unplayable", codecsLack(codecs, browserName(navigator.userAgent))));
   const choose = (name: string | null): void => {
     player.updateSettings({ streaming: { abr: { autoSwitchBitrate: { video: name === null } } } });
     if (name !== null && player.getRepresentationsByType("video").some((one) => one.id === name)) {

@@ -53,7 +53,7 @@ export const openHls: OpenLibrary = (video, url, { delayS, version }, events): L
   let codecs: string[] = [];
   const lacks = (): void => {
     const lacking = undecoded(codecs, (codec) => MediaSource.isTypeSupported(`${PICTURES.test(codec) ? "video" : "audio"}/mp4; codecs="${codec}"`));
-    events.trouble("unsupported", codecsLack(lacking, browserName(navigator.userAgent)));
+    events.trouble("unplayable", codecsLack(lacking, browserName(navigator.userAgent)));
   };
   hls.on(Events.MANIFEST_LOADED, (_event, { levels }) => {
     codecs = levels.flatMap(({ videoCodec, audioCodec }) => [videoCodec, audioCodec].flatMap((one) => one?.split(",") ?? []));

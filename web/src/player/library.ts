@@ -7,6 +7,8 @@ export type Trouble =
   | "absent"
   /** The network or the decoder failed: it is begun anew. */
   | "lost"
+  /** This browser has no decoder for what the stream has now. */
+  | "unplayable"
   /** This browser cannot do it at all. */
   | "unsupported";
 

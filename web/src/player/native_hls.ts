@@ -20,7 +20,7 @@ export const openNative: OpenLibrary = (video, url, _wish, events): Library => {
   /** Browsers have one error for a playlist that is not there and for one that they do not play. */
   const refused = async (): Promise<void> => {
     const isThere = await fetch(url, { cache: "no-store" }).then((response) => response.ok, () => false);
-    if (isThere) events.trouble("unsupported", `${browserName(navigator.userAgent)} does not play this stream's playlist.`);
+    if (isThere) events.trouble("unplayable", `${browserName(navigator.userAgent)} does not play this stream's playlist.`);
     else events.trouble("lost", null);
   };
   const begun = (): void => events.sound("sound");

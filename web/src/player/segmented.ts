@@ -72,6 +72,8 @@ export class SegmentedPlayer implements Playing, Timeline {
   private open: OpenLibrary | null = null;
   private native = false;
   private timers: number[] = [];
+  /** The next look at the playlist. */
+  private retry = 0;
   private stopped = false;
   private state: PlayerState = "connecting";
   private detail: string | null = null;
@@ -164,6 +166,7 @@ export class SegmentedPlayer implements Playing, Timeline {
       return;
     }
     this.following = true;
+    if (this.state === "unsupported") this.setState("buffering", null);
     this.reopen(0);
   }
 
@@ -262,7 +265,7 @@ export class SegmentedPlayer implements Playing, Timeline {
       this.open = await opener(this.options.way);
       this.native = this.open === openNative;
       if (this.stopped) return;
-      if (!this.native) this.tap = new AppendTap(this.line, this.soundLine, this.stages);
+      if (!this.native) this.tap = new AppendTap(this.video, this.line, this.soundLine, this.stages);
       await this.clock.known(CLOCK_PATIENCE_MS);
       this.openLibrary();
     } catch {
@@ -319,6 +322,12 @@ export class SegmentedPlayer implements Playing, Timeline {
       this.setState("unsupported", detail);
       return;
     }
+    if (kind === "unplayable") {
+      // A publisher may come back with what can be played.
+      this.setState("unsupported", detail);
+      this.reopen(REFUSED_MS);
+      return;
+    }
     if (this.shownSinceOpen) {
       this.reconnects += 1;
       this.reconnectReason = detail ?? (kind === "absent" ? "the playlist was not there" : "the connection was lost");
@@ -329,7 +338,9 @@ export class SegmentedPlayer implements Playing, Timeline {
 
   private reopen(waitMs: number): void {
     this.closeLibrary();
-    this.later(() => void this.probe(), waitMs);
+    // One try at a time: another version may be asked for while the next try is far off.
+    window.clearTimeout(this.retry);
+    this.retry = this.later(() => void this.probe(), waitMs);
   }
 
   /** Opens the playlist as soon as there is one: a library would write into the console for each try. */
@@ -363,8 +374,10 @@ export class SegmentedPlayer implements Playing, Timeline {
     this.reopen(backOff((this.tries += 1)));
   }
 
-  private later(work: () => void, waitMs = 1000): void {
-    this.timers.push(window.setTimeout(() => !this.stopped && work(), waitMs));
+  private later(work: () => void, waitMs = 1000): number {
+    const timer = window.setTimeout(() => !this.stopped && work(), waitMs);
+    this.timers.push(timer);
+    return timer;
   }
 
   private async play(): Promise<void> {
@@ -434,7 +447,8 @@ export class SegmentedPlayer implements Playing, Timeline {
       return;
     }
     if (this.lastPictureMs === null) {
-      if (this.state !== "reconnecting") this.setState("buffering", null);
+      // What cannot be played is tried again in silence: its words stay until there is a picture.
+      if (this.state !== "reconnecting" && this.state !== "unsupported") this.setState("buffering", null);
       if (runMs - this.openedMs > BEGIN_MS) this.trouble("lost", `no picture for ${BEGIN_MS / 1000} seconds`);
       return;
     }

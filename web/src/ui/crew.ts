@@ -1,8 +1,9 @@
 /** The page `/crew/NAME`: an event's streams and alarms, for operators with a phone in one hand. */
 import { overview, type StreamInfo } from "../api";
-import { keyFrameText, muteText, ofEvent, titleOf } from "../event/alarm_words";
+import { keyFrameText, muteText, titleOf } from "../event/alarm_words";
+import { crewBadge, type CrewKnowledge, unwatchedText } from "../event/crew_words";
 import {
-  type AlarmEvent, type Alarms, alarms, type EventInfo, eventInfo, eventPath, keyFramePath, keyQuery, mutePath, post, sheetPath, type Told,
+  type Alarms, alarms, type EventInfo, eventInfo, eventPath, keyFramePath, keyQuery, mutePath, post, sheetPath, type Told,
 } from "../event_api";
 import { Poller } from "../poll";
 import { ROOT } from "../root";
@@ -16,6 +17,10 @@ import { KEY } from "./stream";
 const EVENT_MS = 4000;
 const STREAMS_MS = 1000;
 const ALARMS_MS = 1500;
+/** In the background: title and icon of the page's tab tell of alarms. */
+const HIDDEN_ALARMS_MS = 5000;
+/** What refuses, or has no such event, is asked so often whether it still does. */
+const CLOSED_MS = 30_000;
 const MUTE_MINUTES = 10;
 /** What came of a request is read by then. */
 const SAID_MS = 8000;
@@ -84,6 +89,7 @@ export function crewPage(root: HTMLElement, name: string): void {
   const sheet = element("a", { href: sheetPath(name, search), class: "action" }, "Sheet to print");
   const trouble = element("p", { class: "banner", role: "alert", hidden: true }, "The server does not answer. What is below is old.");
   const closed = element("section", { class: "empty", role: "status", hidden: true });
+  const unwatched = element("p", { class: "hint", hidden: true });
   const said = element("p", { class: "crew-said", role: "status", hidden: true });
   const streamsPlace = element("div", { class: "crew-streams" });
   const key = keyForm(() => say("The key is used from now on. Ask once more."));
@@ -92,6 +98,9 @@ export function crewPage(root: HTMLElement, name: string): void {
   let streams: StreamInfo[] | null = null;
   let told: Alarms | null = null;
   let alarmsStatus: number | null = null;
+  /** What is known of alarms: nothing was asked yet, it is of the last question, or that had no answer. */
+  let alarmsAge: "unasked" | "new" | "old" = "unasked";
+  let isClosed = false;
   const known = new Map<string, CrewStream>();
   const groups = new Map<string, Group>();
   /** Versions that were seen, by the name that they share: an alarm of one that has gone is of the event all the same. */
@@ -136,14 +145,16 @@ export function crewPage(root: HTMLElement, name: string): void {
   };
 
   const showState = (): void => {
-    const own = told ? ofEvent(told.active, names()).own : [];
-    const loud = own.filter((one: AlarmEvent) => !one.muted).length;
-    const muted = own.length - loud;
-    const live = (event?.streams ?? []).filter((one) => one.live).length;
-    const total = event?.streams.length ?? 0;
-    const words = loud > 0 ? `${loud} ${loud === 1 ? "alarm" : "alarms"}` : live < total ? `${live} of ${total} live` : "OK";
-    state.className = `badge crew-state ${loud > 0 ? "alarmed" : live < total ? "idle" : "live"}`;
-    setText(state, muted > 0 ? `${words} · ${muted} muted` : words);
+    if (isClosed || alarmsAge === "unasked") return;
+    const known: CrewKnowledge = {
+      streams: event?.streams ?? [], told, status: alarmsStatus, isOld: alarmsAge === "old", names: names(), versions: (group) => versions.get(group),
+    };
+    const { words, className, loud } = crewBadge(known);
+    state.className = `badge crew-state ${className}`;
+    setText(state, words);
+    const text = unwatchedText(known);
+    unwatched.hidden = text === null;
+    setText(unwatched, text ?? "");
     const pageTitle = titleOf(`${event?.title ?? name} · crew`, loud);
     if (document.title !== pageTitle) document.title = pageTitle;
     showFavicon(loud);
@@ -181,26 +192,38 @@ export function crewPage(root: HTMLElement, name: string): void {
     placeOnly(streamsPlace, places);
   };
   const showAlarms = (): void => {
+    if (isClosed) return;
     list.show(told, alarmsStatus, names());
     showState();
   };
 
   const close = (text: string): void => {
+    isClosed = true;
     closed.hidden = false;
     rest.hidden = true;
+    trouble.hidden = true;
     closed.replaceChildren(
       element("h2", {}, "For operators"), element("p", {}, text), element("p", {}, element("a", { href: eventPath(name) }, "The page for viewers")));
+    state.className = "badge crew-state idle";
     setText(state, "Closed");
+    document.title = `${event?.title ?? name} · crew`;
+    showFavicon(0);
   };
-  const refreshEvent = async (): Promise<boolean> => {
+  const reopen = (): void => {
+    isClosed = false;
+    closed.hidden = true;
+    rest.hidden = false;
+  };
+  const refreshEvent = async (): Promise<number | void> => {
     const answer = await eventInfo(name, search, operatorKey());
     const text = closedCrewText(name, answer);
     if (text !== null) {
       close(text);
-      return false;
+      return CLOSED_MS;
     }
     if (answer !== null && typeof answer !== "number") {
       event = answer;
+      if (isClosed) reopen();
       setText(title, answer.title ?? name);
       next.hidden = !answer.next;
       setText(next, answer.next ? `Next: ${answer.next}` : "");
@@ -215,11 +238,12 @@ export function crewPage(root: HTMLElement, name: string): void {
       }
     }
     trouble.hidden = answer !== null;
-    return true;
   };
   let begun = false;
   const streamPoller = new Poller(STREAMS_MS, async () => {
+    if (isClosed) return;
     const answer = await overview(operatorKey());
+    if (isClosed) return;
     trouble.hidden = answer !== null;
     streamsPlace.classList.toggle("old", answer === null);
     if (answer) {
@@ -230,13 +254,17 @@ export function crewPage(root: HTMLElement, name: string): void {
     for (const one of known.values()) one.tick();
   });
   const alarmPoller = new Poller(ALARMS_MS, async () => {
+    if (isClosed) return;
     const answer = await alarms(operatorKey());
-    alarmsStatus = typeof answer === "number" ? answer : null;
-    if (answer !== null) told = typeof answer === "number" ? null : answer;
+    alarmsAge = answer === null ? "old" : "new";
+    if (answer !== null) {
+      alarmsStatus = typeof answer === "number" ? answer : null;
+      told = typeof answer === "number" ? null : answer;
+    }
     showAlarms();
-  });
+  }, document, HIDDEN_ALARMS_MS);
 
-  const rest = element("div", { class: "crew-rest" }, list.element, key, streamsPlace);
+  const rest = element("div", { class: "crew-rest" }, list.element, unwatched, key, streamsPlace);
   root.append(element(
     "div", { class: "page crew" },
     element("header", { class: "top crew-top" },

@@ -1,6 +1,6 @@
 /** The page `/`: the live streams, once a second. */
 import { alarmTitle } from "../event/alarm_words";
-import { alarms, type Alarms, crewPath, events } from "../event_api";
+import { alarms, type Alarms, crewPath, events, type Told } from "../event_api";
 import { carriedMux, type Codec, figuresPath, type Overview, type StreamInfo, overview, watchPath, type Why } from "../api";
 import { Poller } from "../poll";
 import { ROOT } from "../root";
@@ -13,6 +13,8 @@ import { WHY_WORDS } from "./why";
 
 const REFRESH_MS = 1000;
 const ALARMS_MS = 5000;
+/** What is refused, or not there, is asked for so often: the server's configuration may change. */
+const REFUSED_ALARMS_MS = 30_000;
 /** So many alarms are named, and the others counted. */
 const NAMED_ALARMS = 5;
 
@@ -147,15 +149,25 @@ export function alarmsLine({ active }: Alarms): string {
   return `${loud.length} ${loud.length === 1 ? "alarm" : "alarms"} · ${named.join(" · ")}`;
 }
 
+/** What the line of alarms says after this answer, and in how many ms it is asked again; `before` is what it said. */
+export function alarmsAfter(told: Told<Alarms>, before: string): { text: string; againMs: number } {
+  if (told === null || isFailure(told)) return { text: before, againMs: ALARMS_MS };
+  if (typeof told === "number") return { text: "", againMs: REFUSED_ALARMS_MS };
+  return { text: alarmsLine(told), againMs: ALARMS_MS };
+}
+
+/** Whether the server, or what stands before it, failed to answer: that says nothing of what was asked. */
+function isFailure(told: unknown): boolean {
+  return typeof told === "number" && told >= 500;
+}
+
 /** Shows the alarms in `line` as long as the server tells them. */
 function watchAlarms(line: HTMLElement): void {
   new Poller(ALARMS_MS, async () => {
-    const told = await alarms();
-    const text = told === null || typeof told === "number" ? "" : alarmsLine(told);
+    const { text, againMs } = alarmsAfter(await alarms(), line.textContent ?? "");
     line.hidden = text === "";
     setText(line, text);
-    // What is refused, or not there, is not asked for again.
-    return typeof told !== "number" || told >= 500;
+    return againMs;
   }).start();
 }
 
@@ -163,7 +175,8 @@ function watchAlarms(line: HTMLElement): void {
 function showEvents(place: HTMLElement): void {
   new Poller(ALARMS_MS, async () => {
     const told = await events();
-    if (told === null || typeof told === "number") return told === null || told >= 500;
+    if (told === null || isFailure(told)) return ALARMS_MS;
+    if (typeof told === "number") return REFUSED_ALARMS_MS;
     place.hidden = told.events.length === 0;
     place.replaceChildren("Events: ", ...told.events.map(({ name, title }) => element("a", { href: crewPath(name), class: "action" }, title ?? name)));
     return false;

@@ -4,12 +4,12 @@ import {
 } from "../event_api";
 import type { PlayerStats } from "../player/playing";
 import { closedCrewText } from "./crew";
-import { alarmsLine } from "./dashboard";
+import { alarmsAfter, alarmsLine } from "./dashboard";
 import { closedText, webAddress } from "./event";
 import { numberIcon } from "./favicon";
 import { expiryWarning } from "./sheet";
 import { ageText } from "./thumbnail";
-import { delayText, tileText } from "./tile";
+import { delayText, isGone, tileText } from "./tile";
 
 const stream = (more: Partial<EventStream> = {}): EventStream => (
   { name: "hall", group: false, known: true, live: true, sound: true, picture: true, access: null, ...more }
@@ -57,6 +57,14 @@ describe("a stream of an event", () => {
     expect(tileText(stream(), "playing", null)).toBe("");
   });
 
+  it("is no longer tried once it is not live, and nothing of it plays", () => {
+    for (const state of [null, "waiting", "unsupported"] as const) {
+      expect(isGone(stream({ live: false }), state)).toBe(true);
+      expect(isGone(stream(), state)).toBe(false);
+    }
+    for (const state of ["playing", "stalled", "buffering"] as const) expect(isGone(stream({ live: false }), state)).toBe(false);
+  });
+
   it("tells its delay, or what of it is known", () => {
     const stats = (more: Partial<PlayerStats>): PlayerStats => ({ state: "playing", delayMs: null, behindLiveMs: null, targetMs: null, ...more }) as PlayerStats;
     expect(delayText(stats({ delayMs: { last: 130, p50: 143.4, p95: 180, source: "stream" } }))?.text).toBe("143 ms");
@@ -98,6 +106,13 @@ describe("what operators see at a glance", () => {
     expect(alarmsLine(told(alarm("hall", "black", true)))).toBe("");
     expect(alarmsLine(told(alarm("hall", "black"), alarm("bar", "silence")))).toBe("2 alarms · hall: Black picture · bar: Silence");
     expect(alarmsLine(told(...Array.from({ length: 7 }, (_, i) => alarm(`s${i}`, "black"))))).toMatch(/^7 alarms .* 2 more$/);
+  });
+
+  it("stays on the dashboard while the server is silent, and is asked for again after a refusal", () => {
+    const active = [{ alarm: "black", stream: "hall", state: "begun" as const, at_utc: "", value: 1, limit: 2 }];
+    expect(alarmsAfter({ active, recent: [], muted: [] }, "")).toEqual({ text: "1 alarm · hall: Black picture", againMs: 5000 });
+    for (const silent of [null, 502]) expect(alarmsAfter(silent, "1 alarm")).toEqual({ text: "1 alarm", againMs: 5000 });
+    for (const refused of [401, 403, 404]) expect(alarmsAfter(refused, "1 alarm")).toEqual({ text: "", againMs: 30_000 });
   });
 
   it("is how old a picture is, once that is known", () => {

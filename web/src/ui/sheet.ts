@@ -1,7 +1,7 @@
 /** The view `/crew/NAME?sheet`: addresses and their QR codes, to be printed and put on the wall. */
 import { isLadder, type LadderInfo, streamInfo } from "../api";
 import { qrPath } from "../event/qr";
-import { baseOf, eventAddress, firstExpiry, streamAddresses, untilText } from "../event/sheet";
+import { baseOf, eventAddress, firstExpiry, streamAddresses, untilText, vlcName } from "../event/sheet";
 import { crewPath, type EventInfo, eventInfo } from "../event_api";
 import { Poller } from "../poll";
 import { ROOT } from "../root";
@@ -95,13 +95,13 @@ function paper(event: EventInfo, ladders: ReadonlyMap<string, LadderInfo>, base:
   const page = eventAddress(base, event.name, event.crew?.access ?? null);
   const expiry = firstExpiry([event.crew?.access ?? null, ...event.streams.map((one) => one.access)]);
   const rows = event.streams.map((stream) => {
-    const best = stream.group ? (ladders.get(stream.name)?.renditions[0]?.name ?? null) : stream.name;
+    const best = vlcName(stream, ladders.get(stream.name)?.renditions[0]?.name ?? null);
     const { page: own, vlc, hls, dash } = streamAddresses(base, stream.name, stream.access, best);
     const kind = stream.picture === false ? "sound alone" : stream.group ? "in several versions" : "";
     return element(
       "section", { class: "sheet-row" }, qrElement(own, "small"),
       element("div", {}, element("h2", {}, stream.name, kind === "" ? null : element("small", {}, ` ${kind}`)),
-        element("dl", {}, line("Browser", own), vlc === null ? null : line("VLC", vlc), line("LL-HLS", hls), line("LL-DASH", dash))));
+        element("dl", {}, line("Browser", own), line("VLC", vlc ?? "is known once the stream is live"), line("LL-HLS", hls), line("LL-DASH", dash))));
   });
   const chat = webAddress(event.chat);
   return element(

@@ -78,6 +78,11 @@ function isWithout(state: PlayerState | null): boolean {
   return state === null || ["connecting", "buffering", "waiting", "stalled", "reconnecting"].includes(state);
 }
 
+/** Whether a player of a stream that is not live ends: one that plays what is left goes on. */
+export function isGone(stream: EventStream, state: PlayerState | null): boolean {
+  return !stream.live && (state === null || state === "waiting" || state === "unsupported");
+}
+
 /** The delay in few words, and what it means; null while there is none. */
 export function delayText(stats: PlayerStats): { text: string; title: string } | null {
   if (stats.state !== "playing") return null;
@@ -247,13 +252,12 @@ export class Tile {
     if (this.stopped) return;
     const { entry, playerState: state } = this;
     const wanted = entry.known && this.carried === null && (!this.isBar || (this.heard.isHeard && !this.heard.muted));
-    const isGone = !entry.live && (state === null || state === "waiting");
     const lives = (name: string): boolean => this.ladder?.renditions.some((one) => one.name === name && one.live) ?? false;
     const isOld = this.player !== null && entry.live && (
       (state === "waiting" && entry.group && !lives(this.player.name) && this.version() !== null)
       || (state === "refused" && this.begunWith !== (entry.access ?? ""))
     );
-    if (!wanted || isGone || isOld) this.halt();
+    if (!wanted || isGone(entry, state) || isOld) this.halt();
     if (wanted && entry.live && this.player === null) this.begin();
     this.show();
   }
