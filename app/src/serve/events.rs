@@ -152,7 +152,7 @@ impl Events {
             (may_watch, access.filter(|_| may_watch), *facts)
         };
         let of_streams: Vec<_> = arranged.streams.iter().zip(&**facts).map(stream).collect();
-        // The chat of a closed event is for those who were given a link.
+        // The chat of a closed event is for viewers with a link.
         let is_invited = is_crew || of_streams.iter().any(|(known, ..)| *known);
         let streams =
             arranged.streams.iter().zip(of_streams).map(|((name, is_ladder), (known, access, facts))| {

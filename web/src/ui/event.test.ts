@@ -7,7 +7,7 @@ import { closedCrewText } from "./crew";
 import { alarmsAfter, alarmsLine } from "./dashboard";
 import { closedText, webAddress } from "./event";
 import { numberIcon } from "./favicon";
-import { expiryWarning } from "./sheet";
+import { addressToPrint, expiryWarning } from "./sheet";
 import { ageText } from "./thumbnail";
 import { delayText, isGone, tileText } from "./tile";
 
@@ -24,6 +24,12 @@ describe("the addresses of an event", () => {
     expect(crewPath("finals", "?sheet&key=k")).toBe("/crew/finals?key=k");
     expect(sheetPath("finals")).toBe("/crew/finals?sheet");
     expect(sheetPath("finals", "?key=k")).toBe("/crew/finals?sheet&key=k");
+  });
+
+  it("are printed without the operator's key", () => {
+    expect(addressToPrint("/crew/finals", "?sheet&key=k%26k")).toBe("/crew/finals?sheet");
+    expect(addressToPrint("/crew/finals", "?key=k&sheet&keys=2")).toBe("/crew/finals?sheet&keys=2");
+    expect(addressToPrint("/crew/finals", "")).toBe("/crew/finals");
   });
 
   it("carry names and keys as they have to be written", () => {

@@ -127,8 +127,17 @@ export function expiryWarning(expiry: number | null, nowMs: number): string | nu
 }
 
 /** Shows the sheet of the event called `name` in `root`. */
+/** The address without the operator's key: browsers print the address at the paper's edge. */
+export function addressToPrint(path: string, search: string): string {
+  const query = search.replace(/^\?/, "").split("&").filter((part) => !/^key=/.test(part)).join("&");
+  return query === "" ? path : `${path}?${query}`;
+}
+
 export function sheetPage(root: HTMLElement, name: string): void {
   document.body.classList.add("sheet-body");
+  const own = location.pathname + location.search;
+  window.addEventListener("beforeprint", () => history.replaceState(null, "", addressToPrint(location.pathname, location.search)));
+  window.addEventListener("afterprint", () => history.replaceState(null, "", own));
   document.title = `${name} · sheet`;
   const said = element("p", { class: "summary", role: "status" }, "Asking the server…");
   const tools = element("div", { class: "sheet-tools" });
