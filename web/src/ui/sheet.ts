@@ -126,13 +126,13 @@ export function expiryWarning(expiry: number | null, nowMs: number): string | nu
   return `The links on this sheet are good for ${left}, until ${untilText(expiry)}. Print it anew before that.`;
 }
 
-/** Shows the sheet of the event called `name` in `root`. */
 /** The address without the operator's key: browsers print the address at the paper's edge. */
 export function addressToPrint(path: string, search: string): string {
   const query = search.replace(/^\?/, "").split("&").filter((part) => !/^key=/.test(part)).join("&");
   return query === "" ? path : `${path}?${query}`;
 }
 
+/** Shows the sheet of the event called `name` in `root`. */
 export function sheetPage(root: HTMLElement, name: string): void {
   document.body.classList.add("sheet-body");
   const own = location.pathname + location.search;
