@@ -9,8 +9,9 @@ use glassline_inspect::segmented::{Listing, Piece, SegmentReader, Wanted};
 use glassline_media::{Time, Utc};
 use std::time::Duration;
 
-/// Objects of a listing at most.
-const OBJECTS_MAX: usize = 50_000;
+/// Objects of a listing at most, and of a live manifest's.
+const OBJECTS_MAX: usize = 20_000;
+const LIVE_OBJECTS_MAX: usize = 50;
 
 /// Panics where a promise is broken.
 pub fn run(data: &[u8]) {
@@ -27,7 +28,9 @@ pub fn run(data: &[u8]) {
             let Ok(manifest) = Manifest::parse(&text, &url) else { return };
             for seconds in [0, 1_795_524_388, u64::MAX / 1_000_000_000] {
                 for carries in [Carries::Pictures, Carries::Sound] {
-                    follow(&manifest.listing(carries, Utc::from_nanos(seconds * 1_000_000_000)));
+                    let listing = manifest.listing(carries, Utc::from_nanos(seconds * 1_000_000_000));
+                    assert!(listing.objects.len() <= LIVE_OBJECTS_MAX || !manifest.is_live());
+                    follow(&listing);
                 }
             }
         }

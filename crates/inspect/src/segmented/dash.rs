@@ -7,14 +7,21 @@ use super::text::{parse_duration, parse_utc};
 use super::xml::Element;
 use glassline_delivery::http1::Url;
 use glassline_media::Utc;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Segments of a live manifest that are listed: the newest.
-const LIVE_OBJECTS: u64 = 50;
-/// Segments of a recording: half a day.
-const OBJECTS: u64 = 20_000;
+const LIVE_OBJECTS: usize = 50;
+/// Segments of a recording, in all of its periods: half a day.
+const OBJECTS: usize = 20_000;
 const PERIODS: usize = 200;
+/// Bytes of an address, and of a template of addresses. Each segment of a listing has its own.
+const ADDRESS_BYTES: usize = 2048;
+/// Versions of a kind that are tried in a period, from the one with the most bits on, until one can be followed.
+const TRIED: usize = 16;
 /// How often a manifest is loaded that does not say, and that one that says "at once" is.
 const AGAIN: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
 
@@ -78,6 +85,33 @@ enum Segments {
     Listed { first: u64, duration: Duration, listed: Vec<Address> },
 }
 
+/// Which segments that a period lists are kept: one element can stand for any number of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    /// Of a live manifest so many, which are all that a listing can take of one period.
+    Newest(usize),
+    /// Of a recording those for which the periods before it left room.
+    First(usize),
+}
+
+impl Kept {
+    /// The places of those that are kept of `count`.
+    fn of(self, count: u64) -> Range<u64> {
+        match self {
+            Kept::Newest(most) => count.saturating_sub(most as u64)..count,
+            Kept::First(most) => 0..count.min(most as u64),
+        }
+    }
+
+    /// The same of a list.
+    fn of_list(self, count: usize) -> Range<usize> {
+        match self {
+            Kept::Newest(most) => count.saturating_sub(most)..count,
+            Kept::First(most) => 0..count.min(most),
+        }
+    }
+}
+
 /// Addresses with a number or a time in them.
 #[derive(Clone, Debug, PartialEq)]
 struct Template {
@@ -99,17 +133,24 @@ impl Manifest {
         let update = root.attribute("minimumUpdatePeriod").as_deref().and_then(parse_duration);
         let base = based(url, &root);
         let mut periods: Vec<Period> = Vec::new();
+        let mut room = [OBJECTS; 2];
         for element in root.all("Period").take(PERIODS) {
             let time = |name: &str| element.attribute(name).as_deref().and_then(parse_duration);
             let before =
                 periods.last().map(|before| before.start.saturating_add(before.duration.unwrap_or_default()));
             let base = based(&base, element);
-            let of = |carries| Representation::best(element, &base, carries);
+            let of = |carries, room: &mut usize| {
+                let kept = if is_live { Kept::Newest(LIVE_OBJECTS) } else { Kept::First(*room) };
+                let best = Representation::best(element, &base, carries, kept)?;
+                *room = room.saturating_sub(best.segments.listed());
+                Some(best)
+            };
+            let [of_pictures, of_sound] = &mut room;
             periods.push(Period {
                 start: time("start").or(before).unwrap_or_default(),
                 duration: time("duration"),
-                pictures: of(Carries::Pictures),
-                sound: of(Carries::Sound),
+                pictures: of(Carries::Pictures, of_pictures),
+                sound: of(Carries::Sound, of_sound),
             });
         }
         // A period ends where the next one begins, and the last one with the presentation.
@@ -146,20 +187,28 @@ impl Manifest {
     /// What there is of a rendition at `now`, on the server's clock.
     pub fn listing(&self, carries: Carries, now: Utc) -> Listing {
         let passed = Duration::from_nanos(now.as_nanos().saturating_sub(self.available.as_nanos()));
-        let begun = |period: &&Period| !self.is_live || period.start <= passed;
-        let mut objects = Vec::new();
-        let most = if self.is_live { LIVE_OBJECTS } else { OBJECTS };
-        for (number, period) in self.periods.iter().filter(begun).enumerate() {
+        // A live stream is listed from its newest period back, a recording from its first one on, until the listing is full.
+        let (mut periods, mut left): (Vec<&Period>, _) = (self.periods.iter().collect(), OBJECTS);
+        if self.is_live {
+            periods.retain(|period| period.start <= passed);
+            periods.reverse();
+            left = LIVE_OBJECTS;
+        }
+        let mut lists = Vec::new();
+        for period in periods {
             let Some(representation) = period.representation(carries) else { continue };
             let within = self.is_live.then(|| passed.saturating_sub(period.start));
-            representation.list(period, within, most, number as u64, &mut objects);
+            let list = representation.list(period, within, left);
+            left = left.saturating_sub(list.len());
+            lists.push(list);
+            if left == 0 {
+                break;
+            }
         }
         if self.is_live {
-            let most = usize::try_from(most).unwrap_or(usize::MAX);
-            objects.drain(..objects.len().saturating_sub(most));
-        } else {
-            objects.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+            lists.reverse();
         }
+        let objects: Vec<Object> = lists.into_iter().flatten().collect();
         let longest = objects.iter().map(|object| object.duration).max().unwrap_or(AGAIN[0]);
         let [least, most] = AGAIN;
         let is_by_clock =
@@ -177,8 +226,25 @@ impl Manifest {
 
 /// The address that relative ones within `element` are meant by.
 fn based(base: &Url, element: &Element<'_>) -> Url {
-    let own = element.first("BaseURL").and_then(|own| base.redirected(&own.text()).ok());
+    let own = element.first("BaseURL").and_then(|own| resolved(base, &own.text()));
     own.unwrap_or_else(|| base.clone())
+}
+
+/// The address that `text` means, relative to `base`; `None` where it is none, or longer than [`ADDRESS_BYTES`].
+fn resolved(base: &Url, text: &str) -> Option<Url> {
+    let is_short = |text: &str| text.len() <= ADDRESS_BYTES;
+    base.redirected(Some(text).filter(|text| is_short(text))?).ok().filter(|url| is_short(url.target()))
+}
+
+impl Segments {
+    /// How many are held, each for itself.
+    fn listed(&self) -> usize {
+        match self {
+            Segments::Numbered { .. } => 0,
+            Segments::Timed { listed, .. } => listed.len(),
+            Segments::Listed { listed, .. } => listed.len(),
+        }
+    }
 }
 
 impl Period {
@@ -192,47 +258,48 @@ impl Period {
 
 impl Representation {
     /// The version of a kind that has the most bits; of sound in the language that comes first.
-    fn best(period: &Element<'_>, base: &Url, carries: Carries) -> Option<Representation> {
-        let mut best: Option<Representation> = None;
-        let mut language = None;
+    fn best(period: &Element<'_>, base: &Url, carries: Carries, kept: Kept) -> Option<Representation> {
+        let mut candidates = Vec::new();
+        // Languages by their first version.
+        let mut languages: HashMap<Option<String>, usize> = HashMap::new();
         for set in period.all("AdaptationSet") {
-            let lang = set.attribute("lang");
-            let base = based(base, set);
+            let is_trick = set.children.iter().any(|child| {
+                child.attribute("schemeIdUri").is_some_and(|scheme| scheme.ends_with(":trickmode"))
+            });
+            if is_trick {
+                continue;
+            }
+            let [content, mime, lang] = ["contentType", "mimeType", "lang"].map(|name| set.attribute(name));
+            let before = candidates.len();
             for element in set.all("Representation") {
-                let said = |name| element.attribute(name).or_else(|| set.attribute(name));
-                let kind = set.attribute("contentType").or_else(|| said("mimeType")).unwrap_or_default();
-                let is_its = kind.split('/').next() == Some(carries.word());
-                let is_trick = set.children.iter().any(|child| {
-                    child.attribute("schemeIdUri").is_some_and(|scheme| scheme.ends_with(":trickmode"))
-                });
-                if !is_its || is_trick || language.as_ref().is_some_and(|language| *language != lang) {
-                    continue;
-                }
-                let Some(found) = Representation::of([period, set, element], &based(&base, element)) else {
-                    continue;
-                };
-                language.get_or_insert_with(|| lang.clone()).clone_from(&lang);
-                if best.as_ref().is_none_or(|best| found.bandwidth_bps > best.bandwidth_bps) {
-                    best = Some(found);
+                let own = || element.attribute("mimeType");
+                let kind = content.clone().or_else(own).or_else(|| mime.clone()).unwrap_or_default();
+                if kind.split('/').next() == Some(carries.word()) {
+                    candidates.push((0, Reverse(element.number("bandwidth").unwrap_or(0)), set, element));
                 }
             }
-            if carries == Carries::Pictures {
-                language = None;
+            if candidates.len() > before && carries == Carries::Sound {
+                let known = languages.len();
+                let language = *languages.entry(lang).or_insert(known);
+                candidates.iter_mut().skip(before).for_each(|candidate| candidate.0 = language);
             }
         }
-        best
+        // In the manifest's order where two have as many bits.
+        candidates.sort_by_key(|(language, bandwidth, ..)| (*language, *bandwidth));
+        candidates.into_iter().take(TRIED).find_map(|(_, _, set, element)| {
+            Representation::of([period, set, element], &based(&based(base, set), element), kept)
+        })
     }
 
     /// A version by its element and those that it is in.
-    fn of(levels: [&Element<'_>; 3], base: &Url) -> Option<Representation> {
+    fn of(levels: [&Element<'_>; 3], base: &Url, kept: Kept) -> Option<Representation> {
         let [_, set, element] = levels;
         let id = element.attribute("id").unwrap_or_default();
         let bandwidth = element.number("bandwidth").unwrap_or(0);
         let number = |name| element.number(name).or_else(|| set.number(name));
         // What an inner level says holds, and what it leaves out is said by the outer ones.
-        let inherited = |kind: &'static str| -> Vec<Element<'_>> {
-            levels.iter().rev().filter_map(|level| level.first(kind).cloned()).collect()
-        };
+        let inherited =
+            |kind| -> Vec<_> { levels.iter().rev().filter_map(|level| level.first(kind)).collect() };
         let (templates, lists) = (inherited("SegmentTemplate"), inherited("SegmentList"));
         let tags = if templates.is_empty() { &lists } else { &templates };
         let said = |name: &str| tags.iter().find_map(|tag| tag.attribute(name));
@@ -250,7 +317,10 @@ impl Representation {
             let list = lists.first()?;
             let init = tags.iter().find_map(|tag| tag.first("Initialization"));
             let init = init.and_then(|init| address(base, init, ["sourceURL", "range"]));
-            let urls = list.all("SegmentURL").take(OBJECTS as usize);
+            let urls = list.all("SegmentURL");
+            let places = kept.of_list(urls.clone().count());
+            let first = first.saturating_add(places.start as u64);
+            let urls = urls.skip(places.start).take(places.len());
             let listed: Option<Vec<Address>> =
                 urls.map(|url| address(base, url, ["media", "mediaRange"])).collect();
             (
@@ -262,10 +332,10 @@ impl Representation {
                 },
             )
         } else {
-            let init = said("initialization").and_then(|text| base.redirected(&filled(text)).ok());
-            let media = Template { base: base.clone(), text: filled(said("media")?) };
+            let init = said("initialization").and_then(|text| resolved(base, &filled(text)?));
+            let media = Template { base: base.clone(), text: filled(said("media")?)? };
             let segments = match (timeline, duration) {
-                (Some(timeline), _) => Segments::Timed { media, listed: times(timeline, first, &time) },
+                (Some(timeline), _) => Segments::Timed { media, listed: times(timeline, first, kept, &time) },
                 (None, Some(duration)) => {
                     let early = said("availabilityTimeOffset").and_then(|text| text.parse().ok());
                     // "INF" is of segments that are all there already.
@@ -287,31 +357,24 @@ impl Representation {
         })
     }
 
-    /// Adds what there is of it in `period`, of which so much has passed; all of it where that is not said.
-    fn list(
-        &self,
-        period: &Period,
-        passed: Option<Duration>,
-        most: u64,
-        timeline: u64,
-        out: &mut Vec<Object>,
-    ) {
+    /// At most `most` segments of it in `period`: the newest of those that are there once so much of the period has passed,
+    /// and the first of all of them where that is not said.
+    fn list(&self, period: &Period, passed: Option<Duration>, most: usize) -> Vec<Object> {
         let key = u64::try_from(period.start.as_millis()).unwrap_or(u64::MAX);
-        let mut add = |id: u64, at: Option<Address>, duration: Duration| {
-            if let Some(at) = at {
-                // Periods follow each other; a day has fewer milliseconds than an identifier has room for.
-                out.push(Object {
-                    id: (key, id),
-                    is_part: false,
-                    at,
-                    init: self.init.clone(),
-                    duration,
-                    is_independent: true,
-                    is_gap: false,
-                    timeline,
-                });
-            }
+        let object = |id: u64, at: Address, duration: Duration| Object {
+            // Periods follow each other; a day has fewer milliseconds than an identifier has room for.
+            id: (key, id),
+            is_part: false,
+            at,
+            init: self.init.clone(),
+            duration,
+            is_independent: true,
+            is_gap: false,
+            // The period's start stays when older periods leave the manifest, its place among them does not.
+            timeline: key,
         };
+        let kept = if passed.is_some() { Kept::Newest(most) } else { Kept::First(most) };
+        // Where a template gives no address for one number, it gives none for those behind it either, and they are not tried.
         match &self.segments {
             Segments::Numbered { media, first, duration, early } => {
                 let parts = |time: Duration| {
@@ -327,21 +390,22 @@ impl Representation {
                     (Some(count), None) | (None, Some(count)) => count,
                     (None, None) => 0,
                 };
-                let from = if passed.is_some() { count.saturating_sub(most) } else { 0 };
-                for place in from..count.min(from.saturating_add(most)) {
-                    let number = first.saturating_add(place);
-                    add(number, media.address(number, 0), *duration);
-                }
+                let numbers = kept.of(count).map(|place| first.saturating_add(place));
+                numbers
+                    .map_while(|number| Some(object(number, media.address(number, 0)?, *duration)))
+                    .collect()
             }
-            Segments::Timed { media, listed } => {
-                for &(number, time, duration) in listed {
-                    add(time, media.address(number, time), duration);
-                }
-            }
+            Segments::Timed { media, listed } => listed[kept.of_list(listed.len())]
+                .iter()
+                .map_while(|&(number, time, duration)| {
+                    Some(object(time, media.address(number, time)?, duration))
+                })
+                .collect(),
             Segments::Listed { first, duration, listed } => {
-                for (number, address) in (*first..).zip(listed) {
-                    add(number, Some(address.clone()), *duration);
-                }
+                let places = kept.of_list(listed.len());
+                let numbers = first.saturating_add(places.start as u64)..;
+                let addresses = listed[places].iter();
+                numbers.zip(addresses).map(|(number, at)| object(number, at.clone(), *duration)).collect()
             }
         }
     }
@@ -350,7 +414,7 @@ impl Representation {
 /// An address with a range, by the names of the two attributes.
 fn address(base: &Url, element: &Element<'_>, names: [&str; 2]) -> Option<Address> {
     let [uri, range] = names.map(|name| element.attribute(name));
-    let url = uri.map_or_else(|| Some(base.clone()), |uri| base.redirected(&uri).ok())?;
+    let url = uri.map_or_else(|| Some(base.clone()), |uri| resolved(base, &uri))?;
     let range = match range {
         Some(range) => {
             let (from, to) = range.split_once('-')?;
@@ -362,15 +426,20 @@ fn address(base: &Url, element: &Element<'_>, names: [&str; 2]) -> Option<Addres
     Some(Address { url, range })
 }
 
-/// The segments of a `SegmentTimeline`: numbers, times, and how long they last.
-fn times(timeline: &Element<'_>, first: u64, time: &dyn Fn(u64) -> Duration) -> Vec<(u64, u64, Duration)> {
+/// The segments of a `SegmentTimeline` that are kept: numbers, times, and how long they last.
+fn times(
+    timeline: &Element<'_>,
+    first: u64,
+    kept: Kept,
+    time: &dyn Fn(u64) -> Duration,
+) -> Vec<(u64, u64, Duration)> {
     let mut listed = Vec::new();
     let (mut at, mut number) = (0u64, first);
-    let elements: Vec<&Element<'_>> = timeline.all("S").collect();
-    for (place, element) in elements.iter().enumerate() {
+    let mut elements = timeline.all("S").peekable();
+    while let Some(element) = elements.next() {
         at = element.number("t").unwrap_or(at);
         let Some(length) = element.number("d").filter(|length| *length > 0) else { return listed };
-        let next = elements.get(place + 1).and_then(|next| next.number("t"));
+        let next = elements.peek().and_then(|next| next.number("t"));
         // -1: up to the next one that is listed.
         let repeats =
             match (element.attribute("r").and_then(|text| text.parse::<i64>().ok()).unwrap_or(0), next) {
@@ -378,21 +447,31 @@ fn times(timeline: &Element<'_>, first: u64, time: &dyn Fn(u64) -> Duration) -> 
                 (_, Some(next)) => (next.saturating_sub(at) / length).saturating_sub(1),
                 (_, None) => 0,
             };
-        for _ in 0..=repeats.min(OBJECTS) {
-            if listed.len() as u64 >= OBJECTS {
-                return listed;
-            }
-            listed.push((number, at, time(length)));
-            (number, at) = (number.saturating_add(1), at.saturating_add(length));
+        let count = repeats.saturating_add(1);
+        let places = match kept {
+            Kept::Newest(_) => kept.of(count),
+            Kept::First(most) => Kept::First(most.saturating_sub(listed.len())).of(count),
+        };
+        for place in places {
+            let at = at.saturating_add(length.saturating_mul(place));
+            listed.push((number.saturating_add(place), at, time(length)));
+        }
+        (number, at) = (number.saturating_add(count), at.saturating_add(length.saturating_mul(count)));
+        match kept {
+            Kept::Newest(_) => drop(listed.drain(..kept.of_list(listed.len()).start)),
+            Kept::First(most) if listed.len() >= most => break,
+            Kept::First(_) => {}
         }
     }
     listed
 }
 
-/// A template with what does not change in it.
-fn fill(text: &str, id: &str, bandwidth: u64) -> String {
+/// A template with what does not change in it; `None` where that is longer than an address may be.
+fn fill(text: &str, id: &str, bandwidth: u64) -> Option<String> {
+    let is_short = |text: &str| text.len() <= ADDRESS_BYTES;
+    let text = Some(text).filter(|text| is_short(text) && is_short(id))?;
     let text = replaced(text, "Bandwidth", bandwidth);
-    text.replace("$RepresentationID$", id)
+    Some(text.replace("$RepresentationID$", id)).filter(|text| is_short(text))
 }
 
 /// `text` with the number in place of `$name$` and `$name%05d$`.
@@ -417,7 +496,7 @@ fn replaced(text: &str, name: &str, number: u64) -> String {
 impl Template {
     fn address(&self, number: u64, time: u64) -> Option<Address> {
         let text = replaced(&replaced(&self.text, "Number", number), "Time", time);
-        let url = self.base.redirected(&text.replace("$$", "$")).ok()?;
+        let url = resolved(&self.base, &text.replace("$$", "$"))?;
         Some(Address { url, range: None })
     }
 }

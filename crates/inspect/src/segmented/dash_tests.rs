@@ -1,6 +1,8 @@
 //! Manifests of FFmpeg, of this program, and of others' kinds.
 
+use super::super::follow::{Follower, Step};
 use super::*;
+use glassline_media::Time;
 use proptest::prelude::*;
 
 fn url() -> Url {
@@ -88,7 +90,160 @@ fn periods_follow_each_other() {
     let manifest = Manifest::parse(&text, &url()).unwrap();
     let listing = manifest.listing(Carries::Pictures, at("2026-11-24T12:00:08Z"));
     let told: Vec<_> = listing.objects.iter().map(|object| (object.id, object.timeline)).collect();
-    assert_eq!(told, [((0, 1), 0), ((0, 2), 0), ((4000, 1), 1), ((4000, 2), 1)]);
+    assert_eq!(told, [((0, 1), 0), ((0, 2), 0), ((4000, 1), 4000), ((4000, 2), 4000)]);
+}
+
+#[test]
+fn a_period_stays_the_same_when_an_older_one_leaves() {
+    let set = r#"<AdaptationSet contentType="video"><SegmentTemplate media="$Number$" duration="2"/><Representation id="0"/></AdaptationSet>"#;
+    let manifest = |starts: &[u64]| {
+        let periods: String = starts
+            .iter()
+            .map(|start| format!(r#"<Period id="{start}" start="PT{start}S">{set}</Period>"#))
+            .collect();
+        let head = r#"<MPD type="dynamic" availabilityStartTime="2026-11-24T12:00:00Z">"#;
+        Manifest::parse(&format!("{head}{periods}</MPD>"), &url()).unwrap()
+    };
+    let now = Time::from_millis(1000);
+    let mut follower = Follower::default();
+    let mut breaks = |starts: &[u64], utc: &str| {
+        follower.update(manifest(starts).listing(Carries::Pictures, at(utc)), now);
+        let mut breaks = 0;
+        loop {
+            match follower.next(now) {
+                Step::Get(_) => follower.done(),
+                Step::Init(init) => follower.has_init(init),
+                Step::Break => breaks += 1,
+                Step::Look(_) | Step::Wait(_) | Step::Over => return breaks,
+            }
+        }
+    };
+    assert_eq!(breaks(&[0, 4], "2026-11-24T12:00:06Z"), 0);
+    assert_eq!(breaks(&[4], "2026-11-24T12:00:08Z"), 0, "the same period, now the first");
+    assert_eq!(breaks(&[4, 8], "2026-11-24T12:00:10Z"), 1, "another one");
+    assert_eq!(breaks(&[8, 12], "2026-11-24T12:00:14Z"), 1, "another one at the same place");
+}
+
+/// Two hundred periods of a hundred thousand segments, as 40 KB say them.
+fn many(kind: &str, segments: &str) -> Manifest {
+    let set = |carries: &str| {
+        format!(
+            r#"<AdaptationSet contentType="{carries}"><Representation>{segments}</Representation></AdaptationSet>"#
+        )
+    };
+    let period = |number: u64| {
+        let sets = set("video") + &set("audio");
+        format!(r#"<Period start="PT{}S" duration="PT100S">{sets}</Period>"#, number * 100)
+    };
+    let periods: String = (0..PERIODS as u64).map(period).collect();
+    let text = format!(r#"<MPD type="{kind}" availabilityStartTime="2026-11-24T12:00:00Z">{periods}</MPD>"#);
+    Manifest::parse(&text, &url()).unwrap()
+}
+
+const TIMELINE: &str = r#"<SegmentTemplate timescale="1000" media="$Number$"><SegmentTimeline><S t="7" d="1"/><S d="1" r="99998"/></SegmentTimeline></SegmentTemplate>"#;
+const BY_NUMBER: &str = r#"<SegmentTemplate timescale="1000" media="$Number$" duration="1"/>"#;
+
+#[test]
+fn what_a_manifest_repeats_is_held_in_bounds() {
+    let later = at("2026-11-25T12:00:00Z");
+    for (segments, last) in [(TIMELINE, 100_000u64), (BY_NUMBER, 100_000)] {
+        for (kind, most) in [("static", OBJECTS), ("dynamic", LIVE_OBJECTS)] {
+            let manifest = many(kind, segments);
+            for carries in [Carries::Pictures, Carries::Sound] {
+                let representations = || {
+                    manifest.periods.iter().map(|period| (period, period.representation(carries).unwrap()))
+                };
+                let held: usize = representations().map(|(_, found)| found.segments.listed()).sum();
+                assert!(held <= OBJECTS, "{held} of {kind}");
+                for (period, found) in representations() {
+                    let within = manifest.is_live.then_some(Duration::from_secs(100));
+                    assert!(found.list(period, within, 7).len() <= 7, "a period takes more than is left");
+                }
+                let listing = manifest.listing(carries, later);
+                assert_eq!(listing.objects.len(), most);
+                let end = &listing.objects[most - 1];
+                let (period, number) =
+                    if manifest.is_live { (19_900_000, last) } else { (0, OBJECTS as u64) };
+                assert_eq!((end.timeline, end.at.url.target()), (period, format!("/live/{number}").as_str()));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_newest_are_taken_of_several_periods() {
+    let timeline = r#"<SegmentTemplate media="$Number$" startNumber="5"><SegmentTimeline><S t="3" d="2" r="19"/></SegmentTimeline></SegmentTemplate>"#;
+    let list = format!(
+        r#"<SegmentList duration="2" startNumber="5">{}</SegmentList>"#,
+        (5..25).map(|number| format!(r#"<SegmentURL media="{number}"/>"#)).collect::<String>()
+    );
+    for segments in [timeline, &list] {
+        let listing = many("dynamic", segments).listing(Carries::Pictures, at("2026-11-25T12:00:00Z"));
+        let told: Vec<_> = listing
+            .objects
+            .iter()
+            .map(|object| (object.timeline, object.at.url.target().to_owned()))
+            .collect();
+        let expected = (197..200u64)
+            .flat_map(|period| (5..25).map(move |number| (period * 100_000, format!("/live/{number}"))));
+        assert_eq!(told, expected.skip(10).collect::<Vec<_>>());
+        assert!(listing.objects.windows(2).all(|pair| pair[0].id < pair[1].id));
+    }
+    let recording = many("static", &list).listing(Carries::Pictures, Utc::from_nanos(0));
+    assert_eq!((recording.objects.len(), recording.objects[25].id), (20 * PERIODS, (100_000, 10)));
+}
+
+#[test]
+fn the_version_with_the_most_bits_that_can_be_followed_is_taken() {
+    let version = |id: &str, bandwidth: u64, within: &str| {
+        format!(r#"<Representation id="{id}" bandwidth="{bandwidth}">{within}</Representation>"#)
+    };
+    let template = r#"<SegmentTemplate media="$Number$" duration="2"/>"#;
+    let set = |kind: &str, lang: &str, versions: &str| {
+        format!(r#"<AdaptationSet contentType="{kind}" lang="{lang}">{versions}</AdaptationSet>"#)
+    };
+    let parsed = |sets: &str| {
+        let text = format!(r#"<MPD mediaPresentationDuration="PT8S"><Period>{sets}</Period></MPD>"#);
+        let manifest = Manifest::parse(&text, &url()).unwrap();
+        [Carries::Pictures, Carries::Sound]
+            .map(|carries| manifest.version(carries).map(|version| version.id.clone()))
+    };
+    let whole =
+        [("a", 5), ("b", 9), ("c", 9)].map(|(id, bandwidth)| version(id, bandwidth, template)).concat();
+    let bare = version("x", 10, "");
+    let sets = [
+        set("video", "de", &whole),
+        set("video", "fr", &(version("v", 20, template) + &bare)),
+        set(
+            "video",
+            "fr",
+            &(version("t", 90, template) + r#"<EssentialProperty schemeIdUri="urn:x:trickmode"/>"#),
+        ),
+        set("audio", "en", &bare),
+        set("audio", "fr", &(bare.clone() + &whole)),
+        set("audio", "de", &version("s", 30, template)),
+        set("audio", "fr", &version("z", 20, template)),
+    ];
+    assert_eq!(parsed(&sets.concat()), [Some("v".to_owned()), Some("z".to_owned())]);
+    // As many that cannot be followed as the manifest likes are not all tried.
+    let bare = set("video", "", &(bare.repeat(TRIED) + &whole));
+    assert_eq!(parsed(&(bare + &set("audio", "", &whole))), [None, Some("b".to_owned())]);
+}
+
+#[test]
+fn addresses_have_an_end() {
+    let long = "x".repeat(ADDRESS_BYTES);
+    for template in
+        [format!("{long}$Number$"), format!("$RepresentationID${}", &long[20..]), "$Number%020d$".repeat(120)]
+    {
+        let text = format!(
+            r#"<MPD mediaPresentationDuration="PT8S"><Period><BaseURL>{long}{long}/</BaseURL><AdaptationSet contentType="video"><SegmentTemplate media="{template}" duration="2"/>
+            <Representation id="0123456789012345678901"/></AdaptationSet><AdaptationSet contentType="audio"><SegmentTemplate media="a" duration="2"/><Representation id="1"/></AdaptationSet></Period></MPD>"#
+        );
+        let manifest = Manifest::parse(&text, &url()).unwrap();
+        assert_eq!(manifest.listing(Carries::Pictures, Utc::from_nanos(0)).objects, []);
+        assert_eq!(names(&manifest.listing(Carries::Sound, Utc::from_nanos(0)))[0], "/live/a");
+    }
 }
 
 #[test]
@@ -109,7 +264,8 @@ proptest! {
             let now = Utc::from_nanos(u64::from(seconds) * 1_000_000_000);
             for carries in [Carries::Pictures, Carries::Sound] {
                 let listing = manifest.listing(carries, now);
-                prop_assert!(listing.objects.len() <= 50_000);
+                let most = if manifest.is_live() { LIVE_OBJECTS } else { OBJECTS };
+                prop_assert!(listing.objects.len() <= most);
                 prop_assert!(listing.objects.windows(2).all(|pair| pair[0].timeline <= pair[1].timeline));
             }
         }

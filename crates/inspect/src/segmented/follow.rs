@@ -1,6 +1,6 @@
 //! Which object of a rendition is asked for next: from the newest on, or all of a recording.
 
-use super::listing::{Address, Again, Listing, Object};
+use super::listing::{Address, Again, Listing, Object, PARTS_AGAIN};
 use glassline_delivery::http1::Url;
 use glassline_media::Time;
 use std::collections::VecDeque;
@@ -50,6 +50,8 @@ pub struct Follower {
     patience: Duration,
     look_at: Time,
     ask: Option<Url>,
+    /// The listing before had nothing new.
+    is_idle: bool,
     not_before: Time,
     refused_since: Option<Time>,
     back_since: Option<Time>,
@@ -60,6 +62,7 @@ impl Follower {
     pub fn update(&mut self, listing: Listing, now: Time) -> u64 {
         let Listing { objects, has_ended, patience, again } = listing;
         (self.has_ended, self.patience) = (has_ended, patience);
+        let asked = self.ask.take();
         (self.look_at, self.ask) = match again {
             Again::After(pause) => (now + pause, None),
             Again::At(url) => (now, Some(url)),
@@ -73,6 +76,7 @@ impl Follower {
         {
             let since = *self.back_since.get_or_insert(now);
             if newest.0.saturating_add(BACK) >= last.0 && now.since(since) < BACK_FOR {
+                self.pause(now);
                 return 0;
             }
             // The server has begun anew.
@@ -89,9 +93,10 @@ impl Follower {
             }
             None => {}
         }
-        let mut missing = 0;
+        let (mut missing, mut is_idle) = (0, true);
         for object in objects {
             if self.last.is_none_or(|last| object.id > last) {
+                is_idle = false;
                 self.last = Some(object.id);
                 if object.is_gap {
                     missing += 1;
@@ -100,12 +105,24 @@ impl Follower {
                 }
             }
         }
+        // The end of a segment is news without an object, but only once in a row: the next one begins with an object.
+        if is_idle && (self.is_idle || self.ask == asked) {
+            self.pause(now);
+        }
+        self.is_idle = is_idle;
         if !self.is_recording && self.queue.len() > BEHIND {
             let newest = self.queue.iter().rposition(|object| object.is_independent);
             self.queue.drain(..newest.unwrap_or(self.queue.len() - 1));
             self.is_break = true;
         }
         missing
+    }
+
+    /// A server that says it waits, and answered without news, is not asked again as fast as it answers.
+    fn pause(&mut self, now: Time) {
+        if self.ask.is_some() {
+            self.look_at = now + PARTS_AGAIN;
+        }
     }
 
     /// What is done at `now`.
@@ -288,6 +305,32 @@ mod tests {
         let later = NOW + BACK_FOR;
         follower.update(listing(0..1, 0), later);
         assert_eq!(steps(&mut follower, later), ["break", "/0"]);
+    }
+
+    #[test]
+    fn a_server_that_does_not_wait_is_not_asked_at_the_speed_of_its_answers() {
+        let asking = |segments: std::ops::Range<u64>, next: u64| Listing {
+            again: Again::At(format!("http://h/?_HLS_msn={next}").parse().unwrap()),
+            ..listing(segments, 0)
+        };
+        let mut follower = Follower::default();
+        // When it looks again after a listing, and all that is new in it was got.
+        let mut next = |listing: Listing, now: Time| {
+            follower.update(listing, now);
+            steps(&mut follower, now);
+            follower.next(now)
+        };
+        let look = |next: u64| Step::Look(Some(format!("http://h/?_HLS_msn={next}").parse().unwrap()));
+        let pause = |now: Time| Step::Wait(now + PARTS_AGAIN);
+        assert_eq!(next(asking(3..6, 6), NOW), look(6));
+        assert_eq!(next(asking(3..6, 6), NOW), pause(NOW), "the same listing, answered at once");
+        let later = NOW + PARTS_AGAIN;
+        assert_eq!(next(asking(3..6, 6), later), pause(later));
+        assert_eq!(next(asking(3..7, 7), later), look(7), "what it waited for");
+        assert_eq!(next(asking(2..5, 5), later), pause(later), "an old copy");
+        assert_eq!(next(asking(3..7, 7), later), look(7), "the end of a segment");
+        assert_eq!(next(asking(3..7, 8), later), pause(later), "numbers without segments");
+        assert_eq!(next(asking(3..9, 9), later), look(9));
     }
 
     #[test]

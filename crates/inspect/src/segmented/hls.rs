@@ -124,14 +124,22 @@ fn multivariant(lines: &[&str]) -> Vec<Variant> {
         Some((attribute(line, "NAME").unwrap_or(group).to_owned(), uri))
     };
     let mut variants = Vec::new();
-    for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("#EXT-X-STREAM-INF:")) {
-        let uri = lines.iter().skip(at).find(|line| !line.starts_with('#'));
-        if let (Some(uri), true) = (uri, variants.len() < VARIANTS) {
+    // The tag that the next address belongs to (RFC 8216 §4.3.4.2); one that another follows has none.
+    let mut tag = None;
+    for line in lines {
+        if variants.len() >= VARIANTS {
+            break;
+        }
+        if line.starts_with("#EXT-X-STREAM-INF:") {
+            tag = Some(line);
+        } else if !line.starts_with('#')
+            && let Some(tag) = tag.take()
+        {
             variants.push(Variant {
-                uri: (*uri).to_owned(),
-                bandwidth_bps: attribute(line, "BANDWIDTH").and_then(|text| text.parse().ok()).unwrap_or(0),
-                resolution: attribute(line, "RESOLUTION").map(str::to_owned),
-                sound: attribute(line, "AUDIO").and_then(sound_of),
+                uri: (*line).to_owned(),
+                bandwidth_bps: attribute(tag, "BANDWIDTH").and_then(|text| text.parse().ok()).unwrap_or(0),
+                resolution: attribute(tag, "RESOLUTION").map(str::to_owned),
+                sound: attribute(tag, "AUDIO").and_then(sound_of),
             });
         }
     }
@@ -358,6 +366,14 @@ mod tests {
                 },
             ]
         );
+        // The tag whose version is missing does not take the next one's address.
+        let text =
+            "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=9\n#EXT-X-STREAM-INF:BANDWIDTH=1\na.m3u8\nstray.m3u8\n";
+        let only = Variant { uri: uri("a.m3u8"), bandwidth_bps: 1, ..Variant::default() };
+        assert_eq!(Playlist::parse(text), Some(Playlist::Multivariant(vec![only])));
+        let many = format!("#EXTM3U\n{}", "#EXT-X-STREAM-INF:BANDWIDTH=1\na\n".repeat(VARIANTS + 1));
+        let Some(Playlist::Multivariant(variants)) = Playlist::parse(&many) else { panic!() };
+        assert_eq!(variants.len(), VARIANTS);
         assert_eq!(Playlist::parse("<html>"), None);
         assert_eq!(Playlist::parse("#EXTM3U\n"), None);
         assert_eq!(Playlist::parse("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\n"), None);

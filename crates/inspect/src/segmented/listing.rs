@@ -40,7 +40,8 @@ pub struct Object {
 pub enum Again {
     /// After so long.
     After(Duration),
-    /// At once, at this address: the server waits with its answer until there is news.
+    /// At once, at this address: the server waits with its answer until there is news. One that answers without news is
+    /// asked again after a pause.
     At(Url),
 }
 
@@ -57,8 +58,8 @@ pub struct Listing {
     pub again: Again,
 }
 
-/// How often a playlist of parts is loaded where the server does not wait.
-const PARTS_AGAIN: Duration = Duration::from_millis(250);
+/// How often a playlist of parts is loaded where the server does not wait, or waits for nothing.
+pub(super) const PARTS_AGAIN: Duration = Duration::from_millis(250);
 /// The shortest and longest time between two looks at another one.
 const AGAIN: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 

@@ -5,8 +5,9 @@
 //!                     ├─► Listing ─► Follower: what is asked for next ─► SegmentReader: access units ─► Merge ─► Piece
 //! manifest   ─► dash ─┘              (a thread for each rendition: Session)
 //! ```
-//! All of it is pure but [`Session`] and its requests. What a server sends is bounded: playlists to 4 MiB, segments that are listed
-//! and not got to 200, and what waits of one rendition for another one to 8 MiB.
+//! All of it is pure but [`Session`] and its requests. What a server sends is bounded: playlists to 4 MiB, segments of one
+//! listing to 20 000 whatever it repeats, those of a live stream that are listed and not got to 200, and what waits of one
+//! rendition for another one to 8 MiB.
 
 mod caller;
 pub mod dash;

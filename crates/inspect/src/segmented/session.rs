@@ -419,14 +419,18 @@ impl Rendition {
         }
         self.open_segment = segment;
         self.units.begin(is_same);
-        let mut buffer = vec![0; READ_BYTES];
+        let (mut buffer, mut has_pieces) = (vec![0; READ_BYTES], false);
         let outcome = loop {
             match answer.read(&mut buffer) {
                 Ok(0) => break Ok(()),
                 Ok(count) => {
                     let mut pieces = Vec::new();
                     self.units.push(&buffer[..count], &mut pieces);
-                    self.in_time(FLOWING);
+                    has_pieces |= !pieces.is_empty();
+                    // A page of an error that never ends is no segment that comes.
+                    if has_pieces || !self.units.is_unknown() {
+                        self.in_time(FLOWING);
+                    }
                     if !self.give(pieces) {
                         return;
                     }
@@ -441,10 +445,13 @@ impl Rendition {
             // What is missing at its end.
             Err(_) => pieces.push(Piece::Errors(1)),
         }
+        has_pieces |= !pieces.is_empty();
         self.give(pieces);
         self.tell_notes();
         self.follower.done();
-        self.in_time(self.follower.patience());
+        if has_pieces || !self.units.is_unknown() {
+            self.in_time(self.follower.patience());
+        }
         if self.follower.has_ended() && !self.follower.is_recording() {
             self.set_gone(true);
         }
@@ -482,6 +489,10 @@ impl Rendition {
     /// Gives pieces, and waits while too much of this rendition does. Returns whether more is wanted.
     fn give(&self, pieces: Vec<Piece>) -> bool {
         let mut state = self.shared.lock();
+        // Bytes of which nothing comes are not read for ever either.
+        if state.is_stopped {
+            return false;
+        }
         for piece in pieces {
             while state.merge.held_bytes(self.lane) > HELD_BYTES && !state.is_stopped {
                 self.shared.news.notify_all();
@@ -503,3 +514,7 @@ impl Rendition {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -129,6 +129,11 @@ impl SegmentReader {
         self.has_units
     }
 
+    /// The segment is in no format that is read here, or cannot be read any further.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.body, Body::Unknown)
+    }
+
     /// What cannot be read, said once.
     pub fn take_note(&mut self) -> Option<String> {
         self.notes.pop()
