@@ -359,7 +359,7 @@ mod tests {
         let addresses = ["127.0.0.1:80".parse().unwrap(), "0.0.0.0:81".parse().unwrap()];
         assert_eq!(
             PublicAddresses::of(&local).list_with(&addresses, &own),
-            ["http://192.0.2.1:81/", "http://127.0.0.1/"]
+            ["http://tv.example:81/", "http://192.0.2.1:81/", "http://127.0.0.1/"]
         );
     }
 }

@@ -244,7 +244,7 @@ impl Sender {
     }
 
     /// Bytes that are still to leave: of messages that wait, of the one that has begun, and what is lost. Parity is among them,
-    /// but that of reliable messages, which leaves when nothing else waits. `replaced`: without those that one more message would
+    /// but that of reliable messages that have not begun, which leaves when nothing else waits. `replaced`: without those that one more message would
     /// replace.
     pub(crate) fn unsent_bytes(&self, lossy: bool, whole: usize, replaced: bool) -> u64 {
         let percent = self.parity_ahead(lossy);
@@ -262,8 +262,7 @@ impl Sender {
         let lost = lost.flat_map(|begun| begun.lost.touching(0, u32::MAX));
         let lost: u64 = lost.map(|(start, end)| u64::from(end.saturating_sub(start))).sum();
         let last = self.begun.back().filter(|_| self.unfinished).map_or(0, |begun| {
-            let parity = begun.parity.as_ref().filter(|_| !self.options.reliable);
-            let parity = parity.map_or(0, |parity| parity.unsent_bytes());
+            let parity = begun.parity.as_ref().map_or(0, |parity| parity.unsent_bytes());
             u64::from(begun.total().saturating_sub(begun.sent)).saturating_add(parity)
         });
         lost.saturating_add(last)
