@@ -174,7 +174,8 @@ fn run(
 fn publish(args: &Args, clips: &[PathBuf], address: SocketAddr) -> Result<Publishers> {
     let mut publishers = Publishers(Vec::new());
     for (number, clip) in (0..args.streams).zip(clips.iter().cycle()) {
-        let offset = format!("{}", f64::from(number) * 0.7);
+        // Within the shortest clip: FFmpeg sends nothing from a place behind the end.
+        let offset = format!("{}", f64::from(number % 10) * 0.7);
         let child = Command::new("ffmpeg")
             .args(["-nostdin", "-v", "error", "-re", "-stream_loop", "-1", "-ss", &offset, "-i"])
             .arg(clip)

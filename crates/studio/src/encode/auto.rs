@@ -38,7 +38,7 @@ const SETTLED: Duration = Duration::from_secs(8);
 const LONG_CALM: Duration = Duration::from_secs(20);
 /// A preset that was kept for so long is trusted as at the beginning, however often it did not hold before.
 const TRUSTED: Duration = Duration::from_secs(60);
-/// One that is left sooner is tried after twice the time.
+/// One that has held before, was taken again, and is left sooner than this is tried after twice the time.
 const RELAPSE: Duration = Duration::from_secs(30);
 /// Where no picture came for so long, what was before says nothing of what holds.
 const GAP: Duration = Duration::from_secs(5);
@@ -50,6 +50,14 @@ const ROOM_HOME: f64 = 0.78;
 const RECENT: usize = 5;
 const FULL: f64 = 0.9;
 
+/// A step to a slower preset.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    begun: Time,
+    /// To one that has held before.
+    is_return: bool,
+}
+
 /// Chooses a preset by how long pictures take and what was left out.
 #[derive(Clone, Debug)]
 pub(super) struct Auto {
@@ -57,7 +65,7 @@ pub(super) struct Auto {
     dropped: u64,
     stepped: Time,
     /// When it last stepped to a slower preset, and none since then to a faster one.
-    trial: Option<Time>,
+    trial: Option<Trial>,
     /// The slowest preset that has held for a while, once there was one.
     home: Option<usize>,
     /// How often in a row a return to it did not hold.
@@ -125,7 +133,8 @@ impl Auto {
             None => (patience, CALM, ROOM),
         };
         (next <= SLOWEST && since >= patience && self.has_room(next, of, room, now)).then(|| {
-            self.trial = Some(now);
+            let is_return = self.home.is_some_and(|home| next <= home);
+            self.trial = Some(Trial { begun: now, is_return });
             self.step(next, now)
         })
     }
@@ -148,8 +157,10 @@ impl Auto {
     }
 
     fn step_down(&mut self, load: f64, now: Time) -> &'static str {
-        let held = self.trial.take().map(|begun| now.since(begun));
-        if held.is_some_and(|held| held < RELAPSE) {
+        let trial = self.trial.take();
+        let held = trial.map(|trial| now.since(trial.begun));
+        let is_relapse = |trial: Trial| trial.is_return && now.since(trial.begun) < RELAPSE;
+        if held.is_some_and(|held| held < TRIAL) || trial.is_some_and(is_relapse) {
             let patience = &mut self.patience[self.at];
             *patience = (*patience * 2).min(CALM_MAX);
         }
