@@ -12,6 +12,7 @@ use glassline_delivery::policy::{Action, Refusal, StreamName};
 use glassline_relay::{Access, Hub, ListenerRole, Site};
 use glassline_studio::encode::Supervisor;
 use glassline_watch::Alarms;
+use std::cell::LazyCell;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -100,9 +101,8 @@ impl PageSite {
         }
         let is_operator = || hub.is_operator(door, peer, request).is_ok();
         // The page for crews shows streams that viewers need a token for, too.
-        let may_know = |name: &StreamName| {
-            hub.may_know(name, door, peer, request) || hub.is_crew(door, peer, request).is_ok()
-        };
+        let is_crew = LazyCell::new(|| hub.is_crew(door, peer, request).is_ok());
+        let may_know = |name: &StreamName| hub.may_know(name, door, peer, request) || *is_crew;
         // Their addresses are for operators where there is a listener for these.
         let pictures = (door != ListenerRole::Public).then_some(&*self.alarms);
         match request.path.as_str() {
