@@ -51,8 +51,8 @@ fn check_outbox(outcome: Outcome, status: u16, seed: u64) {
     assert!(outbox.poll_attempt(now).is_some());
     let verdict = outbox.handle_outcome(outcome, now);
     match verdict {
-        Verdict::Delivered => assert!((200..300).contains(&status) && outbox.len() == 0),
-        Verdict::Closed => assert!(status == 410 && outbox.len() == 0),
+        Verdict::Delivered => assert!((200..300).contains(&status) && outbox.is_empty()),
+        Verdict::Closed => assert!(status == 410 && outbox.is_empty()),
         Verdict::GivenUp => panic!("after one attempt"),
         Verdict::Again { wait } => {
             assert!(!(200..300).contains(&status), "{status}");

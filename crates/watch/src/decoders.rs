@@ -231,6 +231,7 @@ fn open_sound(codec: Codec) -> Result<Sound, CodecError> {
     }
 }
 
-#[cfg(all(test, feature = "avcodec"))]
+#[cfg(test)]
+#[cfg(feature = "avcodec")]
 #[path = "decoders_tests.rs"]
 mod tests;
