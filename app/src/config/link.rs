@@ -10,7 +10,7 @@ use crate::link::{BondingArg, PathArgs};
 use clap::ValueEnum;
 use glassline_call::contribution::DEADLINES;
 use glassline_delivery::output::Destination;
-use glassline_delivery::policy::DSCP_MAX;
+use glassline_delivery::policy::HeaderMarks;
 use glassline_delivery::pull::Source;
 use glassline_media::quantity;
 use glassline_studio::output::Target;
@@ -53,10 +53,8 @@ pub(crate) struct LinkOutput {
     pub(crate) paths: PathArgs,
     /// How old packets may be.
     pub(crate) deadline: Option<Duration>,
-    /// The datagrams' DSCP.
-    pub(crate) dscp: Option<u8>,
-    /// Whether those of IPv6 have a flow label.
-    pub(crate) flow_label: Option<bool>,
+    /// What the datagrams bear for routers.
+    pub(crate) marks: HeaderMarks,
 }
 
 impl StreamOutput {
@@ -92,8 +90,7 @@ impl LinkOutput {
             peers: Vec::new(),
             paths: PathArgs::default(),
             deadline: None,
-            dscp: None,
-            flow_label: None,
+            marks: HeaderMarks::default(),
         };
         let (mut paths, mut bonding) = (Vec::new(), None);
         for option in options.split('&').filter(|option| !option.is_empty()) {
@@ -114,13 +111,7 @@ impl LinkOutput {
                         quantity::parse_duration(value).map_err(|error| format!("deadline: {error}"))?;
                     output.deadline = Some(checked_deadline(time)?);
                 }
-                "dscp" => {
-                    let dscp = value.parse().ok().filter(|dscp| *dscp <= DSCP_MAX);
-                    output.dscp = Some(dscp.ok_or("dscp is a number from 0 to 63, as in dscp=34")?);
-                }
-                "flow_label" => {
-                    output.flow_label = Some(value.parse().map_err(|_| "flow_label is true or false")?);
-                }
+                other if output.marks.take_option(other, value)? => {}
                 other => return Err(format!("{OPTIONS}; {other:?} is another option")),
             }
         }

@@ -173,7 +173,7 @@ impl Service {
     /// The system may be set so that no packet has a flow label, or so that each has one.
     fn warn_of_flow_labels(&self) {
         let settings = settings(&self.config);
-        let of_outputs = settings.outputs.iter().filter_map(|output| output.destination.flow_label);
+        let of_outputs = settings.outputs.iter().filter_map(|output| output.destination.marks.flow_label);
         warn_of_flow_labels(settings.rules.flow_labels().chain(of_outputs));
     }
 
