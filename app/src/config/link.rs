@@ -5,6 +5,7 @@
 //! outputs: link://HOST:PORT[?key_file=FILE][&peer=PUBLIC][&path=[ADDR@]IFACE]…[&bonding=HOW][&deadline=TIME][&dscp=N]
 //! ```
 
+use super::srt;
 use crate::key::{self, Secret};
 use crate::link::{BondingArg, PathArgs};
 use clap::ValueEnum;
@@ -15,6 +16,7 @@ use glassline_delivery::pull::Source;
 use glassline_media::quantity;
 use glassline_studio::output::Target;
 use glassline_transport::link::Key;
+use glassline_transport::srt::Address;
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +29,8 @@ pub(crate) enum StreamSource {
     Pulled(Source),
     /// Peers connect to this address and send it.
     Link(SocketAddr),
+    /// By SRT.
+    Srt(Box<Address>),
 }
 
 /// Where a stream is sent to.
@@ -36,6 +40,8 @@ pub(crate) enum StreamOutput {
     Datagrams(Destination),
     /// Over a link.
     Link(Box<LinkOutput>),
+    /// By SRT.
+    Srt(Box<Address>),
 }
 
 /// A link on which a stream is sent.
@@ -65,13 +71,15 @@ impl StreamOutput {
         match self {
             StreamOutput::Datagrams(destination) => destination.authority(),
             StreamOutput::Link(link) => link.peer.clone(),
+            // One listener may have several streams.
+            StreamOutput::Srt(address) => format!("{} {}", address.authority(), address.stream_id),
         }
     }
 
     /// The link, if it is one.
     pub(crate) fn link(&self) -> Option<&LinkOutput> {
         match self {
-            StreamOutput::Datagrams(_) => None,
+            StreamOutput::Datagrams(_) | StreamOutput::Srt(_) => None,
             StreamOutput::Link(link) => Some(link),
         }
     }
@@ -149,6 +157,9 @@ fn public(text: &str) -> Result<Key, String> {
 pub(super) fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StreamSource>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let wrong = serde::de::Error::custom;
+    if srt::is_address(&text) {
+        return srt::address(&text).map(StreamSource::Srt).map(Some).map_err(wrong);
+    }
     let Some((_, place)) = text.split_once("://").filter(|(scheme, _)| scheme.eq_ignore_ascii_case("link"))
     else {
         let source = Source::parse(&text).map(StreamSource::Pulled);
@@ -167,7 +178,9 @@ pub(super) fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
 pub(super) fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<StreamOutput>, D::Error> {
     let read = |text: &String| {
         let is_link = text.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("link://"));
-        let output = if is_link {
+        let output = if srt::is_address(text) {
+            srt::address(text).map(StreamOutput::Srt)
+        } else if is_link {
             LinkOutput::parse(text).map(Box::new).map(StreamOutput::Link)
         } else {
             let read = Destination::parse_unresolved(text).map(StreamOutput::Datagrams);

@@ -5,7 +5,7 @@ use super::events::Events;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::webhooks::Webhooks;
-use super::{explain, identity, links, listeners, settings, where_to_look};
+use super::{explain, identity, links, listeners, settings, srt, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
 use crate::link::warn_of_flow_labels;
@@ -13,8 +13,11 @@ use crate::{failure, logging};
 use anyhow::{Context, Result};
 use glassline_call::contribution::Ways;
 use glassline_delivery::policy::StreamName;
+use glassline_doors::entrance::Entrance;
+use glassline_doors::srt::SrtWays;
 use glassline_io::handover::Channel;
 use glassline_relay::{DrainingTls, Relay, StartError};
+use glassline_streams::status::Companion;
 use glassline_studio::encode::{EncoderRequest, Supervisor};
 use glassline_watch::Alarms;
 use std::sync::Arc;
@@ -25,6 +28,7 @@ pub(super) struct Service {
     relay: Relay,
     encoders: Arc<Supervisor>,
     links: Arc<Ways>,
+    srt: Arc<SrtWays>,
     watch: glassline_watch::Service,
     webhooks: Arc<Webhooks>,
 }
@@ -56,11 +60,21 @@ impl Service {
         })?;
         let site = site.expect("a relay that started has asked for its site");
         let watch = watch(&relay, alarms, &webhooks, &config)?;
-        let service = Service { config, site, relay, encoders, watch, webhooks, links: Arc::default() };
+        let service = Service {
+            config,
+            site,
+            relay,
+            encoders,
+            watch,
+            webhooks,
+            links: Arc::default(),
+            srt: Arc::default(),
+        };
         service.site.set_addresses(service.relay.addresses());
         service.warn_of_flow_labels();
-        service.relay.hub().set_companions(vec![Arc::clone(&service.links) as _]);
+        service.relay.hub().set_companions(service.companions());
         service.start_links();
+        service.start_srt();
         service.start_encoders();
         Ok(service)
     }
@@ -95,11 +109,21 @@ impl Service {
         HandoverState::accept(channel)?;
         let relay = waiting.start().map_err(explain)?;
         let watch = watch(&relay, alarms, &webhooks, &config)?;
-        let service = Service { config, site, relay, encoders, watch, webhooks, links: Arc::default() };
+        let service = Service {
+            config,
+            site,
+            relay,
+            encoders,
+            watch,
+            webhooks,
+            links: Arc::default(),
+            srt: Arc::default(),
+        };
         service.site.set_addresses(service.relay.addresses());
         service.warn_of_flow_labels();
-        service.relay.hub().set_companions(vec![Arc::clone(&service.links) as _]);
+        service.relay.hub().set_companions(service.companions());
         service.start_links();
+        service.start_srt();
         service.start_encoders();
         Ok(service)
     }
@@ -110,10 +134,12 @@ impl Service {
         self.encoders.end();
         // The next process listens at the same addresses.
         self.links.end();
+        self.srt.end();
         self.watch.pause();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
             self.start_links();
+            self.start_srt();
             self.watch.configure(self.config.watched());
             self.start_encoders();
         }
@@ -161,6 +187,7 @@ impl Service {
         self.config = config;
         self.warn_of_flow_labels();
         self.start_links();
+        self.start_srt();
         self.start_encoders();
         Ok(())
     }
@@ -168,6 +195,17 @@ impl Service {
     /// Has the links that the configuration names and no others; those that it names as before go on.
     fn start_links(&self) {
         self.links.arrange(self.relay.hub().live_streams(), links::wanted(&self.config));
+    }
+
+    /// Has what of SRT the configuration names and nothing else; what it names as before goes on.
+    fn start_srt(&self) {
+        let server = Arc::clone(self.relay.hub()) as Arc<dyn Entrance>;
+        self.srt.arrange(&server, &srt::listener(&self.config), srt::lines(&self.config));
+    }
+
+    /// What runs beside the relay and complements the status of its streams.
+    fn companions(&self) -> Vec<Arc<dyn Companion>> {
+        vec![Arc::clone(&self.links) as _, Arc::clone(&self.srt) as _]
     }
 
     /// The system may be set so that no packet has a flow label, or so that each has one.
@@ -182,6 +220,7 @@ impl Service {
         drop(self.watch);
         self.encoders.end();
         self.links.end();
+        self.srt.end();
         self.relay.shutdown();
     }
 

@@ -70,6 +70,8 @@ pub struct LineStatus {
     pub error: Option<String>,
     /// Since the connection began, in the clock's time.
     pub since: Option<Time>,
+    /// The line has ended before the peer was known to have all.
+    pub is_end_missing: bool,
 }
 
 #[derive(Default)]
@@ -323,7 +325,10 @@ impl Worker {
                 }
                 transmit(port, connection, remote, &mut self.out, now);
                 match connection.ended() {
-                    _ if has_left => return None,
+                    _ if has_left => {
+                        self.shared.status().is_end_missing = connection.unacknowledged_bytes() > 0;
+                        return None;
+                    }
                     None => {}
                     Some(ended) => {
                         return Some(over.unwrap_or_else(|| words(ended).to_owned()));

@@ -9,10 +9,12 @@
 
 mod line;
 mod listen;
+mod reader;
 mod session;
 mod ways;
 
 pub use line::{Line, LineStatus, LineUse};
+pub use reader::SrtReader;
 pub use ways::{SrtWays, Wanted, WantedListener};
 
 use glassline_streams::status::PeerFigure;

@@ -116,7 +116,9 @@ impl Address {
                     "caller" => Mode::Caller,
                     "listener" => Mode::Listener,
                     _ => {
-                        return Err(format!("mode={shown} is not offered; mode=caller and mode=listener are"));
+                        return Err(format!(
+                            "mode={shown} is not offered; mode=caller and mode=listener are"
+                        ));
                     }
                 };
             }

@@ -43,6 +43,11 @@ impl Passphrase {
         fits.then(|| Passphrase(Zeroizing::new(text.to_owned()))).ok_or(PassphraseError(text.len()))
     }
 
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// The key that wraps keys: of the passphrase and the last 64 bits of the salt (§6.1.4).
     fn key(&self, salt: &[u8; SALT_BYTES], bytes: KeyBytes) -> Zeroizing<Vec<u8>> {
         let mut key = Zeroizing::new(vec![0; bytes.count()]);
