@@ -38,6 +38,7 @@ mod recovery;
 mod score;
 mod segmented;
 mod sound;
+mod srt;
 mod thumbnails;
 mod transport_segments;
 mod validity;

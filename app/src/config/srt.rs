@@ -18,6 +18,9 @@ pub(crate) struct Srt {
     /// Where publishers and viewers connect to.
     #[serde(deserialize_with = "listen")]
     pub(crate) listen: Vec<SocketAddr>,
+    /// Where publishers connect to that send over several lines at once (SRTLA).
+    #[serde(deserialize_with = "listen")]
+    pub(crate) srtla: Vec<SocketAddr>,
     /// The file with the passphrase of all connections.
     pub(crate) passphrase_file: Option<PathBuf>,
     /// How long what publishers send is held back at least.
@@ -34,6 +37,7 @@ impl Default for Srt {
     fn default() -> Srt {
         Srt {
             listen: Vec::new(),
+            srtla: Vec::new(),
             passphrase_file: None,
             latency: LATENCY,
             max_connections: 500,
@@ -45,15 +49,20 @@ impl Default for Srt {
 impl Config {
     pub(super) fn check_srt(&self) -> Result<(), Problem> {
         let Some(srt) = &self.srt else { return Ok(()) };
-        if srt.listen.is_empty() {
+        if srt.listen.is_empty() && srt.srtla.is_empty() {
             return problem(
                 "srt.listen",
                 "names no address; write for example [\"0.0.0.0:8890\"], or remove [srt]",
             );
         }
-        for (index, address) in srt.listen.iter().enumerate() {
-            if srt.listen[..index].contains(address) {
-                return problem("srt.listen", format!("names {address} twice"));
+        let plain = srt.listen.iter().map(|address| ("srt.listen", address));
+        let all: Vec<_> = plain.chain(srt.srtla.iter().map(|address| ("srt.srtla", address))).collect();
+        for (index, (key, address)) in all.iter().enumerate() {
+            if address.port() != 0 && all[..index].iter().any(|(_, other)| other == address) {
+                return problem(
+                    *key,
+                    format!("names {address} a second time; SRT and SRTLA need a port each"),
+                );
             }
         }
         duration("srt.latency", srt.latency, Duration::ZERO, LATENCY_MAX)?;

@@ -128,12 +128,13 @@ fn ports(config: &Config) -> Vec<PortFound> {
         }),
         StreamSource::Pulled(Source::Http(_)) | StreamSource::Srt(_) => None,
     });
-    let of_srt = config.srt.iter().flat_map(|srt| &srt.listen).map(|address| PortFound {
-        key: "srt.listen".to_owned(),
-        address: *address,
-        is_udp: true,
-        problem: receive(*address).err().map(|error| explain(&error)),
-    });
+    let of_srt =
+        config.srt.iter().flat_map(|srt| srt.listen.iter().chain(&srt.srtla)).map(|address| PortFound {
+            key: "srt".to_owned(),
+            address: *address,
+            is_udp: true,
+            problem: receive(*address).err().map(|error| explain(&error)),
+        });
     tcp.chain(datagrams).chain(of_srt).collect()
 }
 

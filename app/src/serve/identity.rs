@@ -50,7 +50,11 @@ fn needs(config: &Config) -> Keep {
     Keep {
         net_admin: marks(config.viewer.mark, config.viewer.mark_pool.is_some())
             || streams().any(|stream| marks(stream.mark, stream.mark_pool.is_some())),
-        low_ports: config.srt.iter().flat_map(|srt| &srt.listen).any(|address| is_low(address.port()))
+        low_ports: config
+            .srt
+            .iter()
+            .flat_map(|srt| srt.listen.iter().chain(&srt.srtla))
+            .any(|address| is_low(address.port()))
             || super::listeners(config).iter().any(|listen| is_low(listen.address.port()))
             || streams().any(|stream| match &stream.source {
                 Some(StreamSource::Pulled(Source::Udp(udp))) => is_low(udp.address.port()),

@@ -15,7 +15,13 @@ pub(super) fn listener(config: &Config) -> WantedListener {
     passphrase.as_ref().map(|passphrase| passphrase.as_str().hash(&mut hasher));
     let identity = format!("{:x} {:?} {}", hasher.finish(), srt.latency, srt.max_connections);
     let settings = Settings { latency: Some(srt.latency), passphrase, ..Settings::default() };
-    WantedListener { addresses: srt.listen.clone(), settings, max_peers: srt.max_connections, identity }
+    WantedListener {
+        addresses: srt.listen.clone(),
+        bonded: srt.srtla.clone(),
+        settings,
+        max_peers: srt.max_connections,
+        identity,
+    }
 }
 
 /// The sources and outputs by SRT that `config` asks for.

@@ -9,8 +9,9 @@ use glassline_io::poll::{Event, Poller, Waker, Watch};
 use glassline_io::random;
 use glassline_io::udp::{Arrivals, Local, Port};
 use glassline_media::Time;
-use glassline_streams::status::PeerStatus;
+use glassline_streams::status::{PeerFigure, PeerStatus};
 use glassline_transport::srt::{Connection, Handled, Listener, Rejection, Request, Settings};
+use glassline_transport::srtla::{self, Groups, LinkFigures};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
@@ -76,13 +77,14 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Listens at `address`.
+    /// Listens at `address`, for SRT over several lines where `is_bonded`.
     ///
     /// # Errors
     /// The system's: the address is taken or none of ours.
     pub(super) fn start(
         server: &Arc<dyn Entrance>,
         address: SocketAddr,
+        is_bonded: bool,
         settings: Settings,
         max_peers: usize,
     ) -> io::Result<Listening> {
@@ -92,12 +94,14 @@ impl Listening {
         let waker = Waker::new(&poller, WAKER)?;
         poller.add(&port, SOCKET, Watch::Edges)?;
         let shared = Arc::new(Shared::default());
-        let listener = Listener::new(settings, max_peers, random::seed()?, server.clock().now());
+        let now = server.clock().now();
+        let listener = Listener::new(settings, max_peers, random::seed()?, now);
+        let groups = if is_bonded { Some(Groups::new(random::seed()?, now)) } else { None };
         let worker = Worker {
             server: Arc::clone(server),
             shared: Arc::clone(&shared),
             waker: waker.clone(),
-            port,
+            outlet: Outlet { port, groups },
             poller,
             listener,
             sessions: BTreeMap::new(),
@@ -145,7 +149,7 @@ struct Worker {
     server: Arc<dyn Entrance>,
     shared: Arc<Shared>,
     waker: Waker,
-    port: Port,
+    outlet: Outlet,
     poller: Poller,
     listener: Listener,
     sessions: BTreeMap<u32, Guest>,
@@ -169,7 +173,7 @@ impl Worker {
         let now = self.server.clock().now();
         for (_, remote, connection) in self.listener.connections() {
             connection.close(now);
-            transmit(&self.port, connection, remote, &mut self.out, now);
+            self.outlet.transmit(connection, remote, &mut self.out, now);
         }
     }
 
@@ -189,8 +193,9 @@ impl Worker {
             let now = self.server.clock().now();
             self.serve(now);
             while let Some((to, datagram)) = self.listener.poll_answer() {
-                let _ = self.port.send(to, &datagram, 0, 0);
+                self.outlet.send(to, &datagram, 0);
             }
+            self.outlet.send_answers();
             if self.figures_due <= now {
                 self.write_figures(now);
             }
@@ -209,7 +214,7 @@ impl Worker {
     fn receive(&mut self) {
         for _ in 0..RECEIVES {
             let mut arrivals = std::mem::take(&mut self.arrivals);
-            let has_come = match self.port.receive(&mut arrivals) {
+            let has_come = match self.outlet.port.receive(&mut arrivals) {
                 Ok(has_come) => has_come,
                 Err(error) => {
                     // It was about one datagram.
@@ -231,6 +236,13 @@ impl Worker {
     }
 
     fn handle(&mut self, at: Time, from: SocketAddr, datagram: &[u8]) {
+        let from = match &mut self.outlet.groups {
+            None => from,
+            Some(groups) => match groups.handle_datagram(at, from, datagram) {
+                srtla::Handled::Packet(peer) => peer,
+                srtla::Handled::Nothing => return,
+            },
+        };
         match contain(Border::Connection, || self.listener.handle_datagram(at, from, datagram)) {
             Ok(Handled::Connection(socket)) => {
                 if let Some(guest) = self.sessions.get_mut(&socket) {
@@ -307,8 +319,8 @@ impl Worker {
                 doomed.push((*socket, "ended"));
                 continue;
             };
-            let (session, buffer, out, port) =
-                (&mut guest.session, &mut self.buffer, &mut self.out, &self.port);
+            let (session, buffer) = (&mut guest.session, &mut self.buffer);
+            let (out, outlet) = (&mut self.out, &self.outlet);
             let served = contain(Border::Connection, || {
                 inject(Border::Connection, || format!("srt:{}", session.name()));
                 connection.handle_timeout(now);
@@ -316,7 +328,7 @@ impl Worker {
                 if over.is_some() {
                     connection.close(now);
                 }
-                transmit(port, connection, remote, out, now);
+                outlet.transmit(connection, remote, out, now);
                 (over.or(connection.ended().map(|_| "ended")), connection.poll_timeout())
             });
             match served {
@@ -341,11 +353,69 @@ impl Worker {
         let mut peers = Shared::lock(&self.shared.peers);
         for (socket, guest) in &self.sessions {
             if let Some((remote, connection)) = self.listener.connection(*socket) {
-                let status = guest.session.status(remote, connection, now);
+                let mut status = guest.session.status(remote, connection, now);
+                if let Some(groups) = &self.outlet.groups {
+                    status.protocol = "srtla";
+                    status.figures.extend(link_figures(&groups.figures(remote, now)));
+                }
                 peers.insert(*socket, (guest.session.name().clone(), status));
             }
         }
     }
+}
+
+/// By which way datagrams leave.
+struct Outlet {
+    port: Port,
+    /// Of peers that have several lines.
+    groups: Option<Groups>,
+}
+
+impl Outlet {
+    /// Sends one datagram, or several of one size. What the socket does not take is lost, as on the way.
+    fn send(&self, remote: SocketAddr, datagrams: &[u8], segment_bytes: usize) {
+        let send = |to| {
+            if let Err(error) = self.port.send(to, datagrams, segment_bytes, 0) {
+                tracing::debug!(%to, "sending SRT: {error}");
+            }
+        };
+        match &self.groups {
+            None => send(remote),
+            Some(groups) => groups.destinations(remote, datagrams).for_each(send),
+        }
+    }
+
+    fn send_answers(&mut self) {
+        while let Some((to, datagram)) = self.groups.as_mut().and_then(Groups::poll_answer) {
+            let _ = self.port.send(to, &datagram, 0, 0);
+        }
+    }
+
+    fn transmit(&self, connection: &mut Connection, remote: SocketAddr, out: &mut Vec<u8>, now: Time) {
+        while let Some(transmit) = connection.poll_transmit(now, out) {
+            self.send(remote, out, transmit.segment_bytes);
+        }
+    }
+}
+
+/// The figures of the lines of one peer.
+fn link_figures(links: &[LinkFigures]) -> impl Iterator<Item = PeerFigure> {
+    const NAMES: [[&str; 4]; 4] = [
+        ["line1_packets", "Line 1: packets", "line1_quiet_ms", "Line 1: silent for (ms)"],
+        ["line2_packets", "Line 2: packets", "line2_quiet_ms", "Line 2: silent for (ms)"],
+        ["line3_packets", "Line 3: packets", "line3_quiet_ms", "Line 3: silent for (ms)"],
+        ["line4_packets", "Line 4: packets", "line4_quiet_ms", "Line 4: silent for (ms)"],
+    ];
+    let of_line = |([packets, packet_words, quiet, quiet_words], link): ([&'static str; 4], &LinkFigures)| {
+        let quiet_ms = link.quiet.as_secs_f64() * 1000.0;
+        [
+            PeerFigure { name: packets, words: packet_words, value: link.packets as f64 },
+            PeerFigure { name: quiet, words: quiet_words, value: quiet_ms },
+        ]
+    };
+    let count = PeerFigure { name: "lines", words: "Lines", value: links.len() as f64 };
+    let lines: Vec<_> = NAMES.into_iter().zip(links).flat_map(of_line).collect();
+    std::iter::once(count).chain(lines)
 }
 
 /// Sends what is to leave. What the socket does not take is lost, as on the way, and goes again when it is asked for.

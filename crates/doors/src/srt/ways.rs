@@ -29,6 +29,8 @@ const GOOD_AFTER: Duration = Duration::from_secs(10);
 pub struct WantedListener {
     /// Where they listen.
     pub addresses: Vec<SocketAddr>,
+    /// Where they listen for SRT over several lines at once (SRTLA).
+    pub bonded: Vec<SocketAddr>,
     /// How they want their connections.
     pub settings: Settings,
     /// How many each of them has at most.
@@ -87,18 +89,21 @@ impl SrtWays {
     pub fn arrange(&self, server: &Arc<dyn Entrance>, listener: &WantedListener, lines: Vec<Wanted>) {
         let mut state = self.lock();
         let is_wanted = |identity: &str, address: &SocketAddr| {
-            identity == listener.identity && listener.addresses.contains(address)
+            let mut all = listener.addresses.iter().chain(&listener.bonded);
+            identity == listener.identity && all.any(|known| known == address)
         };
         state.listeners.retain(|(identity, address, _)| is_wanted(identity, address));
         state.failed.clear();
-        for address in &listener.addresses {
+        let plain = listener.addresses.iter().map(|address| (address, false));
+        for (address, is_bonded) in plain.chain(listener.bonded.iter().map(|address| (address, true))) {
             if state.listeners.iter().any(|(_, known, _)| known == address) {
                 continue;
             }
             let (settings, identity) = (listener.settings.clone(), listener.identity.clone());
-            match Listening::start(server, *address, settings, listener.max_peers) {
+            match Listening::start(server, *address, is_bonded, settings, listener.max_peers) {
                 Ok(listening) => {
-                    tracing::info!(address = %listening.address(), "SRT is served");
+                    let what = if is_bonded { "SRTLA" } else { "SRT" };
+                    tracing::info!(address = %listening.address(), "{what} is served");
                     state.listeners.push((identity, *address, listening));
                 }
                 Err(error) => {

@@ -161,9 +161,8 @@ impl Listener {
             return;
         }
         let cookie = self.cookie(from, self.span(now));
-        // The length of keys is told where there are some; the caller may have another one.
-        let encryption = self.settings.passphrase.as_ref().map_or(0, |_| 2);
-        let answer = Handshake { version: VERSION, encryption, extension: MAGIC, cookie, ..asked };
+        // No length of keys is told: the caller's is taken, whichever it is.
+        let answer = Handshake { version: VERSION, encryption: 0, extension: MAGIC, cookie, ..asked };
         let stamp = timestamp(self.began, now);
         let datagram = answer.write(&Extensions::default(), true, stamp, asked.socket, from.ip());
         self.answer(from, datagram);
