@@ -26,6 +26,10 @@ const AGAIN: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(2);
 /// A connection that went on for so long was a good one.
 const GOOD_RUN: Duration = Duration::from_secs(10);
+/// A peer that is silent for so long is gone, so that the next attempt begins soon: it says once a second that it is there,
+const IDLE: Duration = Duration::from_secs(3);
+/// and acknowledges what it is sent every ten milliseconds.
+const UNACKNOWLEDGED: Duration = Duration::from_millis(1500);
 /// Timers that are due within this time are handled together.
 const GRAIN: Duration = Duration::from_micros(500);
 /// Figures are written down this often.
@@ -308,6 +312,7 @@ impl Worker {
             if let Some((remote, connection)) = end.connection() {
                 if !has_begun {
                     has_begun = true;
+                    connection.set_idle(IDLE, UNACKNOWLEDGED);
                     self.usage.begin();
                     let mut status = self.shared.status();
                     status.connections += 1;

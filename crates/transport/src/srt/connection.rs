@@ -151,6 +151,8 @@ pub struct Connection {
     controls: VecDeque<Vec<u8>>,
     acks: Acks,
     heard: Time,
+    /// A peer that is silent for so long is gone; and for so long while it has not acknowledged all.
+    idle: [Duration; 2],
     spoke: Time,
     ended: Option<Ended>,
     /// The number of our first packet.
@@ -221,6 +223,7 @@ impl Connection {
                 kept: VecDeque::new(),
             },
             heard: now,
+            idle: [PEER_IDLE; 2],
             spoke: now,
             ended: None,
             first: own_sequence,
@@ -434,7 +437,7 @@ impl Connection {
             self.receiver.report_due(),
             sender,
             self.renewal.told_again,
-            Some(self.heard + PEER_IDLE),
+            Some(self.heard + self.idle()),
             Some(self.spoke + KEEP_ALIVE),
         ];
         parts.into_iter().flatten().min().unwrap_or(Time::NEVER)
@@ -445,7 +448,7 @@ impl Connection {
         if self.ended.is_some() {
             return;
         }
-        if now.since(self.heard) >= PEER_IDLE {
+        if now.since(self.heard) >= self.idle() {
             self.ended = Some(Ended::Silent);
             self.control(Kind::Shutdown, 0, &[], now);
             return;
@@ -483,6 +486,17 @@ impl Connection {
             self.acks.due = now;
         }
         has_delivered
+    }
+
+    /// A peer that is silent for `idle` is gone, in place of [`PEER_IDLE`]; or for `unacknowledged`, while it has not acknowledged all
+    /// that was sent: an acknowledgement comes within a round trip and ten milliseconds.
+    pub fn set_idle(&mut self, idle: Duration, unacknowledged: Duration) {
+        self.idle = [idle, unacknowledged];
+    }
+
+    fn idle(&self) -> Duration {
+        let [idle, unacknowledged] = self.idle;
+        if self.sender.bytes() > 0 { unacknowledged } else { idle }
     }
 
     /// New payloads leave no faster than this in the mean from now on; `None`: at once.
