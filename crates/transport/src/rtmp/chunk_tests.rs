@@ -49,6 +49,7 @@ fn the_examples_of_the_specification_are_read() {
     assert_eq!(read(&bytes).unwrap(), [message(1000, 9, 12_346, &picture)]);
 }
 
+/// nginx-rtmp-module, issue 246: "chunk stream too big: 64 >= 32". The number of a chunk stream is no bound on how many there are.
 #[test]
 fn messages_of_several_chunk_streams_lie_between_each_other() {
     let (picture, sound) = ([1; 200], [2; 40]);
@@ -67,7 +68,7 @@ fn messages_of_several_chunk_streams_lie_between_each_other() {
     assert_eq!(read(&bytes).unwrap(), expected);
 }
 
-/// SRS, issue "rtmp: extended timestamp in fmt 3": FFmpeg repeats it, Flash Media Live Encoder and others do not.
+/// rust-media-libs, pull request 15, and OBS, pull request 10097: FFmpeg repeats it, rtmpdump and OBS before that did not.
 #[test]
 fn an_extended_time_may_be_repeated_in_headers_of_format_3_or_not() {
     let picture: Vec<u8> = (0..300).map(|at| at as u8 | 0x80).collect();

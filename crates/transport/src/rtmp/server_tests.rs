@@ -221,6 +221,23 @@ fn pings_are_answered_and_bytes_acknowledged() {
     assert_eq!(client.send(&media(8, 0, &[0xaf; 3000])).1, []);
 }
 
+/// MediaMTX, pull request 3302: some clients tell the size of their chunks only behind "publish". MediaMTX, issue 4006: FFmpeg with
+/// `-f mpegts` sends messages of kinds that there are not.
+#[test]
+fn what_comes_between_publish_and_media_is_taken_or_left_out() {
+    let mut client = Client::publishing();
+    let size = message::protocol(message::SET_CHUNK_SIZE, 60_000u32.to_be_bytes().to_vec());
+    assert_eq!(client.send(&size).0, Ok(None));
+    client.writer.set_chunk_size(60_000);
+    for kind in [0, 7, 16, 19, 99, 255] {
+        assert_eq!(client.send(&media(kind, 0, &[0x47; 376])).0, Ok(None));
+    }
+    assert_eq!(client.session.counters().ignored, 6);
+    let told = message::command(1, &["onMetaData".into(), object([("audiocodecid", 10.0.into())])]);
+    assert!(matches!(client.send(&Message { kind: message::DATA, ..told }).0, Ok(Some(Event::Metadata(_)))));
+    assert!(matches!(client.send(&media(9, 0, &[1; 5000])).0, Ok(Some(Event::Media(_)))));
+}
+
 #[test]
 fn commands_may_be_wrapped_for_amf_3() {
     let mut client = Client::connected();
