@@ -51,7 +51,9 @@ impl Ends {
         while let Some(Transmit { segment_bytes }) = self.caller.poll_transmit(self.now, &mut out) {
             for datagram in out.chunks(segment_bytes) {
                 assert!(datagram.len() <= MAX_DATAGRAM);
-                if let Handled::Request(request) = self.listener.handle_datagram(self.now, self.from, datagram) {
+                if let Handled::Request(request) =
+                    self.listener.handle_datagram(self.now, self.from, datagram)
+                {
                     self.socket = self.listener.accept(self.now, &request).unwrap_or(self.socket);
                 }
             }
@@ -94,7 +96,9 @@ pub fn run(data: &[u8]) {
                 ends.listener.handle_datagram(ends.now, ends.from, &datagram);
             }
             4 => {
-                if let Handled::Request(request) = ends.listener.handle_datagram(ends.now, ends.from, &datagram) {
+                if let Handled::Request(request) =
+                    ends.listener.handle_datagram(ends.now, ends.from, &datagram)
+                {
                     let _ = ends.listener.accept(ends.now, &request);
                 }
             }

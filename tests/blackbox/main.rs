@@ -62,6 +62,7 @@ mod pull;
 mod pull_tls;
 mod raw_probe;
 mod record;
+mod rtmp;
 mod rtp;
 mod rules;
 mod score;

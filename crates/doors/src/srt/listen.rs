@@ -15,7 +15,7 @@ use glassline_transport::srtla::{self, Groups, LinkFigures};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 use std::thread::{self, JoinHandle};
@@ -38,6 +38,8 @@ pub(super) struct Shared {
     /// Viewers of which the stream has news.
     news: Mutex<BTreeSet<u32>>,
     peers: Mutex<BTreeMap<u32, (StreamName, PeerStatus)>>,
+    accepted: AtomicU64,
+    refused: AtomicU64,
 }
 
 impl Shared {
@@ -74,6 +76,7 @@ pub(super) struct Listening {
     waker: Waker,
     thread: Option<JoinHandle<()>>,
     address: SocketAddr,
+    is_bonded: bool,
 }
 
 impl Listening {
@@ -112,12 +115,32 @@ impl Listening {
             refusals: LogThrottle::default(),
         };
         let thread = thread::Builder::new().name("srt listen".into()).spawn(move || worker.run())?;
-        Ok(Listening { shared, waker, thread: Some(thread), address })
+        Ok(Listening { shared, waker, thread: Some(thread), address, is_bonded })
     }
 
     /// Where it listens.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Whether it is for SRT over several lines.
+    pub(super) fn is_bonded(&self) -> bool {
+        self.is_bonded
+    }
+
+    /// Peers that are there.
+    pub(super) fn connections(&self) -> u64 {
+        Shared::lock(&self.shared.peers).len() as u64
+    }
+
+    /// Peers that were let in.
+    pub(super) fn accepted(&self) -> u64 {
+        self.shared.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Callers that were refused, and handshakes that made no sense.
+    pub(super) fn refused(&self) -> u64 {
+        self.shared.refused.load(Ordering::Relaxed)
     }
 
     /// The peers that publish or watch `name`.
@@ -288,6 +311,7 @@ impl Worker {
             Ok(session) => match self.listener.accept(now, request) {
                 Ok(socket) => {
                     *Shared::lock(&news.socket) = Some(socket);
+                    self.shared.accepted.fetch_add(1, Ordering::Relaxed);
                     let guest = Guest { session, remote: peer, due: now, is_dirty: true };
                     self.sessions.insert(socket, guest);
                     self.figures_due = now;
@@ -349,7 +373,9 @@ impl Worker {
     }
 
     fn write_figures(&mut self, now: Time) {
-        self.figures_due = if self.sessions.is_empty() { Time::NEVER } else { now + FIGURES };
+        self.figures_due = now + FIGURES;
+        let refused = self.listener.refused() + self.outlet.groups.as_ref().map_or(0, Groups::refused);
+        self.shared.refused.store(refused, Ordering::Relaxed);
         let mut peers = Shared::lock(&self.shared.peers);
         for (socket, guest) in &self.sessions {
             if let Some((remote, connection)) = self.listener.connection(*socket) {

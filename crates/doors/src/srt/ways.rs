@@ -9,7 +9,9 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
 use glassline_io::poll::Waker;
 use glassline_media::Time;
-use glassline_streams::status::{Companion, OutputStatus, PeerRole, PeerStatus, SourceState, SourceStatus};
+use glassline_streams::status::{
+    Companion, Door, OutputStatus, PeerRole, PeerStatus, ServiceCount, SourceState, SourceStatus,
+};
 use glassline_streams::{Entering, Publisher, Streams, Subscription};
 use glassline_transport::srt::{Address, Connection, Settings};
 use std::collections::BTreeMap;
@@ -157,6 +159,45 @@ impl Companion for SrtWays {
         let state = self.lock();
         let outputs = state.lines.iter().filter(|running| !running.wanted.is_source);
         outputs.filter(|running| running.wanted.stream == *name).map(Running::output).collect()
+    }
+
+    fn doors(&self) -> Vec<Door> {
+        let state = self.lock();
+        let door = |(_, _, listening): &(String, SocketAddr, Listening)| Door {
+            protocol: if listening.is_bonded() { "srtla" } else { "srt" },
+            port: listening.address().port(),
+        };
+        state.listeners.iter().map(door).collect()
+    }
+
+    fn counts(&self) -> Vec<ServiceCount> {
+        let state = self.lock();
+        if state.listeners.is_empty() {
+            return Vec::new();
+        }
+        let sum =
+            |of: fn(&Listening) -> u64| state.listeners.iter().map(|(.., listening)| of(listening)).sum();
+        let count = |name, is_gauge, help, value| ServiceCount { name, is_gauge, help, value };
+        vec![
+            count(
+                "srt_connections",
+                true,
+                "Current publishers and viewers over SRT.",
+                sum(Listening::connections),
+            ),
+            count(
+                "srt_accepted_total",
+                false,
+                "Connections over SRT that were let in.",
+                sum(Listening::accepted),
+            ),
+            count(
+                "srt_refused_total",
+                false,
+                "Callers over SRT that were refused, and handshakes without a cookie.",
+                sum(Listening::refused),
+            ),
+        ]
     }
 
     fn peers(&self, name: &StreamName) -> Vec<PeerStatus> {
