@@ -5,7 +5,6 @@
 //! outputs: link://HOST:PORT[?key_file=FILE][&peer=PUBLIC][&path=[ADDR@]IFACE]…[&bonding=HOW][&deadline=TIME][&dscp=N]
 //! ```
 
-use super::srt;
 use crate::key::{self, Secret};
 use crate::link::{BondingArg, PathArgs};
 use clap::ValueEnum;
@@ -16,7 +15,7 @@ use glassline_delivery::pull::Source;
 use glassline_media::quantity;
 use glassline_studio::output::Target;
 use glassline_transport::link::Key;
-use glassline_transport::srt::Address;
+use glassline_transport::srt::{Address, Mode};
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -153,12 +152,30 @@ fn public(text: &str) -> Result<Key, String> {
     })
 }
 
+/// A source or an output of a stream by SRT. An error does not repeat what may be a key.
+fn srt(text: &str) -> Result<Box<Address>, String> {
+    let address = Address::parse(text)?;
+    if address.mode == Mode::Listener
+        && address.host.parse::<std::net::IpAddr>().is_err()
+        && !address.host.is_empty()
+    {
+        return Err("an address to listen at is one of this machine, as in srt://0.0.0.0:9000?mode=listener"
+            .to_owned());
+    }
+    Ok(Box::new(address))
+}
+
+/// Whether the text is an address of SRT.
+fn is_srt(text: &str) -> bool {
+    text.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("srt://"))
+}
+
 /// An error does not repeat the text, because it may contain a password.
 pub(super) fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StreamSource>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let wrong = serde::de::Error::custom;
-    if srt::is_address(&text) {
-        return srt::address(&text).map(StreamSource::Srt).map(Some).map_err(wrong);
+    if is_srt(&text) {
+        return srt(&text).map(StreamSource::Srt).map(Some).map_err(wrong);
     }
     let Some((_, place)) = text.split_once("://").filter(|(scheme, _)| scheme.eq_ignore_ascii_case("link"))
     else {
@@ -178,8 +195,8 @@ pub(super) fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
 pub(super) fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<StreamOutput>, D::Error> {
     let read = |text: &String| {
         let is_link = text.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("link://"));
-        let output = if srt::is_address(text) {
-            srt::address(text).map(StreamOutput::Srt)
+        let output = if is_srt(text) {
+            srt(text).map(StreamOutput::Srt)
         } else if is_link {
             LinkOutput::parse(text).map(Box::new).map(StreamOutput::Link)
         } else {

@@ -5,7 +5,7 @@ use super::problem::{Problem, problem};
 use super::section::listen;
 use super::validate::{duration, number};
 use crate::serde_text;
-use glassline_transport::srt::{Address, LATENCY, LATENCY_MAX, Mode, Passphrase};
+use glassline_transport::srt::{LATENCY, LATENCY_MAX, Passphrase};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -68,22 +68,4 @@ impl Config {
         duration("srt.latency", srt.latency, Duration::ZERO, LATENCY_MAX)?;
         number("srt.max_connections".to_owned(), srt.max_connections, 1, 10_000)
     }
-}
-
-/// A source or an output of a stream by SRT. An error does not repeat what may be a key.
-pub(super) fn address(text: &str) -> Result<Box<Address>, String> {
-    let address = Address::parse(text)?;
-    if address.mode == Mode::Listener
-        && address.host.parse::<std::net::IpAddr>().is_err()
-        && !address.host.is_empty()
-    {
-        return Err("an address to listen at is one of this machine, as in srt://0.0.0.0:9000?mode=listener"
-            .to_owned());
-    }
-    Ok(Box::new(address))
-}
-
-/// Whether the text is an address of SRT.
-pub(super) fn is_address(text: &str) -> bool {
-    text.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("srt://"))
 }

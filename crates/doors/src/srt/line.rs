@@ -34,7 +34,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_millis(1500);
 const GRAIN: Duration = Duration::from_micros(500);
 /// Figures are written down this often.
 const FIGURES: Duration = Duration::from_millis(500);
-/// What is to be told to a stopping thread is looked for this often while a name is looked up.
+/// How long a line that is finished waits for the peer to have all.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What a line is used for. All calls are on its thread.

@@ -18,7 +18,7 @@ const ACK_INTERVAL: Duration = Duration::from_millis(10);
 const LIGHT_ACK_PACKETS: u32 = 64;
 /// A packet leaves at least this often, so that the peer sees that the connection is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// Acknowledgements whose answers are waited for.
+/// Acknowledgements that wait for their answers.
 const ACKS_KEPT: usize = 128;
 /// §4.10.
 const FIRST_RTT: Duration = Duration::from_millis(100);
@@ -168,7 +168,7 @@ struct Acks {
     number: u32,
     told: Sequence,
     since_told: u32,
-    /// Those whose answers are waited for, with when they left.
+    /// Those that wait for their answers, with when they left.
     kept: VecDeque<(u32, Time)>,
 }
 
@@ -588,7 +588,7 @@ impl Connection {
         Some(Transmit { segment_bytes: segment })
     }
 
-    /// Renews the key where that is time. Returns whether something of it is to be told.
+    /// Renews the key where that is time. Returns whether the peer has to hear of it.
     fn renews_key(&mut self, now: Time) -> bool {
         if self.keys.is_none() {
             return false;

@@ -88,7 +88,7 @@ struct Drift {
 }
 
 impl Drift {
-    /// A packet was under way for `transit` nanoseconds, by the clocks of both ends. Returns what the offset is to be changed by.
+    /// A packet was under way for `transit` nanoseconds, by the clocks of both ends. Returns by how much the offset has to change.
     fn note(&mut self, transit: i64, now: Time) -> i64 {
         let least = self.least.map_or(transit, |least| least.min(transit));
         self.least = Some(least);
@@ -126,7 +126,7 @@ impl Receiver {
         self.latency
     }
 
-    /// A data packet has come; `open` decrypts its payload, and returns whether that was possible. Returns whether losses are to be
+    /// A data packet has come; `open` decrypts its payload, and returns whether that was possible. Returns whether losses have to be
     /// reported.
     pub(super) fn handle(
         &mut self,
@@ -189,7 +189,7 @@ impl Receiver {
         }
     }
 
-    /// When a packet with this time stamp is to be delivered.
+    /// When a packet with this time stamp is due.
     fn due(&mut self, timestamp: u32, is_retransmitted: bool, now: Time) -> Time {
         let ahead = timestamp.wrapping_sub(self.stamp as u32) as i32;
         let stamp = self.stamp + i64::from(ahead);

@@ -53,7 +53,7 @@ struct Kept {
     is_asked: bool,
 }
 
-/// A payload that is to be sent now.
+/// A payload that leaves now.
 #[derive(Debug)]
 pub(super) struct Outgoing<'a> {
     pub(super) sequence: Sequence,
@@ -246,7 +246,7 @@ impl Sender {
         self.given_up.take()
     }
 
-    /// When something is to be sent or given up next.
+    /// When something leaves or is given up next.
     pub(super) fn poll_timeout(&self, rtt: Duration) -> Option<Time> {
         let asked = self.asked.iter().map(|(_, at)| *at).min();
         let unsent = (self.unsent() > 0).then(|| self.may_leave_at());
@@ -271,7 +271,7 @@ impl Sender {
         }
     }
 
-    /// What is to be sent now: first what the peer has asked for. `key` is the flag of the key for what is new. `None` also where
+    /// What leaves now: first what the peer has asked for. `key` is the flag of the key for what is new. `None` also where
     /// the payload has more than `bytes_max`.
     pub(super) fn poll(
         &mut self,

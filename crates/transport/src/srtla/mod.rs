@@ -70,7 +70,7 @@ struct Link {
     heard: Time,
     packets: u64,
     bytes: u64,
-    /// Numbers of data packets that are to be acknowledged to it.
+    /// Numbers of data packets that it has no acknowledgement of yet.
     unacknowledged: Vec<[u8; 4]>,
 }
 
