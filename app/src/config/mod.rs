@@ -12,7 +12,9 @@ mod event;
 mod link;
 mod load;
 mod problem;
+mod rtmp;
 mod section;
+mod srt;
 mod validate;
 mod validate_streams;
 mod watch;
@@ -23,9 +25,11 @@ pub(crate) use error::ConfigError;
 pub(crate) use event::Event;
 pub(crate) use link::{LinkOutput, StreamOutput, StreamSource, checked_deadline};
 pub(crate) use load::{KeyRead, read_key};
+pub(crate) use rtmp::Rtmp;
 pub(crate) use section::{
     Admin, Certificate, Demo, Log, Port, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer,
 };
+pub(crate) use srt::Srt;
 pub(crate) use validate_streams::parse_port;
 pub(crate) use watch::Watch;
 
@@ -57,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     /// Publishers: access, limits and timeouts.
     pub(crate) publish: Publish,
+    /// Publishers over RTMP: where they connect to.
+    pub(crate) rtmp: Rtmp,
     /// Viewers: access, limits and delivery.
     pub(crate) viewer: Viewer,
     /// Streams that are fetched from a source.
@@ -65,6 +71,8 @@ pub(crate) struct Config {
     pub(crate) package: Package,
     /// Servers from which missing objects are fetched.
     pub(crate) upstream: Upstream,
+    /// Where SRT is served, and how; unset: not at all.
+    pub(crate) srt: Option<Srt>,
     /// Settings of single streams, by name.
     pub(crate) stream: BTreeMap<String, Stream>,
     /// Streams that the program encodes itself, by the names under which it publishes them.
@@ -92,10 +100,12 @@ impl Default for Config {
             contact: None,
             workers: 0,
             publish: Publish::default(),
+            rtmp: Rtmp::default(),
             viewer: Viewer::default(),
             pull: Pull::default(),
             package: Package::default(),
             upstream: Upstream::default(),
+            srt: None,
             stream: BTreeMap::new(),
             encode: BTreeMap::new(),
             event: BTreeMap::new(),

@@ -52,7 +52,7 @@ fn the_example_lists_every_key() {
     let sections: Vec<&str> =
         table.iter().filter(|(_, value)| value.is_table()).map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys_of(&table), known_keys("").into_iter().collect());
-    assert_eq!(sections.len(), 14, "{sections:?}");
+    assert_eq!(sections.len(), 16, "{sections:?}");
     for section in sections.iter().map(|name| match *name {
         "stream" => "stream.stage",
         "encode" => "encode.studio",
@@ -327,6 +327,11 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
         ("listen = []", "glassline.toml:1: listen: is empty"),
         ("[tls]\nlisten = ['[::]:1']", "glassline.toml:2: tls.listen: needs a certificate"),
         ("[admin]\ntls = true", "glassline.toml:2: admin.tls: needs a certificate"),
+        ("[rtmp]\ntls_listen = ['[::]:1936']", "glassline.toml:2: rtmp.tls_listen: needs a certificate"),
+        (
+            "[rtmp]\nlisten = ['[::]:8080']",
+            "glassline.toml:2: rtmp.listen: names [::]:8080 twice; remove one",
+        ),
         ("[admin]\nnetworks = ['near']", "glassline.toml:2: admin.networks: \"near\" is no network"),
         ("base_path = '/tv/'", "glassline.toml:1: base_path: \"/tv/\" is no folder"),
         ("base_path = 'tv'", "glassline.toml:1: base_path: \"tv\" is no folder"),

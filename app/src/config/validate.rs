@@ -23,6 +23,7 @@ impl Config {
         self.check_pull()?;
         self.check_package()?;
         self.check_upstream()?;
+        self.check_srt()?;
         self.check_streams()?;
         self.check_encode()?;
         self.check_events()?;
@@ -35,9 +36,13 @@ impl Config {
             return problem("listen", "is empty; give at least one address, as in [\"[::]:8080\"]");
         }
         let mut seen = Vec::new();
-        for (key, addresses) in
-            [("listen", &self.listen), ("tls.listen", &self.tls.listen), ("admin.listen", &self.admin.listen)]
-        {
+        for (key, addresses) in [
+            ("listen", &self.listen),
+            ("tls.listen", &self.tls.listen),
+            ("admin.listen", &self.admin.listen),
+            ("rtmp.listen", &self.rtmp.listen),
+            ("rtmp.tls_listen", &self.rtmp.tls_listen),
+        ] {
             for address in addresses {
                 // With port 0 each listener gets a different port.
                 if seen.contains(&address) && address.port() != 0 {
@@ -53,6 +58,8 @@ impl Config {
                 return problem("tls.listen", advice);
             } else if self.admin.tls {
                 return problem("admin.tls", advice);
+            } else if !self.rtmp.tls_listen.is_empty() {
+                return problem("rtmp.tls_listen", advice);
             }
         }
         let seconds = Duration::from_secs;

@@ -5,7 +5,7 @@ use super::events::Events;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::webhooks::Webhooks;
-use super::{explain, identity, links, listeners, settings, where_to_look};
+use super::{explain, identity, links, listeners, rtmp, settings, srt, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
 use crate::link::warn_of_flow_labels;
@@ -13,8 +13,12 @@ use crate::{failure, logging};
 use anyhow::{Context, Result};
 use glassline_call::contribution::Ways;
 use glassline_delivery::policy::StreamName;
+use glassline_doors::entrance::Entrance;
+use glassline_doors::rtmp::Rtmp;
+use glassline_doors::srt::SrtWays;
 use glassline_io::handover::Channel;
 use glassline_relay::{DrainingTls, Relay, StartError};
+use glassline_streams::status::Companion;
 use glassline_studio::encode::{EncoderRequest, Supervisor};
 use glassline_watch::Alarms;
 use std::sync::Arc;
@@ -25,6 +29,8 @@ pub(super) struct Service {
     relay: Relay,
     encoders: Arc<Supervisor>,
     links: Arc<Ways>,
+    srt: Arc<SrtWays>,
+    rtmp: Arc<Rtmp>,
     watch: glassline_watch::Service,
     webhooks: Arc<Webhooks>,
 }
@@ -56,12 +62,21 @@ impl Service {
         })?;
         let site = site.expect("a relay that started has asked for its site");
         let watch = watch(&relay, alarms, &webhooks, &config)?;
-        let service = Service { config, site, relay, encoders, watch, webhooks, links: Arc::default() };
-        service.site.set_addresses(service.relay.addresses());
-        service.warn_of_flow_labels();
-        service.relay.hub().set_companions(vec![Arc::clone(&service.links) as _]);
-        service.start_links();
-        service.start_encoders();
+        let rtmp = door(&relay);
+        let service = Service {
+            config,
+            site,
+            relay,
+            encoders,
+            watch,
+            webhooks,
+            rtmp,
+            links: Arc::default(),
+            srt: Arc::default(),
+        };
+        service.begin();
+        service.listen_for_rtmp()?;
+        service.check_srt()?;
         Ok(service)
     }
 
@@ -95,13 +110,40 @@ impl Service {
         HandoverState::accept(channel)?;
         let relay = waiting.start().map_err(explain)?;
         let watch = watch(&relay, alarms, &webhooks, &config)?;
-        let service = Service { config, site, relay, encoders, watch, webhooks, links: Arc::default() };
-        service.site.set_addresses(service.relay.addresses());
-        service.warn_of_flow_labels();
-        service.relay.hub().set_companions(vec![Arc::clone(&service.links) as _]);
-        service.start_links();
-        service.start_encoders();
+        let rtmp = door(&relay);
+        let service = Service {
+            config,
+            site,
+            relay,
+            encoders,
+            watch,
+            webhooks,
+            rtmp,
+            links: Arc::default(),
+            srt: Arc::default(),
+        };
+        service.begin();
+        // The streams of all others go on in any case.
+        if let Err(error) = service.listen_for_rtmp() {
+            tracing::error!("{error:#}");
+        }
         Ok(service)
+    }
+
+    /// Starts what stands around a relay that runs.
+    fn begin(&self) {
+        self.site.set_addresses(self.relay.addresses());
+        self.warn_of_flow_labels();
+        self.relay.hub().set_companions(self.companions());
+        self.start_links();
+        self.start_srt();
+        self.start_encoders();
+    }
+
+    /// Serves publishers over RTMP where the configuration says, and nowhere else.
+    fn listen_for_rtmp(&self) -> Result<()> {
+        let opened = self.rtmp.open(&rtmp::listeners(&self.config)).map_err(rtmp::explain)?;
+        self.rtmp.arrange(opened).context("cannot start the thread of RTMP")
     }
 
     /// Passes everything, except for the TLS sessions of connections, to the new process at the other end of `channel`.
@@ -110,12 +152,18 @@ impl Service {
         self.encoders.end();
         // The next process listens at the same addresses.
         self.links.end();
+        self.srt.end();
+        self.rtmp.end();
         self.watch.pause();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
             self.start_links();
+            self.start_srt();
             self.watch.configure(self.config.watched());
             self.start_encoders();
+            if let Err(error) = self.listen_for_rtmp() {
+                tracing::error!("{error:#}");
+            }
         }
         left
     }
@@ -143,7 +191,11 @@ impl Service {
     pub(super) fn reload(&mut self, config: Config) -> Result<()> {
         let access_file = open_log(&config)?;
         let arrangement = arrangement(&config, access_file)?;
+        let opened = self.rtmp.open(&rtmp::listeners(&config)).map_err(rtmp::explain)?;
         self.relay.reload(settings(&config)).map_err(explain)?;
+        if let Err(error) = self.rtmp.arrange(opened) {
+            tracing::error!("cannot start the thread of RTMP: {error}");
+        }
         logging::configure(config.log.format, &config.log.level)?;
         self.site.rearrange(arrangement);
         self.site.set_addresses(self.relay.addresses());
@@ -161,6 +213,7 @@ impl Service {
         self.config = config;
         self.warn_of_flow_labels();
         self.start_links();
+        self.start_srt();
         self.start_encoders();
         Ok(())
     }
@@ -168,6 +221,28 @@ impl Service {
     /// Has the links that the configuration names and no others; those that it names as before go on.
     fn start_links(&self) {
         self.links.arrange(self.relay.hub().live_streams(), links::wanted(&self.config));
+    }
+
+    /// Has what of SRT the configuration names and nothing else; what it names as before goes on.
+    fn start_srt(&self) {
+        let server = Arc::clone(self.relay.hub()) as Arc<dyn Entrance>;
+        self.srt.arrange(&server, &srt::listener(&self.config), srt::lines(&self.config));
+    }
+
+    /// Whether SRT is served wherever the configuration says.
+    fn check_srt(&self) -> Result<()> {
+        match self.srt.failed().first() {
+            None => Ok(()),
+            Some((address, error)) => Err(failure::failed(
+                format!("cannot listen for SRT on {address}: {error}"),
+                "end the program that listens there, or change [srt] listen or srtla",
+            )),
+        }
+    }
+
+    /// What runs beside the relay and complements the status of its streams.
+    fn companions(&self) -> Vec<Arc<dyn Companion>> {
+        vec![Arc::clone(&self.links) as _, Arc::clone(&self.srt) as _, Arc::clone(&self.rtmp) as _]
     }
 
     /// The system may be set so that no packet has a flow label, or so that each has one.
@@ -182,6 +257,8 @@ impl Service {
         drop(self.watch);
         self.encoders.end();
         self.links.end();
+        self.srt.end();
+        self.rtmp.end();
         self.relay.shutdown();
     }
 
@@ -190,6 +267,11 @@ impl Service {
         let demo = self.config.demo.enabled.then_some(self.config.demo.name.as_str());
         where_to_look(&settings(&self.config).listen, &self.relay.addresses(), demo)
     }
+}
+
+/// A door of `relay` for publishers over RTMP, which listens nowhere yet.
+fn door(relay: &Relay) -> Arc<Rtmp> {
+    Arc::new(Rtmp::new(Arc::clone(relay.hub()) as Arc<dyn Entrance>))
 }
 
 /// Starts what watches the streams of `relay`.

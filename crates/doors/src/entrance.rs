@@ -13,6 +13,7 @@ use glassline_delivery::policy::{
     AccessRequest, Action, Caller, Credential, Full, Load, Meter, Protocol, Refusal, Route, StreamName,
 };
 use glassline_delivery::stream::Mux;
+use glassline_io::tls::{Session, TlsError};
 use glassline_media::Time;
 use glassline_streams::presence::{Presence, Purpose, subscriber};
 use glassline_streams::{
@@ -43,6 +44,12 @@ pub trait Entrance: Server {
 
     /// The counts of viewers and publishers by address.
     fn presence(&self) -> &Presence;
+
+    /// TLS with a client that has just come in, by the certificates that the server shows.
+    ///
+    /// # Errors
+    /// No session can be made. Where there is no certificate its handshake fails.
+    fn accept_tls(&self) -> Result<Session, TlsError>;
 
     /// Writes the line of the access log, where there is one.
     fn log(&self, visit: Visit);

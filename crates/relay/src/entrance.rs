@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::hub::Hub;
 use glassline_delivery::policy::{AccessRequest, Action, Full, Load, Refusal, StreamName};
 use glassline_doors::entrance::{Entrance, PublishLimits, Visit};
+use glassline_io::tls::{Session, TlsError};
 use glassline_streams::Live;
 use glassline_streams::presence::Presence;
 
@@ -31,6 +32,10 @@ impl Entrance for Hub {
 
     fn presence(&self) -> &Presence {
         &self.presence
+    }
+
+    fn accept_tls(&self) -> Result<Session, TlsError> {
+        self.certificates.accept()
     }
 
     fn log(&self, visit: Visit) {

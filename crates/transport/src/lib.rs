@@ -1,10 +1,12 @@
-//! Transport: media over datagrams. Pure state machines: datagrams and `now` come in, bytes and deadlines go out; no
+//! Transport: media over datagrams, and RTMP. Pure state machines: datagrams and `now` come in, bytes and deadlines go out; no
 //! socket, no clock, no thread.
 //!
+//! * [`rtmp`]: RTMP of publishers.
 //! * [`rtp`]: packets of RTP, their order, MPEG-TS in them.
 //! * [`raw_video`]: uncompressed video over RTP.
 //! * [`sdp`]: session descriptions of video, audio and ancillary data over RTP.
 //! * [`ancillary`]: captions, time code and what else goes beside the picture, over RTP.
+//! * [`srt`]: SRT in live mode, both ends; [`srtla`]: its packets over several lines, the receiving end.
 //! * [`pacing`]: when the next burst of datagrams may leave.
 //! * [`link`]: channels between two peers over a bad network, encrypted.
 //! * [`capacity`]: how much a path carries, found by its queue's delay.
@@ -20,5 +22,8 @@ pub mod emulator;
 pub mod link;
 pub mod pacing;
 pub mod raw_video;
+pub mod rtmp;
 pub mod rtp;
 pub mod sdp;
+pub mod srt;
+pub mod srtla;

@@ -20,12 +20,16 @@ mod link_payload;
 mod pcm;
 #[path = "../../../../fuzz/bodies/raw_video.rs"]
 mod raw_video;
+#[path = "../../../../fuzz/bodies/rtmp.rs"]
+mod rtmp;
 #[path = "../../../../fuzz/bodies/rtp.rs"]
 mod rtp;
 #[path = "../../../../fuzz/bodies/rtp_statistics.rs"]
 mod rtp_statistics;
 #[path = "../../../../fuzz/bodies/sdp.rs"]
 mod sdp;
+#[path = "../../../../fuzz/bodies/srt.rs"]
+mod srt;
 #[path = "../../../../fuzz/bodies/trace.rs"]
 mod trace;
 
@@ -70,6 +74,11 @@ fn pcm_corpus() {
 }
 
 #[test]
+fn rtmp_corpus() {
+    corpus::run("rtmp", rtmp::run);
+}
+
+#[test]
 fn rtp_corpus() {
     corpus::run("rtp", rtp::run);
 }
@@ -77,6 +86,11 @@ fn rtp_corpus() {
 #[test]
 fn sdp_corpus() {
     corpus::run("sdp", sdp::run);
+}
+
+#[test]
+fn srt_corpus() {
+    corpus::run("srt", srt::run);
 }
 
 #[test]
