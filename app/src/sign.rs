@@ -72,8 +72,8 @@ fn sign_srt(args: &Args) -> Result<()> {
     if id.mode == srt::StreamMode::Publish {
         return Err(wrong("a token lets viewers in; publishers show the publish key".to_owned()));
     }
-    if id.key.is_some() {
-        return Err(wrong("the stream id has a key already".to_owned()));
+    if id.key.is_some() || address.stream_id.contains('?') {
+        return Err(wrong("the stream id has a key or a question mark already".to_owned()));
     }
     let key = config::read_key(&args.key_file, "viewer key", Accept::AnyFile)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -34,7 +34,7 @@ impl Ends {
             listener: Listener::new(settings, 2, [2; 32], now),
             from,
             socket: 0,
-            groups: Groups::new([3; 32], now),
+            groups: Groups::new(200, [3; 32], now),
             out: Vec::new(),
         };
         while ends.caller.connection().is_none() {
@@ -54,7 +54,7 @@ impl Ends {
                 if let Handled::Request(request) =
                     self.listener.handle_datagram(self.now, self.from, datagram)
                 {
-                    self.socket = self.listener.accept(self.now, &request).unwrap_or(self.socket);
+                    self.socket = self.listener.accept(self.now, *request).unwrap_or(self.socket);
                 }
             }
         }
@@ -99,7 +99,7 @@ pub fn run(data: &[u8]) {
                 if let Handled::Request(request) =
                     ends.listener.handle_datagram(ends.now, ends.from, &datagram)
                 {
-                    let _ = ends.listener.accept(ends.now, &request);
+                    let _ = ends.listener.accept(ends.now, *request);
                 }
             }
             5 => ends.caller.handle_datagram(ends.now, &datagram),

@@ -96,7 +96,11 @@ fn a_stream_goes_from_one_server_to_another_whole_and_heals_when_that_restarts()
     }
     assert_eq!(far.count("stage", "continuity_errors"), 0);
     let output = near.stream("stage").unwrap()["outputs"][0].clone();
-    assert_eq!((&output["url"], &output["sending"]), (&url.clone().into(), &true.into()), "{output}");
+    assert_eq!(
+        (&output["url"], &output["sending"]),
+        (&format!("{url}?streamid=publish:stage").into(), &true.into()),
+        "{output}"
+    );
     drop(far);
     let far = Server::start(GLASSLINE, &["--config", &file]);
     until("the stream at the server that is back", || {

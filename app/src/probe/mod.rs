@@ -137,8 +137,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "it goes with rtp:FILE.sdp; leave it out",
         ));
     }
-    args.flight.check(&args.target)?;
-    args.budget.check(&args.target)?;
+    let shown = shown(&args.target);
+    args.flight.check(shown)?;
+    args.budget.check(shown)?;
     if args.watch.is_wanted() {
         return watch::run(args);
     }
@@ -147,12 +148,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let clock = args.budget.is_wanted().then(|| server_clock::of(&args.target, &args.trust));
     let started = Clock.now();
-    let shown = shown(&args.target);
     let source = source::open(&args.target, &args.trust, started + args.listening())?;
     let (kind, is_playlist) = (source.kind, source.playlist.is_some());
     if args.check.is_some() && (source.is_capture || source.is_ivf) {
         return Err(failure::usage(
-            format!("--check: {} is no transport stream", args.target),
+            format!("--check: {} is no transport stream", shown),
             "its rules are those of MPEG-TS",
         ));
     }
@@ -187,7 +187,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ));
         }
         return Err(failure::failed(
-            format!("{} is not an MPEG transport stream", args.target),
+            format!("{} is not an MPEG transport stream", shown),
             "probe understands MPEG-TS, and VP8 in IVF (for other formats: ffprobe)",
         ));
     }
@@ -200,11 +200,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut report = analysis.report(shown);
     if let Some(summary) = flight.map(Flight::finish) {
         let notes = flight::notes(&summary.figures);
-        args.flight.write_picture(&summary, &args.target, None, TCP_PAYLOAD_BYTES, &notes)?;
+        args.flight.write_picture(&summary, shown, None, TCP_PAYLOAD_BYTES, &notes)?;
         report.flight = Some(FlightReport { figures: summary.figures, notes });
     }
     if let Some(budget) = &report.budget {
-        args.budget.write_picture(budget, &args.target)?;
+        args.budget.write_picture(budget, shown)?;
     }
     if args.json {
         let mut json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
@@ -218,14 +218,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Refuses what has no arrival times to look at.
 fn check_flight(args: &Args, source: &Source) -> Result<()> {
-    let target = &args.target;
+    let target = shown(&args.target);
     if source.is_capture {
         return Err(failure::usage(
             format!("{target} is a packet capture, no transport stream"),
             "--flight shows how bursty its packets are",
         ));
     }
-    if args.flight.is_wanted() && (source.kind != Kind::Url || matches!(source.reader, Reader::Datagrams(_)))
+    if args.flight.is_wanted()
+        && (source.kind != Kind::Url || matches!(source.reader, Reader::Datagrams(_) | Reader::Srt(_)))
     {
         return Err(failure::usage(
             format!("--flight: {target} has no arrival times"),

@@ -239,8 +239,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_http_and_udp_are_spoken() {
+    fn only_http_udp_and_srt_are_spoken() {
         let error = open("ftp://localhost/x.ts", &Trust::default(), Time::NEVER).err().unwrap().to_string();
-        assert!(error.contains("only http://, https:// and udp:// URLs and files"), "{error}");
+        assert!(error.contains("only http://, https://, udp:// and srt:// URLs and files"), "{error}");
     }
 }

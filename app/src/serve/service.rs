@@ -192,6 +192,7 @@ impl Service {
         let access_file = open_log(&config)?;
         let arrangement = arrangement(&config, access_file)?;
         let opened = self.rtmp.open(&rtmp::listeners(&config)).map_err(rtmp::explain)?;
+        self.srt.check(&srt::listener(&config)).map_err(|(address, error)| srt::explain(address, &error))?;
         self.relay.reload(settings(&config)).map_err(explain)?;
         if let Err(error) = self.rtmp.arrange(opened) {
             tracing::error!("cannot start the thread of RTMP: {error}");
@@ -233,10 +234,7 @@ impl Service {
     fn check_srt(&self) -> Result<()> {
         match self.srt.failed().first() {
             None => Ok(()),
-            Some((address, error)) => Err(failure::failed(
-                format!("cannot listen for SRT on {address}: {error}"),
-                "end the program that listens there, or change [srt] listen or srtla",
-            )),
+            Some((address, error)) => Err(srt::explain(*address, error)),
         }
     }
 

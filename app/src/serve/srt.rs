@@ -1,27 +1,30 @@
 //! What of SRT the server has, from what is configured.
 
 use crate::config::{Config, Stream, StreamOutput, StreamSource};
+use crate::failure;
 use glassline_delivery::policy::StreamName;
 use glassline_doors::srt::{Wanted, WantedListener};
 use glassline_transport::srt::{Address, Settings};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::fmt::Display;
+use std::net::SocketAddr;
 
 /// The listeners that `config` asks for.
 pub(super) fn listener(config: &Config) -> WantedListener {
     let Some(srt) = &config.srt else { return WantedListener::default() };
     let passphrase = srt.passphrase.clone();
-    // Tells passphrases apart without telling them.
-    let mut hasher = DefaultHasher::new();
-    passphrase.as_ref().map(|passphrase| passphrase.as_str().hash(&mut hasher));
-    let identity = format!("{:x} {:?} {}", hasher.finish(), srt.latency, srt.max_connections);
     let settings = Settings { latency: Some(srt.latency), passphrase, ..Settings::default() };
     WantedListener {
         addresses: srt.listen.clone(),
         bonded: srt.srtla.clone(),
         settings,
         max_peers: srt.max_connections,
-        identity,
     }
+}
+
+/// SRT cannot be served at an address.
+pub(super) fn explain(address: SocketAddr, error: &dyn Display) -> anyhow::Error {
+    let advice = "end the program that listens there, or change [srt] listen or srtla";
+    failure::failed(format!("cannot listen for SRT on {address}: {error}"), advice)
 }
 
 /// The sources and outputs by SRT that `config` asks for.

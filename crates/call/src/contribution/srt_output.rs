@@ -30,7 +30,9 @@ struct Queue {
     wants_key_frame: bool,
     is_finished: bool,
     failure: Option<String>,
+    /// Payloads that were given up, over all connections; and what the present one has given up.
     given_up: u64,
+    given_up_now: u64,
 }
 
 #[derive(Default)]
@@ -136,17 +138,21 @@ impl Output for SrtOutput {
         let what = if status.connections == 0 {
             let why = error.or(status.error).unwrap_or_else(|| "nothing answered".to_owned());
             Some(format!("there was no connection, and nothing was sent: {why}"))
-        } else if waiting > 0 || status.is_end_missing {
+        } else if waiting > 0 || status.connection.is_none() && status.lost_bytes > 0 {
             Some("the connection was lost, and the end of the stream may be missing there".to_owned())
-        } else if self.liveness.is_patient() && given_up > 0 {
-            Some(format!("not all of the stream has arrived: {given_up} payloads were given up"))
+        } else if self.liveness.is_patient() && given_up + self.left_out + status.lost_bytes > 0 {
+            Some(format!(
+                "not all of the stream has arrived: {given_up} payloads were given up, {} runs of packets left out, and {} \
+                 bytes were under way when a connection ended",
+                self.left_out, status.lost_bytes
+            ))
         } else {
             None
         };
         if let Some(what) = what {
             return Err(OutputError::Lost { name: name.to_owned(), what });
         }
-        if given_up + self.left_out > 0 {
+        if given_up + self.left_out + status.lost_bytes > 0 {
             tracing::warn!(
                 "{name}: not all of the stream has arrived: {} runs of packets were left out, {given_up} payloads given up",
                 self.left_out
@@ -162,8 +168,10 @@ struct Give(Arc<Shared>);
 impl LineUse for Give {
     fn begin(&mut self) {
         let mut queue = self.0.lock();
+        // What waits does not go on from what the peer has had before.
+        queue.given_up += queue.payloads.len() as u64;
         queue.payloads.clear();
-        queue.bytes = 0;
+        (queue.bytes, queue.given_up_now) = (0, 0);
         (queue.is_up, queue.awaits_key_frame, queue.wants_key_frame) = (true, true, true);
         self.0.room.notify_all();
     }
@@ -177,7 +185,9 @@ impl LineUse for Give {
             queue.bytes -= payload.len();
             connection.send(now, &payload);
         }
-        queue.given_up = queue.given_up.max(connection.statistics(now).given_up);
+        let given_up = connection.statistics(now).given_up;
+        queue.given_up += given_up.saturating_sub(queue.given_up_now);
+        queue.given_up_now = given_up;
         self.0.room.notify_all();
         None
     }

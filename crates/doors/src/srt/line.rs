@@ -14,6 +14,7 @@ use glassline_transport::srt::{
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -28,7 +29,7 @@ const AGAIN_MAX: Duration = Duration::from_secs(2);
 const GOOD_RUN: Duration = Duration::from_secs(10);
 /// A peer that is silent for so long is gone, so that the next attempt begins soon: it says once a second that it is there,
 const IDLE: Duration = Duration::from_secs(3);
-/// and acknowledges what it is sent every ten milliseconds.
+/// and acknowledges what it is sent every ten milliseconds, but for the time that it waits for a lost packet.
 const UNACKNOWLEDGED: Duration = Duration::from_millis(1500);
 /// Timers that are due within this time are handled together.
 const GRAIN: Duration = Duration::from_micros(500);
@@ -74,8 +75,8 @@ pub struct LineStatus {
     pub error: Option<String>,
     /// Since the connection began, in the clock's time.
     pub since: Option<Time>,
-    /// The line has ended before the peer was known to have all.
-    pub is_end_missing: bool,
+    /// Bytes that were sent or waited to be, and that the peer was not known to have when a connection ended.
+    pub lost_bytes: u64,
 }
 
 #[derive(Default)]
@@ -187,7 +188,7 @@ impl End {
             End::Listening(listener, socket) => {
                 if let Handled::Request(request) = listener.handle_datagram(now, from, datagram) {
                     match socket {
-                        None => *socket = listener.accept(now, &request).ok(),
+                        None => *socket = listener.accept(now, *request).ok(),
                         Some(_) => listener.reject(now, &request, Rejection::OVERLOAD),
                     }
                 }
@@ -253,6 +254,30 @@ impl Worker {
         }
     }
 
+    /// The first address of the host. The thread that asks for it may take long, and is not waited for where the line has to stop.
+    fn look_up(&self) -> Result<SocketAddr, String> {
+        let (host, port) = (self.address.host.clone(), self.address.port);
+        let (answer, found) = channel();
+        let waker = self.waker.clone();
+        resolve::in_background(host.clone(), port, move |addresses| {
+            let _ = answer.send(addresses);
+            waker.wake();
+        })
+        .map_err(|error| error.to_string())?;
+        let mut ready = Vec::new();
+        while !self.shared.is_stopping() {
+            if let Ok(addresses) = found.try_recv() {
+                let addresses = addresses.map_err(|error| format!("{host}: {error}"))?;
+                return addresses.first().copied().ok_or_else(|| format!("{host} has no address"));
+            }
+            if self.poller.wait(None, &mut ready).is_err() {
+                thread::sleep(AGAIN);
+            }
+            self.waker.clear();
+        }
+        Err("the line ends".to_owned())
+    }
+
     /// Our end, on a socket that is kept from one attempt to the next: a peer that still has the former connection sees by the port
     /// that this one takes its place.
     fn open<'a>(&self, port: &'a mut Option<Port>) -> Result<(&'a Port, End), String> {
@@ -261,9 +286,7 @@ impl Worker {
         let settings = self.address.settings();
         let (local, end) = match self.address.mode {
             Mode::Caller => {
-                let found = resolve::resolve(&self.address.host, self.address.port);
-                let found = found.map_err(|error| format!("{}: {error}", self.address.host))?;
-                let to = *found.first().ok_or("the name has no address")?;
+                let to = self.look_up()?;
                 let caller = Caller::new(settings, &self.address.stream_id, to, seed, now);
                 (Local::towards(to), End::Calling(Box::new(caller)))
             }
@@ -325,17 +348,21 @@ impl Worker {
                     self.shared.status().connection = Some(connection.statistics(now));
                 }
                 let has_left = leaves.is_some_and(|at| at <= now || connection.unacknowledged_bytes() == 0);
+                let unacknowledged = connection.unacknowledged_bytes();
                 if has_left || over.is_some() {
                     connection.close(now);
                 }
                 transmit(port, connection, remote, &mut self.out, now);
                 match connection.ended() {
                     _ if has_left => {
-                        self.shared.status().is_end_missing = connection.unacknowledged_bytes() > 0;
+                        self.shared.status().lost_bytes += unacknowledged as u64;
                         return None;
                     }
                     None => {}
+                    // What has come before the end is delivered at its time.
+                    Some(_) if connection.holds() && over.is_none() && leaves.is_none() => {}
                     Some(ended) => {
+                        self.shared.status().lost_bytes += unacknowledged as u64;
                         return Some(over.unwrap_or_else(|| words(ended).to_owned()));
                     }
                 }

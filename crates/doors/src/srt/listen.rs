@@ -10,11 +10,11 @@ use glassline_io::random;
 use glassline_io::udp::{Arrivals, Local, Port};
 use glassline_media::Time;
 use glassline_streams::status::{PeerFigure, PeerStatus};
-use glassline_transport::srt::{Connection, Handled, Listener, Rejection, Request, Settings};
+use glassline_transport::srt::{Connection, Handled, Listener, PEER_IDLE, Rejection, Request, Settings};
 use glassline_transport::srtla::{self, Groups, LinkFigures};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
@@ -28,6 +28,13 @@ const SOCKET: u64 = 1;
 const RECEIVES: usize = 16;
 /// Timers that are due within this time are handled together.
 const GRAIN: Duration = Duration::from_micros(500);
+/// Callers of an address of which one was refused are not heard for so long, so that none fills the logs; so many are remembered.
+const REFUSED_FOR: Duration = Duration::from_millis(200);
+const REFUSED_MAX: usize = 64;
+/// Bytes that viewers of one socket have not acknowledged, at most, all together: the one with most of them is ended.
+const UNACKNOWLEDGED_MAX: usize = 1 << 30;
+/// A viewer that acknowledges nothing for so long beyond its latency is gone.
+const STUCK: Duration = Duration::from_secs(2);
 /// Figures are written down this often.
 const FIGURES: Duration = Duration::from_millis(500);
 
@@ -40,6 +47,8 @@ pub(super) struct Shared {
     peers: Mutex<BTreeMap<u32, (StreamName, PeerStatus)>>,
     accepted: AtomicU64,
     refused: AtomicU64,
+    /// Other settings, until the thread takes them over.
+    settings: Mutex<Option<(Settings, usize)>>,
 }
 
 impl Shared {
@@ -99,7 +108,7 @@ impl Listening {
         let shared = Arc::new(Shared::default());
         let now = server.clock().now();
         let listener = Listener::new(settings, max_peers, random::seed()?, now);
-        let groups = if is_bonded { Some(Groups::new(random::seed()?, now)) } else { None };
+        let groups = if is_bonded { Some(Groups::new(max_peers, random::seed()?, now)) } else { None };
         let worker = Worker {
             server: Arc::clone(server),
             shared: Arc::clone(&shared),
@@ -113,6 +122,7 @@ impl Listening {
             out: Vec::new(),
             figures_due: Time::ZERO,
             refusals: LogThrottle::default(),
+            refused: VecDeque::new(),
         };
         let thread = thread::Builder::new().name("srt listen".into()).spawn(move || worker.run())?;
         Ok(Listening { shared, waker, thread: Some(thread), address, is_bonded })
@@ -121,6 +131,12 @@ impl Listening {
     /// Where it listens.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Goes on with other settings, which hold for callers to come; a passphrase too.
+    pub(super) fn reconfigure(&self, settings: Settings, max_peers: usize) {
+        *Shared::lock(&self.shared.settings) = Some((settings, max_peers));
+        self.waker.wake();
     }
 
     /// Whether it is for SRT over several lines.
@@ -181,6 +197,8 @@ struct Worker {
     out: Vec<u8>,
     figures_due: Time,
     refusals: LogThrottle,
+    /// Addresses of which a caller was refused by the rules, and when.
+    refused: VecDeque<(IpAddr, Time)>,
 }
 
 impl Worker {
@@ -207,6 +225,7 @@ impl Worker {
             if self.shared.is_stopping.load(Ordering::Acquire) {
                 return true;
             }
+            self.reconfigure();
             self.receive();
             for socket in std::mem::take(&mut *Shared::lock(&self.shared.news)) {
                 if let Some(guest) = self.sessions.get_mut(&socket) {
@@ -272,7 +291,8 @@ impl Worker {
                     guest.is_dirty = true;
                 }
             }
-            Ok(Handled::Request(request)) => self.admit(at, &request),
+            Ok(Handled::Request(request)) => self.admit(at, *request),
+            Ok(Handled::Refused(peer, why)) => self.tell_refusal(peer, why.words()),
             Ok(Handled::Nothing) => {}
             Err(_) => {
                 let doomed: Vec<u32> = self
@@ -287,8 +307,15 @@ impl Worker {
     }
 
     /// A caller asks for a connection.
-    fn admit(&mut self, now: Time, request: &Request) {
+    fn admit(&mut self, now: Time, request: Request) {
         let peer = request.from;
+        while self.refused.front().is_some_and(|(_, since)| now.since(*since) >= REFUSED_FOR) {
+            self.refused.pop_front();
+        }
+        if self.refused.iter().any(|(address, _)| *address == peer.ip()) {
+            // It asks again, and is heard then.
+            return;
+        }
         // A caller that comes again from the same port has lost the connection that it had.
         let former: Vec<u32> = self
             .sessions
@@ -297,8 +324,8 @@ impl Worker {
             .map(|(socket, _)| *socket)
             .collect();
         former.into_iter().for_each(|socket| self.end(socket, "came again"));
-        if let Err(refused) = self.listener.check(request) {
-            self.listener.reject(now, request, refused.0);
+        if let Err(refused) = self.listener.check() {
+            self.listener.reject(now, &request, refused.0);
             return self.tell_refusal(peer, refused.0.words());
         }
         let news = Arc::new(News {
@@ -311,6 +338,9 @@ impl Worker {
             Ok(session) => match self.listener.accept(now, request) {
                 Ok(socket) => {
                     *Shared::lock(&news.socket) = Some(socket);
+                    if let Some((_, connection)) = self.listener.connection(socket) {
+                        connection.set_idle(PEER_IDLE, STUCK);
+                    }
                     self.shared.accepted.fetch_add(1, Ordering::Relaxed);
                     let guest = Guest { session, remote: peer, due: now, is_dirty: true };
                     self.sessions.insert(socket, guest);
@@ -319,7 +349,11 @@ impl Worker {
                 Err(refused) => self.tell_refusal(peer, refused.0.words()),
             },
             Err((status, words)) => {
-                self.listener.reject(now, request, Rejection::of_status(status));
+                self.listener.reject(now, &request, Rejection::of_status(status));
+                if self.refused.len() >= REFUSED_MAX {
+                    self.refused.pop_front();
+                }
+                self.refused.push_back((peer.ip(), now));
                 self.tell_refusal(peer, &words);
             }
         }
@@ -353,7 +387,9 @@ impl Worker {
                     connection.close(now);
                 }
                 outlet.transmit(connection, remote, out, now);
-                (over.or(connection.ended().map(|_| "ended")), connection.poll_timeout())
+                // What a publisher has sent before its end is delivered at its time.
+                let has_ended = connection.ended().filter(|_| !connection.holds() || !session.publishes());
+                (over.or(has_ended.map(|_| "ended")), connection.poll_timeout())
             });
             match served {
                 Ok((None, due)) => guest.due = due.min(guest.session.poll_timeout()),
@@ -376,6 +412,11 @@ impl Worker {
         self.figures_due = now + FIGURES;
         let refused = self.listener.refused() + self.outlet.groups.as_ref().map_or(0, Groups::refused);
         self.shared.refused.store(refused, Ordering::Relaxed);
+        if let Some(groups) = &mut self.outlet.groups {
+            let sessions = &self.sessions;
+            groups.keep(now, |address| sessions.values().any(|guest| guest.remote == address));
+        }
+        self.bound_memory();
         let mut peers = Shared::lock(&self.shared.peers);
         for (socket, guest) in &self.sessions {
             if let Some((remote, connection)) = self.listener.connection(*socket) {
@@ -386,6 +427,31 @@ impl Worker {
                 }
                 peers.insert(*socket, (guest.session.name().clone(), status));
             }
+        }
+    }
+}
+
+impl Worker {
+    /// Ends the viewer that has acknowledged least, where all together have acknowledged too little.
+    fn bound_memory(&mut self) {
+        let held = self
+            .listener
+            .connections()
+            .map(|(socket, _, connection)| (connection.unacknowledged_bytes(), socket));
+        let held: Vec<_> = held.collect();
+        let sum: usize = held.iter().map(|(bytes, _)| bytes).sum();
+        if sum > UNACKNOWLEDGED_MAX
+            && let Some((bytes, socket)) = held.into_iter().max()
+        {
+            tracing::warn!(bytes, "a viewer by SRT is ended, since it and others acknowledge too little");
+            self.end(socket, "ended for want of memory");
+        }
+    }
+
+    /// Takes over other settings, which hold for callers to come.
+    fn reconfigure(&mut self) {
+        if let Some((settings, max_peers)) = Shared::lock(&self.shared.settings).take() {
+            self.listener.reconfigure(settings, max_peers);
         }
     }
 }

@@ -22,6 +22,7 @@ const UNSENT_MAX: usize = 256;
 /// A peer that was let in.
 #[derive(Debug)]
 pub(super) enum Session {
+    /// With the time at which it sent last.
     Publisher(Box<Contribution>, Time),
     Viewer(Box<Attendance>, Payloads),
 }
@@ -128,23 +129,26 @@ impl Session {
         now: Time,
     ) -> Option<&'static str> {
         match self {
-            Session::Publisher(publisher, heard) => {
+            Session::Publisher(publisher, came) => {
                 buffer.clear();
-                if connection.deliver(now, |payload| buffer.extend_from_slice(payload)) {
-                    *heard = now;
-                    if let Err(over) = publisher.push(buffer) {
-                        let (stream, peer) = (publisher.name(), connection.socket());
-                        tracing::warn!(%stream, peer, "publisher refused: {over}");
-                        return Some("refused");
-                    }
+                if connection.deliver(now, |payload| buffer.extend_from_slice(payload))
+                    && let Err(over) = publisher.push(buffer)
+                {
+                    let (stream, peer) = (publisher.name(), publisher.peer());
+                    tracing::warn!(%stream, %peer, "publisher refused: {over}");
+                    return Some("refused");
                 }
-                let silence = publisher.limits().silence_timeout;
-                if now.since(*heard) >= silence {
+                // What comes counts, although it is held back.
+                *came = connection.heard_data();
+                let is_silent = now.since(*came) >= publisher.limits().silence_timeout && !connection.holds();
+                if is_silent {
                     return Some("fell silent");
                 }
                 (!publisher.is_held()).then_some("gave way to another one")
             }
             Session::Viewer(viewer, payloads) => {
+                // What a viewer sends is nothing to us.
+                connection.deliver(now, |_| {});
                 let pace = viewer.live().pace_bps();
                 connection.set_pace((pace > 0).then(|| Bitrate::from_bits_per_second(pace)));
                 let read = |buffer: &mut [u8]| viewer.read(buffer);
@@ -161,10 +165,15 @@ impl Session {
         }
     }
 
+    /// Whether it publishes.
+    pub(super) fn publishes(&self) -> bool {
+        matches!(self, Session::Publisher(..))
+    }
+
     /// When it has to be looked at although nothing comes.
     pub(super) fn poll_timeout(&self) -> Time {
         match self {
-            Session::Publisher(publisher, heard) => *heard + publisher.limits().silence_timeout,
+            Session::Publisher(publisher, came) => *came + publisher.limits().silence_timeout,
             Session::Viewer(..) => Time::NEVER,
         }
     }

@@ -8,6 +8,7 @@ use crate::log_throttle::LogThrottle;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
 use glassline_io::poll::Waker;
+use glassline_io::udp::{Local, Port};
 use glassline_media::Time;
 use glassline_streams::status::{
     Companion, Door, OutputStatus, PeerRole, PeerStatus, ServiceCount, SourceState, SourceStatus,
@@ -15,6 +16,7 @@ use glassline_streams::status::{
 use glassline_streams::{Entering, Publisher, Streams, Subscription};
 use glassline_transport::srt::{Address, Connection, Settings};
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,12 +39,10 @@ pub struct WantedListener {
     pub settings: Settings,
     /// How many each of them has at most.
     pub max_peers: usize,
-    /// All that they are made of but the address, without secrets: listeners go on where it is the same.
-    pub identity: String,
 }
 
 /// A line that a configuration asks for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The stream.
     pub stream: StreamName,
@@ -71,7 +71,7 @@ struct Counts {
 
 #[derive(Default)]
 struct State {
-    listeners: Vec<(String, SocketAddr, Listening)>,
+    listeners: Vec<(SocketAddr, Listening)>,
     /// Listeners that could not be opened, and why.
     failed: Vec<(SocketAddr, String)>,
     lines: Vec<Running>,
@@ -86,44 +86,65 @@ impl SrtWays {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Looks whether the addresses can be listened at that are wanted and not there yet.
+    ///
+    /// # Errors
+    /// The first that cannot, and why.
+    pub fn check(&self, listener: &WantedListener) -> Result<(), (SocketAddr, io::Error)> {
+        let state = self.lock();
+        let is_there = |address: &SocketAddr| state.listeners.iter().any(|(known, _)| known == address);
+        let wanted = listener.addresses.iter().chain(&listener.bonded).filter(|address| !is_there(address));
+        let mut opened =
+            wanted.map(|address| Port::open(&Local::at(*address)).map_err(|error| (*address, error)));
+        opened.try_for_each(|opened| opened.map(drop))
+    }
+
     /// Has the listeners and lines that are wanted and no others; those that are there already go on. An address that cannot be
-    /// listened at is told in the log and by [`SrtWays::failed`].
+    /// listened at is told in the log and by [`SrtWays::failed`]. Waits for the end of lines that are wanted no more.
     pub fn arrange(&self, server: &Arc<dyn Entrance>, listener: &WantedListener, lines: Vec<Wanted>) {
         let mut state = self.lock();
-        let is_wanted = |identity: &str, address: &SocketAddr| {
-            let mut all = listener.addresses.iter().chain(&listener.bonded);
-            identity == listener.identity && all.any(|known| known == address)
+        let plain = listener.addresses.iter().map(|address| (*address, false));
+        let wanted: Vec<_> = plain.chain(listener.bonded.iter().map(|address| (*address, true))).collect();
+        let mut spare = wanted.clone();
+        // Each that is there stands for one that is wanted.
+        let mut stays = |address: &SocketAddr, listening: &Listening| {
+            let at = spare.iter().position(|known| *known == (*address, listening.is_bonded()));
+            at.map(|at| spare.remove(at)).is_some()
         };
-        state.listeners.retain(|(identity, address, _)| is_wanted(identity, address));
+        let doomed: Vec<_> =
+            state.listeners.extract_if(.., |(address, listening)| !stays(address, listening)).collect();
+        // Their sockets are closed before others are opened at the same addresses.
+        drop(doomed);
+        for (_, listening) in &state.listeners {
+            listening.reconfigure(listener.settings.clone(), listener.max_peers);
+        }
         state.failed.clear();
-        let plain = listener.addresses.iter().map(|address| (address, false));
-        for (address, is_bonded) in plain.chain(listener.bonded.iter().map(|address| (address, true))) {
-            if state.listeners.iter().any(|(_, known, _)| known == address) {
-                continue;
-            }
-            let (settings, identity) = (listener.settings.clone(), listener.identity.clone());
-            match Listening::start(server, *address, is_bonded, settings, listener.max_peers) {
+        for (address, is_bonded) in spare {
+            let settings = listener.settings.clone();
+            match Listening::start(server, address, is_bonded, settings, listener.max_peers) {
                 Ok(listening) => {
                     let what = if is_bonded { "SRTLA" } else { "SRT" };
                     tracing::info!(address = %listening.address(), "{what} is served");
-                    state.listeners.push((identity, *address, listening));
+                    state.listeners.push((address, listening));
                 }
                 Err(error) => {
-                    tracing::error!(%address, "cannot listen for SRT: {error}; free the port or change [srt] listen");
-                    state.failed.push((*address, error.to_string()));
+                    tracing::error!(%address, "cannot listen for SRT: {error}; free the port or change [srt] listen or srtla");
+                    state.failed.push((address, error.to_string()));
                 }
             }
         }
-        let is_same = |running: &Running, wanted: &Wanted| {
-            let own = &running.wanted;
-            (&own.stream, &own.address, own.is_source) == (&wanted.stream, &wanted.address, wanted.is_source)
-        };
-        state.lines.retain(|running| lines.iter().any(|wanted| is_same(running, wanted)));
+        let is_same = |running: &Running, wanted: &Wanted| running.wanted == *wanted;
+        let is_wanted = |running: &Running| lines.iter().any(|wanted| is_same(running, wanted));
+        let doomed: Vec<_> = state.lines.extract_if(.., |running| !is_wanted(running)).collect();
+        drop(state);
+        doomed.iter().for_each(|running| running.line.stop());
+        drop(doomed);
         for wanted in lines {
-            if !state.lines.iter().any(|running| is_same(running, &wanted)) {
+            let is_there = self.lock().lines.iter().any(|running| is_same(running, &wanted));
+            if !is_there {
                 let streams = Arc::clone(server.streams());
                 match Running::start(streams, wanted) {
-                    Ok(running) => state.lines.push(running),
+                    Ok(running) => self.lock().lines.push(running),
                     Err(error) => tracing::error!("a connection by SRT cannot begin: {error}"),
                 }
             }
@@ -132,9 +153,10 @@ impl SrtWays {
 
     /// Ends all of it.
     pub fn end(&self) {
-        let state = std::mem::take(&mut *self.lock());
-        state.lines.iter().for_each(|running| running.line.stop());
-        drop(state);
+        // Threads that serve viewers ask for figures meanwhile.
+        let ended = std::mem::take(&mut *self.lock());
+        ended.lines.iter().for_each(|running| running.line.stop());
+        drop(ended);
     }
 
     /// Where it listens.
@@ -163,7 +185,7 @@ impl Companion for SrtWays {
 
     fn doors(&self) -> Vec<Door> {
         let state = self.lock();
-        let door = |(_, _, listening): &(String, SocketAddr, Listening)| Door {
+        let door = |(_, listening): &(SocketAddr, Listening)| Door {
             protocol: if listening.is_bonded() { "srtla" } else { "srt" },
             port: listening.address().port(),
         };
@@ -211,7 +233,7 @@ impl Companion for SrtWays {
 }
 
 impl Running {
-    fn start(streams: Arc<Streams>, wanted: Wanted) -> std::io::Result<Running> {
+    fn start(streams: Arc<Streams>, wanted: Wanted) -> io::Result<Running> {
         let counts = Arc::new(Counts::default());
         let (name, own) = (wanted.stream.clone(), Arc::clone(&counts));
         let (url, silence_timeout) = (wanted.address.to_string(), wanted.silence_timeout);
@@ -239,6 +261,8 @@ impl Running {
                 payloads: Payloads::default(),
                 buffer: Vec::new(),
                 look_again: Time::ZERO,
+                last: (0, 0),
+                last_moved: 0,
                 counts: own,
                 throttle: LogThrottle::default(),
             };
@@ -335,11 +359,12 @@ impl LineUse for Source {
             gathered.extend_from_slice(payload);
             counts.datagrams.fetch_add(1, Ordering::Relaxed);
         });
+        // What comes counts, although it is held back.
+        self.heard = connection.heard_data();
         if !has_come {
-            return (now.since(self.heard) >= self.silence_timeout)
-                .then(|| "the source sends nothing".to_owned());
+            let is_silent = now.since(self.heard) >= self.silence_timeout && !connection.holds();
+            return is_silent.then(|| "the source sends nothing".to_owned());
         }
-        self.heard = now;
         counts.bytes.fetch_add(gathered.len() as u64, Ordering::Relaxed);
         if self.publisher.is_none() {
             match self.streams.publish(&self.name, Mux::MpegTs) {
@@ -377,12 +402,16 @@ struct Output {
     buffer: Vec<u8>,
     look_again: Time,
     counts: Arc<Counts>,
+    /// What the connection had sent and given up at the last look, and how often the reader had been moved.
+    last: (u64, u64),
+    last_moved: u32,
     throttle: LogThrottle,
 }
 
 impl LineUse for Output {
     fn begin(&mut self) {
         self.look_again = Time::ZERO;
+        self.last = (0, 0);
         if self.throttle.begin(self.streams.clock().now()) {
             tracing::info!(stream = %self.name, output = self.url, "output is connected");
         }
@@ -394,10 +423,14 @@ impl LineUse for Output {
         if self.subscription.is_none() && self.look_again <= now {
             self.look_again = now + LOOK_AGAIN;
             let found = self.streams.subscribe(&self.name, Entering::Newest, self.waker.clone());
+            self.last_moved = 0;
             self.subscription = found.filter(|subscription| subscription.mux() == Mux::MpegTs);
         }
+        let statistics = connection.statistics(now);
+        let (sent, given_up) = std::mem::replace(&mut self.last, (statistics.sent, statistics.given_up));
+        self.counts.datagrams.fetch_add(statistics.sent.saturating_sub(sent), Ordering::Relaxed);
+        self.counts.given_up.fetch_add(statistics.given_up.saturating_sub(given_up), Ordering::Relaxed);
         let Some(subscription) = &mut self.subscription else { return None };
-        let before = connection.statistics(now);
         let read = |buffer: &mut [u8]| {
             let read = subscription.read(buffer)?;
             if let glassline_streams::Read::Bytes(count) = read {
@@ -406,10 +439,9 @@ impl LineUse for Output {
             Ok(read)
         };
         let ended = read_into(read, &mut self.payloads, connection, &mut self.buffer, now);
-        self.counts.moved_forward.store(subscription.times_moved().into(), Ordering::Relaxed);
-        let after = connection.statistics(now);
-        self.counts.datagrams.store(after.sent, Ordering::Relaxed);
-        self.counts.given_up.fetch_add(after.given_up - before.given_up, Ordering::Relaxed);
+        let moved = subscription.times_moved().saturating_sub(self.last_moved);
+        self.last_moved = subscription.times_moved();
+        self.counts.moved_forward.fetch_add(moved.into(), Ordering::Relaxed);
         if ended.unwrap_or(true) {
             self.subscription = None;
             self.look_again = now + LOOK_AGAIN;

@@ -1,6 +1,6 @@
 //! Addresses of SRT, as programs write them: `srt://HOST:PORT?streamid=…&latency=120&passphrase=…&pbkeylen=16&mode=caller`.
 
-use super::{KeyBytes, LATENCY_MAX, Passphrase, Settings};
+use super::{KeyBytes, LATENCY_MAX, Passphrase, Settings, StreamId, StreamMode};
 use glassline_media::printable;
 use std::fmt;
 use std::time::Duration;
@@ -34,13 +34,16 @@ pub struct Address {
     pub key_bytes: KeyBytes,
 }
 
+/// With the stream that is asked for, and without what may be a key.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let host = &self.host;
-        if host.contains(':') {
-            write!(f, "srt://[{host}]:{}", self.port)
-        } else {
-            write!(f, "srt://{host}:{}", self.port)
+        write!(f, "{SCHEME}{}", self.authority())?;
+        match StreamId::parse(self.stream_id.as_bytes()) {
+            Ok(StreamId { name, mode, .. }) => {
+                let mode = if mode == StreamMode::Publish { "publish" } else { "read" };
+                write!(f, "?streamid={mode}:{}", printable::line(&name))
+            }
+            Err(_) => Ok(()),
         }
     }
 }
@@ -126,7 +129,10 @@ impl Address {
             "transtype" if value == "live" => {}
             "pkt_size" | "payload_size" | "connect_timeout" | "linger" => {}
             _ => {
-                let name = printable::line(name);
+                // Behind a sign that a passphrase was not to have there may be the rest of it.
+                let is_word =
+                    name.len() <= 16 && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+                let name = if is_word { name } else { "something" };
                 return Err(format!(
                     "{name} is no parameter of an address of SRT here; streamid, latency, passphrase, pbkeylen and mode are"
                 ));
@@ -194,7 +200,7 @@ mod tests {
         assert_eq!(address.stream_id, "#!::r=stage,m=publish");
         assert_eq!(address.latency, Some(Duration::from_millis(200)));
         assert_eq!(address.key_bytes, KeyBytes::ThirtyTwo);
-        assert_eq!(address.to_string(), "srt://relay.example:8890");
+        assert_eq!(address.to_string(), "srt://relay.example:8890?streamid=publish:stage");
         assert!(!format!("{address:?}").contains("0123456789"));
         let v6 = Address::parse("srt://[2001:db8::1]:9/?mode=listener").unwrap();
         assert_eq!((v6.authority().as_str(), v6.mode), ("[2001:db8::1]:9", Mode::Listener));
@@ -214,6 +220,7 @@ mod tests {
             ("srt://a:1?pbkeylen=20", "pbkeylen"),
             ("srt://a:1?passphrase=short1", "10 to 79"),
             ("srt://a:1?oheadbw=25", "oheadbw"),
+            ("srt://a:1?passphrase=0123456789&short1", "something"),
             ("srt://:1?mode=caller", "host"),
         ] {
             let error = Address::parse(text).unwrap_err();

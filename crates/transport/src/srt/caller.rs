@@ -10,6 +10,7 @@ use super::packet::{Control, Kind, Packet};
 use super::sequence::Sequence;
 use super::{LATENCY_MAX, Settings};
 use glassline_media::Time;
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 use thiserror::Error;
@@ -44,7 +45,6 @@ enum Phase {
 }
 
 /// A caller, from its first packet on. It goes on as a [`Connection`].
-#[derive(Debug)]
 pub struct Caller {
     settings: Settings,
     stream_id: Vec<u8>,
@@ -56,6 +56,13 @@ pub struct Caller {
     began: Time,
     due: Time,
     phase: Phase,
+}
+
+/// Neither the stream id, which may hold a key, nor keys show.
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller").field("to", &self.to).field("phase", &self.phase).finish_non_exhaustive()
+    }
 }
 
 impl Caller {

@@ -30,6 +30,8 @@ const KEY_PACKETS: u64 = 1 << 24;
 const KEY_ANNOUNCED: u64 = 1 << 12;
 /// How often an announced key is told until the peer has answered.
 const KEY_RETRY: Duration = Duration::from_millis(500);
+/// Another key of the peer's is taken no sooner than this after the last one.
+const KEY_APART: Duration = Duration::from_secs(1);
 /// Data packets of one size that leave together.
 const TOGETHER: usize = 40;
 /// Control packets that wait to leave, at most: each is an answer, and a peer that asks for many gets no more.
@@ -151,8 +153,12 @@ pub struct Connection {
     controls: VecDeque<Vec<u8>>,
     acks: Acks,
     heard: Time,
-    /// A peer that is silent for so long is gone; and for so long while it has not acknowledged all.
-    idle: [Duration; 2],
+    /// When a data packet came last.
+    heard_data: Time,
+    /// A peer that is silent for so long is gone.
+    idle: Duration,
+    /// One that acknowledges nothing of what it was sent is gone after this, beside the time that it may wait for a lost packet.
+    unacknowledged: Duration,
     spoke: Time,
     ended: Option<Ended>,
     /// The number of our first packet.
@@ -173,7 +179,6 @@ struct Acks {
 }
 
 /// How far the renewal of the key has come.
-#[derive(Debug)]
 struct Renewal {
     seed: [u8; 32],
     drawn: u64,
@@ -182,6 +187,18 @@ struct Renewal {
     /// The next key was announced; and when that is told again, until the peer has answered.
     announced: bool,
     told_again: Option<Time>,
+    /// The last message of the peer's that was taken, and when another one is.
+    taken: Vec<u8>,
+    takes_from: Time,
+    /// The former key is there still.
+    has_former: bool,
+}
+
+/// The seed does not show.
+impl std::fmt::Debug for Renewal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Renewal").field("since", &self.since).finish_non_exhaustive()
+    }
 }
 
 impl Renewal {
@@ -212,7 +229,16 @@ impl Connection {
             receiver: Receiver::new(peer_sequence, latency, agreed.peer_stamp, now),
             sender: Sender::new(own_sequence, peer_latency, now),
             keys,
-            renewal: Renewal { seed: agreed.seed, drawn: 0, since: 0, announced: false, told_again: None },
+            renewal: Renewal {
+                seed: agreed.seed,
+                drawn: 0,
+                since: 0,
+                announced: false,
+                told_again: None,
+                taken: Vec::new(),
+                takes_from: now,
+                has_former: false,
+            },
             rtt: RoundTrip { smoothed: FIRST_RTT, variation: FIRST_VARIATION, is_known: false },
             controls: VecDeque::new(),
             acks: Acks {
@@ -223,7 +249,9 @@ impl Connection {
                 kept: VecDeque::new(),
             },
             heard: now,
-            idle: [PEER_IDLE; 2],
+            heard_data: now,
+            idle: PEER_IDLE,
+            unacknowledged: PEER_IDLE,
             spoke: now,
             ended: None,
             first: own_sequence,
@@ -236,9 +264,12 @@ impl Connection {
         self.own
     }
 
-    /// The answer to the peer's handshake.
-    pub(super) fn response(&self) -> Option<&[u8]> {
-        self.response.as_deref()
+    /// The answer to the peer's handshake, with the time stamp of the moment: the peer reckons with its arrival.
+    pub(super) fn response(&self, now: Time) -> Option<Vec<u8>> {
+        let mut response = self.response.clone()?;
+        let stamp = timestamp(self.began, now).to_be_bytes();
+        response.get_mut(8..12)?.copy_from_slice(&stamp);
+        Some(response)
     }
 
     /// Why it is over, if it is.
@@ -292,6 +323,7 @@ impl Connection {
             (Some(keys), key) => keys.apply(key, sequence, payload),
             (None, _) => false,
         };
+        self.heard_data = now;
         let has_gap = self.receiver.handle(data, now, open);
         if self.acks.due == Time::NEVER {
             self.acks.due = now + ACK_INTERVAL;
@@ -337,24 +369,34 @@ impl Connection {
             Kind::Shutdown => self.ended = Some(Ended::ByPeer),
             Kind::Handshake => {
                 let is_conclusion = Handshake::parse(control.body).is_some();
-                if let Some(response) = self.response.clone().filter(|_| is_conclusion) {
+                if let Some(response) = self.response(now).filter(|_| is_conclusion) {
                     self.queue(response);
                 }
             }
-            Kind::User(3) => {
-                let taken = self.keys.as_mut().is_some_and(|keys| keys.take(control.body).is_ok());
-                if taken {
-                    self.control(Kind::User(4), 0, control.body, now);
-                }
-            }
+            Kind::User(3) => self.handle_key(control, now),
             Kind::User(4) => self.renewal.told_again = None,
             Kind::KeepAlive | Kind::User(_) | Kind::Other(_) => {}
         }
     }
 
+    /// The peer renews the key. To take one costs a thousandth of a second, so the same one is only answered again.
+    fn handle_key(&mut self, control: &Control<'_>, now: Time) {
+        let Some(keys) = &mut self.keys else { return };
+        let is_same = self.renewal.taken == control.body;
+        if !is_same {
+            if now < self.renewal.takes_from || keys.take(control.body).is_err() {
+                self.renewal.takes_from = self.renewal.takes_from.max(now + KEY_APART);
+                return;
+            }
+            self.renewal.takes_from = now + KEY_APART;
+            self.renewal.taken = control.body.to_vec();
+        }
+        self.control(Kind::User(4), 0, control.body, now);
+    }
+
     fn handle_ack(&mut self, control: &Control<'_>, now: Time) {
         let Some((next, rest)) = word(control.body) else { return };
-        self.sender.acknowledge(Sequence::new(next));
+        self.sender.acknowledge(Sequence::new(next), now);
         // A short one has nothing else, and is not answered.
         if let Some((rtt, rest)) = word(rest) {
             self.control(Kind::AckAck, control.information, &[], now);
@@ -425,7 +467,8 @@ impl Connection {
     /// When [`Connection::handle_timeout`], [`Connection::deliver`] or [`Connection::poll_transmit`] has something to do next.
     pub fn poll_timeout(&self) -> Time {
         if self.ended.is_some() {
-            return if self.controls.is_empty() { Time::NEVER } else { Time::ZERO };
+            let next_due = self.receiver.next_due().unwrap_or(Time::NEVER);
+            return if self.controls.is_empty() { next_due } else { Time::ZERO };
         }
         if !self.controls.is_empty() {
             return Time::ZERO;
@@ -437,7 +480,7 @@ impl Connection {
             self.receiver.report_due(),
             sender,
             self.renewal.told_again,
-            Some(self.heard + self.idle()),
+            Some(self.heard + self.idle),
             Some(self.spoke + KEEP_ALIVE),
         ];
         parts.into_iter().flatten().min().unwrap_or(Time::NEVER)
@@ -448,7 +491,8 @@ impl Connection {
         if self.ended.is_some() {
             return;
         }
-        if now.since(self.heard) >= self.idle() {
+        let is_stuck = self.sender.stuck(now) >= self.unacknowledged + self.sender.peer_latency();
+        if now.since(self.heard) >= self.idle || is_stuck {
             self.ended = Some(Ended::Silent);
             self.control(Kind::Shutdown, 0, &[], now);
             return;
@@ -488,15 +532,20 @@ impl Connection {
         has_delivered
     }
 
-    /// A peer that is silent for `idle` is gone, in place of [`PEER_IDLE`]; or for `unacknowledged`, while it has not acknowledged all
-    /// that was sent: an acknowledgement comes within a round trip and ten milliseconds.
+    /// A peer that is silent for `idle` is gone, in place of [`PEER_IDLE`]; so is one that has acknowledged nothing of what it was sent
+    /// for `unacknowledged` beyond its latency.
     pub fn set_idle(&mut self, idle: Duration, unacknowledged: Duration) {
-        self.idle = [idle, unacknowledged];
+        (self.idle, self.unacknowledged) = (idle, unacknowledged);
     }
 
-    fn idle(&self) -> Duration {
-        let [idle, unacknowledged] = self.idle;
-        if self.sender.bytes() > 0 { unacknowledged } else { idle }
+    /// When a data packet came last; at first when the connection began.
+    pub fn heard_data(&self) -> Time {
+        self.heard_data
+    }
+
+    /// Whether payloads of the peer are held back until their time.
+    pub fn holds(&self) -> bool {
+        self.receiver.holds()
     }
 
     /// New payloads leave no faster than this in the mean from now on; `None`: at once.
@@ -577,7 +626,7 @@ impl Connection {
             }
             let bytes = out.len() - before;
             segment = segment.max(bytes);
-            if bytes != segment || self.renews_key(now) {
+            if self.renews_key(now) || bytes != segment {
                 break;
             }
         }
@@ -593,7 +642,7 @@ impl Connection {
         if self.keys.is_none() {
             return false;
         }
-        let count = self.sender.counts.sent - self.renewal.since;
+        let count = self.sender.counts.sent.saturating_sub(self.renewal.since);
         if !self.renewal.announced && count >= KEY_PACKETS - KEY_ANNOUNCED {
             self.renewal.announced = true;
             let mut keys = self.keys.take();
@@ -606,13 +655,16 @@ impl Connection {
         }
         if self.renewal.announced && count >= KEY_PACKETS {
             (self.renewal.announced, self.renewal.since) = (false, self.sender.counts.sent);
+            self.renewal.has_former = true;
             if let Some(keys) = &mut self.keys {
                 keys.switch();
             }
         }
-        let has_former = self.renewal.since > 0 && !self.renewal.announced;
-        if has_former && self.sender.counts.sent - self.renewal.since == KEY_ANNOUNCED {
-            // What was sent with it is too old by now to be sent again.
+        // What was sent with the former key may be asked for until the oldest payload that is kept has the present one.
+        let current = self.keys.as_ref().map(Keys::current);
+        let is_over = count >= KEY_ANNOUNCED && self.sender.oldest_key() == current;
+        if self.renewal.has_former && !self.renewal.announced && is_over {
+            self.renewal.has_former = false;
             self.keys.iter_mut().for_each(Keys::forget_former);
         }
         false

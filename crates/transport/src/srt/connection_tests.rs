@@ -86,7 +86,7 @@ impl World {
             assert_eq!(request.stream_id, b"publish:stage");
             match self.rejects {
                 Some(why) => self.listener.reject(self.now, &request, why),
-                None => self.socket = self.listener.accept(self.now, &request).ok().or(self.socket),
+                None => self.socket = self.listener.accept(self.now, *request).ok().or(self.socket),
             }
         }
     }
@@ -189,8 +189,11 @@ fn what_is_sent_arrives_in_order_after_the_handshakes_delay_and_the_latency() {
 /// A stream of 2 Mbit/s of which 2 % is lost. GLASSLINE_SRT_PACKETS: how many packets, for the figures of longer runs.
 #[test]
 fn losses_are_made_good_within_the_latency() {
-    let packets = std::env::var("GLASSLINE_SRT_PACKETS").ok().and_then(|count| count.parse().ok()).unwrap_or(8000);
-    for (latency, loss, burst, missing_max) in [(120, 20, 1, packets / 8000), (200, 20, 1, 0), (200, 2, 10, 0)] {
+    let packets =
+        std::env::var("GLASSLINE_SRT_PACKETS").ok().and_then(|count| count.parse().ok()).unwrap_or(8000);
+    for (latency, loss, burst, missing_max) in
+        [(120, 20, 1, packets / 8000), (200, 20, 1, 0), (200, 2, 10, 0)]
+    {
         let mut world = World::new(Line::new(20, loss, burst, 77), settings(latency), settings(latency));
         world.connect();
         let missing = world.stream(packets);

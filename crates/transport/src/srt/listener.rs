@@ -14,6 +14,7 @@ use super::{LATENCY_MAX, Settings};
 use glassline_media::Time;
 use ring::hmac;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -22,11 +23,16 @@ const COOKIE_TIME: Duration = Duration::from_secs(30);
 /// The flow window that is told, in packets, and the size of packets.
 const WINDOW: u32 = 8192;
 const MTU: u32 = 1500;
+/// Keys are unwrapped this often at most, and so many at once.
+const UNWRAP_EVERY: Duration = Duration::from_millis(10);
+const UNWRAP_BURST: u32 = 50;
+/// An address that has shown a wrong passphrase is not heard for so long; so many of them are remembered.
+const WRONG_FOR: Duration = Duration::from_millis(500);
+const WRONG_MAX: usize = 256;
 /// Answers to handshakes that wait to leave, at most.
 const ANSWERS_MAX: usize = 256;
 
 /// A caller that has shown its cookie and waits for an answer.
-#[derive(Debug)]
 pub struct Request {
     /// Its address.
     pub from: SocketAddr,
@@ -34,8 +40,18 @@ pub struct Request {
     pub stream_id: Vec<u8>,
     handshake: Handshake,
     live: Live,
-    keys: Option<Vec<u8>>,
+    /// The key-material message.
+    message: Option<Vec<u8>>,
+    /// The keys in it.
+    keys: Option<Keys>,
     stamp: u32,
+}
+
+/// Neither the stream id, which may hold a key, nor keys show.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("from", &self.from).finish_non_exhaustive()
+    }
 }
 
 /// Why a request does not become a connection.
@@ -49,6 +65,8 @@ pub enum Handled {
     Connection(u32),
     /// A caller asks for one: [`Listener::accept`] or [`Listener::reject`] has to follow.
     Request(Box<Request>),
+    /// A caller was refused, and is told so.
+    Refused(SocketAddr, Rejection),
     /// Nothing but, perhaps, an answer.
     Nothing,
 }
@@ -73,6 +91,56 @@ pub struct Listener {
     peers: BTreeMap<u32, Peer>,
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
     refused: u64,
+    unwrapping: Unwrapping,
+}
+
+/// How often keys may be unwrapped, which costs a thousandth of a second: a stranger needs nothing but an address of its own to
+/// ask for it.
+#[derive(Debug, Default)]
+struct Unwrapping {
+    /// How many more may be at `at`.
+    left: u32,
+    at: Time,
+    /// Addresses that have shown a wrong passphrase, and when.
+    wrong: VecDeque<(IpAddr, Time)>,
+}
+
+impl Unwrapping {
+    /// Whether one more may be for this address.
+    fn allow(&mut self, address: IpAddr, now: Time) -> bool {
+        let grown = now.since(self.at).as_millis() / UNWRAP_EVERY.as_millis();
+        if grown > 0 {
+            let grown = u32::try_from(grown).unwrap_or(u32::MAX);
+            (self.left, self.at) = (self.left.saturating_add(grown).min(UNWRAP_BURST), now);
+        }
+        while self.wrong.front().is_some_and(|(_, since)| now.since(*since) >= WRONG_FOR) {
+            self.wrong.pop_front();
+        }
+        let address = subscriber(address);
+        if self.left == 0 || self.wrong.iter().any(|(wrong, _)| *wrong == address) {
+            return false;
+        }
+        self.left -= 1;
+        true
+    }
+
+    fn fail(&mut self, address: IpAddr, now: Time) {
+        if self.wrong.len() >= WRONG_MAX {
+            self.wrong.pop_front();
+        }
+        self.wrong.push_back((subscriber(address), now));
+    }
+}
+
+/// What counts as one address: of IPv6 the 64 bits that a subscriber is given (RFC 6177).
+fn subscriber(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, ..] = v6.segments();
+            std::net::Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        v4 => v4,
+    }
 }
 
 impl Listener {
@@ -87,6 +155,7 @@ impl Listener {
             peers: BTreeMap::new(),
             answers: VecDeque::new(),
             refused: 0,
+            unwrapping: Unwrapping { left: UNWRAP_BURST, at: now, wrong: VecDeque::new() },
         }
     }
 
@@ -186,31 +255,66 @@ impl Listener {
         let same = |peer: &&mut Peer| peer.remote == from && peer.socket == handshake.socket;
         if let Some(peer) = self.peers.values_mut().find(same) {
             // The answer was lost: it is given again.
-            if let Some(response) = peer.connection.response() {
-                let response = response.to_vec();
+            if let Some(response) = peer.connection.response(now) {
                 self.answer(from, response);
             }
             return Handled::Nothing;
         }
-        let reject = |why| (why, handshake);
         let checked = match handshake.version {
-            VERSION => extensions.check().map_err(reject),
-            _ => Err(reject(Rejection::VERSION)),
+            VERSION => extensions.check(),
+            _ => Err(Rejection::VERSION),
         };
         let stream_id = extensions.stream_id.unwrap_or_default();
-        match checked {
-            Ok(live) if stream_id.len() <= STREAM_ID_MAX => {
-                let keys = extensions.keys;
-                Handled::Request(Box::new(Request { from, stream_id, handshake, live, keys, stamp }))
-            }
-            Ok(_) => {
-                self.refuse(now, from, handshake, Rejection::BAD_REQUEST);
-                Handled::Nothing
-            }
-            Err((why, handshake)) => {
+        let checked = checked.and_then(|live| match stream_id.len() {
+            0..=STREAM_ID_MAX => Ok(live),
+            _ => Err(Rejection::BAD_REQUEST),
+        });
+        let live = match checked {
+            Ok(live) => live,
+            Err(why) => {
                 self.refuse(now, from, handshake, why);
-                Handled::Nothing
+                return Handled::Refused(from, why);
             }
+        };
+        let keys = match self.unwrap(now, from, extensions.keys.as_deref()) {
+            Some(Ok(keys)) => keys,
+            Some(Err(why)) => {
+                self.refuse(now, from, handshake, why);
+                return Handled::Refused(from, why);
+            }
+            // The caller asks again.
+            None => return Handled::Nothing,
+        };
+        let message = extensions.keys;
+        Handled::Request(Box::new(Request { from, stream_id, handshake, live, message, keys, stamp }))
+    }
+
+    /// The keys of a request, once the passphrases of both ends go together; `None` where it is not looked at them now.
+    fn unwrap(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        message: Option<&[u8]>,
+    ) -> Option<Result<Option<Keys>, Rejection>> {
+        match (&self.settings.passphrase, message) {
+            (None, None) => Some(Ok(None)),
+            (Some(passphrase), Some(message)) => {
+                if !self.unwrapping.allow(from.ip(), now) {
+                    self.refused += 1;
+                    return None;
+                }
+                Some(match Keys::parse(message, passphrase) {
+                    Ok(keys) => Ok(Some(keys)),
+                    Err(error) => {
+                        self.unwrapping.fail(from.ip(), now);
+                        Err(match error {
+                            KeyError::Passphrase => Rejection::BAD_SECRET,
+                            KeyError::Malformed => Rejection::ROGUE,
+                        })
+                    }
+                })
+            }
+            _ => Some(Err(Rejection::UNSECURE)),
         }
     }
 
@@ -227,41 +331,23 @@ impl Listener {
         self.refuse(now, request.from, request.handshake, why);
     }
 
-    /// Whether the passphrases of both ends go together, and there is room. To be asked before anything is done for a request.
+    /// Whether there is room for one more connection. To be asked before anything is done for a request.
     ///
     /// # Errors
     /// Why not.
-    pub fn check(&self, request: &Request) -> Result<(), Refused> {
-        if self.peers.len() >= self.max_peers {
-            return Err(Refused(Rejection::OVERLOAD));
-        }
-        self.keys(request).map(drop)
-    }
-
-    fn keys(&self, request: &Request) -> Result<Option<Keys>, Refused> {
-        match (&self.settings.passphrase, &request.keys) {
-            (None, None) => Ok(None),
-            (Some(passphrase), Some(message)) => match Keys::parse(message, passphrase) {
-                Ok(keys) => Ok(Some(keys)),
-                Err(KeyError::Passphrase) => Err(Refused(Rejection::BAD_SECRET)),
-                Err(KeyError::Malformed) => Err(Refused(Rejection::ROGUE)),
-            },
-            _ => Err(Refused(Rejection::UNSECURE)),
-        }
+    pub fn check(&self) -> Result<(), Refused> {
+        if self.peers.len() >= self.max_peers { Err(Refused(Rejection::OVERLOAD)) } else { Ok(()) }
     }
 
     /// Makes a connection of a request. Returns its socket.
     ///
     /// # Errors
     /// Those of [`Listener::check`]; the caller has been told.
-    pub fn accept(&mut self, now: Time, request: &Request) -> Result<u32, Refused> {
-        let keys = match self.check(request).and_then(|()| self.keys(request)) {
-            Ok(keys) => keys,
-            Err(refused) => {
-                self.reject(now, request, refused.0);
-                return Err(refused);
-            }
-        };
+    pub fn accept(&mut self, now: Time, request: Request) -> Result<u32, Refused> {
+        if let Err(refused) = self.check() {
+            self.reject(now, &request, refused.0);
+            return Err(refused);
+        }
         let seed = self.draw();
         let own = loop {
             let drawn = self.draw();
@@ -270,7 +356,7 @@ impl Listener {
                 break id;
             }
         };
-        let Request { from, handshake, live, stamp, .. } = *request;
+        let Request { from, handshake, live, stamp, keys, message, .. } = request;
         let latency = self.settings.latency().max(live.peer_receives_after).min(LATENCY_MAX);
         let peer_latency = self.settings.peer_latency().max(live.receives_after).min(LATENCY_MAX);
         let has_keys = keys.is_some();
@@ -279,7 +365,7 @@ impl Listener {
             if live.is_timed() { (latency, peer_latency) } else { (Duration::ZERO, peer_latency) };
         let extensions = Extensions {
             live: Some(Live::new(latency, peer_latency)),
-            keys: request.keys.clone().filter(|_| has_keys),
+            keys: message.filter(|_| has_keys),
             ..Extensions::default()
         };
         // Both ends number their packets from the caller's number on.
@@ -295,7 +381,8 @@ impl Listener {
             sequence: handshake.sequence,
         };
         let response =
-            answer.write(&extensions, true, timestamp(self.began, now), handshake.socket, from.ip());
+            // Time stamps begin with the connection.
+            answer.write(&extensions, true, timestamp(now, now), handshake.socket, from.ip());
         let agreed = Agreed {
             own,
             peer: handshake.socket,
@@ -304,7 +391,7 @@ impl Listener {
             latency,
             peer_latency,
             keys,
-            began: self.began,
+            began: now,
             peer_stamp: stamp,
             seed,
         };

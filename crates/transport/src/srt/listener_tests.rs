@@ -66,7 +66,7 @@ fn there_are_as_many_connections_as_there_may_be() {
         let (from, mut caller) = (address(number, 4000), caller(number));
         let packet = conclusion(&mut listener, &mut caller, from, at(0));
         let Handled::Request(request) = listener.handle_datagram(at(0), from, &packet) else { panic!() };
-        sockets.push(listener.accept(at(0), &request));
+        sockets.push(listener.accept(at(0), *request));
         let (_, answer) = listener.poll_answer().unwrap();
         caller.handle_datagram(at(0), &answer);
         assert_eq!(caller.connection().is_some(), number < 3);
@@ -80,7 +80,7 @@ fn packets_of_a_connection_come_from_its_address_alone() {
     let (mut listener, from, mut caller) = (listener(2), address(1, 4000), caller(1));
     let packet = conclusion(&mut listener, &mut caller, from, at(0));
     let Handled::Request(request) = listener.handle_datagram(at(0), from, &packet) else { panic!() };
-    let socket = listener.accept(at(0), &request).unwrap();
+    let socket = listener.accept(at(0), *request).unwrap();
     let (_, answer) = listener.poll_answer().unwrap();
     caller.handle_datagram(at(0), &answer);
     let mut out = Vec::new();
@@ -97,7 +97,33 @@ fn a_handshake_of_version_4_is_told_that_it_is_too_old() {
     let (mut listener, from) = (listener(2), address(1, 4000));
     let mut packet = conclusion(&mut listener, &mut caller(1), from, at(0));
     packet[16..20].copy_from_slice(&4u32.to_be_bytes());
-    assert!(matches!(listener.handle_datagram(at(0), from, &packet), Handled::Nothing));
+    let handled = listener.handle_datagram(at(0), from, &packet);
+    assert!(matches!(handled, Handled::Refused(_, Rejection::VERSION)), "{handled:?}");
     let (_, answer) = listener.poll_answer().unwrap();
     assert_eq!(answer[36..40], 1008u32.to_be_bytes());
+}
+
+/// To look at a passphrase takes a thousandth of a second.
+#[test]
+fn one_address_with_wrong_passphrases_is_heard_twice_a_second() {
+    let with = |text: &str| Settings {
+        passphrase: Some(super::super::Passphrase::new(text).unwrap()),
+        ..Settings::default()
+    };
+    let mut listener = Listener::new(with("correct horse"), 9, [9; 32], at(0));
+    let calls = |listener: &mut Listener, text: &str, from: SocketAddr, millis: u64| {
+        let mut caller = Caller::new(with(text), "read:stage", address(2, 8890), [1; 32], at(millis));
+        let packet = conclusion(listener, &mut caller, from, at(millis));
+        let handled = listener.handle_datagram(at(millis), from, &packet);
+        listener.answers.clear();
+        handled
+    };
+    let mut looks = 0;
+    for number in 0..100u16 {
+        let handled =
+            calls(&mut listener, "battery staple", address(1, 4000 + number), u64::from(number) * 10);
+        looks += u32::from(matches!(handled, Handled::Refused(_, Rejection::BAD_SECRET)));
+    }
+    assert_eq!(looks, 2);
+    assert!(matches!(calls(&mut listener, "correct horse", address(3, 4000), 1000), Handled::Request(_)));
 }

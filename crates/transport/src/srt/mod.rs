@@ -45,7 +45,7 @@ pub const USUAL_PAYLOAD: usize = 7 * 188;
 pub const LATENCY: Duration = Duration::from_millis(120);
 
 /// The longest latency: a peer that asks for more gets this, since what it makes the other end keep is bounded by it.
-pub const LATENCY_MAX: Duration = Duration::from_secs(30);
+pub const LATENCY_MAX: Duration = Duration::from_secs(10);
 
 /// A peer from which nothing comes for so long is gone.
 pub const PEER_IDLE: Duration = Duration::from_secs(5);

@@ -20,6 +20,10 @@ const REORDERING_MAX: Duration = Duration::from_millis(20);
 const DRIFT_WINDOW: Duration = Duration::from_secs(10);
 /// The clocks are followed by at most so much in each window: 500 millionths.
 const DRIFT_STEP: i64 = 5_000_000;
+/// Reports are so far apart at least: those of fresh losses are gathered for that time.
+const REPORTS_APART: Duration = Duration::from_millis(2);
+/// A packet that was reported so many times is reported half as often from then on, then a third as often.
+const REPORTS_OFTEN: u32 = 10;
 /// Losses that a report names at most: it is one datagram.
 const REPORT_RUNS: usize = 170;
 
@@ -74,6 +78,8 @@ pub(super) struct Receiver {
     drift: Drift,
     /// How long what comes out of order has been behind.
     reordering: Duration,
+    /// The next report leaves no earlier.
+    reports_from: Time,
     /// Payloads' memory that is used again.
     spare: Vec<Vec<u8>>,
     pub(super) counts: Counts,
@@ -97,7 +103,7 @@ impl Drift {
         }
         (self.since, self.least) = (now, None);
         let first = *self.first.get_or_insert(least);
-        (least - first).clamp(-DRIFT_STEP, DRIFT_STEP)
+        least.saturating_sub(first).clamp(-DRIFT_STEP, DRIFT_STEP)
     }
 }
 
@@ -116,6 +122,7 @@ impl Receiver {
             stamp,
             drift: Drift { since: now, ..Drift::default() },
             reordering: Duration::ZERO,
+            reports_from: Time::ZERO,
             spare: Vec::new(),
             counts: Counts::default(),
         }
@@ -140,6 +147,24 @@ impl Receiver {
             self.counts.late += 1;
             return false;
         };
+        if at >= WINDOW && self.slots.is_empty() {
+            // All between was lost in an outage, and would never be asked for: the stream goes on behind it.
+            self.counts.lost += at as u64;
+            self.counts.dropped += at as u64;
+            self.first = data.sequence;
+            return self.handle_next(0, data, now, open);
+        }
+        self.handle_next(at, data, now, open)
+    }
+
+    /// A data packet for the slot `at`.
+    fn handle_next(
+        &mut self,
+        at: usize,
+        data: &Data<'_>,
+        now: Time,
+        open: impl FnOnce(&mut Vec<u8>) -> bool,
+    ) -> bool {
         let is_full = self.bytes + data.payload.len() > WINDOW_BYTES;
         if at >= WINDOW || is_full {
             self.counts.refused += 1;
@@ -197,7 +222,8 @@ impl Receiver {
         let sent = self.offset.saturating_add(stamp.saturating_mul(1000));
         let nanos = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
         if !is_retransmitted {
-            self.offset += self.drift.note(nanos.saturating_sub(sent), now);
+            let step = self.drift.note(nanos.saturating_sub(sent), now);
+            self.offset = self.offset.saturating_add(step);
         }
         let sent = Time::from_nanos(u64::try_from(sent).unwrap_or(0));
         (sent + self.latency).min(now + self.latency + AHEAD_MAX)
@@ -264,7 +290,8 @@ impl Receiver {
 
     /// When losses have to be reported next.
     pub(super) fn report_due(&self) -> Option<Time> {
-        self.missing.iter().map(|missing| missing.due).min()
+        let due = self.missing.iter().map(|missing| missing.due).min()?;
+        Some(due.max(self.reports_from))
     }
 
     /// The body of a report of the losses that are due for one, given the round trip and its variation; empty where there are none.
@@ -274,6 +301,9 @@ impl Receiver {
     /// round trip, and so do we, so that the second report costs nothing else.
     pub(super) fn report(&mut self, now: Time, rtt: Duration, variation: Duration) -> Vec<u8> {
         let mut body = Vec::new();
+        if now < self.reports_from {
+            return body;
+        }
         let mut runs = 0;
         let mut run: Option<(Sequence, Sequence)> = None;
         let cycle = rtt + variation.max(REPORT_AGAIN / 2);
@@ -285,7 +315,8 @@ impl Receiver {
             }
             missing.reports += 1;
             let wait = if missing.reports % 2 == 1 { twice } else { again };
-            missing.due = now + wait;
+            // What has been asked for so often will hardly come: it is asked for ever more seldom.
+            missing.due = now + wait * (missing.reports / REPORTS_OFTEN + 1);
             self.counts.reported += 1;
             run = match run {
                 Some((first, last)) if last.plus(1) == missing.sequence => Some((first, missing.sequence)),
@@ -299,8 +330,14 @@ impl Receiver {
         }
         if let Some((first, last)) = run {
             write_loss(first, last, &mut body);
+            self.reports_from = now + REPORTS_APART;
         }
         body
+    }
+
+    /// Whether payloads are held back.
+    pub(super) fn holds(&self) -> bool {
+        self.bytes > 0
     }
 
     /// Between the oldest and the newest payload that are held back.

@@ -72,8 +72,12 @@ pub(super) struct Sender {
     bytes: usize,
     /// Of the kept ones, so many have been sent.
     sent: usize,
-    /// What the peer has asked for, and a time before which it does not leave.
-    asked: VecDeque<(Sequence, Time)>,
+    /// What the peer has asked for.
+    asked: VecDeque<Sequence>,
+    /// Second copies of what it has asked for, each with its time; the times only grow.
+    copies: VecDeque<(Sequence, Time)>,
+    /// When the peer last acknowledged something new, or had everything.
+    progress: Time,
     /// What a payload may be old before it is given up.
     kept_for: Duration,
     /// How long the peer holds back what it gets.
@@ -100,6 +104,8 @@ impl Sender {
             bytes: 0,
             sent: 0,
             asked: VecDeque::new(),
+            copies: VecDeque::new(),
+            progress: now,
             kept_for: (peer_latency + peer_latency / 4).max(KEPT_AT_LEAST) + KEPT_MORE,
             peer_latency,
             pace: None,
@@ -162,14 +168,24 @@ impl Sender {
     }
 
     /// The peer has all before `sequence`.
-    pub(super) fn acknowledge(&mut self, sequence: Sequence) {
+    pub(super) fn acknowledge(&mut self, sequence: Sequence, now: Time) {
         let count = sequence.minus(self.first);
         // One that acknowledges what was never sent is no reason to give it up.
         let Some(count) = usize::try_from(count).ok().filter(|count| *count <= self.sent) else { return };
         if count > 0 {
-            self.tail_tries = 0;
+            (self.tail_tries, self.progress) = (0, now);
         }
         self.remove(count);
+    }
+
+    /// How long the peer has acknowledged nothing of what it was sent.
+    pub(super) fn stuck(&self, now: Time) -> Duration {
+        if self.sent == 0 { Duration::ZERO } else { now.since(self.progress) }
+    }
+
+    /// The flag of the key of the oldest payload that may have to be sent again; `None` where there is none.
+    pub(super) fn oldest_key(&self) -> Option<u8> {
+        self.kept.front().filter(|_| self.sent > 0).map(|kept| kept.key)
     }
 
     fn remove(&mut self, count: usize) {
@@ -209,11 +225,11 @@ impl Sender {
             }
             kept.is_asked = true;
             let sequence = self.first.plus(at as u32);
-            self.asked.push_back((sequence, now));
+            self.asked.push_back(sequence);
             // A further report would come too late: the second copy makes up for the loss of the first.
             let age = now.since(kept.since) + rtt / 2;
             if kept.resent.is_some() || age + rtt > self.peer_latency {
-                self.asked.push_back((sequence, now + COPY_AFTER));
+                self.copies.push_back((sequence, now + COPY_AFTER));
             }
         }
         gone
@@ -248,10 +264,11 @@ impl Sender {
 
     /// When something leaves or is given up next.
     pub(super) fn poll_timeout(&self, rtt: Duration) -> Option<Time> {
-        let asked = self.asked.iter().map(|(_, at)| *at).min();
+        let asked = if self.asked.is_empty() { None } else { Some(Time::ZERO) };
+        let copy = self.copies.front().map(|(_, at)| *at);
         let unsent = (self.unsent() > 0).then(|| self.may_leave_at());
         let late = self.kept.front().map(|kept| kept.since + self.kept_for + Duration::from_nanos(1));
-        [asked, unsent, late, self.tail_at(rtt)].into_iter().flatten().min()
+        [asked, copy, unsent, late, self.tail_at(rtt)].into_iter().flatten().min()
     }
 
     /// When the tail is sent again, since nothing follows it.
@@ -284,21 +301,31 @@ impl Sender {
             self.tail_tries += 1;
             self.newest_sent = now;
             let last = self.first.plus(self.sent as u32 - 1);
-            self.asked.push_back((last, now));
+            self.asked.push_back(last);
         }
-        while let Some(index) = self.asked.iter().position(|(_, at)| *at <= now) {
-            let (sequence, due) = self.asked.remove(index)?;
+        while self.copies.front().is_some_and(|(_, at)| *at <= now) {
+            self.asked.extend(self.copies.pop_front().map(|(sequence, _)| sequence));
+        }
+        while let Some(sequence) = self.asked.pop_front() {
             let at = sequence.minus(self.first);
             let Some(at) = usize::try_from(at).ok().filter(|at| *at < self.sent) else { continue };
             let kept = &mut self.kept[at];
             let bytes = kept.payload.len();
             if bytes > bytes_max {
-                self.asked.push_front((sequence, due));
+                self.asked.push_front(sequence);
                 return None;
             }
             kept.is_asked = false;
             if bytes > self.again_credit {
-                continue;
+                // All else that is asked for would not leave either; the peer asks again.
+                for sequence in self.asked.drain(..) {
+                    let at = usize::try_from(sequence.minus(self.first)).ok();
+                    if let Some(kept) = at.and_then(|at| self.kept.get_mut(at)) {
+                        kept.is_asked = false;
+                    }
+                }
+                self.copies.clear();
+                break;
             }
             self.again_credit -= bytes;
             kept.resent = Some(now);
@@ -319,6 +346,9 @@ impl Sender {
         self.again_credit = (self.again_credit + bytes).min(AGAIN_BURST_BYTES);
         self.newest_sent = now;
         self.tail_tries = 0;
+        if self.sent == 0 {
+            self.progress = now;
+        }
         self.sent += 1;
         self.counts.sent += 1;
         self.kept[at].key = key;

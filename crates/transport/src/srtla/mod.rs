@@ -13,14 +13,19 @@
 use glassline_media::Time;
 use ring::hmac;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// Bytes of an id.
 const ID_BYTES: usize = 256;
-/// Groups at once, and links of one.
-const GROUPS_MAX: usize = 200;
+/// Links of a group.
 const LINKS_MAX: usize = 16;
+/// Groups of one address at once.
+const GROUPS_OF_ADDRESS: usize = 16;
+/// A group that has no connection of SRT so long after its beginning is forgotten.
+const IDLE_GROUP: Duration = Duration::from_secs(5);
+/// An address that was heard so lately stays with its group.
+const HEARD_LATELY: Duration = Duration::from_secs(5);
 /// A link that is silent for so long is forgotten, and a group without links.
 const SILENCE: Duration = Duration::from_secs(10);
 /// An id makes a group within this time, or once more as long.
@@ -80,6 +85,7 @@ struct Group {
     address: SocketAddr,
     /// Those heard last stand last.
     links: Vec<Link>,
+    began: Time,
 }
 
 type Tag = [u8; 32];
@@ -95,13 +101,25 @@ pub struct Groups {
     /// Which group an address stands for.
     of_addresses: BTreeMap<SocketAddr, Tag>,
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
+    groups_max: usize,
     swept: Time,
     refused: u64,
 }
 
+/// What counts as one address: of IPv6 the 64 bits that a subscriber is given (RFC 6177).
+fn subscriber(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, ..] = v6.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        v4 => v4,
+    }
+}
+
 impl Groups {
-    /// None yet. `seed` is random.
-    pub fn new(seed: [u8; 32], now: Time) -> Groups {
+    /// None yet, and `groups_max` at most. `seed` is random.
+    pub fn new(groups_max: usize, seed: [u8; 32], now: Time) -> Groups {
         Groups {
             secret: hmac::Key::new(hmac::HMAC_SHA256, &seed),
             began: now,
@@ -109,6 +127,7 @@ impl Groups {
             of_links: BTreeMap::new(),
             of_addresses: BTreeMap::new(),
             answers: VecDeque::new(),
+            groups_max,
             swept: now,
             refused: 0,
         }
@@ -179,7 +198,7 @@ impl Groups {
     }
 
     fn register_group(&mut self, now: Time, from: SocketAddr, id: &[u8; ID_BYTES]) {
-        if self.groups.len() >= GROUPS_MAX {
+        if self.groups.len() >= self.groups_max {
             self.refused += 1;
             return self.answer(from, REG_ERROR, &[]);
         }
@@ -190,25 +209,35 @@ impl Groups {
 
     fn register_link(&mut self, now: Time, from: SocketAddr, id: &[u8; ID_BYTES]) {
         let tag = self.tag(id);
-        let of_link = self.of_links.get(&from).copied();
-        if let Some(former) = of_link.filter(|former| *former != tag) {
-            // A sender that has begun anew: its former group is over for this link.
-            self.remove_link(former, from);
-        }
         if !self.groups.contains_key(&tag) {
             let (half, second) = id.split_at(ID_BYTES / 2);
             let span = self.span(now);
             let spans = [Some(span), span.checked_sub(1)];
             let is_ours = spans.into_iter().flatten().any(|span| self.second_half(half, span) == second);
-            if !is_ours || self.groups.len() >= GROUPS_MAX {
+            if !is_ours {
                 self.refused += 1;
-                return self.answer(from, if is_ours { REG_ERROR } else { REG_NO_GROUP }, &[]);
+                return self.answer(from, REG_NO_GROUP, &[]);
             }
-            if let Some(former) = self.of_addresses.insert(from, tag) {
-                self.remove(former);
-                self.of_addresses.insert(from, tag);
+        }
+        // An address of another group stays with that while it is heard: what comes under it may be another's.
+        let former = self.of_links.get(&from).or(self.of_addresses.get(&from)).copied();
+        if let Some(former) = former.filter(|former| *former != tag) {
+            let links = self.groups.get(&former).map_or(&[][..], |group| &group.links);
+            if links.iter().any(|link| now.since(link.heard) < HEARD_LATELY) {
+                self.refused += 1;
+                return self.answer(from, REG_ERROR, &[]);
             }
-            self.groups.insert(tag, Group { address: from, links: Vec::new() });
+            self.remove(former);
+        }
+        if !self.groups.contains_key(&tag) {
+            let address = subscriber(from.ip());
+            let of_address = self.groups.values().filter(|group| subscriber(group.address.ip()) == address);
+            if self.groups.len() >= self.groups_max || of_address.count() >= GROUPS_OF_ADDRESS {
+                self.refused += 1;
+                return self.answer(from, REG_ERROR, &[]);
+            }
+            self.of_addresses.insert(from, tag);
+            self.groups.insert(tag, Group { address: from, links: Vec::new(), began: now });
         }
         let Some(group) = self.groups.get_mut(&tag) else { return };
         if !group.links.iter().any(|link| link.address == from) {
@@ -297,6 +326,15 @@ impl Groups {
             self.of_addresses.remove(&group.address);
             group.links.iter().for_each(|link| _ = self.of_links.remove(&link.address));
         }
+    }
+
+    /// Forgets groups of which the peer has no connection of SRT, as `has_connection` says by its address, some seconds after they
+    /// have begun.
+    pub fn keep(&mut self, now: Time, has_connection: impl Fn(SocketAddr) -> bool) {
+        let is_idle = |group: &Group| now.since(group.began) >= IDLE_GROUP && !has_connection(group.address);
+        let idle: Vec<_> =
+            self.groups.iter().filter(|(_, group)| is_idle(group)).map(|(tag, _)| *tag).collect();
+        idle.into_iter().for_each(|tag| self.remove(tag));
     }
 
     /// Forgets links that are silent, once a second.

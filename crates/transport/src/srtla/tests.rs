@@ -10,7 +10,7 @@ fn link(number: u8) -> SocketAddr {
 }
 
 fn groups() -> Groups {
-    Groups::new([7; 32], at(0))
+    Groups::new(200, [7; 32], at(0))
 }
 
 fn packet(kind: u16, id: &[u8]) -> Vec<u8> {
@@ -117,30 +117,52 @@ fn a_link_may_come_later_and_one_that_is_silent_is_forgotten() {
 #[test]
 fn a_sender_that_begins_anew_has_a_new_group() {
     let mut groups = groups();
-    register(&mut groups, 2, 0);
-    register(&mut groups, 3, 100);
+    let id = register(&mut groups, 2, 0);
+    // Its addresses may be written by others: while it is heard, they stay with it.
+    groups.handle_datagram(at(100), link(9), &packet(REG1, &[9; ID_BYTES]));
+    let (.., other) = answers(&mut groups).pop().unwrap();
+    for from in [link(1), link(2)] {
+        groups.handle_datagram(at(100), from, &packet(REG2, &other));
+        groups.handle_datagram(at(100), from, &packet(REG2, &[1; ID_BYTES]));
+    }
+    let kinds: Vec<u16> = answers(&mut groups).into_iter().map(|(_, kind, _)| kind).collect();
+    assert_eq!(kinds, [REG_ERROR, REG_NO_GROUP, REG_ERROR, REG_NO_GROUP]);
+    assert_eq!(groups.figures(link(1), at(100)).len(), 2);
+    groups.handle_datagram(at(200), link(2), &packet(REG2, &id));
+    assert_eq!(answers(&mut groups), [(link(2), REG3, vec![])]);
+    register(&mut groups, 3, 6000);
     assert_eq!(groups.count(), 1);
-    assert_eq!(groups.figures(link(1), at(100)).len(), 3);
+    assert_eq!(groups.figures(link(1), at(6000)).len(), 3);
+}
+
+#[test]
+fn a_group_that_carries_no_connection_is_forgotten() {
+    let mut groups = groups();
+    register(&mut groups, 2, 0);
+    groups.keep(at(4000), |_| false);
+    groups.keep(at(6000), |address| address == link(1));
+    assert_eq!(groups.count(), 1);
+    groups.keep(at(6000), |_| false);
+    assert_eq!(groups.count(), 0);
 }
 
 #[test]
 fn groups_and_links_have_bounds() {
-    let mut groups = groups();
-    for number in 0..GROUPS_MAX as u32 + 5 {
-        let from = SocketAddr::from(([198, 51, (number >> 8) as u8, number as u8], 9));
-        groups.handle_datagram(at(0), from, &packet(REG1, &[number as u8; ID_BYTES]));
+    let mut groups = Groups::new(30, [7; 32], at(0));
+    let mut register = |from: SocketAddr, mark: u8| {
+        groups.handle_datagram(at(0), from, &packet(REG1, &[mark; ID_BYTES]));
         if let Some((_, REG2, id)) = answers(&mut groups).pop() {
-            // Ids that begin alike are of one group, so each gets its own.
-            let mut own = [number as u8; ID_BYTES];
-            own[0] = (number >> 8) as u8;
-            groups.handle_datagram(at(0), from, &packet(REG1, &own));
-            let (.., own) = answers(&mut groups).pop().unwrap_or((from, 0, id));
-            groups.handle_datagram(at(0), from, &packet(REG2, &own));
+            groups.handle_datagram(at(0), from, &packet(REG2, &id));
         }
-    }
-    assert_eq!(groups.count(), GROUPS_MAX);
+        groups.count()
+    };
+    let one_address =
+        (0..20).map(|number| register(SocketAddr::from(([192, 0, 2, 1], 9 + u16::from(number))), number));
+    assert_eq!(one_address.last(), Some(GROUPS_OF_ADDRESS));
+    let many = (0..100).map(|number| register(SocketAddr::from(([198, 51, 100, number], 9)), 100 + number));
+    assert_eq!(many.last(), Some(30));
     let mut groups = self::groups();
-    let id = register(&mut groups, 16, 0);
+    let id = self::register(&mut groups, 16, 0);
     groups.handle_datagram(at(0), link(17), &packet(REG2, &id));
     assert_eq!(answers(&mut groups), [(link(17), REG_ERROR, vec![])]);
 }
