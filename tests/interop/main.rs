@@ -39,6 +39,7 @@ mod rtmp;
 mod score;
 mod segmented;
 mod sound;
+mod srt;
 mod thumbnails;
 mod transport_segments;
 mod validity;

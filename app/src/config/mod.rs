@@ -14,6 +14,7 @@ mod load;
 mod problem;
 mod rtmp;
 mod section;
+mod srt;
 mod validate;
 mod validate_streams;
 mod watch;
@@ -28,6 +29,7 @@ pub(crate) use rtmp::Rtmp;
 pub(crate) use section::{
     Admin, Certificate, Demo, Log, Port, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer,
 };
+pub(crate) use srt::Srt;
 pub(crate) use validate_streams::parse_port;
 pub(crate) use watch::Watch;
 
@@ -69,6 +71,8 @@ pub(crate) struct Config {
     pub(crate) package: Package,
     /// Servers from which missing objects are fetched.
     pub(crate) upstream: Upstream,
+    /// Where SRT is served, and how; unset: not at all.
+    pub(crate) srt: Option<Srt>,
     /// Settings of single streams, by name.
     pub(crate) stream: BTreeMap<String, Stream>,
     /// Streams that the program encodes itself, by the names under which it publishes them.
@@ -101,6 +105,7 @@ impl Default for Config {
             pull: Pull::default(),
             package: Package::default(),
             upstream: Upstream::default(),
+            srt: None,
             stream: BTreeMap::new(),
             encode: BTreeMap::new(),
             event: BTreeMap::new(),

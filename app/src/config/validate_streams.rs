@@ -27,6 +27,8 @@ impl Config {
             for (index, output) in stream.outputs.iter().enumerate() {
                 let place = output.authority();
                 if stream.outputs[..index].iter().any(|other| other.authority() == place) {
+                    // What stands behind the address of SRT may be a key.
+                    let place = place.split(' ').next().unwrap_or_default();
                     return problem(format!("{key}.outputs"), format!("names {place} twice"));
                 }
             }
@@ -146,9 +148,10 @@ impl Stream {
             (Some(_), None) => {
                 return problem(key("mux"), "belongs to a source; a publisher's address tells its mux");
             }
-            (Some(mux), Some(StreamSource::Pulled(Source::Udp(_)) | StreamSource::Link(_)))
-                if *mux != Mux::MpegTs =>
-            {
+            (
+                Some(mux),
+                Some(StreamSource::Pulled(Source::Udp(_)) | StreamSource::Link(_) | StreamSource::Srt(_)),
+            ) if *mux != Mux::MpegTs => {
                 return problem(key("mux"), "comes over HTTP alone; datagrams and links carry MPEG-TS");
             }
             _ => {}

@@ -126,9 +126,16 @@ fn ports(config: &Config) -> Vec<PortFound> {
             is_udp: true,
             problem: receive(*address).err().map(|error| explain(&error)),
         }),
-        StreamSource::Pulled(Source::Http(_)) => None,
+        StreamSource::Pulled(Source::Http(_)) | StreamSource::Srt(_) => None,
     });
-    tcp.chain(datagrams).collect()
+    let of_srt =
+        config.srt.iter().flat_map(|srt| srt.listen.iter().chain(&srt.srtla)).map(|address| PortFound {
+            key: "srt".to_owned(),
+            address: *address,
+            is_udp: true,
+            problem: receive(*address).err().map(|error| explain(&error)),
+        });
+    tcp.chain(datagrams).chain(of_srt).collect()
 }
 
 /// Whether datagrams can be received there. A group is not joined, since the network would begin to send its packets here.

@@ -120,6 +120,12 @@ fn duration(text: &str) -> Result<Duration, String> {
     if range.contains(&duration) { Ok(duration) } else { Err("must be from 100ms to 24h".into()) }
 }
 
+/// The target as reports and errors have it: behind an address of SRT there may be a passphrase and a key.
+fn shown(target: &str) -> &str {
+    let is_srt = target.starts_with(glassline_transport::srt::address::SCHEME);
+    target.split('?').next().filter(|_| is_srt).unwrap_or(target)
+}
+
 /// Reads the stream and prints the report.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.target.starts_with("rtp:") {
@@ -141,6 +147,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let clock = args.budget.is_wanted().then(|| server_clock::of(&args.target, &args.trust));
     let started = Clock.now();
+    let shown = shown(&args.target);
     let source = source::open(&args.target, &args.trust, started + args.listening())?;
     let (kind, is_playlist) = (source.kind, source.playlist.is_some());
     if args.check.is_some() && (source.is_capture || source.is_ivf) {
@@ -165,7 +172,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         analysis.tell_budget_by(clock);
     }
     let mut analysis = analyse(source, analysis, flight.as_mut(), args.listening())
-        .with_context(|| format!("cannot read {}", args.target))?;
+        .with_context(|| format!("cannot read {shown}"))?;
     if !analysis.is_transport_stream() {
         if args.target.ends_with(".sdp") {
             return Err(failure::usage(
@@ -190,7 +197,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if kind == Kind::Url && analysis.has_capture_times() {
         analysis.tell_ages_by(server_clock::of(&args.target, &args.trust));
     }
-    let mut report = analysis.report(&args.target);
+    let mut report = analysis.report(shown);
     if let Some(summary) = flight.map(Flight::finish) {
         let notes = flight::notes(&summary.figures);
         args.flight.write_picture(&summary, &args.target, None, TCP_PAYLOAD_BYTES, &notes)?;

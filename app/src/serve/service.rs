@@ -5,7 +5,7 @@ use super::events::Events;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::webhooks::Webhooks;
-use super::{explain, identity, links, listeners, rtmp, settings, where_to_look};
+use super::{explain, identity, links, listeners, rtmp, settings, srt, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
 use crate::link::warn_of_flow_labels;
@@ -15,8 +15,10 @@ use glassline_call::contribution::Ways;
 use glassline_delivery::policy::StreamName;
 use glassline_doors::entrance::Entrance;
 use glassline_doors::rtmp::Rtmp;
+use glassline_doors::srt::SrtWays;
 use glassline_io::handover::Channel;
 use glassline_relay::{DrainingTls, Relay, StartError};
+use glassline_streams::status::Companion;
 use glassline_studio::encode::{EncoderRequest, Supervisor};
 use glassline_watch::Alarms;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ pub(super) struct Service {
     relay: Relay,
     encoders: Arc<Supervisor>,
     links: Arc<Ways>,
+    srt: Arc<SrtWays>,
     rtmp: Arc<Rtmp>,
     watch: glassline_watch::Service,
     webhooks: Arc<Webhooks>,
@@ -60,9 +63,20 @@ impl Service {
         let site = site.expect("a relay that started has asked for its site");
         let watch = watch(&relay, alarms, &webhooks, &config)?;
         let rtmp = door(&relay);
-        let service = Service { config, site, relay, encoders, watch, webhooks, rtmp, links: Arc::default() };
+        let service = Service {
+            config,
+            site,
+            relay,
+            encoders,
+            watch,
+            webhooks,
+            rtmp,
+            links: Arc::default(),
+            srt: Arc::default(),
+        };
         service.begin();
         service.listen_for_rtmp()?;
+        service.check_srt()?;
         Ok(service)
     }
 
@@ -97,7 +111,17 @@ impl Service {
         let relay = waiting.start().map_err(explain)?;
         let watch = watch(&relay, alarms, &webhooks, &config)?;
         let rtmp = door(&relay);
-        let service = Service { config, site, relay, encoders, watch, webhooks, rtmp, links: Arc::default() };
+        let service = Service {
+            config,
+            site,
+            relay,
+            encoders,
+            watch,
+            webhooks,
+            rtmp,
+            links: Arc::default(),
+            srt: Arc::default(),
+        };
         service.begin();
         // The streams of all others go on in any case.
         if let Err(error) = service.listen_for_rtmp() {
@@ -110,8 +134,9 @@ impl Service {
     fn begin(&self) {
         self.site.set_addresses(self.relay.addresses());
         self.warn_of_flow_labels();
-        self.relay.hub().set_companions(vec![Arc::clone(&self.links) as _, Arc::clone(&self.rtmp) as _]);
+        self.relay.hub().set_companions(self.companions());
         self.start_links();
+        self.start_srt();
         self.start_encoders();
     }
 
@@ -127,11 +152,13 @@ impl Service {
         self.encoders.end();
         // The next process listens at the same addresses.
         self.links.end();
+        self.srt.end();
         self.rtmp.end();
         self.watch.pause();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
             self.start_links();
+            self.start_srt();
             self.watch.configure(self.config.watched());
             self.start_encoders();
             if let Err(error) = self.listen_for_rtmp() {
@@ -186,6 +213,7 @@ impl Service {
         self.config = config;
         self.warn_of_flow_labels();
         self.start_links();
+        self.start_srt();
         self.start_encoders();
         Ok(())
     }
@@ -195,10 +223,32 @@ impl Service {
         self.links.arrange(self.relay.hub().live_streams(), links::wanted(&self.config));
     }
 
+    /// Has what of SRT the configuration names and nothing else; what it names as before goes on.
+    fn start_srt(&self) {
+        let server = Arc::clone(self.relay.hub()) as Arc<dyn Entrance>;
+        self.srt.arrange(&server, &srt::listener(&self.config), srt::lines(&self.config));
+    }
+
+    /// Whether SRT is served wherever the configuration says.
+    fn check_srt(&self) -> Result<()> {
+        match self.srt.failed().first() {
+            None => Ok(()),
+            Some((address, error)) => Err(failure::failed(
+                format!("cannot listen for SRT on {address}: {error}"),
+                "end the program that listens there, or change [srt] listen or srtla",
+            )),
+        }
+    }
+
+    /// What runs beside the relay and complements the status of its streams.
+    fn companions(&self) -> Vec<Arc<dyn Companion>> {
+        vec![Arc::clone(&self.links) as _, Arc::clone(&self.srt) as _, Arc::clone(&self.rtmp) as _]
+    }
+
     /// The system may be set so that no packet has a flow label, or so that each has one.
     fn warn_of_flow_labels(&self) {
         let settings = settings(&self.config);
-        let of_outputs = settings.outputs.iter().filter_map(|output| output.destination.flow_label);
+        let of_outputs = settings.outputs.iter().filter_map(|output| output.destination.marks.flow_label);
         warn_of_flow_labels(settings.rules.flow_labels().chain(of_outputs));
     }
 
@@ -207,6 +257,7 @@ impl Service {
         drop(self.watch);
         self.encoders.end();
         self.links.end();
+        self.srt.end();
         self.rtmp.end();
         self.relay.shutdown();
     }

@@ -4,6 +4,7 @@
 //! pull   ─ a thread that fetches streams from where they are (HTTP, UDP, RTP) ─► Streams::publish
 //! output ─ a thread that sends streams in datagrams (UDP, RTP) ◄─ StreamReader
 //! entrance ─ how a door lets publishers and viewers in: rules, limits, the publisher slot, the place of a viewer
+//! srt ─ a listener for SRT, and connections by SRT as sources and outputs
 //! rtmp   ─ a thread that takes publishers of RTMP and RTMPS ─► entrance
 //! webhook ─ threads that tell receivers of events, by POST
 //! wire   ─ a socket with or without TLS, as a connection reads and writes it; `outgoing` waits for room in it
@@ -21,6 +22,7 @@ pub mod outgoing;
 pub mod output;
 pub mod pull;
 pub mod rtmp;
+pub mod srt;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

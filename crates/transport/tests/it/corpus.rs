@@ -28,6 +28,8 @@ mod rtp;
 mod rtp_statistics;
 #[path = "../../../../fuzz/bodies/sdp.rs"]
 mod sdp;
+#[path = "../../../../fuzz/bodies/srt.rs"]
+mod srt;
 #[path = "../../../../fuzz/bodies/trace.rs"]
 mod trace;
 
@@ -84,6 +86,11 @@ fn rtp_corpus() {
 #[test]
 fn sdp_corpus() {
     corpus::run("sdp", sdp::run);
+}
+
+#[test]
+fn srt_corpus() {
+    corpus::run("srt", srt::run);
 }
 
 #[test]
