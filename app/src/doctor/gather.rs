@@ -97,6 +97,8 @@ fn ports(config: &Config) -> Vec<PortFound> {
         ("listen", &config.listen),
         ("tls.listen", &config.tls.listen),
         ("admin.listen", &config.admin.listen),
+        ("rtmp.listen", &config.rtmp.listen),
+        ("rtmp.tls_listen", &config.rtmp.tls_listen),
     ];
     let explain = |error: &io::Error| match error.kind() {
         ErrorKind::AddrInUse => Problem::Taken,
