@@ -45,7 +45,7 @@ impl Ends {
 
     /// What both ends have to say goes over.
     fn exchange(&mut self) {
-        self.now = self.now + STEP;
+        self.now += STEP;
         let mut out = std::mem::take(&mut self.out);
         self.caller.handle_timeout(self.now);
         while let Some(Transmit { segment_bytes }) = self.caller.poll_transmit(self.now, &mut out) {
@@ -119,7 +119,7 @@ pub fn run(data: &[u8]) {
                 if let Some(connection) = ends.caller.connection() {
                     connection.send(now, &datagram);
                 }
-                ends.now = ends.now + Duration::from_millis(u64::from(kind >> 3) * 20);
+                ends.now += Duration::from_millis(u64::from(kind >> 3) * 20);
             }
         }
         assert!(ends.listener.peers() <= 2 && ends.groups.count() <= 200);

@@ -113,7 +113,7 @@ impl World {
     /// Lets time pass, in steps of half a millisecond.
     fn run(&mut self, until: Time) {
         while self.now < until {
-            self.now = self.now + Duration::from_micros(500);
+            self.now += Duration::from_micros(500);
             let mut arrived = Vec::new();
             let now = self.now;
             self.line.under_way.retain_mut(|(at, up, datagram)| {
