@@ -152,7 +152,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (kind, is_playlist) = (source.kind, source.playlist.is_some());
     if args.check.is_some() && (source.is_capture || source.is_ivf) {
         return Err(failure::usage(
-            format!("--check: {} is no transport stream", shown),
+            format!("--check: {shown} is no transport stream"),
             "its rules are those of MPEG-TS",
         ));
     }
@@ -187,7 +187,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ));
         }
         return Err(failure::failed(
-            format!("{} is not an MPEG transport stream", shown),
+            format!("{shown} is not an MPEG transport stream"),
             "probe understands MPEG-TS, and VP8 in IVF (for other formats: ffprobe)",
         ));
     }

@@ -33,16 +33,16 @@ pub(super) fn lines(config: &Config) -> Vec<Wanted> {
     let of_stream = |(name, stream): (&String, &Stream)| {
         let name = StreamName::parse(name)?;
         let source = match &stream.source {
-            Some(StreamSource::Srt(address)) => Some((address, true)),
+            Some(StreamSource::Srt(address)) => Some((&**address, true)),
             _ => None,
         };
         let outputs = stream.outputs.iter().filter_map(|output| match output {
-            StreamOutput::Srt(address) => Some((address, false)),
+            StreamOutput::Srt(address) => Some((&**address, false)),
             _ => None,
         });
-        let wanted = |(address, is_source): (&Box<Address>, bool)| Wanted {
+        let wanted = |(address, is_source): (&Address, bool)| Wanted {
             stream: name.clone(),
-            address: (**address).clone(),
+            address: address.clone(),
             is_source,
             silence_timeout,
         };
