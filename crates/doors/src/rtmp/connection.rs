@@ -346,7 +346,10 @@ impl Connection {
             count(&board.counters.broken);
         }
         match why {
-            Closed::Session(error) => tracing::info!(%peer, %protocol, "RTMP connection ended: {error}"),
+            // Strangers try every port: one that does not even shake hands is no news.
+            Closed::Session(error) if !self.session.is_handshaking() => {
+                tracing::info!(%peer, %protocol, "RTMP connection ended: {error}");
+            }
             _ => tracing::debug!(%peer, %protocol, "RTMP connection ended: {why}"),
         }
         let _ = self.finish();
