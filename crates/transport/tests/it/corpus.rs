@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 #[path = "../../../../fuzz/bodies/ancillary.rs"]
 mod ancillary;
+#[path = "../../../../fuzz/bodies/coded_rtp.rs"]
+mod coded_rtp;
 #[path = "../../../../fuzz/bodies/link.rs"]
 mod link;
 #[path = "../../../../fuzz/bodies/link_compressed.rs"]
@@ -32,6 +34,11 @@ mod trace;
 #[test]
 fn ancillary_corpus() {
     corpus::run("ancillary", ancillary::run);
+}
+
+#[test]
+fn coded_rtp_corpus() {
+    corpus::run("coded_rtp", coded_rtp::run);
 }
 
 #[test]
