@@ -15,7 +15,11 @@ const FORMATS: [(&str, u8, &str); 10] = [
     ("H265", 1, "sprop-vps=QAE=;sprop-sps=QgE=;sprop-pps=RAE="),
     ("AV1", 1, ""),
     ("MPEG4-GENERIC", 2, "sizelength=13;indexlength=3;indexdeltalength=3;config=1190"),
-    ("MPEG4-GENERIC", 2, "constantSize=7;sizelength=0;CTSDeltaLength=4;auxiliaryDataSizeLength=9;config=1190"),
+    (
+        "MPEG4-GENERIC",
+        2,
+        "constantSize=7;sizelength=0;CTSDeltaLength=4;auxiliaryDataSizeLength=9;config=1190",
+    ),
     ("MP4A-LATM", 1, "cpresent=0;config=400023103fc0"),
     ("MP4A-LATM", 1, ""),
     ("OPUS", 2, ""),
@@ -61,7 +65,10 @@ pub fn run(data: &[u8]) {
         }
         let _ = receiver.handle_packet(&datagram, Origin::of(None), now);
         receiver.handle_timeout(now);
-        assert!(receiver.poll_timeout().is_none_or(|due| due > now), "a deadline that has passed is answered");
+        assert!(
+            receiver.poll_timeout().is_none_or(|due| due > now),
+            "a deadline that has passed is answered"
+        );
         while let Some(unit) = receiver.poll() {
             given += 1;
             assert!(!unit.data.is_empty() && unit.data.len() <= UNIT_BYTES_MAX + (1 << 20));

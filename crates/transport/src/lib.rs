@@ -3,6 +3,7 @@
 //!
 //! * [`rtp`]: packets of RTP, their order, MPEG-TS in them.
 //! * [`raw_video`]: uncompressed video over RTP.
+//! * [`rtsp`]: sessions with cameras.
 //! * [`sdp`]: session descriptions of video, audio and ancillary data over RTP.
 //! * [`ancillary`]: captions, time code and what else goes beside the picture, over RTP.
 //! * [`pacing`]: when the next burst of datagrams may leave.
@@ -21,4 +22,5 @@ pub mod link;
 pub mod pacing;
 pub mod raw_video;
 pub mod rtp;
+pub mod rtsp;
 pub mod sdp;

@@ -79,7 +79,12 @@ impl Reader {
     /// Takes elements one behind the other without LOAS, and appends their frames; each has the bit and the configuration in front
     /// that LOAS has where `is_configured`, else they are those of [`Reader::configure`] (RFC 6416 §5.1). `None` where one is cut
     /// off, or there is no configuration.
-    pub fn read_payload(&mut self, elements: &[u8], is_configured: bool, frames: &mut Vec<Frame>) -> Option<()> {
+    pub fn read_payload(
+        &mut self,
+        elements: &[u8],
+        is_configured: bool,
+        frames: &mut Vec<Frame>,
+    ) -> Option<()> {
         let mut bits = BitReader::new(elements);
         while bits.left_bits() > 0 {
             if is_configured {

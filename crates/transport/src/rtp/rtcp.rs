@@ -227,7 +227,10 @@ mod tests {
         // A camera without a clock counts from 1970 on, or from its start.
         assert_eq!(utc_of(NTP_BEFORE_UNIX_S << 32), Some(Utc::from_nanos(0)));
         // 2036 and on.
-        assert_eq!(utc_of(1 << 32).map(|utc| utc.as_nanos() / NANOS), Some(4_294_967_297 - NTP_BEFORE_UNIX_S));
+        assert_eq!(
+            utc_of(1 << 32).map(|utc| utc.as_nanos() / NANOS),
+            Some(4_294_967_297 - NTP_BEFORE_UNIX_S)
+        );
     }
 
     #[test]

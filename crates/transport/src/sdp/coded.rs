@@ -181,7 +181,8 @@ impl CodedDescription {
         let mut description = CodedDescription::default();
         let mut section: Option<Section> = None;
         let mut address = None;
-        for (number, line) in text.split(['\r', '\n']).map(str::trim).filter(|line| !line.is_empty()).enumerate()
+        for (number, line) in
+            text.split(['\r', '\n']).map(str::trim).filter(|line| !line.is_empty()).enumerate()
         {
             if number >= MAX_LINES {
                 return Err(SdpError::Lines(format!("it has more than {MAX_LINES} lines")));

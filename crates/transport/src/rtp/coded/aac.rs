@@ -183,8 +183,7 @@ impl AacAssembler {
         data: &[u8],
         out: &mut Collected,
     ) -> Option<()> {
-        let known =
-            self.fragments.take_if(|known| known.timestamp == piece.timestamp && known.bytes == size);
+        let known = self.fragments.take_if(|known| known.timestamp == piece.timestamp && known.bytes == size);
         let has_begun = self.fragments.take().is_some();
         if has_begun {
             // Another unit begins where this one should go on.

@@ -64,7 +64,11 @@ mod tests {
     fn run(depth: Option<usize>, times: &[u64]) -> Vec<(u64, u64)> {
         let mut order = DecodeOrder::default();
         order.set_depth(depth);
-        times.iter().map(|time| order.push(1_000_000 + time)).map(|(p, d)| (p - 900_000, d - 900_000)).collect()
+        times
+            .iter()
+            .map(|time| order.push(1_000_000 + time))
+            .map(|(p, d)| (p - 900_000, d - 900_000))
+            .collect()
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What a track's description says of its packets.
 
+use super::Assembler;
 use super::aac::{AacAssembler, Frames, Layout};
 use super::latm::LatmAssembler;
 use super::nal::NalAssembler;
 use super::parameter_sets::{ParameterSets, without_start_codes};
 use super::sound::{MpegAudioAssembler, OpusAssembler, PcmAssembler};
-use super::Assembler;
 use crate::rtp::pcm;
 use crate::sdp::Encoding;
 use base64::Engine;
@@ -228,10 +228,12 @@ fn aac(encoding: &Encoding) -> Result<Kind, FormatError> {
     let config = encoding.parameter("config").filter(|text| !text.is_empty());
     let config = match config {
         Some(text) => {
-            let wanted = "it is an AudioSpecificConfig of AAC with 1,024 samples a frame, in hexadecimal digits";
+            let wanted =
+                "it is an AudioSpecificConfig of AAC with 1,024 samples a frame, in hexadecimal digits";
             let bytes = hexadecimal(text).ok_or_else(|| refuse(encoding, "config", wanted))?;
             let mut bits = BitReader::new(&bytes);
-            AudioSpecificConfig::parse(&mut bits, Some(0)).ok_or_else(|| refuse(encoding, "config", wanted))?
+            AudioSpecificConfig::parse(&mut bits, Some(0))
+                .ok_or_else(|| refuse(encoding, "config", wanted))?
         }
         // Some cameras say clock and channels alone.
         None => AudioSpecificConfig {
@@ -259,7 +261,8 @@ fn latm(encoding: &Encoding) -> Result<Kind, FormatError> {
     let known = config.as_deref().and_then(|config| reader.configure(config));
     let (_, channels) = reader.frame_format().unwrap_or((0, encoding.channels.clamp(1, 7)));
     if is_beside && known.is_none() {
-        let wanted = "with cpresent=0 it is a StreamMuxConfig of one program and layer, in hexadecimal digits";
+        let wanted =
+            "with cpresent=0 it is a StreamMuxConfig of one program and layer, in hexadecimal digits";
         return Err(refuse(encoding, "config", wanted));
     }
     let config = config.filter(|_| is_beside);

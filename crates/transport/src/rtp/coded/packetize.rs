@@ -206,7 +206,12 @@ impl Packetizer {
             while !rest.is_empty() {
                 let free = room.saturating_sub(payload.len());
                 if free < 8 {
-                    self.send_obus(&mut payload, (is_first && has_sequence, continues, false), timestamp, out);
+                    self.send_obus(
+                        &mut payload,
+                        (is_first && has_sequence, continues, false),
+                        timestamp,
+                        out,
+                    );
                     (is_first, continues) = (false, false);
                     continue;
                 }

@@ -69,7 +69,10 @@ fn a_key_frame_without_parameter_sets_gets_those_of_the_description() {
     run.push(0, true, &IDR);
     run.push(3000, true, &SLICE);
     let units = run.units();
-    assert_eq!(units[0].1, [&[0, 0, 0, 1, 0x67, 0x42, 0, 0, 0, 1, 0x68, 0xce, 0, 0, 0, 1][..], &IDR].concat());
+    assert_eq!(
+        units[0].1,
+        [&[0, 0, 0, 1, 0x67, 0x42, 0, 0, 0, 1, 0x68, 0xce, 0, 0, 0, 1][..], &IDR].concat()
+    );
     assert_eq!(units[1], (3000, [&[0, 0, 0, 1][..], &SLICE].concat()));
     // One that has them keeps its own, which then are put in front of the next one, behind its delimiter.
     run.push(6000, false, &[24, 0, 2, 0x67, 0x43, 0, 2, 0x68, 0xcf]);
@@ -239,10 +242,10 @@ fn h265_is_joined_and_completed() {
     let units = run.units();
     let idr =
         [0, 0, 0, 1, 0x40, 1, 0, 0, 0, 1, 0x42, 1, 0, 0, 0, 1, 0x44, 1, 0, 0, 0, 1, 0x26, 1, 0xaf, 1, 2];
-    assert_eq!(units, [
-        (0, idr.to_vec()),
-        (3000, vec![0, 0, 0, 1, 2, 1, 0x80, 5, 0, 0, 0, 1, 2, 1, 0x00, 6])
-    ]);
+    assert_eq!(
+        units,
+        [(0, idr.to_vec()), (3000, vec![0, 0, 0, 1, 2, 1, 0x80, 5, 0, 0, 0, 1, 2, 1, 0x00, 6])]
+    );
 }
 
 const AAC: &str = "mode=AAC-hbr;sizelength=13;indexlength=3;indexdeltalength=3;config=1190";

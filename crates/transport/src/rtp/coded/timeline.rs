@@ -235,7 +235,11 @@ mod tests {
         let mut timeline = Timeline::new(&[90_000]);
         let first = timeline.place(0, unit(0), Time::ZERO).unwrap();
         assert_eq!(first.captured, None);
-        timeline.handle_report(0, &report(0, rtcp::ntp_of(NOW)), Utc::from_nanos(NOW.as_nanos() + 50_000_000));
+        timeline.handle_report(
+            0,
+            &report(0, rtcp::ntp_of(NOW)),
+            Utc::from_nanos(NOW.as_nanos() + 50_000_000),
+        );
         let placed = timeline.place(0, unit(4500), Time::from_millis(50)).unwrap();
         let captured = placed.captured.unwrap().as_nanos();
         assert!(captured.abs_diff(NOW.as_nanos() + 50_000_000) < 10, "{captured}");
