@@ -3,7 +3,6 @@
 
 use crate::failure;
 use anyhow::Result;
-use glassline_delivery::http1::Version;
 use glassline_relay::Access;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -115,11 +114,10 @@ fn write_all(file: File, lines: &Receiver<String>, left_out: &AtomicU64) {
 /// `address - - [time] "request" status bytes "referer" "user agent" seconds`; for an object also its source and the
 /// seconds until its first byte. The referer is left out, because it may contain the token of a signed address.
 fn line(access: &Access, now: SystemTime) -> String {
-    let Access { peer, method, path, version, status, bytes, took, user_agent, object } = access;
-    let version = if *version == Version::Http11 { "HTTP/1.1" } else { "HTTP/1.0" };
-    let mut line = format!("{peer} - - [{}] \"{} ", time(now), method.name());
+    let Access { peer, verb, path, protocol, status, bytes, took, user_agent, object } = access;
+    let mut line = format!("{peer} - - [{}] \"{verb} ", time(now));
     escape(path, &mut line);
-    let _ = write!(line, " {version}\" {status} {bytes} \"-\" \"");
+    let _ = write!(line, " {protocol}\" {status} {bytes} \"-\" \"");
     escape(user_agent.as_deref().unwrap_or("-"), &mut line);
     let _ = write!(line, "\" {:.3}", took.as_secs_f64());
     if let Some((source, wait)) = object {
@@ -156,15 +154,14 @@ fn escape(text: &str, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_delivery::http1::Method;
     use std::time::Duration;
 
     fn access(path: &str, user_agent: &str) -> Access {
         Access {
             peer: "2001:db8::7".parse().unwrap(),
-            method: Method::Get,
+            verb: "GET",
             path: path.into(),
-            version: Version::Http11,
+            protocol: "HTTP/1.1".into(),
             status: 200,
             bytes: 12_345,
             took: Duration::from_millis(90_061),

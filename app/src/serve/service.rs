@@ -59,7 +59,7 @@ impl Service {
         let service = Service { config, site, relay, encoders, watch, webhooks, links: Arc::default() };
         service.site.set_addresses(service.relay.addresses());
         service.warn_of_flow_labels();
-        service.relay.hub().set_companion(Arc::clone(&service.links) as _);
+        service.relay.hub().set_companions(vec![Arc::clone(&service.links) as _]);
         service.start_links();
         service.start_encoders();
         Ok(service)
@@ -98,7 +98,7 @@ impl Service {
         let service = Service { config, site, relay, encoders, watch, webhooks, links: Arc::default() };
         service.site.set_addresses(service.relay.addresses());
         service.warn_of_flow_labels();
-        service.relay.hub().set_companion(Arc::clone(&service.links) as _);
+        service.relay.hub().set_companions(vec![Arc::clone(&service.links) as _]);
         service.start_links();
         service.start_encoders();
         Ok(service)

@@ -3,6 +3,7 @@
 //! ```text
 //! pull   ─ a thread that fetches streams from where they are (HTTP, UDP, RTP) ─► Streams::publish
 //! output ─ a thread that sends streams in datagrams (UDP, RTP) ◄─ StreamReader
+//! entrance ─ how a door lets publishers and viewers in: rules, limits, the publisher slot, the place of a viewer
 //! webhook ─ threads that tell receivers of events, by POST
 //! wire   ─ a socket with or without TLS, as a connection reads and writes it; `outgoing` waits for room in it
 //! tls_ends ─ TLS of connections that the next process serves
@@ -13,6 +14,7 @@
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
+pub mod entrance;
 mod log_throttle;
 pub mod outgoing;
 pub mod output;

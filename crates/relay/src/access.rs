@@ -13,12 +13,12 @@ use std::time::Duration;
 pub struct Access {
     /// The client's address.
     pub peer: IpAddr,
-    /// What was asked.
-    pub method: Method,
+    /// What was asked: a method of HTTP; `PUBLISH` or `WATCH` at other doors.
+    pub verb: &'static str,
     /// The path, without the query: that may hold keys and tokens.
     pub path: String,
-    /// Protocol version.
-    pub version: Version,
+    /// The protocol, with its version where that is HTTP's.
+    pub protocol: String,
     /// What was answered; 499 where the peer was gone before there was an answer.
     pub status: u16,
     /// Bytes of the body: what a viewer was sent, or a publisher has sent.
@@ -66,7 +66,9 @@ impl OpenRequest {
 
     pub(super) fn over(self, peer: IpAddr, status: u16, bytes: u64, now: Time) -> Access {
         let OpenRequest { method, path, version, user_agent, since, object } = self;
-        Access { peer, method, path, version, status, bytes, took: now.since(since), user_agent, object }
+        let protocol = if version == Version::Http11 { "HTTP/1.1" } else { "HTTP/1.0" };
+        let (verb, protocol, took) = (method.name(), protocol.to_owned(), now.since(since));
+        Access { peer, verb, path, protocol, status, bytes, took, user_agent, object }
     }
 }
 

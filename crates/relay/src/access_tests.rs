@@ -19,9 +19,9 @@ fn an_exchange_is_told_without_what_may_be_a_secret() {
     let told = open(WIRE).over(PEER, 200, 0, Time::from_millis(1250));
     let expected = Access {
         peer: PEER,
-        method: Method::Head,
+        verb: "HEAD",
         path: "/live/a/seg1.m4s".to_owned(),
-        version: Version::Http11,
+        protocol: "HTTP/1.1".to_owned(),
         status: 200,
         bytes: 0,
         took: Duration::from_millis(250),
@@ -49,6 +49,6 @@ fn an_open_request_goes_over_to_the_next_process_but_for_its_object() {
     let bytes = rmp_serde::to_vec_named(&left).unwrap();
     let there: OpenRequest = rmp_serde::from_slice(&bytes).unwrap();
     let told = there.over(PEER, GONE, 5, Time::from_millis(3000));
-    assert_eq!((told.object, told.version, told.user_agent), (None, Version::Http10, None));
+    assert_eq!((told.object, told.protocol.as_str(), told.user_agent), (None, "HTTP/1.0", None));
     assert_eq!((told.took, told.status), (Duration::from_secs(2), 499));
 }

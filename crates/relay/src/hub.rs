@@ -54,7 +54,7 @@ pub struct Hub {
     pub(super) certificates: Arc<Certificates>,
     pub(super) marker: Marker,
     /// Ways in and out that run beside it.
-    companion: OnceLock<Arc<dyn Companion>>,
+    companions: OnceLock<Vec<Arc<dyn Companion>>>,
     pub(super) presentations: PresentationStores,
     pub(super) demands: Demands,
     pub(super) ingests: Ingests,
@@ -123,7 +123,7 @@ impl Hub {
             presence: Presence::default(),
             certificates: Arc::new(Certificates::new().map_err(io::Error::other)?),
             marker: Marker::default(),
-            companion: OnceLock::new(),
+            companions: OnceLock::new(),
             presentations: PresentationStores::default(),
             demands: Demands::default(),
             ingests: Ingests::default(),
@@ -183,8 +183,7 @@ impl Hub {
         let (now, streams) = (self.clock.now(), self.streams.all());
         let mut list = streams.iter().map(|live| live.status(now)).collect();
         self.pulls().complete(&mut list, now);
-        let companion = self.companion.get();
-        for (name, source) in companion.map(|companion| companion.sources()).unwrap_or_default() {
+        for (name, source) in self.companions().iter().flat_map(|companion| companion.sources()) {
             match list.binary_search_by(|stream: &StreamStatus| stream.name.cmp(&name)) {
                 Ok(at) => list[at].source = Some(source),
                 Err(at) => list.insert(at, StreamStatus::absent(&name, Mux::MpegTs, Some(source))),
@@ -193,9 +192,7 @@ impl Hub {
         let outputs = self.outputs();
         for stream in &mut list {
             outputs.complete(stream);
-            stream
-                .outputs
-                .extend(companion.into_iter().flat_map(|companion| companion.outputs(&stream.name)));
+            self.complete(stream);
             self.presentations.complete(stream);
         }
         list
@@ -204,17 +201,28 @@ impl Hub {
     /// One stream.
     pub fn stream(&self, name: &StreamName) -> Option<StreamStatus> {
         let now = self.clock.now();
-        let companion = self.companion.get();
-        let of_companion = || companion.and_then(|companion| companion.sources().remove(name));
+        let of_companion = || self.companions().iter().find_map(|companion| companion.sources().remove(name));
         let source = self.pulls().status(name, now).or_else(of_companion);
         let mut status = match self.streams.find(name) {
             Some(live) => StreamStatus { source, ..live.status(now) },
             None => StreamStatus::absent(name, self.pulls().mux(name), Some(source?)),
         };
         self.outputs().complete(&mut status);
-        status.outputs.extend(companion.into_iter().flat_map(|companion| companion.outputs(name)));
+        self.complete(&mut status);
         self.presentations.complete(&mut status);
         Some(status)
+    }
+
+    fn companions(&self) -> &[Arc<dyn Companion>] {
+        self.companions.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds what the companions know of a stream.
+    fn complete(&self, status: &mut StreamStatus) {
+        for companion in self.companions() {
+            status.outputs.extend(companion.outputs(&status.name));
+            status.peers.extend(companion.peers(&status.name));
+        }
     }
 
     /// The viewers of `stream`, or of all streams, as their workers last saw them: each is looked at some times a
@@ -396,8 +404,8 @@ impl Hub {
     }
 
     /// Has the status of streams complemented by the figures of what runs beside the relay. Counts once.
-    pub fn set_companion(&self, companion: Arc<dyn Companion>) {
-        let _ = self.companion.set(companion);
+    pub fn set_companions(&self, companions: Vec<Arc<dyn Companion>>) {
+        let _ = self.companions.set(companions);
     }
 
     /// The streams themselves, for all that publishes or reads one.

@@ -3,8 +3,8 @@ use crate::pull::Pull;
 use crate::test_streams::{hub, name};
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Pacing;
-use glassline_streams::SlotRequest;
 use glassline_streams::status::SourceState;
+use glassline_streams::{Origin, SlotRequest};
 
 fn pull(stream: &str) -> Pull {
     let source = Source::parse("http://127.0.0.1:9/a.ts").expect("a source");
@@ -97,8 +97,13 @@ fn a_stream_is_packaged_from_its_beginning_where_the_settings_say_so() {
         let hub = hub(settings, 1).into_shared();
         let _publisher = hub.publish(&name("a")).expect("the name is free");
         assert_eq!(hub.presentations.find(&name("a")).is_some(), !on_demand);
-        let claimant =
-            SlotRequest { name: &name("b"), mux: Mux::Ogg, connection: None, take_over: false, piece: None };
+        let claimant = SlotRequest {
+            name: &name("b"),
+            mux: Mux::Ogg,
+            origin: Origin::Inside,
+            take_over: false,
+            piece: None,
+        };
         hub.streams.acquire(claimant).expect("the name is free");
         assert!(hub.presentations.find(&name("b")).is_none(), "a stream of this kind is not packaged");
     }

@@ -16,7 +16,7 @@ use glassline_media::Time;
 use glassline_streams::counters::Counter;
 use glassline_streams::presence::Purpose;
 use glassline_streams::{AcquireError, PushError};
-use glassline_streams::{Acquired, SlotRequest};
+use glassline_streams::{Acquired, Origin, SlotRequest};
 use glassline_streams::{ConnectionId, Live};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -176,8 +176,13 @@ impl Ingests {
             return Err(AcquireError::Taken { name: name.clone() }.into());
         }
         enter()?;
-        let slot_request =
-            SlotRequest { name, mux: Mux::MpegTs, connection: Some(connection), take_over, piece: None };
+        let slot_request = SlotRequest {
+            name,
+            mux: Mux::MpegTs,
+            origin: Origin::Connection(connection),
+            take_over,
+            piece: None,
+        };
         let Acquired { live, session, .. } = match hub.streams.acquire(slot_request) {
             Ok(acquired) => acquired,
             Err(error) => {
@@ -487,7 +492,7 @@ impl IngestSession {
         let slot_request = SlotRequest {
             name: &name,
             mux: Mux::MpegTs,
-            connection: Some(connection),
+            origin: Origin::Connection(connection),
             take_over,
             piece: None,
         };

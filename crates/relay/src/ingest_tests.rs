@@ -146,7 +146,7 @@ fn what_enter_refuses_takes_no_name() {
     let _other = hub.streams.acquire(SlotRequest {
         name: &name("b"),
         mux: Mux::MpegTs,
-        connection: None,
+        origin: Origin::Inside,
         take_over: false,
         piece: None,
     });

@@ -26,6 +26,7 @@ mod counters;
 mod demand;
 mod descriptors;
 mod entitled;
+mod entrance;
 mod fan_out;
 mod first_bytes;
 #[doc(hidden)]

@@ -33,7 +33,7 @@ mod threads;
 pub use live::{Acquisition, ConnectionId, Flushed, Live, LiveState, PushError, THREADS_BESIDE};
 pub use local_registry::LocalRegistry;
 pub use publish::Publisher;
-pub use registry::{AcquireError, Acquired, FreeNames, Owner, Plan, SlotRequest};
+pub use registry::{AcquireError, Acquired, FreeNames, Origin, Owner, Plan, SlotRequest};
 pub use stream_reader::{Entering, Next, Place, ReaderState, StreamReader};
 pub use streams::{Observer, Streams};
 pub use subscription::{Read, Subscription, Unit, Units};

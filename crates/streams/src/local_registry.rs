@@ -1,7 +1,7 @@
 //! The registry of the streams of one process.
 
 use crate::live::{Acquisition, Live};
-use crate::registry::{AcquireError, Granted, Owner, Plan, Registry, SlotRequest};
+use crate::registry::{AcquireError, Granted, Origin, Owner, Plan, Registry, SlotRequest};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
 use glassline_media::Time;
@@ -86,8 +86,8 @@ impl Registry for LocalRegistry {
         now: Time,
         displaced: &mut Vec<Arc<Live>>,
     ) -> Result<Granted, AcquireError> {
-        let SlotRequest { name, mux, connection, take_over, piece } = slot_request;
-        match self.owner(name).filter(|_| connection.is_some()) {
+        let SlotRequest { name, mux, origin, take_over, piece } = slot_request;
+        match self.owner(name).filter(|_| origin != Origin::Inside) {
             Some(Owner::Source) => return Err(AcquireError::Pulled { name: name.clone() }),
             Some(Owner::Encoder) => return Err(AcquireError::Inside { name: name.clone() }),
             None => {}
@@ -108,7 +108,7 @@ impl Registry for LocalRegistry {
             }
             None => self.begin(&mut lives, name, mux, now),
         };
-        match live.acquire(connection, take_over, piece, now) {
+        match live.acquire(origin.connection(), take_over, piece, now) {
             Acquisition::Taken => Err(AcquireError::Taken { name: name.clone() }),
             Acquisition::Granted { session, evicted, continued } => {
                 let left = other.as_ref().and_then(|other| other.end_replaced());
@@ -229,7 +229,7 @@ mod tests {
             let mut slot_request = SlotRequest {
                 name: &name,
                 mux: Mux::MpegTs,
-                connection: Some(CONNECTION),
+                origin: Origin::Connection(CONNECTION),
                 take_over: false,
                 piece: None,
             };
@@ -276,7 +276,9 @@ mod tests {
     fn reserved_names_are_for_this_process_alone() {
         let mut house = House::with(Names { of_encoders: vec![name("a")], limit: 8 });
         assert_eq!(house.acquire("a", |_| {}, 0).unwrap_err(), AcquireError::Inside { name: name("a") });
-        house.acquire("a", |slot_request| slot_request.connection = None, 0).expect("a publisher inside");
+        house
+            .acquire("a", |slot_request| slot_request.origin = Origin::Inside, 0)
+            .expect("a publisher inside");
     }
 
     #[test]

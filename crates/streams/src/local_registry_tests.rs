@@ -41,7 +41,7 @@ fn names(lives: &[Arc<Live>]) -> Vec<String> {
 }
 
 fn request(name: &StreamName) -> SlotRequest<'_> {
-    SlotRequest { name, mux: Mux::MpegTs, connection: None, take_over: false, piece: None }
+    SlotRequest { name, mux: Mux::MpegTs, origin: Origin::Inside, take_over: false, piece: None }
 }
 
 /// Acquires `stream` from inside the process where nothing has to end for it.
@@ -56,10 +56,12 @@ fn acquire(registry: &LocalRegistry, stream: &str, at_ms: u64) -> Result<Granted
 fn a_pulled_name_is_for_its_source_alone() {
     let registry = registry(8);
     let pulled = name("source1");
-    let connection = Some(crate::ConnectionId { worker: 0, token: 1 });
-    let from_outside = SlotRequest { connection, take_over: true, ..request(&pulled) };
-    let refused = registry.acquire(from_outside, Time::ZERO, &mut Vec::new()).unwrap_err();
-    assert_eq!(refused, AcquireError::Pulled { name: pulled.clone() });
+    let connection = crate::ConnectionId { worker: 0, token: 1 };
+    for origin in [Origin::Connection(connection), Origin::Door] {
+        let from_outside = SlotRequest { origin, take_over: true, ..request(&pulled) };
+        let refused = registry.acquire(from_outside, Time::ZERO, &mut Vec::new()).unwrap_err();
+        assert_eq!(refused, AcquireError::Pulled { name: pulled.clone() }, "{origin:?}");
+    }
     assert!(registry.all().is_empty(), "a refusal begins no stream");
     assert_eq!(acquire(&registry, "source1", 0).expect("the source").session, 1);
     assert_eq!((registry.owner(&pulled), registry.owner(&name("free"))), (Some(Owner::Source), None));

@@ -1,7 +1,7 @@
 //! Publishing from inside the process.
 
 use crate::live::{Live, PushError};
-use crate::registry::{AcquireError, Acquired, SlotRequest};
+use crate::registry::{AcquireError, Acquired, Origin, SlotRequest};
 use crate::streams::Streams;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Block, Mux};
@@ -28,7 +28,7 @@ impl Streams {
     /// # Errors
     /// Why the caller does not get the name.
     pub fn publish(self: &Arc<Self>, name: &StreamName, mux: Mux) -> Result<Publisher, AcquireError> {
-        let slot_request = SlotRequest { name, mux, connection: None, take_over: false, piece: None };
+        let slot_request = SlotRequest { name, mux, origin: Origin::Inside, take_over: false, piece: None };
         let Acquired { live, session, .. } = self.acquire(slot_request)?;
         Ok(Publisher::new(Arc::clone(self), live, session))
     }

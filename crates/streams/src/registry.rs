@@ -152,6 +152,26 @@ impl Plan for FreeNames {
     }
 }
 
+/// Where a publisher comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A part of this process: a source or a built-in encoder, which may have names that the configuration keeps for those.
+    Inside,
+    /// A connection of a worker, which is told where another publisher takes its place.
+    Connection(ConnectionId),
+    /// A peer at another door, which finds out by its next bytes that another publisher has taken its place.
+    Door,
+}
+
+impl Origin {
+    pub(crate) fn connection(self) -> Option<ConnectionId> {
+        match self {
+            Origin::Connection(connection) => Some(connection),
+            Origin::Inside | Origin::Door => None,
+        }
+    }
+}
+
 /// A request for a publisher slot.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotRequest<'a> {
@@ -159,8 +179,8 @@ pub struct SlotRequest<'a> {
     pub name: &'a StreamName,
     /// What it will send.
     pub mux: Mux,
-    /// Its connection; `None` inside this process, where sources and built-in encoders publish.
-    pub connection: Option<ConnectionId>,
+    /// Where it comes from.
+    pub origin: Origin,
     /// Whether it asks to replace the publisher that has the slot, and a stream of another mux.
     pub take_over: bool,
     /// What it brings may be the next piece of its stream.

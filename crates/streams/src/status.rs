@@ -9,6 +9,7 @@ use glassline_media::container::tracks::Track;
 use glassline_media::container::ts::ElementaryStream;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Viewers of this many are counted in each state of [`Why::ALL`].
@@ -101,6 +102,44 @@ pub struct OutputStatus {
     pub moved_forward: u64,
 }
 
+/// What a peer at a door of another protocol does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PeerRole {
+    /// It sends the stream.
+    Publish,
+    /// It gets the stream.
+    Watch,
+}
+
+/// A peer at a door of another protocol than HTTP: a publisher or a viewer of one stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PeerStatus {
+    /// What it does.
+    pub role: PeerRole,
+    /// Its protocol, as in an address: `srt`, `rtmp`, `rtsp`.
+    pub protocol: &'static str,
+    /// Its address.
+    pub address: SocketAddr,
+    /// Since it was let in, in seconds.
+    pub seconds: f64,
+    /// Bytes of the stream that it has sent or was sent.
+    pub bytes: u64,
+    /// Further figures of its protocol, each by a name that ends with its unit.
+    pub figures: Vec<PeerFigure>,
+}
+
+/// A figure of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PeerFigure {
+    /// What it is, as in `rtt_ms`.
+    pub name: &'static str,
+    /// The same in words for people, as in `Round trip`.
+    pub words: &'static str,
+    /// The figure.
+    pub value: f64,
+}
+
 /// Ways in and out of streams that run beside the server that has them: it asks for their figures, and knows nothing else of them.
 pub trait Companion: Send + Sync {
     /// The sources, by the streams that they are sources of.
@@ -108,6 +147,11 @@ pub trait Companion: Send + Sync {
 
     /// The outputs of the stream `name`.
     fn outputs(&self, name: &StreamName) -> Vec<OutputStatus>;
+
+    /// The peers at doors that publish or watch the stream `name`.
+    fn peers(&self, _name: &StreamName) -> Vec<PeerStatus> {
+        Vec::new()
+    }
 }
 
 /// One stream.
@@ -181,6 +225,8 @@ pub struct StreamStatus {
     pub source: Option<SourceStatus>,
     /// Where it is sent to.
     pub outputs: Vec<OutputStatus>,
+    /// Its publisher and viewers at doors of other protocols than HTTP.
+    pub peers: Vec<PeerStatus>,
 }
 
 impl StreamStatus {
@@ -221,6 +267,7 @@ impl StreamStatus {
             behind_ever: Behind::default(),
             source,
             outputs: Vec::new(),
+            peers: Vec::new(),
         }
     }
 }

@@ -180,6 +180,7 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::Origin;
     use crate::test_streams::{SETTINGS, name, streams};
     use crate::{FreeNames, NoThreads, Owner};
     use glassline_delivery::stream::Mux;
@@ -350,14 +351,14 @@ mod tests {
         let threads = Arc::clone(&told) as Arc<dyn Threads>;
         let streams = Streams::new(Arc::new(plan), threads, Clock::new());
         let name = name("a");
-        let connection = Some(ConnectionId { worker: 0, token: 77 });
+        let origin = Origin::Connection(ConnectionId { worker: 0, token: 77 });
         let slot_request =
-            SlotRequest { name: &name, mux: Mux::MpegTs, connection, take_over: false, piece: None };
+            SlotRequest { name: &name, mux: Mux::MpegTs, origin, take_over: false, piece: None };
         let first = streams.acquire(slot_request).unwrap();
         assert!(told.0.lock().unwrap().is_empty(), "there are no viewers yet");
         first.live.viewer_joins(0);
-        let connection = Some(ConnectionId { worker: 0, token: 78 });
-        let second = streams.acquire(SlotRequest { connection, take_over: true, ..slot_request }).unwrap();
+        let origin = Origin::Connection(ConnectionId { worker: 0, token: 78 });
+        let second = streams.acquire(SlotRequest { origin, take_over: true, ..slot_request }).unwrap();
         assert_eq!(*told.0.lock().unwrap(), ["0: news of a", "0: publisher 77 has to go"]);
         assert!(second.live.is_held_by(second.session) && !second.live.is_held_by(first.session));
     }

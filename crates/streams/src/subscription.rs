@@ -8,6 +8,7 @@
 //! A reader that is slow loses its place when the stream's backlog is over, and enters it again at a later entry point: it holds
 //! neither the publisher nor other readers up.
 
+use crate::live::Live;
 use crate::stream_reader::{Next, StreamReader};
 use crate::subscribers::Subscriber;
 use glassline_delivery::stream::Mux;
@@ -66,6 +67,16 @@ impl Subscription {
     pub(crate) fn new(reader: StreamReader, waker: Waker, clock: Clock) -> Subscription {
         let subscriber = reader.live().subscribers.add(waker);
         Subscription { reader, subscriber, clock }
+    }
+
+    /// The stream.
+    pub fn live(&self) -> &Arc<Live> {
+        self.reader.live()
+    }
+
+    /// Times that it fell behind.
+    pub fn times_moved(&self) -> u32 {
+        self.reader.times_moved()
     }
 
     /// What the stream's bytes are.

@@ -4,7 +4,7 @@
 //! ```text
 //! PUT NAME/PATH ─► Body: which header's? ─► cmaf::Reader ─► units ─► Order, a track each ─┬─► Program: NAME
 //!   any chop, requests at once                    prft ─► capture time                    └─► or NAME-720p25, NAME-360p25
-//!                                                                              merged by time ─► ts::Muxer ─► bytes
+//!                                                            assemble: merged by time ─► ts::Muxer ─► bytes
 //! ```
 //! Bytes and the time come in, packets and the next deadline go out. A chunk's units go on when its last byte has come. What
 //! waits is bounded in time and in bytes:
@@ -32,7 +32,6 @@ mod error;
 mod lane;
 mod order;
 mod path;
-mod program;
 mod streams;
 #[cfg(test)]
 mod tests;

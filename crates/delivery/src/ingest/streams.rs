@@ -7,7 +7,8 @@ use super::counters::Counters;
 use super::error::IngestError;
 use super::lane::{Lane, Shape};
 use super::order::Arrived;
-use super::program::{Program, Written};
+use crate::assemble::Written;
+use crate::assemble::program::Program;
 use glassline_media::container::ts::AudioFormat;
 use glassline_media::{Codec, Time};
 use std::collections::VecDeque;
@@ -186,7 +187,9 @@ impl Streams {
             let mut is_taken = false;
             for (number, stream) in self.streams.iter_mut().enumerate().filter(|(_, stream)| takes(stream)) {
                 let mut written = Vec::new();
-                is_taken |= stream.program.push(unit.clone(), came, jumps, counters, &mut written);
+                let is_near = stream.program.push(unit.clone(), came, jumps, &mut written);
+                counters.stray_units = counters.stray_units.saturating_add((!is_near).into());
+                is_taken |= is_near;
                 give(number, written, &mut self.outputs);
             }
             lane.strays = if is_taken { 0 } else { lane.strays.saturating_add(1) };

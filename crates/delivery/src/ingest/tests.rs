@@ -1,6 +1,7 @@
 //! Publishers of all kinds, and what comes out.
 
 use super::*;
+use crate::assemble::program;
 use crate::packager::testing::{
     PICTURE, aac, captured_h265, captured_picture, core_aac, h265, opus, other_key, picture,
 };

@@ -1,6 +1,7 @@
 //! Samples of a chunk as access units, and how long they last.
 
 use super::capture;
+use crate::assemble;
 use glassline_media::container::cmaf::{Chunk, ReadRun, ReadSample, ReadTrack};
 use glassline_media::{AccessUnit, Ticks};
 use std::time::Duration;
@@ -12,7 +13,7 @@ pub(super) const QUIET_MAX: Duration = Duration::from_secs(30);
 pub(super) fn unit_of(sample: &ReadSample, track: &ReadTrack, chunk: &Chunk) -> Option<AccessUnit> {
     let unit = track.to_unit(sample).ok()?;
     let captured = chunk.producer_time.and_then(|said| capture::time_of(sample, track, &said));
-    Some(captured.and_then(|captured| capture::with_time(&unit, captured)).unwrap_or(unit))
+    Some(captured.and_then(|captured| assemble::with_time(&unit, captured)).unwrap_or(unit))
 }
 
 /// How long a sample lasts, in ticks of 90 kHz.

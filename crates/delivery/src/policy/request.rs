@@ -25,6 +25,16 @@ pub enum Protocol {
     Http,
     /// The same over TLS.
     Https,
+    /// SRT (draft-sharabayko-srt).
+    Srt,
+    /// RTMP.
+    Rtmp,
+    /// The same over TLS.
+    Rtmps,
+    /// RTSP 1.0 (RFC 2326).
+    Rtsp,
+    /// The same over TLS.
+    Rtsps,
 }
 
 impl fmt::Display for Protocol {
@@ -32,6 +42,11 @@ impl fmt::Display for Protocol {
         f.write_str(match self {
             Protocol::Http => "http",
             Protocol::Https => "https",
+            Protocol::Srt => "srt",
+            Protocol::Rtmp => "rtmp",
+            Protocol::Rtmps => "rtmps",
+            Protocol::Rtsp => "rtsp",
+            Protocol::Rtsps => "rtsps",
         })
     }
 }

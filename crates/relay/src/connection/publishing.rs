@@ -13,7 +13,7 @@ use glassline_media::Time;
 use glassline_streams::AcquireError;
 use glassline_streams::pieces::{EndedPiece, Piece, Publisher};
 use glassline_streams::presence::Purpose;
-use glassline_streams::{Acquired, SlotRequest};
+use glassline_streams::{Acquired, Origin, SlotRequest};
 use glassline_streams::{Flushed, Live, PushError};
 use std::sync::Arc;
 
@@ -57,8 +57,13 @@ impl Connection {
         self.enter_as_publisher(context)?;
         let take_over = asks_to_take_over(request);
         let piece = self.piece(request);
-        let slot_request =
-            SlotRequest { name: &name, mux, connection: Some(self.id), take_over, piece: piece.as_ref() };
+        let slot_request = SlotRequest {
+            name: &name,
+            mux,
+            origin: Origin::Connection(self.id),
+            take_over,
+            piece: piece.as_ref(),
+        };
         let is_free = context.hub.ingests.make_way(&name, take_over, context.hub, context.now);
         let taken = AcquireError::Taken { name: name.clone() };
         let acquired = if is_free { context.hub.streams.acquire(slot_request) } else { Err(taken) };

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 /// Threads that are told of news beside the workers: that of outputs, and the packager. Their numbers follow the workers'.
 pub const THREADS_BESIDE: usize = 2;
 
-/// The threads that have an inbox: workers, outputs, packager.
+/// The threads that have an inbox: workers, outputs, packager; and the viewers at other doors, which are woken by their
+/// subscriptions.
 #[derive(Debug)]
-pub(super) struct Audiences(Box<[Audience]>);
+pub(super) struct Audiences(Box<[Audience]>, AtomicUsize);
 
 /// A thread's viewers of the stream.
 #[derive(Debug, Default)]
@@ -20,7 +21,8 @@ struct Audience {
 impl Audiences {
     /// Of a stream that has no viewers yet, for `workers` threads that can have some.
     pub(super) fn new(workers: usize) -> Audiences {
-        Audiences((0..workers + THREADS_BESIDE).map(|_| Audience::default()).collect())
+        let threads = (0..workers + THREADS_BESIDE).map(|_| Audience::default());
+        Audiences(threads.collect(), AtomicUsize::new(0))
     }
 
     /// A viewer has come to worker `worker`.
@@ -34,9 +36,20 @@ impl Audiences {
         self.0[worker].viewers.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Viewers on all workers.
+    /// A viewer has come to another door.
+    pub(super) fn join_at_door(&self) {
+        self.1.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A viewer of another door has gone.
+    pub(super) fn leave_door(&self) {
+        self.1.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Viewers on all workers and at other doors.
     pub(super) fn viewers(&self) -> usize {
-        self.0[..self.workers()].iter().map(|audience| audience.viewers.load(Ordering::Acquire)).sum()
+        let of_workers = self.0[..self.workers()].iter().map(|audience| &audience.viewers);
+        of_workers.chain([&self.1]).map(|viewers| viewers.load(Ordering::Acquire)).sum()
     }
 
     fn workers(&self) -> usize {

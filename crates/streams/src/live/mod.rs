@@ -551,7 +551,18 @@ impl Live {
         self.audiences.leave(worker);
     }
 
-    /// Viewers on all workers.
+    /// A viewer has come to another door than the workers'; it reads by a subscription.
+    pub fn viewer_joins_at_door(&self) {
+        self.audiences.join_at_door();
+        self.counters.joined.increment();
+    }
+
+    /// A viewer of another door has gone.
+    pub fn viewer_leaves_door(&self) {
+        self.audiences.leave_door();
+    }
+
+    /// Viewers on all workers and at other doors.
     pub fn viewers(&self) -> usize {
         self.audiences.viewers()
     }

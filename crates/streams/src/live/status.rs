@@ -32,6 +32,7 @@ impl Live {
         StreamStatus {
             source: None,
             outputs: Vec::new(),
+            peers: Vec::new(),
             name: self.name.clone(),
             mux: self.mux,
             live: published_since.is_some(),

@@ -1,0 +1,50 @@
+//! The rules and limits that other doors than the workers' let clients in by.
+
+use crate::access::Access;
+use crate::hub::Hub;
+use glassline_delivery::policy::{AccessRequest, Action, Full, Load, Refusal, StreamName};
+use glassline_doors::entrance::{Entrance, PublishLimits, Visit};
+use glassline_streams::Live;
+use glassline_streams::presence::Presence;
+
+impl Entrance for Hub {
+    fn check(&self, asked: &AccessRequest<'_>) -> Result<(), Refusal> {
+        self.settings().rules.check(asked, self.clock.utc())
+    }
+
+    fn check_load(&self, live: &Live, of_address: Load, in_all: Load, bps: u64) -> Result<(), Full> {
+        self.settings().rules.of(&live.name).watch.check_load(live.viewers(), of_address, in_all, bps)
+    }
+
+    fn publish_limits(&self, name: &StreamName) -> PublishLimits {
+        let settings = self.settings();
+        PublishLimits {
+            max_per_address: settings.max_publishers_per_address,
+            max_bps: settings.rules.of(name).max_publish_bps,
+            silence_timeout: settings.silence_timeout,
+        }
+    }
+
+    fn make_way(&self, name: &StreamName, take_over: bool) -> bool {
+        self.ingests.make_way(name, take_over, self, self.clock.now())
+    }
+
+    fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
+    fn log(&self, visit: Visit) {
+        let Visit { peer, name, action, protocol, status, bytes, took, program } = visit;
+        let verb = match action {
+            Action::Publish => "PUBLISH",
+            Action::Watch => "WATCH",
+        };
+        let (path, protocol) = (format!("/live/{name}"), protocol.to_string().to_uppercase());
+        let user_agent = program;
+        self.log_access(Access { peer, verb, path, protocol, status, bytes, took, user_agent, object: None });
+    }
+}
+
+#[cfg(test)]
+#[path = "entrance_tests.rs"]
+mod tests;
