@@ -182,6 +182,87 @@ fn unquote(text: &str) -> (String, &str) {
     (value, "")
 }
 
+/// What a client shows to a server.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// User and password as they are.
+    Basic(Credentials),
+    /// A digest of them.
+    Digest {
+        /// The user.
+        user: String,
+        /// What the digest was made with.
+        nonce: String,
+        /// The address that it was made with.
+        uri: String,
+        /// The digest.
+        response: String,
+        /// How it was made.
+        algorithm: Algorithm,
+        /// With protection: count and the client's nonce.
+        protection: Option<(String, String)>,
+    },
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shown(…)")
+    }
+}
+
+impl Shown {
+    /// Reads a value of `Authorization`; `None` of schemes and algorithms that are not known.
+    pub fn parse(value: &str) -> Option<Shown> {
+        let (scheme, rest) = value.trim().split_once(char::is_whitespace)?;
+        if scheme.eq_ignore_ascii_case("basic") {
+            let both = Zeroizing::new(BASE64_STANDARD.decode(rest.trim()).ok()?);
+            let (user, password) = std::str::from_utf8(&both).ok()?.split_once(':')?;
+            return Some(Shown::Basic(Credentials::new(user, password)));
+        }
+        if !scheme.eq_ignore_ascii_case("digest") {
+            return None;
+        }
+        let parameters = parameters(rest);
+        let get = |name: &str| {
+            parameters
+                .iter()
+                .find(|(known, _)| known.eq_ignore_ascii_case(name))
+                .map(|(_, value)| value.clone())
+        };
+        let algorithm = match get("algorithm").as_deref().map(str::to_ascii_uppercase).as_deref() {
+            None | Some("MD5" | "") => Algorithm::Md5,
+            Some("SHA-256") => Algorithm::Sha256,
+            Some(_) => return None,
+        };
+        let protection = get("qop").and_then(|_| get("nc").zip(get("cnonce")));
+        let (user, nonce, uri, response) = (get("username")?, get("nonce")?, get("uri")?, get("response")?);
+        Some(Shown::Digest { user, nonce, uri, response, algorithm, protection })
+    }
+
+    /// The password, where it is shown as it is.
+    pub fn password(&self) -> Option<&str> {
+        match self {
+            Shown::Basic(credentials) => Some(&credentials.password),
+            Shown::Digest { .. } => None,
+        }
+    }
+
+    /// Whether it is a digest of this user and password, made with this realm and nonce for a request of this method. Of Basic, `false`:
+    /// the caller compares its password.
+    pub fn proves(&self, user: &str, password: &str, realm: &str, nonce: &str, method: &str) -> bool {
+        let Shown::Digest { user: said, nonce: used, uri, response: shown, algorithm, protection } = self
+        else {
+            return false;
+        };
+        let secret = Zeroizing::new(format!("{user}:{realm}:{password}"));
+        let protection = protection.as_ref().map(|(count, own)| (count.as_str(), own.as_str()));
+        let expected = response(*algorithm, &secret, nonce, protection, method, uri);
+        // Digests are compared in their whole length, wherever they differ.
+        let differs = expected.bytes().zip(shown.bytes()).fold(0, |all, (one, other)| all | (one ^ other));
+        said == user && used == nonce && expected.len() == shown.len() && differs == 0
+    }
+}
+
 /// Answers challenges of one server.
 #[derive(Clone, Debug)]
 pub struct Answerer {
@@ -310,6 +391,34 @@ mod tests {
     }
 
     #[test]
+    fn what_a_client_shows_proves_its_password_and_no_other() {
+        for challenge in [
+            "Digest realm=\"glassline\", nonce=\"5a\"",
+            "Digest realm=\"glassline\", nonce=\"5a\", algorithm=SHA-256, qop=\"auth\"",
+        ] {
+            let challenge = Challenge::parse(challenge).unwrap();
+            let value = Answerer::new(Credentials::new("hall", "key"), challenge).answer(
+                "ANNOUNCE",
+                "rtsp://h/live/hall",
+                7,
+            );
+            let shown = Shown::parse(&value).unwrap();
+            let proves =
+                |user, password, nonce, method| shown.proves(user, password, "glassline", nonce, method);
+            assert!(proves("hall", "key", "5a", "ANNOUNCE"), "{value}");
+            assert!(!proves("hall", "kez", "5a", "ANNOUNCE") && !proves("stage", "key", "5a", "ANNOUNCE"));
+            assert!(!proves("hall", "key", "5b", "ANNOUNCE") && !proves("hall", "key", "5a", "PLAY"));
+            assert_eq!(shown.password(), None);
+        }
+        let basic = Shown::parse("Basic aGFsbDprZXk6MQ==").unwrap();
+        assert_eq!((basic.password(), basic.proves("hall", "key:1", "", "", "")), (Some("key:1"), false));
+        assert_eq!(format!("{basic:?}"), "Shown(…)");
+        for bad in ["Basic", "Basic !", "Digest username=a", "Bearer x"] {
+            assert_eq!(Shown::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
     fn the_safest_challenge_is_taken() {
         let values = ["Basic realm=a", "Digest realm=a,nonce=1,algorithm=SHA-256", "Digest realm=a,nonce=2"];
         let nonce = |values: &[&str]| Challenge::best(values.iter().copied()).unwrap().nonce().to_owned();
@@ -328,6 +437,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "(Digest |Basic )?(realm|nonce|qop|[=,\"\\\\ a-zé]){0,30}") {
+            let _ = Shown::parse(&text);
             if let Some(challenge) = Challenge::parse(&text) {
                 let answer = Answerer::new(Credentials::new("a", "b"), challenge).answer("PLAY", "rtsp://h/", 1);
                 prop_assert!(!answer.is_empty());

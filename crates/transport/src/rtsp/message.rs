@@ -198,6 +198,11 @@ impl Parser {
         self.held.extend_from_slice(bytes);
     }
 
+    /// Bytes that are held and were not read yet.
+    pub fn held_bytes(&self) -> usize {
+        self.held.len().saturating_sub(self.done)
+    }
+
     /// Bytes that belonged to nothing.
     pub fn skipped_bytes(&self) -> u64 {
         self.skipped_in_all

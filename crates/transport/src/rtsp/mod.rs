@@ -1,5 +1,5 @@
-//! RTSP 1.0 (RFC 2326): messages, credentials, and the session of a client that plays what a camera sends. Bytes and `now` come in;
-//! bytes, access units and deadlines go out.
+//! RTSP 1.0 (RFC 2326): messages, credentials, the session of a client that plays what a camera sends, and that of a server to which
+//! programs publish and from which they play. Bytes and `now` come in; bytes, access units and deadlines go out.
 //!
 //! ```text
 //! OPTIONS ─► DESCRIBE ─► SETUP, a track each ─► PLAY ─► packets over UDP, or between messages on the connection
@@ -10,8 +10,8 @@
 //! * [`auth`]: Basic and Digest.
 //! * [`uri`]: addresses, and what `a=control` makes of them.
 //! * [`transport`]: the header `Transport`.
-//! * [`client`]: the session.
-//! * [`receiver`]: access units of a session's tracks.
+//! * [`client`]: a client's session; [`server`]: a server's.
+//! * [`receiver`]: access units of a session's tracks; [`sender`]: packets of them, and [`offer`] what they are.
 #![cfg_attr(
     not(test),
     deny(
@@ -25,6 +25,10 @@
 pub mod auth;
 pub mod client;
 pub mod message;
+pub mod offer;
 pub mod receiver;
+pub mod sender;
+pub mod server;
+mod tracks;
 pub mod transport;
 pub mod uri;

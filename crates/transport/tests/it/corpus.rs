@@ -26,6 +26,8 @@ mod raw_video;
 mod rtp;
 #[path = "../../../../fuzz/bodies/rtp_statistics.rs"]
 mod rtp_statistics;
+#[path = "../../../../fuzz/bodies/rtsp.rs"]
+mod rtsp;
 #[path = "../../../../fuzz/bodies/sdp.rs"]
 mod sdp;
 #[path = "../../../../fuzz/bodies/trace.rs"]
@@ -79,6 +81,11 @@ fn pcm_corpus() {
 #[test]
 fn rtp_corpus() {
     corpus::run("rtp", rtp::run);
+}
+
+#[test]
+fn rtsp_corpus() {
+    corpus::run("rtsp", rtsp::run);
 }
 
 #[test]

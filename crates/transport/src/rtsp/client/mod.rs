@@ -14,10 +14,9 @@ mod habits_tests;
 mod responses;
 #[cfg(test)]
 mod tests;
-mod tracks;
 
+pub use super::tracks::PlayedTrack;
 pub use error::ClientError;
-pub use tracks::PlayedTrack;
 
 use super::auth::{Answerer, Credentials};
 use super::message::{Incoming, Parser, Request, Response, write_interleaved};

@@ -1,11 +1,11 @@
 //! What responses and requests of the server lead to.
 
-use super::tracks::{self, Way, short};
 use super::{
     Asked, Base, ClientError, ClientSession, Lower, Output, Phase, REDIRECTS_MAX, Receiver, Request,
     Response, SESSION_TIME, Step, Time, Transport, Uri, rtcp,
 };
 use crate::rtsp::auth::{Answerer, Challenge};
+use crate::rtsp::tracks::{self, Way, short};
 use crate::sdp::CodedDescription;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -142,10 +142,11 @@ impl ClientSession {
         };
         self.control = base.resolve(description.control.as_deref());
         // Parts behind a control of the whole session are parts of the base, not of the control (RFC 2326 §C.1.1).
-        match tracks::choose(&description, &base) {
-            Ok(choice) => (self.tracks, self.left_out) = (choice.tracks, choice.left_out),
-            Err(error) => return self.end(error),
+        let choice = tracks::choose(&description, &base);
+        if choice.tracks.is_empty() {
+            return self.end(ClientError::NoTrack(choice.left_out.join("; ")));
         }
+        (self.tracks, self.left_out) = (choice.tracks, choice.left_out);
         self.set_up(0, now);
     }
 

@@ -1,12 +1,11 @@
-//! Which tracks of a description are played.
+//! Which tracks of a description are taken.
 
-use super::ClientError;
+use super::uri::Base;
 use crate::rtp::coded::Format;
-use crate::rtsp::uri::Base;
 use crate::sdp::{CodedDescription, CodedTrack, Encoding};
 use std::net::IpAddr;
 
-/// A track that is played.
+/// A track that is taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlayedTrack {
     /// How its packets are read.
@@ -30,19 +29,22 @@ pub(super) struct Way {
     pub(super) source: Option<IpAddr>,
 }
 
-/// What is played: the first track of pictures and the first of sound that can be carried, pictures first.
+/// What is taken: the first track of pictures and the first of sound that can be carried, pictures first.
 pub(super) struct Choice {
     pub(super) tracks: Vec<PlayedTrack>,
     /// What is left out, and why, in sentences.
     pub(super) left_out: Vec<String>,
+    /// For each track of the description which of `tracks` it is.
+    pub(super) places: Vec<Option<usize>>,
 }
 
-pub(super) fn choose(description: &CodedDescription, base: &Base) -> Result<Choice, ClientError> {
-    let (mut video, mut audio): (Option<PlayedTrack>, Option<PlayedTrack>) = (None, None);
+/// Where `tracks` is empty, `left_out` says why.
+pub(super) fn choose(description: &CodedDescription, base: &Base) -> Choice {
+    let (mut video, mut audio): (Option<(usize, PlayedTrack)>, Option<(usize, PlayedTrack)>) = (None, None);
     let mut left_out = Vec::new();
     // ONVIF: among tracks that are received, one that is sent is the way back to the camera. Others say `sendonly` of what they send.
     let has_way_back = description.tracks.iter().any(|track| track.is_receive_only || !track.is_send_only);
-    for track in &description.tracks {
+    for (number, track) in description.tracks.iter().enumerate() {
         let place = match track.medium.to_ascii_lowercase().as_str() {
             "video" => &mut video,
             "audio" => &mut audio,
@@ -61,15 +63,20 @@ pub(super) fn choose(description: &CodedDescription, base: &Base) -> Result<Choi
             }
             Ok((format, encoding)) => {
                 let (payload_type, uri) = (encoding.payload_type, base.resolve(track.control.as_deref()));
-                *place = Some(PlayedTrack { format, payload_type, uri, way: Way::default() });
+                let played = PlayedTrack { format, payload_type, uri, way: Way::default() };
+                *place = Some((number, played));
             }
         }
     }
-    let tracks: Vec<PlayedTrack> = video.into_iter().chain(audio).collect();
-    if tracks.is_empty() {
-        return Err(ClientError::NoTrack(left_out.join("; ")));
+    let mut places = vec![None; description.tracks.len()];
+    let mut tracks = Vec::new();
+    for (number, played) in video.into_iter().chain(audio) {
+        if let Some(place) = places.get_mut(number) {
+            *place = Some(tracks.len());
+        }
+        tracks.push(played);
     }
-    Ok(Choice { tracks, left_out })
+    Choice { tracks, left_out, places }
 }
 
 fn format_of(track: &CodedTrack, has_way_back: bool) -> Result<(Format, &Encoding), String> {
