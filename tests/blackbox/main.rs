@@ -5,6 +5,7 @@ mod access;
 mod admin;
 mod bad_input;
 mod budget;
+mod camera;
 mod carried;
 mod clocks;
 mod commands;

@@ -46,7 +46,8 @@ pub(super) fn job(config: &mut Config, path: Option<&Path>) -> Job {
         },
         memory_bytes: settings.memory_budget(usize::try_from(connections).unwrap_or(usize::MAX)),
         memory_for: format!("{} streams and {connections} connections", settings.max_streams),
-        takes_datagrams: sources().any(|source| !matches!(source, StreamSource::Pulled(Source::Http(_)))),
+        takes_datagrams: sources()
+            .any(|source| !matches!(source, StreamSource::Pulled(Source::Http(_) | Source::Rtsp(_)))),
         sends_datagrams: config.stream.values().any(|stream| !stream.outputs.is_empty()),
         takes_raw_video: inputs(config).any(|(_, input)| matches!(input, Input::Rtp { .. })),
         marks: settings.rules.want_marks().then(|| tcp::may_mark().map_err(|error| error.to_string())),
@@ -126,7 +127,7 @@ fn ports(config: &Config) -> Vec<PortFound> {
             is_udp: true,
             problem: receive(*address).err().map(|error| explain(&error)),
         }),
-        StreamSource::Pulled(Source::Http(_)) => None,
+        StreamSource::Pulled(Source::Http(_) | Source::Rtsp(_)) => None,
     });
     tcp.chain(datagrams).collect()
 }

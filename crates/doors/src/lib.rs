@@ -1,7 +1,7 @@
 //! Ways in and out of the streams of a server, a module for each: each knows [streams](glassline_streams) and no other way.
 //!
 //! ```text
-//! pull   ─ a thread that fetches streams from where they are (HTTP, UDP, RTP) ─► Streams::publish
+//! pull   ─ a thread that fetches streams from where they are (HTTP, UDP, RTP, RTSP) ─► Streams::publish
 //! output ─ a thread that sends streams in datagrams (UDP, RTP) ◄─ StreamReader
 //! entrance ─ how a door lets publishers and viewers in: rules, limits, the publisher slot, the place of a viewer
 //! webhook ─ threads that tell receivers of events, by POST
@@ -19,6 +19,7 @@ mod log_throttle;
 pub mod outgoing;
 pub mod output;
 pub mod pull;
+mod rtp_ports;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
