@@ -64,6 +64,7 @@ mod pull_tls;
 mod raw_probe;
 mod record;
 mod rtp;
+mod rtsp;
 mod rules;
 mod score;
 mod send_raw;

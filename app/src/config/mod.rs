@@ -12,6 +12,7 @@ mod event;
 mod link;
 mod load;
 mod problem;
+mod rtsp;
 mod section;
 mod validate;
 mod validate_streams;
@@ -23,6 +24,7 @@ pub(crate) use error::ConfigError;
 pub(crate) use event::Event;
 pub(crate) use link::{LinkOutput, StreamOutput, StreamSource, checked_deadline};
 pub(crate) use load::{KeyRead, read_key};
+pub(crate) use rtsp::Rtsp;
 pub(crate) use section::{
     Admin, Certificate, Demo, Log, Port, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer,
 };
@@ -57,6 +59,8 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     /// Publishers: access, limits and timeouts.
     pub(crate) publish: Publish,
+    /// Publishers and viewers over RTSP: where they connect to.
+    pub(crate) rtsp: Rtsp,
     /// Viewers: access, limits and delivery.
     pub(crate) viewer: Viewer,
     /// Streams that are fetched from a source.
@@ -92,6 +96,7 @@ impl Default for Config {
             contact: None,
             workers: 0,
             publish: Publish::default(),
+            rtsp: Rtsp::default(),
             viewer: Viewer::default(),
             pull: Pull::default(),
             package: Package::default(),

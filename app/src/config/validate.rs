@@ -35,9 +35,13 @@ impl Config {
             return problem("listen", "is empty; give at least one address, as in [\"[::]:8080\"]");
         }
         let mut seen = Vec::new();
-        for (key, addresses) in
-            [("listen", &self.listen), ("tls.listen", &self.tls.listen), ("admin.listen", &self.admin.listen)]
-        {
+        for (key, addresses) in [
+            ("listen", &self.listen),
+            ("tls.listen", &self.tls.listen),
+            ("admin.listen", &self.admin.listen),
+            ("rtsp.listen", &self.rtsp.listen),
+            ("rtsp.tls_listen", &self.rtsp.tls_listen),
+        ] {
             for address in addresses {
                 // With port 0 each listener gets a different port.
                 if seen.contains(&address) && address.port() != 0 {
@@ -53,6 +57,8 @@ impl Config {
                 return problem("tls.listen", advice);
             } else if self.admin.tls {
                 return problem("admin.tls", advice);
+            } else if !self.rtsp.tls_listen.is_empty() {
+                return problem("rtsp.tls_listen", advice);
             }
         }
         let seconds = Duration::from_secs;

@@ -98,6 +98,8 @@ fn ports(config: &Config) -> Vec<PortFound> {
         ("listen", &config.listen),
         ("tls.listen", &config.tls.listen),
         ("admin.listen", &config.admin.listen),
+        ("rtsp.listen", &config.rtsp.listen),
+        ("rtsp.tls_listen", &config.rtsp.tls_listen),
     ];
     let explain = |error: &io::Error| match error.kind() {
         ErrorKind::AddrInUse => Problem::Taken,

@@ -7,7 +7,9 @@ use glassline_delivery::policy::StreamName;
 use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::{Kind, Track};
 use glassline_relay::Hub;
-use glassline_streams::status::{OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
+use glassline_streams::status::{
+    Door, OutputStatus, PeerStatus, RtpCounts, SourceState, SourceStatus, StreamStatus,
+};
 use glassline_studio::encode::EncoderStatus;
 use glassline_watch::Alarms;
 use serde::Serialize;
@@ -47,6 +49,8 @@ struct Server<'a> {
     uptime_s: f64,
     contact: Option<&'a str>,
     now_utc_us: u64,
+    /// Where publishers and viewers connect to by other protocols than HTTP.
+    doors: Vec<Door>,
 }
 
 /// `GET /api/streams/NAME`.
@@ -88,6 +92,8 @@ pub(super) struct Stream {
     publishers: u64,
     source: Option<Source>,
     outputs: Vec<OutputReport>,
+    /// Publisher and viewers at doors of other protocols than HTTP.
+    peers: Vec<PeerStatus>,
     /// What tells the stream's thumbnail from earlier ones; `None` where there is none, or the caller may not see it.
     thumbnail: Option<String>,
 }
@@ -184,6 +190,7 @@ pub(super) fn streams<'a>(
         uptime_s: hub.totals().uptime.as_secs_f64(),
         contact,
         now_utc_us: hub.clock().utc().as_micros(),
+        doors: hub.doors(),
     };
     let groups = Groups::of(&all);
     let operators = to_operators.then_some(hub);
@@ -232,7 +239,7 @@ pub(super) fn ladder_named(
     Some(Ladder { group: name.to_string(), renditions: groups.renditions(&version.name) })
 }
 
-/// The entry of a stream. Its source, its outputs and its viewers' token are only for operators, for whom `operators`
+/// The entry of a stream. Its source, its outputs, its peers and its viewers' token are only for operators, for whom `operators`
 /// is the hub.
 fn stream(
     status: &StreamStatus,
@@ -274,6 +281,7 @@ fn stream(
         publishers: status.sessions,
         source: status.source.as_ref().filter(|_| to_operators).map(source),
         outputs: status.outputs.iter().filter(|_| to_operators).map(output).collect(),
+        peers: status.peers.iter().filter(|_| to_operators).cloned().collect(),
         thumbnail: pictures.and_then(|pictures| pictures.picture_id(status.name.as_str())),
     }
 }

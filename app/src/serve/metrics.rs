@@ -6,7 +6,7 @@ use glassline_io::containment::{self, Border};
 use glassline_media::stamps::{STAGE_EDGES_MICROS, StageCount};
 use glassline_relay::webhook::ReceiverStatus;
 use glassline_relay::{Hub, IngestCounts};
-use glassline_streams::status::{OutputStatus, SourceState, SourceStatus, StreamStatus};
+use glassline_streams::status::{OutputStatus, ServiceCount, SourceState, SourceStatus, StreamStatus};
 use glassline_studio::encode::EncoderStatus;
 use glassline_watch::{Alarms, Counts, Figure};
 use std::fmt::{Display, Write};
@@ -308,6 +308,9 @@ pub(super) fn exposition(
     );
     panics(&mut text);
     ingest(&mut text, &totals.ingest);
+    for ServiceCount { name, is_gauge, help, value } in hub.companion_counts() {
+        text.total(name, if is_gauge { "gauge" } else { "counter" }, help, value);
+    }
     text.total("marks_in_use", "gauge", "Current viewers with a mark of their own.", totals.marks_in_use);
     text.total(
         "marks_exhausted_total",

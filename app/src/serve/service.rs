@@ -5,7 +5,7 @@ use super::events::Events;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::webhooks::Webhooks;
-use super::{explain, identity, links, listeners, settings, where_to_look};
+use super::{explain, identity, links, listeners, rtsp, settings, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
 use crate::link::warn_of_flow_labels;
@@ -13,6 +13,8 @@ use crate::{failure, logging};
 use anyhow::{Context, Result};
 use glassline_call::contribution::Ways;
 use glassline_delivery::policy::StreamName;
+use glassline_doors::entrance::Entrance;
+use glassline_doors::rtsp::Rtsp;
 use glassline_io::handover::Channel;
 use glassline_relay::{DrainingTls, Relay, StartError};
 use glassline_studio::encode::{EncoderRequest, Supervisor};
@@ -25,6 +27,7 @@ pub(super) struct Service {
     relay: Relay,
     encoders: Arc<Supervisor>,
     links: Arc<Ways>,
+    rtsp: Arc<Rtsp>,
     watch: glassline_watch::Service,
     webhooks: Arc<Webhooks>,
 }
@@ -56,12 +59,10 @@ impl Service {
         })?;
         let site = site.expect("a relay that started has asked for its site");
         let watch = watch(&relay, alarms, &webhooks, &config)?;
-        let service = Service { config, site, relay, encoders, watch, webhooks, links: Arc::default() };
-        service.site.set_addresses(service.relay.addresses());
-        service.warn_of_flow_labels();
-        service.relay.hub().set_companions(vec![Arc::clone(&service.links) as _]);
-        service.start_links();
-        service.start_encoders();
+        let rtsp = rtsp_door(&relay);
+        let service = Service { config, site, relay, encoders, watch, webhooks, rtsp, links: Arc::default() };
+        service.begin();
+        service.listen_for_rtsp()?;
         Ok(service)
     }
 
@@ -95,13 +96,29 @@ impl Service {
         HandoverState::accept(channel)?;
         let relay = waiting.start().map_err(explain)?;
         let watch = watch(&relay, alarms, &webhooks, &config)?;
-        let service = Service { config, site, relay, encoders, watch, webhooks, links: Arc::default() };
-        service.site.set_addresses(service.relay.addresses());
-        service.warn_of_flow_labels();
-        service.relay.hub().set_companions(vec![Arc::clone(&service.links) as _]);
-        service.start_links();
-        service.start_encoders();
+        let rtsp = rtsp_door(&relay);
+        let service = Service { config, site, relay, encoders, watch, webhooks, rtsp, links: Arc::default() };
+        service.begin();
+        // The streams of all others go on in any case.
+        if let Err(error) = service.listen_for_rtsp() {
+            tracing::error!("{error:#}");
+        }
         Ok(service)
+    }
+
+    /// Starts what stands around a relay that runs.
+    fn begin(&self) {
+        self.site.set_addresses(self.relay.addresses());
+        self.warn_of_flow_labels();
+        self.relay.hub().set_companions(vec![Arc::clone(&self.links) as _, Arc::clone(&self.rtsp) as _]);
+        self.start_links();
+        self.start_encoders();
+    }
+
+    /// Serves clients over RTSP where the configuration says, and nowhere else.
+    fn listen_for_rtsp(&self) -> Result<()> {
+        let opened = self.rtsp.open(&rtsp::listeners(&self.config)).map_err(rtsp::explain)?;
+        self.rtsp.arrange(opened).context("cannot start the thread of RTSP")
     }
 
     /// Passes everything, except for the TLS sessions of connections, to the new process at the other end of `channel`.
@@ -110,12 +127,16 @@ impl Service {
         self.encoders.end();
         // The next process listens at the same addresses.
         self.links.end();
+        self.rtsp.end();
         self.watch.pause();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
             self.start_links();
             self.watch.configure(self.config.watched());
             self.start_encoders();
+            if let Err(error) = self.listen_for_rtsp() {
+                tracing::error!("{error:#}");
+            }
         }
         left
     }
@@ -143,7 +164,11 @@ impl Service {
     pub(super) fn reload(&mut self, config: Config) -> Result<()> {
         let access_file = open_log(&config)?;
         let arrangement = arrangement(&config, access_file)?;
+        let opened = self.rtsp.open(&rtsp::listeners(&config)).map_err(rtsp::explain)?;
         self.relay.reload(settings(&config)).map_err(explain)?;
+        if let Err(error) = self.rtsp.arrange(opened) {
+            tracing::error!("cannot start the thread of RTSP: {error}");
+        }
         logging::configure(config.log.format, &config.log.level)?;
         self.site.rearrange(arrangement);
         self.site.set_addresses(self.relay.addresses());
@@ -182,6 +207,7 @@ impl Service {
         drop(self.watch);
         self.encoders.end();
         self.links.end();
+        self.rtsp.end();
         self.relay.shutdown();
     }
 
@@ -190,6 +216,11 @@ impl Service {
         let demo = self.config.demo.enabled.then_some(self.config.demo.name.as_str());
         where_to_look(&settings(&self.config).listen, &self.relay.addresses(), demo)
     }
+}
+
+/// A door of `relay` for clients over RTSP, which listens nowhere yet.
+fn rtsp_door(relay: &Relay) -> Arc<Rtsp> {
+    Arc::new(Rtsp::new(Arc::clone(relay.hub()) as Arc<dyn Entrance>))
 }
 
 /// Starts what watches the streams of `relay`.

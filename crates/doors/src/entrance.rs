@@ -10,9 +10,11 @@
 use crate::Server;
 use glassline_delivery::http1::access::{explain, explain_full};
 use glassline_delivery::policy::{
-    AccessRequest, Action, Caller, Credential, Full, Load, Meter, Protocol, Refusal, Route, StreamName,
+    AccessRequest, Action, Caller, Credential, Full, Load, Meter, Protocol, Refusal, Route, Secret,
+    StreamName,
 };
 use glassline_delivery::stream::Mux;
+use glassline_io::tls::{Session, TlsError};
 use glassline_media::Time;
 use glassline_streams::presence::{Presence, Purpose, subscriber};
 use glassline_streams::{
@@ -43,6 +45,15 @@ pub trait Entrance: Server {
 
     /// The counts of viewers and publishers by address.
     fn presence(&self) -> &Presence;
+
+    /// TLS with a client that has just come in, by the certificates that the server shows.
+    ///
+    /// # Errors
+    /// No session can be made. Where there is no certificate its handshake fails.
+    fn accept_tls(&self) -> Result<Session, TlsError>;
+
+    /// The key that a client has to show, for protocols in which it proves that it has it by a digest. `None`: there is none.
+    fn key(&self, name: &StreamName, action: Action) -> Option<Secret>;
 
     /// Writes the line of the access log, where there is one.
     fn log(&self, visit: Visit);

@@ -4,6 +4,7 @@
 //! pull   ─ a thread that fetches streams from where they are (HTTP, UDP, RTP, RTSP) ─► Streams::publish
 //! output ─ a thread that sends streams in datagrams (UDP, RTP) ◄─ StreamReader
 //! entrance ─ how a door lets publishers and viewers in: rules, limits, the publisher slot, the place of a viewer
+//! rtsp   ─ a thread that programs publish to and play from over RTSP ◄─► entrance
 //! webhook ─ threads that tell receivers of events, by POST
 //! wire   ─ a socket with or without TLS, as a connection reads and writes it; `outgoing` waits for room in it
 //! tls_ends ─ TLS of connections that the next process serves
@@ -20,6 +21,7 @@ pub mod outgoing;
 pub mod output;
 pub mod pull;
 mod rtp_ports;
+pub mod rtsp;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -34,7 +34,7 @@ use glassline_io::poll::{Poller, Waker};
 use glassline_media::Time;
 use glassline_streams::counters::{HandedCounts, UnknownCounts};
 use glassline_streams::presence::{Presence, Purpose};
-use glassline_streams::status::{Companion, StreamStatus};
+use glassline_streams::status::{Companion, Door, ServiceCount, StreamStatus};
 use glassline_streams::{AcquireError, Live, News, Observer, Publisher, Streams};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -215,6 +215,16 @@ impl Hub {
 
     fn companions(&self) -> &[Arc<dyn Companion>] {
         self.companions.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The figures of what runs beside the relay.
+    pub fn companion_counts(&self) -> Vec<ServiceCount> {
+        self.companions().iter().flat_map(|companion| companion.counts()).collect()
+    }
+
+    /// Where protocols other than HTTP are served.
+    pub fn doors(&self) -> Vec<Door> {
+        self.companions().iter().flat_map(|companion| companion.doors()).collect()
     }
 
     /// Adds what the companions know of a stream.

@@ -143,6 +143,28 @@ pub struct PeerFigure {
     pub value: f64,
 }
 
+/// A figure of what runs beside the server, for its metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceCount {
+    /// Its name, without the program's in front: `rtmp_connections_total`.
+    pub name: &'static str,
+    /// Whether it may become less; otherwise it counts up.
+    pub is_gauge: bool,
+    /// What it is, as a sentence.
+    pub help: &'static str,
+    /// The figure.
+    pub value: u64,
+}
+
+/// Where a protocol other than HTTP is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Door {
+    /// The protocol, as in an address: `rtmp`.
+    pub protocol: &'static str,
+    /// Its port.
+    pub port: u16,
+}
+
 /// Ways in and out of streams that run beside the server that has them: it asks for their figures, and knows nothing else of them.
 pub trait Companion: Send + Sync {
     /// The sources, by the streams that they are sources of.
@@ -153,6 +175,16 @@ pub trait Companion: Send + Sync {
 
     /// The peers at doors that publish or watch the stream `name`.
     fn peers(&self, _name: &StreamName) -> Vec<PeerStatus> {
+        Vec::new()
+    }
+
+    /// Where clients connect to; nowhere where it does not run.
+    fn doors(&self) -> Vec<Door> {
+        Vec::new()
+    }
+
+    /// Figures of all of it, for metrics; none where it does not run.
+    fn counts(&self) -> Vec<ServiceCount> {
         Vec::new()
     }
 }

@@ -54,6 +54,8 @@ struct Clock {
     anchor: Option<(u64, Ticks)>,
     report: Option<Report>,
     is_aligned: bool,
+    /// It was moved back: up to this time units are placed already.
+    placed_until: Option<Ticks>,
     /// The newest unit: its time stamp, its decoding time, and when it came.
     newest: Option<(u64, Ticks, Time)>,
 }
@@ -96,6 +98,7 @@ impl Timeline {
             anchor: None,
             report: None,
             is_aligned: false,
+            placed_until: None,
             newest: None,
         };
         Timeline { clocks: rates_hz.iter().map(clock).collect(), dropped: 0, moved: 0 }
@@ -141,13 +144,14 @@ impl Timeline {
                 && let Some((_, place)) = &mut clock.anchor
             {
                 *place = *place + Ticks(apart);
+                clock.placed_until = clock.newest.map(|(_, newest, _)| newest).filter(|_| apart < 0);
                 self.moved = self.moved.saturating_add(1);
             }
         }
     }
 
-    /// Places a unit that was whole at `now`. `None` where its track was moved back and it lies before what is placed already:
-    /// it is dropped and counted.
+    /// Places a unit that was whole at `now`, behind those of its track before it. `None` where its track was moved back and it lies
+    /// before what is placed already: it is dropped and counted.
     pub fn place(&mut self, track: usize, unit: CodedUnit, now: Time) -> Option<Placed> {
         let clock = self.clocks.get_mut(track)?;
         let mut jumps = false;
@@ -163,11 +167,16 @@ impl Timeline {
         if clock.anchor.is_none() {
             clock.anchor = Some((unit.decode_timestamp, Ticks::from_time(now)));
         }
-        let (pts, dts) = (clock.place(unit.timestamp)?, clock.place(unit.decode_timestamp)?);
-        if clock.newest.is_some_and(|(_, newest, _)| dts <= newest && !jumps) {
+        let (mut pts, mut dts) = (clock.place(unit.timestamp)?, clock.place(unit.decode_timestamp)?);
+        if jumps {
+            clock.placed_until = None;
+        } else if clock.placed_until.is_some_and(|until| dts <= until) {
             self.dropped = self.dropped.saturating_add(1);
-            // Behind a clock that was moved, the next ones are later.
             return None;
+        } else if let Some((_, newest, _)) = clock.newest.filter(|(_, newest, _)| dts <= *newest) {
+            // A sender that repeats a stamp, or counts back a little.
+            dts = newest + Ticks(1);
+            pts = pts.max(dts);
         }
         clock.newest = Some((unit.timestamp, dts, now));
         let captured = clock.report.filter(|report| report.is_believed).and_then(|report| {
@@ -260,6 +269,17 @@ mod tests {
         timeline.place(0, unit(0), Time::ZERO).unwrap();
         timeline.handle_report(0, &report(0, 0), NOW);
         assert_eq!(timeline.believes(), None, "zero is no time");
+    }
+
+    #[test]
+    fn stamps_that_do_not_grow_are_moved_on() {
+        let mut timeline = Timeline::new(&[90_000]);
+        let mut dts =
+            |stamp, at_ms| timeline.place(0, unit(stamp), Time::from_millis(at_ms)).unwrap().unit.dts.0;
+        assert_eq!(
+            [dts(9000, 100), dts(9000, 140), dts(8000, 180), dts(18_000, 200)],
+            [9000, 9001, 9002, 18_000]
+        );
     }
 
     #[test]

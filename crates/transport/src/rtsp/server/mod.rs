@@ -7,20 +7,18 @@
 //! A session lives as long as its connection. While a question is with the caller, no further request is read. Datagrams go to the
 //! address of the connection's other end alone, so that no request makes the server send to others.
 
+mod requests;
 #[cfg(test)]
 mod tests;
 
 use super::auth::Shown;
-use super::message::{Incoming, MessageError, Parser, Request, Response, write_interleaved};
-use super::offer::{self, OfferedTrack};
+use super::message::{Incoming, MessageError, Parser, Request, write_interleaved};
+use super::offer::OfferedTrack;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::tracks::{self, PlayedTrack};
-use super::transport::Transport;
-use super::uri::{Base, Uri};
+use super::tracks::PlayedTrack;
 use crate::rtp::source::Origin;
 use crate::rtp::{self, rtcp};
-use crate::sdp::CodedDescription;
 use glassline_media::{AccessUnit, Time, Utc};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -35,8 +33,6 @@ const BEGIN_TIME: Duration = Duration::from_secs(30);
 const SESSION_TIME: Duration = Duration::from_secs(60);
 /// Bytes that a client may send before its question is answered.
 const WAITING_BYTES_MAX: usize = 256 << 10;
-/// Bytes of payload in a packet: with all headers it fits in 1,500, also where some tunnel takes 40.
-const PAYLOAD_BYTES: usize = 1400;
 /// What is understood.
 const METHODS: &str =
     "OPTIONS, DESCRIBE, ANNOUNCE, SETUP, PLAY, RECORD, GET_PARAMETER, SET_PARAMETER, TEARDOWN";
@@ -374,258 +370,6 @@ impl ServerSession {
         }
         self.over.get_or_insert(Over::Ended);
     }
-
-    /// Writes a response to the request that waits, or to `request`.
-    fn reply(
-        &mut self,
-        status: u16,
-        reason: &str,
-        request: Option<&Request>,
-        more: impl FnOnce(&mut Response),
-    ) {
-        let waiting = self.request.take();
-        let request = request.or(waiting.as_ref());
-        let mut response =
-            Response::new(status, reason, request.and_then(|request| request.headers.sequence()));
-        response.headers.push("Server", "Glassline");
-        more(&mut response);
-        self.outputs.push_back(Output::Send(response.write()));
-    }
-
-    fn handle_request(&mut self, request: Request, now: Time) {
-        let session = request.headers.get("Session").and_then(|value| value.split(';').next()).map(str::trim);
-        if session.is_some_and(|session| session != self.id) {
-            return self.reply(454, "Session Not Found", Some(&request), |_| {});
-        }
-        let id = self.id.clone();
-        match (request.method.as_str(), self.state) {
-            ("OPTIONS", _) => {
-                self.reply(200, "OK", Some(&request), |response| response.headers.push("Public", METHODS));
-            }
-            ("GET_PARAMETER" | "SET_PARAMETER", _) => {
-                self.reply(200, "OK", Some(&request), |response| response.headers.push("Session", id));
-            }
-            ("DESCRIBE", State::Idle) => self.ask(Role::Watch, request),
-            ("ANNOUNCE", State::Idle) => self.announce(request),
-            ("SETUP", State::Ready(_)) => self.set_up(request),
-            ("PLAY", State::Ready(Role::Watch)) | ("RECORD", State::Ready(Role::Publish)) => {
-                self.begin(&request, now)
-            }
-            // A client that plays may say it once more, after it has sought or paused.
-            ("PLAY", State::Running(Role::Watch)) => {
-                self.reply(200, "OK", Some(&request), |response| response.headers.push("Session", id));
-            }
-            ("TEARDOWN", _) => {
-                self.reply(200, "OK", Some(&request), |response| response.headers.push("Session", id));
-                self.over = Some(Over::Ended);
-            }
-            ("DESCRIBE" | "ANNOUNCE" | "SETUP" | "PLAY" | "RECORD" | "PAUSE", _) => {
-                self.reply(455, "Method Not Valid in This State", Some(&request), |response| {
-                    response.headers.push("Allow", METHODS);
-                });
-            }
-            _ => self.reply(501, "Not Implemented", Some(&request), |response| {
-                response.headers.push("Public", METHODS);
-            }),
-        }
-    }
-
-    /// Asks the caller whether the client may do that.
-    fn ask(&mut self, role: Role, request: Request) {
-        let Some((name, query)) = stream_of(&request.uri) else {
-            return self.reply(404, "Not Found", Some(&request), |_| {});
-        };
-        (self.state, self.role, self.request) = (State::Asks(role), Some(role), Some(request));
-        self.outputs.push_back(Output::Enter { role, name, query });
-    }
-
-    fn announce(&mut self, request: Request) {
-        let description = match CodedDescription::parse_bytes(&request.body) {
-            Ok(description) => description,
-            Err(error) => {
-                let words = error.to_string();
-                return self.reply(400, "Bad Request", Some(&request), |response| explain(response, words));
-            }
-        };
-        let Some(uri) = Uri::parse(&request.uri) else {
-            return self.reply(400, "Bad Request", Some(&request), |_| {});
-        };
-        let choice = tracks::choose(&description, &Base::new(&uri, None, None));
-        if choice.tracks.is_empty() {
-            let words = choice.left_out.join("; ");
-            return self
-                .reply(415, "Unsupported Media Type", Some(&request), |response| explain(response, words));
-        }
-        let tracks = description.tracks.iter().zip(choice.places);
-        let track = |(track, place): (&crate::sdp::CodedTrack, Option<usize>)| Track {
-            control: track.control.clone().unwrap_or_default(),
-            place,
-            way: None,
-        };
-        self.tracks = tracks.map(track).collect();
-        (self.played, self.left_out) = (choice.tracks, choice.left_out);
-        self.ask(Role::Publish, request);
-    }
-
-    /// The publisher may send.
-    pub fn admit(&mut self, now: Time, utc: Utc) {
-        if self.state == State::Asks(Role::Publish) {
-            self.state = State::Ready(Role::Publish);
-            self.reply(200, "OK", None, |_| {});
-            self.advance(now, utc);
-        }
-    }
-
-    /// The viewer may play these tracks of the stream `name`.
-    pub fn describe(&mut self, name: &str, offered: Vec<OfferedTrack>, now: Time, utc: Utc) {
-        if self.state != State::Asks(Role::Watch) {
-            return;
-        }
-        let track =
-            |number: usize| Track { control: format!("trackID={number}"), place: Some(number), way: None };
-        self.tracks = (0..offered.len()).map(track).collect();
-        let body = offer::describe(name, &offered).into_bytes();
-        self.offered = offered;
-        self.state = State::Ready(Role::Watch);
-        let base = self.request.as_ref().and_then(|request| Uri::parse(&request.uri)).map(|uri| {
-            let path = uri.target.split('?').next().unwrap_or_default().trim_end_matches('/');
-            format!("{}{path}/", uri.origin())
-        });
-        self.reply(200, "OK", None, |response| {
-            response.headers.push("Content-Type", "application/sdp");
-            response.headers.push("Content-Base", base.unwrap_or_default());
-            response.body = body;
-        });
-        self.advance(now, utc);
-    }
-
-    /// The client may not do what it wants to, by a status of HTTP and in words.
-    pub fn refuse(&mut self, status: u16, words: &str, now: Time, utc: Utc) {
-        if !matches!(self.state, State::Asks(_)) {
-            return;
-        }
-        self.state = State::Idle;
-        let (reason, nonce) = (reason(status), self.nonce.clone());
-        self.reply(status, reason, None, |response| {
-            if status == 401 {
-                for algorithm in ["MD5", "SHA-256"] {
-                    let digest =
-                        format!("Digest realm=\"{REALM}\", nonce=\"{nonce}\", algorithm={algorithm}");
-                    response.headers.push("WWW-Authenticate", digest);
-                }
-                response.headers.push("WWW-Authenticate", format!("Basic realm=\"{REALM}\""));
-            }
-            explain(response, words.to_owned());
-        });
-        self.advance(now, utc);
-    }
-
-    fn set_up(&mut self, request: Request) {
-        let by_control = |track: &Track| !track.control.is_empty() && request.uri.ends_with(&track.control);
-        let next = || self.tracks.iter().position(|track| track.way.is_none());
-        let Some(number) = self.tracks.iter().position(by_control).or_else(next) else {
-            return self.reply(404, "Not Found", Some(&request), |_| {});
-        };
-        let alternatives = request.headers.get("Transport").map(Transport::parse).unwrap_or_default();
-        let is_taken = |way: &Transport| {
-            !way.is_multicast
-                && (way.is_tcp || way.client_ports.is_some_and(|(rtp, rtcp)| rtp > 0 && rtcp > 0))
-        };
-        let Some(wanted) = alternatives.into_iter().find(is_taken) else {
-            return self.reply(461, "Unsupported Transport", Some(&request), |_| {});
-        };
-        if !wanted.is_tcp {
-            self.client_ports = wanted.client_ports.unwrap_or_default();
-            (self.request, self.state) = (Some(request), State::Opens(number));
-            return self.outputs.push_back(Output::OpenPorts { track: number, client: self.client_ports });
-        }
-        let first = u8::try_from(number.saturating_mul(2)).unwrap_or(0);
-        let (rtp, rtcp) = wanted.channels.unwrap_or((first, first.saturating_add(1)));
-        self.finish_setup(
-            number,
-            Way::Channels(rtp, rtcp),
-            Transport { is_tcp: true, channels: Some((rtp, rtcp)), ..Transport::default() },
-            Some(&request),
-        );
-    }
-
-    fn finish_setup(&mut self, number: usize, way: Way, transport: Transport, request: Option<&Request>) {
-        if let Some(track) = self.tracks.get_mut(number) {
-            track.way = Some(way);
-        }
-        let (id, seconds) = (self.id.clone(), SESSION_TIME.as_secs());
-        self.reply(200, "OK", request, |response| {
-            response.headers.push("Session", format!("{id};timeout={seconds}"));
-            response.headers.push("Transport", transport.to_string());
-        });
-    }
-
-    /// The ports of the track that they were asked for.
-    pub fn handle_ports(&mut self, ports: (u16, u16), now: Time, utc: Utc) {
-        let (State::Opens(number), Some(role)) = (self.state, self.role) else { return };
-        self.state = State::Ready(role);
-        let transport = Transport {
-            client_ports: Some(self.client_ports),
-            server_ports: Some(ports),
-            is_record: role == Role::Publish,
-            ..Transport::default()
-        };
-        self.finish_setup(number, Way::Ports, transport, None);
-        self.advance(now, utc);
-    }
-
-    /// There are no ports: the client may ask for the connection.
-    pub fn handle_no_ports(&mut self, now: Time, utc: Utc) {
-        let (State::Opens(_), Some(role)) = (self.state, self.role) else { return };
-        self.state = State::Ready(role);
-        self.reply(461, "Unsupported Transport", None, |_| {});
-        self.advance(now, utc);
-    }
-
-    fn begin(&mut self, request: &Request, now: Time) {
-        let State::Ready(role) = self.state else { return };
-        if self.tracks.iter().all(|track| track.way.is_none()) {
-            return self.reply(455, "Method Not Valid in This State", Some(request), |_| {});
-        }
-        match role {
-            Role::Publish => {
-                let formats: Vec<_> =
-                    self.played.iter().map(|track| (track.format.clone(), track.payload_type)).collect();
-                let ssrc = u32::try_from(self.next_random() >> 32).unwrap_or(0);
-                self.receiver = Some(Receiver::new(&formats, ssrc, self.reorder));
-            }
-            Role::Watch => {
-                let random = &mut self.random;
-                self.sender = Some(Sender::new(&self.offered, PAYLOAD_BYTES, || next_random(random)));
-            }
-        }
-        (self.state, self.alive) = (State::Running(role), now);
-        let id = self.id.clone();
-        self.reply(200, "OK", Some(request), |response| {
-            response.headers.push("Session", id);
-            if role == Role::Watch {
-                response.headers.push("Range", "npt=now-");
-            }
-        });
-        self.outputs.push_back(Output::Begin(role));
-    }
-}
-
-fn explain(response: &mut Response, words: String) {
-    response.headers.push("Content-Type", "text/plain");
-    response.body = words.into_bytes();
-}
-
-const fn reason(status: u16) -> &'static str {
-    match status {
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        409 => "Conflict",
-        415 => "Unsupported Media Type",
-        429 => "Too Many Requests",
-        _ => "Service Unavailable",
-    }
 }
 
 /// splitmix64.
@@ -634,12 +378,4 @@ fn next_random(state: &mut u64) -> u64 {
     let mixed = (*state ^ *state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ mixed >> 31
-}
-
-/// The stream that an address names: what stands behind `/live/`, and the query.
-fn stream_of(uri: &str) -> Option<(String, String)> {
-    let target = Uri::parse(uri)?.target;
-    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let name = path.strip_prefix("/live/")?.trim_end_matches('/');
-    (!name.is_empty()).then(|| (name.to_owned(), query.to_owned()))
 }
