@@ -63,6 +63,7 @@ mod pull;
 mod pull_tls;
 mod raw_probe;
 mod record;
+mod rtmp;
 mod rtp;
 mod rtsp;
 mod rules;

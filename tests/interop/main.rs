@@ -35,6 +35,7 @@ mod program_changes;
 mod raw_video;
 mod real_time;
 mod recovery;
+mod rtmp;
 mod rtsp;
 mod score;
 mod segmented;

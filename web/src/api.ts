@@ -122,6 +122,13 @@ export interface ServerInfo {
   uptime_s: number;
   contact: string | null;
   now_utc_us: number;
+  /** Where publishers connect to by other protocols than HTTP. */
+  doors?: Door[];
+}
+
+export interface Door {
+  protocol: string;
+  port: number;
 }
 
 export interface Overview {

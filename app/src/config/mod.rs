@@ -12,6 +12,7 @@ mod event;
 mod link;
 mod load;
 mod problem;
+mod rtmp;
 mod rtsp;
 mod section;
 mod validate;
@@ -24,6 +25,7 @@ pub(crate) use error::ConfigError;
 pub(crate) use event::Event;
 pub(crate) use link::{LinkOutput, StreamOutput, StreamSource, checked_deadline};
 pub(crate) use load::{KeyRead, read_key};
+pub(crate) use rtmp::Rtmp;
 pub(crate) use rtsp::Rtsp;
 pub(crate) use section::{
     Admin, Certificate, Demo, Log, Port, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer,
@@ -59,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     /// Publishers: access, limits and timeouts.
     pub(crate) publish: Publish,
+    /// Publishers over RTMP: where they connect to.
+    pub(crate) rtmp: Rtmp,
     /// Publishers and viewers over RTSP: where they connect to.
     pub(crate) rtsp: Rtsp,
     /// Viewers: access, limits and delivery.
@@ -96,6 +100,7 @@ impl Default for Config {
             contact: None,
             workers: 0,
             publish: Publish::default(),
+            rtmp: Rtmp::default(),
             rtsp: Rtsp::default(),
             viewer: Viewer::default(),
             pull: Pull::default(),

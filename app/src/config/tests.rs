@@ -332,6 +332,11 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "glassline.toml:2: rtsp.listen: names [::]:8080 twice; remove one",
         ),
         ("[admin]\ntls = true", "glassline.toml:2: admin.tls: needs a certificate"),
+        ("[rtmp]\ntls_listen = ['[::]:1936']", "glassline.toml:2: rtmp.tls_listen: needs a certificate"),
+        (
+            "[rtmp]\nlisten = ['[::]:8080']",
+            "glassline.toml:2: rtmp.listen: names [::]:8080 twice; remove one",
+        ),
         ("[admin]\nnetworks = ['near']", "glassline.toml:2: admin.networks: \"near\" is no network"),
         ("base_path = '/tv/'", "glassline.toml:1: base_path: \"/tv/\" is no folder"),
         ("base_path = 'tv'", "glassline.toml:1: base_path: \"tv\" is no folder"),

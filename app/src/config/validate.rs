@@ -39,6 +39,8 @@ impl Config {
             ("listen", &self.listen),
             ("tls.listen", &self.tls.listen),
             ("admin.listen", &self.admin.listen),
+            ("rtmp.listen", &self.rtmp.listen),
+            ("rtmp.tls_listen", &self.rtmp.tls_listen),
             ("rtsp.listen", &self.rtsp.listen),
             ("rtsp.tls_listen", &self.rtsp.tls_listen),
         ] {
@@ -57,6 +59,8 @@ impl Config {
                 return problem("tls.listen", advice);
             } else if self.admin.tls {
                 return problem("admin.tls", advice);
+            } else if !self.rtmp.tls_listen.is_empty() {
+                return problem("rtmp.tls_listen", advice);
             } else if !self.rtsp.tls_listen.is_empty() {
                 return problem("rtsp.tls_listen", advice);
             }

@@ -18,6 +18,7 @@ mod objects;
 mod pictures;
 mod purge;
 mod renditions;
+mod rtmp;
 mod rtsp;
 mod rules;
 mod service;

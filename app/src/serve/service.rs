@@ -5,7 +5,7 @@ use super::events::Events;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::webhooks::Webhooks;
-use super::{explain, identity, links, listeners, rtsp, settings, where_to_look};
+use super::{explain, identity, links, listeners, rtmp, rtsp, settings, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
 use crate::link::warn_of_flow_labels;
@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use glassline_call::contribution::Ways;
 use glassline_delivery::policy::StreamName;
 use glassline_doors::entrance::Entrance;
+use glassline_doors::rtmp::Rtmp;
 use glassline_doors::rtsp::Rtsp;
 use glassline_io::handover::Channel;
 use glassline_relay::{DrainingTls, Relay, StartError};
@@ -27,6 +28,7 @@ pub(super) struct Service {
     relay: Relay,
     encoders: Arc<Supervisor>,
     links: Arc<Ways>,
+    rtmp: Arc<Rtmp>,
     rtsp: Arc<Rtsp>,
     watch: glassline_watch::Service,
     webhooks: Arc<Webhooks>,
@@ -59,10 +61,11 @@ impl Service {
         })?;
         let site = site.expect("a relay that started has asked for its site");
         let watch = watch(&relay, alarms, &webhooks, &config)?;
-        let rtsp = rtsp_door(&relay);
-        let service = Service { config, site, relay, encoders, watch, webhooks, rtsp, links: Arc::default() };
+        let (rtmp, rtsp) = doors(&relay);
+        let service =
+            Service { config, site, relay, encoders, watch, webhooks, rtmp, rtsp, links: Arc::default() };
         service.begin();
-        service.listen_for_rtsp()?;
+        service.listen_at_doors()?;
         Ok(service)
     }
 
@@ -96,11 +99,12 @@ impl Service {
         HandoverState::accept(channel)?;
         let relay = waiting.start().map_err(explain)?;
         let watch = watch(&relay, alarms, &webhooks, &config)?;
-        let rtsp = rtsp_door(&relay);
-        let service = Service { config, site, relay, encoders, watch, webhooks, rtsp, links: Arc::default() };
+        let (rtmp, rtsp) = doors(&relay);
+        let service =
+            Service { config, site, relay, encoders, watch, webhooks, rtmp, rtsp, links: Arc::default() };
         service.begin();
         // The streams of all others go on in any case.
-        if let Err(error) = service.listen_for_rtsp() {
+        if let Err(error) = service.listen_at_doors() {
             tracing::error!("{error:#}");
         }
         Ok(service)
@@ -110,13 +114,17 @@ impl Service {
     fn begin(&self) {
         self.site.set_addresses(self.relay.addresses());
         self.warn_of_flow_labels();
-        self.relay.hub().set_companions(vec![Arc::clone(&self.links) as _, Arc::clone(&self.rtsp) as _]);
+        let companions =
+            vec![Arc::clone(&self.links) as _, Arc::clone(&self.rtmp) as _, Arc::clone(&self.rtsp) as _];
+        self.relay.hub().set_companions(companions);
         self.start_links();
         self.start_encoders();
     }
 
-    /// Serves clients over RTSP where the configuration says, and nowhere else.
-    fn listen_for_rtsp(&self) -> Result<()> {
+    /// Serves clients over RTMP and RTSP where the configuration says, and nowhere else.
+    fn listen_at_doors(&self) -> Result<()> {
+        let opened = self.rtmp.open(&rtmp::listeners(&self.config)).map_err(rtmp::explain)?;
+        self.rtmp.arrange(opened).context("cannot start the thread of RTMP")?;
         let opened = self.rtsp.open(&rtsp::listeners(&self.config)).map_err(rtsp::explain)?;
         self.rtsp.arrange(opened).context("cannot start the thread of RTSP")
     }
@@ -127,6 +135,7 @@ impl Service {
         self.encoders.end();
         // The next process listens at the same addresses.
         self.links.end();
+        self.rtmp.end();
         self.rtsp.end();
         self.watch.pause();
         let left = succession::hand_over(&mut self.relay, channel);
@@ -134,7 +143,7 @@ impl Service {
             self.start_links();
             self.watch.configure(self.config.watched());
             self.start_encoders();
-            if let Err(error) = self.listen_for_rtsp() {
+            if let Err(error) = self.listen_at_doors() {
                 tracing::error!("{error:#}");
             }
         }
@@ -164,9 +173,13 @@ impl Service {
     pub(super) fn reload(&mut self, config: Config) -> Result<()> {
         let access_file = open_log(&config)?;
         let arrangement = arrangement(&config, access_file)?;
-        let opened = self.rtsp.open(&rtsp::listeners(&config)).map_err(rtsp::explain)?;
+        let for_rtmp = self.rtmp.open(&rtmp::listeners(&config)).map_err(rtmp::explain)?;
+        let for_rtsp = self.rtsp.open(&rtsp::listeners(&config)).map_err(rtsp::explain)?;
         self.relay.reload(settings(&config)).map_err(explain)?;
-        if let Err(error) = self.rtsp.arrange(opened) {
+        if let Err(error) = self.rtmp.arrange(for_rtmp) {
+            tracing::error!("cannot start the thread of RTMP: {error}");
+        }
+        if let Err(error) = self.rtsp.arrange(for_rtsp) {
             tracing::error!("cannot start the thread of RTSP: {error}");
         }
         logging::configure(config.log.format, &config.log.level)?;
@@ -207,6 +220,7 @@ impl Service {
         drop(self.watch);
         self.encoders.end();
         self.links.end();
+        self.rtmp.end();
         self.rtsp.end();
         self.relay.shutdown();
     }
@@ -218,9 +232,10 @@ impl Service {
     }
 }
 
-/// A door of `relay` for clients over RTSP, which listens nowhere yet.
-fn rtsp_door(relay: &Relay) -> Arc<Rtsp> {
-    Arc::new(Rtsp::new(Arc::clone(relay.hub()) as Arc<dyn Entrance>))
+/// The doors of `relay` for clients over RTMP and RTSP, which listen nowhere yet.
+fn doors(relay: &Relay) -> (Arc<Rtmp>, Arc<Rtsp>) {
+    let entrance = || Arc::clone(relay.hub()) as Arc<dyn Entrance>;
+    (Arc::new(Rtmp::new(entrance())), Arc::new(Rtsp::new(entrance())))
 }
 
 /// Starts what watches the streams of `relay`.

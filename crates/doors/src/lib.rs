@@ -4,6 +4,7 @@
 //! pull   ─ a thread that fetches streams from where they are (HTTP, UDP, RTP, RTSP) ─► Streams::publish
 //! output ─ a thread that sends streams in datagrams (UDP, RTP) ◄─ StreamReader
 //! entrance ─ how a door lets publishers and viewers in: rules, limits, the publisher slot, the place of a viewer
+//! rtmp   ─ a thread that takes publishers of RTMP and RTMPS ─► entrance
 //! rtsp   ─ a thread that programs publish to and play from over RTSP ◄─► entrance
 //! webhook ─ threads that tell receivers of events, by POST
 //! wire   ─ a socket with or without TLS, as a connection reads and writes it; `outgoing` waits for room in it
@@ -20,6 +21,7 @@ mod log_throttle;
 pub mod outgoing;
 pub mod output;
 pub mod pull;
+pub mod rtmp;
 mod rtp_ports;
 pub mod rtsp;
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! Transport: media over datagrams. Pure state machines: datagrams and `now` come in, bytes and deadlines go out; no
+//! Transport: media over datagrams, and RTMP. Pure state machines: datagrams and `now` come in, bytes and deadlines go out; no
 //! socket, no clock, no thread.
 //!
+//! * [`rtmp`]: RTMP of publishers.
 //! * [`rtp`]: packets of RTP, their order, MPEG-TS in them.
 //! * [`raw_video`]: uncompressed video over RTP.
 //! * [`rtsp`]: sessions with cameras.
@@ -21,6 +22,7 @@ pub mod emulator;
 pub mod link;
 pub mod pacing;
 pub mod raw_video;
+pub mod rtmp;
 pub mod rtp;
 pub mod rtsp;
 pub mod sdp;

@@ -12,6 +12,7 @@ pub mod noise;
 pub mod numbered;
 pub mod packets;
 pub mod program;
+pub mod rtmp;
 #[cfg(test)]
 mod skip_names;
 pub mod synthetic;

@@ -1,7 +1,7 @@
 /** The page `/`: the live streams, once a second. */
 import { alarmTitle } from "../event/alarm_words";
 import { alarms, type Alarms, crewPath, events, type Told } from "../event_api";
-import { carriedMux, type Codec, figuresPath, type Overview, type StreamInfo, overview, watchPath, type Why } from "../api";
+import { carriedMux, type Codec, type Door, figuresPath, type Overview, type StreamInfo, overview, watchPath, type Why } from "../api";
 import { Poller } from "../poll";
 import { ROOT } from "../root";
 import { contactLine, copyLine, element, setText } from "./dom";
@@ -201,6 +201,7 @@ export function dashboard(root: HTMLElement): void {
   const cards = new Map<string, StreamCard>();
   const groups = new Map<string, HTMLElement>();
   let footerText = "";
+  let doorsText = "[]";
 
   const show = ({ server, streams }: Overview): void => {
     const names = new Set(streams.map((s) => s.name));
@@ -230,6 +231,11 @@ export function dashboard(root: HTMLElement): void {
       return place;
     }));
     empty.hidden = streams.length > 0;
+    const nextDoors = JSON.stringify(server.doors ?? []);
+    if (nextDoors !== doorsText) {
+      doorsText = nextDoors;
+      empty.querySelector(".doors")!.replaceChildren(...publishLines(server.doors ?? [], location.hostname).map(([label, text]) => copyLine(label, text)));
+    }
     const viewers = streams.reduce((sum, s) => sum + s.viewers, 0);
     const live = streams.filter((s) => s.live).length;
     setText(summary, `${live} live · ${viewers} ${viewers === 1 ? "viewer" : "viewers"} · up for ${duration(server.uptime_s)}`);
@@ -260,6 +266,20 @@ export function brand(): HTMLElement {
   return element("img", { src: `${ROOT}assets/favicon.svg`, alt: "", class: "brand", width: "28", height: "28" });
 }
 
+/** What is typed or copied to publish by other protocols than HTTP: a label and the text. */
+export function publishLines(doors: readonly Door[], host: string): [string, string][] {
+  const usual: Record<string, number> = { rtmp: 1935, rtmps: 443 };
+  return doors.filter(({ protocol }) => protocol in usual).flatMap(({ protocol, port }): [string, string][] => {
+    const server = `${protocol}://${host}${port === usual[protocol] ? "" : `:${port}`}/live`;
+    const name = protocol.toUpperCase();
+    return [
+      [`OBS, Service "Custom…": Server (${name})`, server],
+      ["OBS: Stream Key", "NAME?key=KEY"],
+      [`Any file, with FFmpeg (${name})`, `ffmpeg -re -i FILE -c copy -f flv "${server}/NAME?key=KEY"`],
+    ];
+  });
+}
+
 function emptyState(): HTMLElement {
   const origin = location.origin + ROOT;
   return element(
@@ -268,6 +288,7 @@ function emptyState(): HTMLElement {
     element("p", {}, "Publish one under any NAME and it appears here within a second:"),
     copyLine("Any file, with FFmpeg", `ffmpeg -re -i FILE -c copy -f mpegts ${origin}live/NAME.ts`),
     copyLine("A test picture", `glassline encode test:1280x720@50 ${origin}live/NAME.ts`),
+    element("div", { class: "doors" }),
     element("p", { class: "hint" },
       "Unless keys are configured, only programs on the server's own machine may publish (or start the server with --open-publish)."),
   );

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { StreamInfo } from "../api";
 import { renditionText } from "./controls";
-import { arranged, codecsText, noteTexts } from "./dashboard";
+import { arranged, codecsText, noteTexts, publishLines } from "./dashboard";
 import { age, bitrate, countOf, delayOnAxis, duration } from "./format";
 import { refusal } from "../player/policy";
 import { sparkPath } from "./sparkline";
@@ -28,6 +28,20 @@ describe("the pages' words", () => {
   it("write all of an axis in one unit", () => {
     expect([0.5, 1].map((share) => delayOnAxis(share * 16_000, 16_000))).toEqual(["8 s", "16 s"]);
     expect([0.5, 1].map((share) => delayOnAxis(share * 8000, 8000))).toEqual(["4000 ms", "8000 ms"]);
+  });
+
+  it("tell how to publish by the protocols that the server takes", () => {
+    expect(publishLines([{ protocol: "srt", port: 8890 }], "h")).toEqual([]);
+    const lines = publishLines([{ protocol: "rtmp", port: 1935 }, { protocol: "rtmps", port: 1936 }], "h.example");
+    expect(lines.map(([, text]) => text)).toEqual([
+      "rtmp://h.example/live",
+      "NAME?key=KEY",
+      'ffmpeg -re -i FILE -c copy -f flv "rtmp://h.example/live/NAME?key=KEY"',
+      "rtmps://h.example:1936/live",
+      "NAME?key=KEY",
+      'ffmpeg -re -i FILE -c copy -f flv "rtmps://h.example:1936/live/NAME?key=KEY"',
+    ]);
+    expect(publishLines([{ protocol: "rtmps", port: 443 }], "h")[0]![1]).toBe("rtmps://h/live");
   });
 
   it("tell what an encoder leaves out", () => {

@@ -39,6 +39,8 @@ pub struct Track {
     pub language: Option<[u8; 3]>,
     /// That AAC is HE-AAC, where its configuration says so.
     pub he_aac: Option<HeAac>,
+    /// Channels of sound, where its configuration says how many.
+    pub channels: Option<u8>,
 }
 
 /// What a demultiplexer found.
@@ -95,6 +97,8 @@ pub(super) struct Frames {
     /// Why none are made of a codec of which others are.
     pub(super) why: Option<&'static str>,
     pub(super) he_aac: Option<HeAac>,
+    /// Channels of sound, where the configuration says how many.
+    pub(super) channels: Option<u8>,
     body: Body,
     /// Behind the last unit of a codec with frames that say how long they last.
     due: Ticks,
@@ -115,7 +119,7 @@ enum Body {
 impl Frames {
     fn new(codec: Option<Codec>, body: Body) -> Frames {
         let codec = codec.filter(|_| !matches!(body, Body::LeftOut));
-        Frames { codec, why: None, he_aac: None, body, due: Ticks(0) }
+        Frames { codec, why: None, he_aac: None, channels: None, body, due: Ticks(0) }
     }
 
     /// Of a format with frames that are not read, though others of its codec are.
@@ -150,7 +154,9 @@ impl Frames {
             (SampleForm::Other, _) => Frames::left_out("its configuration is none that ADTS can say"),
             (form, _) => Frames::new(Some(codec), Body::Samples(form)),
         };
-        frames.he_aac = media.and_then(|media| media.he_aac());
+        frames.he_aac = media.as_ref().and_then(|media| media.he_aac());
+        let channels = media.as_ref().and_then(|media| media.channels());
+        frames.channels = channels.and_then(|channels| u8::try_from(channels).ok());
         Some(frames)
     }
 

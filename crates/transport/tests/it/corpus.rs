@@ -22,6 +22,8 @@ mod link_payload;
 mod pcm;
 #[path = "../../../../fuzz/bodies/raw_video.rs"]
 mod raw_video;
+#[path = "../../../../fuzz/bodies/rtmp.rs"]
+mod rtmp;
 #[path = "../../../../fuzz/bodies/rtp.rs"]
 mod rtp;
 #[path = "../../../../fuzz/bodies/rtp_statistics.rs"]
@@ -76,6 +78,11 @@ fn raw_video_corpus() {
 #[test]
 fn pcm_corpus() {
     corpus::run("pcm", pcm::run);
+}
+
+#[test]
+fn rtmp_corpus() {
+    corpus::run("rtmp", rtmp::run);
 }
 
 #[test]

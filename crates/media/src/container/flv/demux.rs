@@ -10,7 +10,8 @@
 //!   number of 24 bits (E.4.3.1). They are unwrapped: each lies near the one before.
 //! * **Tracks** have numbers: the type of their tags. A file header says which kinds there are, in advance and often wrongly:
 //!   until all of them have shown, or for a second, what comes is held back, so that the first [`Event::Tracks`] names all.
-//! * Of Enhanced RTMP, tags of several tracks (`Multitrack`) are left out, and so are metadata and the nanoseconds of `ModEx`.
+//! * Of Enhanced RTMP's several tracks in a tag (`Multitrack`), number 0 is taken and the others are left out. Metadata is left
+//!   out; the nanoseconds of `ModEx` are part of a time.
 #![cfg_attr(
     not(test),
     deny(
@@ -24,7 +25,7 @@
 pub use super::track::{AUDIO_TRACK, VIDEO_TRACK};
 pub use crate::container::frames::{Event, Track};
 
-use super::tag::{self, Format, Packet};
+use super::tag::{self, Content, Format, Packet};
 use super::track::Known;
 use super::{
     AUDIO, BACK_POINTER_BYTES, FILE_HEADER_BYTES, FILE_HEADER_MAX_BYTES, SCRIPT, TAG_HEADER_BYTES, VIDEO,
@@ -38,6 +39,7 @@ use std::collections::VecDeque;
 
 /// Ticks of 90 kHz in a millisecond.
 const TICKS_PER_MS: i64 = 90;
+const NANOS_PER_MS: i64 = 1_000_000;
 /// A kind of track that the file header announces is waited for so long, by the times of the others.
 const HOLD_MS: u64 = 1000;
 /// What is held back meanwhile, at most.
@@ -247,31 +249,67 @@ impl Demuxer {
     }
 }
 
+/// Takes tags apart that come without a file around them, as messages of RTMP do: nothing is announced, and nothing held
+/// back.
+#[derive(Clone, Debug, Default)]
+pub struct Tags {
+    tracks: Tracks,
+}
+
+impl Tags {
+    /// Before the first tag.
+    pub fn new() -> Tags {
+        Tags::default()
+    }
+
+    /// Takes the body of a tag of pictures or of sound, at a time in milliseconds, modulo 2³². What it gives waits in
+    /// [`Tags::poll`]; of its units the place in the stream is 0.
+    pub fn push(&mut self, is_video: bool, time: u32, payload: &[u8]) {
+        count(&mut self.tracks.counters.tags);
+        self.tracks.take(if is_video { VIDEO } else { AUDIO }, time, payload, 0);
+    }
+
+    /// The next event, in the order of the tags.
+    pub fn poll(&mut self) -> Option<Event> {
+        self.tracks.events.pop_front()
+    }
+
+    /// What went by and what went wrong so far.
+    pub fn counters(&self) -> Counters {
+        self.tracks.counters
+    }
+}
+
 impl Tracks {
     fn take(&mut self, kind: u8, time: u32, payload: &[u8], at: u64) {
         let is_video = kind == VIDEO;
-        let packet = if is_video { tag::video(payload) } else { tag::audio(payload) };
-        match packet {
-            Some(Packet::Nothing) => {}
-            Some(Packet::Several) => {
-                count(&mut self.counters.left_out);
-                let [video, audio] = &mut self.several;
-                *(if is_video { video } else { audio }) = true;
-                self.clock(time);
-                self.open_if_due();
+        let content = if is_video { tag::video(payload) } else { tag::audio(payload) };
+        let Some(Content { packet, has_others, nanos }) = content else {
+            // Some encoders send empty tags, which say nothing.
+            if !payload.is_empty() {
+                count(&mut self.counters.damaged_tags);
             }
-            Some(Packet::Header { format, record }) => {
+            return;
+        };
+        if has_others {
+            count(&mut self.counters.left_out);
+            let [video, audio] = &mut self.several;
+            *(if is_video { video } else { audio }) = true;
+            self.clock(time);
+            self.open_if_due();
+        }
+        match packet {
+            Packet::Nothing => {}
+            Packet::Header { format, record } => {
                 self.configure(is_video, format, record);
                 self.open_if_due();
             }
-            Some(Packet::Coded { format, data, is_key, composition_ms }) => {
-                let dts = Ticks(self.clock(time).saturating_mul(TICKS_PER_MS));
+            Packet::Coded { format, data, is_key, composition_ms } => {
+                let later = i64::from(nanos).saturating_mul(TICKS_PER_MS) / NANOS_PER_MS;
+                let dts = Ticks(self.clock(time).saturating_mul(TICKS_PER_MS).saturating_add(later));
                 let pts = dts + Ticks(i64::from(composition_ms).saturating_mul(TICKS_PER_MS));
                 self.code(is_video, format, &Coded { data, is_key, times: Some((pts, dts)) }, at);
             }
-            // Some encoders send empty tags, which say nothing.
-            None if payload.is_empty() => {}
-            None => count(&mut self.counters.damaged_tags),
         }
     }
 
@@ -381,9 +419,10 @@ impl Tracks {
             kind,
             codec: None,
             format: "further tracks (multitrack)".into(),
-            why: Some("of FLV one track of pictures and one of sound are taken"),
+            why: Some("of FLV track 0 of pictures and of sound is taken"),
             language: None,
             he_aac: None,
+            channels: None,
         });
         let tracks: Vec<Track> = known.chain(several).collect();
         if !tracks.is_empty() && tracks != self.told {

@@ -207,7 +207,7 @@ fn a_sequence_header_in_mid_stream_holds_from_there_on() {
         idr(120, 0),
     ];
     let (events, counters) = demux(&tags);
-    assert_eq!(tracks(&events).len(), 1, "they are the same tracks");
+    assert_eq!(tracks(&events).len(), 2, "the sound has another number of channels");
     let units = units(&events);
     let has = |unit: &AccessUnit, sps: &[u8]| unit.data.windows(sps.len()).any(|window| window == sps);
     let found: Vec<bool> =
@@ -238,7 +238,8 @@ fn enhanced_rtmp_names_codecs_by_four_letters() {
     ];
     let (events, counters) = demux(&tags);
     assert_eq!(tracks(&events), [[(9, Some(Codec::H264)), (8, Some(Codec::Opus))]]);
-    assert_eq!(times(&events, 9), [(0, -180), (3600, 3600)]);
+    // 66,051 ns are 5.9 ticks.
+    assert_eq!(times(&events, 9), [(0, -180), (3605, 3605)]);
     assert_eq!(&units(&events)[2].1.data[..], &[0xfc, 1, 2, 3]);
     assert_eq!((counters.damaged_tags, counters.left_out), (0, 0));
     // The length of a modifier in two bytes more.
@@ -271,9 +272,68 @@ fn what_no_units_are_made_of_is_named() {
     assert_eq!(named(&[opus, vp9.clone()]), [("VP9".into(), false), ("Opus".into(), true)]);
     let usac = tag(8, 0, &[0xAF, 0, 0xf9, 0x4a, 0x40, 0, 0]);
     assert_eq!(named(&[usac, vp9])[1], ("AAC".into(), true));
-    let several =
-        [tag(9, 0, &[0x96, 0x11, 1, 2, 3]), tag(8, 0, &[0x95, 0x11, 1, 2, 3]), tag(9, 2000, &[0x96, 1])];
+    // Tracks other than number 0 alone.
+    let several = [
+        tag(9, 0, &[&[0x96, 0x01][..], b"avc1", &[1, 1, 2]].concat()),
+        tag(8, 0, &[&[0x95, 0x01][..], b"Opus", &[1, 1, 2]].concat()),
+        tag(9, 2000, &[0x96, 1]),
+    ];
     assert_eq!(named(&several).len(), 2);
+}
+
+/// Enhanced RTMP v2, "Multitrack": OBS sends several qualities of pictures so.
+#[test]
+fn of_several_tracks_the_first_is_taken() {
+    let (frame, other) = (nal(&[0x65, 0x88, 7]), nal(&[0x65, 0x88, 9]));
+    let sized =
+        |number: u8, body: &[u8]| [&[number][..], &(body.len() as u32).to_be_bytes()[1..], body].concat();
+    let coded = |frame: &[u8]| [&[0, 0, 40][..], frame].concat();
+    let tags = [
+        // One track, number 0; many of one codec; many, each with its codec.
+        tag(9, 0, &[&[0x96, 0x00][..], b"avc1", &[0], &avcc(SPS)].concat()),
+        tag(
+            8,
+            0,
+            &[&[0x95, 0x00][..], b"Opus", &[0], b"OpusHead\x01\x01\x38\x01\x80\xbb\0\0\0\0\0"].concat(),
+        ),
+        tag(
+            9,
+            0,
+            &[&[0x96, 0x11][..], b"avc1", &sized(1, &coded(&other)), &sized(0, &coded(&frame))].concat(),
+        ),
+        tag(8, 0, &[&[0x95, 0x21][..], b"Opus", &sized(0, &[0xf8, 1]), b"fLaC", &sized(1, &[9])].concat()),
+        // Behind a modifier; a body that is cut off; a layout that is not known.
+        tag(9, 40, &[&[0x97, 0, 0, 0x16, 0x03][..], b"avc1", &[0], &frame].concat()),
+        tag(9, 80, &[&[0x96, 0x11][..], b"avc1", &[0, 0, 0, 9, 1]].concat()),
+        tag(9, 80, &[&[0x96, 0x31][..], b"avc1", &[0, 0, 0, 1, 1]].concat()),
+    ];
+    let (events, counters) = demux(&tags);
+    let told: Vec<_> = tracks(&events).pop().unwrap();
+    assert_eq!(told, [(9, Some(Codec::H264)), (8, Some(Codec::Opus)), (265, None), (264, None)]);
+    assert_eq!(times(&events, 9), [(0, 3600), (3600, 3600)]);
+    assert!(units(&events).iter().all(|(_, unit)| !unit.data.ends_with(&[0x88, 9])));
+    assert_eq!(times(&events, 8), [(0, 0)]);
+    assert_eq!((counters.left_out, counters.damaged_tags), (2, 2));
+}
+
+#[test]
+fn tags_without_a_file_are_taken_at_once() {
+    let mut tags = Tags::new();
+    tags.push(true, 0, &[&[0x17, 0, 0, 0, 0][..], &avcc(SPS)].concat());
+    let Some(Event::Tracks(told)) = tags.poll() else { panic!("a track") };
+    assert_eq!((told.len(), told[0].codec, told[0].channels), (1, Some(Codec::H264), None));
+    tags.push(true, 40, &[&[0x17, 1, 0, 0, 0][..], &nal(&[0x65, 0x88, 7])].concat());
+    assert!(matches!(tags.poll(), Some(Event::AccessUnit { track: 9, .. })));
+    tags.push(false, 40, LC);
+    let Some(Event::Tracks(told)) = tags.poll() else { panic!("two tracks") };
+    assert_eq!((told.len(), told[1].channels), (2, Some(2)));
+    // Another configuration of the same codec is told.
+    tags.push(false, 60, OTHER_LC);
+    let Some(Event::Tracks(told)) = tags.poll() else { panic!("two tracks") };
+    assert_eq!((told[1].codec, told[1].channels), (Some(Codec::Aac), Some(1)));
+    tags.push(false, 60, &[]);
+    tags.push(true, 60, &[0x17]);
+    assert_eq!((tags.poll(), tags.counters().damaged_tags, tags.counters().tags), (None, 1, 6));
 }
 
 #[test]

@@ -14,13 +14,20 @@ use super::{AAC, AVC, ENHANCED_AUDIO, HEVC};
 use crate::access_unit::Codec;
 use crate::container::tracks::{flv_audio_name, flv_video_name};
 
-/// The kinds of packets of Enhanced RTMP, of sound and of pictures.
+/// The kinds of packets of Enhanced RTMP, of sound and of pictures. Of pictures 4 is metadata, 5 the start of a sequence as
+/// MPEG-TS tells it; of sound 4 is the places of channels: the access units bring all of it.
 const SEQUENCE_START: u8 = 0;
 const CODED_FRAMES: u8 = 1;
 const CODED_FRAMES_X: u8 = 3;
 const AUDIO_MULTITRACK: u8 = 5;
 const VIDEO_MULTITRACK: u8 = 6;
 const MOD_EX: u8 = 7;
+/// How several tracks lie in a tag: one alone, many of one codec, each with its codec.
+const ONE_TRACK: u8 = 0;
+const MANY_TRACKS: u8 = 1;
+const MANY_CODECS: u8 = 2;
+/// The modifier that says how many nanoseconds later than its time a tag is (three bytes).
+const NANOSECONDS: u8 = 0;
 /// Frame types (E.4.3).
 const KEY_FRAME: u8 = 1;
 const COMMAND: u8 = 5;
@@ -70,86 +77,148 @@ impl Format {
 
 /// A tag's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Content<'a> {
+    pub(super) packet: Packet<'a>,
+    /// Beside it there are tracks other than number 0.
+    pub(super) has_others: bool,
+    /// By how much the tag is later than its time, below a millisecond.
+    pub(super) nanos: u32,
+}
+
+/// What is in a tag of its track number 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packet<'a> {
     /// What a decoder has to know of the frames that follow.
     Header { format: Format, record: &'a [u8] },
     /// A frame, presented so many milliseconds after its tag's time.
     Coded { format: Format, data: &'a [u8], is_key: bool, composition_ms: i32 },
-    /// Of several tracks.
-    Several,
-    /// The end of a sequence, metadata, a command to the player.
+    /// The end of a sequence, metadata, a command to the player; or nothing of that track.
     Nothing,
 }
 
+impl<'a> From<Packet<'a>> for Content<'a> {
+    fn from(packet: Packet<'a>) -> Content<'a> {
+        Content { packet, has_others: false, nanos: 0 }
+    }
+}
+
 /// What is in a tag of pictures; `None` where it is cut off.
-pub(super) fn video(payload: &[u8]) -> Option<Packet<'_>> {
+pub(super) fn video(payload: &[u8]) -> Option<Content<'_>> {
     let (&first, rest) = payload.split_first()?;
     let (is_enhanced, frame_type) = (first & 0x80 != 0, first >> 4 & 7);
     let is_key = frame_type == KEY_FRAME;
     if frame_type == COMMAND {
-        return Some(Packet::Nothing);
+        return Some(Packet::Nothing.into());
     }
     if is_enhanced {
-        let (packet_type, rest) = behind_mod_ex(first & 0xF, rest)?;
-        return match packet_type {
-            VIDEO_MULTITRACK => Some(Packet::Several),
-            SEQUENCE_START | CODED_FRAMES | CODED_FRAMES_X => {
-                let (letters, rest) = rest.split_first_chunk()?;
-                let format = Format { is_video: true, id: u32::from_be_bytes(*letters) };
-                if packet_type == SEQUENCE_START {
-                    return Some(Packet::Header { format, record: rest });
-                }
-                let has_time = packet_type == CODED_FRAMES && matches!(letters, b"avc1" | b"hvc1" | b"vvc1");
-                let (composition_ms, data) = if has_time { composition(rest)? } else { (0, rest) };
-                Some(Packet::Coded { format, data, is_key, composition_ms })
-            }
-            _ => Some(Packet::Nothing),
-        };
+        return enhanced(first & 0xF, rest, VIDEO_MULTITRACK, |packet_type, letters, rest| {
+            video_packet(packet_type, letters, is_key, rest)
+        });
     }
     let format = Format { is_video: true, id: u32::from(first & 0xF) };
     if !matches!(first & 0xF, AVC | HEVC) {
-        return Some(Packet::Coded { format, data: rest, is_key, composition_ms: 0 });
+        return Some(Packet::Coded { format, data: rest, is_key, composition_ms: 0 }.into());
     }
     let (&packet_type, rest) = rest.split_first()?;
-    match packet_type {
-        0 => composition(rest).map(|(_, record)| Packet::Header { format, record }),
-        1 => composition(rest).map(|(composition_ms, data)| Packet::Coded {
-            format,
-            data,
-            is_key,
-            composition_ms,
-        }),
-        _ => Some(Packet::Nothing),
-    }
+    let packet = match packet_type {
+        0 => Packet::Header { format, record: composition(rest)?.1 },
+        1 => {
+            let (composition_ms, data) = composition(rest)?;
+            Packet::Coded { format, data, is_key, composition_ms }
+        }
+        _ => Packet::Nothing,
+    };
+    Some(packet.into())
 }
 
 /// What is in a tag of sound; `None` where it is cut off.
-pub(super) fn audio(payload: &[u8]) -> Option<Packet<'_>> {
+pub(super) fn audio(payload: &[u8]) -> Option<Content<'_>> {
     let (&first, rest) = payload.split_first()?;
-    let coded = |format, data| Some(Packet::Coded { format, data, is_key: true, composition_ms: 0 });
     let id = first >> 4;
     if id == ENHANCED_AUDIO {
-        let (packet_type, rest) = behind_mod_ex(first & 0xF, rest)?;
-        if packet_type == AUDIO_MULTITRACK {
-            return Some(Packet::Several);
-        }
-        if !matches!(packet_type, SEQUENCE_START | CODED_FRAMES) {
-            return Some(Packet::Nothing);
-        }
-        let (letters, rest) = rest.split_first_chunk()?;
-        let format = Format { is_video: false, id: u32::from_be_bytes(*letters) };
-        return if packet_type == SEQUENCE_START {
-            Some(Packet::Header { format, record: rest })
-        } else {
-            coded(format, rest)
-        };
+        return enhanced(first & 0xF, rest, AUDIO_MULTITRACK, audio_packet);
     }
     let format = Format { is_video: false, id: u32::from(id) };
+    let coded = |data| Packet::Coded { format, data, is_key: true, composition_ms: 0 };
     if id != AAC {
-        return coded(format, rest);
+        return Some(coded(rest).into());
     }
     let (&packet_type, rest) = rest.split_first()?;
-    if packet_type == 0 { Some(Packet::Header { format, record: rest }) } else { coded(format, rest) }
+    Some(if packet_type == 0 { Packet::Header { format, record: rest } } else { coded(rest) }.into())
+}
+
+fn video_packet(packet_type: u8, letters: [u8; 4], is_key: bool, rest: &[u8]) -> Option<Packet<'_>> {
+    let format = Format { is_video: true, id: u32::from_be_bytes(letters) };
+    Some(match packet_type {
+        SEQUENCE_START => Packet::Header { format, record: rest },
+        CODED_FRAMES if matches!(&letters, b"avc1" | b"hvc1" | b"vvc1") => {
+            let (composition_ms, data) = composition(rest)?;
+            Packet::Coded { format, data, is_key, composition_ms }
+        }
+        CODED_FRAMES | CODED_FRAMES_X => Packet::Coded { format, data: rest, is_key, composition_ms: 0 },
+        _ => Packet::Nothing,
+    })
+}
+
+fn audio_packet(packet_type: u8, letters: [u8; 4], rest: &[u8]) -> Option<Packet<'_>> {
+    let format = Format { is_video: false, id: u32::from_be_bytes(letters) };
+    Some(match packet_type {
+        SEQUENCE_START => Packet::Header { format, record: rest },
+        CODED_FRAMES => Packet::Coded { format, data: rest, is_key: true, composition_ms: 0 },
+        _ => Packet::Nothing,
+    })
+}
+
+/// What is in a tag of Enhanced RTMP behind its first byte, where `packet` reads a packet of this kind and codec.
+fn enhanced<'a>(
+    packet_type: u8,
+    rest: &'a [u8],
+    multitrack: u8,
+    packet: impl Fn(u8, [u8; 4], &'a [u8]) -> Option<Packet<'a>>,
+) -> Option<Content<'a>> {
+    let (packet_type, nanos, rest) = behind_mod_ex(packet_type, rest)?;
+    let (packet, has_others) = if packet_type == multitrack {
+        let (&kinds, rest) = rest.split_first()?;
+        let (track, has_others) = first_track(kinds >> 4, rest)?;
+        let packet = track.map(|(letters, body)| packet(kinds & 0xF, letters, body));
+        (packet.unwrap_or(Some(Packet::Nothing))?, has_others)
+    } else {
+        let (&letters, rest) = rest.split_first_chunk()?;
+        (packet(packet_type, letters, rest)?, false)
+    };
+    Some(Content { packet, has_others, nanos })
+}
+
+/// A track within a tag: the letters of its codec, and its body.
+type Body<'a> = ([u8; 4], &'a [u8]);
+
+/// Finds track number 0 among several, and tells whether there are others.
+fn first_track(layout: u8, mut rest: &[u8]) -> Option<(Option<Body<'_>>, bool)> {
+    let (mut found, mut has_others) = (None, false);
+    let mut letters = [0; 4];
+    if layout != MANY_CODECS {
+        (letters, rest) = rest.split_first_chunk().map(|(letters, rest)| (*letters, rest))?;
+    }
+    while !rest.is_empty() {
+        if layout == MANY_CODECS {
+            (letters, rest) = rest.split_first_chunk().map(|(letters, rest)| (*letters, rest))?;
+        }
+        let (&number, behind) = rest.split_first()?;
+        let (body, behind) = match layout {
+            ONE_TRACK => (behind, &[][..]),
+            MANY_TRACKS | MANY_CODECS => {
+                let (&[a, b, c], behind) = behind.split_first_chunk()?;
+                behind.split_at_checked(u32::from_be_bytes([0, a, b, c]) as usize)?
+            }
+            _ => return None,
+        };
+        rest = behind;
+        match number {
+            0 => found = Some((letters, body)),
+            _ => has_others = true,
+        }
+    }
+    Some((found, has_others))
 }
 
 /// How much later than decoded a picture is presented, as a signed number of 24 bits, and what is behind that.
@@ -158,9 +227,10 @@ fn composition(bytes: &[u8]) -> Option<(i32, &[u8])> {
     Some((i32::from_be_bytes([a, b, c, 0]) >> 8, data))
 }
 
-/// Passes over what modifies a packet of Enhanced RTMP (`ModEx`: nanoseconds are the only use so far). Returns the packet's kind,
-/// and what is behind it.
-fn behind_mod_ex(mut packet_type: u8, mut rest: &[u8]) -> Option<(u8, &[u8])> {
+/// Reads what modifies a packet of Enhanced RTMP (`ModEx`). Returns the packet's kind, the nanoseconds that modifiers tell, and
+/// what is behind them.
+fn behind_mod_ex(mut packet_type: u8, mut rest: &[u8]) -> Option<(u8, u32, &[u8])> {
+    let mut nanos = 0;
     while packet_type == MOD_EX {
         let (&size, behind) = rest.split_first()?;
         let (size, behind) = match size {
@@ -170,9 +240,12 @@ fn behind_mod_ex(mut packet_type: u8, mut rest: &[u8]) -> Option<(u8, &[u8])> {
             }
             size => (u16::from(size), behind),
         };
-        let behind = behind.get(usize::from(size).saturating_add(1)..)?;
+        let (data, behind) = behind.split_at_checked(usize::from(size).saturating_add(1))?;
         let (&kinds, behind) = behind.split_first()?;
+        if let (NANOSECONDS, Some(&[a, b, c])) = (kinds >> 4, data.first_chunk()) {
+            nanos = u32::from_be_bytes([0, a, b, c]).min(999_999);
+        }
         (packet_type, rest) = (kinds & 0xF, behind);
     }
-    Some((packet_type, rest))
+    Some((packet_type, nanos, rest))
 }

@@ -42,6 +42,7 @@ impl Known {
             why: frames.why,
             language: None,
             he_aac: frames.he_aac,
+            channels: frames.channels,
         };
         Known { format, track, record: record.to_vec(), frames }
     }

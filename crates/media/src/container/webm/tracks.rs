@@ -93,6 +93,7 @@ fn track(entry: &[u8], index: u16) -> Option<Known> {
         why,
         language: field(LANGUAGE).and_then(language),
         he_aac: frames.he_aac,
+        channels: frames.channels,
     };
     Some(Known {
         number,
