@@ -42,6 +42,9 @@ describe("the pages' words", () => {
       'ffmpeg -re -i FILE -c copy -f flv "rtmps://h.example:1936/live/NAME?key=KEY"',
     ]);
     expect(publishLines([{ protocol: "rtmps", port: 443 }], "h")[0]![1]).toBe("rtmps://h/live");
+    expect(publishLines([{ protocol: "rtsp", port: 8554 }], "h")).toEqual([
+      ["Any file, with FFmpeg (RTSP)", 'ffmpeg -re -i FILE -c copy -f rtsp "rtsp://h:8554/live/NAME?key=KEY"'],
+    ]);
   });
 
   it("tell what an encoder leaves out", () => {

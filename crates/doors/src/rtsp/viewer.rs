@@ -124,9 +124,9 @@ impl Viewer {
     fn take(&mut self, unit: AccessUnit) {
         let place = self.offered.iter().position(|track| track.codec() == unit.codec);
         let place = place.or_else(|| {
-            // One of each kind, pictures from a key frame on.
+            // One of each kind. Of AV1 any unit would say enough, and a key frame is what decoding begins with.
             let has_kind = self.offered.iter().any(|track| track.codec().is_video() == unit.codec.is_video());
-            if self.is_offered || has_kind || !unit.random_access {
+            if self.is_offered || has_kind || (unit.codec == Codec::Av1 && !unit.random_access) {
                 return None;
             }
             let number = self.offered.len();
