@@ -102,7 +102,9 @@ fn run_server(choice: u8, data: &[u8]) {
             done += 1;
             assert!(done < 1000, "it asks without end");
             match output {
-                server::Output::Enter { .. } if choice % 4 == 0 => session.refuse(401, "no", now, UTC),
+                server::Output::Enter { .. } if choice.is_multiple_of(4) => {
+                    session.refuse(401, "no", now, UTC)
+                }
                 server::Output::Enter { role: Role::Publish, .. } => session.admit(now, UTC),
                 server::Output::Enter { .. } => {
                     let offered = OfferedTrack::of(&unit(), 0).expect("it has parameter sets");

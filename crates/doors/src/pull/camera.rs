@@ -32,6 +32,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+/// Bytes that a camera may leave unread: requests and reports have some kilobytes.
+const UNREAD_MAX_BYTES: usize = 256 << 10;
+
 pub(super) struct Camera {
     index: usize,
     entry: Arc<PullEntry>,
@@ -255,7 +258,7 @@ impl Camera {
                     running.open_ports(track, place, context);
                 }
                 Output::Datagram { track, is_rtcp, to, data } => {
-                    running.send_datagram(track, is_rtcp, to, &data)
+                    running.send_datagram(track, is_rtcp, to, &data);
                 }
                 Output::Close => running.close(),
             }
@@ -365,7 +368,11 @@ impl Running {
     fn send(&mut self, bytes: Vec<u8>) -> io::Result<()> {
         let Some(wire) = &mut self.wire else { return Ok(()) };
         self.outgoing.push(bytes);
-        self.outgoing.flush(wire).map(drop)
+        self.outgoing.flush(wire)?;
+        if self.outgoing.len() > UNREAD_MAX_BYTES {
+            return Err(io::Error::other("the camera asks, and does not read what it is answered"));
+        }
+        Ok(())
     }
 
     fn send_datagram(&mut self, track: usize, is_rtcp: bool, to: SocketAddr, data: &[u8]) {

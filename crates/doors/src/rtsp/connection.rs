@@ -92,8 +92,17 @@ struct Ports {
 #[derive(Debug)]
 enum Side {
     Nothing,
-    Publishes { contribution: Contribution, assembler: Option<Assembler>, began: Time },
+    Publishes(Box<Publication>),
     Watches(Box<Viewer>),
+}
+
+/// A publisher that was let in.
+#[derive(Debug)]
+struct Publication {
+    contribution: Contribution,
+    /// From RECORD on.
+    assembler: Option<Assembler>,
+    began: Time,
 }
 
 #[derive(Debug)]
@@ -305,13 +314,20 @@ impl Connection {
                 }
             }
         }
-        let program = self.session.program().map(|program| program.chars().take(200).collect::<String>());
+        let program = self.session.program().map(|program| {
+            let letters = program.chars().filter(|letter| !letter.is_control());
+            letters.take(200).collect::<String>()
+        });
         let client =
             Client { peer: self.peer, protocol: self.protocol, credential, program: program.as_deref() };
         let is_take_over = parameter("takeover").is_some_and(|value| value == "1" || value == "true");
         let entered = match role {
-            Role::Publish => Contribution::enter(context.server, &client, &name, is_take_over)
-                .map(|contribution| Side::Publishes { contribution, assembler: None, began: now }),
+            Role::Publish => {
+                Contribution::enter(context.server, &client, &name, is_take_over).map(|contribution| {
+                    let publication = Publication { contribution, assembler: None, began: now };
+                    Side::Publishes(Box::new(publication))
+                })
+            }
             Role::Watch => Attendance::enter(context.server, &client, &name, context.waker.clone())
                 .map(|attendance| Side::Watches(Box::new(Viewer::new(attendance, now)))),
         };
@@ -373,7 +389,8 @@ impl Connection {
 
     /// A publisher sends from now on.
     fn begin(&mut self, context: &Context<'_>) {
-        let Side::Publishes { contribution, assembler, began } = &mut self.side else { return };
+        let Side::Publishes(publication) = &mut self.side else { return };
+        let Publication { contribution, assembler, began } = &mut **publication;
         let mut made = Assembler::new();
         let mut kinds = Kinds::default();
         for (number, track) in self.session.tracks().iter().enumerate() {
@@ -397,7 +414,8 @@ impl Connection {
 
     /// Gives the stream what has come.
     fn give(&mut self, context: &Context<'_>) -> Result<(), Closed> {
-        let Side::Publishes { contribution, assembler: Some(assembler), .. } = &mut self.side else {
+        let Side::Publishes(publication) = &mut self.side else { return Ok(()) };
+        let Publication { contribution, assembler: Some(assembler), .. } = &mut **publication else {
             return Ok(());
         };
         while let Some((track, placed)) = self.session.poll_unit() {
@@ -438,7 +456,8 @@ impl Connection {
 
     /// When a publisher that sends nothing has to end.
     fn silent_at(&self) -> Option<Time> {
-        let Side::Publishes { contribution, began, .. } = &self.side else { return None };
+        let Side::Publishes(publication) = &self.side else { return None };
+        let Publication { contribution, began, .. } = &**publication;
         let newest = self.session.receiver().and_then(|receiver| receiver.newest()).unwrap_or(*began);
         Some(newest.max(*began) + contribution.limits().silence_timeout)
     }
@@ -446,7 +465,7 @@ impl Connection {
     /// When [`Connection::handle_timeout`] wants to be called.
     pub(super) fn poll_timeout(&self) -> Time {
         let assembler = match &self.side {
-            Side::Publishes { assembler: Some(assembler), .. } => assembler.poll_timeout(),
+            Side::Publishes(publication) => publication.assembler.as_ref().and_then(Assembler::poll_timeout),
             _ => None,
         };
         let offer = match &self.side {
@@ -472,7 +491,9 @@ impl Connection {
             return Err(Closed::Silent);
         }
         self.session.handle_timeout(now);
-        if let Side::Publishes { assembler: Some(assembler), .. } = &mut self.side {
+        if let Side::Publishes(publication) = &mut self.side
+            && let Some(assembler) = &mut publication.assembler
+        {
             assembler.handle_timeout(now);
         }
         if let Side::Watches(viewer) = &mut self.side
@@ -498,7 +519,8 @@ impl Connection {
             Closed::Over(_) => "was ended",
             _ => "broke off",
         };
-        if let Side::Publishes { contribution, .. } = std::mem::replace(&mut self.side, Side::Nothing) {
+        if let Side::Publishes(publication) = std::mem::replace(&mut self.side, Side::Nothing) {
+            let contribution = publication.contribution;
             if let Closed::Over(words) = why {
                 tracing::warn!(%peer, stream = %contribution.name(), "publisher ended: {words}");
             }

@@ -85,7 +85,8 @@ pub fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message> {
 pub fn ntp_of(utc: Utc) -> u64 {
     let (seconds, nanos) = (utc.as_nanos() / NANOS, utc.as_nanos() % NANOS);
     let seconds = seconds.saturating_add(NTP_BEFORE_UNIX_S) & 0xFFFF_FFFF;
-    seconds << 32 | (nanos << 32) / NANOS
+    let fraction = (nanos << 32) / NANOS;
+    seconds << 32 | fraction
 }
 
 /// What NTP says, of the years 1970 to 2106; `None` of what lies before.

@@ -212,7 +212,7 @@ impl Parser {
     ///
     /// # Errors
     /// [`MessageError`]; the stream cannot be read on then.
-    pub fn next(&mut self) -> Result<Option<Incoming>, MessageError> {
+    pub fn poll(&mut self) -> Result<Option<Incoming>, MessageError> {
         loop {
             let held = self.held.get(self.done..).unwrap_or_default();
             match start(held) {
@@ -368,7 +368,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn all(parser: &mut Parser) -> Vec<Incoming> {
-        std::iter::from_fn(|| parser.next().unwrap()).collect()
+        std::iter::from_fn(|| parser.poll().unwrap()).collect()
     }
 
     #[test]
@@ -404,7 +404,7 @@ mod tests {
         let mut noise = Parser::default();
         let failed = (0..1000).find_map(|_| {
             noise.push(&[1; 1000]);
-            noise.next().err()
+            noise.poll().err()
         });
         assert_eq!(failed, Some(MessageError::Noise));
     }
@@ -414,7 +414,7 @@ mod tests {
         let failure = |bytes: &[u8]| {
             let mut parser = Parser::default();
             parser.push(bytes);
-            parser.next()
+            parser.poll()
         };
         let long = [&b"RTSP/1.0 200 OK\r\nA: "[..], &[b'a'; HEAD_BYTES_MAX]].concat();
         assert_eq!(failure(&long), Err(MessageError::Head));
@@ -455,7 +455,7 @@ mod tests {
             let mut parser = Parser::default();
             for piece in &pieces {
                 parser.push(piece);
-                while let Ok(Some(_)) = parser.next() {}
+                while let Ok(Some(_)) = parser.poll() {}
             }
             prop_assert!(parser.held.len() <= pieces.iter().map(Vec::len).sum());
         }
@@ -467,7 +467,7 @@ mod tests {
             request.body = body;
             let mut parser = Parser::default();
             parser.push(&request.write());
-            let Some(Incoming::Request(again)) = parser.next().unwrap() else { panic!() };
+            let Some(Incoming::Request(again)) = parser.poll().unwrap() else { panic!() };
             prop_assert_eq!(again.headers.get("X"), request.headers.get("X"));
             prop_assert_eq!((again.method, again.uri, again.body), (request.method, request.uri, request.body));
         }

@@ -154,7 +154,7 @@ mod tests {
             (Codec::S302m, &lpcm),
         ] {
             let track = OfferedTrack::of(&unit(codec, data), 1).unwrap();
-            let text = describe("hall", &[track.clone()]);
+            let text = describe("hall", std::slice::from_ref(&track));
             let description = CodedDescription::parse_bytes(text.as_bytes()).unwrap();
             let encoding = &description.tracks[0].encodings[0];
             let format = Format::of(encoding).unwrap();

@@ -117,7 +117,7 @@ mod tests {
         for (pts, at_ms) in [(0, 0), (90_000, 1000), (540_000, 6000)] {
             let now = Time::from_millis(at_ms);
             sender.send(0, &unit(pts), captured, now, &mut |is_report, packet| {
-                sent.push((is_report, packet.to_vec()))
+                sent.push((is_report, packet.to_vec()));
             });
         }
         let kinds: Vec<bool> = sent.iter().map(|(is_report, _)| *is_report).collect();

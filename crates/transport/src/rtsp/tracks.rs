@@ -40,7 +40,8 @@ pub(super) struct Choice {
 
 /// Where `tracks` is empty, `left_out` says why.
 pub(super) fn choose(description: &CodedDescription, base: &Base) -> Choice {
-    let (mut video, mut audio): (Option<(usize, PlayedTrack)>, Option<(usize, PlayedTrack)>) = (None, None);
+    let mut video: Option<(usize, PlayedTrack)> = None;
+    let mut audio: Option<(usize, PlayedTrack)> = None;
     let mut left_out = Vec::new();
     // ONVIF: among tracks that are received, one that is sent is the way back to the camera. Others say `sendonly` of what they send.
     let has_way_back = description.tracks.iter().any(|track| track.is_receive_only || !track.is_send_only);

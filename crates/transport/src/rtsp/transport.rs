@@ -66,7 +66,8 @@ impl Transport {
             "source" => self.source = value.parse().ok(),
             "ssrc" => self.ssrc = u32::from_str_radix(value.trim_start_matches("0x"), 16).ok(),
             "mode" => {
-                self.is_record = value.eq_ignore_ascii_case("record") || value.eq_ignore_ascii_case("receive")
+                self.is_record =
+                    value.eq_ignore_ascii_case("record") || value.eq_ignore_ascii_case("receive");
             }
             _ => {}
         }

@@ -103,7 +103,7 @@ impl Format {
                 let advice = "let the camera send H.264, H.265 or AV1";
                 return Err(FormatError::NoPlace { name, advice });
             }
-            _ => return Err(FormatError::Unknown(encoding.name.chars().take(40).collect())),
+            _ => return Err(FormatError::Unknown(shown(encoding))),
         };
         // The clocks that their payload formats prescribe, whatever the description says.
         let clock_hz = match &kind {
@@ -181,13 +181,18 @@ fn parameter_sets(codec: Codec, encoding: &Encoding, names: &[&str]) -> Paramete
     ParameterSets::of(codec, sets.iter().flat_map(|set| without_start_codes(set)))
 }
 
+/// The name that a stranger's description has, for people.
+fn shown(encoding: &Encoding) -> String {
+    encoding.name.chars().filter(|letter| !letter.is_control()).take(40).collect()
+}
+
 fn refuse(encoding: &Encoding, parameter: &'static str, wanted: &'static str) -> FormatError {
-    FormatError::Parameter { name: encoding.name.chars().take(40).collect(), parameter, wanted }
+    FormatError::Parameter { name: shown(encoding), parameter, wanted }
 }
 
 /// The bytes of hexadecimal digits.
 fn hexadecimal(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> = text.bytes().map(|byte| hexadecimal_digit(byte)).collect();
+    let digits: Option<Vec<u8>> = text.bytes().map(hexadecimal_digit).collect();
     let digits = digits.filter(|digits| !digits.is_empty() && digits.len() <= 512)?;
     Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair.get(1).copied().unwrap_or(0)).collect())
 }
@@ -328,6 +333,11 @@ mod tests {
         assert_eq!(words("pcmu", 8_000, 1), "PCMU has no place in MPEG-TS: let the camera send AAC or Opus");
         assert!(words("L16", 44_100, 2).starts_with("L16/44100/2 has no place in MPEG-TS"));
         assert_eq!(words("vnd.onvif.metadata", 90_000, 1), "vnd.onvif.metadata is not read from RTP");
+        assert_eq!(
+            words("a\u{1b}[2Jb", 90_000, 1),
+            "a[2Jb is not read from RTP",
+            "nothing that a terminal obeys"
+        );
         assert_eq!(of("L16", 48_000, 1, "").unwrap().audio().map(|audio| audio.channels), Some(2));
     }
 

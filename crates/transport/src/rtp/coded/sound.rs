@@ -118,7 +118,8 @@ impl PcmAssembler {
             return out.malform();
         }
         let frames = samples.len().checked_div(channels.into()).unwrap_or(0);
-        let position = usize::from(self.position).saturating_add(frames) % usize::from(s302m::BLOCK_SAMPLES);
+        let position = usize::from(self.position).saturating_add(frames);
+        let position = position.checked_rem(s302m::BLOCK_SAMPLES.into()).unwrap_or(0);
         self.position = u16::try_from(position).unwrap_or(0);
         out.push_sound(Codec::S302m, unit, piece.timestamp);
     }

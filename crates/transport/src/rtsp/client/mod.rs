@@ -297,7 +297,7 @@ impl ClientSession {
     pub fn handle_bytes(&mut self, bytes: &[u8], now: Time, utc: Utc) {
         self.parser.push(bytes);
         while !self.is_over() {
-            match self.parser.next() {
+            match self.parser.poll() {
                 Ok(None) => return,
                 Ok(Some(Incoming::Response(response))) => self.handle_response(&response, now),
                 Ok(Some(Incoming::Request(request))) => self.handle_request(&request, now),
@@ -389,7 +389,7 @@ impl ClientSession {
             return;
         }
         if now >= self.next_keep_alive && self.asked.is_none() {
-            self.next_keep_alive = now + self.session_time / 2;
+            self.next_keep_alive = now + self.keep_alive_time();
             self.ask(Step::KeepAlive(self.keep_alive_method()), 0, now);
         }
     }
@@ -411,6 +411,11 @@ impl ClientSession {
                 (None, None) => {}
             }
         }
+    }
+
+    /// From one keep-alive to the next.
+    fn keep_alive_time(&self) -> Duration {
+        self.session_time.checked_div(2).unwrap_or(self.session_time)
     }
 
     /// The method of keep-alives: of those that the server lists, what changes nothing.

@@ -2,7 +2,7 @@
 
 use super::{
     Asked, Base, ClientError, ClientSession, Lower, Output, Phase, REDIRECTS_MAX, Receiver, Request,
-    Response, SESSION_TIME, Step, Time, Transport, Uri, rtcp,
+    Response, Step, Time, Transport, Uri, rtcp,
 };
 use crate::rtsp::auth::{Answerer, Challenge};
 use crate::rtsp::tracks::{self, Way, short};
@@ -14,6 +14,8 @@ use std::time::Duration;
 const ANSWERS_MAX: u8 = 2;
 /// A server that forgets sessions sooner gets its keep-alives no more often.
 const SESSION_TIME_MIN: Duration = Duration::from_secs(4);
+/// One that never forgets them is asked once in half an hour all the same.
+const SESSION_TIME_MAX: Duration = Duration::from_secs(3600);
 /// Methods of a server that are kept.
 const PUBLIC_MAX: usize = 32;
 /// The end of a stream, and that of its source, in an ANNOUNCE (draft-ietf-mmusic-rfc2326bis §13).
@@ -49,7 +51,7 @@ impl ClientSession {
             if name.trim().eq_ignore_ascii_case("timeout")
                 && let Some(seconds) = seconds
             {
-                self.session_time = Duration::from_secs(seconds).clamp(SESSION_TIME_MIN, SESSION_TIME * 60);
+                self.session_time = Duration::from_secs(seconds).clamp(SESSION_TIME_MIN, SESSION_TIME_MAX);
             }
         }
     }
@@ -214,7 +216,7 @@ impl ClientSession {
 
     fn handle_playing(&mut self, now: Time) {
         self.phase = Phase::Playing(now);
-        self.next_keep_alive = now + self.session_time / 2;
+        self.next_keep_alive = now + self.keep_alive_time();
         // A datagram to each of the server's ports opens the way through firewalls on ours.
         for track in 0..self.tracks.len() {
             let Some(played) = self.tracks.get(track) else { continue };

@@ -250,7 +250,7 @@ impl ServerSession {
                 }
                 return;
             }
-            match self.parser.next() {
+            match self.parser.poll() {
                 Ok(None) => return,
                 Ok(Some(Incoming::Request(request))) => {
                     self.alive = now;

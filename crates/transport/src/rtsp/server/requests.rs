@@ -50,7 +50,7 @@ impl ServerSession {
             ("ANNOUNCE", State::Idle) => self.announce(request),
             ("SETUP", State::Ready(_)) => self.set_up(request),
             ("PLAY", State::Ready(Role::Watch)) | ("RECORD", State::Ready(Role::Publish)) => {
-                self.begin(&request, now)
+                self.begin(&request, now);
             }
             // A client that plays may say it once more, after it has sought or paused.
             ("PLAY", State::Running(Role::Watch)) => {
