@@ -3,8 +3,9 @@
 use crate::hot::upgrade;
 use crate::pull::{HASTE, source, until_live, watch};
 use crate::serve_with;
-use glassline_media::AccessUnit;
+use glassline_media::bitstream::{self, h264};
 use glassline_media::container::ts::{Demuxer, Event};
+use glassline_media::{AccessUnit, Codec};
 use glassline_test_support::http::{get, read_once};
 use glassline_test_support::program::{Scratch, Server};
 use glassline_test_support::wait::until;
@@ -13,7 +14,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a camera does.
 #[derive(Clone, Copy, Default)]
@@ -26,6 +27,8 @@ struct Habits {
     is_behind_firewall: bool,
     /// Every so many pictures one packet is left out.
     loses: Option<u32>,
+    /// It reports its wall clock, which says that it is so many seconds later than it is.
+    clock_ahead_s: Option<i64>,
 }
 
 /// A camera made without any code of the product: H.264 of a picture each 10 ms, each with its number in it, and G.711.
@@ -152,6 +155,12 @@ impl Camera {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
+            if let (Some(ahead), None, 0) = (self.habits.clock_ahead_s, &to, number % 10) {
+                let report = report(ahead, number * 900);
+                connection.set_nonblocking(false)?;
+                connection.write_all(&[&[b'$', 1, 0, report.len() as u8][..], &report].concat())?;
+                connection.set_nonblocking(true)?;
+            }
             let is_key = number.is_multiple_of(25);
             // Three fragments: the number stands in the last one.
             let first = if is_key { [0x7c, 0x85, 0x88] } else { [0x5c, 0x81, 0x9a] };
@@ -187,6 +196,15 @@ impl Camera {
         }
         Ok(())
     }
+}
+
+/// A sender report: a picture of this time stamp is being captured now, by a clock that is so much ahead.
+fn report(ahead_s: i64, timestamp: u32) -> Vec<u8> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let seconds = (now.as_secs() as i64 + 2_208_988_800 + ahead_s) as u32;
+    let fraction = (u64::from(now.subsec_nanos()) << 32) / 1_000_000_000;
+    let words = [0x80C8_0006, 9, seconds, fraction as u32, timestamp, 0, 0];
+    words.iter().flat_map(|word: &u32| word.to_be_bytes()).collect()
 }
 
 fn pulling(url: &str) -> (Server, Scratch) {
@@ -317,4 +335,42 @@ fn the_next_program_asks_the_camera_anew() {
     until("another session", || camera.requests("PLAY") > plays);
     until_live(&server, "cam");
     pictures(&server, 5);
+}
+
+#[test]
+fn a_wall_clock_near_ours_is_the_pictures_capture_time_and_another_one_is_not() {
+    for (clock_ahead_s, is_believed) in [(0, true), (-1_500_000_000, false), (30, false)] {
+        let habits =
+            Habits { refuses_datagrams: true, clock_ahead_s: Some(clock_ahead_s), ..Habits::default() };
+        let camera = Camera::start(habits);
+        let (server, _scratch) = pulling(&format!("rtsp://{}/live", camera.address));
+        until_live(&server, "cam");
+        let (mut viewer, mut demuxer, mut buffer) = (watch(&server, "cam"), Demuxer::new(), [0; 8192]);
+        let (mut pictures, mut captured) = (0, Vec::new());
+        // More than the reports are apart.
+        while pictures < 40 {
+            let read = read_once(&mut viewer, &mut buffer).unwrap();
+            assert!(read > 0, "it ended");
+            demuxer.push(&buffer[..read]);
+            while let Some(event) = demuxer.poll() {
+                let Event::AccessUnit { unit, .. } = event else { continue };
+                pictures += 1;
+                let nals = h264::nals(&unit.data);
+                let said = nals.filter_map(|nal| bitstream::messages(Codec::H264, &nal)?.capture_utc());
+                captured.extend(said.map(|utc| utc.as_nanos()));
+            }
+        }
+        if is_believed {
+            assert!(captured.len() >= 20, "{captured:?}");
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+            assert!(captured.iter().all(|at| now.abs_diff(*at) < 60_000_000_000), "{now} {captured:?}");
+            // Ten milliseconds from picture to picture, where no report lies between.
+            let steps = captured
+                .windows(2)
+                .filter(|pair| pair[1].wrapping_sub(pair[0]).abs_diff(10_000_000) < 100_000);
+            assert!(steps.count() >= captured.len() / 2, "{captured:?}");
+        } else {
+            assert!(captured.is_empty(), "{clock_ahead_s}: {captured:?}");
+        }
+    }
 }
