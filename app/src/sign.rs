@@ -7,6 +7,7 @@ use glassline_delivery::policy::{StreamName, Token};
 use glassline_delivery::stream::Mux;
 use glassline_io::small_file::Accept;
 use glassline_media::quantity;
+use glassline_transport::srt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The address: …/live/NAME.ts for players, …/live/NAME/index.m3u8 or manifest.mpd for HLS and DASH players,
-    /// …/watch/NAME for browsers; the NAME of a ladder opens all of its versions; …/event/NAME for the page of an event
+    /// …/watch/NAME for browsers; srt://HOST:PORT?streamid=read:NAME; the NAME of a ladder opens all of its versions; …/event/NAME for the page of an event
     /// and all of its streams that have the same viewer key
     #[arg(value_name = "URL")]
     url: String,
@@ -33,12 +34,16 @@ Examples:
   glassline sign https://relay.example/watch/stage --key-file viewer.key
   glassline sign https://relay.example/live/stage.ts --key-file viewer.key --for 30m
   glassline sign https://relay.example/event/finals --key-file viewer.key --for 3d
+  glassline sign 'srt://relay.example:8890?streamid=read:stage' --key-file viewer.key
   vlc \"$(glassline sign http://relay:8080/live/stage.ts --key-file viewer.key)\"
 
 The server needs the same key: [viewer] key or key_file in its configuration.";
 
 /// Prints the signed address.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.url.starts_with(srt::address::SCHEME) {
+        return sign_srt(args);
+    }
     let signed = signed_by(&args.url).ok_or_else(|| {
         failure::usage(
             format!("{:?} names no stream", args.url),
@@ -55,6 +60,37 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let joint = if args.url.contains('?') { '&' } else { '?' };
     output::print(&format!("{}{joint}{}\n", args.url, token.query()))
+}
+
+/// Prints the signed address of SRT: the token goes into the stream id, behind the stream's name.
+fn sign_srt(args: &Args) -> Result<()> {
+    let wrong = |what: String| failure::usage(what, "write srt://HOST:PORT?streamid=read:NAME");
+    let address = srt::Address::parse(&args.url).map_err(wrong)?;
+    let id = srt::StreamId::parse(address.stream_id.as_bytes()).map_err(wrong)?;
+    let name = StreamName::parse(&id.name);
+    let name = name.ok_or_else(|| wrong(format!("{:?} is no stream's name", id.name)))?;
+    if id.mode == srt::StreamMode::Publish {
+        return Err(wrong("a token lets viewers in; publishers show the publish key".to_owned()));
+    }
+    if id.key.is_some() || address.stream_id.contains('?') {
+        return Err(wrong("the stream id has a key or a question mark already".to_owned()));
+    }
+    let key = config::read_key(&args.key_file, "viewer key", Accept::AnyFile)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let token = Token::sign(key.expose(), &name, (now + args.time).as_secs()).query();
+    let token = token.trim_start_matches("expires=").replacen("&token=", ".", 1);
+    let with_token = match address.stream_id.starts_with("#!") {
+        true => format!("{},s={token}", address.stream_id),
+        false => format!("{}:{token}", address.stream_id),
+    };
+    // As it stands in the address, where a number sign is written by its code.
+    let escaped = |text: &str| text.replace('#', "%23");
+    let (former, signed) = (escaped(&address.stream_id), escaped(&with_token));
+    let url = args.url.replacen(&format!("streamid={former}"), &format!("streamid={signed}"), 1);
+    if url == args.url {
+        return Err(wrong("the stream id is written with codes that are not needed".to_owned()));
+    }
+    output::print(&format!("{url}\n"))
 }
 
 /// What an address is signed for.

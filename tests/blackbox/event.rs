@@ -78,6 +78,7 @@ fn an_events_page_tells_which_streams_are_there() {
         of_stream(&told, "slides")["live"] == false && of_stream(&told, "slides")["known"] == true,
         "{told}"
     );
+    assert!(told["crew"]["needs_link"] == false && of_stream(&told, "hall")["needs_link"] == false, "{told}");
     // This machine is an operator's.
     assert!(told["crew"]["access"].is_null() && told["crew"]["public"].is_array(), "{told}");
     assert_eq!(page(address, "/api/events")["events"].as_array().unwrap().len(), 2);
@@ -172,6 +173,7 @@ fn the_crews_page_is_for_operators() {
     let crew = page(admin, "/api/events/finals");
     // The link that the crew gives away opens the event.
     let access = crew["crew"]["access"].as_str().unwrap();
+    assert!(crew["crew"]["needs_link"] == true && of_stream(&crew, "hall")["needs_link"] == true, "{crew}");
     assert_eq!(of_stream(&page(public, &format!("/api/events/finals?{access}")), "hall")["known"], true);
     let of_viewers: Vec<String> = serde_json::from_value(crew["crew"]["public"].clone()).unwrap();
     assert!(of_viewers.contains(&format!("http://{public}/")), "{of_viewers:?}");
@@ -204,6 +206,8 @@ fn without_an_admin_listener_the_crew_is_let_in_by_address_or_key() {
     // The publish key signs nothing for viewers.
     assert!(crew["crew"].is_object() && crew["crew"]["access"].is_null(), "{crew}");
     assert!(of_stream(&crew, "hall")["access"].is_null(), "{crew}");
+    // So that the sheet says that its links are of no use.
+    assert!(crew["crew"]["needs_link"] == true && of_stream(&crew, "hall")["needs_link"] == true, "{crew}");
     // What the crew's page asks for is answered, though viewers need a token; where streams come from is not told.
     let crew = |path: &str| get(address, &format!("{path}?key=a-publish-key"));
     until("the stream", || crew("/api/streams").json()["streams"][0]["live"] == true);

@@ -75,6 +75,7 @@ mod site;
 mod small_files;
 mod soak;
 mod sound_alone;
+mod srt;
 mod stages;
 mod telemetry;
 mod terminal;

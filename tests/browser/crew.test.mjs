@@ -186,6 +186,33 @@ browserTest("the sheet has an address and a QR code for the event and for each s
   await screenshot(page, "sheet");
 });
 
+browserTest("a sheet whose links are refused says so on the paper, and how they are signed", async (t) => {
+  const config = `[viewer]\nkey = '0123456789abcdef0123456789abcdef'\n[admin]\nlisten = ['127.0.0.1:0']\n${EVENT}`;
+  const server = await serve(t, [], { config });
+  const admin = /all streams: (http:\/\/[^/]+)/.exec(server.run.output)[1];
+  const context = await browser.newContext();
+  t.after(() => context.close());
+  const page = await context.newPage();
+  // What the server tells a crew that came by the publish key (tests/blackbox/event.rs).
+  await page.route("**/api/events/finals*", async (route) => {
+    const response = await route.fetch();
+    const told = await response.json();
+    told.crew.access = null;
+    for (const stream of told.streams) stream.access = null;
+    await route.fulfill({ response, json: told });
+  });
+  await page.goto(`${admin}/crew/finals?sheet`);
+  const unsigned = page.locator("article.sheet .sheet-unsigned");
+  await unsigned.waitFor();
+  const text = await unsigned.innerText();
+  assert.match(text, /The links to the event, hall, slides, later on this sheet are not signed/);
+  assert.match(text, /glassline sign https?:\/\/\S+\/event\/finals --key-file viewer\.key --for 36h/);
+  assert.equal(await unsigned.locator("code").count(), 4);
+  await page.emulateMedia({ media: "print" });
+  assert.ok(await unsigned.isVisible(), "it is printed");
+  await screenshot(page, "sheet-unsigned");
+});
+
 browserTest("the dashboard has small pictures, active alarms and the events", async (t) => {
   const server = await serve(t, [], { config: `${EVENT}[watch]\nstreams = ['slides']\n[watch.black]\nafter = '1s'\n` });
   publish(t, server, "slides", "color=black:size=320x180:rate=25");

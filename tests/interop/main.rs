@@ -40,6 +40,7 @@ mod rtsp;
 mod score;
 mod segmented;
 mod sound;
+mod srt;
 mod thumbnails;
 mod transport_segments;
 mod validity;

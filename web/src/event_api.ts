@@ -12,13 +12,17 @@ export interface EventStream {
   /** Null: not known yet. */
   sound: boolean | null;
   picture: boolean | null;
-  /** The query that the stream's own addresses need. */
+  /** Viewers need a signed link; an earlier server does not say. */
+  needs_link?: boolean | undefined;
+  /** The query that the stream's own addresses need, as far as this page may have it. */
   access: string | null;
 }
 
 /** What operators are told beside it. */
 export interface EventCrew {
-  /** The query that a viewer's link to the event needs. */
+  /** Viewers need a signed link to the event; an earlier server does not say. */
+  needs_link?: boolean | undefined;
+  /** The query that such a link has; null too for a crew that came by the publish key. */
   access: string | null;
   /** Addresses of this server for viewers, best first; may be empty. */
   public: string[];

@@ -10,11 +10,12 @@ use crate::link::{BondingArg, PathArgs};
 use clap::ValueEnum;
 use glassline_call::contribution::DEADLINES;
 use glassline_delivery::output::Destination;
-use glassline_delivery::policy::DSCP_MAX;
+use glassline_delivery::policy::HeaderMarks;
 use glassline_delivery::pull::Source;
 use glassline_media::quantity;
 use glassline_studio::output::Target;
 use glassline_transport::link::Key;
+use glassline_transport::srt::{Address, Mode};
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ pub(crate) enum StreamSource {
     Pulled(Source),
     /// Peers connect to this address and send it.
     Link(SocketAddr),
+    /// By SRT.
+    Srt(Box<Address>),
 }
 
 /// Where a stream is sent to.
@@ -36,6 +39,8 @@ pub(crate) enum StreamOutput {
     Datagrams(Destination),
     /// Over a link.
     Link(Box<LinkOutput>),
+    /// By SRT.
+    Srt(Box<Address>),
 }
 
 /// A link on which a stream is sent.
@@ -53,10 +58,8 @@ pub(crate) struct LinkOutput {
     pub(crate) paths: PathArgs,
     /// How old packets may be.
     pub(crate) deadline: Option<Duration>,
-    /// The datagrams' DSCP.
-    pub(crate) dscp: Option<u8>,
-    /// Whether those of IPv6 have a flow label.
-    pub(crate) flow_label: Option<bool>,
+    /// What the datagrams bear for routers.
+    pub(crate) marks: HeaderMarks,
 }
 
 impl StreamOutput {
@@ -65,13 +68,15 @@ impl StreamOutput {
         match self {
             StreamOutput::Datagrams(destination) => destination.authority(),
             StreamOutput::Link(link) => link.peer.clone(),
+            // One listener may have several streams.
+            StreamOutput::Srt(address) => format!("{} {}", address.authority(), address.stream_id),
         }
     }
 
     /// The link, if it is one.
     pub(crate) fn link(&self) -> Option<&LinkOutput> {
         match self {
-            StreamOutput::Datagrams(_) => None,
+            StreamOutput::Datagrams(_) | StreamOutput::Srt(_) => None,
             StreamOutput::Link(link) => Some(link),
         }
     }
@@ -92,8 +97,7 @@ impl LinkOutput {
             peers: Vec::new(),
             paths: PathArgs::default(),
             deadline: None,
-            dscp: None,
-            flow_label: None,
+            marks: HeaderMarks::default(),
         };
         let (mut paths, mut bonding) = (Vec::new(), None);
         for option in options.split('&').filter(|option| !option.is_empty()) {
@@ -114,13 +118,7 @@ impl LinkOutput {
                         quantity::parse_duration(value).map_err(|error| format!("deadline: {error}"))?;
                     output.deadline = Some(checked_deadline(time)?);
                 }
-                "dscp" => {
-                    let dscp = value.parse().ok().filter(|dscp| *dscp <= DSCP_MAX);
-                    output.dscp = Some(dscp.ok_or("dscp is a number from 0 to 63, as in dscp=34")?);
-                }
-                "flow_label" => {
-                    output.flow_label = Some(value.parse().map_err(|_| "flow_label is true or false")?);
-                }
+                other if output.marks.take_option(other, value)? => {}
                 other => return Err(format!("{OPTIONS}; {other:?} is another option")),
             }
         }
@@ -145,10 +143,31 @@ fn public(text: &str) -> Result<Key, String> {
     })
 }
 
+/// A source or an output of a stream by SRT. An error does not repeat what may be a key.
+fn srt(text: &str) -> Result<Box<Address>, String> {
+    let address = Address::parse(text)?;
+    if address.mode == Mode::Listener
+        && address.host.parse::<std::net::IpAddr>().is_err()
+        && !address.host.is_empty()
+    {
+        return Err("an address to listen at is one of this machine, as in srt://0.0.0.0:9000?mode=listener"
+            .to_owned());
+    }
+    Ok(Box::new(address))
+}
+
+/// Whether the text is an address of SRT.
+fn is_srt(text: &str) -> bool {
+    text.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("srt://"))
+}
+
 /// An error does not repeat the text, because it may contain a password.
 pub(super) fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StreamSource>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let wrong = serde::de::Error::custom;
+    if is_srt(&text) {
+        return srt(&text).map(StreamSource::Srt).map(Some).map_err(wrong);
+    }
     let Some((_, place)) = text.split_once("://").filter(|(scheme, _)| scheme.eq_ignore_ascii_case("link"))
     else {
         let source = Source::parse(&text).map(StreamSource::Pulled);
@@ -167,7 +186,9 @@ pub(super) fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
 pub(super) fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<StreamOutput>, D::Error> {
     let read = |text: &String| {
         let is_link = text.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("link://"));
-        let output = if is_link {
+        let output = if is_srt(text) {
+            srt(text).map(StreamOutput::Srt)
+        } else if is_link {
             LinkOutput::parse(text).map(Box::new).map(StreamOutput::Link)
         } else {
             let read = Destination::parse_unresolved(text).map(StreamOutput::Datagrams);

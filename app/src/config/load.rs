@@ -11,6 +11,7 @@ use crate::serve::links;
 use glassline_delivery::webhook::WebhookSecret;
 use glassline_io::secret_file::{self, SecretFileError};
 use glassline_io::small_file::{Accept, Bounds, SmallFile};
+use glassline_transport::srt::Passphrase;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
@@ -47,7 +48,7 @@ impl Config {
     pub(crate) fn read_keys(&mut self, path: &Path, accept: Accept) -> Vec<KeyRead> {
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut all = Vec::new();
-        let Config { publish, viewer, stream, watch, .. } = self;
+        let Config { publish, viewer, stream, watch, srt, .. } = self;
         let mut own = |name: String, what, file: &Option<PathBuf>, key: &mut Option<Secret>| {
             let Some(file) = file else { return };
             let file = folder.join(file);
@@ -81,6 +82,12 @@ impl Config {
             let read = read_webhook_secret(file, accept).map(|secret| watch.webhook_secret = Some(secret));
             all.push(KeyRead { name: "watch.webhook_secret_file".to_owned(), file: file.clone(), read });
         }
+        if let Some(srt) = srt
+            && let Some(file) = &srt.passphrase_file
+        {
+            let read = read_passphrase(file, accept).map(|passphrase| srt.passphrase = Some(passphrase));
+            all.push(KeyRead { name: "srt.passphrase_file".to_owned(), file: file.clone(), read });
+        }
         all
     }
 
@@ -95,7 +102,7 @@ impl Config {
             tracing::warn!("{exposed}; or put its keys into files of their own (key_file)");
         }
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Config { stream, encode, log, tls, upstream, watch, .. } = &mut config;
+        let Config { stream, encode, log, tls, upstream, watch, srt, .. } = &mut config;
         for file in tls.certificates.iter_mut().flat_map(|files| [&mut files.chain, &mut files.key]) {
             *file = folder.join(&*file);
         }
@@ -114,6 +121,9 @@ impl Config {
             for file in [&mut watch.webhook_secret_file, &mut watch.state_file] {
                 *file = file.take().map(|file| folder.join(file));
             }
+        }
+        if let Some(srt) = srt {
+            srt.passphrase_file = srt.passphrase_file.take().map(|file| folder.join(file));
         }
         upstream.disk = upstream.disk.take().map(|directory| folder.join(directory));
         upstream.ca = upstream.ca.take().map(|ca| folder.join(ca));
@@ -203,6 +213,18 @@ fn read_webhook_secret(file: &Path, accept: Accept) -> Result<WebhookSecret, Con
         error => ConfigError::Secret(error),
     })?;
     WebhookSecret::parse(text.trim()).map_err(|error| ConfigError::Invalid {
+        place: Location { file: file.into(), line: Some(1) },
+        problem: error.to_string(),
+    })
+}
+
+/// Reads the passphrase of SRT, in the same way.
+fn read_passphrase(file: &Path, accept: Accept) -> Result<Passphrase, ConfigError> {
+    let text = secret_file::read_text(file, accept).map_err(|error| match error {
+        SecretFileError::File(error) => ConfigError::File(error),
+        error => ConfigError::Secret(error),
+    })?;
+    Passphrase::new(text.trim_end_matches(['\n', '\r'])).map_err(|error| ConfigError::Invalid {
         place: Location { file: file.into(), line: Some(1) },
         problem: error.to_string(),
     })

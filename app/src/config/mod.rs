@@ -15,6 +15,7 @@ mod problem;
 mod rtmp;
 mod rtsp;
 mod section;
+mod srt;
 mod validate;
 mod validate_streams;
 mod watch;
@@ -30,6 +31,7 @@ pub(crate) use rtsp::Rtsp;
 pub(crate) use section::{
     Admin, Certificate, Demo, Log, Port, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer,
 };
+pub(crate) use srt::Srt;
 pub(crate) use validate_streams::parse_port;
 pub(crate) use watch::Watch;
 
@@ -73,6 +75,8 @@ pub(crate) struct Config {
     pub(crate) package: Package,
     /// Servers from which missing objects are fetched.
     pub(crate) upstream: Upstream,
+    /// Where SRT is served, and how; unset: not at all.
+    pub(crate) srt: Option<Srt>,
     /// Settings of single streams, by name.
     pub(crate) stream: BTreeMap<String, Stream>,
     /// Streams that the program encodes itself, by the names under which it publishes them.
@@ -106,6 +110,7 @@ impl Default for Config {
             pull: Pull::default(),
             package: Package::default(),
             upstream: Upstream::default(),
+            srt: None,
             stream: BTreeMap::new(),
             encode: BTreeMap::new(),
             event: BTreeMap::new(),

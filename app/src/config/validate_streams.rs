@@ -27,6 +27,8 @@ impl Config {
             for (index, output) in stream.outputs.iter().enumerate() {
                 let place = output.authority();
                 if stream.outputs[..index].iter().any(|other| other.authority() == place) {
+                    // What stands behind the address of SRT may be a key.
+                    let place = place.split(' ').next().unwrap_or_default();
                     return problem(format!("{key}.outputs"), format!("names {place} twice"));
                 }
             }
@@ -148,7 +150,11 @@ impl Stream {
             }
             (
                 Some(mux),
-                Some(StreamSource::Pulled(Source::Udp(_) | Source::Rtsp(_)) | StreamSource::Link(_)),
+                Some(
+                    StreamSource::Pulled(Source::Udp(_) | Source::Rtsp(_))
+                    | StreamSource::Link(_)
+                    | StreamSource::Srt(_),
+                ),
             ) if *mux != Mux::MpegTs => {
                 return problem(
                     key("mux"),

@@ -98,6 +98,8 @@ fn ports(config: &Config) -> Vec<PortFound> {
         ("listen", &config.listen),
         ("tls.listen", &config.tls.listen),
         ("admin.listen", &config.admin.listen),
+        ("rtmp.listen", &config.rtmp.listen),
+        ("rtmp.tls_listen", &config.rtmp.tls_listen),
         ("rtsp.listen", &config.rtsp.listen),
         ("rtsp.tls_listen", &config.rtsp.tls_listen),
     ];
@@ -129,9 +131,16 @@ fn ports(config: &Config) -> Vec<PortFound> {
             is_udp: true,
             problem: receive(*address).err().map(|error| explain(&error)),
         }),
-        StreamSource::Pulled(Source::Http(_) | Source::Rtsp(_)) => None,
+        StreamSource::Pulled(Source::Http(_) | Source::Rtsp(_)) | StreamSource::Srt(_) => None,
     });
-    tcp.chain(datagrams).collect()
+    let of_srt =
+        config.srt.iter().flat_map(|srt| srt.listen.iter().chain(&srt.srtla)).map(|address| PortFound {
+            key: "srt".to_owned(),
+            address: *address,
+            is_udp: true,
+            problem: receive(*address).err().map(|error| explain(&error)),
+        });
+    tcp.chain(datagrams).chain(of_srt).collect()
 }
 
 /// Whether datagrams can be received there. A group is not joined, since the network would begin to send its packets here.

@@ -23,6 +23,7 @@ use crate::stop::{Second, StopSignals};
 use crate::trust::Trust;
 use anyhow::Result;
 pub(crate) use control_socket::answers_to;
+use glassline_call::contribution::SrtOutput;
 use glassline_io::clock::Clock;
 use glassline_media::quantity;
 use glassline_studio::capture::Length;
@@ -188,6 +189,9 @@ fn run_h264(args: Args) -> Result<()> {
     let is_tls = targets.iter().flatten().any(Target::is_tls);
     let connector = is_tls.then(|| args.trust.connector()).transpose()?;
     let mut opener = Opener::new(Credentials { key, connector }, encoding.liveness());
+    opener = opener.with_srt(|address, liveness, status| {
+        Ok(Box::new(SrtOutput::start(address, liveness, status)?) as Box<dyn Output>)
+    });
     if let Some(links) = args.link.opener(&args.outputs)? {
         opener = opener.with_links(links);
     }
@@ -217,10 +221,11 @@ impl Args {
             return Err(failure::usage(message, "give --codec vp8, or choose a .ts or .mp4 file"));
         }
         if self.no_realtime
-            && let Some(output) = self.outputs.iter().find(|output| matches!(output, Target::Link(_)))
+            && let Some(output) =
+                self.outputs.iter().find(|output| matches!(output, Target::Link(_) | Target::Srt(_)))
         {
             let message =
-                format_args!("{output}: a link gives up what is late, and --no-realtime outruns it");
+                format_args!("{output}: what is late is given up there, and --no-realtime outruns it");
             return Err(failure::usage(message, "leave --no-realtime out"));
         }
         if self.json && self.outputs.contains(&Target::Stdout) {

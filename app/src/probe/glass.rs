@@ -219,7 +219,7 @@ fn report(args: &Args, received: &Received, heard: &Heard<Ages>) -> Result<Glass
     }
     Ok(GlassReport {
         schema: SCHEMA,
-        source: args.target.clone(),
+        source: super::shown(&args.target).to_owned(),
         kind: "glass",
         units,
         received_ms: received.ages.distribution(|age| age),

@@ -120,6 +120,12 @@ fn duration(text: &str) -> Result<Duration, String> {
     if range.contains(&duration) { Ok(duration) } else { Err("must be from 100ms to 24h".into()) }
 }
 
+/// The target as reports and errors have it: behind an address of SRT there may be a passphrase and a key.
+fn shown(target: &str) -> &str {
+    let is_srt = target.starts_with(glassline_transport::srt::address::SCHEME);
+    target.split('?').next().filter(|_| is_srt).unwrap_or(target)
+}
+
 /// Reads the stream and prints the report.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.target.starts_with("rtp:") {
@@ -131,8 +137,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "it goes with rtp:FILE.sdp; leave it out",
         ));
     }
-    args.flight.check(&args.target)?;
-    args.budget.check(&args.target)?;
+    let shown = shown(&args.target);
+    args.flight.check(shown)?;
+    args.budget.check(shown)?;
     if args.watch.is_wanted() {
         return watch::run(args);
     }
@@ -145,7 +152,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (kind, is_playlist) = (source.kind, source.playlist.is_some());
     if args.check.is_some() && (source.is_capture || source.is_ivf) {
         return Err(failure::usage(
-            format!("--check: {} is no transport stream", args.target),
+            format!("--check: {} is no transport stream", shown),
             "its rules are those of MPEG-TS",
         ));
     }
@@ -165,7 +172,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         analysis.tell_budget_by(clock);
     }
     let mut analysis = analyse(source, analysis, flight.as_mut(), args.listening())
-        .with_context(|| format!("cannot read {}", args.target))?;
+        .with_context(|| format!("cannot read {shown}"))?;
     if !analysis.is_transport_stream() {
         if args.target.ends_with(".sdp") {
             return Err(failure::usage(
@@ -180,7 +187,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ));
         }
         return Err(failure::failed(
-            format!("{} is not an MPEG transport stream", args.target),
+            format!("{} is not an MPEG transport stream", shown),
             "probe understands MPEG-TS, and VP8 in IVF (for other formats: ffprobe)",
         ));
     }
@@ -190,14 +197,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if kind == Kind::Url && analysis.has_capture_times() {
         analysis.tell_ages_by(server_clock::of(&args.target, &args.trust));
     }
-    let mut report = analysis.report(&args.target);
+    let mut report = analysis.report(shown);
     if let Some(summary) = flight.map(Flight::finish) {
         let notes = flight::notes(&summary.figures);
-        args.flight.write_picture(&summary, &args.target, None, TCP_PAYLOAD_BYTES, &notes)?;
+        args.flight.write_picture(&summary, shown, None, TCP_PAYLOAD_BYTES, &notes)?;
         report.flight = Some(FlightReport { figures: summary.figures, notes });
     }
     if let Some(budget) = &report.budget {
-        args.budget.write_picture(budget, &args.target)?;
+        args.budget.write_picture(budget, shown)?;
     }
     if args.json {
         let mut json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
@@ -211,14 +218,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Refuses what has no arrival times to look at.
 fn check_flight(args: &Args, source: &Source) -> Result<()> {
-    let target = &args.target;
+    let target = shown(&args.target);
     if source.is_capture {
         return Err(failure::usage(
             format!("{target} is a packet capture, no transport stream"),
             "--flight shows how bursty its packets are",
         ));
     }
-    if args.flight.is_wanted() && (source.kind != Kind::Url || matches!(source.reader, Reader::Datagrams(_)))
+    if args.flight.is_wanted()
+        && (source.kind != Kind::Url || matches!(source.reader, Reader::Datagrams(_) | Reader::Srt(_)))
     {
         return Err(failure::usage(
             format!("--flight: {target} has no arrival times"),

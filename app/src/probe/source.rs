@@ -7,12 +7,14 @@ use crate::trust::{self, Trust};
 use anyhow::Result;
 use glassline_delivery::http1::{Url, UrlError};
 use glassline_delivery::playlist::rewrite::PlaylistKind;
+use glassline_doors::srt::SrtReader;
 use glassline_inspect::http::{HttpFailure, Response};
 use glassline_inspect::pcap;
 use glassline_inspect::transport_stream::Kind;
 use glassline_io::tls::Connector;
 use glassline_media::Time;
 use glassline_media::container::ivf;
+use glassline_transport::srt::Address;
 use std::fs::File;
 use std::io::{self, Read};
 
@@ -34,6 +36,7 @@ pub(crate) enum Reader {
     Plain(Box<dyn Read>),
     Http(Box<Http>),
     Datagrams(Box<Datagrams>),
+    Srt(Box<SrtReader>),
 }
 
 impl Reader {
@@ -43,13 +46,14 @@ impl Reader {
             Reader::Plain(reader) => reader.read(into),
             Reader::Http(http) => http.read(into, deadline),
             Reader::Datagrams(datagrams) => datagrams.read(into, deadline),
+            Reader::Srt(srt) => srt.read(into, deadline),
         }
     }
 
     /// When the socket gave what was read last, where it was a socket.
     pub(super) fn received(&self) -> Option<Time> {
         match self {
-            Reader::Plain(_) => None,
+            Reader::Plain(_) | Reader::Srt(_) => None,
             Reader::Http(http) => Some(http.received()),
             Reader::Datagrams(datagrams) => Some(datagrams.received),
         }
@@ -60,6 +64,7 @@ impl Reader {
         match self {
             Reader::Plain(_) | Reader::Http(_) => 0,
             Reader::Datagrams(datagrams) => datagrams.dropped(),
+            Reader::Srt(srt) => srt.left_out(),
         }
     }
 }
@@ -102,9 +107,18 @@ pub(crate) fn open(target: &str, trust: &Trust, deadline: Time) -> Result<Source
                 reader,
             })
         }
+        Some(("srt", _)) => {
+            let address = Address::parse(target)
+                .map_err(|error| failure::usage(error, "write srt://HOST:PORT?streamid=read:NAME"))?;
+            let reader = SrtReader::open(address)
+                .map_err(|error| failure::failed(error, "see what the system says"))?;
+            let reader = Reader::Srt(Box::new(reader));
+            let (kind, playlist) = (Kind::Url, None);
+            Ok(Source { kind, size_bytes: None, is_capture: false, is_ivf: false, playlist, reader })
+        }
         Some((scheme, _)) => Err(failure::usage(
             format!("{scheme}:// is not supported"),
-            "only http://, https:// and udp:// URLs and files can be probed",
+            "only http://, https://, udp:// and srt:// URLs and files can be probed",
         )),
         None => {
             let unreadable = |error: io::Error| {
@@ -225,8 +239,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_http_and_udp_are_spoken() {
+    fn only_http_udp_and_srt_are_spoken() {
         let error = open("ftp://localhost/x.ts", &Trust::default(), Time::NEVER).err().unwrap().to_string();
-        assert!(error.contains("only http://, https:// and udp:// URLs and files"), "{error}");
+        assert!(error.contains("only http://, https://, udp:// and srt:// URLs and files"), "{error}");
     }
 }

@@ -204,7 +204,7 @@ impl To {
     }
 
     fn resolved(&self) -> Result<PathSettings> {
-        let Destination { mut address, name, ttl, interface, source, dscp, flow_label, .. } = self.0.clone();
+        let Destination { mut address, name, ttl, interface, source, marks, .. } = self.0.clone();
         if let Some(name) = &name {
             let found = resolve(name, address.port()).map_err(|error| {
                 failure::failed(format_args!("cannot find {name}: {error}"), "check the host's name")
@@ -214,7 +214,9 @@ impl To {
             };
             address = *found.iter().find(fits).unwrap_or(&found[0]);
         }
-        Ok(PathSettings { route: Route { address, interface, source, ttl, dscp, flow_label } })
+        Ok(PathSettings {
+            route: Route { address, interface, source, ttl, dscp: marks.dscp, flow_label: marks.flow_label },
+        })
     }
 }
 

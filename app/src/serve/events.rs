@@ -96,14 +96,18 @@ struct PageStream<'a> {
     /// Whether it has sound; `None` until its tables were seen.
     sound: Option<bool>,
     picture: Option<bool>,
-    /// The query that its addresses need.
+    /// Whether viewers of it need a signed link.
+    needs_link: bool,
+    /// The query that its addresses need, as far as the client may have it.
     access: Option<String>,
 }
 
 /// What is for operators alone.
 #[derive(Serialize)]
 struct Crew {
-    /// The query that a viewer's link to the event needs.
+    /// Whether viewers need a signed link to the event.
+    needs_link: bool,
+    /// The query that such a link has; not for a crew that came by the publish key.
     access: Option<String>,
     /// Addresses of this server for viewers, best first.
     public: Vec<String>,
@@ -148,26 +152,37 @@ impl Events {
         let stream = |((stream, _), facts): (&'_ (StreamName, bool), &Facts)| {
             let own = hub.event_access(name, stream, peer, request);
             let may_watch = is_crew || own.is_some() || hub.may_know(stream, door, peer, request);
-            let access = if is_operator { hub.ticket(stream) } else { own.or_else(|| shown(request)) };
-            (may_watch, access.filter(|_| may_watch), *facts)
+            let ticket = hub.ticket(stream);
+            let needs_link = ticket.is_some();
+            let access = if is_operator { ticket } else { own.or_else(|| shown(request)) };
+            (may_watch, needs_link, access.filter(|_| may_watch), *facts)
         };
         let of_streams: Vec<_> = arranged.streams.iter().zip(&**facts).map(stream).collect();
         // The chat of a closed event is for viewers with a link.
         let is_invited = is_crew || of_streams.iter().any(|(known, ..)| *known);
-        let streams =
-            arranged.streams.iter().zip(of_streams).map(|((name, is_ladder), (known, access, facts))| {
-                PageStream {
-                    name: name.as_str(),
-                    group: if known { facts.is_group } else { *is_ladder },
-                    known,
-                    // What may not be watched is not told of.
-                    live: known && facts.is_live,
-                    sound: facts.has_sound.filter(|_| known),
-                    picture: facts.has_picture.filter(|_| known),
-                    access,
-                }
-            });
+        let streams = arranged.streams.iter().zip(of_streams).map(|((name, is_ladder), of_stream)| {
+            let (known, needs_link, access, facts) = of_stream;
+            PageStream {
+                name: name.as_str(),
+                group: if known { facts.is_group } else { *is_ladder },
+                known,
+                // What may not be watched is not told of.
+                live: known && facts.is_live,
+                sound: facts.has_sound.filter(|_| known),
+                picture: facts.has_picture.filter(|_| known),
+                needs_link,
+                access,
+            }
+        });
         let Event { title, audio, contact, chat, next, .. } = &arranged.event;
+        let crew = is_crew.then(|| {
+            let ticket = hub.event_ticket(name);
+            Crew {
+                needs_link: ticket.is_some(),
+                access: ticket.filter(|_| is_operator),
+                public: self.public.list(addresses),
+            }
+        });
         json(&Page {
             name: name.as_str(),
             title: title.as_deref(),
@@ -176,10 +191,7 @@ impl Events {
             next: next.as_deref(),
             audio: audio.as_deref(),
             streams: streams.collect(),
-            crew: is_crew.then(|| Crew {
-                access: hub.event_ticket(name).filter(|_| is_operator),
-                public: self.public.list(addresses),
-            }),
+            crew,
         })
     }
 }

@@ -6,6 +6,7 @@ use crate::failure;
 use anyhow::Result;
 use glassline_delivery::pull::Source;
 use glassline_io::privileges::{self, Keep, PrivilegeError};
+use glassline_transport::srt::Mode;
 
 /// Becomes the user that the configuration names, once ports and files are open and before there are threads. Of
 /// root's privileges the process keeps those that it needs while it runs; those that it needs only at the start are
@@ -49,11 +50,17 @@ fn needs(config: &Config) -> Keep {
     Keep {
         net_admin: marks(config.viewer.mark, config.viewer.mark_pool.is_some())
             || streams().any(|stream| marks(stream.mark, stream.mark_pool.is_some())),
-        low_ports: super::listeners(config).iter().any(|listen| is_low(listen.address.port()))
+        low_ports: config
+            .srt
+            .iter()
+            .flat_map(|srt| srt.listen.iter().chain(&srt.srtla))
+            .any(|address| is_low(address.port()))
+            || super::listeners(config).iter().any(|listen| is_low(listen.address.port()))
             || super::rtsp::listeners(config).iter().any(|listen| is_low(listen.address.port()))
             || streams().any(|stream| match &stream.source {
                 Some(StreamSource::Pulled(Source::Udp(udp))) => is_low(udp.address.port()),
                 Some(StreamSource::Link(address)) => is_low(address.port()),
+                Some(StreamSource::Srt(address)) => is_low(address.port) && address.mode == Mode::Listener,
                 _ => false,
             }),
     }

@@ -88,7 +88,7 @@ fn source(config: &Config, name: &StreamName, stream: &Stream) -> Option<Wanted>
 fn output(name: &StreamName, stream: &Stream, output: &LinkOutput) -> Option<Wanted> {
     let key = output.key.as_ref().or(stream.link_key.as_ref())?;
     let peers = if output.peers.is_empty() { &stream.link_peer } else { &output.peers };
-    let header = HeaderArgs::of(output.dscp, output.flow_label);
+    let header = HeaderArgs::of(output.marks.dscp, output.marks.flow_label);
     let url = format!("link://{}", output.peer);
     let deadline = output.deadline.unwrap_or(DEADLINE);
     let settings = Settings::new(credentials(key, peers).ok()?);

@@ -23,6 +23,7 @@ mod rtsp;
 mod rules;
 mod service;
 mod site;
+mod srt;
 mod succession;
 mod supervisor;
 mod webhooks;
@@ -198,7 +199,8 @@ fn encoded_names(config: &Config) -> BTreeSet<StreamName> {
 
 /// The streams that come over links.
 fn linked_names(config: &Config) -> impl Iterator<Item = StreamName> {
-    let is_linked = |stream: &config::Stream| matches!(stream.source, Some(StreamSource::Link(_)));
+    let is_linked =
+        |stream: &config::Stream| matches!(stream.source, Some(StreamSource::Link(_) | StreamSource::Srt(_)));
     let names = config.stream.iter().filter(move |(_, stream)| is_linked(stream));
     names.filter_map(|(name, _)| StreamName::parse(name))
 }
@@ -245,7 +247,7 @@ fn outputs(config: &Config) -> Vec<Output> {
         let output = move |destination| Output { name: name.clone(), destination };
         let in_datagrams = stream.outputs.iter().filter_map(|output| match output {
             StreamOutput::Datagrams(destination) => Some(destination.clone()),
-            StreamOutput::Link(_) => None,
+            StreamOutput::Link(_) | StreamOutput::Srt(_) => None,
         });
         Some(in_datagrams.map(output).collect::<Vec<_>>())
     };

@@ -5,7 +5,7 @@ use super::events::Events;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::webhooks::Webhooks;
-use super::{explain, identity, links, listeners, rtmp, rtsp, settings, where_to_look};
+use super::{explain, identity, links, listeners, rtmp, rtsp, settings, srt, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
 use crate::link::warn_of_flow_labels;
@@ -16,8 +16,10 @@ use glassline_delivery::policy::StreamName;
 use glassline_doors::entrance::Entrance;
 use glassline_doors::rtmp::Rtmp;
 use glassline_doors::rtsp::Rtsp;
+use glassline_doors::srt::SrtWays;
 use glassline_io::handover::Channel;
 use glassline_relay::{DrainingTls, Relay, StartError};
+use glassline_streams::status::Companion;
 use glassline_studio::encode::{EncoderRequest, Supervisor};
 use glassline_watch::Alarms;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ pub(super) struct Service {
     relay: Relay,
     encoders: Arc<Supervisor>,
     links: Arc<Ways>,
+    srt: Arc<SrtWays>,
     rtmp: Arc<Rtmp>,
     rtsp: Arc<Rtsp>,
     watch: glassline_watch::Service,
@@ -62,10 +65,21 @@ impl Service {
         let site = site.expect("a relay that started has asked for its site");
         let watch = watch(&relay, alarms, &webhooks, &config)?;
         let (rtmp, rtsp) = doors(&relay);
-        let service =
-            Service { config, site, relay, encoders, watch, webhooks, rtmp, rtsp, links: Arc::default() };
+        let service = Service {
+            config,
+            site,
+            relay,
+            encoders,
+            watch,
+            webhooks,
+            rtmp,
+            rtsp,
+            links: Arc::default(),
+            srt: Arc::default(),
+        };
         service.begin();
         service.listen_at_doors()?;
+        service.check_srt()?;
         Ok(service)
     }
 
@@ -100,8 +114,18 @@ impl Service {
         let relay = waiting.start().map_err(explain)?;
         let watch = watch(&relay, alarms, &webhooks, &config)?;
         let (rtmp, rtsp) = doors(&relay);
-        let service =
-            Service { config, site, relay, encoders, watch, webhooks, rtmp, rtsp, links: Arc::default() };
+        let service = Service {
+            config,
+            site,
+            relay,
+            encoders,
+            watch,
+            webhooks,
+            rtmp,
+            rtsp,
+            links: Arc::default(),
+            srt: Arc::default(),
+        };
         service.begin();
         // The streams of all others go on in any case.
         if let Err(error) = service.listen_at_doors() {
@@ -114,10 +138,9 @@ impl Service {
     fn begin(&self) {
         self.site.set_addresses(self.relay.addresses());
         self.warn_of_flow_labels();
-        let companions =
-            vec![Arc::clone(&self.links) as _, Arc::clone(&self.rtmp) as _, Arc::clone(&self.rtsp) as _];
-        self.relay.hub().set_companions(companions);
+        self.relay.hub().set_companions(self.companions());
         self.start_links();
+        self.start_srt();
         self.start_encoders();
     }
 
@@ -135,12 +158,14 @@ impl Service {
         self.encoders.end();
         // The next process listens at the same addresses.
         self.links.end();
+        self.srt.end();
         self.rtmp.end();
         self.rtsp.end();
         self.watch.pause();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
             self.start_links();
+            self.start_srt();
             self.watch.configure(self.config.watched());
             self.start_encoders();
             if let Err(error) = self.listen_at_doors() {
@@ -175,6 +200,7 @@ impl Service {
         let arrangement = arrangement(&config, access_file)?;
         let for_rtmp = self.rtmp.open(&rtmp::listeners(&config)).map_err(rtmp::explain)?;
         let for_rtsp = self.rtsp.open(&rtsp::listeners(&config)).map_err(rtsp::explain)?;
+        self.srt.check(&srt::listener(&config)).map_err(|(address, error)| srt::explain(address, &error))?;
         self.relay.reload(settings(&config)).map_err(explain)?;
         if let Err(error) = self.rtmp.arrange(for_rtmp) {
             tracing::error!("cannot start the thread of RTMP: {error}");
@@ -199,6 +225,7 @@ impl Service {
         self.config = config;
         self.warn_of_flow_labels();
         self.start_links();
+        self.start_srt();
         self.start_encoders();
         Ok(())
     }
@@ -208,10 +235,34 @@ impl Service {
         self.links.arrange(self.relay.hub().live_streams(), links::wanted(&self.config));
     }
 
+    /// Has what of SRT the configuration names and nothing else; what it names as before goes on.
+    fn start_srt(&self) {
+        let server = Arc::clone(self.relay.hub()) as Arc<dyn Entrance>;
+        self.srt.arrange(&server, &srt::listener(&self.config), srt::lines(&self.config));
+    }
+
+    /// Whether SRT is served wherever the configuration says.
+    fn check_srt(&self) -> Result<()> {
+        match self.srt.failed().first() {
+            None => Ok(()),
+            Some((address, error)) => Err(srt::explain(*address, error)),
+        }
+    }
+
+    /// What runs beside the relay and complements the status of its streams.
+    fn companions(&self) -> Vec<Arc<dyn Companion>> {
+        vec![
+            Arc::clone(&self.links) as _,
+            Arc::clone(&self.srt) as _,
+            Arc::clone(&self.rtmp) as _,
+            Arc::clone(&self.rtsp) as _,
+        ]
+    }
+
     /// The system may be set so that no packet has a flow label, or so that each has one.
     fn warn_of_flow_labels(&self) {
         let settings = settings(&self.config);
-        let of_outputs = settings.outputs.iter().filter_map(|output| output.destination.flow_label);
+        let of_outputs = settings.outputs.iter().filter_map(|output| output.destination.marks.flow_label);
         warn_of_flow_labels(settings.rules.flow_labels().chain(of_outputs));
     }
 
@@ -220,6 +271,7 @@ impl Service {
         drop(self.watch);
         self.encoders.end();
         self.links.end();
+        self.srt.end();
         self.rtmp.end();
         self.rtsp.end();
         self.relay.shutdown();

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::http1::url::split_port;
-use crate::policy::DSCP_MAX;
+use crate::policy::HeaderMarks;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
@@ -38,10 +38,8 @@ pub struct Destination {
     pub source: Option<IpAddr>,
     /// TS packets of a datagram, 1 to [`PACKETS_MAX`].
     pub packets: usize,
-    /// The class that routers are asked to treat datagrams as (DSCP, RFC 2474), at most [`DSCP_MAX`].
-    pub dscp: Option<u8>,
-    /// Whether datagrams of IPv6 bear a flow label (RFC 6437); the system decides without it.
-    pub flow_label: Option<bool>,
+    /// What the datagrams bear for routers.
+    pub marks: HeaderMarks,
 }
 
 /// As many TS packets as fit into an Ethernet frame.
@@ -88,8 +86,7 @@ impl Destination {
             interface: None,
             source: None,
             packets: PACKETS_MAX,
-            dscp: None,
-            flow_label: None,
+            marks: HeaderMarks::default(),
         };
         for (key, value) in form_urlencoded::parse(options.as_bytes()) {
             destination.set(&key, &value).map_err(DestinationError::Option)?;
@@ -97,7 +94,7 @@ impl Destination {
         if destination.interface.is_some() && !ip.is_multicast() {
             return Err(DestinationError::Option("an interface belongs to multicast groups"));
         }
-        if destination.flow_label.is_some() && ip.is_ipv4() {
+        if destination.marks.flow_label.is_some() && ip.is_ipv4() {
             return Err(DestinationError::Option("a flow label belongs to IPv6, and the address is of IPv4"));
         }
         if destination.source.is_some_and(|source| source.is_ipv4() != ip.is_ipv4()) {
@@ -159,13 +156,7 @@ impl Destination {
                 let packets = value.parse().ok().filter(|packets| (1..=PACKETS_MAX).contains(packets));
                 self.packets = packets.ok_or("packets is a number from 1 to 7")?;
             }
-            "dscp" => {
-                let dscp = value.parse().ok().filter(|dscp| *dscp <= DSCP_MAX);
-                self.dscp = Some(dscp.ok_or("dscp is a number from 0 to 63, as in dscp=34")?);
-            }
-            "flow_label" => {
-                self.flow_label = Some(value.parse().map_err(|_| "flow_label is true or false")?);
-            }
+            _ if self.marks.take_option(key, value)? => {}
             _ => return Err("there is another option"),
         }
         Ok(())
@@ -205,10 +196,8 @@ impl fmt::Display for Destination {
             self.interface.as_ref().map(|name| format!("interface={name}")),
             self.source.map(|source| format!("source={source}")),
             (self.packets != PACKETS_MAX).then(|| format!("packets={}", self.packets)),
-            self.dscp.map(|dscp| format!("dscp={dscp}")),
-            self.flow_label.map(|has_label| format!("flow_label={has_label}")),
         ];
-        let options: Vec<String> = options.into_iter().flatten().collect();
+        let options: Vec<String> = options.into_iter().flatten().chain(self.marks.options()).collect();
         if options.is_empty() { Ok(()) } else { write!(f, "?{}", options.join("&")) }
     }
 }

@@ -31,6 +31,8 @@ mod selection;
 mod stages;
 #[path = "../../../fuzz/bodies/urls.rs"]
 mod urls;
+#[path = "../../../fuzz/bodies/webhook_answer.rs"]
+mod webhook_answer;
 
 #[test]
 fn carried_streams() {
@@ -100,4 +102,9 @@ fn answers_while_an_object_is_fetched() {
 #[test]
 fn conditions_and_ranges_of_clients() {
     corpus::run("selection", selection::run);
+}
+
+#[test]
+fn answers_of_receivers_of_webhooks() {
+    corpus::run("webhook_answer", webhook_answer::run);
 }

@@ -273,6 +273,11 @@ impl Contribution {
         &self.guest.name
     }
 
+    /// Its address.
+    pub fn peer(&self) -> SocketAddr {
+        self.guest.peer
+    }
+
     /// Bytes that it has sent.
     pub fn bytes(&self) -> u64 {
         self.guest.bytes

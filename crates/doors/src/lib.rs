@@ -4,6 +4,7 @@
 //! pull   ─ a thread that fetches streams from where they are (HTTP, UDP, RTP, RTSP) ─► Streams::publish
 //! output ─ a thread that sends streams in datagrams (UDP, RTP) ◄─ StreamReader
 //! entrance ─ how a door lets publishers and viewers in: rules, limits, the publisher slot, the place of a viewer
+//! srt ─ a listener for SRT, and connections by SRT as sources and outputs
 //! rtmp   ─ a thread that takes publishers of RTMP and RTMPS ─► entrance
 //! rtsp   ─ a thread that programs publish to and play from over RTSP ◄─► entrance
 //! webhook ─ threads that tell receivers of events, by POST
@@ -24,6 +25,7 @@ pub mod pull;
 pub mod rtmp;
 mod rtp_ports;
 pub mod rtsp;
+pub mod srt;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

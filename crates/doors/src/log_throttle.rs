@@ -28,14 +28,14 @@ impl LogThrottle {
     }
 
     /// The source sends. Returns whether that goes into the log.
-    pub(super) fn begin(&mut self, now: Time) -> bool {
+    pub(crate) fn begin(&mut self, now: Time) -> bool {
         self.live_since = Some(now);
         self.should_log("live")
     }
 
     /// The source does not send (any more). Returns whether that goes into the log; always where it has been good for
     /// as long as `good_after`.
-    pub(super) fn end(&mut self, why: &str, good_after: Duration, now: Time) -> bool {
+    pub(crate) fn end(&mut self, why: &str, good_after: Duration, now: Time) -> bool {
         if self.live_since.take().is_some_and(|since| now.since(since) >= good_after) {
             self.said.clear();
         }

@@ -7,6 +7,7 @@
 //! * [`rtsp`]: sessions with cameras.
 //! * [`sdp`]: session descriptions of video, audio and ancillary data over RTP.
 //! * [`ancillary`]: captions, time code and what else goes beside the picture, over RTP.
+//! * [`srt`]: SRT in live mode, both ends; [`srtla`]: its packets over several lines, the receiving end.
 //! * [`pacing`]: when the next burst of datagrams may leave.
 //! * [`link`]: channels between two peers over a bad network, encrypted.
 //! * [`capacity`]: how much a path carries, found by its queue's delay.
@@ -26,3 +27,5 @@ pub mod rtmp;
 pub mod rtp;
 pub mod rtsp;
 pub mod sdp;
+pub mod srt;
+pub mod srtla;

@@ -1,14 +1,12 @@
 //! The decoders of one stream, opened when a unit is wanted.
 
-use crate::shown::Shown;
+use crate::judge::Judge;
 use glassline_codec::CodecError;
 #[cfg(feature = "opus")]
 use glassline_codec::audio::opus;
 #[cfg(feature = "avcodec")]
 use glassline_codec::avcodec;
-#[cfg(feature = "avcodec")]
-use glassline_delivery::watch::State;
-use glassline_delivery::watch::{PictureMeter, Watcher};
+use glassline_delivery::watch::{Decoding, Watcher};
 use glassline_io::clock::Clock;
 use glassline_media::bitstream::s302m;
 use glassline_media::{AccessUnit, Codec, Time};
@@ -60,21 +58,15 @@ pub(crate) struct Decoders {
     #[cfg(feature = "avcodec")]
     pictures: Slot<avcodec::PictureDecoder>,
     sound: Slot<Sound>,
-    meter: PictureMeter,
-    /// The last key frame, which is decoded again where the pictures behind it are wanted: it was drained to be judged at once.
+    /// A key frame that was drained to be judged at once, and is decoded again where the pictures behind it are wanted all the same.
     #[cfg(feature = "avcodec")]
-    key: Option<(AccessUnit, Time)>,
-    /// When that one is seen.
-    #[cfg(feature = "avcodec")]
-    judged: Option<Time>,
-    /// Small pictures of what was decoded.
-    pub(crate) shown: Shown,
+    drained: Option<(AccessUnit, Time)>,
+    /// What becomes of pictures.
+    pub(crate) judge: Judge,
     /// Why something cannot be decoded, in words that are not taken yet.
     failures: Vec<String>,
     /// Units that decoders refused.
     pub(crate) refused: u64,
-    /// Pictures that were decoded.
-    pub(crate) pictures_decoded: u64,
     /// Pictures that were not decoded, since there was no time left for them.
     pub(crate) pictures_skipped: u64,
     /// Time that is left for pictures; `None`: as much as they take.
@@ -89,15 +81,11 @@ impl Decoders {
             #[cfg(feature = "avcodec")]
             pictures: Slot { open: None, failed: Vec::new() },
             sound: Slot { open: None, failed: Vec::new() },
-            meter: PictureMeter::new(),
             #[cfg(feature = "avcodec")]
-            key: None,
-            #[cfg(feature = "avcodec")]
-            judged: None,
-            shown: Shown::default(),
+            drained: None,
+            judge: Judge::new(),
             failures: Vec::new(),
             refused: 0,
-            pictures_decoded: 0,
             pictures_skipped: 0,
             time_left: None,
             is_skipping: false,
@@ -111,10 +99,11 @@ impl Decoders {
 
     /// Closes them: of what was decoded, only small pictures take memory.
     pub(crate) fn close(&mut self) {
+        let mut judge = std::mem::replace(&mut self.judge, Judge::new());
+        judge.restart();
         let closed = Decoders {
-            shown: std::mem::take(&mut self.shown),
+            judge,
             refused: self.refused,
-            pictures_decoded: self.pictures_decoded,
             pictures_skipped: self.pictures_skipped,
             time_left: self.time_left,
             ..Decoders::new()
@@ -128,64 +117,69 @@ impl Decoders {
     }
 
     /// Decodes a picture that `watcher` wants, and gives it the figures.
-    pub(crate) fn picture(&mut self, unit: &AccessUnit, at: Time, begins: bool, watcher: &mut Watcher) {
+    pub(crate) fn picture(&mut self, unit: &AccessUnit, at: Time, decoding: Decoding, watcher: &mut Watcher) {
         let no_time = self.time_left.is_some_and(|left| left.is_zero());
-        if no_time || self.is_skipping && !begins {
+        if no_time || self.is_skipping && decoding == Decoding::GoesOn {
             self.is_skipping = true;
             self.pictures_skipped += 1;
             return;
         }
         self.is_skipping = false;
         let begun = Clock.now();
-        self.decode_picture(unit, at, begins, watcher);
+        self.decode_picture(unit, at, decoding, watcher);
         let took = Clock.now().since(begun);
         self.time_left = self.time_left.map(|left| left.saturating_sub(took));
     }
 
+    /// No picture follows those that were decoded: gives `watcher` what the decoder holds.
     #[cfg(feature = "avcodec")]
-    fn decode_picture(&mut self, unit: &AccessUnit, at: Time, begins: bool, watcher: &mut Watcher) {
-        let Decoders { pictures, meter, key, shown, failures, refused, pictures_decoded, judged, .. } = self;
+    pub(crate) fn end_run(&mut self, watcher: &mut Watcher) {
+        let Decoders { pictures, drained, judge, refused, .. } = self;
+        if let Some((_, decoder)) = pictures.open.as_mut().filter(|_| drained.is_none()) {
+            let outcome = decoder.drain(&mut |at, picture| judge.picture(at, &picture, watcher));
+            *refused += u64::from(outcome.is_err());
+        }
+    }
+
+    /// The same in a build that decodes none.
+    #[cfg(not(feature = "avcodec"))]
+    pub(crate) fn end_run(&mut self, _watcher: &mut Watcher) {}
+
+    #[cfg(feature = "avcodec")]
+    fn decode_picture(&mut self, unit: &AccessUnit, at: Time, decoding: Decoding, watcher: &mut Watcher) {
+        let Decoders { pictures, drained, judge, failures, refused, .. } = self;
         let failed = &mut |error: CodecError| failures.push(format!("pictures are not watched: {error}"));
         let Some(decoder) = pictures.of(unit.codec, avcodec::PictureDecoder::new, failed) else { return };
-        // A key frame that is decoded again comes out again, and has been judged.
-        let before = *judged;
-        let mut measure = |seen_at: Time, picture: avcodec::DecodedPicture<'_>| {
-            *pictures_decoded += 1;
-            if before == Some(seen_at) {
-                return;
-            }
-            let avcodec::DecodedPicture { luma: samples, width_px, height_px, stride, colour, .. } = picture;
-            let is_full_range = colour.full_range;
-            let luma =
-                glassline_delivery::watch::Luma { samples, width_px, height_px, stride, is_full_range };
-            let known = watcher.raised().len();
-            if let Some(figures) = meter.measure(&luma) {
-                watcher.push_picture(&figures, seen_at);
-            }
-            let begun = watcher.raised().skip(known).filter(|raised| raised.state == State::Begun);
-            shown.push(&picture, begins && seen_at == at, &mut begun.map(|raised| raised.alarm));
-        };
         let mut outcomes = Vec::new();
-        if begins {
-            // What is inside belongs to the run before. The key frame then comes out at once, however many pictures the decoder
-            // would wait for to put them in order.
-            if key.is_none() {
-                outcomes.push(decoder.drain(&mut measure));
+        let mut give = |judge: &mut Judge, (unit, at): (Option<&AccessUnit>, Time)| {
+            let each = &mut |at, picture: avcodec::DecodedPicture<'_>| judge.picture(at, &picture, watcher);
+            outcomes.push(match unit {
+                Some(unit) => decoder.decode(&unit.data, at, each),
+                None => decoder.drain(each),
+            });
+        };
+        if decoding == Decoding::GoesOn {
+            if let Some((key, key_at)) = drained.take() {
+                give(judge, (Some(&key), key_at));
             }
-            outcomes.push(decoder.decode(&unit.data, at, &mut measure));
-            outcomes.push(decoder.drain(&mut measure));
-            (*key, *judged) = (Some((unit.clone(), at)), Some(at));
+            give(judge, (Some(unit), at));
         } else {
-            if let Some((first, first_at)) = key.take() {
-                outcomes.push(decoder.decode(&first.data, first_at, &mut measure));
+            // What is inside belongs to the run before.
+            if drained.take().is_none() {
+                give(judge, (None, at));
             }
-            outcomes.push(decoder.decode(&unit.data, at, &mut measure));
+            judge.begin(at);
+            give(judge, (Some(unit), at));
+            if decoding == Decoding::KeyFrame && !judge.is_key_out() {
+                give(judge, (None, at));
+                *drained = Some((unit.clone(), at));
+            }
         }
         *refused += outcomes.iter().filter(|outcome| outcome.is_err()).count() as u64;
     }
 
     #[cfg(not(feature = "avcodec"))]
-    fn decode_picture(&mut self, _unit: &AccessUnit, _at: Time, _begins: bool, _watcher: &mut Watcher) {
+    fn decode_picture(&mut self, _: &AccessUnit, _: Time, _: Decoding, _: &mut Watcher) {
         const ABSENT: &str = "pictures are not watched: this build cannot decode them (feature `avcodec`)";
         if !self.failures.iter().any(|failure| failure == ABSENT) && self.refused == 0 {
             self.failures.push(ABSENT.to_owned());
@@ -221,7 +215,7 @@ impl Decoders {
 
     /// Part of the stream was left out.
     pub(crate) fn forget(&mut self) {
-        self.meter.forget();
+        self.judge.forget();
     }
 }
 
@@ -236,3 +230,8 @@ fn open_sound(codec: Codec) -> Result<Sound, CodecError> {
         codec => Err(CodecError::NotBuiltIn { codec: codec.name() }),
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "avcodec")]
+#[path = "decoders_tests.rs"]
+mod tests;

@@ -48,17 +48,17 @@ impl Feed {
 
     /// Keeps small pictures of the stream from now on.
     pub(crate) fn keep_pictures(&mut self) {
-        self.decoders.shown.keep();
+        self.decoders.judge.shown.keep();
     }
 
     /// Forgets the pictures that there are.
     pub(crate) fn forget_pictures(&mut self) {
-        self.decoders.shown.forget();
+        self.decoders.judge.shown.forget();
     }
 
     /// The newest picture that is kept, once.
     pub(crate) fn take_newest_picture(&mut self) -> Option<Arc<Thumbnail>> {
-        self.decoders.shown.take_newest()
+        self.decoders.judge.shown.take_newest()
     }
 
     /// What a later run can go on with.
@@ -160,7 +160,7 @@ impl Feed {
     /// The same with the picture of an alarm that has begun, where pictures are kept.
     pub(crate) fn poll_with_picture(&mut self) -> Option<(Raised, Option<Arc<Thumbnail>>)> {
         let raised = self.watcher.poll()?;
-        let picture = self.decoders.shown.take_judged(&raised);
+        let picture = self.decoders.judge.shown.take_judged(&raised);
         Some((raised, picture))
     }
 
@@ -186,8 +186,8 @@ impl Feed {
 
     /// What was done.
     pub fn counts(&self) -> Counts {
-        let Decoders { refused, pictures_decoded: pictures, pictures_skipped: skipped, .. } = self.decoders;
-        Counts { pictures, refused, left_out: self.left_out, skipped }
+        let Decoders { ref judge, refused, pictures_skipped: skipped, .. } = self.decoders;
+        Counts { pictures: judge.decoded, refused, left_out: self.left_out, skipped }
     }
 
     fn take_events(&mut self) {
@@ -210,6 +210,7 @@ fn decode(watcher: &mut Watcher, decoders: &mut Decoders, pid: u16, unit: &Acces
     match watcher.push_unit(pid, unit) {
         Wanted::Nothing => {}
         Wanted::Sound { at } => decoders.sound(unit, at, watcher),
-        Wanted::Picture { at, begins } => decoders.picture(unit, at, begins, watcher),
+        Wanted::Picture { at, decoding } => decoders.picture(unit, at, decoding, watcher),
+        Wanted::RunEnds => decoders.end_run(watcher),
     }
 }

@@ -15,6 +15,7 @@ mod alarms;
 mod decoders;
 mod entry;
 mod feed;
+mod judge;
 mod mutes;
 mod pictures;
 mod service;

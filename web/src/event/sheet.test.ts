@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { baseOf, eventAddress, expiresMs, firstExpiry, streamAddresses, vlcName } from "./sheet";
+import { baseOf, eventAddress, expiresMs, firstExpiry, streamAddresses, unsignedLinks, vlcName } from "./sheet";
 
 describe("the addresses on a sheet", () => {
   it("begin with an address that viewers reach", () => {
@@ -41,5 +41,23 @@ describe("the addresses on a sheet", () => {
     for (const none of [null, "", "token=x", "expires=soon", "expires=-5", "expires="]) expect(expiresMs(none)).toBeNull();
     expect(firstExpiry([null, "expires=20", "expires=10&token=x"])).toBe(10_000);
     expect(firstExpiry([null, "token=x"])).toBeNull();
+  });
+
+  it("that need a signature and have none are told, with what signs them", () => {
+    const open = { name: "open", needs_link: false, access: null };
+    const hall = { name: "main hall", needs_link: true, access: null };
+    const told = unsignedLinks("http://a/tv/", "finals", { needs_link: true, access: null }, [open, hall]);
+    expect(told?.text).toContain("The links to the event, main hall on this sheet are not signed");
+    expect(told?.commands).toEqual([
+      "glassline sign http://a/tv/event/finals --key-file viewer.key --for 36h",
+      "glassline sign http://a/tv/watch/main%20hall --key-file viewer.key --for 36h",
+    ]);
+    // A stream that alone has a viewer key, in an open event.
+    expect(unsignedLinks("http://a/", "finals", { needs_link: false, access: null }, [open, hall])?.commands).toHaveLength(1);
+    // Signed for an operator, or not needed, or an earlier server that does not say.
+    const signed = { needs_link: true, access: "expires=1&token=x" };
+    expect(unsignedLinks("http://a/", "finals", signed, [open, { name: "hall", ...signed }])).toBeNull();
+    expect(unsignedLinks("http://a/", "finals", { access: null }, [{ name: "hall", access: null }])).toBeNull();
+    expect(unsignedLinks("http://a/", "finals", null, [])).toBeNull();
   });
 });

@@ -51,6 +51,35 @@ export function streamAddresses(base: string, name: string, access: string | nul
   };
 }
 
+/** What a sheet says where its links would be refused. */
+export interface UnsignedLinks {
+  text: string;
+  /** What signs them, a command each. */
+  commands: string[];
+}
+
+interface Linked {
+  needs_link?: boolean | undefined;
+  access: string | null;
+}
+
+function isUnsigned(one: Linked): boolean {
+  return one.needs_link === true && one.access === null;
+}
+
+/** The links of the sheet that need a signature and have none, as for a crew that came by the publish key; null where there are none. */
+export function unsignedLinks(base: string, event: string, crew: Linked | null, streams: readonly (Linked & { name: string })[]): UnsignedLinks | null {
+  const names = streams.filter(isUnsigned).map((one) => one.name);
+  const isEventUnsigned = crew !== null && isUnsigned(crew);
+  if (names.length === 0 && !isEventUnsigned) return null;
+  const of = [...(isEventUnsigned ? ["the event"] : []), ...names].join(", ");
+  const addresses = [...(isEventUnsigned ? [eventAddress(base, event, null)] : []), ...names.map((name) => join(base, `watch/${encodeURIComponent(name)}`, null))];
+  return {
+    text: `The links to ${of} on this sheet are not signed, and viewers need signed ones: these are refused. The publish key, by which this page was opened, signs none. Sign them with the viewer key, and hand those on:`,
+    commands: addresses.map((address) => `glassline sign ${address} --key-file viewer.key --for 36h`),
+  };
+}
+
 /** Until when an address with this query is good, in ms since 1970; null where it needs none, or does not say. */
 export function expiresMs(access: string | null): number | null {
   const seconds = Number(new URLSearchParams(access ?? "").get("expires") ?? "");

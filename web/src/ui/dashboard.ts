@@ -269,7 +269,18 @@ export function brand(): HTMLElement {
 /** What is typed or copied to publish by other protocols than HTTP: a label and the text. */
 export function publishLines(doors: readonly Door[], host: string): [string, string][] {
   const usual: Record<string, number> = { rtmp: 1935, rtmps: 443, rtsp: 554, rtsps: 322 };
-  return doors.filter(({ protocol }) => protocol in usual).flatMap(({ protocol, port }): [string, string][] => {
+  const bySrt = doors.filter(({ protocol }) => protocol === "srt").flatMap(({ port }): [string, string][] => {
+    const server = `srt://${host}:${port}?streamid=publish:NAME:KEY`;
+    return [
+      ['OBS, Service "Custom…": Server (SRT)', `${server}&latency=120000`],
+      ["Any file, with FFmpeg (SRT)", `ffmpeg -re -i FILE -c copy -f mpegts "${server}"`],
+      ["Watch (SRT)", `ffplay "srt://${host}:${port}?streamid=read:NAME"`],
+    ];
+  });
+  const bySeveralLines = doors.filter(({ protocol }) => protocol === "srtla").map(({ port }): [string, string] => [
+    "Phones with several lines (SRTLA): server, and stream id publish:NAME:KEY", `srtla://${host}:${port}`,
+  ]);
+  return [...bySrt, ...bySeveralLines, ...doors.filter(({ protocol }) => protocol in usual).flatMap(({ protocol, port }): [string, string][] => {
     const server = `${protocol}://${host}${port === usual[protocol] ? "" : `:${port}`}/live`;
     const name = protocol.toUpperCase();
     if (protocol.startsWith("rtsp")) {
@@ -280,7 +291,7 @@ export function publishLines(doors: readonly Door[], host: string): [string, str
       ["OBS: Stream Key", "NAME?key=KEY"],
       [`Any file, with FFmpeg (${name})`, `ffmpeg -re -i FILE -c copy -f flv "${server}/NAME?key=KEY"`],
     ];
-  });
+  })];
 }
 
 function emptyState(): HTMLElement {

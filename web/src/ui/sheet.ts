@@ -1,7 +1,7 @@
 /** The view `/crew/NAME?sheet`: addresses and their QR codes, to be printed and put on the wall. */
 import { isLadder, type LadderInfo, streamInfo } from "../api";
 import { qrPath } from "../event/qr";
-import { baseOf, eventAddress, firstExpiry, streamAddresses, untilText, vlcName } from "../event/sheet";
+import { baseOf, eventAddress, firstExpiry, streamAddresses, type UnsignedLinks, unsignedLinks, untilText, vlcName } from "../event/sheet";
 import { crewPath, type EventInfo, eventInfo } from "../event_api";
 import { Poller } from "../poll";
 import { ROOT } from "../root";
@@ -89,11 +89,17 @@ function line(label: string, address: string): HTMLElement {
   return element("div", {}, element("dt", {}, label), element("dd", {}, address));
 }
 
+/** What stands on the paper itself where its links are refused, so that no such sheet is put on the wall unread. */
+function unsignedElement({ text, commands }: UnsignedLinks): HTMLElement {
+  return element("section", { class: "sheet-unsigned", role: "status" }, element("p", {}, text), ...commands.map((command) => element("code", {}, command)));
+}
+
 /** The paper. */
 function paper(event: EventInfo, ladders: ReadonlyMap<string, LadderInfo>, base: string): HTMLElement {
   const title = event.title ?? event.name;
   const page = eventAddress(base, event.name, event.crew?.access ?? null);
   const expiry = firstExpiry([event.crew?.access ?? null, ...event.streams.map((one) => one.access)]);
+  const unsigned = unsignedLinks(base, event.name, event.crew, event.streams);
   const rows = event.streams.map((stream) => {
     const best = vlcName(stream, ladders.get(stream.name)?.renditions[0]?.name ?? null);
     const { page: own, vlc, hls, dash } = streamAddresses(base, stream.name, stream.access, best);
@@ -107,6 +113,7 @@ function paper(event: EventInfo, ladders: ReadonlyMap<string, LadderInfo>, base:
   return element(
     "article", { class: "sheet" },
     element("header", {}, element("h1", {}, title), element("p", {}, "Watch it in your browser: scan the code, or type the address.")),
+    unsigned === null ? null : unsignedElement(unsigned),
     element("div", { class: "sheet-main" }, qrElement(page, "big"), element("p", { class: "sheet-address" }, page)),
     expiry === null ? null : element("p", { class: "sheet-until" }, `These addresses are good until ${untilText(expiry)}. Anybody with a link may watch.`),
     ...rows,

@@ -31,7 +31,13 @@ describe("the pages' words", () => {
   });
 
   it("tell how to publish by the protocols that the server takes", () => {
-    expect(publishLines([{ protocol: "srt", port: 8890 }], "h")).toEqual([]);
+    expect(publishLines([{ protocol: "webrtc", port: 8554 }], "h")).toEqual([]);
+    expect(publishLines([{ protocol: "srtla", port: 5000 }, { protocol: "srt", port: 8890 }], "h").map(([, text]) => text)).toEqual([
+      "srt://h:8890?streamid=publish:NAME:KEY&latency=120000",
+      'ffmpeg -re -i FILE -c copy -f mpegts "srt://h:8890?streamid=publish:NAME:KEY"',
+      'ffplay "srt://h:8890?streamid=read:NAME"',
+      "srtla://h:5000",
+    ]);
     const lines = publishLines([{ protocol: "rtmp", port: 1935 }, { protocol: "rtmps", port: 1936 }], "h.example");
     expect(lines.map(([, text]) => text)).toEqual([
       "rtmp://h.example/live",

@@ -6,7 +6,7 @@
 mod segments;
 
 use super::source::{self, Reader, Source};
-use super::{Args, READ_BYTES};
+use super::{Args, READ_BYTES, shown};
 use crate::{failure, output, stop};
 use anyhow::{Context, Result};
 use glassline_delivery::watch::{Alarm, AlarmEvent, Raised, Rule, Rules, Saved, State};
@@ -123,13 +123,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let source = source::open(&args.target, &args.trust, Clock.now() + ANSWER)?;
     if source.is_capture || source.is_ivf {
         return Err(failure::usage(
-            format!("--watch: {} is no transport stream", args.target),
+            format!("--watch: {} is no transport stream", shown(&args.target)),
             "alarms are those of MPEG-TS",
         ));
     }
     let mut watch = Watch {
         feed: Feed::new(args.watch.rules(), &Saved::default()),
-        target: &args.target,
+        target: shown(&args.target),
         json: args.json,
         began: (source.kind != Kind::Url).then(|| Clock.utc()),
         bytes: 0,
@@ -139,7 +139,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         segments::run(&mut watch, kind, args, until, &stop)?;
         return watch.verdict();
     }
-    watch.read(source, args, until, &stop).with_context(|| format!("cannot read {}", args.target))?;
+    watch.read(source, args, until, &stop).with_context(|| format!("cannot read {}", shown(&args.target)))?;
     if watch.began.is_some() && !watch.feed.is_transport_stream() {
         return Err(watch.unknown());
     }

@@ -20,6 +20,7 @@ mod lookup;
 mod outgoing;
 mod output;
 mod packets;
+mod srt_output;
 mod way;
 mod ways;
 
@@ -27,6 +28,7 @@ pub use incoming::Incoming;
 pub use outgoing::{Outgoing, OutgoingFigures, Pushed};
 pub use output::{Connection, LinkOutput};
 pub use packets::MESSAGE_PACKETS;
+pub use srt_output::SrtOutput;
 pub use way::{Direction, Locals, Way};
 pub use ways::{Use, Wanted, Ways};
 

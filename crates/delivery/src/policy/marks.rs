@@ -38,7 +38,7 @@ impl Marking {
 pub const DSCP_MAX: u8 = 63;
 
 /// What packets bear in IP's header for the routers on their way. What is `None` is as the system does it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HeaderMarks {
     /// The class that routers are asked to treat them as (DSCP, RFC 2474), at most [`DSCP_MAX`].
     pub dscp: Option<u8>,
@@ -51,6 +51,31 @@ impl HeaderMarks {
     #[must_use]
     pub fn or(self, others: HeaderMarks) -> HeaderMarks {
         HeaderMarks { dscp: self.dscp.or(others.dscp), flow_label: self.flow_label.or(others.flow_label) }
+    }
+
+    /// Takes an option of a URL's query, `dscp=N` or `flow_label=true|false`. Returns whether it is one of these.
+    ///
+    /// # Errors
+    /// What its value would have to be.
+    pub fn take_option(&mut self, key: &str, value: &str) -> Result<bool, &'static str> {
+        match key {
+            "dscp" => {
+                let dscp = value.parse().ok().filter(|dscp| *dscp <= DSCP_MAX);
+                self.dscp = Some(dscp.ok_or("dscp is a number from 0 to 63, as in dscp=34")?);
+            }
+            "flow_label" => {
+                self.flow_label = Some(value.parse().map_err(|_| "flow_label is true or false")?);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The options that say the same, as [`HeaderMarks::take_option`] takes them.
+    pub fn options(&self) -> impl Iterator<Item = String> + use<> {
+        let dscp = self.dscp.map(|dscp| format!("dscp={dscp}"));
+        let flow_label = self.flow_label.map(|has_label| format!("flow_label={has_label}"));
+        dscp.into_iter().chain(flow_label)
     }
 }
 
@@ -226,6 +251,24 @@ mod tests {
         }
         assert_eq!(marks.take(range("11-12")), Some(12));
         assert_eq!(marks.free.len(), 1);
+    }
+
+    #[test]
+    fn what_a_url_says_of_marks_is_taken_and_other_options_are_left() {
+        let mut marks = HeaderMarks::default();
+        assert_eq!(marks.take_option("ttl", "64"), Ok(false));
+        assert_eq!(marks.take_option("DSCP", "1"), Ok(false));
+        assert_eq!((marks.take_option("dscp", "0"), marks.take_option("dscp", "63")), (Ok(true), Ok(true)));
+        assert_eq!(marks.take_option("flow_label", "false"), Ok(true));
+        assert_eq!(marks, HeaderMarks { dscp: Some(63), flow_label: Some(false) });
+        assert_eq!(marks.options().collect::<Vec<_>>(), ["dscp=63", "flow_label=false"]);
+        for bad in ["64", "-1", "af41", "", " 1"] {
+            assert!(marks.take_option("dscp", bad).unwrap_err().contains("from 0 to 63"), "{bad}");
+        }
+        for bad in ["yes", "1", ""] {
+            assert!(marks.take_option("flow_label", bad).unwrap_err().contains("true or false"), "{bad}");
+        }
+        assert_eq!(marks.dscp, Some(63), "what is refused changes nothing");
     }
 
     proptest! {

@@ -53,11 +53,13 @@ impl Flashes {
         let (mut up, mut down) = (0, 0);
         for ((extreme, upwards), &cell) in self.cells.iter_mut().zip(luma) {
             let now = luminance(cell);
-            let change = now - *extreme;
-            if change.abs() >= CHANGE && now.min(*extreme) < DARKER_BELOW && *upwards != Some(change > 0.0) {
-                *upwards = Some(change > 0.0);
+            let changed = change(*extreme, now);
+            if let Some(is_up) = changed
+                && *upwards != changed
+            {
+                *upwards = changed;
                 *extreme = now;
-                if change > 0.0 { up += 1 } else { down += 1 }
+                if is_up { up += 1 } else { down += 1 }
             } else {
                 // The extreme goes on in the direction of the last change.
                 match *upwards {
@@ -95,6 +97,26 @@ impl Flashes {
     pub(super) fn are_suspect(&self, at: Time) -> bool {
         self.turns.iter().filter(|turn| at.since(**turn) < GLANCE).count() >= 2
     }
+}
+
+/// Whether a quarter of the picture or more is brighter in one of two pictures than in the other, by as much as in a flash: pictures
+/// of a stream that flickers are, where they were taken at its extremes. What moves makes some cells brighter and others darker.
+pub(super) fn may_be_of_flash(before: &[f32; CELLS], now: &[f32; CELLS]) -> bool {
+    let (mut up, mut down) = (0, 0);
+    for (&before, &now) in before.iter().zip(now) {
+        match change(luminance(before), luminance(now)) {
+            Some(true) => up += 1,
+            Some(false) => down += 1,
+            None => {}
+        }
+    }
+    up >= AREA || down >= AREA
+}
+
+/// Whether relative luminance has changed by so much that it counts, and then whether it was upwards.
+fn change(before: f32, now: f32) -> Option<bool> {
+    let counts = (now - before).abs() >= CHANGE && now.min(before) < DARKER_BELOW;
+    counts.then_some(now > before)
 }
 
 /// Relative luminance of a coded level, by the gamma that displays have.

@@ -28,13 +28,15 @@ mod median;
 mod picture;
 mod pictures;
 mod rules;
+mod run_schedule;
 mod sound;
 mod timeline;
 mod watcher;
 
 pub use alarm::{Alarm, Source};
 pub use event::{AlarmEvent, Raised, State};
-pub use picture::{Luma, PictureFigures, PictureMeter};
+pub use picture::{FiguresWanted, Luma, PictureFigures, PictureMeter};
+pub use pictures::Decoding;
 pub use rules::{Rule, Rules, RulesError};
 pub use watcher::{Active, Saved, Wanted, Watcher};
 

@@ -41,15 +41,31 @@ impl<'a> Luma<'a> {
 pub struct PictureFigures {
     /// 98 percent of the samples are at most this bright, in percent of the luma range.
     pub brightest_percent: f64,
-    /// The detail in it, a number that only compares with others; `None` where it has too little of anything.
+    /// The detail in it, a number that only compares with others; `None` where it has too little of anything, and where it was not
+    /// wanted.
     pub sharpness: Option<f64>,
-    /// The mean difference of its samples from those of the picture before, in levels; `None` where there was none of this size.
+    /// The mean difference of its samples from those of the picture before, in levels; `None` where there was none of this size, and where it
+    /// was not wanted.
     pub difference: Option<f64>,
     /// The mean of each cell of a grid, 0 (black) to 1.
     pub(super) cells: [f32; CELLS],
 }
 
-/// Takes figures of pictures, one after the other. Holds a copy of the last one's luma.
+/// Which figures are taken of a picture beside its brightness. Both cost about as much as that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FiguresWanted {
+    /// Its sharpness, which is looked at of key frames.
+    pub sharpness: bool,
+    /// Its difference from the one before, which is looked at where frozen pictures are watched for.
+    pub difference: bool,
+}
+
+impl FiguresWanted {
+    /// All that there are.
+    pub const ALL: FiguresWanted = FiguresWanted { sharpness: true, difference: true };
+}
+
+/// Takes figures of pictures, one after the other. Holds a copy of the last one's luma where differences are wanted.
 #[derive(Clone, Debug, Default)]
 pub struct PictureMeter {
     last: Vec<u8>,
@@ -69,15 +85,17 @@ impl PictureMeter {
     }
 
     /// Measures a picture; `None` where it is smaller than 32x18, or its samples are fewer than it says. About a nanosecond for each
-    /// pixel.
-    pub fn measure(&mut self, luma: &Luma<'_>) -> Option<PictureFigures> {
+    /// pixel where all is wanted.
+    pub fn measure(&mut self, luma: &Luma<'_>, wanted: FiguresWanted) -> Option<PictureFigures> {
         if !luma.is_whole() {
             return None;
         }
-        let difference = self.compare(luma);
+        self.is_known &= wanted.difference;
+        let difference = if wanted.difference { self.compare(luma) } else { None };
+        let sharpness = || blurred::sharpness(luma.height_px, |y| luma.line(y));
         Some(PictureFigures {
             brightest_percent: brightest_percent(luma),
-            sharpness: blurred::sharpness(luma.height_px, |y| luma.line(y)),
+            sharpness: if wanted.sharpness { sharpness() } else { None },
             difference,
             cells: cells(luma),
         })
@@ -112,13 +130,19 @@ fn part(level: f64, is_full_range: bool) -> f64 {
 
 /// Every second line is looked at: black is no matter of single lines.
 fn brightest_percent(luma: &Luma<'_>) -> f64 {
-    let mut counts = [0u32; 256];
+    // Neighbours are often alike: each of four has a count of its own, so that no count waits for the one before.
+    let mut counts = [[0u32; 256]; 4];
     let mut total = 0u64;
     for y in (0..luma.height_px).step_by(2) {
         let line = luma.line(y);
-        line.iter().for_each(|&level| counts[usize::from(level)] += 1);
+        let (fours, rest) = line.as_chunks::<4>();
+        for four in fours {
+            counts.iter_mut().zip(four).for_each(|(of_one, &level)| of_one[usize::from(level)] += 1);
+        }
+        rest.iter().for_each(|&level| counts[0][usize::from(level)] += 1);
         total += line.len() as u64;
     }
+    let counts: [u32; 256] = std::array::from_fn(|level| counts.iter().map(|of_one| of_one[level]).sum());
     let mut left = total - total * 98 / 100;
     let mut level = 255;
     for (at, &count) in counts.iter().enumerate().rev() {

@@ -6,14 +6,14 @@ fn luma(samples: &[u8], is_full_range: bool) -> Luma<'_> {
 }
 
 fn measured(samples: &[u8]) -> PictureFigures {
-    PictureMeter::new().measure(&luma(samples, false)).unwrap()
+    PictureMeter::new().measure(&luma(samples, false), FiguresWanted::ALL).unwrap()
 }
 
 #[test]
 fn black_is_the_brightest_of_98_percent() {
     assert_eq!(measured(&[16; 160 * 90]).brightest_percent, 0.0);
     assert_eq!(measured(&[235; 160 * 90]).brightest_percent, 100.0);
-    let full = PictureMeter::new().measure(&luma(&[16; 160 * 90], true)).unwrap();
+    let full = PictureMeter::new().measure(&luma(&[16; 160 * 90], true), FiguresWanted::ALL).unwrap();
     assert!((full.brightest_percent - 16.0 / 2.55).abs() < 0.01);
     // A logo of 1 percent, and one of 3.
     let with_logo = |columns: usize| -> Vec<u8> {
@@ -27,8 +27,9 @@ fn black_is_the_brightest_of_98_percent() {
 fn the_difference_is_that_from_the_picture_before() {
     let mut meter = PictureMeter::new();
     let mut samples = vec![100; 160 * 90];
-    let difference =
-        |meter: &mut PictureMeter, samples: &[u8]| meter.measure(&luma(samples, false)).unwrap().difference;
+    let difference = |meter: &mut PictureMeter, samples: &[u8]| {
+        meter.measure(&luma(samples, false), FiguresWanted::ALL).unwrap().difference
+    };
     assert_eq!(difference(&mut meter, &samples), None);
     assert_eq!(difference(&mut meter, &samples), Some(0.0));
     samples[77] += 1;
@@ -37,7 +38,21 @@ fn the_difference_is_that_from_the_picture_before() {
     assert_eq!(difference(&mut meter, &samples), None);
     // Another size.
     let small = Luma { samples: &samples, width_px: 80, height_px: 90, stride: 160, is_full_range: false };
-    assert_eq!(meter.measure(&small).unwrap().difference, None);
+    assert_eq!(meter.measure(&small, FiguresWanted::ALL).unwrap().difference, None);
+}
+
+#[test]
+fn what_is_not_wanted_is_not_measured() {
+    let samples: Vec<u8> = (0..160 * 90).map(|at| (at * 7919 % 251) as u8).collect();
+    let mut meter = PictureMeter::new();
+    let mut measure = |sharpness, difference| {
+        meter.measure(&luma(&samples, false), FiguresWanted { sharpness, difference }).unwrap()
+    };
+    let (all, none) = (measure(true, true), measure(false, false));
+    assert!(all.sharpness.is_some() && none.sharpness.is_none() && none.difference.is_none());
+    assert_eq!((all.brightest_percent, all.cells), (none.brightest_percent, none.cells));
+    // What was not looked at is not compared with.
+    assert_eq!((measure(true, true).difference, measure(true, true).difference), (None, Some(0.0)));
 }
 
 #[test]
@@ -57,7 +72,7 @@ proptest! {
         let luma = Luma { samples: &samples, width_px, height_px, stride, is_full_range: seed % 2 == 0 };
         let mut meter = PictureMeter::new();
         for _ in 0..2 {
-            if let Some(figures) = meter.measure(&luma) {
+            if let Some(figures) = meter.measure(&luma, FiguresWanted::ALL) {
                 prop_assert!((0.0..=100.0).contains(&figures.brightest_percent));
                 prop_assert!(figures.cells.iter().all(|cell| (0.0..=1.0).contains(cell)));
             }

@@ -1,29 +1,25 @@
 //! What is wrong with pictures, and which of them have to be decoded to know.
 //!
 //! Key frames are decoded, one a second at most. Frozen pictures and flicker show only in pictures that follow each other:
-//! for them a run is decoded every ten seconds, from a key frame on: a whole group of pictures where frozen ones are looked for, else a
-//! glance, and longer where it shows something.
+//! for them a run is decoded every ten seconds, and sooner where something speaks for flicker ([`RunSchedule`]), from a key frame on: a
+//! whole group of pictures where frozen ones are looked for, else a glance, and longer where it shows something.
 //! Where something has been seen that decides an alarm within ten seconds, all pictures are decoded until it is decided, so that an
 //! alarm needs no second key frame to begin.
 
 use super::alarm::{Alarm, Source};
 use super::blurred::Sharpness;
 use super::board::Board;
-use super::flicker::{CELLS, Flashes, GLANCE};
+use super::flicker::{self, CELLS, Flashes, GLANCE};
 use super::picture::PictureFigures;
+use super::run_schedule::{FlickerCues, RUN_INTERVAL, RunSchedule};
 use glassline_media::Time;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Key frames that follow sooner are not decoded.
 const KEY_INTERVAL: Duration = Duration::from_millis(900);
-/// How often a run of pictures is decoded.
-const RUN_INTERVAL: Duration = Duration::from_secs(10);
-/// The same where something speaks for flicker.
-const SUSPECTED_INTERVAL: Duration = Duration::from_secs(2);
 /// Encoders begin anew with a key frame where a picture is unlike the one before: sooner than this, flashes are the usual reason.
 const KEY_SOON: Duration = Duration::from_millis(500);
-/// Cells of two key frames are unlike by so much of the luma range.
-const UNLIKE: f32 = 0.1;
 /// How long such a run is at least: groups of one picture show nothing. One that looks for flicker alone is no longer, unless it shows
 /// something.
 const RUN: Duration = GLANCE;
@@ -40,6 +36,31 @@ const GAP: Duration = Duration::from_millis(500);
 const SAME: f32 = 1.0 / 219.0;
 /// The first pictures after a key frame are not compared: encoders correct there what the key frame lacked.
 const CORRECTED: u32 = 3;
+/// Key frames that were asked for and have not been measured yet, at most: a decoder holds them back for as many pictures as it puts
+/// into order, and further ones come meanwhile only where nearly all pictures are key frames.
+const KEYS_EXPECTED_MAX: usize = 32;
+
+/// Which part a picture has in what is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decoding {
+    /// A key frame that is judged by itself: it comes out at once, however many pictures the decoder would wait for to put them in
+    /// order. Whether those that follow are wanted may depend on it.
+    KeyFrame,
+    /// A key frame that the pictures behind it are decoded with: it comes out in its order.
+    RunBegins,
+    /// It follows the one that was wanted before.
+    GoesOn,
+}
+
+/// Whether a unit's picture has to be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    Decode(Decoding),
+    /// The picture is left out, and those that follow can be decoded without it.
+    LeaveOut,
+    /// No picture is decoded until the next key frame.
+    RunEnds,
+}
 
 /// Judges the pictures of one stream.
 #[derive(Clone, Debug)]
@@ -55,8 +76,7 @@ pub(super) struct Pictures {
     is_whole: bool,
     /// Pictures that were measured since it, itself left out.
     since_key: u32,
-    /// When the last run began.
-    run_at: Option<Time>,
+    runs: RunSchedule,
     /// When the last one of a whole group did, and how many pictures of it were asked for behind the key frame.
     group_at: Option<Time>,
     group_pictures: u32,
@@ -66,8 +86,10 @@ pub(super) struct Pictures {
     key_cells: Option<[f32; CELLS]>,
     /// The last two key frames look the same.
     looks_same: bool,
-    /// A quarter of them is unlike the one before.
+    /// They differ as pictures of a flash do.
     is_unlike: bool,
+    /// Key frames that were asked for and have not been measured yet.
+    keys_expected: VecDeque<Time>,
     /// Pictures have differed in the last run, and key frames have looked the same since: a camera that stands still shows the same, but for its noise.
     has_moved: bool,
 }
@@ -82,13 +104,14 @@ impl Pictures {
             key_at: None,
             is_whole: false,
             since_key: 0,
-            run_at: None,
+            runs: RunSchedule::new(),
             group_at: None,
             group_pictures: 0,
             is_group_over: true,
             key_cells: None,
             looks_same: false,
             is_unlike: false,
+            keys_expected: VecDeque::new(),
             has_moved: false,
         }
     }
@@ -97,56 +120,76 @@ impl Pictures {
         &self.sharpness
     }
 
-    /// Whether the unit of the picture at `at` has to be decoded, and whether decoding begins with it.
-    pub(super) fn wants(&mut self, is_key: bool, at: Time, board: &Board) -> Option<bool> {
+    /// Whether the unit of the picture at `at` has to be decoded.
+    pub(super) fn decide(&mut self, is_key: bool, at: Time, board: &Board) -> Decision {
         let of_pictures = |alarm: &Alarm| alarm.source() == Source::Pictures;
         if !Alarm::ALL.iter().filter(|alarm| of_pictures(alarm)).any(|&alarm| board.rules[alarm].enabled) {
-            self.is_whole = false;
-            return None;
+            return self.end_run();
         }
-        if !is_key {
-            if self.key_at.is_some_and(|key| at < key) {
-                // It is shown before the key frame and refers to what lies in front of that, which a decoder that begins there
-                // has not got. Nothing behind the key frame refers to it.
-                return None;
-            }
-            self.is_whole &= self.follows(at, board);
-            self.group_pictures = self.group_pictures.saturating_add(self.is_whole.into());
-            self.is_group_over |= self.group_pictures >= GROUP_PICTURES;
-            return self.is_whole.then_some(false);
+        if is_key {
+            return self.decide_key(at, board);
         }
+        if self.key_at.is_some_and(|key| at < key) {
+            // It is shown before the key frame and refers to what lies in front of that, which a decoder that begins there
+            // has not got. Nothing behind the key frame refers to it.
+            return Decision::LeaveOut;
+        }
+        if !self.is_whole || !self.follows(at, board) {
+            return self.end_run();
+        }
+        self.group_pictures = self.group_pictures.saturating_add(1);
+        self.is_group_over |= self.group_pictures >= GROUP_PICTURES;
+        Decision::Decode(Decoding::GoesOn)
+    }
+
+    fn decide_key(&mut self, at: Time, board: &Board) -> Decision {
         self.is_group_over = true;
         let is_due = self.key_at.is_none_or(|key| at.since(key) >= KEY_INTERVAL || at < key);
-        let needs_runs = board.rules.any(&[Alarm::Frozen, Alarm::Flicker]);
         let is_soon = self.last_key.replace(at).is_some_and(|last| at.since(last) < KEY_SOON && at > last);
-        let is_suspect = board.is_active(Alarm::Flicker)
-            || board.rules[Alarm::Flicker].enabled && (is_soon || self.is_unlike);
-        let interval = if is_suspect { SUSPECTED_INTERVAL } else { RUN_INTERVAL };
-        if needs_runs && self.run_at.is_none_or(|run| at.since(run) >= interval || at < run) {
-            self.run_at = Some(at);
+        let [looks_for_flicker, looks_for_frozen] =
+            [Alarm::Flicker, Alarm::Frozen].map(|alarm| board.rules[alarm].enabled);
+        let is_group_due = looks_for_frozen
+            && self.group_at.is_none_or(|group| at.since(group) >= RUN_INTERVAL || at < group);
+        let cues = FlickerCues {
+            is_active: board.is_active(Alarm::Flicker),
+            is_soon: looks_for_flicker && is_soon,
+            is_unlike: looks_for_flicker && self.is_unlike,
+        };
+        let is_run_due = self.runs.is_due(at, cues);
+        let begins_run = is_group_due || is_run_due && (looks_for_flicker || looks_for_frozen);
+        if begins_run {
+            self.runs.begin(at, cues);
             self.has_moved = false;
-            // For flicker a glance is enough, at a fifth of the cost.
-            let is_group_due =
-                self.group_at.is_none_or(|group| at.since(group) >= RUN_INTERVAL || at < group);
-            if is_group_due && board.rules[Alarm::Frozen].enabled {
-                (self.group_at, self.group_pictures, self.is_group_over) = (Some(at), 0, false);
-            }
         }
-        let goes_on = self.run_at == Some(at) || (self.is_whole && self.follows(at, board));
+        // For flicker a glance is enough, at a fifth of the cost.
+        if is_group_due {
+            (self.group_at, self.group_pictures, self.is_group_over) = (Some(at), 0, false);
+        }
+        let goes_on = begins_run || (self.is_whole && self.follows(at, board));
         if !is_due && !goes_on {
-            self.is_whole = false;
-            return None;
+            return self.end_run();
         }
         self.key_at = Some(at);
         self.is_whole = true;
-        self.since_key = 0;
-        Some(true)
+        if self.keys_expected.back().is_some_and(|last| at <= *last) {
+            // Time stamps have gone back.
+            self.keys_expected.clear();
+        }
+        if self.keys_expected.len() >= KEYS_EXPECTED_MAX {
+            self.keys_expected.pop_front();
+        }
+        self.keys_expected.push_back(at);
+        Decision::Decode(if goes_on { Decoding::RunBegins } else { Decoding::KeyFrame })
+    }
+
+    fn end_run(&mut self) -> Decision {
+        if std::mem::take(&mut self.is_whole) { Decision::RunEnds } else { Decision::LeaveOut }
     }
 
     /// Whether pictures between key frames are decoded now.
     fn follows(&self, at: Time, board: &Board) -> bool {
         let length = if board.is_active(Alarm::Flicker) { RUN_ACTIVE } else { RUN };
-        let is_in_run = self.run_at.is_some_and(|run| at >= run && at.since(run) < length);
+        let is_in_run = self.runs.begun_at().is_some_and(|run| at >= run && at.since(run) < length);
         let is_in_group = !self.is_group_over && self.group_at.is_some_and(|group| at.since(group) < GROUP);
         let is_undecided = [Alarm::Black, Alarm::Frozen, Alarm::Flicker].into_iter().any(|alarm| {
             let rule = &board.rules[alarm];
@@ -172,13 +215,14 @@ impl Pictures {
         if let Some(flashes) = self.flashes.push(&figures.cells, at) {
             board.observe_above(Alarm::Flicker, flashes, at);
         }
-        if self.key_at == Some(at) {
+        if self.flashes.are_suspect(at) {
+            self.runs.found_turns();
+        }
+        if self.takes_key(at) {
             self.push_key(figures, at, board);
             return;
         }
-        if self.key_at.is_some_and(|key| at > key) {
-            self.since_key = self.since_key.saturating_add(1);
-        }
+        self.since_key = self.since_key.saturating_add(1);
         if self.since_key > CORRECTED
             && let Some(difference) = figures.difference
         {
@@ -191,16 +235,24 @@ impl Pictures {
         }
     }
 
+    /// Whether the picture at `at` is a key frame that was asked for. Those that should have come before it do not come any more.
+    fn takes_key(&mut self, at: Time) -> bool {
+        let mut is_key = false;
+        while let Some(key) = self.keys_expected.front().copied().filter(|key| *key <= at) {
+            self.keys_expected.pop_front();
+            self.since_key = 0;
+            is_key = key == at;
+        }
+        is_key
+    }
+
     fn push_key(&mut self, figures: &PictureFigures, at: Time, board: &mut Board) {
         let is_same = |cells: &[f32; CELLS]| {
             cells.iter().zip(&figures.cells).all(|(before, now)| (before - now).abs() <= SAME)
         };
         self.looks_same = self.key_cells.as_ref().is_some_and(is_same);
-        self.is_unlike = self.key_cells.as_ref().is_some_and(|cells| {
-            let unlike =
-                cells.iter().zip(&figures.cells).filter(|(before, now)| (*before - *now).abs() > UNLIKE);
-            unlike.count() >= CELLS / 4
-        });
+        self.is_unlike =
+            self.key_cells.as_ref().is_some_and(|cells| flicker::may_be_of_flash(cells, &figures.cells));
         self.has_moved &= self.looks_same;
         self.key_cells = Some(figures.cells);
         if board.is_active(Alarm::Frozen) && !self.looks_same {

@@ -7,8 +7,8 @@ use super::blurred::Sharpness;
 use super::board::Board;
 use super::captions::Captions;
 use super::event::Raised;
-use super::picture::PictureFigures;
-use super::pictures::Pictures;
+use super::picture::{FiguresWanted, PictureFigures};
+use super::pictures::{Decision, Decoding, Pictures};
 use super::rules::Rules;
 use super::sound::{SILENT_DBFS, SoundMeter};
 use super::timeline::Timeline;
@@ -28,6 +28,8 @@ const SOUND_GONE: Duration = Duration::from_secs(1);
 pub enum Wanted {
     /// Nothing.
     Nothing,
+    /// Nothing, and no picture until the next with which decoding begins: what the decoder of pictures holds is given.
+    RunEnds,
     /// Its sound, for [`Watcher::push_sound`].
     Sound {
         /// When it is heard.
@@ -37,9 +39,8 @@ pub enum Wanted {
     Picture {
         /// When it is seen.
         at: Time,
-        /// Decoding begins with it: what the decoder holds is given, and forgotten. Otherwise it follows the one that was
-        /// wanted before.
-        begins: bool,
+        /// Whether decoding begins with it, for which what the decoder holds is given, and forgotten.
+        decoding: Decoding,
     },
 }
 
@@ -192,9 +193,10 @@ impl Watcher {
                 self.captions.push_picture(has_captions, decoded_at, &mut self.board);
             }
             self.look_for_sound(decoded_at);
-            return match self.pictures.wants(unit.random_access, at, &self.board) {
-                Some(begins) => Wanted::Picture { at, begins },
-                None => Wanted::Nothing,
+            return match self.pictures.decide(unit.random_access, at, &self.board) {
+                Decision::Decode(decoding) => Wanted::Picture { at, decoding },
+                Decision::LeaveOut => Wanted::Nothing,
+                Decision::RunEnds => Wanted::RunEnds,
             };
         }
         if self.sound_pid.is_some_and(|watched| watched != pid) {
@@ -221,6 +223,11 @@ impl Watcher {
     pub fn push_sound(&mut self, samples: &[f32], channels: u8, rate_hz: u32, at: Time) {
         self.is_sound_decoded = true;
         self.sound.push(samples, channels, rate_hz, at, &mut self.board);
+    }
+
+    /// Which figures it looks at of a picture that it wanted, which is a key frame or another one.
+    pub fn figures_wanted(&self, is_key: bool) -> FiguresWanted {
+        FiguresWanted { sharpness: is_key, difference: self.board.rules[Alarm::Frozen].enabled }
     }
 
     /// Takes the figures of a decoded picture, in the order in which pictures are seen.

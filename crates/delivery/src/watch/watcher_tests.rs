@@ -30,6 +30,8 @@ struct Stream {
     difference: f64,
     cell: fn(u64) -> f32,
     decoded: u64,
+    /// Runs that have begun.
+    runs: u64,
 }
 
 impl Stream {
@@ -50,6 +52,7 @@ impl Stream {
             difference: 1.0,
             cell: |_| 0.5,
             decoded: 0,
+            runs: 0,
         }
     }
 
@@ -62,8 +65,9 @@ impl Stream {
                 data.splice(..0, *b"\0\0\x01\x06\x04\x09\xb5\0\x31GA94\x03\x41\x80\0\0\x01\x65\x80");
             }
             let unit = access_unit(Codec::H264, data, ticks, self.pictures.is_multiple_of(self.key_every));
-            if let Wanted::Picture { at, .. } = self.watcher.push_unit(PICTURES, &unit) {
+            if let Wanted::Picture { at, decoding } = self.watcher.push_unit(PICTURES, &unit) {
                 self.decoded += 1;
+                self.runs += u64::from(decoding == Decoding::RunBegins);
                 let figures = PictureFigures {
                     brightest_percent: self.brightest_percent,
                     sharpness: Some(self.sharpness),
@@ -133,7 +137,7 @@ fn pictures_in_front_of_their_key_frame_end_no_run() {
     let mut watcher = Watcher::new(Rules::default());
     let mut wanted = |picture: i64, is_key| {
         let unit = access_unit(Codec::H265, vec![0; 1000], Ticks(picture * 3600), is_key);
-        watcher.push_unit(PICTURES, &unit) != Wanted::Nothing
+        matches!(watcher.push_unit(PICTURES, &unit), Wanted::Picture { .. })
     };
     assert!(!wanted(100, false) && wanted(103, true));
     assert!(!wanted(101, false) && !wanted(102, false));
@@ -234,6 +238,85 @@ fn flicker_is_counted_in_runs() {
         panic!("{raised:?}")
     };
     assert!((32..=45).contains(&begun) && (52..=65).contains(&over), "{raised:?}");
+}
+
+/// Key frames of lively pictures differ as those of a flash do, and what follows each of them does not.
+#[test]
+fn lively_pictures_are_looked_at_as_seldom_as_others() {
+    let lively = |stream: &mut Stream| {
+        stream.cell = |picture| if picture / 25 % 2 == 0 { 0.2 } else { 0.8 };
+        assert_eq!(stream.run(600).raised(), []);
+        (stream.share(), stream.runs)
+    };
+    let (share, runs) = lively(&mut Stream::new(|_| {}));
+    assert!((0.07..0.08).contains(&share) && (60..=62).contains(&runs), "{share} {runs}");
+    // Key frames that come soon after each other do so all the time.
+    let mut stream = Stream::new(|_| {});
+    stream.key_every = 5;
+    let (share, runs) = lively(&mut stream);
+    assert!((0.07..0.1).contains(&share), "{share} {runs}");
+    // Frozen pictures are looked for as often as ever.
+    let mut stream = Stream::new(|rules| rules[Alarm::Frozen].enabled = true);
+    let (share, _) = lively(&mut stream);
+    assert!((0.13..0.16).contains(&share), "{share}");
+}
+
+/// However long a picture has been lively, and wherever between two runs the flicker begins: within ten seconds, the distance of two
+/// key frames, and the alarm's own time.
+#[test]
+fn flicker_that_begins_late_in_a_lively_picture_is_found() {
+    for late in 0..20 {
+        let mut stream = Stream::new(|_| {});
+        stream.cell = |picture| if picture / 25 % 2 == 0 { 0.2 } else { 0.8 };
+        stream.run(60 + late).cell = |picture| if picture % 4 < 2 { 0.2 } else { 0.8 };
+        let begins = 60 + late;
+        let raised = stream.run(20).raised();
+        let [(Alarm::Flicker, State::Begun, begun)] = raised[..] else { panic!("{late}: {raised:?}") };
+        assert!((begins + 2..=begins + 13).contains(&begun), "{late}: {raised:?}");
+    }
+}
+
+/// Where key frames speak for it, flicker in a quiet picture is found without waiting for the next run.
+#[test]
+fn flicker_in_a_quiet_picture_is_found_by_its_key_frames() {
+    for late in 0..20 {
+        let mut stream = Stream::new(|_| {});
+        stream.cell = |_| 0.8;
+        stream.run(60 + late).cell = |picture| if picture % 4 < 2 { 0.2 } else { 0.8 };
+        let begins = 60 + late;
+        let raised = stream.run(20).raised();
+        let [(Alarm::Flicker, State::Begun, begun)] = raised[..] else { panic!("{late}: {raised:?}") };
+        assert!((begins + 2..=begins + 8).contains(&begun), "{late}: {raised:?}");
+    }
+}
+
+/// Where time stamps go back, key frames are key frames all the same.
+#[test]
+fn key_frames_are_told_from_others_when_they_come_out_late() {
+    let mut watcher = Watcher::new(Rules::default());
+    let figures = |sharpness| PictureFigures {
+        brightest_percent: 90.0,
+        sharpness: Some(sharpness),
+        difference: Some(1.0),
+        cells: [0.5; CELLS],
+    };
+    let mut known = Vec::new();
+    for picture in 0..250i64 {
+        let unit = access_unit(Codec::H264, vec![0; 1000], Ticks(picture * 3600), picture % 50 == 0);
+        let wanted = watcher.push_unit(PICTURES, &unit);
+        if let Wanted::Picture { at, .. } = wanted {
+            known.push((at, if picture % 50 == 0 { 1.0 } else { 2.0 }));
+        }
+        // A decoder that puts four pictures into order.
+        while known.len() > 4 || wanted == Wanted::RunEnds && !known.is_empty() {
+            let (at, sharpness) = known.remove(0);
+            watcher.push_picture(&figures(sharpness), at);
+        }
+    }
+    // Of those that have come out, the sharpness of the key frames alone was taken.
+    let saved = serde_json::to_value(watcher.save()).unwrap();
+    assert!(saved["sharpness"].as_array().unwrap().iter().all(|value| *value == 1.0), "{saved}");
+    assert!(saved["sharpness"].as_array().unwrap().len() >= 4, "{saved}");
 }
 
 /// tripbot #993: music whose source had ended well was missed by a watchdog that looked at the stream alone.
@@ -424,7 +507,7 @@ proptest! {
                     let mut unit = access_unit(codec, data, Ticks(ticks), flag);
                     unit.dts = Ticks(ticks.wrapping_mul(3));
                     match watcher.push_unit(pid, &unit) {
-                        Wanted::Nothing => {}
+                        Wanted::Nothing | Wanted::RunEnds => {}
                         Wanted::Sound { at } => watcher.push_sound(&[f32::NAN, f32::INFINITY, 1.0, -1.0], 2, 48_000, at),
                         Wanted::Picture { at, .. } => watcher.push_picture(
                             &PictureFigures {

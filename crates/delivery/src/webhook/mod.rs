@@ -9,6 +9,7 @@
 //! ```
 //! * [`Message`] is a body and its name, the same at each attempt, so that a receiver can tell a repetition.
 //! * [`Outbox`] decides which message goes to a receiver when, and when it is given up.
+//! * [`AnswerReader`] makes an [`Outcome`] of what a receiver answers.
 //! * [`WebhookSecret`] signs: `HMAC-SHA256(secret, id.timestamp.body)`.
 //! * [`Destinations`] says which addresses may be connected to at all: none inside of a network that is not listed.
 #![cfg_attr(
@@ -21,11 +22,13 @@
     )
 )]
 
+mod answer;
 mod destinations;
 mod message;
 mod outbox;
 mod secret;
 
+pub use answer::{ANSWER_BYTES_MAX, AnswerError, AnswerReader};
 pub use destinations::Destinations;
 pub use message::Message;
 pub use outbox::{Counters, Outbox, Outcome, Policy, Verdict};

@@ -369,8 +369,8 @@ impl Burst {
 
 /// How datagrams get to `destination`, which was found at `address`.
 fn route(destination: &Destination, address: SocketAddr) -> Route {
-    let Destination { interface, source, ttl, dscp, flow_label, .. } = destination.clone();
-    Route { address, interface, source, ttl, dscp, flow_label }
+    let Destination { interface, source, ttl, marks, .. } = destination.clone();
+    Route { address, interface, source, ttl, dscp: marks.dscp, flow_label: marks.flow_label }
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! One attempt: a name's addresses, a connection, a request, the head of its answer. Bounded in time and in bytes.
 
-use glassline_delivery::http1::client::{Event, Head};
-use glassline_delivery::http1::{HttpError, Limits, Method, Url, parse_date};
-use glassline_delivery::webhook::{Destinations, Message, Outcome, WebhookSecret};
+use glassline_delivery::http1::Url;
+use glassline_delivery::webhook::{AnswerError, AnswerReader, Destinations, Message, Outcome, WebhookSecret};
 use glassline_io::client::{Refused, Wire, connect_to};
 use glassline_io::clock::Clock;
 use glassline_io::containment::Panicked;
@@ -17,8 +16,6 @@ use thiserror::Error;
 
 /// Addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
-/// What an answer may take until its head is whole, interim answers (1xx) included, of which a receiver could send any number.
-const ANSWER_MAX_BYTES: usize = 64 << 10;
 
 /// How messages are exchanged with a receiver.
 pub(super) struct Exchange {
@@ -46,15 +43,12 @@ pub(super) enum Failure {
     /// Not all was done in time.
     #[error("no answer in time")]
     Late,
-    /// What came is no HTTP, or too much of it.
-    #[error("the answer cannot be read: {0}")]
-    Http(HttpError),
+    /// What came is no answer.
+    #[error(transparent)]
+    Answer(AnswerError),
     /// A fault of this program.
     #[error(transparent)]
     Fault(Panicked),
-    /// It goes on without end.
-    #[error("the answer's head has more than {ANSWER_MAX_BYTES} bytes")]
-    Endless,
 }
 
 impl Exchange {
@@ -69,13 +63,9 @@ impl Exchange {
         poller.add(wire.socket(), 0, Watch::Edges).map_err(Failure::Lost)?;
         let request = message.request(url, &self.secret, clock.utc().as_nanos() / 1_000_000_000);
         write_all(&mut wire, &poller, &request, deadline)?;
-        let head = read_head(&mut wire, &poller, url, deadline)?;
-        let retry_after = head.headers.first("retry-after").and_then(|text| {
-            let now_s = clock.utc().as_nanos() / 1_000_000_000;
-            retry_after(text, now_s)
-        });
+        let outcome = read_answer(&mut wire, &poller, deadline)?;
         wire.end();
-        Ok(Outcome::Answered { status: head.status, retry_after })
+        Ok(outcome)
     }
 
     /// The addresses that may be connected to. What is judged here is what is connected to: the name is not resolved again.
@@ -138,50 +128,20 @@ fn write_all(wire: &mut Wire, poller: &Poller, mut bytes: &[u8], deadline: Time)
 }
 
 /// Reads until the answer's head is whole. Bytes that come all the time end by their number, others by the deadline.
-fn read_head(wire: &mut Wire, poller: &Poller, url: &Url, deadline: Time) -> Result<Head, Failure> {
-    let mut client = url.request(Method::Post).client(Limits::DEFAULT);
-    let (mut room, mut input, mut received) = (vec![0; READ_BYTES_MIN], Vec::new(), 0_usize);
+fn read_answer(wire: &mut Wire, poller: &Poller, deadline: Time) -> Result<Outcome, Failure> {
+    let (mut reader, mut room) = (AnswerReader::new(), vec![0; READ_BYTES_MIN]);
     loop {
         let count = match wire.read(&mut room).map_err(Failure::Lost)? {
             None => {
                 wait(poller, deadline)?;
                 continue;
             }
-            Some(0) => return Err(Failure::Http(HttpError::EndedEarly("before a response"))),
+            Some(0) => return Err(Failure::Answer(reader.ended())),
             Some(count) => count,
         };
-        received += count;
-        input.extend_from_slice(room.get(..count).unwrap_or_default());
-        let mut rest = &input[..];
-        if let Some(Event::Head(head)) = client.next(&mut rest).map_err(Failure::Http)? {
-            return Ok(*head);
-        }
-        if received > ANSWER_MAX_BYTES {
-            return Err(Failure::Endless);
-        }
-        let used = input.len() - rest.len();
-        input.drain(..used);
-    }
-}
-
-/// `Retry-After` in either form: seconds, or a date.
-fn retry_after(text: &str, now_s: u64) -> Option<Duration> {
-    let seconds = text.trim().parse().ok();
-    let until = || parse_date(text).map(|date_s| date_s.saturating_sub(now_s));
-    seconds.or_else(until).map(Duration::from_secs)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pause_is_told_in_seconds_or_as_a_date() {
-        assert_eq!(retry_after("120", 0), Some(Duration::from_secs(120)));
-        assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_770), Some(Duration::from_secs(7)));
-        assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_800), Some(Duration::ZERO));
-        for bad in ["", "soon", "-1", "1.5"] {
-            assert_eq!(retry_after(bad, 0), None, "{bad}");
+        let bytes = room.get(..count).unwrap_or_default();
+        if let Some(outcome) = reader.push(bytes, Clock::new().utc()).map_err(Failure::Answer)? {
+            return Ok(outcome);
         }
     }
 }

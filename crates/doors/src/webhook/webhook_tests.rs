@@ -1,5 +1,6 @@
 use super::*;
 use glassline_delivery::policy::Networks;
+use glassline_delivery::webhook::AnswerError;
 use glassline_test_support::program::Scratch;
 use glassline_test_support::tls::Identity;
 use glassline_test_support::wait::until;
@@ -264,11 +265,11 @@ fn an_answer_is_bounded_in_bytes_and_in_time() {
     }
     // Long before the time is over.
     let fields = attempt(PATIENCE, again_and_again(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"));
-    assert!(matches!(fields, Err(Failure::Http(_))), "{fields:?}");
+    assert!(matches!(fields, Err(Failure::Answer(AnswerError::Http(_)))), "{fields:?}");
     let line = attempt(PATIENCE, again_and_again(b"HTTP/1.1 200 ", b"OK "));
-    assert!(matches!(line, Err(Failure::Http(_))), "{line:?}");
+    assert!(matches!(line, Err(Failure::Answer(AnswerError::Http(_)))), "{line:?}");
     let interim = attempt(PATIENCE, again_and_again(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"));
-    assert!(matches!(interim, Err(Failure::Endless)), "{interim:?}");
+    assert!(matches!(interim, Err(Failure::Answer(AnswerError::Endless))), "{interim:?}");
     // A body without end is not read.
     let body = attempt(PATIENCE, again_and_again(b"HTTP/1.1 200 OK\r\n\r\n", b"no end"));
     assert_eq!(body.unwrap(), Outcome::Answered { status: 200, retry_after: None });
@@ -284,7 +285,7 @@ fn an_answer_is_bounded_in_bytes_and_in_time() {
     });
     assert!(matches!(slow, Err(Failure::Late)), "{slow:?}");
     let closed = attempt(PATIENCE, drop);
-    assert!(matches!(closed, Err(Failure::Http(_) | Failure::Lost(_))), "{closed:?}");
+    assert!(matches!(closed, Err(Failure::Answer(AnswerError::Http(_)) | Failure::Lost(_))), "{closed:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the packets to a server bear for routers: `?dscp=34&flow_label=true` in the URL, which the server does not see.
 
-use glassline_delivery::policy::{DSCP_MAX, HeaderMarks};
+use glassline_delivery::policy::HeaderMarks;
 
 /// The URL without what is said of marks, and the marks.
 ///
@@ -11,16 +11,9 @@ pub(super) fn split(url: &str) -> Result<(String, HeaderMarks), &'static str> {
     let Some((path, query)) = url.split_once('?') else { return Ok((url.to_owned(), marks)) };
     let mut others = Vec::new();
     for part in query.split('&') {
-        match part.split_once('=') {
-            Some(("dscp", value)) => {
-                let dscp = value.parse().ok().filter(|dscp| *dscp <= DSCP_MAX);
-                marks.dscp = Some(dscp.ok_or("dscp is a number from 0 to 63, as in dscp=34")?);
-            }
-            Some(("flow_label", value)) => {
-                let has_label = value.parse().map_err(|_| "flow_label is true or false")?;
-                marks.flow_label = Some(has_label);
-            }
-            _ => others.push(part),
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        if !marks.take_option(key, value)? {
+            others.push(part);
         }
     }
     let joint = if others.is_empty() { "" } else { "?" };
@@ -53,7 +46,7 @@ mod tests {
 
     #[test]
     fn what_is_no_mark_is_refused() {
-        for query in ["dscp=64", "dscp=-1", "dscp=af41", "dscp=", "flow_label=yes"] {
+        for query in ["dscp=64", "dscp=-1", "dscp=af41", "dscp=", "dscp", "flow_label=yes"] {
             assert!(split(&format!("http://h/live/a.ts?{query}")).is_err(), "{query}");
         }
     }

@@ -23,7 +23,7 @@ mod threaded;
 
 pub(crate) use error::Result;
 pub use error::{Error, PushFailure};
-pub use outputs::{LinkOpener, Opener, Outputs};
+pub use outputs::{LinkOpener, Opener, Outputs, SrtOpener};
 pub use relay::RelayOutput;
 pub use status::{State, Status, StatusHandle};
 pub use target::{Target, TargetError};

@@ -10,11 +10,15 @@ use super::status::{State, StatusHandle};
 use super::threaded::ThreadedOutput;
 use super::{Credentials, Demand, Error, Liveness, Output, Packets, Result, Target};
 use glassline_io::containment::{Border, contain};
+use glassline_transport::srt::Address;
 use std::io::{self, Write};
 use std::sync::Arc;
 
 /// Opens an output to the peer at `HOST:PORT` of a `link://` target: links are made elsewhere.
 pub type LinkOpener = Box<dyn FnMut(&str, Liveness, StatusHandle) -> Result<Box<dyn Output>, String> + Send>;
+
+/// Opens an output to an address of SRT: connections by SRT are made elsewhere.
+pub type SrtOpener = fn(Address, Liveness, StatusHandle) -> io::Result<Box<dyn Output>>;
 
 /// Opens the outputs of one encoder; those that are sockets share a thread.
 pub struct Opener {
@@ -22,19 +26,26 @@ pub struct Opener {
     liveness: Liveness,
     network: Option<Arc<Network>>,
     links: Option<LinkOpener>,
+    srt: Option<SrtOpener>,
 }
 
 impl Opener {
     /// Where the source is not live, a slow output is waited for instead of leaving pictures out.
     #[must_use]
     pub fn new(credentials: Credentials, liveness: Liveness) -> Opener {
-        Opener { credentials, liveness, network: None, links: None }
+        Opener { credentials, liveness, network: None, links: None, srt: None }
     }
 
     /// With what opens the outputs of `link://` targets, which are refused otherwise.
     #[must_use]
     pub fn with_links(self, links: LinkOpener) -> Opener {
         Opener { links: Some(links), ..self }
+    }
+
+    /// With what opens the outputs of `srt://` targets, which are refused otherwise.
+    #[must_use]
+    pub fn with_srt(self, srt: SrtOpener) -> Opener {
+        Opener { srt: Some(srt), ..self }
     }
 
     /// Opens all outputs of a rendition. Files are overwritten; servers are connected to meanwhile.
@@ -68,6 +79,12 @@ impl Opener {
                 let failed = |why| Error::Link { name: target.to_string(), why };
                 let links = self.links.as_mut().ok_or_else(|| failed("no links are made here".to_owned()))?;
                 return links(peer, live.clone(), status).map_err(failed);
+            }
+            Target::Srt(url) => {
+                let failed = |why: String| Error::Link { name: target.to_string(), why };
+                let open = self.srt.ok_or_else(|| failed("SRT is not spoken here".to_owned()))?;
+                let address = Address::parse(url).map_err(failed)?;
+                return open(address, live.clone(), status).map_err(|error| failed(error.to_string()));
             }
             Target::Stdout => Box::new(Stdout(status.clone())),
             Target::File(path) if target.is_mp4() => {

@@ -3,6 +3,7 @@
 use super::marked;
 use glassline_delivery::http1::{Url, UrlError, split_port};
 use glassline_delivery::output::{Destination, DestinationError};
+use glassline_transport::srt::Address;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ pub enum Target {
     Http(String),
     /// A peer that listens for a link at this host and port, `HOST:PORT`.
     Link(String),
+    /// A peer of SRT: a URL as [`Address`] reads it.
+    Srt(String),
     /// Nowhere: to measure.
     Null,
 }
@@ -34,11 +37,11 @@ pub enum TargetError {
     /// Not a name of any kind.
     #[error(
         "{0:?} is none of FILE.ts, FILE.mp4, FILE.ivf, - (standard output), udp://HOST:PORT, rtp://HOST:PORT, \
-         link://HOST:PORT, http(s)://HOST[:PORT]/live/NAME.ts and null:"
+         link://HOST:PORT, srt://HOST:PORT, http(s)://HOST[:PORT]/live/NAME.ts and null:"
     )]
     Unknown(String),
     /// A scheme that is not spoken.
-    #[error("{text:?}: {scheme}:// is not known; udp://, rtp://, link://, http:// and https:// are")]
+    #[error("{text:?}: {scheme}:// is not known; udp://, rtp://, link://, srt://, http:// and https:// are")]
     Scheme {
         /// What was given.
         text: String,
@@ -58,6 +61,14 @@ pub enum TargetError {
         text: String,
         /// Why.
         error: DestinationError,
+    },
+    /// No address of SRT.
+    #[error("{text}: {error}")]
+    Srt {
+        /// What was given, without its query.
+        text: String,
+        /// Why.
+        error: String,
     },
     /// A server without a stream.
     #[error("{0:?} names no stream; write http://HOST:PORT/live/NAME.ts, or https:// with it")]
@@ -117,6 +128,11 @@ impl Target {
                 let url = filled(&url, name, index).or_else(|| further_port(&url, 2 * index));
                 link(&url.ok_or_else(|| TargetError::NoPorts(self.to_string()))?)?
             }
+            Target::Srt(url) => {
+                // Renditions are told apart by the stream that is asked for, or else by the port.
+                let url = filled(url, name, index).or_else(|| further_port(url, 2 * index));
+                srt(&url.ok_or_else(|| TargetError::NoPorts(self.to_string()))?)?
+            }
             Target::Stdout => return Err(TargetError::OneStream),
             Target::Null => Target::Null,
         })
@@ -125,7 +141,7 @@ impl Target {
     /// Whether viewers may watch while the stream is made.
     #[must_use]
     pub fn is_network(&self) -> bool {
-        matches!(self, Target::Datagrams(_) | Target::Http(_) | Target::Link(_))
+        matches!(self, Target::Datagrams(_) | Target::Http(_) | Target::Link(_) | Target::Srt(_))
     }
 
     /// Whether TLS is spoken there.
@@ -161,6 +177,8 @@ impl fmt::Display for Target {
             Target::Datagrams(url) => f.write_str(url),
             Target::Http(url) => f.write_str(&without_key(url)),
             Target::Link(peer) => write!(f, "link://{peer}"),
+            // What stands behind the question mark may be a key.
+            Target::Srt(url) => f.write_str(url.split('?').next().unwrap_or_default()),
             Target::Null => f.write_str("null:"),
         }
     }
@@ -195,6 +213,7 @@ impl FromStr for Target {
             "udp" | "rtp" => datagrams(text),
             "http" | "https" => server(text),
             "link" => link(text),
+            "srt" => srt(text),
             _ => Err(TargetError::Scheme { text: without_secrets(text), scheme: scheme.to_owned() }),
         }
     }
@@ -224,6 +243,14 @@ fn link(text: &str) -> Result<Target, TargetError> {
         return Err(wrong());
     }
     Ok(Target::Link(peer.to_owned()))
+}
+
+fn srt(text: &str) -> Result<Target, TargetError> {
+    let filled = filled(text, "r", 0);
+    let place = text.split('?').next().unwrap_or_default().to_owned();
+    Address::parse(filled.as_deref().unwrap_or(text))
+        .map(|_| Target::Srt(text.to_owned()))
+        .map_err(|error| TargetError::Srt { text: place, error })
 }
 
 fn server(text: &str) -> Result<Target, TargetError> {

@@ -215,6 +215,8 @@ fn pings_are_answered_and_bytes_acknowledged() {
     let behind = number(&answer.payload).unwrap();
     assert_eq!((answer.kind, u64::from(behind)), (3, client.session.counters().bytes));
     assert!(u64::from(behind) > before + 2000);
+    // The next one is due after a window more.
+    assert_eq!(client.send(&media(8, 20, &[0xaf; 500])).1, []);
     // Without a window none is due; and a window of nothing is none.
     let none = message::protocol(message::WINDOW_SIZE, vec![0; 4]);
     client.send(&none).0.unwrap();

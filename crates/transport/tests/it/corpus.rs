@@ -32,6 +32,8 @@ mod rtp_statistics;
 mod rtsp;
 #[path = "../../../../fuzz/bodies/sdp.rs"]
 mod sdp;
+#[path = "../../../../fuzz/bodies/srt.rs"]
+mod srt;
 #[path = "../../../../fuzz/bodies/trace.rs"]
 mod trace;
 
@@ -98,6 +100,11 @@ fn rtsp_corpus() {
 #[test]
 fn sdp_corpus() {
     corpus::run("sdp", sdp::run);
+}
+
+#[test]
+fn srt_corpus() {
+    corpus::run("srt", srt::run);
 }
 
 #[test]

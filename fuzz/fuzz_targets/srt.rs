@@ -1,0 +1,7 @@
+//! SRT and SRTLA from a hostile peer. What is checked stands in `bodies/`, free of the fuzzer, so that tests can run it too.
+#![no_main]
+
+#[path = "../bodies/srt.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
