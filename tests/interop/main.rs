@@ -36,6 +36,7 @@ mod raw_video;
 mod real_time;
 mod recovery;
 mod rtmp;
+mod rtsp;
 mod score;
 mod segmented;
 mod sound;

@@ -14,7 +14,7 @@ use std::time::Duration;
 const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
 
 /// The words that start VLC without a window: as nobody where we are root, which VLC refuses to be.
-fn words(home: &Path) -> Vec<String> {
+pub(crate) fn words(home: &Path) -> Vec<String> {
     let is_root = run("id", &["-u"], 10).text().trim() == "0";
     let mut words: Vec<String> = Vec::new();
     if is_root {
@@ -27,7 +27,7 @@ fn words(home: &Path) -> Vec<String> {
     words
 }
 
-fn command(words: &[String]) -> Command {
+pub(crate) fn command(words: &[String]) -> Command {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     command

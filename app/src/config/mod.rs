@@ -13,6 +13,7 @@ mod link;
 mod load;
 mod problem;
 mod rtmp;
+mod rtsp;
 mod section;
 mod srt;
 mod validate;
@@ -26,6 +27,7 @@ pub(crate) use event::Event;
 pub(crate) use link::{LinkOutput, StreamOutput, StreamSource, checked_deadline};
 pub(crate) use load::{KeyRead, read_key};
 pub(crate) use rtmp::Rtmp;
+pub(crate) use rtsp::Rtsp;
 pub(crate) use section::{
     Admin, Certificate, Demo, Log, Port, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer,
 };
@@ -63,6 +65,8 @@ pub(crate) struct Config {
     pub(crate) publish: Publish,
     /// Publishers over RTMP: where they connect to.
     pub(crate) rtmp: Rtmp,
+    /// Publishers and viewers over RTSP: where they connect to.
+    pub(crate) rtsp: Rtsp,
     /// Viewers: access, limits and delivery.
     pub(crate) viewer: Viewer,
     /// Streams that are fetched from a source.
@@ -101,6 +105,7 @@ impl Default for Config {
             workers: 0,
             publish: Publish::default(),
             rtmp: Rtmp::default(),
+            rtsp: Rtsp::default(),
             viewer: Viewer::default(),
             pull: Pull::default(),
             package: Package::default(),

@@ -326,6 +326,11 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
         ("listen = ['8080']", "glassline.toml:1: listen: \"8080\" is not an address with a port"),
         ("listen = []", "glassline.toml:1: listen: is empty"),
         ("[tls]\nlisten = ['[::]:1']", "glassline.toml:2: tls.listen: needs a certificate"),
+        ("[rtsp]\ntls_listen = ['[::]:8322']", "glassline.toml:2: rtsp.tls_listen: needs a certificate"),
+        (
+            "[rtsp]\nlisten = ['[::]:8080']",
+            "glassline.toml:2: rtsp.listen: names [::]:8080 twice; remove one",
+        ),
         ("[admin]\ntls = true", "glassline.toml:2: admin.tls: needs a certificate"),
         ("[rtmp]\ntls_listen = ['[::]:1936']", "glassline.toml:2: rtmp.tls_listen: needs a certificate"),
         (

@@ -42,6 +42,8 @@ impl Config {
             ("admin.listen", &self.admin.listen),
             ("rtmp.listen", &self.rtmp.listen),
             ("rtmp.tls_listen", &self.rtmp.tls_listen),
+            ("rtsp.listen", &self.rtsp.listen),
+            ("rtsp.tls_listen", &self.rtsp.tls_listen),
         ] {
             for address in addresses {
                 // With port 0 each listener gets a different port.
@@ -60,6 +62,8 @@ impl Config {
                 return problem("admin.tls", advice);
             } else if !self.rtmp.tls_listen.is_empty() {
                 return problem("rtmp.tls_listen", advice);
+            } else if !self.rtsp.tls_listen.is_empty() {
+                return problem("rtsp.tls_listen", advice);
             }
         }
         let seconds = Duration::from_secs;

@@ -150,14 +150,26 @@ impl Stream {
             }
             (
                 Some(mux),
-                Some(StreamSource::Pulled(Source::Udp(_)) | StreamSource::Link(_) | StreamSource::Srt(_)),
+                Some(
+                    StreamSource::Pulled(Source::Udp(_) | Source::Rtsp(_))
+                    | StreamSource::Link(_)
+                    | StreamSource::Srt(_),
+                ),
             ) if *mux != Mux::MpegTs => {
-                return problem(key("mux"), "comes over HTTP alone; datagrams and links carry MPEG-TS");
+                return problem(
+                    key("mux"),
+                    "comes over HTTP alone; datagrams and links carry MPEG-TS, and what cameras send is made so",
+                );
             }
             _ => {}
         }
-        if self.ca.is_some() && !matches!(self.source, Some(StreamSource::Pulled(Source::Http(_)))) {
-            return problem(key("ca"), "belongs to an https:// source, or to one that may lead to one");
+        let may_be_secured =
+            matches!(&self.source, Some(StreamSource::Pulled(Source::Http(_) | Source::Rtsp(_))));
+        if self.ca.is_some() && !may_be_secured {
+            return problem(
+                key("ca"),
+                "belongs to an https:// or rtsps:// source, or to one that may lead to one",
+            );
         }
         let (publish, viewer) = (&self.publish_key, &self.viewer_key);
         check_key(publish, &self.publish_key_file, [key("publish_key"), key("publish_key_file")])?;

@@ -46,7 +46,8 @@ pub(super) fn job(config: &mut Config, path: Option<&Path>) -> Job {
         },
         memory_bytes: settings.memory_budget(usize::try_from(connections).unwrap_or(usize::MAX)),
         memory_for: format!("{} streams and {connections} connections", settings.max_streams),
-        takes_datagrams: sources().any(|source| !matches!(source, StreamSource::Pulled(Source::Http(_)))),
+        takes_datagrams: sources()
+            .any(|source| !matches!(source, StreamSource::Pulled(Source::Http(_) | Source::Rtsp(_)))),
         sends_datagrams: config.stream.values().any(|stream| !stream.outputs.is_empty()),
         takes_raw_video: inputs(config).any(|(_, input)| matches!(input, Input::Rtp { .. })),
         marks: settings.rules.want_marks().then(|| tcp::may_mark().map_err(|error| error.to_string())),
@@ -99,6 +100,8 @@ fn ports(config: &Config) -> Vec<PortFound> {
         ("admin.listen", &config.admin.listen),
         ("rtmp.listen", &config.rtmp.listen),
         ("rtmp.tls_listen", &config.rtmp.tls_listen),
+        ("rtsp.listen", &config.rtsp.listen),
+        ("rtsp.tls_listen", &config.rtsp.tls_listen),
     ];
     let explain = |error: &io::Error| match error.kind() {
         ErrorKind::AddrInUse => Problem::Taken,
@@ -128,7 +131,7 @@ fn ports(config: &Config) -> Vec<PortFound> {
             is_udp: true,
             problem: receive(*address).err().map(|error| explain(&error)),
         }),
-        StreamSource::Pulled(Source::Http(_)) | StreamSource::Srt(_) => None,
+        StreamSource::Pulled(Source::Http(_) | Source::Rtsp(_)) | StreamSource::Srt(_) => None,
     });
     let of_srt =
         config.srt.iter().flat_map(|srt| srt.listen.iter().chain(&srt.srtla)).map(|address| PortFound {

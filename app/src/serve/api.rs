@@ -148,6 +148,7 @@ struct Rtp {
     duplicate: u64,
     refused: u64,
     restarts: u64,
+    damaged_units: u64,
 }
 
 #[derive(Serialize)]
@@ -335,8 +336,8 @@ fn output(status: &OutputStatus) -> OutputReport {
 }
 
 fn rtp(counts: RtpCounts) -> Rtp {
-    let RtpCounts { received, lost, reordered, late, duplicate, refused, restarts } = counts;
-    Rtp { received, lost, reordered, late, duplicate, refused, restarts }
+    let RtpCounts { received, lost, reordered, late, duplicate, refused, restarts, damaged_units } = counts;
+    Rtp { received, lost, reordered, late, duplicate, refused, restarts, damaged_units }
 }
 
 fn codecs(status: &StreamStatus) -> Vec<Codec> {

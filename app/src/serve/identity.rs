@@ -56,6 +56,7 @@ fn needs(config: &Config) -> Keep {
             .flat_map(|srt| srt.listen.iter().chain(&srt.srtla))
             .any(|address| is_low(address.port()))
             || super::listeners(config).iter().any(|listen| is_low(listen.address.port()))
+            || super::rtsp::listeners(config).iter().any(|listen| is_low(listen.address.port()))
             || streams().any(|stream| match &stream.source {
                 Some(StreamSource::Pulled(Source::Udp(udp))) => is_low(udp.address.port()),
                 Some(StreamSource::Link(address)) => is_low(address.port()),
@@ -98,6 +99,7 @@ mod tests {
         assert_eq!(needs("listen = ['[::]:1024', '[::]:0']"), (false, false));
         assert_eq!(needs("listen = ['[::]:8080', '127.0.0.1:1023']"), (false, true));
         assert_eq!(needs("[admin]\nlisten = ['127.0.0.1:900']"), (false, true));
+        assert_eq!(needs("[rtsp]\nlisten = ['[::]:554']"), (false, true));
         assert_eq!(needs("[stream.a]\nsource = 'udp://@:1023'"), (false, true));
         assert_eq!(needs("[stream.a]\nsource = 'udp://@:5000'"), (false, false));
         assert_eq!(needs("[stream.a]\nsource = 'http://h:80/'"), (false, false));

@@ -484,7 +484,7 @@ fn viewer_families(text: &mut Exposition, streams: &[StreamStatus]) {
 /// Families for pulled streams only.
 fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
     type Value = fn(&SourceStatus) -> Option<f64>;
-    let families: [(&str, &str, &str, Value); 12] = [
+    let families: [(&str, &str, &str, Value); 13] = [
         ("stream_source_live", "gauge", "Whether the source of a pulled stream sends.", |source| {
             Some(f64::from(u8::from(source.state == SourceState::Live)))
         }),
@@ -545,6 +545,12 @@ fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
         ("stream_source_rtp_duplicate_total", "counter", "Packets of RTP that arrived twice.", |source| {
             Some(source.rtp?.duplicate as f64)
         }),
+        (
+            "stream_source_damaged_units_total",
+            "counter",
+            "Pictures and packets of sound from the source that were dropped because a part of them was lost.",
+            |source| Some(source.rtp?.damaged_units as f64),
+        ),
     ];
     for (name, kind, help, value) in families {
         text.streams(streams, (name, kind, help), |stream| value(stream.source.as_ref()?));

@@ -19,6 +19,7 @@ mod pictures;
 mod purge;
 mod renditions;
 mod rtmp;
+mod rtsp;
 mod rules;
 mod service;
 mod site;

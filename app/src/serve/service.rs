@@ -5,7 +5,7 @@ use super::events::Events;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::webhooks::Webhooks;
-use super::{explain, identity, links, listeners, rtmp, settings, srt, where_to_look};
+use super::{explain, identity, links, listeners, rtmp, rtsp, settings, srt, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
 use crate::link::warn_of_flow_labels;
@@ -15,6 +15,7 @@ use glassline_call::contribution::Ways;
 use glassline_delivery::policy::StreamName;
 use glassline_doors::entrance::Entrance;
 use glassline_doors::rtmp::Rtmp;
+use glassline_doors::rtsp::Rtsp;
 use glassline_doors::srt::SrtWays;
 use glassline_io::handover::Channel;
 use glassline_relay::{DrainingTls, Relay, StartError};
@@ -31,6 +32,7 @@ pub(super) struct Service {
     links: Arc<Ways>,
     srt: Arc<SrtWays>,
     rtmp: Arc<Rtmp>,
+    rtsp: Arc<Rtsp>,
     watch: glassline_watch::Service,
     webhooks: Arc<Webhooks>,
 }
@@ -62,7 +64,7 @@ impl Service {
         })?;
         let site = site.expect("a relay that started has asked for its site");
         let watch = watch(&relay, alarms, &webhooks, &config)?;
-        let rtmp = door(&relay);
+        let (rtmp, rtsp) = doors(&relay);
         let service = Service {
             config,
             site,
@@ -71,11 +73,12 @@ impl Service {
             watch,
             webhooks,
             rtmp,
+            rtsp,
             links: Arc::default(),
             srt: Arc::default(),
         };
         service.begin();
-        service.listen_for_rtmp()?;
+        service.listen_at_doors()?;
         service.check_srt()?;
         Ok(service)
     }
@@ -110,7 +113,7 @@ impl Service {
         HandoverState::accept(channel)?;
         let relay = waiting.start().map_err(explain)?;
         let watch = watch(&relay, alarms, &webhooks, &config)?;
-        let rtmp = door(&relay);
+        let (rtmp, rtsp) = doors(&relay);
         let service = Service {
             config,
             site,
@@ -119,12 +122,13 @@ impl Service {
             watch,
             webhooks,
             rtmp,
+            rtsp,
             links: Arc::default(),
             srt: Arc::default(),
         };
         service.begin();
         // The streams of all others go on in any case.
-        if let Err(error) = service.listen_for_rtmp() {
+        if let Err(error) = service.listen_at_doors() {
             tracing::error!("{error:#}");
         }
         Ok(service)
@@ -140,10 +144,12 @@ impl Service {
         self.start_encoders();
     }
 
-    /// Serves publishers over RTMP where the configuration says, and nowhere else.
-    fn listen_for_rtmp(&self) -> Result<()> {
+    /// Serves clients over RTMP and RTSP where the configuration says, and nowhere else.
+    fn listen_at_doors(&self) -> Result<()> {
         let opened = self.rtmp.open(&rtmp::listeners(&self.config)).map_err(rtmp::explain)?;
-        self.rtmp.arrange(opened).context("cannot start the thread of RTMP")
+        self.rtmp.arrange(opened).context("cannot start the thread of RTMP")?;
+        let opened = self.rtsp.open(&rtsp::listeners(&self.config)).map_err(rtsp::explain)?;
+        self.rtsp.arrange(opened).context("cannot start the thread of RTSP")
     }
 
     /// Passes everything, except for the TLS sessions of connections, to the new process at the other end of `channel`.
@@ -154,6 +160,7 @@ impl Service {
         self.links.end();
         self.srt.end();
         self.rtmp.end();
+        self.rtsp.end();
         self.watch.pause();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
@@ -161,7 +168,7 @@ impl Service {
             self.start_srt();
             self.watch.configure(self.config.watched());
             self.start_encoders();
-            if let Err(error) = self.listen_for_rtmp() {
+            if let Err(error) = self.listen_at_doors() {
                 tracing::error!("{error:#}");
             }
         }
@@ -191,11 +198,15 @@ impl Service {
     pub(super) fn reload(&mut self, config: Config) -> Result<()> {
         let access_file = open_log(&config)?;
         let arrangement = arrangement(&config, access_file)?;
-        let opened = self.rtmp.open(&rtmp::listeners(&config)).map_err(rtmp::explain)?;
+        let for_rtmp = self.rtmp.open(&rtmp::listeners(&config)).map_err(rtmp::explain)?;
+        let for_rtsp = self.rtsp.open(&rtsp::listeners(&config)).map_err(rtsp::explain)?;
         self.srt.check(&srt::listener(&config)).map_err(|(address, error)| srt::explain(address, &error))?;
         self.relay.reload(settings(&config)).map_err(explain)?;
-        if let Err(error) = self.rtmp.arrange(opened) {
+        if let Err(error) = self.rtmp.arrange(for_rtmp) {
             tracing::error!("cannot start the thread of RTMP: {error}");
+        }
+        if let Err(error) = self.rtsp.arrange(for_rtsp) {
+            tracing::error!("cannot start the thread of RTSP: {error}");
         }
         logging::configure(config.log.format, &config.log.level)?;
         self.site.rearrange(arrangement);
@@ -240,7 +251,12 @@ impl Service {
 
     /// What runs beside the relay and complements the status of its streams.
     fn companions(&self) -> Vec<Arc<dyn Companion>> {
-        vec![Arc::clone(&self.links) as _, Arc::clone(&self.srt) as _, Arc::clone(&self.rtmp) as _]
+        vec![
+            Arc::clone(&self.links) as _,
+            Arc::clone(&self.srt) as _,
+            Arc::clone(&self.rtmp) as _,
+            Arc::clone(&self.rtsp) as _,
+        ]
     }
 
     /// The system may be set so that no packet has a flow label, or so that each has one.
@@ -257,6 +273,7 @@ impl Service {
         self.links.end();
         self.srt.end();
         self.rtmp.end();
+        self.rtsp.end();
         self.relay.shutdown();
     }
 
@@ -267,9 +284,10 @@ impl Service {
     }
 }
 
-/// A door of `relay` for publishers over RTMP, which listens nowhere yet.
-fn door(relay: &Relay) -> Arc<Rtmp> {
-    Arc::new(Rtmp::new(Arc::clone(relay.hub()) as Arc<dyn Entrance>))
+/// The doors of `relay` for clients over RTMP and RTSP, which listen nowhere yet.
+fn doors(relay: &Relay) -> (Arc<Rtmp>, Arc<Rtsp>) {
+    let entrance = || Arc::clone(relay.hub()) as Arc<dyn Entrance>;
+    (Arc::new(Rtmp::new(entrance())), Arc::new(Rtsp::new(entrance())))
 }
 
 /// Starts what watches the streams of `relay`.

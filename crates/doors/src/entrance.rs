@@ -10,7 +10,8 @@
 use crate::Server;
 use glassline_delivery::http1::access::{explain, explain_full};
 use glassline_delivery::policy::{
-    AccessRequest, Action, Caller, Credential, Full, Load, Meter, Protocol, Refusal, Route, StreamName,
+    AccessRequest, Action, Caller, Credential, Full, Load, Meter, Protocol, Refusal, Route, Secret,
+    StreamName,
 };
 use glassline_delivery::stream::Mux;
 use glassline_io::tls::{Session, TlsError};
@@ -50,6 +51,9 @@ pub trait Entrance: Server {
     /// # Errors
     /// No session can be made. Where there is no certificate its handshake fails.
     fn accept_tls(&self) -> Result<Session, TlsError>;
+
+    /// The key that a client has to show, for protocols in which it proves that it has it by a digest. `None`: there is none.
+    fn key(&self, name: &StreamName, action: Action) -> Option<Secret>;
 
     /// Writes the line of the access log, where there is one.
     fn log(&self, visit: Visit);

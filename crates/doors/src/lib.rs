@@ -1,11 +1,12 @@
 //! Ways in and out of the streams of a server, a module for each: each knows [streams](glassline_streams) and no other way.
 //!
 //! ```text
-//! pull   ─ a thread that fetches streams from where they are (HTTP, UDP, RTP) ─► Streams::publish
+//! pull   ─ a thread that fetches streams from where they are (HTTP, UDP, RTP, RTSP) ─► Streams::publish
 //! output ─ a thread that sends streams in datagrams (UDP, RTP) ◄─ StreamReader
 //! entrance ─ how a door lets publishers and viewers in: rules, limits, the publisher slot, the place of a viewer
 //! srt ─ a listener for SRT, and connections by SRT as sources and outputs
 //! rtmp   ─ a thread that takes publishers of RTMP and RTMPS ─► entrance
+//! rtsp   ─ a thread that programs publish to and play from over RTSP ◄─► entrance
 //! webhook ─ threads that tell receivers of events, by POST
 //! wire   ─ a socket with or without TLS, as a connection reads and writes it; `outgoing` waits for room in it
 //! tls_ends ─ TLS of connections that the next process serves
@@ -22,6 +23,8 @@ pub mod outgoing;
 pub mod output;
 pub mod pull;
 pub mod rtmp;
+mod rtp_ports;
+pub mod rtsp;
 pub mod srt;
 #[cfg(test)]
 mod testing;

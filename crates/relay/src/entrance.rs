@@ -2,7 +2,7 @@
 
 use crate::access::Access;
 use crate::hub::Hub;
-use glassline_delivery::policy::{AccessRequest, Action, Full, Load, Refusal, StreamName};
+use glassline_delivery::policy::{AccessRequest, Action, Full, Load, Refusal, Secret, StreamName};
 use glassline_doors::entrance::{Entrance, PublishLimits, Visit};
 use glassline_io::tls::{Session, TlsError};
 use glassline_streams::Live;
@@ -36,6 +36,15 @@ impl Entrance for Hub {
 
     fn accept_tls(&self) -> Result<Session, TlsError> {
         self.certificates.accept()
+    }
+
+    fn key(&self, name: &StreamName, action: Action) -> Option<Secret> {
+        let settings = self.settings();
+        let rules = settings.rules.of(name);
+        match action {
+            Action::Publish => rules.publish.key.clone(),
+            Action::Watch => rules.watch.key.clone(),
+        }
     }
 
     fn log(&self, visit: Visit) {

@@ -65,6 +65,15 @@ impl Publisher {
         self.live.begin_block(self.session, block, size, self.streams.now())
     }
 
+    /// What follows does not continue what was before: other tracks, or another clock.
+    pub fn begin_anew(&mut self) {
+        // Where the slot is lost, the next bytes show it.
+        if let Some(session) = self.live.begin_anew(self.session, self.streams.now()) {
+            self.session = session;
+        }
+        self.streams.announce(&self.live, None);
+    }
+
     /// Appends bytes of its mux to the stream, in any chop. Viewers get it when the stream's flush policy says so; a call is
     /// taken for all that there is at the moment.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), PushError> {

@@ -70,10 +70,13 @@ pub struct RtpCounts {
     pub late: u64,
     /// Packets that came again.
     pub duplicate: u64,
-    /// Datagrams that were no RTP with MPEG-TS, or not of the sender that is listened to.
+    /// Datagrams that were no RTP with what was expected, or not of the sender that is listened to.
     pub refused: u64,
     /// Times that the sender began to count anew, or another one came.
     pub restarts: u64,
+    /// Pictures and packets of sound that were dropped since a part of them is missing; 0 where MPEG-TS comes.
+    #[serde(default)]
+    pub damaged_units: u64,
 }
 
 impl SourceStatus {

@@ -4,6 +4,7 @@
 //! * [`rtmp`]: RTMP of publishers.
 //! * [`rtp`]: packets of RTP, their order, MPEG-TS in them.
 //! * [`raw_video`]: uncompressed video over RTP.
+//! * [`rtsp`]: sessions with cameras.
 //! * [`sdp`]: session descriptions of video, audio and ancillary data over RTP.
 //! * [`ancillary`]: captions, time code and what else goes beside the picture, over RTP.
 //! * [`srt`]: SRT in live mode, both ends; [`srtla`]: its packets over several lines, the receiving end.
@@ -24,6 +25,7 @@ pub mod pacing;
 pub mod raw_video;
 pub mod rtmp;
 pub mod rtp;
+pub mod rtsp;
 pub mod sdp;
 pub mod srt;
 pub mod srtla;

@@ -268,7 +268,7 @@ export function brand(): HTMLElement {
 
 /** What is typed or copied to publish by other protocols than HTTP: a label and the text. */
 export function publishLines(doors: readonly Door[], host: string): [string, string][] {
-  const usual: Record<string, number> = { rtmp: 1935, rtmps: 443 };
+  const usual: Record<string, number> = { rtmp: 1935, rtmps: 443, rtsp: 554, rtsps: 322 };
   const bySrt = doors.filter(({ protocol }) => protocol === "srt").flatMap(({ port }): [string, string][] => {
     const server = `srt://${host}:${port}?streamid=publish:NAME:KEY`;
     return [
@@ -283,6 +283,9 @@ export function publishLines(doors: readonly Door[], host: string): [string, str
   return [...bySrt, ...bySeveralLines, ...doors.filter(({ protocol }) => protocol in usual).flatMap(({ protocol, port }): [string, string][] => {
     const server = `${protocol}://${host}${port === usual[protocol] ? "" : `:${port}`}/live`;
     const name = protocol.toUpperCase();
+    if (protocol.startsWith("rtsp")) {
+      return [[`Any file, with FFmpeg (${name})`, `ffmpeg -re -i FILE -c copy -f rtsp "${server}/NAME?key=KEY"`]];
+    }
     return [
       [`OBS, Service "Custom…": Server (${name})`, server],
       ["OBS: Stream Key", "NAME?key=KEY"],

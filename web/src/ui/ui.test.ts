@@ -31,7 +31,7 @@ describe("the pages' words", () => {
   });
 
   it("tell how to publish by the protocols that the server takes", () => {
-    expect(publishLines([{ protocol: "rtsp", port: 8554 }], "h")).toEqual([]);
+    expect(publishLines([{ protocol: "webrtc", port: 8554 }], "h")).toEqual([]);
     expect(publishLines([{ protocol: "srtla", port: 5000 }, { protocol: "srt", port: 8890 }], "h").map(([, text]) => text)).toEqual([
       "srt://h:8890?streamid=publish:NAME:KEY&latency=120000",
       'ffmpeg -re -i FILE -c copy -f mpegts "srt://h:8890?streamid=publish:NAME:KEY"',
@@ -48,6 +48,9 @@ describe("the pages' words", () => {
       'ffmpeg -re -i FILE -c copy -f flv "rtmps://h.example:1936/live/NAME?key=KEY"',
     ]);
     expect(publishLines([{ protocol: "rtmps", port: 443 }], "h")[0]![1]).toBe("rtmps://h/live");
+    expect(publishLines([{ protocol: "rtsp", port: 8554 }], "h")).toEqual([
+      ["Any file, with FFmpeg (RTSP)", 'ffmpeg -re -i FILE -c copy -f rtsp "rtsp://h:8554/live/NAME?key=KEY"'],
+    ]);
   });
 
   it("tell what an encoder leaves out", () => {

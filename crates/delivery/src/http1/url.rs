@@ -207,7 +207,7 @@ pub fn split_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
 }
 
 /// Undoes `%XX` (RFC 3986 §2.1). A per cent sign without two digits stands for itself.
-fn unescape(text: &str) -> Vec<u8> {
+pub(crate) fn unescape(text: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, tail @ ..] = rest {
         let digit = |at: usize| {

@@ -7,9 +7,11 @@
 mod error;
 mod media_type;
 mod puller;
+mod rtsp_url;
 mod source;
 
 pub use error::PullError;
 pub use media_type::stream_media_type;
 pub use puller::{Counts, Event, Output, Phase, Policy, Puller};
+pub use rtsp_url::RtspUrl;
 pub use source::{Source, SourceError, UdpAddress};

@@ -4,6 +4,7 @@
 //! http://[USER[:PASSWORD]@]HOST[:PORT]/PATH[?QUERY]                https:// the same, over TLS
 //! udp://[SENDER@]ADDRESS:PORT[?interface=NAME][&source=SENDER]     ADDRESS: our own, or a multicast group's
 //! rtp://…                                                          the same, with RTP
+//! rtsp://[USER[:PASSWORD]@]HOST[:PORT]/PATH[?QUERY]                rtsps:// the same, over TLS
 //! ```
 //! Neither `Display` nor `Debug` shows user, password or query: these go into logs and answers.
 #![cfg_attr(
@@ -19,6 +20,7 @@
 use crate::http1::url::split_port;
 use crate::http1::{Url, UrlError};
 use crate::output::is_interface;
+use crate::pull::RtspUrl;
 use crate::stream::Mux;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -34,6 +36,8 @@ pub enum Source {
     Udp(UdpAddress),
     /// The same in RTP (RFC 2250).
     Rtp(UdpAddress),
+    /// A camera, which is asked for its tracks (RFC 2326).
+    Rtsp(RtspUrl),
 }
 
 /// Where datagrams come to.
@@ -52,7 +56,7 @@ pub struct UdpAddress {
 #[non_exhaustive]
 pub enum SourceError {
     /// Another scheme than those that are known.
-    #[error("a source begins with http://, https://, udp:// or rtp://")]
+    #[error("a source begins with http://, https://, rtsp://, rtsps://, udp:// or rtp://")]
     Scheme,
     /// What is wrong with an `http:` or `https:` URL, or with a host and a port.
     #[error(transparent)]
@@ -80,6 +84,12 @@ impl Source {
             }
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("rtp") => {
                 UdpAddress::parse(rest).map(Source::Rtp)
+            }
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("rtsp") => {
+                Ok(Source::Rtsp(RtspUrl::parse(rest, false)?))
+            }
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("rtsps") => {
+                Ok(Source::Rtsp(RtspUrl::parse(rest, true)?))
             }
             _ => Err(SourceError::Scheme),
         }
@@ -155,6 +165,7 @@ impl fmt::Display for Source {
             Source::Http(url) => url.fmt(f),
             Source::Udp(address) => write!(f, "udp://{address}"),
             Source::Rtp(address) => write!(f, "rtp://{address}"),
+            Source::Rtsp(url) => url.fmt(f),
         }
     }
 }
@@ -192,6 +203,7 @@ mod tests {
             ("http://h/a.ogv", Mux::Ogg),
             ("http://h.flv/stream?x=a.ogg", Mux::MpegTs),
             ("udp://239.1.2.3:5000", Mux::MpegTs),
+            ("rtsp://camera/a.flv", Mux::MpegTs),
         ] {
             assert_eq!(Source::parse(url).unwrap().mux(), mux, "{url}");
         }
@@ -235,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "(https?://|udp://|rtp://)?[a-z0-9:/@?&=%.\\[\\]#é ]{0,40}", location in "\\PC{0,40}") {
+        fn no_text_panics(text in "(https?://|udp://|rtp://|rtsps?://)?[a-z0-9:/@?&=%.\\[\\]#é ]{0,40}", location in "\\PC{0,40}") {
             if let Ok(Source::Http(url)) = Source::parse(&text) {
                 let _ = url.redirected(&location);
             }

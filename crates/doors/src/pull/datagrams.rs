@@ -379,7 +379,16 @@ fn rtp_settings(policy: Policy) -> rtp::Settings {
 
 fn counts(rtp: &Depacketizer) -> RtpCounts {
     let rtp::Counters { received, lost, reordered, late, duplicate, stray, restarts } = rtp.counters();
-    RtpCounts { received, lost, reordered, late, duplicate, refused: rtp.refused() + stray, restarts }
+    RtpCounts {
+        received,
+        lost,
+        reordered,
+        late,
+        duplicate,
+        refused: rtp.refused() + stray,
+        restarts,
+        damaged_units: 0,
+    }
 }
 
 #[cfg(test)]

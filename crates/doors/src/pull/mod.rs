@@ -4,10 +4,13 @@
 //! upstream's socket ─► thread "pull" ─► delivery::pull ─┬─► Live (one name)  ─► workers ─► viewers
 //!                      (one epoll for all)              └─► Live (another)
 //! ```
+//! [`camera`] has a session of RTSP for each camera.
 //! Streams that name the same source share one upstream. Names are resolved on threads of their own, one at most for
 //! each upstream. Workers read the state of a source from its entry in the [`PullTable`].
 
+mod camera;
 mod datagrams;
+mod dial;
 mod publisher_slots;
 mod table;
 #[cfg(test)]
@@ -18,6 +21,7 @@ pub use table::PullTable;
 
 use crate::Server;
 use crate::tls_ends::Pair;
+use camera::Camera;
 use datagrams::{Datagrams, DatagramsState};
 use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
@@ -155,6 +159,7 @@ fn token(index: usize, generation: u32) -> u64 {
 enum Fetch {
     Http(Box<Upstream>),
     Udp(Box<Datagrams>),
+    Rtsp(Box<Camera>),
 }
 
 impl Fetch {
@@ -167,6 +172,7 @@ impl Fetch {
             Source::Udp(address) | Source::Rtp(address) => {
                 Fetch::Udp(Box::new(Datagrams::new(server, index, entry, address, policy, seed)))
             }
+            Source::Rtsp(url) => Fetch::Rtsp(Box::new(Camera::new(server, index, entry, url, policy, seed))),
         }
     }
 
@@ -174,6 +180,7 @@ impl Fetch {
         match self {
             Fetch::Http(upstream) => upstream.reconfigure(policy),
             Fetch::Udp(datagrams) => datagrams.reconfigure(policy),
+            Fetch::Rtsp(camera) => camera.reconfigure(policy),
         }
     }
 
@@ -181,6 +188,7 @@ impl Fetch {
         match self {
             Fetch::Http(upstream) => upstream.entry(),
             Fetch::Udp(datagrams) => datagrams.entry(),
+            Fetch::Rtsp(camera) => camera.entry(),
         }
     }
 
@@ -194,6 +202,8 @@ impl Fetch {
                 let (state, socket) = datagrams.state()?;
                 (FetchState::Udp(Box::new(state)), LeftSocket::Own(socket))
             }
+            // A session with a camera has up to five sockets and is soon made again: the next process does that.
+            Fetch::Rtsp(_) => return None,
         };
         let PullEntry { source, names, .. } = &**self.entry();
         let names = names.iter().map(ToString::to_string).collect();
@@ -204,6 +214,7 @@ impl Fetch {
         match self {
             Fetch::Http(upstream) => upstream.poll_timeout(),
             Fetch::Udp(datagrams) => datagrams.poll_timeout(),
+            Fetch::Rtsp(camera) => camera.poll_timeout(),
         }
     }
 
@@ -211,6 +222,7 @@ impl Fetch {
         match self {
             Fetch::Http(upstream) => upstream.handle_timeout(context),
             Fetch::Udp(datagrams) => datagrams.handle_timeout(context),
+            Fetch::Rtsp(camera) => camera.handle_timeout(context),
         }
     }
 
@@ -219,6 +231,7 @@ impl Fetch {
         match self {
             Fetch::Http(upstream) => upstream.take_turn(generation, context),
             Fetch::Udp(datagrams) => datagrams.take_turn(generation, context),
+            Fetch::Rtsp(camera) => camera.take_turn(generation, context),
         }
     }
 }
@@ -343,7 +356,7 @@ impl Fetcher {
     pub fn part_with(&mut self, index: usize) -> Option<(Socket, Session)> {
         match self.fetches.get_mut(index)?.take()? {
             Fetch::Http(upstream) => upstream.into_session(),
-            Fetch::Udp(_) => None,
+            Fetch::Udp(_) | Fetch::Rtsp(_) => None,
         }
     }
 
@@ -423,10 +436,10 @@ impl Fetcher {
             next_timeout = Time::ZERO;
         }
         while let Ok(Resolved { index, addresses }) = self.answers.1.try_recv() {
-            let timeout = self.with(index, |fetch, context| {
-                if let Fetch::Http(upstream) = fetch {
-                    upstream.handle_resolved(addresses, context);
-                }
+            let timeout = self.with(index, |fetch, context| match fetch {
+                Fetch::Http(upstream) => upstream.handle_resolved(addresses, context),
+                Fetch::Rtsp(camera) => camera.handle_resolved(addresses, context),
+                Fetch::Udp(_) => {}
             });
             next_timeout = next_timeout.min(timeout);
         }

@@ -67,6 +67,11 @@ impl PublisherSlots {
             .map_err(|error| error.to_string())
     }
 
+    /// What follows does not continue what was before.
+    pub(super) fn begin_anew(&mut self) {
+        self.publishers.iter_mut().for_each(Publisher::begin_anew);
+    }
+
     /// Gives the slots up; viewers wait for a while.
     pub(super) fn release(&mut self) {
         self.publishers.clear();

@@ -49,6 +49,17 @@ impl Receiver {
         into.fill(&self.0)
     }
 
+    /// Sends a datagram from where it receives. One that finds no room is lost, as any may be.
+    ///
+    /// # Errors
+    /// What the system says of others, as of one to where no way leads.
+    pub fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
+        match self.0.send_to(datagram, &to.into()) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Datagrams that the kernel dropped since the socket was opened, for want of room; counts modulo 2³².
     pub fn dropped(&self) -> io::Result<u32> {
         socket::dropped(&self.0)
@@ -125,6 +136,16 @@ mod tests {
         assert!(inbox.received().eq(parts.map(|part| (from, part))));
         assert!(is_empty(&receiver));
         assert_eq!(receiver.dropped().unwrap(), 0);
+    }
+
+    #[test]
+    fn an_answer_comes_from_the_port_that_receives() {
+        let receiver = Receiver::open(&settings("127.0.0.1:0", None, None)).unwrap();
+        let sender = sender("127.0.0.1:0");
+        receiver.send_to(b"hello", sender.local_addr().unwrap()).unwrap();
+        let mut bytes = [0; 16];
+        let (count, from) = sender.recv_from(&mut bytes).unwrap();
+        assert_eq!((&bytes[..count], from), (&b"hello"[..], receiver.local_address().unwrap()));
     }
 
     #[test]

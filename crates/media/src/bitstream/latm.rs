@@ -1,5 +1,5 @@
-//! AAC in LATM with LOAS in front (ISO/IEC 14496-3 §1.7), as DVB and ISDB carry it (stream type 0x11): frames come out as ADTS,
-//! like all other AAC here.
+//! AAC in LATM with LOAS in front (ISO/IEC 14496-3 §1.7), as DVB and ISDB carry it (stream type 0x11), and without, as RTP does
+//! (RFC 6416): frames come out as ADTS, like all other AAC here.
 //!
 //! ```text
 //! 2b7:11 length:13 │ same:1 [StreamMuxConfig] │ lengths: ff… + 1 byte each │ frames, not aligned to bytes │ …
@@ -65,6 +65,39 @@ impl Reader {
         self.config.and_then(|config| config.he_aac)
     }
 
+    /// Takes a `StreamMuxConfig` that came beside the stream. `None` where it says something that ADTS does not carry.
+    pub fn configure(&mut self, config: &[u8]) -> Option<()> {
+        self.config = Some(read_config(&mut BitReader::new(config))?);
+        Some(())
+    }
+
+    /// Rate of the frames, samples a second, and their channels as `channel_configuration`, where a configuration has come.
+    pub fn frame_format(&self) -> Option<(u32, u8)> {
+        self.config.map(|config| (config.rate_hz, config.channels))
+    }
+
+    /// Takes elements one behind the other without LOAS, and appends their frames; each has the bit and the configuration in front
+    /// that LOAS has where `is_configured`, else they are those of [`Reader::configure`] (RFC 6416 §5.1). `None` where one is cut
+    /// off, or there is no configuration.
+    pub fn read_payload(
+        &mut self,
+        elements: &[u8],
+        is_configured: bool,
+        frames: &mut Vec<Frame>,
+    ) -> Option<()> {
+        let mut bits = BitReader::new(elements);
+        while bits.left_bits() > 0 {
+            if is_configured {
+                self.read_element(&mut bits, frames)?;
+            } else {
+                self.read_frames(&mut bits, frames)?;
+            }
+            // Each element ends at a byte.
+            bits.bits(u32::try_from(bits.left_bits() % 8).ok()?)?;
+        }
+        Some(())
+    }
+
     /// Takes an element of [`element_bytes`] and appends its frames. Of several programs or layers, other lengths of frames than
     /// 1,024 samples, and channels that no `channel_configuration` names, which ADTS does not carry, nothing is given.
     pub fn read(&mut self, element: &[u8], frames: &mut Vec<Frame>) {
@@ -76,6 +109,10 @@ impl Reader {
         if !bits.bit()? {
             self.config = read_config(bits);
         }
+        self.read_frames(bits, frames)
+    }
+
+    fn read_frames(&self, bits: &mut BitReader<'_>, frames: &mut Vec<Frame>) -> Option<()> {
         let Config { object_type, rate_hz, channels, frames: count, .. } = self.config?;
         for _ in 0..count {
             let mut length = 0usize;
@@ -247,6 +284,24 @@ pub(crate) mod tests {
         let body: Vec<u8> = body.collect();
         let length = body.len() as u16;
         [&[0x56, 0xe0 | (length >> 8) as u8, length as u8], &body[..]].concat()
+    }
+
+    #[test]
+    fn elements_without_loas_are_read_with_a_configuration_beside_them() {
+        // 48 kHz, one channel: what FFmpeg writes as `config=`, and two frames with their lengths.
+        let config = [0x40, 0x00, 0x23, 0x10, 0x3f, 0xc0];
+        let (mut reader, mut out) = (Reader::new(), Vec::new());
+        assert_eq!(reader.read_payload(&[2, 7, 8], false, &mut out), None);
+        reader.configure(&config).unwrap();
+        assert_eq!(reader.frame_format(), Some((48_000, 1)));
+        assert_eq!(reader.read_payload(&[2, 7, 8, 1, 9], false, &mut out), Some(()));
+        assert_eq!(out.iter().map(|frame| &frame.data[7..]).collect::<Vec<_>>(), [&[7, 8][..], &[9]]);
+        assert_eq!(reader.read_payload(&[3, 7, 8], false, &mut out), None, "it is cut off");
+        // With the configuration in the elements.
+        let (mut reader, mut out) = (Reader::new(), Vec::new());
+        let elements = [&element(&[1, 2], true)[3..], &element(&[3], false)[3..]].concat();
+        assert_eq!(reader.read_payload(&elements, true, &mut out), Some(()));
+        assert_eq!(out.len(), 2);
     }
 
     proptest! {

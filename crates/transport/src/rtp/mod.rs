@@ -1,4 +1,5 @@
-//! RTP (RFC 3550): the packet, which source's are taken, the order of packets, MPEG-TS in them (RFC 2250), and PCM sound (RFC 3190, ST 2110-30).
+//! RTP (RFC 3550): the packet, which source's are taken, the order of packets, reports (RTCP), MPEG-TS in them (RFC 2250), PCM sound
+//! (RFC 3190, ST 2110-30), and coded pictures and sound ([`coded`]).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -24,10 +25,12 @@
     )
 )]
 
+pub mod coded;
 pub mod mpeg_ts;
 mod mpeg_ts_framer;
 pub mod pcm;
 mod reorder;
+pub mod rtcp;
 mod sequence;
 pub mod source;
 pub mod statistics;

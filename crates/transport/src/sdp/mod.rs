@@ -19,7 +19,8 @@
 //! …
 //! ```
 //! Read are descriptions of ST 2110-20, -30 and -40, of TR-03, and those that only know RFC 4175. What is written plays in
-//! FFmpeg and GStreamer too. Lines are `sdp_types`' business, their meaning is ours.
+//! FFmpeg and GStreamer too. Lines are `sdp_types`' business, their meaning is ours. [`CodedDescription`] reads what RTSP servers
+//! say of coded tracks, which is often no good description by the grammar of `sdp_types`.
 #![cfg_attr(
     not(test),
     deny(
@@ -33,6 +34,7 @@
 mod ancillary;
 mod audio;
 mod clock;
+mod coded;
 mod colour;
 mod error;
 mod lines;
@@ -46,6 +48,7 @@ mod write;
 pub use ancillary::Ancillary;
 pub use audio::Audio;
 pub use clock::{MediaClockSource, PtpClock, ReferenceClock};
+pub use coded::{CodedDescription, CodedTrack, Encoding};
 pub use error::{SdpError, SectionError};
 pub use video::{SenderType, Video};
 

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 #[path = "../../../../fuzz/bodies/ancillary.rs"]
 mod ancillary;
+#[path = "../../../../fuzz/bodies/coded_rtp.rs"]
+mod coded_rtp;
 #[path = "../../../../fuzz/bodies/link.rs"]
 mod link;
 #[path = "../../../../fuzz/bodies/link_compressed.rs"]
@@ -26,6 +28,8 @@ mod rtmp;
 mod rtp;
 #[path = "../../../../fuzz/bodies/rtp_statistics.rs"]
 mod rtp_statistics;
+#[path = "../../../../fuzz/bodies/rtsp.rs"]
+mod rtsp;
 #[path = "../../../../fuzz/bodies/sdp.rs"]
 mod sdp;
 #[path = "../../../../fuzz/bodies/srt.rs"]
@@ -36,6 +40,11 @@ mod trace;
 #[test]
 fn ancillary_corpus() {
     corpus::run("ancillary", ancillary::run);
+}
+
+#[test]
+fn coded_rtp_corpus() {
+    corpus::run("coded_rtp", coded_rtp::run);
 }
 
 #[test]
@@ -81,6 +90,11 @@ fn rtmp_corpus() {
 #[test]
 fn rtp_corpus() {
     corpus::run("rtp", rtp::run);
+}
+
+#[test]
+fn rtsp_corpus() {
+    corpus::run("rtsp", rtsp::run);
 }
 
 #[test]

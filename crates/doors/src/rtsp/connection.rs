@@ -1,0 +1,532 @@
+//! A connection at the door, from its first byte to its last.
+
+use super::status::{Board, Entry, Figures, count};
+use super::viewer::{Look, Viewer};
+use crate::entrance::{Attendance, Client, Contribution, Entrance, Refused};
+use crate::outgoing::Outgoing;
+use crate::rtp_ports;
+use crate::wire::Wire;
+use glassline_delivery::assemble::{Assembler, Format, Kinds, Written};
+use glassline_delivery::policy::{
+    AccessRequest, Action, Caller, Credential, Protocol, Route, Secret, ShownToken, StreamName,
+};
+use glassline_io::poll::{Poller, Watch};
+use glassline_io::udp::{Inbox, Receiver};
+use glassline_media::{Time, Utc};
+use glassline_streams::status::PeerRole;
+use glassline_transport::rtsp::server::{Output, Role, ServerSession};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Waker;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Reads of one connection in a row; then others get their turn.
+const READS_A_TURN: usize = 8;
+/// With so many bytes that wait for the peer, a viewer's stream is not read on: it falls behind there, and is moved forward.
+const OUTGOING_MAX_BYTES: usize = 1 << 20;
+/// With so many, a peer does not read what it is answered.
+const DEAF_BYTES: usize = 16 << 20;
+/// How long a peer may take nothing of what waits for it.
+const DEAF_TIME: Duration = Duration::from_secs(20);
+/// How long a viewer that ends may take to read what was sent.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Why a connection is over.
+#[derive(Debug, Error)]
+pub(super) enum Closed {
+    /// The peer has ended it.
+    #[error("the peer has ended the connection")]
+    ByPeer,
+    /// The system has.
+    #[error("{0}")]
+    Lost(#[from] io::Error),
+    /// The session is over.
+    #[error("{0}")]
+    Session(String),
+    /// It does not read what it is sent.
+    #[error("it does not read what it is sent")]
+    Deaf,
+    /// Plain bytes where TLS is expected.
+    #[error("it does not speak TLS, which this listener expects (rtsps://)")]
+    NotTls,
+    /// A publisher sends nothing.
+    #[error("nothing came for too long")]
+    Silent,
+    /// A publisher has to end.
+    #[error("{0}")]
+    Over(String),
+    /// The server ends.
+    #[error("the server ends")]
+    Ending,
+}
+
+/// What a connection is lent for its turn.
+pub(super) struct Context<'a> {
+    pub(super) server: &'a Arc<dyn Entrance>,
+    pub(super) board: &'a Board,
+    pub(super) poller: &'a Poller,
+    pub(super) scratch: &'a mut [u8],
+    pub(super) inbox: &'a mut Inbox,
+    pub(super) waker: Waker,
+    pub(super) now: Time,
+}
+
+impl Context<'_> {
+    fn utc(&self) -> Utc {
+        self.server.clock().utc()
+    }
+}
+
+/// Ports of a track, and those of the client.
+#[derive(Debug)]
+struct Ports {
+    rtp: Receiver,
+    rtcp: Receiver,
+    client: (u16, u16),
+}
+
+/// What the client does.
+#[derive(Debug)]
+enum Side {
+    Nothing,
+    Publishes(Box<Publication>),
+    Watches(Box<Viewer>),
+}
+
+/// A publisher that was let in.
+#[derive(Debug)]
+struct Publication {
+    contribution: Contribution,
+    /// From RECORD on.
+    assembler: Option<Assembler>,
+    began: Time,
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    id: u64,
+    wire: Wire,
+    peer: SocketAddr,
+    protocol: Protocol,
+    session: ServerSession,
+    outgoing: Outgoing,
+    ports: Vec<Option<Ports>>,
+    side: Side,
+    figures: Arc<Figures>,
+    /// When the peer last took something of what waits.
+    taken: Time,
+    closes_at: Option<Time>,
+}
+
+impl Connection {
+    pub(super) fn new(
+        id: u64,
+        wire: Wire,
+        peer: SocketAddr,
+        session: ServerSession,
+        now: Time,
+    ) -> Connection {
+        let protocol = if wire.is_secured() { Protocol::Rtsps } else { Protocol::Rtsp };
+        Connection {
+            id,
+            wire,
+            peer,
+            protocol,
+            session,
+            outgoing: Outgoing::default(),
+            ports: Vec::new(),
+            side: Side::Nothing,
+            figures: Arc::default(),
+            taken: now,
+            closes_at: None,
+        }
+    }
+
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Whether it has not been let in: such connections are bounded.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.side, Side::Nothing)
+    }
+
+    /// Its sockets or its stream have news. Returns whether more of them wait.
+    pub(super) fn take_turn(&mut self, context: &mut Context<'_>) -> Result<bool, Closed> {
+        self.flush(context.now)?;
+        let mut more = false;
+        for _ in 0..READS_A_TURN {
+            let connection = self.read_connection(context)?;
+            let ports = self.read_ports(context);
+            self.settle(context)?;
+            more = connection || ports;
+            if !more {
+                break;
+            }
+        }
+        let stream = self.read_stream(context)?;
+        self.settle(context)?;
+        self.flush(context.now)?;
+        Ok(more || stream)
+    }
+
+    fn read_connection(&mut self, context: &mut Context<'_>) -> Result<bool, Closed> {
+        let Some(count) = self.wire.read(context.scratch)? else { return Ok(false) };
+        if self.wire.is_mistaken() {
+            return Err(Closed::NotTls);
+        }
+        if count == 0 {
+            return Err(Closed::ByPeer);
+        }
+        let utc = context.utc();
+        if self.closes_at.is_none() {
+            self.session.handle_bytes(&context.scratch[..count], context.now, utc);
+        }
+        Ok(true)
+    }
+
+    fn read_ports(&mut self, context: &mut Context<'_>) -> bool {
+        let (mut more, utc, peer) = (false, context.utc(), self.peer.ip().to_canonical());
+        for (track, ports) in self.ports.iter().enumerate() {
+            let Some(ports) = ports else { continue };
+            for socket in [&ports.rtp, &ports.rtcp] {
+                if socket.receive(context.inbox).is_err() {
+                    continue;
+                }
+                for (sender, datagram) in context.inbox.received() {
+                    // Of the peer alone.
+                    if let Some(sender) = sender.filter(|sender| sender.ip() == peer) {
+                        self.session.handle_datagram(track, datagram, sender, context.now, utc);
+                    }
+                }
+                more |= context.inbox.is_full();
+            }
+        }
+        more
+    }
+
+    /// Reads of the stream that is watched as much as the peer takes. Returns whether there is more.
+    fn read_stream(&mut self, context: &mut Context<'_>) -> Result<bool, Closed> {
+        for _ in 0..READS_A_TURN {
+            let Side::Watches(viewer) = &mut self.side else { return Ok(false) };
+            if self.outgoing.len() > OUTGOING_MAX_BYTES || self.closes_at.is_some() {
+                return Ok(false);
+            }
+            let look = viewer.read(context.scratch)?;
+            if let Some(offered) = viewer.offer(context.now) {
+                self.offer(offered, context);
+            }
+            self.send_units(context);
+            match look {
+                Look::Pending => return Ok(false),
+                Look::More => {}
+                Look::Ended => {
+                    self.session.end_stream();
+                    return Ok(false);
+                }
+            }
+            self.settle(context)?;
+        }
+        Ok(true)
+    }
+
+    fn offer(&mut self, offered: Vec<glassline_transport::rtsp::offer::OfferedTrack>, context: &Context<'_>) {
+        let utc = context.utc();
+        let Side::Watches(viewer) = &self.side else { return };
+        if offered.is_empty() {
+            let words = "the stream has nothing now that RTSP carries: H.264, H.265, AV1, AAC, Opus, MPEG audio or S302M";
+            self.side = Side::Nothing;
+            context.board.leave(self.id);
+            return self.session.refuse(415, words, context.now, utc);
+        }
+        let name = viewer.name();
+        self.session.describe(&name, offered, context.now, utc);
+    }
+
+    fn send_units(&mut self, context: &Context<'_>) {
+        let utc = context.utc();
+        let Side::Watches(viewer) = &mut self.side else { return };
+        while let Some((track, unit, captured)) = viewer.next(utc) {
+            self.session.send_unit(track, &unit, captured, context.now);
+        }
+        self.figures.bytes.store(viewer.bytes(), Relaxed);
+    }
+
+    /// Does what the session asks for.
+    fn settle(&mut self, context: &mut Context<'_>) -> Result<(), Closed> {
+        while let Some(output) = self.session.poll_output() {
+            match output {
+                Output::Send(bytes) => self.outgoing.push(bytes),
+                Output::Enter { role, name, query } => self.enter(role, &name, &query, context),
+                Output::OpenPorts { track, client } => self.open_ports(track, client, context),
+                Output::Begin(Role::Watch) => {
+                    if let Side::Watches(viewer) = &mut self.side {
+                        viewer.play();
+                    }
+                    self.send_units(context);
+                }
+                Output::Begin(Role::Publish) => self.begin(context),
+                Output::Datagram { track, is_rtcp, data } => self.send_datagram(track, is_rtcp, &data),
+            }
+        }
+        self.give(context)?;
+        if let Some(over) = self.session.over()
+            && self.closes_at.is_none()
+        {
+            let why = over.to_string();
+            self.closes_at = Some(context.now + LINGER);
+            self.flush(context.now)?;
+            if self.outgoing.is_empty() {
+                return Err(Closed::Session(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the client may do what it asks for.
+    fn enter(&mut self, role: Role, name: &str, query: &str, context: &mut Context<'_>) {
+        let (now, utc) = (context.now, context.utc());
+        let Some(name) = StreamName::parse(name) else {
+            return self.session.refuse(404, "there is no stream of such a name", now, utc);
+        };
+        let action = if role == Role::Publish { Action::Publish } else { Action::Watch };
+        let parameter = |wanted: &str| {
+            let mut all = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == wanted);
+            // A client may put its control behind the query.
+            all.next().map(|(_, value)| value.split('/').next().unwrap_or_default().to_owned())
+        };
+        let key = self.shown_key(&name, action, context).or_else(|| parameter("key").map(Secret::new));
+        let token = parameter("expires").zip(parameter("token"));
+        let token = token.and_then(|(expires, token)| ShownToken::parse(&expires, &token));
+        let credential = Credential { key: key.as_deref().map(Into::into), token, ..Credential::default() };
+        if self.session.shown().is_none() && credential.key.is_none() && credential.token.is_none() {
+            // Most programs show nothing until they are asked: that is no refusal worth a line in the log.
+            let (peer, protocol) = (self.peer.ip(), self.protocol);
+            let caller = Caller { peer, credential: credential.clone(), route: Route::DIRECT };
+            let asked = AccessRequest { name: &name, action, protocol, caller: &caller };
+            if let Err(refusal) = context.server.check(&asked) {
+                let refused = Refused::Access(refusal, action);
+                if refused.status() == 401 {
+                    return self.session.refuse(401, &refused.to_string(), now, utc);
+                }
+            }
+        }
+        let program = self.session.program().map(|program| {
+            let letters = program.chars().filter(|letter| !letter.is_control());
+            letters.take(200).collect::<String>()
+        });
+        let client =
+            Client { peer: self.peer, protocol: self.protocol, credential, program: program.as_deref() };
+        let is_take_over = parameter("takeover").is_some_and(|value| value == "1" || value == "true");
+        let entered = match role {
+            Role::Publish => {
+                Contribution::enter(context.server, &client, &name, is_take_over).map(|contribution| {
+                    let publication = Publication { contribution, assembler: None, began: now };
+                    Side::Publishes(Box::new(publication))
+                })
+            }
+            Role::Watch => Attendance::enter(context.server, &client, &name, context.waker.clone())
+                .map(|attendance| Side::Watches(Box::new(Viewer::new(attendance, now)))),
+        };
+        match entered {
+            Ok(side) => {
+                self.side = side;
+                let protocol = if self.protocol == Protocol::Rtsps { "rtsps" } else { "rtsp" };
+                let (address, figures) = (self.peer, Arc::clone(&self.figures));
+                let role = if role == Role::Publish { PeerRole::Publish } else { PeerRole::Watch };
+                context.board.enter(self.id, Entry { name, role, protocol, address, began: now, figures });
+                if role == PeerRole::Publish {
+                    self.session.admit(now, utc);
+                }
+            }
+            Err(refused) => {
+                count(&context.board.counters.refused);
+                self.session.refuse(refused.status(), &refused.to_string(), now, utc);
+            }
+        }
+    }
+
+    /// The key that the client shows: as a password, or by a digest of it.
+    fn shown_key(&self, name: &StreamName, action: Action, context: &Context<'_>) -> Option<Secret> {
+        let shown = self.session.shown()?;
+        if let Some(password) = shown.password() {
+            return Some(Secret::new(password));
+        }
+        let key = context.server.key(name, action)?;
+        // What is no digest of the key stands for a wrong one.
+        let is_right = self.session.proves(name.as_str(), &key);
+        Some(if is_right { key } else { Secret::new("") })
+    }
+
+    fn open_ports(&mut self, track: usize, client: (u16, u16), context: &Context<'_>) {
+        let (now, utc) = (context.now, context.utc());
+        let ours = self.wire.tcp().local_address().ok();
+        let opened = ours.and_then(|ours| rtp_ports::open(ours.ip()).ok()).and_then(|(rtp, rtcp)| {
+            context.poller.add(&rtp, self.id, Watch::Edges).ok()?;
+            context.poller.add(&rtcp, self.id, Watch::Edges).ok()?;
+            let numbers = (rtp.local_address().ok()?.port(), rtcp.local_address().ok()?.port());
+            Some((Ports { rtp, rtcp, client }, numbers))
+        });
+        let Some((ports, numbers)) = opened else { return self.session.handle_no_ports(now, utc) };
+        if self.ports.len() <= track {
+            self.ports.resize_with(track + 1, || None);
+        }
+        self.ports[track] = Some(ports);
+        self.session.handle_ports(numbers, now, utc);
+    }
+
+    fn send_datagram(&self, track: usize, is_rtcp: bool, data: &[u8]) {
+        let Some(Some(ports)) = self.ports.get(track) else { return };
+        let peer: IpAddr = self.peer.ip().to_canonical();
+        let (socket, port) =
+            if is_rtcp { (&ports.rtcp, ports.client.1) } else { (&ports.rtp, ports.client.0) };
+        // One that is lost is no matter.
+        let _ = socket.send_to(data, SocketAddr::new(peer, port));
+    }
+
+    /// A publisher sends from now on.
+    fn begin(&mut self, context: &Context<'_>) {
+        let Side::Publishes(publication) = &mut self.side else { return };
+        let Publication { contribution, assembler, began } = &mut **publication;
+        let mut made = Assembler::new();
+        let mut kinds = Kinds::default();
+        for (number, track) in self.session.tracks().iter().enumerate() {
+            let format = match track.format.audio() {
+                None => Format::Pictures(track.format.codec()),
+                Some(audio) => Format::Sound(audio),
+            };
+            kinds.pictures |= matches!(format, Format::Pictures(_));
+            kinds.sound |= matches!(format, Format::Sound(_));
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            if let Err(error) = made.declare(number, format, context.now) {
+                tracing::warn!(peer = %self.peer, stream = %contribution.name(), "a track is left out: {error}");
+            }
+        }
+        made.expect(kinds, context.now);
+        (*assembler, *began) = (Some(made), context.now);
+        for sentence in self.session.left_out() {
+            tracing::warn!(peer = %self.peer, stream = %contribution.name(), "{sentence}");
+        }
+    }
+
+    /// Gives the stream what has come.
+    fn give(&mut self, context: &Context<'_>) -> Result<(), Closed> {
+        let Side::Publishes(publication) = &mut self.side else { return Ok(()) };
+        let Publication { contribution, assembler: Some(assembler), .. } = &mut **publication else {
+            return Ok(());
+        };
+        while let Some((track, placed)) = self.session.poll_unit() {
+            let track = u16::try_from(track).unwrap_or(u16::MAX);
+            assembler.push(track, placed.unit, placed.captured, context.now);
+        }
+        while let Some(written) = assembler.poll() {
+            match written {
+                Written::Seam => contribution.begin_anew(),
+                Written::Bytes(bytes) => {
+                    contribution.push(&bytes).map_err(|over| Closed::Over(over.to_string()))?;
+                }
+            }
+        }
+        self.figures.bytes.store(contribution.bytes(), Relaxed);
+        let counters = self.session.receiver().into_iter().flat_map(|receiver| receiver.counters());
+        let (mut lost, mut damaged) = (0, 0);
+        for track in counters {
+            lost += track.packets.lost;
+            damaged += track.damaged;
+        }
+        self.figures.lost.store(lost, Relaxed);
+        self.figures.damaged.store(damaged, Relaxed);
+        Ok(())
+    }
+
+    fn flush(&mut self, now: Time) -> Result<(), Closed> {
+        self.wire.flush()?;
+        let before = self.outgoing.len();
+        if !self.wire.is_handshaking() {
+            self.outgoing.flush(&mut self.wire)?;
+        }
+        if self.outgoing.len() < before || before == 0 {
+            self.taken = now;
+        }
+        if self.outgoing.len() > DEAF_BYTES { Err(Closed::Deaf) } else { Ok(()) }
+    }
+
+    /// When a publisher that sends nothing has to end.
+    fn silent_at(&self) -> Option<Time> {
+        let Side::Publishes(publication) = &self.side else { return None };
+        let Publication { contribution, began, .. } = &**publication;
+        let newest = self.session.receiver().and_then(|receiver| receiver.newest()).unwrap_or(*began);
+        Some(newest.max(*began) + contribution.limits().silence_timeout)
+    }
+
+    /// When [`Connection::handle_timeout`] wants to be called.
+    pub(super) fn poll_timeout(&self) -> Time {
+        let assembler = match &self.side {
+            Side::Publishes(publication) => publication.assembler.as_ref().and_then(Assembler::poll_timeout),
+            _ => None,
+        };
+        let offer = match &self.side {
+            Side::Watches(viewer) => Some(viewer.poll_timeout()),
+            _ => None,
+        };
+        let deaf = (!self.outgoing.is_empty()).then(|| self.taken + DEAF_TIME);
+        let all =
+            [assembler, offer, deaf, self.closes_at, self.silent_at(), Some(self.session.poll_timeout())];
+        all.into_iter().flatten().min().unwrap_or(Time::NEVER)
+    }
+
+    pub(super) fn handle_timeout(&mut self, context: &mut Context<'_>) -> Result<(), Closed> {
+        let now = context.now;
+        if self.closes_at.is_some_and(|at| now >= at) {
+            return Err(Closed::Session("it was ended".to_owned()));
+        }
+        if !self.outgoing.is_empty() && now.since(self.taken) >= DEAF_TIME {
+            return Err(Closed::Deaf);
+        }
+        if self.silent_at().is_some_and(|at| now >= at) {
+            count(&context.board.counters.timed_out);
+            return Err(Closed::Silent);
+        }
+        self.session.handle_timeout(now);
+        if let Side::Publishes(publication) = &mut self.side
+            && let Some(assembler) = &mut publication.assembler
+        {
+            assembler.handle_timeout(now);
+        }
+        if let Side::Watches(viewer) = &mut self.side
+            && let Some(offered) = viewer.offer(now)
+        {
+            self.offer(offered, context);
+        }
+        self.settle(context)?;
+        self.flush(now)
+    }
+
+    /// It is over: its publisher, if it has one, gives its name up.
+    pub(super) fn close(mut self, why: &Closed, board: &Board) {
+        let (peer, protocol) = (self.peer, self.protocol);
+        tracing::debug!(%peer, %protocol, "RTSP connection ended: {why}");
+        if matches!(why, Closed::NotTls | Closed::Deaf) {
+            count(&board.counters.broken);
+        }
+        board.leave(self.id);
+        let how = match why {
+            Closed::ByPeer | Closed::Session(_) => "ended",
+            Closed::Silent => "fell silent",
+            Closed::Over(_) => "was ended",
+            _ => "broke off",
+        };
+        if let Side::Publishes(publication) = std::mem::replace(&mut self.side, Side::Nothing) {
+            let contribution = publication.contribution;
+            if let Closed::Over(words) = why {
+                tracing::warn!(%peer, stream = %contribution.name(), "publisher ended: {words}");
+            }
+            contribution.leave(how);
+        }
+        self.wire.take_leave();
+        let _ = self.flush(Time::ZERO);
+    }
+}

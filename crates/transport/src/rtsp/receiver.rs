@@ -1,0 +1,135 @@
+//! Access units of a session's tracks: packets and reports come in, units on one timeline go out, and reports to the senders.
+
+use crate::rtp::coded::{Depacketizer, Format, Placed, Timeline, TrackCounters};
+use crate::rtp::rtcp::{self, Message};
+use crate::rtp::source::Origin;
+use crate::rtp::{self, Packet};
+use glassline_media::{Time, Utc};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How often a receiver reports (RFC 3550 §6.2).
+const REPORT_TIME: Duration = Duration::from_secs(5);
+/// The name in reports.
+const NAME: &str = "glassline";
+
+#[derive(Debug)]
+struct Track {
+    depacketizer: Depacketizer,
+    reports: rtcp::Receiver,
+    has_ended: bool,
+}
+
+/// The tracks of a session, as they come.
+#[derive(Debug)]
+pub struct Receiver {
+    tracks: Vec<Track>,
+    timeline: Timeline,
+    placed: VecDeque<(usize, Placed)>,
+    next_report: Time,
+    /// When the newest packet with media came.
+    newest: Option<Time>,
+}
+
+impl Receiver {
+    /// Of tracks in these formats, with their payload types; the first one leads the timeline. `ssrc` names us in reports.
+    pub fn new(tracks: &[(Format, u8)], ssrc: u32, settings: rtp::Settings) -> Receiver {
+        let rates: Vec<u32> = tracks.iter().map(|(format, _)| format.clock_hz()).collect();
+        let track = |(format, payload_type): &(Format, u8)| Track {
+            depacketizer: Depacketizer::new(format, *payload_type, settings),
+            reports: rtcp::Receiver::new(ssrc, format.clock_hz()),
+            has_ended: false,
+        };
+        Receiver {
+            tracks: tracks.iter().map(track).collect(),
+            timeline: Timeline::new(&rates),
+            placed: VecDeque::new(),
+            next_report: Time::NEVER,
+            newest: None,
+        }
+    }
+
+    /// A datagram of track `track`, of RTP or RTCP, which came from `from` when our wall clock said `utc`.
+    pub fn handle_datagram(&mut self, track: usize, datagram: &[u8], from: Origin, now: Time, utc: Utc) {
+        let Some(known) = self.tracks.get_mut(track) else { return };
+        if rtcp::is_rtcp(datagram) {
+            for message in rtcp::messages(datagram) {
+                match message {
+                    Message::SenderReport(report) => {
+                        known.reports.handle_report(&report, now);
+                        self.timeline.handle_report(track, &report, utc);
+                    }
+                    Message::Goodbye { .. } => known.has_ended = true,
+                }
+            }
+            return;
+        }
+        if let Ok(packet) = Packet::parse(datagram)
+            && known.depacketizer.handle_packet(datagram, from, now).is_ok()
+        {
+            known.reports.handle_packet(&packet.header, now);
+            known.has_ended = false;
+            self.newest = Some(now);
+            self.next_report = self.next_report.min(now + REPORT_TIME);
+        }
+        self.collect(track, now);
+    }
+
+    fn collect(&mut self, track: usize, now: Time) {
+        let Some(known) = self.tracks.get_mut(track) else { return };
+        while let Some(unit) = known.depacketizer.poll() {
+            self.placed.extend(self.timeline.place(track, unit, now).map(|placed| (track, placed)));
+        }
+    }
+
+    /// The next unit, with the number of its track.
+    pub fn poll(&mut self) -> Option<(usize, Placed)> {
+        self.placed.pop_front()
+    }
+
+    /// The next report for a track's sender that is due.
+    pub fn poll_reports(&mut self, now: Time) -> Vec<(usize, Vec<u8>)> {
+        if now < self.next_report {
+            return Vec::new();
+        }
+        self.next_report = now + REPORT_TIME;
+        let tracks = self.tracks.iter_mut().enumerate();
+        tracks.map(|(number, track)| (number, track.reports.write_report(NAME, now))).collect()
+    }
+
+    /// When [`Receiver::handle_timeout`] or [`Receiver::poll_reports`] has something to do.
+    pub fn poll_timeout(&self) -> Time {
+        let waits = self.tracks.iter().filter_map(|track| track.depacketizer.poll_timeout()).min();
+        waits.unwrap_or(Time::NEVER).min(self.next_report)
+    }
+
+    /// Gives up packets that were waited for long enough.
+    pub fn handle_timeout(&mut self, now: Time) {
+        for track in 0..self.tracks.len() {
+            if let Some(known) = self.tracks.get_mut(track) {
+                known.depacketizer.handle_timeout(now);
+            }
+            self.collect(track, now);
+        }
+    }
+
+    /// When the newest packet with media came; `None` before the first.
+    pub fn newest(&self) -> Option<Time> {
+        self.newest
+    }
+
+    /// Whether all senders have said goodbye.
+    pub fn has_ended(&self) -> bool {
+        !self.tracks.is_empty() && self.tracks.iter().all(|track| track.has_ended)
+    }
+
+    /// What came, by track.
+    pub fn counters(&self) -> impl Iterator<Item = TrackCounters> {
+        self.tracks.iter().map(|track| track.depacketizer.counters())
+    }
+
+    /// The timeline of the tracks.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+}
