@@ -223,7 +223,7 @@ fn a_silent_publisher_gives_its_name_up() {
     let scratch = Scratch::new("srt-silent");
     let (server, address) = server(&scratch, "[publish]\nsilence_timeout = '1s'\n");
     let to = format!("srt://{address}?streamid=publish:hall&latency=20");
-    let mut encoder = start(&["encode", "test:64x64@25", &to]);
+    let encoder = start(&["encode", "test:64x64@25", &to]);
     server.wait_for_pictures("hall");
     encoder.signal("STOP");
     until("the name is free", || server.stream("hall").is_none_or(|stream| stream["live"] == false));
