@@ -234,7 +234,7 @@ fn what_is_wrong_with_a_link_is_said_with_its_place() {
         (&["null:", "--key", &key], "no output is one"),
         (&["link://127.0.0.1", "--key", &key], "link://HOST:PORT"),
         (&["link://127.0.0.1:9", "--key", &key, "--deadline=1ms"], "out of range"),
-        (&["link://127.0.0.1:9", "--key", &key, "--no-realtime"], "gives up what is late"),
+        (&["link://127.0.0.1:9", "--key", &key, "--no-realtime"], "what is late is given up"),
         (&["link://127.0.0.1:9", "--key", &key, "--bonding=both"], "--path"),
     ] {
         let outcome = glassline(&[&["encode", "test:64x64@25"], arguments].concat());

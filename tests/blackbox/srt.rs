@@ -56,7 +56,7 @@ fn an_encoder_publishes_by_srt_and_a_viewer_reads_by_it() {
     let probed = glassline(&["probe", &from, "--json", "--duration", "2s"]);
     assert_eq!(probed.status, Some(0), "{}", probed.stderr);
     let report: serde_json::Value = serde_json::from_slice(&probed.stdout).unwrap();
-    assert!(report.to_string().contains("h264"), "{report}");
+    assert!(report.to_string().contains("H.264"), "{report}");
     // No other publisher gets the name, by neither door.
     assert_eq!(read_head(&mut publish(server.address(), "/live/hall.ts")).status, 409);
     let mut other = start(&["encode", "test:64x64@25", &to]);

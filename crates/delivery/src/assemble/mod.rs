@@ -353,6 +353,8 @@ impl Assembler {
         for written in written {
             match (written, self.outputs.back_mut()) {
                 (Written::Bytes(bytes), Some(Written::Bytes(packets))) => packets.extend_from_slice(&bytes),
+                // What nothing came between is one.
+                (Written::Seam, Some(Written::Seam)) => {}
                 (Written::Seam, _) => {
                     self.counters.seams = self.counters.seams.saturating_add(1);
                     self.outputs.push_back(Written::Seam);

@@ -184,6 +184,20 @@ fn a_codec_that_changes_is_announced_and_a_configuration_that_comes_again_is_not
     assert_eq!(run.seams, 1);
 }
 
+/// Each seam is told to all viewers, and a hostile publisher may send nothing but configurations.
+#[test]
+fn changes_with_nothing_between_them_are_one_seam() {
+    let mut run = Run::of_both();
+    run.push(picture(true, 9, 0), 0);
+    for number in 0..50 {
+        let format = if number % 2 == 0 { AAC } else { OPUS };
+        run.assembler.declare(SOUND, format, Time::from_millis(10)).unwrap();
+    }
+    let seams =
+        std::iter::from_fn(|| run.assembler.poll()).filter(|written| *written == Written::Seam).count();
+    assert_eq!(seams, 1);
+}
+
 #[test]
 fn what_mpeg_ts_cannot_carry_is_refused_with_its_name() {
     let mut assembler = Assembler::new();

@@ -7,7 +7,7 @@ use crate::entrance::{Client, Contribution, Entrance, Over, Refused};
 use crate::outgoing::Outgoing;
 use crate::wire::Wire;
 use glassline_delivery::assemble::Written;
-use glassline_delivery::policy::{Credential, Protocol};
+use glassline_delivery::policy::{Credential, Meter, Protocol};
 use glassline_media::Time;
 use glassline_streams::AcquireError;
 use glassline_transport::rtmp::{Event, Publish, Refusal, ServerSession, SessionError};
@@ -24,6 +24,12 @@ const READS_A_TURN: usize = 8;
 const ANSWERS_MAX_BYTES: usize = 64 << 10;
 /// How long a refused peer may take to read why.
 const LINGER: Duration = Duration::from_secs(2);
+/// The stream gets its bytes at the latest when the messages that were taken may have grown to so much, each by this.
+const UNGIVEN_MAX_BYTES: usize = 1 << 20;
+const GROWN_BYTES: usize = 16 << 10;
+/// A stream may begin anew so often within this time.
+const SEAMS_MAX: u32 = 20;
+const SEAMS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why a connection is over.
 #[derive(Debug, Error)]
@@ -65,6 +71,30 @@ struct Publication {
     contribution: Contribution,
     feed: Feed,
     figures: Arc<Figures>,
+    /// Of all that it sends, also of what is left out.
+    meter: Option<Meter>,
+    /// What the messages that were taken since the stream got its bytes may have grown to.
+    ungiven: usize,
+    /// Seams since a time.
+    seams: (u32, Time),
+}
+
+impl Publication {
+    /// So many bytes have come. Returns why it has to end, if so.
+    fn meter(&mut self, count: usize, now: Time) -> Option<Over> {
+        let meter = self.meter.as_mut()?;
+        (!meter.allow(count, now)).then(|| Over::TooFast { limit_bps: meter.limit_bps() })
+    }
+
+    /// The stream begins anew. Returns whether it does so too often: each time all its viewers are told.
+    fn has_too_many_seams(&mut self, now: Time) -> bool {
+        let (count, since) = &mut self.seams;
+        if now.since(*since) >= SEAMS_WITHIN {
+            (*count, *since) = (0, now);
+        }
+        *count += 1;
+        *count > SEAMS_MAX
+    }
 }
 
 /// A connection.
@@ -78,6 +108,8 @@ pub(super) struct Connection {
     outgoing: Outgoing,
     publication: Option<Publication>,
     last_bytes: Time,
+    /// When its publication ended; it may publish again for a while.
+    unpublished_at: Time,
     /// It was told why it is refused, and ends then at the latest.
     closes_at: Option<Time>,
     /// The peer reads our end behind that.
@@ -102,6 +134,7 @@ impl Connection {
             outgoing: Outgoing::default(),
             publication: None,
             last_bytes: now,
+            unpublished_at: now,
             closes_at: None,
             has_ended: false,
         }
@@ -128,6 +161,13 @@ impl Connection {
                 return Err(Closed::ByPeer);
             }
             self.last_bytes = context.now;
+            let too_fast =
+                self.publication.as_mut().and_then(|publication| publication.meter(count, context.now));
+            if let Some(over) = too_fast.filter(|_| self.closes_at.is_none()) {
+                self.session.refuse(Refusal::Failed, &over.to_string());
+                self.outgoing.push(self.session.take_output());
+                self.linger_if(Err(Closed::Refused), context)?;
+            }
             if self.closes_at.is_none() {
                 let (scratch, taken) = (std::mem::take(&mut context.scratch), count);
                 let handled = self.handle_bytes(&scratch[..taken], context);
@@ -180,7 +220,7 @@ impl Connection {
             }
         }
         // What has come is whole as far as it has: viewers get it now.
-        let given = self.give();
+        let given = self.give(context.now);
         if handled.is_err() { handled } else { given }
     }
 
@@ -198,10 +238,15 @@ impl Connection {
             Event::Media(media) => {
                 let Some(publication) = &mut self.publication else { return Ok(()) };
                 let pushed = publication.feed.push(&media, context.now);
-                pushed.or_else(|uncarried| self.refuse_codec(&uncarried, context))
+                // Parameter sets go in front of key frames, however small those are.
+                publication.ungiven += media.payload.len() + GROWN_BYTES;
+                let is_much = publication.ungiven > UNGIVEN_MAX_BYTES;
+                pushed.or_else(|uncarried| self.refuse_codec(&uncarried, context))?;
+                if is_much { self.give(context.now) } else { Ok(()) }
             }
             Event::Unpublish => {
                 let given = self.finish();
+                self.unpublished_at = context.now;
                 self.unpublish(context.board, "ended");
                 given
             }
@@ -225,7 +270,10 @@ impl Connection {
                 let entry =
                     Entry { name: target.name, protocol, address, began, figures: Arc::clone(&figures) };
                 context.board.enter(self.id, entry);
-                self.publication = Some(Publication { contribution, feed: Feed::default(), figures });
+                let meter = contribution.limits().max_bps.map(|limit| Meter::new(limit, context.now));
+                let (feed, seams) = (Feed::default(), (0, context.now));
+                let publication = Publication { contribution, feed, figures, meter, ungiven: 0, seams };
+                self.publication = Some(publication);
                 self.session.accept();
                 Ok(())
             }
@@ -260,22 +308,36 @@ impl Connection {
     }
 
     /// Gives the stream what is ready.
-    fn give(&mut self) -> Result<(), Closed> {
-        let Some(Publication { contribution, feed, figures }) = &mut self.publication else { return Ok(()) };
-        let mut over = None;
-        while let Some(written) = feed.poll() {
+    fn give(&mut self, now: Time) -> Result<(), Closed> {
+        let abandoned = self.session.counters().abandoned;
+        let Some(publication) = &mut self.publication else { return Ok(()) };
+        publication.ungiven = 0;
+        let (mut over, mut has_too_many_seams) = (None, false);
+        while let Some(written) = publication.feed.poll() {
             match written {
-                Written::Seam => contribution.begin_anew(),
-                Written::Bytes(bytes) => over = over.or(contribution.push(&bytes).err()),
+                Written::Seam => {
+                    has_too_many_seams |= publication.has_too_many_seams(now);
+                    publication.contribution.begin_anew();
+                }
+                Written::Bytes(bytes) => over = over.or(publication.contribution.push(&bytes).err()),
+            }
+            if over.is_some() || has_too_many_seams {
+                break;
             }
         }
+        let Publication { contribution, feed, figures, .. } = publication;
         let (tags, units) = feed.counters();
         figures.bytes.store(contribution.bytes(), Relaxed);
-        figures.damaged.store(tags.damaged_tags, Relaxed);
+        figures.damaged.store(tags.damaged_tags + abandoned, Relaxed);
         let dropped = tags.unconfigured + tags.left_out + units.stale_units + units.undeclared_units;
         figures.dropped.store(dropped, Relaxed);
         figures.moved.store(units.moved_units, Relaxed);
         figures.seams.store(units.seams, Relaxed);
+        if has_too_many_seams {
+            let words = "its tracks or their times change too often for viewers to follow";
+            self.session.refuse(Refusal::Failed, words);
+            return Err(Closed::Refused);
+        }
         let Some(over) = over else { return Ok(()) };
         let kind = if matches!(over, Over::Evicted) { Refusal::BadName } else { Refusal::Failed };
         self.session.refuse(kind, &over.to_string());
@@ -287,7 +349,7 @@ impl Connection {
         if let Some(publication) = &mut self.publication {
             publication.feed.finish();
         }
-        self.give()
+        self.give(self.last_bytes)
     }
 
     fn unpublish(&mut self, board: &Board, how: &'static str) {
@@ -299,26 +361,29 @@ impl Connection {
 
     /// When [`Connection::handle_timeout`] wants to be called.
     pub(super) fn poll_timeout(&self) -> Time {
+        if let Some(at) = self.closes_at {
+            return at;
+        }
         let publication = self.publication.as_ref();
         let silent_at = publication
             .map(|publication| self.last_bytes + publication.contribution.limits().silence_timeout);
         let feed = publication.and_then(|publication| publication.feed.poll_timeout());
         // One that published and may publish again has the time of a publisher for that.
         let idle_at = (publication.is_none() && self.session.poll_timeout().is_none())
-            .then(|| self.last_bytes + glassline_transport::rtmp::server::PUBLISH_TIMEOUT);
-        let all = [self.closes_at, silent_at, feed, idle_at, self.session.poll_timeout()];
+            .then(|| self.unpublished_at + glassline_transport::rtmp::server::PUBLISH_TIMEOUT);
+        let all = [silent_at, feed, idle_at, self.session.poll_timeout()];
         all.into_iter().flatten().min().unwrap_or(Time::NEVER)
     }
 
     pub(super) fn handle_timeout(&mut self, context: &mut Context<'_>) -> Result<(), Closed> {
         let now = context.now;
-        if self.closes_at.is_some_and(|at| now >= at) {
-            return Err(Closed::Refused);
+        if let Some(at) = self.closes_at {
+            return if now >= at { Err(Closed::Refused) } else { Ok(()) };
         }
         let handled = self.session.handle_timeout(now).map_err(Closed::from).and_then(|()| {
             let Some(publication) = &mut self.publication else {
                 let is_idle = self.session.poll_timeout().is_none()
-                    && now >= self.last_bytes + glassline_transport::rtmp::server::PUBLISH_TIMEOUT;
+                    && now >= self.unpublished_at + glassline_transport::rtmp::server::PUBLISH_TIMEOUT;
                 return if is_idle { Err(SessionError::NoPublisher.into()) } else { Ok(()) };
             };
             if now >= self.last_bytes + publication.contribution.limits().silence_timeout {
@@ -328,7 +393,7 @@ impl Connection {
                 return Err(Closed::Refused);
             }
             publication.feed.handle_timeout(now);
-            self.give()
+            self.give(now)
         });
         if matches!(handled, Err(Closed::Session(_))) {
             count(&context.board.counters.timed_out);
@@ -341,8 +406,9 @@ impl Connection {
     /// It is over: its publisher, if it has one, gives its name up.
     pub(super) fn close(mut self, why: &Closed, board: &Board) {
         let (peer, protocol) = (self.peer, self.protocol);
-        let is_broken = matches!(why, Closed::Session(SessionError::NoHandshake | SessionError::NoPublisher));
-        if matches!(why, Closed::Session(_) | Closed::NotTls | Closed::Deaf) && !is_broken {
+        let has_timed_out =
+            matches!(why, Closed::Session(SessionError::NoHandshake | SessionError::NoPublisher));
+        if matches!(why, Closed::Session(_) | Closed::NotTls | Closed::Deaf) && !has_timed_out {
             count(&board.counters.broken);
         }
         match why {

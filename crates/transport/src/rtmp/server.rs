@@ -39,6 +39,8 @@ pub const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of messages that are not whole, before a publisher is accepted and after.
 const LIMIT_BEFORE: usize = 64 << 10;
 const LIMIT: usize = 20 << 20;
+/// Messages in an aggregate message that are taken.
+const PARTS_MAX: usize = 1024;
 /// The chunks that are sent: each answer fits one.
 const CHUNK_BYTES: u32 = 4096;
 /// The window that a client is asked to acknowledge by, and that it is asked to use itself, in bytes.
@@ -130,9 +132,9 @@ pub enum Refusal {
 impl Refusal {
     const fn code(self) -> &'static str {
         match self {
-            Refusal::BadName => "NetStream.Publish.BadName",
-            Refusal::Denied => "NetStream.Publish.Denied",
-            Refusal::Failed => "NetStream.Publish.Failed",
+            // OBS shows the words of these two codes, and of no others that a publisher may get.
+            Refusal::BadName | Refusal::Denied => "NetStream.Publish.Denied",
+            Refusal::Failed => "NetStream.Publish.Rejected",
         }
     }
 }
@@ -345,8 +347,10 @@ impl ServerSession {
                 self.give(kind, time, payload);
             }
             message::AGGREGATE => {
-                for (kind, time, payload) in message::parts(&message) {
+                for (number, (kind, time, payload)) in message::parts(&message).enumerate() {
                     match kind {
+                        // Each takes room beside its bytes, and a message may have a million of them.
+                        _ if number >= PARTS_MAX => self.ignore(),
                         message::AUDIO | message::VIDEO => self.give(kind, time, payload.to_vec()),
                         _ => self.ignore(),
                     }
@@ -402,8 +406,17 @@ impl ServerSession {
             "createStream" => self.create_stream(transaction),
             "publish" => self.publish(message.stream, argument),
             "FCUnpublish" | "deleteStream" | "closeStream" => {
-                if let Publishing::Accepted { stream } = self.publishing {
+                // Of another message stream that the client has made it says nothing about this one (section 7.2.2.3).
+                let meant = match name {
+                    "deleteStream" => values.get(3).and_then(Value::as_number).unwrap_or(0.0),
+                    "closeStream" => f64::from(message.stream),
+                    _ => 0.0,
+                };
+                if let Publishing::Accepted { stream } = self.publishing
+                    && (meant == 0.0 || meant == f64::from(stream))
+                {
                     self.publishing = Publishing::No;
+                    self.reader.set_limit(LIMIT_BEFORE);
                     self.events.push_back(Event::Unpublish);
                     self.status(stream, "status", "NetStream.Unpublish.Success", "The stream is over.");
                 }
@@ -445,6 +458,8 @@ impl ServerSession {
                 ("code", "NetConnection.Connect.InvalidApp".into()),
                 ("description", words.as_str().into()),
             ];
+            // OBS shows the words of a status, and none of an error.
+            self.status(0, "error", "NetConnection.Connect.InvalidApp", &words);
             let values = ["_error".into(), transaction.into(), Value::Null, object(told)];
             self.send(COMMANDS, &message::command(0, &values));
             return Err(SessionError::Refused(words));

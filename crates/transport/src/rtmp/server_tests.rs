@@ -191,7 +191,7 @@ fn what_is_not_offered_is_refused_in_words() {
 
     let mut client = Client::publishing();
     let (pushed, answers) = client.command(2, &publish("OTHER"));
-    assert_eq!((pushed, status(&answers).0.as_str()), (Ok(None), "NetStream.Publish.BadName"));
+    assert_eq!((pushed, status(&answers).0.as_str()), (Ok(None), "NetStream.Publish.Denied"));
     assert!(matches!(client.send(&media(9, 0, &[1])).0, Ok(Some(Event::Media(_)))), "the first goes on");
 
     let mut client = Client::connected();
@@ -267,6 +267,28 @@ fn aggregates_are_taken_apart() {
         assert_eq!(client.session.push(&mut rest), Ok(Some(Event::Media(Media { is_video, time, payload }))));
     }
     assert_eq!(client.session.push(&mut rest), Ok(None));
+}
+
+/// Each takes room beside its bytes.
+#[test]
+fn of_an_aggregate_as_many_messages_are_taken_as_may_be() {
+    let mut client = Client::publishing();
+    let tag = [message::AUDIO, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11];
+    let mut bytes = Vec::new();
+    client.writer.write(4, &media(message::AGGREGATE, 0, &tag.repeat(5000)), &mut bytes);
+    let (mut bytes, mut events) = (&bytes[..], 0);
+    while let Ok(Some(_)) = client.session.push(&mut bytes) {
+        events += 1;
+    }
+    assert_eq!(events, 1024);
+}
+
+#[test]
+fn the_end_of_another_message_stream_ends_no_publisher() {
+    let mut client = Client::publishing();
+    let delete = |stream: f64| ["deleteStream".into(), 0.0.into(), Value::Null, stream.into()];
+    assert_eq!(client.command(0, &delete(2.0)).0, Ok(None));
+    assert_eq!(client.command(0, &delete(1.0)).0, Ok(Some(Event::Unpublish)));
 }
 
 #[test]
