@@ -191,8 +191,11 @@ impl Lines {
         let media = &mut self.media;
         match tag {
             "#EXT-X-TARGETDURATION" => media.target = seconds(value).unwrap_or(media.target),
-            "#EXT-X-MEDIA-SEQUENCE" => self.sequence = value.parse().unwrap_or(0),
-            "#EXT-X-DISCONTINUITY-SEQUENCE" => self.discontinuity = value.parse().unwrap_or(0),
+            // Both stand before the first segment (RFC 8216 §4.3.3.2): behind it, numbers would go back.
+            "#EXT-X-MEDIA-SEQUENCE" if media.items.is_empty() => self.sequence = value.parse().unwrap_or(0),
+            "#EXT-X-DISCONTINUITY-SEQUENCE" if media.items.is_empty() => {
+                self.discontinuity = value.parse().unwrap_or(0);
+            }
             "#EXT-X-DISCONTINUITY" => self.discontinuity = self.discontinuity.saturating_add(1),
             "#EXT-X-SKIP" => {
                 let skipped = attribute(line, "SKIPPED-SEGMENTS").and_then(|count| count.parse().ok());
@@ -321,6 +324,15 @@ mod tests {
         );
         assert_eq!(media.items, [item((3, 0), "a.ts", true, 4000), item((4, 0), "b.ts", true, 4000)]);
         assert!(media.has_ended && media.next == (5, None) && media.hint.is_none() && !media.is_encrypted);
+    }
+
+    #[test]
+    fn numbers_that_stand_behind_segments_put_none_of_them_back() {
+        let media = parsed(
+            "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-MEDIA-SEQUENCE:30\n#EXTINF:4,\na.ts\n#EXT-X-MEDIA-SEQUENCE:3\n\
+             #EXTINF:4,\nb.ts\n",
+        );
+        assert_eq!(media.items.iter().map(|item| item.id.0).collect::<Vec<_>>(), [30, 31]);
     }
 
     #[test]
