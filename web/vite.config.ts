@@ -37,5 +37,6 @@ export default defineConfig({
   },
   server: { proxy },
   preview: { proxy },
-  test: { include: ["src/**/*.test.ts"] },
+  // A busy machine takes its time; what hangs is found all the same.
+  test: { include: ["src/**/*.test.ts"], testTimeout: 60_000 },
 });
