@@ -1,7 +1,7 @@
 //! What a track's description says of its packets.
 
 use super::Assembler;
-use super::aac::{AacAssembler, Frames, Layout};
+use super::aac::{AacAssembler, Frames, Layout, UNIT_BYTES_MAX};
 use super::latm::LatmAssembler;
 use super::nal::NalAssembler;
 use super::parameter_sets::{ParameterSets, without_start_codes};
@@ -215,6 +215,9 @@ fn aac(encoding: &Encoding) -> Result<Kind, FormatError> {
         return Err(refuse(encoding, "maxDisplacement", "interleaved access units are not read"));
     }
     let constant_bytes = encoding.parameter("constantSize").and_then(|size| size.parse().ok()).unwrap_or(0);
+    if constant_bytes > UNIT_BYTES_MAX {
+        return Err(refuse(encoding, "constantSize", "an access unit of AAC has at most 8,191 bytes"));
+    }
     let mut layout = Layout {
         size_bits: number("sizeLength")?,
         index_bits: number("indexLength")?,
@@ -321,6 +324,7 @@ mod tests {
             (48_000, "config=xx;sizelength=13"),
             (48_000, "sizelength=99"),
             (48_000, "config=1190;maxDisplacement=5"),
+            (48_000, "config=1190;constantSize=8192"),
             (12_345, ""),
         ] {
             assert!(of("MPEG4-GENERIC", clock, 2, parameters).is_err(), "{parameters}");

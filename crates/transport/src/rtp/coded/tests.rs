@@ -286,6 +286,15 @@ fn a_frame_of_aac_comes_in_pieces_and_a_loss_takes_it_alone() {
 }
 
 #[test]
+fn an_announced_frame_that_is_larger_than_any_is_not_held() {
+    let mut run = Run::new(&format("MPEG4-GENERIC", 48_000, 2, "mode=AAC-hbr;sizelength=32;config=1190"));
+    for _ in 0..100 {
+        run.push(0, false, &[&[0, 32, 0xff, 0xff, 0xff, 0xff][..], &[7; 1000]].concat());
+    }
+    assert_eq!((run.units(), run.receiver.counters().malformed), (vec![], 100));
+}
+
+#[test]
 fn latm_goes_over_several_packets_too() {
     let mut run = Run::new(&format("MP4A-LATM", 48_000, 1, "cpresent=0;config=400023103fc0"));
     run.push(0, false, &[4, 1, 2]);
