@@ -192,8 +192,8 @@ impl ClientSession {
         if let Some(track) = self.tracks.get_mut(number) {
             let channels = if told.is_tcp { told.channels.or(default) } else { None };
             let server_ports = told.server_ports.filter(|_| !told.is_tcp);
-            let source = told.source.filter(|source| !source.is_unspecified() && !told.is_tcp);
-            track.way = Way { channels, server_ports, source };
+            // Its `source` is passed over: a camera must not have us send to others, nor take what others send.
+            track.way = Way { channels, server_ports };
         }
         self.set_up(number.saturating_add(1), now);
     }
@@ -220,7 +220,7 @@ impl ClientSession {
         // A datagram to each of the server's ports opens the way through firewalls on ours.
         for track in 0..self.tracks.len() {
             let Some(played) = self.tracks.get(track) else { continue };
-            let (ports, ip) = (played.way.server_ports, played.way.source.or(self.peer));
+            let (ports, ip) = (played.way.server_ports, self.peer);
             let (Some((rtp_port, rtcp_port)), Some(ip)) = (ports, ip) else { continue };
             let (payload_type, ssrc) = (played.payload_type, u32::try_from(self.random >> 32).unwrap_or(0));
             let header = crate::rtp::Header { marker: false, payload_type, sequence: 0, timestamp: 0, ssrc };
