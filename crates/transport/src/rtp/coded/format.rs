@@ -83,7 +83,18 @@ impl Format {
     /// [`FormatError`] where it is not read, or MPEG-TS does not carry it.
     pub fn of(encoding: &Encoding) -> Result<Format, FormatError> {
         let name = encoding.name.to_ascii_uppercase();
+        let is_above = |name: &str, most: u32| {
+            let value = encoding.parameter(name).and_then(|value| value.trim().parse::<u32>().ok());
+            value.is_some_and(|value| value > most)
+        };
+        let in_order = "units that come in another order than that of decoding are not read";
         let kind = match name.as_str() {
+            "H264" if is_above("packetization-mode", 1) => {
+                return Err(refuse(encoding, "packetization-mode", in_order));
+            }
+            "H265" | "HEVC" if is_above("sprop-max-don-diff", 0) => {
+                return Err(refuse(encoding, "sprop-max-don-diff", in_order));
+            }
             "H264" => Kind::H264(parameter_sets(Codec::H264, encoding, &["sprop-parameter-sets"])),
             "H265" | "HEVC" => {
                 let names = ["sprop-vps", "sprop-sps", "sprop-pps"];
@@ -328,6 +339,18 @@ mod tests {
             (12_345, ""),
         ] {
             assert!(of("MPEG4-GENERIC", clock, 2, parameters).is_err(), "{parameters}");
+        }
+    }
+
+    #[test]
+    fn units_in_another_order_than_that_of_decoding_are_refused() {
+        for (name, parameters, is_read) in [
+            ("H264", "packetization-mode=1", true),
+            ("H264", "packetization-mode=2", false),
+            ("H265", "sprop-max-don-diff=0", true),
+            ("HEVC", "sprop-max-don-diff=1", false),
+        ] {
+            assert_eq!(of(name, 90_000, 1, parameters).is_ok(), is_read, "{name} {parameters}");
         }
     }
 

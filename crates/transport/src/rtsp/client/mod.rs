@@ -163,6 +163,10 @@ pub struct ClientSession {
     receiver: Option<Receiver>,
     next_keep_alive: Time,
     redirects: u8,
+    /// The description, as it came.
+    described: Vec<u8>,
+    /// Times that the server has sent another one.
+    announced: u8,
     stray: u64,
 }
 
@@ -193,6 +197,8 @@ impl ClientSession {
             receiver: None,
             next_keep_alive: Time::NEVER,
             redirects: 0,
+            described: Vec::new(),
+            announced: 0,
             stray: 0,
             settings,
         };

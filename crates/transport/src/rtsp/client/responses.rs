@@ -142,6 +142,7 @@ impl ClientSession {
             Ok(description) => description,
             Err(error) => return self.end(error.into()),
         };
+        self.described.clone_from(&response.body);
         self.control = base.resolve(description.control.as_deref());
         // Parts behind a control of the whole session are parts of the base, not of the control (RFC 2326 §C.1.1).
         let choice = tracks::choose(&description, &base);
@@ -258,10 +259,12 @@ impl ClientSession {
                 let notice = ["Notice", "x-notice"].iter().find_map(|name| request.headers.get(name));
                 let is_end =
                     notice.is_some_and(|text| NOTICES_OF_END.iter().any(|end| text.starts_with(end)));
-                if is_end {
+                let is_other = !request.body.is_empty() && request.body != self.described;
+                if is_end || (is_other && self.announced >= REDIRECTS_MAX) {
                     self.end(ClientError::Ended);
-                } else if !request.body.is_empty() && matches!(self.phase, Phase::Playing(_)) {
-                    // Another description: its tracks are asked for anew.
+                } else if is_other && matches!(self.phase, Phase::Playing(_)) {
+                    // Another description: its tracks are asked for anew, a few times without a pause.
+                    self.announced = self.announced.saturating_add(1);
                     self.say_goodbye();
                     self.outputs.push_back(Output::Close);
                     self.connect(now);
