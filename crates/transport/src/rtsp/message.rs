@@ -184,7 +184,7 @@ pub struct Parser {
     done: usize,
     /// Where the search for the end of a head goes on.
     searched: usize,
-    /// Bytes of the message whose body has not come whole; less is not looked at again.
+    /// Bytes of a message that lacks a part of its body; less is not looked at again.
     wanted: usize,
     skipped: usize,
     skipped_in_all: u64,
