@@ -198,8 +198,8 @@ impl Connection {
 
     /// Whether so much waits for the peer that nothing more of it is read.
     fn is_choked(&self) -> bool {
-        let plays = matches!(self.side, Side::Watches(_)) && self.session.is_running();
-        self.outgoing.len() > if plays { OUTGOING_MAX_BYTES } else { 0 } + ANSWERS_MAX_BYTES
+        let has_played = matches!(self.side, Side::Watches(_)) && self.session.has_begun();
+        self.outgoing.len() > if has_played { OUTGOING_MAX_BYTES } else { 0 } + ANSWERS_MAX_BYTES
     }
 
     fn read_connection(&mut self, context: &mut Context<'_>) -> Result<bool, Closed> {
@@ -207,7 +207,7 @@ impl Connection {
             self.flush(context.now)?;
             if self.is_choked() {
                 // It is read on when the socket has room.
-                return if self.is_waiting() { Err(Closed::Deaf) } else { Ok(false) };
+                return if self.session.has_begun() { Ok(false) } else { Err(Closed::Deaf) };
             }
         }
         if self.session.has_more() {

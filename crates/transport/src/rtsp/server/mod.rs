@@ -269,6 +269,11 @@ impl ServerSession {
         matches!(self.state, State::Running(_))
     }
 
+    /// Whether it has published or played, and perhaps pauses now.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
     /// Reads on, as far as nothing is waited for.
     fn advance(&mut self, now: Time, utc: Utc) {
         while self.over.is_none() {
