@@ -112,8 +112,14 @@ fn run_server(choice: u8, data: &[u8]) {
                 }
                 server::Output::OpenPorts { .. } if choice % 4 == 1 => session.handle_no_ports(now, UTC),
                 server::Output::OpenPorts { .. } => session.handle_ports((6000, 6001), now, UTC),
-                server::Output::Send(_) | server::Output::Begin(_) | server::Output::Datagram { .. } => {}
+                server::Output::Send(_)
+                | server::Output::Begin(_)
+                | server::Output::Halt
+                | server::Output::Datagram { .. } => {}
             }
+        }
+        if session.has_more() {
+            session.resume(now, UTC);
         }
         let _ = (session.shown(), session.proves("hall", "key"));
         session.send_unit(0, &unit(), UTC, now);

@@ -88,7 +88,7 @@ fn ffmpeg_publishes_over_both_transports() {
     if !have(test, &["ffmpeg", "ffprobe"]) {
         return;
     }
-    let (server, scratch, address) = serve("");
+    let (server, scratch, address) = serve("[publish]\nkey = 'contribution'\n");
     for (transport, coding) in [
         ("tcp", &["-c:v", "libx264", "-g", "25", "-bf", "2", "-c:a", "aac"][..]),
         (
@@ -120,7 +120,9 @@ fn ffmpeg_publishes_over_both_transports() {
             "-rtsp_transport",
             transport,
         ]);
-        command.arg(format!("{address}/{transport}"));
+        // By Digest, of which FFmpeg takes the last challenge: the user is the stream's name.
+        let shown = format!("rtsp://{transport}:contribution@");
+        command.arg(format!("{}/{transport}", address.replace("rtsp://", &shown)));
         let publisher = Running::start(&mut command);
         let url = server.url(&format!("/live/{transport}.ts"));
         until("the stream", || server.count(transport, "bytes_in") > 300_000 / 4);

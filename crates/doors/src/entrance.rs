@@ -457,8 +457,14 @@ impl Attendance {
         Ok(read)
     }
 
-    /// Goes on with the stream that has its name now, where that is MPEG-TS. Returns whether there is one.
-    fn rejoin(&mut self) -> bool {
+    /// Bits a second of the stream when it was let in.
+    pub fn bps(&self) -> u64 {
+        self.bps
+    }
+
+    /// Goes on with the stream that has its name now, from its newest key frame on, where that is MPEG-TS. Returns whether there is
+    /// one.
+    pub fn rejoin(&mut self) -> bool {
         let streams = self.guest.server.streams();
         let subscription = streams.subscribe(&self.guest.name, Entering::Newest, self.waker.clone());
         let Some(subscription) = subscription.filter(|subscription| subscription.mux() == Mux::MpegTs) else {

@@ -7,7 +7,8 @@ use std::fmt;
 /// What a request shows to be let in. Nothing of it is true before a policy has looked at it. It does not show in `Debug`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credential<'a> {
-    /// A key beside the address of what is asked for: in HTTP a bearer token or a password.
+    /// A key beside the address of what is asked for: in HTTP a bearer token or a password. In RTSP the `?key=KEY` of a viewer counts as
+    /// such: its address is in the hands of one player, as one with user and password is, and in no playlist.
     pub key: Option<Cow<'a, str>>,
     /// A key inside of that address: in HTTP `?key=KEY`. It is good for publishers alone, since viewers' addresses are copied into
     /// playlists and passed around.

@@ -3,7 +3,7 @@
 //! ```text
 //! rtsp://[USER[:PASSWORD]@]HOST[:PORT]/PATH[?QUERY]                rtsps:// the same, over TLS
 //! ```
-//! Neither `Display` nor `Debug` shows user, password or query, nor a path that has a password in it, as some recorders want it.
+//! Neither `Display` nor `Debug` shows user, password or query, nor a path that may have a password in it, as some recorders want it.
 #![cfg_attr(
     not(test),
     deny(
@@ -83,11 +83,21 @@ const fn default_port(tls: bool) -> u16 {
     if tls { 322 } else { 554 }
 }
 
+/// Whether a path has parameters in it, under whatever name, or words that a password is near. Some recorders want it there.
+fn may_hold_password(path: &str) -> bool {
+    let plain = unescape(path).to_ascii_lowercase();
+    // What is escaped twice is not looked into.
+    let has_parameter = plain.iter().any(|byte| b"=&%".contains(byte));
+    has_parameter
+        || ["passw", "pwd", "psw"]
+            .iter()
+            .any(|word| plain.windows(word.len()).any(|at| at == word.as_bytes()))
+}
+
 impl fmt::Display for RtspUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (path, query) = self.target.split_once('?').map_or((&*self.target, ""), |(path, _)| (path, "?…"));
-        let lower = path.to_ascii_lowercase();
-        let path = if lower.contains("password") || lower.contains("pwd") { "/…" } else { path };
+        let path = if may_hold_password(path) { "/…" } else { path };
         write!(f, "{}{path}{query}", self.origin())
     }
 }
@@ -122,6 +132,15 @@ mod tests {
         let path = rtsp("rtsp://10.0.0.5/user=admin&password=hush&channel=1");
         assert_eq!(path.to_string(), "rtsp://10.0.0.5/…");
         assert_eq!(path.request(), "rtsp://10.0.0.5/user=admin&password=hush&channel=1");
+        for path in
+            ["u=a_passwd=hush", "p%3dhush", "p%253Dhush", "a&hush", "PassWord/hush", "%70wd/hush", "psw:hush"]
+        {
+            assert_eq!(rtsp(&format!("rtsp://h/{path}")).to_string(), "rtsp://h/…", "{path}");
+        }
+        assert_eq!(
+            rtsp("rtsp://h/Streaming/Channels/1%2001").to_string(),
+            "rtsp://h/Streaming/Channels/1%2001"
+        );
         assert_eq!(rtsp("rtsps://[2001:db8::7]").request(), "rtsps://[2001:db8::7]");
         assert_eq!(rtsp("rtsps://h:322/a").to_string(), "rtsps://h/a");
         for bad in ["rtsp://", "rtsp://u:hush@/a", "rtsp://h:0/", "rtsp://h:x/", "rtsp://u:hush@h o/"] {

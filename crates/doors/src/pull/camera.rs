@@ -45,6 +45,9 @@ pub(super) struct Camera {
     slots: PublisherSlots,
     state: State,
     generation: u32,
+    dial: Dial,
+    /// What came of the connections before.
+    past: RtpCounts,
     /// How packets came when they last came: that is asked for first the next time.
     lower: Option<Lower>,
     seed: u64,
@@ -59,7 +62,6 @@ enum State {
 /// A session, with its sockets.
 struct Running {
     session: ClientSession,
-    dial: Dial,
     wire: Option<Wire>,
     /// The host that the certificate has to be for, where TLS is spoken.
     secured: Option<String>,
@@ -72,6 +74,8 @@ struct Running {
     /// What was sent before is of another session with the camera.
     is_resumed: bool,
     has_told: bool,
+    /// What the connection's packets last came to.
+    told: RtpCounts,
 }
 
 impl Camera {
@@ -94,6 +98,8 @@ impl Camera {
             slots,
             state: State::Waiting { until: Time::ZERO },
             generation: 0,
+            dial: Dial::default(),
+            past: RtpCounts::default(),
             lower: None,
             seed,
             log_throttle: LogThrottle::default(),
@@ -141,10 +147,8 @@ impl Camera {
         context: &mut PullContext<'_>,
     ) {
         let place = (self.index, self.generation);
-        if let State::Running(running) = &mut self.state {
-            let dialled = running.dial.handle_resolved(addresses, place, context);
-            self.handle_dialled(dialled, context);
-        }
+        let dialled = self.dial.handle_resolved(addresses, place, context);
+        self.handle_dialled(dialled, context);
         self.settle(context);
     }
 
@@ -154,8 +158,10 @@ impl Camera {
             return false;
         }
         let place = (self.index, self.generation);
-        let State::Running(running) = &mut self.state else { return false };
-        let dialled = running.dial.look(place, context);
+        if matches!(self.state, State::Waiting { .. }) {
+            return false;
+        }
+        let dialled = self.dial.look(place, context);
         self.handle_dialled(dialled, context);
         let more = match self.read(context) {
             Ok(more) => more,
@@ -185,7 +191,6 @@ impl Camera {
         };
         self.state = State::Running(Box::new(Running {
             session: ClientSession::new(settings, context.now),
-            dial: Dial::default(),
             wire: None,
             secured: None,
             outgoing: Outgoing::default(),
@@ -194,6 +199,7 @@ impl Camera {
             live_since: None,
             is_resumed: false,
             has_told: false,
+            told: RtpCounts::default(),
         }));
         if self.note.failures == 0 {
             self.note.phase = Phase::Connecting;
@@ -245,11 +251,13 @@ impl Camera {
             match output {
                 Output::Connect(uri) => {
                     self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
+                    self.past = add(self.past, std::mem::take(&mut running.told));
                     running.close();
                     running.is_resumed = self.slots.are_taken();
                     running.secured = uri.is_secured.then(|| uri.host.clone());
                     let place = (self.index, self.generation);
-                    let dialled = running.dial.begin(&uri.host, uri.port, place, context);
+                    let failures = self.note.failures;
+                    let dialled = self.dial.begin(&uri.host, uri.port, failures, place, context);
                     self.handle_dialled(dialled, context);
                 }
                 Output::Send(bytes) => running.send(bytes).map_err(|error| error.to_string())?,
@@ -260,7 +268,10 @@ impl Camera {
                 Output::Datagram { track, is_rtcp, to, data } => {
                     running.send_datagram(track, is_rtcp, to, &data);
                 }
-                Output::Close => running.close(),
+                Output::Close => {
+                    self.dial.stop();
+                    running.close();
+                }
             }
         }
         let State::Running(running) = &self.state else { return Ok(()) };
@@ -278,7 +289,9 @@ impl Camera {
         self.lower = live_since.map(|_| running.session.lower());
         running.session.tear_down();
         running.say_last_words();
-        self.note.rtp = Some(running.counts());
+        self.past = add(self.past, running.counts());
+        self.note.rtp = Some(self.past);
+        self.dial.stop();
         if live_since.is_some_and(|since| context.now.since(since) >= self.policy.good_after) {
             self.backoff.reset();
         }
@@ -313,7 +326,8 @@ impl Camera {
         }
         self.note.redirects = self.note.redirects.max(running.session.redirects().into());
         if running.live_since.is_some() {
-            self.note.rtp = Some(running.counts());
+            running.told = running.counts();
+            self.note.rtp = Some(add(self.past, running.told));
         }
         self.entry.post(&self.note);
     }
@@ -348,7 +362,6 @@ impl Running {
     }
 
     fn close(&mut self) {
-        self.dial.stop();
         (self.wire, self.outgoing, self.assembler) = (None, Outgoing::default(), None);
         self.ports.clear();
     }
@@ -487,6 +500,20 @@ impl Running {
             counts.damaged_units += track.damaged;
         }
         counts
+    }
+}
+
+/// What came before, and what comes now: figures that never fall back to zero.
+fn add(past: RtpCounts, now: RtpCounts) -> RtpCounts {
+    RtpCounts {
+        received: past.received + now.received,
+        lost: past.lost + now.lost,
+        reordered: past.reordered + now.reordered,
+        late: past.late + now.late,
+        duplicate: past.duplicate + now.duplicate,
+        refused: past.refused + now.refused,
+        restarts: past.restarts + now.restarts,
+        damaged_units: past.damaged_units + now.damaged_units,
     }
 }
 

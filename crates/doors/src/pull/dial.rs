@@ -20,11 +20,13 @@ pub(super) enum Dialled {
     Failed(String),
 }
 
-/// Attempts of one source, one at a time.
+/// Attempts of one source, one at a time. It outlives the source's sessions: of a resolver that hangs, an answer comes late.
 #[derive(Default)]
 pub(super) struct Dial {
     /// Addresses that were not tried yet, the next one last.
     addresses: Vec<SocketAddr>,
+    /// Which of a name's addresses is tried first.
+    first: u64,
     opening: Option<(Connection, IpAddr)>,
     /// What a thread is resolving.
     resolving: Option<Host>,
@@ -39,15 +41,17 @@ impl Dial {
         self.addresses.clear();
     }
 
-    /// Begins an attempt. Sockets get the token of `index` and `generation`.
+    /// Begins an attempt after so many that have failed. Sockets get the token of `index` and `generation`.
     pub(super) fn begin(
         &mut self,
         host: &str,
         port: u16,
+        failures: u64,
         (index, generation): (usize, u32),
         context: &PullContext<'_>,
     ) -> Dialled {
         self.stop();
+        self.first = failures;
         if let Ok(ip) = host.parse::<IpAddr>() {
             self.addresses = vec![SocketAddr::new(ip, port)];
             return self.next(None, (index, generation), context);
@@ -85,6 +89,10 @@ impl Dial {
         context: &PullContext<'_>,
     ) -> Dialled {
         let resolved = self.resolving.take();
+        if self.wanted.is_none() {
+            // The attempt was given up, or is one to an address: a connection that is there stays.
+            return Dialled::Waits;
+        }
         if self.wanted != resolved {
             // What was asked for was given up meanwhile, perhaps for another name.
             return self.resolve(place.0, context);
@@ -92,6 +100,9 @@ impl Dial {
         self.wanted = None;
         match addresses {
             Ok(mut addresses) => {
+                // Where the first one swallows all, another one is first next time.
+                let first = self.first % addresses.len().max(1) as u64;
+                addresses.rotate_left(first as usize);
                 addresses.reverse();
                 self.addresses = addresses;
                 self.next(None, place, context)
@@ -137,6 +148,58 @@ impl Dial {
                 Dialled::Waits
             }
             Err(error) => self.next(Some(error), place, context),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Bench, pull};
+    use super::*;
+    use std::net::TcpListener;
+
+    const PLACE: (usize, u32) = (0, 1);
+
+    fn bench() -> (Bench, TcpListener, u16) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        (Bench::new(&[pull("a", "rtsp://localhost/a")]), listener, port)
+    }
+
+    #[test]
+    fn an_answer_that_is_not_waited_for_changes_nothing_and_a_resolver_that_hangs_is_the_only_one() {
+        let (mut bench, _listener, port) = bench();
+        let mut dial = Dial::default();
+        // The resolver of the first attempt still hangs when others are made.
+        dial.resolving = Some(("hangs".to_owned(), port));
+        let begun = bench.with(|context| dial.begin("hangs", port, 0, PLACE, context));
+        assert!(matches!(begun, Dialled::Waits));
+        dial.stop();
+        let begun = bench.with(|context| dial.begin("127.0.0.1", port, 0, PLACE, context));
+        assert!(matches!(begun, Dialled::Waits) && dial.resolving.is_some());
+        for _ in 0..2 {
+            let failed = Err(io::Error::other("no such name"));
+            let answer = bench.with(|context| dial.handle_resolved(failed, PLACE, context));
+            assert!(matches!(answer, Dialled::Waits) && dial.opening.is_some());
+        }
+        assert!(bench.resolved().is_none(), "nothing was resolved");
+    }
+
+    #[test]
+    fn where_the_first_address_swallows_all_another_is_first_next_time() {
+        let (mut bench, _listener, port) = bench();
+        let addresses: Vec<SocketAddr> =
+            [1, 2, 3].map(|last| SocketAddr::from(([127, 0, 0, last], port))).to_vec();
+        let first = |bench: &mut Bench, failures| {
+            let mut dial = Dial { resolving: Some(("cam".to_owned(), port)), ..Dial::default() };
+            bench.with(|context| {
+                dial.begin("cam", port, failures, PLACE, context);
+                dial.handle_resolved(Ok(addresses.clone()), PLACE, context);
+            });
+            dial.opening.map(|(_, ip)| ip)
+        };
+        for (failures, number) in [(0, 0), (1, 1), (2, 2), (3, 0)] {
+            assert_eq!(first(&mut bench, failures), Some(addresses[number].ip()), "{failures}");
         }
     }
 }

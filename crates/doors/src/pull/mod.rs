@@ -35,6 +35,7 @@ use glassline_io::tls::{Connector, Roots, Session, TlsError};
 use glassline_io::udp::Inbox;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -292,7 +293,7 @@ pub struct Fetcher {
     inbox: Inbox,
     /// What the datagrams of one call come to.
     gathered: Vec<u8>,
-    again: Vec<u64>,
+    again: BTreeSet<u64>,
     /// Sources that have panicked, and when they are asked again.
     broken: Vec<(Time, Arc<PullEntry>)>,
 }
@@ -315,7 +316,7 @@ impl Fetcher {
             scratch,
             inbox: Inbox::default(),
             gathered: Vec::new(),
-            again: Vec::new(),
+            again: BTreeSet::new(),
             broken: Vec::new(),
         })
     }
@@ -451,7 +452,7 @@ impl Fetcher {
         let mut more = false;
         let timeout = self.with(index, |fetch, context| more = fetch.take_turn(generation, context));
         if more {
-            self.again.push(token);
+            self.again.insert(token);
         }
         timeout
     }

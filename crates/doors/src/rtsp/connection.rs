@@ -1,5 +1,6 @@
 //! A connection at the door, from its first byte to its last.
 
+use super::query::parameter;
 use super::status::{Board, Entry, Figures, count};
 use super::viewer::{Look, Viewer};
 use crate::entrance::{Attendance, Client, Contribution, Entrance, Refused};
@@ -27,10 +28,15 @@ use thiserror::Error;
 const READS_A_TURN: usize = 8;
 /// With so many bytes that wait for the peer, a viewer's stream is not read on: it falls behind there, and is moved forward.
 const OUTGOING_MAX_BYTES: usize = 1 << 20;
-/// With so many, a peer does not read what it is answered.
+/// With so many, a peer does not read what it is answered: nothing more of it is read, and one that neither publishes nor plays is ended.
+const ANSWERS_MAX_BYTES: usize = 64 << 10;
+/// With so many, a viewer does not read what it is sent.
 const DEAF_BYTES: usize = 16 << 20;
 /// How long a peer may take nothing of what waits for it.
 const DEAF_TIME: Duration = Duration::from_secs(20);
+/// Viewers at once, and publishers: one thread serves all, and neither takes the other's room.
+const VIEWERS_MAX: usize = 1024;
+const PUBLISHERS_MAX: usize = 256;
 /// How long a viewer that ends may take to read what was sent.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -58,6 +64,9 @@ pub(super) enum Closed {
     /// A publisher has to end.
     #[error("{0}")]
     Over(String),
+    /// It has made room for another, before it published or played.
+    #[error("it has neither published nor played, and made room for another")]
+    CrowdedOut,
     /// The server ends.
     #[error("the server ends")]
     Ending,
@@ -149,9 +158,9 @@ impl Connection {
         self.peer
     }
 
-    /// Whether it has not been let in: such connections are bounded.
+    /// Whether it neither publishes nor plays: such connections are bounded, since anybody may have a stream described.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.side, Side::Nothing)
+        !self.session.is_running()
     }
 
     /// Its sockets or its stream have news. Returns whether more of them wait.
@@ -169,11 +178,42 @@ impl Connection {
         }
         let stream = self.read_stream(context)?;
         self.settle(context)?;
+        let (was_choked, was_full) = (self.is_choked(), !self.takes_stream());
         self.flush(context.now)?;
-        Ok(more || stream)
+        // Where all is written, the socket has nothing to tell.
+        let has_room = (was_choked && !self.is_choked()) || (was_full && self.takes_stream());
+        Ok(more || stream || has_room || self.wants_turn())
+    }
+
+    /// Whether there is something to do that no socket tells of.
+    fn wants_turn(&self) -> bool {
+        let is_fresh = matches!(&self.side, Side::Watches(viewer) if viewer.is_fresh());
+        (is_fresh && self.takes_stream()) || (self.session.has_more() && !self.is_choked())
+    }
+
+    /// Whether there is room for more of a stream that is watched.
+    fn takes_stream(&self) -> bool {
+        self.outgoing.len() <= OUTGOING_MAX_BYTES && self.closes_at.is_none()
+    }
+
+    /// Whether so much waits for the peer that nothing more of it is read.
+    fn is_choked(&self) -> bool {
+        let has_played = matches!(self.side, Side::Watches(_)) && self.session.has_begun();
+        self.outgoing.len() > if has_played { OUTGOING_MAX_BYTES } else { 0 } + ANSWERS_MAX_BYTES
     }
 
     fn read_connection(&mut self, context: &mut Context<'_>) -> Result<bool, Closed> {
+        if self.is_choked() {
+            self.flush(context.now)?;
+            if self.is_choked() {
+                // It is read on when the socket has room.
+                return if self.session.has_begun() { Ok(false) } else { Err(Closed::Deaf) };
+            }
+        }
+        if self.session.has_more() {
+            self.session.resume(context.now, context.utc());
+            return Ok(true);
+        }
         let Some(count) = self.wire.read(context.scratch)? else { return Ok(false) };
         if self.wire.is_mistaken() {
             return Err(Closed::NotTls);
@@ -211,8 +251,9 @@ impl Connection {
     /// Reads of the stream that is watched as much as the peer takes. Returns whether there is more.
     fn read_stream(&mut self, context: &mut Context<'_>) -> Result<bool, Closed> {
         for _ in 0..READS_A_TURN {
+            let takes_stream = self.takes_stream();
             let Side::Watches(viewer) = &mut self.side else { return Ok(false) };
-            if self.outgoing.len() > OUTGOING_MAX_BYTES || self.closes_at.is_some() {
+            if !takes_stream || !viewer.may_read(context.now) {
                 return Ok(false);
             }
             let look = viewer.read(context.scratch)?;
@@ -263,10 +304,17 @@ impl Connection {
                 Output::Enter { role, name, query } => self.enter(role, &name, &query, context),
                 Output::OpenPorts { track, client } => self.open_ports(track, client, context),
                 Output::Begin(Role::Watch) => {
-                    if let Side::Watches(viewer) = &mut self.side {
-                        viewer.play();
+                    let in_datagrams = self.session.uses_datagrams();
+                    if let Side::Watches(viewer) = &mut self.side
+                        && !viewer.play(in_datagrams, context.now)
+                    {
+                        self.session.end_stream();
                     }
-                    self.send_units(context);
+                }
+                Output::Halt => {
+                    if let Side::Watches(viewer) = &mut self.side {
+                        viewer.pause();
+                    }
                 }
                 Output::Begin(Role::Publish) => self.begin(context),
                 Output::Datagram { track, is_rtcp, data } => self.send_datagram(track, is_rtcp, &data),
@@ -293,11 +341,17 @@ impl Connection {
             return self.session.refuse(404, "there is no stream of such a name", now, utc);
         };
         let action = if role == Role::Publish { Action::Publish } else { Action::Watch };
-        let parameter = |wanted: &str| {
-            let mut all = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == wanted);
-            // A client may put its control behind the query.
-            all.next().map(|(_, value)| value.split('/').next().unwrap_or_default().to_owned())
+        let (peers, most, words) = match role {
+            Role::Publish => {
+                (PeerRole::Publish, PUBLISHERS_MAX, "as many publishers over RTSP as there may be")
+            }
+            Role::Watch => (PeerRole::Watch, VIEWERS_MAX, "as many viewers over RTSP as there may be"),
         };
+        if context.board.present(peers) >= most {
+            count(&context.board.counters.refused);
+            return self.session.refuse(503, &format!("there are {words} ({most})"), now, utc);
+        }
+        let parameter = |wanted| parameter(query, wanted);
         let key = self.shown_key(&name, action, context).or_else(|| parameter("key").map(Secret::new));
         let token = parameter("expires").zip(parameter("token"));
         let token = token.and_then(|(expires, token)| ShownToken::parse(&expires, &token));
@@ -383,8 +437,10 @@ impl Connection {
         let peer: IpAddr = self.peer.ip().to_canonical();
         let (socket, port) =
             if is_rtcp { (&ports.rtcp, ports.client.1) } else { (&ports.rtp, ports.client.0) };
-        // One that is lost is no matter.
-        let _ = socket.send_to(data, SocketAddr::new(peer, port));
+        // One that is lost is no matter, and neither is one that no way leads for.
+        if !socket.send_to(data, SocketAddr::new(peer, port)).unwrap_or(false) {
+            count(&self.figures.unsent);
+        }
     }
 
     /// A publisher sends from now on.
@@ -442,6 +498,7 @@ impl Connection {
         Ok(())
     }
 
+    /// Writes what fits.
     fn flush(&mut self, now: Time) -> Result<(), Closed> {
         self.wire.flush()?;
         let before = self.outgoing.len();
@@ -469,7 +526,8 @@ impl Connection {
             _ => None,
         };
         let offer = match &self.side {
-            Side::Watches(viewer) => Some(viewer.poll_timeout()),
+            // Otherwise it waits for the peer.
+            Side::Watches(viewer) if self.takes_stream() => Some(viewer.poll_timeout()),
             _ => None,
         };
         let deaf = (!self.outgoing.is_empty()).then(|| self.taken + DEAF_TIME);
@@ -478,7 +536,8 @@ impl Connection {
         all.into_iter().flatten().min().unwrap_or(Time::NEVER)
     }
 
-    pub(super) fn handle_timeout(&mut self, context: &mut Context<'_>) -> Result<(), Closed> {
+    /// Does what is due. Returns whether it wants a turn.
+    pub(super) fn handle_timeout(&mut self, context: &mut Context<'_>) -> Result<bool, Closed> {
         let now = context.now;
         if self.closes_at.is_some_and(|at| now >= at) {
             return Err(Closed::Session("it was ended".to_owned()));
@@ -501,8 +560,10 @@ impl Connection {
         {
             self.offer(offered, context);
         }
+        let stream = self.read_stream(context)?;
         self.settle(context)?;
-        self.flush(now)
+        self.flush(now)?;
+        Ok(stream || self.wants_turn())
     }
 
     /// It is over: its publisher, if it has one, gives its name up.

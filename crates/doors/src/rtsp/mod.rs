@@ -4,11 +4,13 @@
 //! sockets ─► thread "rtsp" ─► ServerSession ─┬─► units ─► Assembler ─► Contribution ─► Live
 //!            (one epoll for all)             └─◄ units ◄─ Demuxer ◄─ Attendance ◄─ Live
 //! ```
-//! A connection that has not been let in costs little, and there are few of them: 16 from one address, 256 in all, of which
-//! the oldest makes room for the next, and 30 s until it publishes or plays. Datagrams go to the address of a connection's other
+//! A connection that neither publishes nor plays costs little, and there are few of them: 16 from one network, 256 in all, of which
+//! the oldest of the network that has most makes room for the next, and 30 s until it publishes or plays. Datagrams go to the address of a connection's other
 //! end alone.
 
 mod connection;
+mod crowd;
+mod query;
 mod status;
 mod viewer;
 
@@ -17,6 +19,7 @@ pub use status::Counts;
 use crate::entrance::Entrance;
 use crate::wire::Wire;
 use connection::{Closed, Connection, Context};
+use crowd::Room;
 use glassline_delivery::policy::StreamName;
 use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::{Event, Poller, Waker, Wakeup, Watch};
@@ -28,7 +31,7 @@ use glassline_streams::status::{Companion, Door, OutputStatus, PeerStatus, Servi
 use glassline_transport::rtp;
 use glassline_transport::rtsp::server::ServerSession;
 use status::{Board, count};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -37,12 +40,6 @@ use std::task::Wake;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Connections at once.
-const CONNECTIONS_MAX: usize = 1024;
-/// Of these, such as have not been let in; beyond that the oldest makes room.
-const WAITING_MAX: usize = 256;
-/// Of these, from one address; beyond that further ones are closed at once.
-const WAITING_OF_ADDRESS_MAX: usize = 16;
 /// Connections of a listener that are accepted in a row.
 const ACCEPTS_A_TURN: usize = 64;
 /// How long nothing is accepted after the system has refused to.
@@ -283,8 +280,8 @@ struct Listening {
     scratch: Vec<u8>,
     inbox: Inbox,
     /// Connections of which the streams have news.
-    calls: Arc<Mutex<Vec<u64>>>,
-    again: Vec<u64>,
+    calls: Arc<Mutex<BTreeSet<u64>>>,
+    again: BTreeSet<u64>,
     next_timeout: Time,
     /// Nothing is accepted until then.
     paused_until: Option<Time>,
@@ -308,7 +305,7 @@ impl Listening {
             scratch: vec![0; READ_BYTES],
             inbox: Inbox::default(),
             calls: Arc::default(),
-            again: Vec::new(),
+            again: BTreeSet::new(),
             next_timeout: Time::NEVER,
             paused_until: None,
             has_ended: false,
@@ -435,23 +432,13 @@ impl Listening {
     fn admit(&mut self, socket: Socket, peer: SocketAddr, tls: bool) {
         count(&self.board.counters.connections);
         let waiting = self.connections.iter().filter(|(_, connection)| connection.is_waiting());
-        let (mut in_all, mut of_address, mut oldest) = (0, 0, None);
-        for (id, connection) in waiting {
-            in_all += 1;
-            of_address += usize::from(connection.peer().ip() == peer.ip());
-            oldest = oldest.or(Some(*id));
-        }
-        if of_address >= WAITING_OF_ADDRESS_MAX
-            || (self.connections.len() >= CONNECTIONS_MAX && in_all < WAITING_MAX)
-        {
-            count(&self.board.counters.crowded_out);
-            return;
-        }
-        if in_all >= WAITING_MAX
-            && let Some(oldest) = oldest
-        {
-            count(&self.board.counters.crowded_out);
-            self.connections.remove(&oldest);
+        match crowd::room(waiting.map(|(id, connection)| (*id, connection.peer().ip())), peer.ip()) {
+            Room::Free => {}
+            Room::None => return count(&self.board.counters.crowded_out),
+            Room::InPlaceOf(oldest) => {
+                count(&self.board.counters.crowded_out);
+                let _ = self.with(oldest, |_, _| Err::<(), _>(Closed::CrowdedOut));
+            }
         }
         let session = tls.then(|| self.server.accept_tls()).transpose();
         let wire = match session {
@@ -479,7 +466,7 @@ impl Listening {
 
     fn turn(&mut self, id: u64) {
         if self.with(id, Connection::take_turn).unwrap_or(false) {
-            self.again.push(id);
+            self.again.insert(id);
         }
     }
 
@@ -534,7 +521,9 @@ impl Listening {
             self.connections.iter().map(|(id, connection)| (*id, due(connection))).collect();
         for (id, at) in timeouts {
             if now >= at {
-                self.with(id, Connection::handle_timeout);
+                if self.with(id, Connection::handle_timeout).unwrap_or(false) {
+                    self.again.insert(id);
+                }
             } else {
                 self.next_timeout = self.next_timeout.min(at);
             }
@@ -545,13 +534,13 @@ impl Listening {
 /// A call for one connection: its stream has news.
 struct Call {
     id: u64,
-    calls: Arc<Mutex<Vec<u64>>>,
+    calls: Arc<Mutex<BTreeSet<u64>>>,
     waker: Waker,
 }
 
 impl Wake for Call {
     fn wake(self: Arc<Self>) {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(self.id);
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(self.id);
         self.waker.wake();
     }
 }

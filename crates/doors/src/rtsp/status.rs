@@ -53,6 +53,7 @@ pub(super) struct Figures {
     pub(super) bytes: AtomicU64,
     pub(super) lost: AtomicU64,
     pub(super) damaged: AtomicU64,
+    pub(super) unsent: AtomicU64,
 }
 
 /// A peer.
@@ -88,6 +89,11 @@ impl Board {
         self.lock().insert(id, entry);
     }
 
+    /// Peers of a role that are there.
+    pub(super) fn present(&self, role: PeerRole) -> usize {
+        self.lock().values().filter(|entry| entry.role == role).count()
+    }
+
     pub(super) fn leave(&self, id: u64) {
         self.lock().remove(&id);
     }
@@ -99,7 +105,7 @@ impl Board {
     pub(super) fn counts(&self) -> Counts {
         let Counters { connections, crowded_out, broken, timed_out, refused, publishers, viewers } =
             &self.counters;
-        let of = |role| self.lock().values().filter(|entry| entry.role == role).count() as u64;
+        let of = |role| self.present(role) as u64;
         Counts {
             publishing: of(PeerRole::Publish),
             watching: of(PeerRole::Watch),
@@ -123,7 +129,7 @@ impl Board {
 
 impl Entry {
     fn status(&self, now: Time) -> PeerStatus {
-        let Figures { bytes, lost, damaged } = &*self.figures;
+        let Figures { bytes, lost, damaged, unsent } = &*self.figures;
         let figure =
             |name, words, value: &AtomicU64| PeerFigure { name, words, value: value.load(Relaxed) as f64 };
         let figures = match self.role {
@@ -131,7 +137,9 @@ impl Entry {
                 figure("lost_packets", "Lost packets", lost),
                 figure("damaged_units", "Damaged units left out", damaged),
             ],
-            PeerRole::Watch => Vec::new(),
+            PeerRole::Watch => {
+                vec![figure("unsent_datagrams", "Datagrams that found no room to be sent", unsent)]
+            }
         };
         PeerStatus {
             role: self.role,

@@ -1,10 +1,10 @@
 //! A viewer's stream: bytes of the stream become access units of the tracks that it was offered.
 //!
 //! ```text
-//! Attendance::read ─► Demuxer ─► units ─┬─► first ones: what is offered
-//!                                       ├─► held from the newest key frame on, until PLAY
-//!                                       └─► sent
+//! DESCRIBE: Attendance::read ─► Demuxer ─► first units: what is offered; then nothing is read until PLAY
+//! PLAY:     Attendance::rejoin, read ─► Demuxer ─► units from the newest key frame on ─► sent
 //! ```
+//! A client that has not played yet, or pauses, holds no units: anybody may ask for a description.
 
 use crate::entrance::Attendance;
 use glassline_media::bitstream;
@@ -18,10 +18,16 @@ use std::time::Duration;
 
 /// How long the first unit of each track is waited for.
 const OFFER_TIME: Duration = Duration::from_secs(5);
-/// Bytes that are held until PLAY; beyond that what is held begins anew.
-const HELD_BYTES_MAX: usize = 8 << 20;
-/// Units of sound that are held where there are no pictures.
-const HELD_SOUND_MAX: usize = 50;
+/// Bytes that go out at once where the beginning is caught up with in datagrams; a receiver's socket has room for more.
+const BURST_BYTES: u64 = 64 << 10;
+/// How much faster than the stream the rest of the beginning goes out.
+const CATCH_UP_FACTOR: u64 = 4;
+/// Bits a second of it at least.
+const CATCH_UP_MIN_BPS: u64 = 8_000_000;
+/// How long that takes at most.
+const CATCH_UP_TIME: Duration = Duration::from_secs(10);
+/// Bytes of a read meanwhile.
+const CATCH_UP_READ_BYTES: usize = 16 << 10;
 /// How far a capture time may be from where those before it have it, until it is believed as another clock's.
 const DRIFT_MAX: i64 = 90_000;
 
@@ -36,6 +42,24 @@ pub(super) enum Look {
     Ended,
 }
 
+/// What is behind the newest key frame goes out in datagrams with time between them: all at once is more than the receiver's socket
+/// and the way there have room for.
+#[derive(Clone, Copy, Debug)]
+struct CatchUp {
+    began: Time,
+    bytes: u64,
+    bps: u64,
+}
+
+impl CatchUp {
+    /// When the next bytes may go out.
+    fn due(&self) -> Time {
+        let nanos =
+            u128::from(self.bytes.saturating_sub(BURST_BYTES)) * 8_000_000_000 / u128::from(self.bps.max(1));
+        self.began + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(CATCH_UP_TIME)
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Viewer {
@@ -47,8 +71,12 @@ pub(super) struct Viewer {
     is_offered: bool,
     /// The client plays: units go out as they come, and nothing of them is left out.
     plays: bool,
-    held: VecDeque<(usize, AccessUnit)>,
-    held_bytes: usize,
+    /// Units that were read, and not sent yet.
+    units: VecDeque<(usize, AccessUnit)>,
+    /// Where datagrams have begun to go out, until all that was there is sent.
+    catch_up: Option<CatchUp>,
+    /// Nothing was read since PLAY: the stream calls for nothing that was there before.
+    is_fresh: bool,
     /// When a time of the stream was captured.
     anchor: Option<(Ticks, Utc)>,
 }
@@ -63,8 +91,9 @@ impl Viewer {
             offered: Vec::new(),
             is_offered: false,
             plays: false,
-            held: VecDeque::new(),
-            held_bytes: 0,
+            units: VecDeque::new(),
+            catch_up: None,
+            is_fresh: false,
             anchor: None,
         }
     }
@@ -77,9 +106,24 @@ impl Viewer {
         self.attendance.bytes()
     }
 
-    /// Until when the offer waits for tracks.
+    /// Until when the offer waits for tracks, or datagrams for the time that they may go out.
     pub(super) fn poll_timeout(&self) -> Time {
-        if self.is_offered { Time::NEVER } else { self.deadline }
+        match &self.catch_up {
+            Some(catch_up) => catch_up.due(),
+            None if self.is_offered => Time::NEVER,
+            None => self.deadline,
+        }
+    }
+
+    /// Whether it reads at `now`: tracks for the offer, or what is played.
+    pub(super) fn may_read(&self, now: Time) -> bool {
+        let is_due = self.catch_up.is_none_or(|catch_up| now >= catch_up.due());
+        (!self.is_offered || self.plays) && is_due
+    }
+
+    /// Whether it has to read though the stream has no news.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.is_fresh
     }
 
     /// What is offered, once: where all tracks of the program have shown what they are, or time is up. Empty: nothing can be.
@@ -89,11 +133,22 @@ impl Viewer {
             return None;
         }
         self.is_offered = true;
+        self.forget();
         Some(self.offered.clone())
+    }
+
+    /// What was read is of a place that was left.
+    fn forget(&mut self) {
+        (self.demuxer, self.catch_up, self.anchor) = (Demuxer::new(), None, None);
+        self.units = VecDeque::new();
     }
 
     /// Reads once.
     pub(super) fn read(&mut self, scratch: &mut [u8]) -> io::Result<Look> {
+        self.is_fresh = false;
+        let room = if self.catch_up.is_some() { CATCH_UP_READ_BYTES } else { scratch.len() };
+        let room = room.min(scratch.len());
+        let scratch = &mut scratch[..room];
         match self.attendance.read(scratch)? {
             Read::Entered { prelude, .. } => {
                 // What follows is another place of the stream.
@@ -102,7 +157,10 @@ impl Viewer {
             }
             Read::Bytes(count) => self.demuxer.push(&scratch[..count]),
             Read::FellBehind => {}
-            Read::Pending => return Ok(Look::Pending),
+            Read::Pending => {
+                self.catch_up = None;
+                return Ok(Look::Pending);
+            }
             Read::Ended => return Ok(Look::Ended),
         }
         while let Some(event) = self.demuxer.poll() {
@@ -133,33 +191,33 @@ impl Viewer {
             self.offered.push(OfferedTrack::of(&unit, u8::try_from(number).ok()?)?);
             Some(number)
         });
-        let Some(place) = place else { return };
-        let has_pictures = self.offered.iter().any(|track| track.codec().is_video());
-        let begins_anew = match unit.codec.is_video() {
-            true => unit.random_access && !self.plays,
-            false => !has_pictures && !self.plays && self.held.len() >= HELD_SOUND_MAX,
-        };
-        if begins_anew || (self.held_bytes > HELD_BYTES_MAX && !self.plays) {
-            self.held.clear();
-            self.held_bytes = 0;
+        if let Some(place) = place.filter(|_| self.plays) {
+            if let Some(catch_up) = &mut self.catch_up {
+                catch_up.bytes += unit.data.len() as u64;
+            }
+            self.units.push_back((place, unit));
         }
-        self.held_bytes += unit.data.len();
-        self.held.push_back((place, unit));
     }
 
-    /// The client plays: what is held goes out, and all that comes.
-    pub(super) fn play(&mut self) {
-        self.plays = true;
+    /// The client plays from the newest key frame on; `in_datagrams`: over UDP. Returns whether the stream is still there.
+    pub(super) fn play(&mut self, in_datagrams: bool, now: Time) -> bool {
+        self.forget();
+        (self.plays, self.is_fresh) = (true, true);
+        let bps = self.attendance.bps().saturating_mul(CATCH_UP_FACTOR).max(CATCH_UP_MIN_BPS);
+        self.catch_up = in_datagrams.then_some(CatchUp { began: now, bytes: 0, bps });
+        self.attendance.rejoin()
+    }
+
+    /// The client pauses.
+    pub(super) fn pause(&mut self) {
+        self.forget();
+        self.plays = false;
     }
 
     /// The next unit, with its track and when it was captured by what the stream says of its pictures, or when it came where it does
     /// not say it.
     pub(super) fn next(&mut self, utc: Utc) -> Option<(usize, AccessUnit, Utc)> {
-        if !self.plays {
-            return None;
-        }
-        let (place, unit) = self.held.pop_front()?;
-        self.held_bytes = self.held_bytes.saturating_sub(unit.data.len());
+        let (place, unit) = self.units.pop_front()?;
         if let Some(said) = captured(&unit) {
             self.anchor = Some((unit.pts, said));
         }
@@ -194,4 +252,19 @@ fn captured(unit: &AccessUnit) -> Option<Utc> {
 fn later(utc: Utc, ticks: Ticks) -> Utc {
     let nanos = i128::from(utc.as_nanos()) + i128::from(ticks.0) * 100_000 / 9;
     Utc::from_nanos(u64::try_from(nanos).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_goes_out_in_a_burst_and_then_at_a_rate() {
+        let mut catch_up = CatchUp { began: Time::from_millis(1000), bytes: BURST_BYTES, bps: 8_000_000 };
+        assert_eq!(catch_up.due(), Time::from_millis(1000));
+        catch_up.bytes += 100_000;
+        assert_eq!(catch_up.due(), Time::from_millis(1100));
+        catch_up.bytes = u64::MAX;
+        assert_eq!(catch_up.due(), Time::from_millis(1000) + CATCH_UP_TIME);
+    }
 }

@@ -49,14 +49,15 @@ impl Receiver {
         into.fill(&self.0)
     }
 
-    /// Sends a datagram from where it receives. One that finds no room is lost, as any may be.
+    /// Sends a datagram from where it receives. Returns whether it was: one that finds no room is lost, as any may be.
     ///
     /// # Errors
     /// What the system says of others, as of one to where no way leads.
-    pub fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
+    pub fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<bool> {
         match self.0.send_to(datagram, &to.into()) {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-            _ => Ok(()),
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

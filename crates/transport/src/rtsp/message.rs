@@ -184,6 +184,8 @@ pub struct Parser {
     done: usize,
     /// Where the search for the end of a head goes on.
     searched: usize,
+    /// Bytes of a message that lacks a part of its body; less is not looked at again.
+    wanted: usize,
     skipped: usize,
     skipped_in_all: u64,
 }
@@ -243,11 +245,14 @@ impl Parser {
 
     fn advance(&mut self, bytes: usize) {
         self.done = self.done.saturating_add(bytes);
-        (self.searched, self.skipped) = (0, 0);
+        (self.searched, self.wanted, self.skipped) = (0, 0, 0);
     }
 
     fn message(&mut self) -> Result<Option<Incoming>, MessageError> {
         let held = self.held.get(self.done..).unwrap_or_default();
+        if held.len() < self.wanted {
+            return Ok(None);
+        }
         let Some(end) = head_end(held, self.searched) else {
             if held.len() > HEAD_BYTES_MAX {
                 return Err(MessageError::Head);
@@ -272,7 +277,8 @@ impl Parser {
         if length > BODY_BYTES_MAX {
             return Err(MessageError::Body(length));
         }
-        let Some(body) = held.get(end..end.saturating_add(length)) else { return Ok(None) };
+        self.wanted = end.saturating_add(length);
+        let Some(body) = held.get(end..self.wanted) else { return Ok(None) };
         let body = body.to_vec();
         self.advance(end.saturating_add(length));
         incoming(&first, headers, body).map(Some)

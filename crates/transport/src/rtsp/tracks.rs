@@ -3,7 +3,6 @@
 use super::uri::Base;
 use crate::rtp::coded::Format;
 use crate::sdp::{CodedDescription, CodedTrack, Encoding};
-use std::net::IpAddr;
 
 /// A track that is taken.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,8 +24,6 @@ pub(super) struct Way {
     pub(super) channels: Option<(u8, u8)>,
     /// The server's ports, where they come in datagrams and it has said them.
     pub(super) server_ports: Option<(u16, u16)>,
-    /// The address that they come from, where it is another one than the server's.
-    pub(super) source: Option<IpAddr>,
 }
 
 /// What is taken: the first track of pictures and the first of sound that can be carried, pictures first.

@@ -1,7 +1,6 @@
 //! The header `Transport` (RFC 2326 §12.39): how a track's packets travel.
 
 use std::fmt;
-use std::net::IpAddr;
 
 /// Alternatives of a header that are looked at.
 const ALTERNATIVES_MAX: usize = 8;
@@ -28,8 +27,6 @@ pub struct Transport {
     pub client_ports: Option<(u16, u16)>,
     /// `server_port`.
     pub server_ports: Option<(u16, u16)>,
-    /// `source`: where packets come from.
-    pub source: Option<IpAddr>,
     /// `ssrc`.
     pub ssrc: Option<u32>,
     /// `mode=RECORD`.
@@ -63,7 +60,6 @@ impl Transport {
             "interleaved" => self.channels = pair(value),
             "client_port" => self.client_ports = pair(value),
             "server_port" => self.server_ports = pair(value),
-            "source" => self.source = value.parse().ok(),
             "ssrc" => self.ssrc = u32::from_str_radix(value.trim_start_matches("0x"), 16).ok(),
             "mode" => {
                 self.is_record =
@@ -117,7 +113,7 @@ mod tests {
         assert_eq!((comma.server_ports, comma.ssrc), (Some((40_000, 40_001)), Some(0xFFFF_CCCC)));
         let single = parse("RTP/AVP/UDP; unicast; client_port=5000; source=192.0.2.7; server_port = 6000");
         assert_eq!((single.is_tcp, single.client_ports), (false, Some((5000, 5001))));
-        assert_eq!((single.server_ports, single.source), (Some((6000, 6001)), "192.0.2.7".parse().ok()));
+        assert_eq!(single.server_ports, Some((6000, 6001)));
         assert!(parse("RTP/AVP;multicast;destination=239.1.2.3;port=5000-5001;ttl=1").is_multicast);
         assert!(parse("RTP/AVP/TCP;interleaved=0-1;mode=\"RECORD\"").is_record);
         assert_eq!(Transport::parse("RTP/AVP;unicast;client_port=1-2,RTP/AVP/TCP;interleaved=0-1").len(), 2);

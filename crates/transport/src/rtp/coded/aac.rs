@@ -13,6 +13,9 @@ use glassline_media::bitstream::h264::BitReader;
 /// Access units of a packet at most.
 const UNITS_MAX: usize = 256;
 
+/// Bytes of an access unit at most: what ADTS can say of a frame (13 bits, ISO/IEC 13818-7 §6.2). More can never be passed on.
+pub(super) const UNIT_BYTES_MAX: usize = 8191;
+
 /// What the description says of the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -183,6 +186,10 @@ impl AacAssembler {
         data: &[u8],
         out: &mut Collected,
     ) -> Option<()> {
+        if size > UNIT_BYTES_MAX {
+            // What is announced is what would be held until it is there.
+            return None;
+        }
         let known = self.fragments.take_if(|known| known.timestamp == piece.timestamp && known.bytes == size);
         let has_begun = self.fragments.take().is_some();
         if has_begun {

@@ -1,7 +1,7 @@
 //! What a track's description says of its packets.
 
 use super::Assembler;
-use super::aac::{AacAssembler, Frames, Layout};
+use super::aac::{AacAssembler, Frames, Layout, UNIT_BYTES_MAX};
 use super::latm::LatmAssembler;
 use super::nal::NalAssembler;
 use super::parameter_sets::{ParameterSets, without_start_codes};
@@ -83,7 +83,18 @@ impl Format {
     /// [`FormatError`] where it is not read, or MPEG-TS does not carry it.
     pub fn of(encoding: &Encoding) -> Result<Format, FormatError> {
         let name = encoding.name.to_ascii_uppercase();
+        let is_above = |name: &str, most: u32| {
+            let value = encoding.parameter(name).and_then(|value| value.trim().parse::<u32>().ok());
+            value.is_some_and(|value| value > most)
+        };
+        let in_order = "units that come in another order than that of decoding are not read";
         let kind = match name.as_str() {
+            "H264" if is_above("packetization-mode", 1) => {
+                return Err(refuse(encoding, "packetization-mode", in_order));
+            }
+            "H265" | "HEVC" if is_above("sprop-max-don-diff", 0) => {
+                return Err(refuse(encoding, "sprop-max-don-diff", in_order));
+            }
             "H264" => Kind::H264(parameter_sets(Codec::H264, encoding, &["sprop-parameter-sets"])),
             "H265" | "HEVC" => {
                 let names = ["sprop-vps", "sprop-sps", "sprop-pps"];
@@ -215,6 +226,9 @@ fn aac(encoding: &Encoding) -> Result<Kind, FormatError> {
         return Err(refuse(encoding, "maxDisplacement", "interleaved access units are not read"));
     }
     let constant_bytes = encoding.parameter("constantSize").and_then(|size| size.parse().ok()).unwrap_or(0);
+    if constant_bytes > UNIT_BYTES_MAX {
+        return Err(refuse(encoding, "constantSize", "an access unit of AAC has at most 8,191 bytes"));
+    }
     let mut layout = Layout {
         size_bits: number("sizeLength")?,
         index_bits: number("indexLength")?,
@@ -321,9 +335,22 @@ mod tests {
             (48_000, "config=xx;sizelength=13"),
             (48_000, "sizelength=99"),
             (48_000, "config=1190;maxDisplacement=5"),
+            (48_000, "config=1190;constantSize=8192"),
             (12_345, ""),
         ] {
             assert!(of("MPEG4-GENERIC", clock, 2, parameters).is_err(), "{parameters}");
+        }
+    }
+
+    #[test]
+    fn units_in_another_order_than_that_of_decoding_are_refused() {
+        for (name, parameters, is_read) in [
+            ("H264", "packetization-mode=1", true),
+            ("H264", "packetization-mode=2", false),
+            ("H265", "sprop-max-don-diff=0", true),
+            ("HEVC", "sprop-max-don-diff=1", false),
+        ] {
+            assert_eq!(of(name, 90_000, 1, parameters).is_ok(), is_read, "{name} {parameters}");
         }
     }
 

@@ -174,6 +174,9 @@ impl Order {
     }
 }
 
+/// So many packets of another payload type than the description's, and none of that: it is theirs.
+const OTHER_TYPE_MAX: u64 = 16;
+
 /// Access units of one track's packets. Bounded: by [`Settings::packets`] packets that wait for their turn, and by
 /// [`UNIT_BYTES_MAX`] for the unit that is not whole; what [`Depacketizer::poll`] leaves is the caller's business.
 #[derive(Debug)]
@@ -199,15 +202,24 @@ impl Depacketizer {
         }
     }
 
+    /// The payload type of the track's packets.
+    pub fn payload_type(&self) -> u8 {
+        self.payload_type
+    }
+
     /// Takes a datagram that came from `from` at `now`.
     ///
     /// # Errors
-    /// [`Error`] where it is no RTP packet. A packet of another payload type is passed over and counted.
+    /// [`Error`] where it is no RTP packet. A packet of another payload type is passed over and counted, until so many have come and
+    /// none of its own: the description was wrong then.
     pub fn handle_packet(&mut self, datagram: &[u8], from: Origin, now: Time) -> Result<(), Error> {
         let header = Packet::parse(datagram)?.header;
         if header.payload_type != self.payload_type {
             count(&mut self.other_type, 1);
-            return Ok(());
+            if self.other_type < OTHER_TYPE_MAX || self.reorder.counters().received > 0 {
+                return Ok(());
+            }
+            self.payload_type = header.payload_type;
         }
         let (order, assembler, out) = (&mut self.order, &mut self.assembler, &mut self.out);
         // The order holds whole datagrams, since marker and time stamp are needed when their turn comes.

@@ -32,7 +32,11 @@ impl Run {
     }
 
     fn push(&mut self, timestamp: u32, marker: bool, payload: &[u8]) {
-        let header = Header { marker, payload_type: 96, sequence: self.sequence, timestamp, ssrc: 5 };
+        self.push_of_type(96, timestamp, marker, payload);
+    }
+
+    fn push_of_type(&mut self, payload_type: u8, timestamp: u32, marker: bool, payload: &[u8]) {
+        let header = Header { marker, payload_type, sequence: self.sequence, timestamp, ssrc: 5 };
         let packet = [&header.write()[..], payload].concat();
         self.receiver.handle_packet(&packet, HOST, Time::from_millis(1)).unwrap();
         self.sequence = self.sequence.wrapping_add(1);
@@ -283,6 +287,29 @@ fn a_frame_of_aac_comes_in_pieces_and_a_loss_takes_it_alone() {
     let found: Vec<_> = run.units().into_iter().map(|(at, data)| (at, data[7..].to_vec())).collect();
     assert_eq!(found, [(0, vec![1, 2, 3, 4]), (3072, vec![1, 2, 3, 4])]);
     assert_eq!(run.receiver.counters().damaged, 2);
+}
+
+#[test]
+fn an_announced_frame_that_is_larger_than_any_is_not_held() {
+    let mut run = Run::new(&format("MPEG4-GENERIC", 48_000, 2, "mode=AAC-hbr;sizelength=32;config=1190"));
+    for _ in 0..100 {
+        run.push(0, false, &[&[0, 32, 0xff, 0xff, 0xff, 0xff][..], &[7; 1000]].concat());
+    }
+    assert_eq!((run.units(), run.receiver.counters().malformed), (vec![], 100));
+}
+
+#[test]
+fn a_payload_type_that_the_description_does_not_have_is_taken_where_no_other_comes() {
+    for (has_own, given) in [(false, 5), (true, 1)] {
+        let mut run = Run::new(&h264());
+        if has_own {
+            run.push(0, true, &[0x65, 0x88]);
+        }
+        for _ in 0..20 {
+            run.push_of_type(97, 0, true, &[0x65, 0x88]);
+        }
+        assert_eq!(run.units().len(), given);
+    }
 }
 
 #[test]

@@ -163,6 +163,10 @@ pub struct ClientSession {
     receiver: Option<Receiver>,
     next_keep_alive: Time,
     redirects: u8,
+    /// The description, as it came.
+    described: Vec<u8>,
+    /// Times that the server has sent another one.
+    announced: u8,
     stray: u64,
 }
 
@@ -193,6 +197,8 @@ impl ClientSession {
             receiver: None,
             next_keep_alive: Time::NEVER,
             redirects: 0,
+            described: Vec::new(),
+            announced: 0,
             stray: 0,
             settings,
         };
@@ -205,7 +211,7 @@ impl ClientSession {
         (self.parser, self.asked, self.unanswered, self.session) = (Parser::default(), None, None, None);
         (self.tracks, self.left_out, self.receiver, self.peer) = (Vec::new(), Vec::new(), None, None);
         (self.phase, self.next_keep_alive, self.ports) = (Phase::Connecting, Time::NEVER, None);
-        self.session_time = SESSION_TIME;
+        (self.session_time, self.stray) = (SESSION_TIME, 0);
         self.deadline = now + ANSWER_TIME;
         self.outputs.push_back(Output::Connect(self.server.clone()));
     }
@@ -245,7 +251,7 @@ impl ClientSession {
         self.receiver.as_ref()
     }
 
-    /// Packets that belonged to no track.
+    /// Packets of the connection that is open that belonged to no track.
     pub fn stray_packets(&self) -> u64 {
         self.stray
     }
@@ -331,9 +337,7 @@ impl ClientSession {
 
     /// A datagram came to one of a track's ports from `from`, when our wall clock said `utc`.
     pub fn handle_datagram(&mut self, track: usize, data: &[u8], from: SocketAddr, now: Time, utc: Utc) {
-        let way = self.tracks.get(track).map(|track| track.way);
-        let wanted = way.and_then(|way| way.source).or(self.peer);
-        let is_from_server = wanted.is_some_and(|wanted| wanted.to_canonical() == from.ip().to_canonical());
+        let is_from_server = self.peer.is_some_and(|peer| peer == from.ip().to_canonical());
         match &mut self.receiver {
             Some(receiver) if is_from_server => {
                 receiver.handle_datagram(track, data, Origin::of(Some(from)), now, utc);
@@ -344,7 +348,9 @@ impl ClientSession {
 
     /// When [`ClientSession::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Time {
-        let mut due = self.deadline.min(self.next_keep_alive);
+        // A keep-alive that is due while an answer is waited for goes out behind that.
+        let keep_alive = if self.asked.is_none() { self.next_keep_alive } else { Time::NEVER };
+        let mut due = self.deadline.min(keep_alive);
         if let (Phase::Playing(since), Some(receiver)) = (&self.phase, &self.receiver) {
             due = due.min(receiver.poll_timeout()).min(self.silence_deadline(*since, receiver));
         }
@@ -403,7 +409,7 @@ impl ClientSession {
                     self.outputs.extend(write_interleaved(channel, &data).map(Output::Send));
                 }
                 (None, Some((_, port))) => {
-                    if let Some(ip) = played.way.source.or(self.peer) {
+                    if let Some(ip) = self.peer {
                         let to = SocketAddr::new(ip, port);
                         self.outputs.push_back(Output::Datagram { track, is_rtcp: true, to, data });
                     }
@@ -497,7 +503,12 @@ impl ClientSession {
             _ => {}
         }
         self.asked = Some(Asked { step, sequence: self.sequence, answers });
-        self.deadline = now + ANSWER_TIME;
+        let answer_time = match step {
+            // A camera that does not answer one gets the next all the same, before it forgets the session.
+            Step::KeepAlive(_) => ANSWER_TIME.min(self.keep_alive_time()),
+            _ => ANSWER_TIME,
+        };
+        self.deadline = now + answer_time;
         self.outputs.push_back(Output::Send(request.write()));
     }
 

@@ -142,6 +142,7 @@ impl ClientSession {
             Ok(description) => description,
             Err(error) => return self.end(error.into()),
         };
+        self.described.clone_from(&response.body);
         self.control = base.resolve(description.control.as_deref());
         // Parts behind a control of the whole session are parts of the base, not of the control (RFC 2326 §C.1.1).
         let choice = tracks::choose(&description, &base);
@@ -192,8 +193,8 @@ impl ClientSession {
         if let Some(track) = self.tracks.get_mut(number) {
             let channels = if told.is_tcp { told.channels.or(default) } else { None };
             let server_ports = told.server_ports.filter(|_| !told.is_tcp);
-            let source = told.source.filter(|source| !source.is_unspecified() && !told.is_tcp);
-            track.way = Way { channels, server_ports, source };
+            // Its `source` is passed over: a camera must not have us send to others, nor take what others send.
+            track.way = Way { channels, server_ports };
         }
         self.set_up(number.saturating_add(1), now);
     }
@@ -220,7 +221,7 @@ impl ClientSession {
         // A datagram to each of the server's ports opens the way through firewalls on ours.
         for track in 0..self.tracks.len() {
             let Some(played) = self.tracks.get(track) else { continue };
-            let (ports, ip) = (played.way.server_ports, played.way.source.or(self.peer));
+            let (ports, ip) = (played.way.server_ports, self.peer);
             let (Some((rtp_port, rtcp_port)), Some(ip)) = (ports, ip) else { continue };
             let (payload_type, ssrc) = (played.payload_type, u32::try_from(self.random >> 32).unwrap_or(0));
             let header = crate::rtp::Header { marker: false, payload_type, sequence: 0, timestamp: 0, ssrc };
@@ -258,10 +259,12 @@ impl ClientSession {
                 let notice = ["Notice", "x-notice"].iter().find_map(|name| request.headers.get(name));
                 let is_end =
                     notice.is_some_and(|text| NOTICES_OF_END.iter().any(|end| text.starts_with(end)));
-                if is_end {
+                let is_other = !request.body.is_empty() && request.body != self.described;
+                if is_end || (is_other && self.announced >= REDIRECTS_MAX) {
                     self.end(ClientError::Ended);
-                } else if !request.body.is_empty() && matches!(self.phase, Phase::Playing(_)) {
-                    // Another description: its tracks are asked for anew.
+                } else if is_other && matches!(self.phase, Phase::Playing(_)) {
+                    // Another description: its tracks are asked for anew, a few times without a pause.
+                    self.announced = self.announced.saturating_add(1);
                     self.say_goodbye();
                     self.outputs.push_back(Output::Close);
                     self.connect(now);

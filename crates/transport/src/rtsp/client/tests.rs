@@ -246,6 +246,41 @@ fn a_session_is_kept_alive_by_what_the_server_lists_at_half_its_time() {
 }
 
 #[test]
+fn keep_alives_that_are_not_answered_go_out_in_time_and_nothing_turns_idly() {
+    let mut play = Play::new(Some(Lower::Tcp), None);
+    play.exchange("OPTIONS", &reply(200, "", ""));
+    play.exchange("DESCRIBE", &reply(200, "", SDP));
+    play.exchange("SETUP", &reply(200, "Session: 7;timeout=6\nTransport: RTP/AVP/TCP;interleaved=0-1", ""));
+    play.exchange("PLAY", &reply(200, "", ""));
+    let mut requests = 0;
+    for _ in 0..31 {
+        assert!(play.gives_a_unit(0));
+        play.pass(Duration::from_secs(1));
+        while let Some(request) = play.next_request() {
+            requests += usize::from(request.starts_with("OPTIONS"));
+        }
+        assert!(play.session.poll_timeout() > play.now);
+    }
+    assert_eq!(requests, 10, "one in three seconds, half of the session's time");
+}
+
+#[test]
+fn datagrams_go_to_and_come_from_the_camera_alone() {
+    let mut play = Play::new(None, None);
+    play.exchange("OPTIONS", &reply(200, "", ""));
+    play.exchange("DESCRIBE", &reply(200, "", SDP));
+    let transport = "RTP/AVP;unicast;server_port=6000-6001;source=198.51.100.9";
+    play.exchange("SETUP", &reply(200, &format!("Session: 7\nTransport: {transport}"), ""));
+    play.exchange("PLAY", &reply(200, "", ""));
+    play.next_request();
+    assert!(play.datagrams.iter().all(|(_, _, to)| to.ip() == CAMERA.parse::<std::net::IpAddr>().unwrap()));
+    assert_eq!(play.datagrams.len(), 2);
+    let packet = play.packet(0, &[0x65, 0x88, 1]);
+    play.session.handle_datagram(0, &packet, "198.51.100.9:6000".parse().unwrap(), play.now, UTC);
+    assert_eq!(play.session.stray_packets(), 1);
+}
+
+#[test]
 fn a_camera_that_sends_need_not_answer_keep_alives() {
     let mut play = Play::new(Some(Lower::Tcp), None);
     play.play(SDP);

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! ANNOUNCE ─► Enter(publish) ─► admit ─► SETUP … ─► RECORD ─► Begin: units come out
-//! DESCRIBE ─► Enter(watch) ─► describe ─► SETUP … ─► PLAY ─► Begin: units go in
+//! DESCRIBE ─► Enter(watch) ─► describe ─► SETUP … ─► PLAY ─► Begin: units go in ─► PAUSE ─► Halt: none do until PLAY
 //! ```
-//! A session lives as long as its connection. While a question is with the caller, no further request is read. Datagrams go to the
+//! A session lives as long as its connection. While a question is with the caller, no further request is read, and so many requests
+//! in a row alone: those behind them wait for [`ServerSession::resume`], since answers cost more than questions. Datagrams go to the
 //! address of the connection's other end alone, so that no request makes the server send to others.
 
 mod requests;
@@ -33,9 +34,11 @@ const BEGIN_TIME: Duration = Duration::from_secs(30);
 const SESSION_TIME: Duration = Duration::from_secs(60);
 /// Bytes that a client may send before its question is answered.
 const WAITING_BYTES_MAX: usize = 256 << 10;
+/// Requests that are answered in a row; then what they led to is done, and the answers are sent.
+const REQUESTS_A_TURN: u32 = 16;
 /// What is understood.
 const METHODS: &str =
-    "OPTIONS, DESCRIBE, ANNOUNCE, SETUP, PLAY, RECORD, GET_PARAMETER, SET_PARAMETER, TEARDOWN";
+    "OPTIONS, DESCRIBE, ANNOUNCE, SETUP, PLAY, PAUSE, RECORD, GET_PARAMETER, SET_PARAMETER, TEARDOWN";
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +72,8 @@ pub enum Output {
     },
     /// The stream begins.
     Begin(Role),
+    /// The viewer takes no more units until the stream begins once more.
+    Halt,
     /// A datagram to the client's first or second port of a track.
     Datagram {
         /// The track.
@@ -151,6 +156,10 @@ pub struct ServerSession {
     /// Ports of the track that is being set up.
     client_ports: (u16, u16),
     began: Time,
+    /// Whether it has published or played.
+    has_begun: bool,
+    /// Requests that may still be answered before the caller's next word.
+    left: u32,
     /// When a request or a report came last.
     alive: Time,
     reorder: rtp::Settings,
@@ -177,6 +186,8 @@ impl ServerSession {
             sender: None,
             client_ports: (0, 0),
             began: now,
+            has_begun: false,
+            left: REQUESTS_A_TURN,
             alive: now,
             reorder,
         };
@@ -238,7 +249,29 @@ impl ServerSession {
     /// Bytes came on the connection when our wall clock said `utc`.
     pub fn handle_bytes(&mut self, bytes: &[u8], now: Time, utc: Utc) {
         self.parser.push(bytes);
+        self.resume(now, utc);
+    }
+
+    /// Whether requests may be held that were not read for the sake of those before them: [`ServerSession::resume`] reads them. More
+    /// bytes are better left unread until then.
+    pub fn has_more(&self) -> bool {
+        self.left == 0 && self.over.is_none() && !matches!(self.state, State::Asks(_) | State::Opens(_))
+    }
+
+    /// Reads on where the last turn ended.
+    pub fn resume(&mut self, now: Time, utc: Utc) {
+        self.left = REQUESTS_A_TURN;
         self.advance(now, utc);
+    }
+
+    /// Whether the client publishes or plays now.
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, State::Running(_))
+    }
+
+    /// Whether it has published or played, and perhaps pauses now.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// Reads on, as far as nothing is waited for.
@@ -250,10 +283,14 @@ impl ServerSession {
                 }
                 return;
             }
+            if self.left == 0 {
+                return;
+            }
             match self.parser.poll() {
                 Ok(None) => return,
                 Ok(Some(Incoming::Request(request))) => {
                     self.alive = now;
+                    self.left = self.left.saturating_sub(1);
                     self.handle_request(request, now);
                 }
                 // Answers to nothing that was asked.
@@ -298,11 +335,13 @@ impl ServerSession {
             }
             (None, State::Running(Role::Watch)) if self.uses_datagrams() => self.alive + SESSION_TIME,
             (None, State::Running(Role::Watch)) => Time::NEVER,
+            (None, _) if self.has_begun => self.alive + SESSION_TIME,
             (None, _) => self.began + BEGIN_TIME,
         }
     }
 
-    fn uses_datagrams(&self) -> bool {
+    /// Whether a track travels in datagrams.
+    pub fn uses_datagrams(&self) -> bool {
         self.tracks.iter().any(|track| track.way == Some(Way::Ports))
     }
 
@@ -317,6 +356,12 @@ impl ServerSession {
                 self.over = Some(Over::Silent);
             }
             State::Running(Role::Watch) => {}
+            // It has paused.
+            _ if self.has_begun => {
+                if now.since(self.alive) >= SESSION_TIME {
+                    self.over = Some(Over::Silent);
+                }
+            }
             _ if now.since(self.began) >= BEGIN_TIME => self.over = Some(Over::Idle),
             _ => {}
         }

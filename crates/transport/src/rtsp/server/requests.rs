@@ -38,6 +38,13 @@ impl ServerSession {
         if session.is_some_and(|session| session != self.id) {
             return self.reply(454, "Session Not Found", Some(&request), |_| {});
         }
+        if let Some(options) = request.headers.get("Require") {
+            // None is known (RFC 2326 §12.32): the client has to do without.
+            let options = options.to_owned();
+            return self.reply(551, "Option not supported", Some(&request), |response| {
+                response.headers.push("Unsupported", options);
+            });
+        }
         let id = self.id.clone();
         match (request.method.as_str(), self.state) {
             ("OPTIONS", _) => {
@@ -52,9 +59,15 @@ impl ServerSession {
             ("PLAY", State::Ready(Role::Watch)) | ("RECORD", State::Ready(Role::Publish)) => {
                 self.begin(&request, now);
             }
-            // A client that plays may say it once more, after it has sought or paused.
+            // A client that plays may say it once more, after it has sought.
             ("PLAY", State::Running(Role::Watch)) => {
                 self.reply(200, "OK", Some(&request), |response| response.headers.push("Session", id));
+            }
+            // FFmpeg pauses, sets up and plays anew where no datagram has come to it.
+            ("PAUSE", State::Running(Role::Watch)) => {
+                (self.state, self.sender) = (State::Ready(Role::Watch), None);
+                self.reply(200, "OK", Some(&request), |response| response.headers.push("Session", id));
+                self.outputs.push_back(Output::Halt);
             }
             ("TEARDOWN", _) => {
                 self.reply(200, "OK", Some(&request), |response| response.headers.push("Session", id));
@@ -149,7 +162,8 @@ impl ServerSession {
         let (reason, nonce) = (reason(status), self.nonce.clone());
         self.reply(status, reason, None, |response| {
             if status == 401 {
-                for algorithm in ["MD5", "SHA-256"] {
+                // FFmpeg up to 5.1 takes the last line of Digest, whatever its algorithm, and can only do MD5.
+                for algorithm in ["SHA-256", "MD5"] {
                     let digest =
                         format!("Digest realm=\"{REALM}\", nonce=\"{nonce}\", algorithm={algorithm}");
                     response.headers.push("WWW-Authenticate", digest);
@@ -162,7 +176,7 @@ impl ServerSession {
     }
 
     fn set_up(&mut self, request: Request) {
-        let by_control = |track: &Track| !track.control.is_empty() && request.uri.ends_with(&track.control);
+        let by_control = |track: &Track| is_address_of(&request.uri, &track.control);
         let next = || self.tracks.iter().position(|track| track.way.is_none());
         let Some(number) = self.tracks.iter().position(by_control).or_else(next) else {
             return self.reply(404, "Not Found", Some(&request), |_| {});
@@ -240,7 +254,7 @@ impl ServerSession {
                 self.sender = Some(Sender::new(&self.offered, PAYLOAD_BYTES, || next_random(random)));
             }
         }
-        (self.state, self.alive) = (State::Running(role), now);
+        (self.state, self.alive, self.has_begun) = (State::Running(role), now, true);
         let id = self.id.clone();
         self.reply(200, "OK", Some(request), |response| {
             response.headers.push("Session", id);
@@ -250,6 +264,14 @@ impl ServerSession {
         });
         self.outputs.push_back(Output::Begin(role));
     }
+}
+
+/// Whether an address ends with a track's control, and not with a longer word of which that is the end.
+fn is_address_of(uri: &str, control: &str) -> bool {
+    let before = uri.strip_suffix(control).filter(|_| !control.is_empty());
+    let is_of_word = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+    before
+        .is_some_and(|before| !(is_of_word(before.chars().next_back()) && is_of_word(control.chars().next())))
 }
 
 fn explain(response: &mut Response, words: String) {

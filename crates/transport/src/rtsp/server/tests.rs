@@ -159,6 +159,8 @@ fn a_client_that_may_not_is_challenged_and_proves_its_key() {
     client.session.refuse(401, "show the key", NOW, UTC);
     let answer = client.answer();
     assert!(answer.starts_with("RTSP/1.0 401 Unauthorized") && answer.ends_with("show the key"), "{answer}");
+    let all: Vec<_> = answer.lines().filter(|line| line.contains(": Digest")).collect();
+    assert!(all[0].ends_with("=SHA-256") && all[1].ends_with("=MD5"), "FFmpeg up to 5.1 takes the last");
     let digest = answer.lines().find_map(|line| line.strip_prefix("WWW-Authenticate: Digest")).unwrap();
     let challenge = Challenge::parse(&format!("Digest{digest}")).unwrap();
     let uri = "rtsp://h/live/hall";
@@ -183,6 +185,12 @@ fn what_is_out_of_turn_or_unknown_is_refused() {
         let answer = client.asked(line, "", "");
         assert!(answer.starts_with(&format!("RTSP/1.0 {status} ")), "{line}: {answer}");
     }
+    let option = "www.onvif.org/ver20/backchannel";
+    let answer = client.asked("DESCRIBE rtsp://h/live/hall", &format!("Require: {option}"), "");
+    assert!(
+        answer.starts_with("RTSP/1.0 551 ") && answer.contains(&format!("Unsupported: {option}\r\n")),
+        "{answer}"
+    );
     assert!(
         client
             .asked("ANNOUNCE rtsp://h/live/hall", "", "m=audio 0 RTP/AVP 0\r\n")
@@ -206,6 +214,90 @@ fn a_client_that_does_nothing_or_floods_is_ended() {
         flood.session.handle_bytes(&[b'$'; 1024], NOW, UTC);
     }
     assert_eq!(flood.session.over(), Some(&Over::Flood));
+}
+
+#[test]
+fn requests_in_a_row_wait_until_the_answers_of_those_before_them_are_taken() {
+    let mut client = Client::new();
+    for (request, is_asked) in [("OPTIONS *", false), ("DESCRIBE rtsp://h/live/hall", true)] {
+        let row = format!("{request} RTSP/1.0\r\n\r\n").repeat(40);
+        client.session.handle_bytes(row.as_bytes(), NOW, UTC);
+        let answers = |client: &mut Client| {
+            let mut count = 0;
+            while let Some(output) = client.session.poll_output() {
+                match output {
+                    Output::Send(_) => count += 1,
+                    _ => client.session.refuse(404, "no", NOW, UTC),
+                }
+            }
+            count
+        };
+        assert_eq!((answers(&mut client), client.session.has_more()), (16, true), "{is_asked}");
+        client.session.resume(NOW, UTC);
+        assert_eq!((answers(&mut client), client.session.has_more()), (16, true));
+        client.session.resume(NOW, UTC);
+        assert_eq!((answers(&mut client), client.session.has_more()), (8, false));
+    }
+}
+
+#[test]
+fn a_viewer_that_gets_no_datagrams_pauses_and_plays_on_the_connection() {
+    let mut client = Client::new();
+    client.ask("DESCRIBE rtsp://h/live/hall", "", "");
+    client.session.poll_output();
+    client.session.describe("hall", vec![OfferedTrack::of(&h264(), 0).unwrap()], NOW, UTC);
+    client.answer();
+    let set_up = "SETUP rtsp://h/live/hall/trackID=0";
+    client.ask(set_up, "Transport: RTP/AVP;unicast;client_port=5000-5001", "");
+    client.session.poll_output();
+    client.session.handle_ports((6000, 6001), NOW, UTC);
+    client.answer();
+    let play = |client: &mut Client| {
+        assert!(!client.session.is_running());
+        assert!(client.asked("PLAY rtsp://h/live/hall/", "", "").starts_with("RTSP/1.0 200"));
+        assert_eq!(client.session.poll_output(), Some(Output::Begin(Role::Watch)));
+        assert!(client.session.is_running());
+        client.session.send_unit(0, &h264(), UTC, NOW);
+        let outputs: Vec<_> = std::iter::from_fn(|| client.session.poll_output()).collect();
+        assert_eq!(outputs.len(), 2, "a report and a packet");
+        outputs
+    };
+    assert!(play(&mut client).iter().all(|output| matches!(output, Output::Datagram { .. })));
+    assert!(client.asked(set_up, "Transport: RTP/AVP/TCP;interleaved=0-1", "").starts_with("RTSP/1.0 455"));
+    assert!(client.asked("PAUSE rtsp://h/live/hall/", "", "").starts_with("RTSP/1.0 200"));
+    assert_eq!(client.session.poll_output(), Some(Output::Halt));
+    client.session.send_unit(0, &h264(), UTC, NOW);
+    assert_eq!(client.session.poll_output(), None, "nothing goes out meanwhile");
+    // A pause may last as long as a session without a request.
+    assert_eq!(client.session.poll_timeout(), Time::from_millis(61_000));
+    assert!(client.asked(set_up, "Transport: RTP/AVP/TCP;interleaved=0-1", "").starts_with("RTSP/1.0 200"));
+    assert!(play(&mut client).iter().all(|output| matches!(output, Output::Send(_))));
+    assert!(client.asked("PAUSE rtsp://h/live/hall/", "", "").starts_with("RTSP/1.0 200"));
+    client.session.handle_timeout(Time::from_millis(61_000));
+    assert_eq!(client.session.over(), Some(&Over::Silent));
+}
+
+#[test]
+fn a_track_is_found_by_its_whole_control() {
+    let mut client = Client::new();
+    let media = |kind: &str, format: &str, control| {
+        format!("m={kind} 0 RTP/AVP 96\r\na=rtpmap:96 {format}\r\na=control:{control}\r\n")
+    };
+    let sdp = format!("v=0\r\n{}{}", media("video", "H264/90000", 1), media("audio", "opus/48000/2", 11));
+    client.ask("ANNOUNCE rtsp://h/live/hall", "", &sdp);
+    client.session.poll_output();
+    client.session.admit(NOW, UTC);
+    client.answer();
+    for (control, track) in [(11, 1), (1, 0)] {
+        client.ask(
+            &format!("SETUP rtsp://h/live/hall/{control}"),
+            "Transport: RTP/AVP;client_port=5000-5001",
+            "",
+        );
+        assert_eq!(client.session.poll_output(), Some(Output::OpenPorts { track, client: (5000, 5001) }));
+        client.session.handle_ports((6000, 6001), NOW, UTC);
+        client.answer();
+    }
 }
 
 proptest! {
