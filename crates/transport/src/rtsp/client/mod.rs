@@ -394,8 +394,12 @@ impl ClientSession {
             }
             return;
         }
-        if now >= self.next_keep_alive && self.asked.is_none() {
+        if now >= self.next_keep_alive {
             self.next_keep_alive = now + self.keep_alive_time();
+            // Where the one before is not answered yet, the next one is soon enough.
+            if self.asked.is_some() {
+                return;
+            }
             self.ask(Step::KeepAlive(self.keep_alive_method()), 0, now);
         }
     }

@@ -144,6 +144,8 @@ impl Play {
         while self.session.poll_timeout() <= end {
             self.now = self.now.max(self.session.poll_timeout());
             self.session.handle_timeout(self.now);
+            let is_answered = self.session.poll_timeout() > self.now;
+            assert!(is_answered, "a deadline that has passed is answered");
             if !self.session.outputs.is_empty() || matches!(self.session.phase, Phase::Over(_)) {
                 return;
             }
@@ -282,14 +284,24 @@ fn datagrams_go_to_and_come_from_the_camera_alone() {
 
 #[test]
 fn a_camera_that_sends_need_not_answer_keep_alives() {
-    let mut play = Play::new(Some(Lower::Tcp), None);
-    play.play(SDP);
-    for _ in 0..45 {
-        assert!(play.gives_a_unit(0));
-        play.pass(Duration::from_secs(1));
-        while play.next_request().is_some() {}
+    for seconds in [4, 20] {
+        let mut play = Play::new(Some(Lower::Tcp), None);
+        play.exchange("OPTIONS", &reply(200, "", ""));
+        play.exchange("DESCRIBE", &reply(200, "", SDP));
+        let set_up = format!("Session: 7;timeout={seconds}\nTransport: RTP/AVP/TCP;interleaved=0-1");
+        play.exchange("SETUP", &reply(200, &set_up, ""));
+        play.exchange("PLAY", &reply(200, "", ""));
+        let mut asked = 0;
+        for _ in 0..45 {
+            assert!(play.gives_a_unit(0));
+            play.pass(Duration::from_secs(1));
+            while let Some(request) = play.next_request() {
+                asked += usize::from(request.starts_with("OPTIONS"));
+            }
+        }
+        assert!(matches!(play.session.phase(), Phase::Playing(_)));
+        assert!(asked >= 2, "{asked}");
     }
-    assert!(matches!(play.session.phase(), Phase::Playing(_)));
 }
 
 #[test]
