@@ -169,9 +169,8 @@ mod tests {
     #[test]
     fn an_answer_that_is_not_waited_for_changes_nothing_and_a_resolver_that_hangs_is_the_only_one() {
         let (mut bench, _listener, port) = bench();
-        let mut dial = Dial::default();
         // The resolver of the first attempt still hangs when others are made.
-        dial.resolving = Some(("hangs".to_owned(), port));
+        let mut dial = Dial { resolving: Some(("hangs".to_owned(), port)), ..Dial::default() };
         let begun = bench.with(|context| dial.begin("hangs", port, 0, PLACE, context));
         assert!(matches!(begun, Dialled::Waits));
         dial.stop();

@@ -357,12 +357,8 @@ impl ServerSession {
             }
             State::Running(Role::Watch) => {}
             // It has paused.
-            _ if self.has_begun => {
-                if now.since(self.alive) >= SESSION_TIME {
-                    self.over = Some(Over::Silent);
-                }
-            }
-            _ if now.since(self.began) >= BEGIN_TIME => self.over = Some(Over::Idle),
+            _ if self.has_begun && now.since(self.alive) >= SESSION_TIME => self.over = Some(Over::Silent),
+            _ if !self.has_begun && now.since(self.began) >= BEGIN_TIME => self.over = Some(Over::Idle),
             _ => {}
         }
     }
