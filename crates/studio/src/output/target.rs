@@ -521,11 +521,11 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_is_too_odd_and_what_is_taken_is_taken_as_it_stands(
-            text in r"((udp|rtp|http|https|HTTP|file|link)://)?[a-z0-9:/?#@\[\]{}.=&%ä -]{0,40}(\.ts|\.mp4)?",
+            text in r"((udp|rtp|http|https|HTTP|file|link|srt)://)?[a-z0-9:/?#@\[\]{}.=&%ä -]{0,40}(\.ts|\.mp4)?",
         ) {
             match text.parse::<Target>() {
                 Ok(Target::File(path)) => prop_assert_eq!(path, PathBuf::from(&text)),
-                Ok(Target::Http(url) | Target::Datagrams(url)) => prop_assert_eq!(url, text),
+                Ok(Target::Http(url) | Target::Datagrams(url) | Target::Srt(url)) => prop_assert_eq!(url, text),
                 Ok(Target::Link(peer)) => prop_assert!(text.contains(&peer)),
                 Ok(Target::Stdout | Target::Null) => prop_assert!(text == "-" || text == "null:"),
                 Err(error) => prop_assert!(!error.to_string().is_empty()),
