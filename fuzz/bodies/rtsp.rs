@@ -103,7 +103,7 @@ fn run_server(choice: u8, data: &[u8]) {
             assert!(done < 1000, "it asks without end");
             match output {
                 server::Output::Enter { .. } if choice.is_multiple_of(4) => {
-                    session.refuse(401, "no", now, UTC)
+                    session.refuse(401, "no", now, UTC);
                 }
                 server::Output::Enter { role: Role::Publish, .. } => session.admit(now, UTC),
                 server::Output::Enter { .. } => {
