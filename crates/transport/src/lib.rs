@@ -29,3 +29,4 @@ pub mod rtsp;
 pub mod sdp;
 pub mod srt;
 pub mod srtla;
+mod subscriber;

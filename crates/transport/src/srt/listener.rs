@@ -11,6 +11,7 @@ use super::handshake::{
 };
 use super::packet::{Control, Kind, Packet};
 use super::{LATENCY_MAX, Settings};
+use crate::subscriber::subscriber;
 use glassline_media::Time;
 use ring::hmac;
 use std::collections::{BTreeMap, VecDeque};
@@ -129,17 +130,6 @@ impl Unwrapping {
             self.wrong.pop_front();
         }
         self.wrong.push_back((subscriber(address), now));
-    }
-}
-
-/// What counts as one address: of IPv6 the 64 bits that a subscriber is given (RFC 6177).
-fn subscriber(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            std::net::Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        v4 => v4,
     }
 }
 

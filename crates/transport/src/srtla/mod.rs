@@ -10,10 +10,11 @@
 //! The second half of an id is made of the first half and a secret, so that nothing is kept of a sender before one of its links has
 //! shown an id that was sent to a real address. An answer is never longer than the question.
 
+use crate::subscriber::subscriber;
 use glassline_media::Time;
 use ring::hmac;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Bytes of an id.
@@ -104,17 +105,6 @@ pub struct Groups {
     groups_max: usize,
     swept: Time,
     refused: u64,
-}
-
-/// What counts as one address: of IPv6 the 64 bits that a subscriber is given (RFC 6177).
-fn subscriber(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        v4 => v4,
-    }
 }
 
 impl Groups {
