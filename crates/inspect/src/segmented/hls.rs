@@ -193,7 +193,7 @@ impl Lines {
             "#EXT-X-TARGETDURATION" => media.target = seconds(value).unwrap_or(media.target),
             // Both stand before the first segment (RFC 8216 §4.3.3.2): behind it, numbers would go back.
             "#EXT-X-MEDIA-SEQUENCE" if self.segments.is_empty() && media.items.is_empty() => {
-                self.sequence = value.parse().unwrap_or(0)
+                self.sequence = value.parse().unwrap_or(0);
             }
             "#EXT-X-DISCONTINUITY-SEQUENCE" if self.segments.is_empty() && media.items.is_empty() => {
                 self.discontinuity = value.parse().unwrap_or(0);
