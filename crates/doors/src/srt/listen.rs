@@ -28,6 +28,10 @@ const SOCKET: u64 = 1;
 const RECEIVES: usize = 16;
 /// Timers that are due within this time are handled together.
 const GRAIN: Duration = Duration::from_micros(500);
+/// Where publishers send fast, what comes is gathered for so long before it is looked at again: it is held back for far longer anyhow.
+const GATHER: Duration = Duration::from_millis(1);
+/// So many datagrams at once are fast.
+const FAST: usize = 16;
 /// Callers of an address of which one was refused are not heard for so long, so that none fills the logs; so many are remembered.
 const REFUSED_FOR: Duration = Duration::from_millis(200);
 const REFUSED_MAX: usize = 64;
@@ -226,7 +230,7 @@ impl Worker {
                 return true;
             }
             self.reconfigure();
-            self.receive();
+            let received = self.receive();
             for socket in std::mem::take(&mut *Shared::lock(&self.shared.news)) {
                 if let Some(guest) = self.sessions.get_mut(&socket) {
                     guest.is_dirty = true;
@@ -243,6 +247,10 @@ impl Worker {
             }
             let due = self.sessions.values().map(|guest| guest.due).min().unwrap_or(Time::NEVER);
             let due = due.min(self.figures_due).max(now + GRAIN);
+            // A viewer's packets do not wait.
+            if received >= FAST && self.sessions.values().all(|guest| guest.session.publishes()) {
+                thread::sleep(GATHER);
+            }
             if let Err(error) = self.poller.wait(Some(due.since(now)), &mut ready) {
                 tracing::error!(%error, "epoll failed; SRT is not served any more");
                 return true;
@@ -253,7 +261,9 @@ impl Worker {
         }
     }
 
-    fn receive(&mut self) {
+    /// Returns how many datagrams came.
+    fn receive(&mut self) -> usize {
+        let mut count = 0;
         for _ in 0..RECEIVES {
             let mut arrivals = std::mem::take(&mut self.arrivals);
             let has_come = match self.outlet.port.receive(&mut arrivals) {
@@ -266,6 +276,7 @@ impl Worker {
             };
             if has_come {
                 for arrival in arrivals.datagrams() {
+                    count += 1;
                     self.handle(arrival.at, arrival.from, arrival.bytes);
                 }
             }
@@ -275,17 +286,19 @@ impl Worker {
                 break;
             }
         }
+        count
     }
 
     fn handle(&mut self, at: Time, from: SocketAddr, datagram: &[u8]) {
-        let from = match &mut self.outlet.groups {
-            None => from,
+        let (from, line) = match &mut self.outlet.groups {
+            None => (from, None),
             Some(groups) => match groups.handle_datagram(at, from, datagram) {
-                srtla::Handled::Packet(peer) => peer,
+                srtla::Handled::Packet(peer, line) => (peer, Some(line)),
                 srtla::Handled::Nothing => return,
             },
         };
-        match contain(Border::Connection, || self.listener.handle_datagram(at, from, datagram)) {
+        let listener = &mut self.listener;
+        match contain(Border::Connection, || listener.handle_datagram_of_line(at, from, line, datagram)) {
             Ok(Handled::Connection(socket)) => {
                 if let Some(guest) = self.sessions.get_mut(&socket) {
                     guest.is_dirty = true;

@@ -303,6 +303,11 @@ impl Connection {
 
     /// Takes a datagram of the peer's.
     pub fn handle_datagram(&mut self, now: Time, datagram: &[u8]) {
+        self.handle_datagram_of_line(now, None, datagram);
+    }
+
+    /// Takes a datagram of the peer's, which came by this one of its lines where it has several.
+    pub(super) fn handle_datagram_of_line(&mut self, now: Time, line: Option<u8>, datagram: &[u8]) {
         let Some(packet) = Packet::parse(datagram).filter(|packet| packet.destination() == self.own) else {
             return;
         };
@@ -311,12 +316,12 @@ impl Connection {
         }
         self.heard = now;
         match packet {
-            Packet::Data(data) => self.handle_data(&data, now),
+            Packet::Data(data) => self.handle_data(&data, line, now),
             Packet::Control(control) => self.handle_control(&control, now),
         }
     }
 
-    fn handle_data(&mut self, data: &Data<'_>, now: Time) {
+    fn handle_data(&mut self, data: &Data<'_>, line: Option<u8>, now: Time) {
         let (keys, key, sequence) = (&self.keys, data.key, data.sequence);
         let open = |payload: &mut Vec<u8>| match (keys, key) {
             (_, 0) => keys.is_none(),
@@ -324,6 +329,9 @@ impl Connection {
             (None, _) => false,
         };
         self.heard_data = now;
+        if let Some(line) = line {
+            self.receiver.note_line(line, data, now);
+        }
         let has_gap = self.receiver.handle(data, now, open);
         if self.acks.due == Time::NEVER {
             self.acks.due = now + ACK_INTERVAL;

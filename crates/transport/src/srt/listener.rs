@@ -182,6 +182,17 @@ impl Listener {
 
     /// Takes a datagram that came from `from`.
     pub fn handle_datagram(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Handled {
+        self.handle_datagram_of_line(now, from, None, datagram)
+    }
+
+    /// Takes a datagram of the peer `from`, which came by this one of its lines where it has several ([`crate::srtla`]).
+    pub fn handle_datagram_of_line(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        line: Option<u8>,
+        datagram: &[u8],
+    ) -> Handled {
         let Some(packet) = Packet::parse(datagram) else { return Handled::Nothing };
         let destination = packet.destination();
         if destination != 0 {
@@ -189,7 +200,7 @@ impl Listener {
             let peer = self.peers.get_mut(&destination).filter(|peer| peer.remote == from);
             return match peer {
                 Some(peer) => {
-                    peer.connection.handle_datagram(now, datagram);
+                    peer.connection.handle_datagram_of_line(now, line, datagram);
                     Handled::Connection(destination)
                 }
                 None => Handled::Nothing,

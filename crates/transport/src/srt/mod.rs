@@ -14,6 +14,7 @@ mod caller;
 mod connection;
 mod crypto;
 mod handshake;
+mod lines;
 mod listener;
 mod packet;
 mod receiver;

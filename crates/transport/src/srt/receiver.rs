@@ -1,5 +1,6 @@
 //! What comes: put in order, asked for again where it is missing, held back until its time, and given up after that (§4.4–4.6, §4.8).
 
+use super::lines::Lines;
 use super::packet::{Data, write_loss};
 use super::sequence::Sequence;
 use glassline_media::Time;
@@ -16,6 +17,10 @@ const AHEAD_MAX: Duration = Duration::from_secs(1);
 const REPORT_AGAIN: Duration = Duration::from_millis(10);
 /// Reordering that is waited for before a packet counts as lost, at most.
 const REORDERING_MAX: Duration = Duration::from_millis(20);
+/// By several lines, of which one may be much slower than another, the share of the latency that is waited for at most before a packet
+/// counts as lost that a line may still bring; and the most of it.
+const LINES_PATIENCE: u32 = 3;
+const LINES_PATIENCE_MAX: Duration = Duration::from_millis(400);
 /// Over this time the packet that was under way for the shortest time tells how the clocks of both ends run against each other.
 const DRIFT_WINDOW: Duration = Duration::from_secs(10);
 /// The clocks are followed by at most so much in each window: 500 millionths.
@@ -78,6 +83,8 @@ pub(super) struct Receiver {
     drift: Drift,
     /// How long what comes out of order has been behind.
     reordering: Duration,
+    /// What has come by each of several lines; `None` where there is one.
+    lines: Option<Lines>,
     /// The next report leaves no earlier.
     reports_from: Time,
     /// Payloads' memory that is used again.
@@ -122,6 +129,7 @@ impl Receiver {
             stamp,
             drift: Drift { since: now, ..Drift::default() },
             reordering: Duration::ZERO,
+            lines: None,
             reports_from: Time::ZERO,
             spare: Vec::new(),
             counts: Counts::default(),
@@ -131,6 +139,21 @@ impl Receiver {
     /// How long what comes is held back.
     pub(super) fn latency(&self) -> Duration {
         self.latency
+    }
+
+    /// The next data packet has come by `line` of several. From then on a packet counts as lost once each line has brought a later one.
+    pub(super) fn note_line(&mut self, line: u8, data: &Data<'_>, now: Time) {
+        if data.sequence.minus(self.first) >= WINDOW as i32 {
+            return;
+        }
+        let lines = self.lines.get_or_insert_default();
+        lines.note(line, data.sequence, data.is_retransmitted, now);
+        let Some(passed) = lines.passed(now) else { return };
+        for missing in self.missing.iter_mut().rev().take_while(|missing| missing.reports == 0) {
+            if missing.sequence.minus(passed) < 0 {
+                missing.due = missing.due.min(now);
+            }
+        }
     }
 
     /// A data packet has come; `open` decrypts its payload, and returns whether that was possible. Returns whether losses have to be
@@ -189,10 +212,16 @@ impl Receiver {
             return false;
         }
         let has_gap = at > self.slots.len();
-        let first_due = now + self.reordering;
+        let passed = self.lines.as_ref().and_then(|lines| lines.passed(now));
+        let patience = match &self.lines {
+            None => self.reordering,
+            Some(_) => (self.latency / LINES_PATIENCE).min(LINES_PATIENCE_MAX),
+        };
         for number in self.slots.len()..at {
             let sequence = self.first.plus(number as u32);
-            self.missing.push_back(Missing { sequence, since: now, due: first_due, reports: 0 });
+            let is_lost = passed.is_some_and(|passed| sequence.minus(passed) < 0);
+            let due = if is_lost { now } else { now + patience };
+            self.missing.push_back(Missing { sequence, since: now, due, reports: 0 });
             self.counts.lost += 1;
         }
         self.slots.resize_with(at, || None);
@@ -207,7 +236,7 @@ impl Receiver {
         let Ok(index) = self.missing.binary_search_by_key(&data.sequence.minus(first), place) else { return };
         if let Some(missing) = self.missing.remove(index) {
             self.counts.recovered += 1;
-            if !data.is_retransmitted {
+            if !data.is_retransmitted && self.lines.is_none() {
                 // It was not lost but late: the next gap is given as much time before it is reported.
                 self.reordering = self.reordering.max(now.since(missing.since)).min(REORDERING_MAX);
             }
@@ -306,9 +335,14 @@ impl Receiver {
         }
         let mut runs = 0;
         let mut run: Option<(Sequence, Sequence)> = None;
-        let cycle = rtt + variation.max(REPORT_AGAIN / 2);
-        let twice = REPORT_AGAIN.min(cycle);
-        let again = cycle.saturating_sub(twice).max(REPORT_AGAIN / 2);
+        // Of several lines each report goes by two, and the way of what is sent again is as uncertain as their difference.
+        let cycle = match self.lines {
+            None => rtt + variation.max(REPORT_AGAIN / 2),
+            Some(_) => rtt + (variation * 4).max(REPORT_AGAIN),
+        };
+        let twice = if self.lines.is_some() { cycle } else { REPORT_AGAIN.min(cycle) };
+        let again =
+            if self.lines.is_some() { cycle } else { cycle.saturating_sub(twice).max(REPORT_AGAIN / 2) };
         for missing in &mut self.missing {
             if missing.due > now || runs >= REPORT_RUNS {
                 continue;

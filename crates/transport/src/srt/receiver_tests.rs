@@ -146,3 +146,65 @@ proptest! {
         prop_assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
     }
 }
+
+fn push_by(receiver: &mut Receiver, line: u8, number: u32, millis: u64) {
+    receiver.note_line(line, &packet(number, false), at(millis));
+    push(receiver, number, millis);
+}
+
+#[test]
+fn of_several_lines_a_packet_is_lost_once_each_has_brought_a_later_one() {
+    let mut receiver = receiver();
+    // By line 1 packets are under way 60 ms longer: 1 and 3 are by it, and come after 2 and 4.
+    push_by(&mut receiver, 0, 0, 0);
+    push_by(&mut receiver, 1, 1, 1);
+    push_by(&mut receiver, 0, 2, 2);
+    push_by(&mut receiver, 0, 4, 4);
+    push_by(&mut receiver, 0, 7, 7);
+    for millis in 7..30 {
+        assert_eq!(losses(&mut receiver, millis), [], "{millis} ms");
+    }
+    push_by(&mut receiver, 1, 3, 30);
+    assert_eq!(losses(&mut receiver, 30), [], "5 and 6 may still come by line 1");
+    push_by(&mut receiver, 1, 6, 31);
+    assert_eq!(losses(&mut receiver, 31), [(3, 3)], "5 cannot come any more");
+    assert_eq!((receiver.counts.recovered, receiver.counts.reported), (2, 1));
+}
+
+#[test]
+fn a_line_that_brings_nothing_is_not_waited_for() {
+    let mut receiver = receiver();
+    receiver.latency = Duration::from_secs(1);
+    push_by(&mut receiver, 1, 0, 0);
+    push_by(&mut receiver, 0, 1, 1);
+    push_by(&mut receiver, 0, 3, 3);
+    assert_eq!(losses(&mut receiver, 150), []);
+    push_by(&mut receiver, 0, 4, 201);
+    assert_eq!(losses(&mut receiver, 201), [(0, 0)]);
+    // One that is heard, but has brought nothing later, is waited for up to a share of the latency.
+    push_by(&mut receiver, 1, 5, 300);
+    push_by(&mut receiver, 0, 7, 301);
+    receiver.note_line(1, &packet(5, true), at(480));
+    receiver.note_line(1, &packet(5, true), at(630));
+    let reported = |receiver: &mut Receiver, millis| losses(receiver, millis).contains(&(4, 4));
+    assert!(!reported(&mut receiver, 630));
+    assert!(reported(&mut receiver, 635));
+}
+
+#[test]
+fn time_stamps_go_on_over_their_end() {
+    // They wrap every 71 minutes.
+    let began = u32::MAX - 1500;
+    let mut receiver = Receiver::new(Sequence::new(0x7fff_fffe), LATENCY, began, at(0));
+    for number in 0..4 {
+        let data = Data { timestamp: began.wrapping_add(number * 1000), ..packet(number, false) };
+        receiver.handle(&data, at(u64::from(number)), |payload| {
+            payload[0] = number as u8;
+            true
+        });
+    }
+    for number in 0..4 {
+        assert_eq!(receiver.next_due(), Some(at(100 + u64::from(number))));
+        assert_eq!(delivered(&mut receiver, 100 + u64::from(number)), [number as u8]);
+    }
+}

@@ -64,8 +64,9 @@ pub struct LinkFigures {
 /// What a datagram came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handled {
-    /// It is a packet of SRT, of the peer that has this address: that of its group's first link.
-    Packet(SocketAddr),
+    /// It is a packet of SRT, of the peer that has this address: that of its group's first link. With the number of the link that
+    /// brought it, from 0 up.
+    Packet(SocketAddr, u8),
     /// Nothing but, perhaps, an answer.
     Nothing,
 }
@@ -73,6 +74,8 @@ pub enum Handled {
 #[derive(Debug)]
 struct Link {
     address: SocketAddr,
+    /// The least that no other link of the group has.
+    number: u8,
     heard: Time,
     packets: u64,
     bytes: u64,
@@ -236,7 +239,16 @@ impl Groups {
                 return self.answer(from, REG_ERROR, &[]);
             }
             let unacknowledged = Vec::with_capacity(ACKNOWLEDGED);
-            group.links.push(Link { address: from, heard: now, packets: 0, bytes: 0, unacknowledged });
+            let is_free = |number: &u8| group.links.iter().all(|link| link.number != *number);
+            let number = (0..LINKS_MAX as u8).find(is_free).unwrap_or(u8::MAX);
+            group.links.push(Link {
+                address: from,
+                number,
+                heard: now,
+                packets: 0,
+                bytes: 0,
+                unacknowledged,
+            });
             self.of_links.insert(from, tag);
         }
         self.answer(from, REG3, &[]);
@@ -259,6 +271,7 @@ impl Groups {
             self.refused += 1;
             return Handled::Nothing;
         };
+        let line = link.number;
         link.packets += 1;
         link.bytes += datagram.len() as u64;
         let number = datagram.first_chunk::<4>().filter(|number| number[0] & 0x80 == 0);
@@ -271,7 +284,7 @@ impl Groups {
         }
         let address =
             self.of_links.get(&from).and_then(|tag| self.groups.get(tag)).map(|group| group.address);
-        address.map_or(Handled::Nothing, Handled::Packet)
+        address.map_or(Handled::Nothing, |address| Handled::Packet(address, line))
     }
 
     /// Where a datagram goes that is for the peer with this address.

@@ -50,7 +50,10 @@ fn packets_of_all_links_are_of_one_peer_and_acknowledged_to_each() {
     register(&mut groups, 3, 0);
     for number in 0..30u32 {
         let from = link(1 + (number % 3) as u8);
-        assert_eq!(groups.handle_datagram(at(10), from, &srt(number)), Handled::Packet(link(1)));
+        assert_eq!(
+            groups.handle_datagram(at(10), from, &srt(number)),
+            Handled::Packet(link(1), (number % 3) as u8)
+        );
     }
     let answers = answers(&mut groups);
     assert_eq!(
@@ -109,7 +112,7 @@ fn a_link_may_come_later_and_one_that_is_silent_is_forgotten() {
         "the first link is silent, and its address stays the peer's"
     );
     groups.handle_datagram(at(12_000), link(3), &packet(REG2, &id));
-    assert_eq!(groups.handle_datagram(at(12_000), link(3), &srt(2)), Handled::Packet(link(1)));
+    assert_eq!(groups.handle_datagram(at(12_000), link(3), &srt(2)), Handled::Packet(link(1), 0));
     groups.handle_datagram(at(60_000), link(9), &srt(1));
     assert_eq!((groups.count(), groups.of_links.len(), groups.of_addresses.len()), (0, 0, 0));
 }
